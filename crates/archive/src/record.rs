@@ -1,0 +1,179 @@
+//! `run.json`: what ran, on what, and how it ended.
+
+use std::path::PathBuf;
+
+use measure::{Phase, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::{RunSummary, Warning};
+
+/// How far a run got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    /// Under way, or cut off: nothing was written after the last second of the series.
+    Running,
+    /// Ended as planned.
+    Complete,
+    /// Stopped by the user; what was measured until then is valid.
+    Interrupted,
+    /// Ended by an error, which stands in [`RunRecord::error`].
+    Failed,
+}
+
+/// The whole of `run.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Always [`RunRecord::SCHEMA`].
+    pub schema: String,
+    /// The folder's name: `2026-11-21T00-12-33Z-stream-publish-7k2q`.
+    pub id: String,
+    /// The experiment's name.
+    pub name: String,
+    /// Wall-clock start, RFC 3339 in UTC.
+    pub created: String,
+    /// The command that does it again, arguments without secrets.
+    pub command: Vec<String>,
+    /// The resolved experiment, without secrets.
+    pub experiment: serde_json::Value,
+    /// Versions of all that took part.
+    pub versions: Versions,
+    /// The machine.
+    pub hardware: Hardware,
+    /// Seed of everything random in the run.
+    pub seed: u64,
+    /// The instant that `t = 0` of the series, the events and the profiles stands for.
+    pub origin: Time,
+    /// The same instant by the wall clock, nanoseconds since 1970-01-01 UTC.
+    pub origin_unix_ns: u64,
+    /// Phases in the order of time, as far as they have ended.
+    pub phases: Vec<PhaseSpan>,
+    /// Labelled moments: faults, reconnects, alarms.
+    pub events: Vec<Event>,
+    /// Queues, exchanges and bindings as the broker told them at the end of the measured phase.
+    pub topology: Topology,
+    /// How far the run got.
+    pub state: RunState,
+    /// What ended it, where it failed.
+    pub error: Option<String>,
+    /// What may be wrong with the numbers. Also in the summary; kept here while there is none.
+    pub warnings: Vec<Warning>,
+    /// Present once the run has ended.
+    pub summary: Option<RunSummary>,
+}
+
+impl RunRecord {
+    /// Name and version of the format.
+    pub const SCHEMA: &'static str = "bellows.run-record/1";
+}
+
+/// Versions of all that took part.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Versions {
+    /// This program.
+    pub bellows: String,
+    /// The broker, as it calls itself: `RabbitMQ 3.10.8`.
+    pub broker: Option<String>,
+    /// The broker's runtime: `Erlang/OTP 25`.
+    pub runtime: Option<String>,
+}
+
+/// The machine, as the kernel describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hardware {
+    /// Processor model.
+    pub cpu: String,
+    /// Cores that this process may use.
+    pub cores: u32,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// Kernel name and release.
+    pub kernel: String,
+    /// Operating system name.
+    pub os: String,
+    /// The kernel's clock source.
+    pub clock_source: Option<String>,
+    /// Whether a hypervisor is present.
+    pub virtualised: bool,
+    /// Kernel settings that bear on the result, such as `kernel.perf_event_paranoid`.
+    pub settings: Vec<(String, String)>,
+}
+
+/// One phase in seconds since the origin.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PhaseSpan {
+    /// Which phase.
+    pub phase: Phase,
+    /// First moment, in seconds since the origin.
+    pub start: f64,
+    /// End, in seconds since the origin.
+    pub end: f64,
+}
+
+/// A labelled moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Seconds since the origin.
+    pub t: f64,
+    /// One short sentence.
+    pub label: String,
+}
+
+/// The broker's objects.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Topology {
+    /// All queues (at most 1,000 are kept, [`Topology::omitted`] counts the others).
+    pub queues: Vec<QueueRecord>,
+    /// Exchanges that somebody declared.
+    pub exchanges: Vec<ExchangeRecord>,
+    /// Bindings, the default exchange's among them.
+    pub bindings: Vec<BindingRecord>,
+    /// Objects left out because there were too many.
+    pub omitted: u64,
+}
+
+/// A queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueRecord {
+    /// Name.
+    pub name: String,
+    /// `classic`, `quorum`, `stream`, or what the broker says.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Survives a restart.
+    pub durable: bool,
+    /// Messages in it when the measured phase ended.
+    pub messages: u64,
+    /// Consumers.
+    pub consumers: u64,
+    /// Arguments as `key=value`.
+    pub arguments: Vec<String>,
+}
+
+/// An exchange.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExchangeRecord {
+    /// Name; empty for the default exchange.
+    pub name: String,
+    /// `direct`, `topic`, …
+    #[serde(rename = "type")]
+    pub kind: String,
+}
+
+/// A binding.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BindingRecord {
+    /// Source exchange; empty for the default exchange.
+    pub source: String,
+    /// Destination queue or exchange.
+    pub destination: String,
+    /// Routing key.
+    pub routing_key: String,
+}
+
+/// Where runs are kept when nobody says otherwise: `BELLOWS_RUNS`, else `runs` in the current
+/// directory.
+#[must_use]
+pub fn default_runs_dir() -> PathBuf {
+    std::env::var_os("BELLOWS_RUNS").map_or_else(|| PathBuf::from("runs"), PathBuf::from)
+}

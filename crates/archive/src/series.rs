@@ -1,0 +1,40 @@
+//! `series.jsonl`: one line per interval, about a second each.
+
+use measure::{Counters, LatencySummary, PerMetric, Phase};
+use serde::{Deserialize, Serialize};
+
+/// One line of `series.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SeriesPoint {
+    /// Start of the interval in seconds since the run's origin.
+    pub t: f64,
+    /// Measured length of the interval in seconds. Rates are `count / dt`.
+    pub dt: f64,
+    /// The phase that all of it belongs to.
+    pub phase: Phase,
+    /// Messages per second that the schedule asked for; absent when all-out.
+    pub requested_rate: Option<f64>,
+    /// Counts inside the interval.
+    pub counters: Counters,
+    /// Latencies of the interval; whole histograms are in `latency.hlog`.
+    pub latency: PerMetric<LatencySummary>,
+    /// How late the generator's own event loop was at worst, nanoseconds.
+    pub loop_lag_max_ns: u64,
+    /// The broker's process tree; absent where its pid is unknown.
+    pub broker: Option<ProcessUsage>,
+    /// bellows itself.
+    pub client: Option<ProcessUsage>,
+    /// Share of the machine's CPU time taken by its hypervisor (0 to 1).
+    pub steal: Option<f64>,
+}
+
+/// What a process used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProcessUsage {
+    /// CPU time divided by elapsed time: 1.2 is one core and a fifth.
+    pub cpu_cores: f64,
+    /// Resident memory in bytes at the end of the interval.
+    pub rss_bytes: u64,
+    /// Threads at the end of the interval.
+    pub threads: u32,
+}

@@ -1,0 +1,111 @@
+//! The object for machines: `summary` of `run.json` and what `--json` prints. Its JSON schema is
+//! `docs/run.schema.json`; a test holds the two together.
+
+use measure::{LatencySummary, PerMetric};
+use serde::{Deserialize, Serialize};
+
+use crate::Warning;
+
+/// The whole object.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunSummary {
+    /// Always [`RunSummary::SCHEMA`].
+    pub schema: String,
+    /// The run folder; empty where none was kept.
+    pub run_dir: String,
+    /// What was under load.
+    pub broker: BrokerSummary,
+    /// Messages sent.
+    pub sent: Throughput,
+    /// Messages acknowledged.
+    pub completed: Throughput,
+    /// Messages delivered.
+    pub received: Throughput,
+    /// Messages that found the in-flight budget used up.
+    pub blocked: Throughput,
+    /// Latencies of the measured phase.
+    pub latency: PerMetric<LatencySummary>,
+    /// CPU time of the measured phase per message.
+    pub cpu_us_per_message: PerMessage,
+    /// Peak resident memory of the measured phase.
+    pub rss_mb: Rss,
+    /// One per profiled event.
+    pub profiles: Vec<ProfileSummary>,
+    /// What may be wrong with these numbers.
+    pub warnings: Vec<Warning>,
+}
+
+impl RunSummary {
+    /// Name and version of the format.
+    pub const SCHEMA: &'static str = "bellows.run/1";
+}
+
+/// What was under load.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BrokerSummary {
+    /// `rabbitmq`, `embedded`, or what the broker calls itself, in lower case.
+    pub kind: String,
+    /// Its version, where it says.
+    pub version: Option<String>,
+    /// Its process, where it runs on this machine and could be found.
+    pub pid: Option<u32>,
+}
+
+/// A total that includes warm-up and drain, and a rate over the measured phase alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Throughput {
+    /// Whole run.
+    pub total: u64,
+    /// Messages per second of the measured phase, by its measured length.
+    pub rate: f64,
+}
+
+/// CPU-microseconds per message: CPU time of the measured phase divided by the messages that the
+/// process handled in it (the larger of sent and received). Absent where it could not be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PerMessage {
+    /// The broker's process tree.
+    pub broker: Option<f64>,
+    /// bellows.
+    pub client: Option<f64>,
+}
+
+/// Peak resident memory in MB (10^6 bytes).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rss {
+    /// The broker's process tree.
+    pub broker: Option<f64>,
+    /// bellows.
+    pub client: Option<f64>,
+}
+
+/// What is said of a profile at a glance.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProfileSummary {
+    /// `cpu`, …
+    pub event: String,
+    /// Samples kept.
+    pub samples: u64,
+    /// Samples that the kernel had to drop.
+    pub lost: u64,
+    /// Share of samples with at least one frame that has no name (0 to 1).
+    pub unknown_share: f64,
+    /// Share of samples whose stack reaches the root of its thread or Erlang process (0 to 1).
+    pub complete_share: f64,
+    /// The functions with the largest self share, at most 20.
+    pub top: Vec<FunctionShare>,
+}
+
+/// One row of the function table; shares are of all samples (0 to 1).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FunctionShare {
+    /// Name as the symbol table or JIT map writes it.
+    pub function: String,
+    /// Binary, `[kernel]` or `[jit]`.
+    pub module: String,
+    /// At the leaf.
+    #[serde(rename = "self")]
+    pub self_share: f64,
+    /// Anywhere in the stack, recursion counted once.
+    pub total: f64,
+}

@@ -1,0 +1,16 @@
+//! Units, the clock, recorders and interval series: the vocabulary in which every other crate
+//! talks about time and counts. The definitions are those of `docs/measurement.md`.
+//!
+//! Nothing here allocates after construction on a recording path.
+
+mod clock;
+mod interval;
+mod metric;
+mod recorder;
+mod units;
+
+pub use clock::{Clock, wall_clock_unix_ns};
+pub use interval::{Counters, Interval, Phase};
+pub use metric::{Metric, PerMetric};
+pub use recorder::{HIGHEST_NS, LatencySummary, Recorder, SIGNIFICANT_DIGITS, new_histogram};
+pub use units::{Nanos, Rate, Time};

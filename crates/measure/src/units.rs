@@ -1,0 +1,197 @@
+//! Durations, instants and rates as types, so that a number never travels without its unit.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A length of time in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Nanos(pub u64);
+
+impl Nanos {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+    /// One second.
+    pub const SECOND: Self = Self(1_000_000_000);
+
+    /// A whole number of milliseconds.
+    #[must_use]
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis.saturating_mul(1_000_000))
+    }
+
+    /// A whole number of microseconds.
+    #[must_use]
+    pub const fn from_micros(micros: u64) -> Self {
+        Self(micros.saturating_mul(1_000))
+    }
+
+    /// Seconds, rounded down to nanoseconds; negative and non-finite values become zero.
+    #[must_use]
+    pub fn from_secs_f64(seconds: f64) -> Self {
+        if seconds.is_finite() && seconds > 0.0 { Self((seconds * 1e9) as u64) } else { Self::ZERO }
+    }
+
+    /// The same length in seconds.
+    #[must_use]
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// `self - other`, or zero where `other` is longer.
+    #[must_use]
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl From<Duration> for Nanos {
+    fn from(value: Duration) -> Self {
+        Self(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Nanos> for Duration {
+    fn from(value: Nanos) -> Self {
+        Self::from_nanos(value.0)
+    }
+}
+
+impl Add for Nanos {
+    type Output = Self;
+    fn add(self, rhs: Self) -> Self {
+        Self(self.0.saturating_add(rhs.0))
+    }
+}
+
+impl AddAssign for Nanos {
+    fn add_assign(&mut self, rhs: Self) {
+        *self = *self + rhs;
+    }
+}
+
+/// Three significant digits with the unit that suits the value: `812 ns`, `4.21 ms`, `31.0 s`.
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ns = self.0;
+        if ns < 1_000 {
+            return write!(f, "{ns} ns");
+        }
+        // The bounds are those at which three digits would round up into the next unit.
+        let (value, unit) = match ns {
+            0..999_500 => (ns as f64 / 1e3, "us"),
+            999_500..999_500_000 => (ns as f64 / 1e6, "ms"),
+            _ => (ns as f64 / 1e9, "s"),
+        };
+        let decimals = if value < 9.995 {
+            2
+        } else if value < 99.95 {
+            1
+        } else {
+            0
+        };
+        write!(f, "{value:.decimals$} {unit}")
+    }
+}
+
+/// An instant: nanoseconds of the system's monotonic clock (`CLOCK_MONOTONIC`), which all
+/// processes of a machine share. It means nothing on another machine or after a reboot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Time(pub u64);
+
+impl Time {
+    /// The time that has passed since `earlier`; zero where `earlier` is in fact later.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Nanos {
+        Nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Nanos> for Time {
+    type Output = Self;
+    fn add(self, rhs: Nanos) -> Self {
+        Self(self.0.saturating_add(rhs.0))
+    }
+}
+
+impl Sub<Nanos> for Time {
+    type Output = Self;
+    fn sub(self, rhs: Nanos) -> Self {
+        Self(self.0.saturating_sub(rhs.0))
+    }
+}
+
+/// Messages per second; always finite and positive.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize)]
+#[serde(transparent)]
+pub struct Rate(f64);
+
+impl Rate {
+    /// A rate, or `None` where the value is not finite or not above zero.
+    #[must_use]
+    pub fn per_second(value: f64) -> Option<Self> {
+        (value.is_finite() && value > 0.0).then_some(Self(value))
+    }
+
+    /// Messages per second.
+    #[must_use]
+    pub const fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Rate {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = f64::deserialize(deserializer)?;
+        Self::per_second(value).ok_or_else(|| {
+            serde::de::Error::custom(format!(
+                "a rate is a number of messages per second above 0, not {value}"
+            ))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_print_three_digits_in_the_unit_that_suits() {
+        for (ns, text) in [
+            (0, "0 ns"),
+            (812, "812 ns"),
+            (1_000, "1.00 us"),
+            (9_994, "9.99 us"),
+            (9_995, "10.0 us"),
+            (99_949, "99.9 us"),
+            (99_950, "100 us"),
+            (999_499, "999 us"),
+            (999_500, "1.00 ms"),
+            (4_210_000, "4.21 ms"),
+            (999_499_999, "999 ms"),
+            (999_500_000, "1.00 s"),
+            (31_000_000_000, "31.0 s"),
+            (3_600_000_000_000, "3600 s"),
+        ] {
+            assert_eq!(Nanos(ns).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_rate_is_finite_and_positive() {
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(Rate::per_second(bad), None);
+        }
+        assert_eq!(Rate::per_second(0.5).map(Rate::get), Some(0.5));
+    }
+
+    #[test]
+    fn instants_never_wrap_below_zero() {
+        assert_eq!(Time(5).since(Time(9)), Nanos::ZERO);
+        assert_eq!(Time(5) - Nanos(9), Time(0));
+    }
+}
