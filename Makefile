@@ -1,0 +1,50 @@
+# Two commands do all the set-up: `make demo` and `make test`.
+.DEFAULT_GOAL := help
+.PHONY: help demo build setup test test-rust test-ui lint bench bench-check fuzz clean
+
+BELLOWS := target/release/bellows
+FUZZ_SECONDS ?= 60
+
+help: ## Show the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## Build the release binary (target/release/bellows)
+	cargo build --release -p bellows
+
+demo: build ## Load a real RabbitMQ for a minute, profile it, write a report, name it
+	@if scripts/setup demo; then \
+		$(BELLOWS) run stream-publish; \
+	else \
+		echo "demo: no RabbitMQ here; running against the embedded broker instead" >&2; \
+		$(BELLOWS) demo; \
+	fi
+
+setup: ## Install the packages that the tests need
+	scripts/setup test
+
+test: setup test-rust test-ui ## Run every test
+
+test-rust:
+	cargo test --workspace
+
+test-ui:
+	cd ui && npm ci --no-audit --no-fund && npm run check && npm test && npm run verify
+
+lint: ## Formatting and lints, warnings are errors
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+bench: build ## Compare speed and cost with other tools, in one run
+	cargo run --release --manifest-path benches/Cargo.toml -- $(BENCH_ARGS)
+
+bench-check: ## The bench compiles (its peers are heavy, so it is a workspace of its own)
+	cargo clippy --manifest-path benches/Cargo.toml --all-targets -- -D warnings
+
+fuzz: ## Fuzz every decoder for FUZZ_SECONDS each (needs nightly and cargo-fuzz)
+	@for target in $$(cd fuzz && cargo +nightly fuzz list); do \
+		echo "== $$target" && (cd fuzz && cargo +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS)) || exit 1; \
+	done
+
+clean:
+	cargo clean
+	rm -rf ui/node_modules
