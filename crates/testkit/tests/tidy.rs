@@ -1,0 +1,178 @@
+//! Style as a failing test: what the layout promises, held by a check instead of by memory.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Which crates of the workspace each crate may use (its own code, not its tests).
+const DIRECTIONS: &[(&str, &[&str])] = &[
+    ("measure", &[]),
+    ("testkit", &[]),
+    ("wire", &["measure"]),
+    ("archive", &["measure"]),
+    ("load", &["measure", "wire"]),
+    ("broker", &["measure", "wire"]),
+    ("profile", &["archive", "measure"]),
+    ("session", &["archive", "load", "measure", "profile"]),
+    ("report", &["archive", "measure"]),
+    ("bellows", &["archive", "broker", "load", "measure", "profile", "report", "session"]),
+];
+
+/// Words that must not occur in the sources of a crate (tests excepted), and why.
+const BANS: &[(&str, &[&str], &str)] = &[
+    (
+        "wire",
+        &["std::net", "std::thread", "std::fs", "Instant::now", "SystemTime", "Clock", "mio::"],
+        "wire is sans-IO: bytes and `now` come in as arguments",
+    ),
+    ("archive", &["std::net", "TcpStream", "UdpSocket"], "the archive knows no network"),
+    ("session", &["clap::"], "session knows nothing of the command line"),
+    ("report", &["TcpStream"], "the report decides nothing and fetches nothing"),
+];
+
+const MAX_LINES: usize = 600;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("workspace root")
+}
+
+fn files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let name = entry.file_name();
+        if path.is_dir() {
+            if !["target", "node_modules", "dist", "runs"].iter().any(|skip| name == *skip) {
+                files(&path, extension, found);
+            }
+        } else if path.extension().is_some_and(|e| e == extension) {
+            found.push(path);
+        }
+    }
+}
+
+fn crate_sources() -> BTreeMap<String, Vec<(PathBuf, String)>> {
+    let crates = root().join("crates");
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir(&crates).expect("crates").flatten() {
+        let mut found = Vec::new();
+        files(&entry.path().join("src"), "rs", &mut found);
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let read = |p: PathBuf| (p.clone(), fs::read_to_string(p).expect("UTF-8 source"));
+        all.insert(name, found.into_iter().map(read).collect());
+    }
+    all
+}
+
+/// The source without comments and without test modules (everything from `#[cfg(test)]` on, by
+/// this project's habit of keeping them last, and files named `tests.rs`).
+fn product_code<'a>(path: &Path, text: &'a str) -> Vec<(usize, &'a str)> {
+    if path.file_name().is_some_and(|n| n == "tests.rs")
+        || path.components().any(|c| c.as_os_str() == "tests")
+    {
+        return Vec::new();
+    }
+    text.lines()
+        .enumerate()
+        .map(|(i, line)| (i + 1, line))
+        .take_while(|(_, line)| line.trim() != "#[cfg(test)]")
+        .filter(|(_, line)| !line.trim_start().starts_with("//"))
+        .collect()
+}
+
+#[test]
+fn crates_depend_only_in_the_directions_of_the_architecture() {
+    let crates = root().join("crates");
+    let mut wrong = Vec::new();
+    for entry in fs::read_dir(&crates).expect("crates").flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some((_, allowed)) = DIRECTIONS.iter().find(|(known, _)| *known == name) else {
+            wrong.push(format!("crate {name} has no row in DIRECTIONS: decide what it may use"));
+            continue;
+        };
+        let manifest = fs::read_to_string(entry.path().join("Cargo.toml")).expect("manifest");
+        let mut in_dependencies = false;
+        for line in manifest.lines() {
+            if let Some(section) = line.strip_prefix('[') {
+                in_dependencies = section.starts_with("dependencies");
+            } else if in_dependencies {
+                let used = line.split(['.', ' ', '=']).next().unwrap_or_default();
+                let ours = DIRECTIONS.iter().any(|(known, _)| *known == used);
+                if ours && !allowed.contains(&used) {
+                    wrong.push(format!("{name} must not use {used}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn crates_keep_away_from_what_the_architecture_bans() {
+    let mut wrong = Vec::new();
+    for (name, sources) in crate_sources() {
+        for (path, text) in &sources {
+            for (number, line) in product_code(path, text) {
+                for (banned_in, words, why) in BANS {
+                    if let Some(word) = words.iter().find(|w| *banned_in == name && line.contains(*w)) {
+                        wrong.push(format!("{}:{number}: `{word}`: {why}", path.display()));
+                    }
+                }
+                if name != "bellows" && line.contains("process::exit") {
+                    wrong.push(format!("{}:{number}: a library must not exit", path.display()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn unsafe_code_lives_in_profile_alone() {
+    let mut wrong = Vec::new();
+    for (name, sources) in crate_sources() {
+        for (path, text) in &sources {
+            let has = |word: &str| {
+                text.lines().any(|l| !l.trim_start().starts_with("//") && l.contains(word))
+            };
+            if name != "profile" && (has("unsafe {") || has("unsafe fn") || has("allow(unsafe_code")) {
+                wrong.push(path.display().to_string());
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "unsafe outside crate profile:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn files_stay_short_enough_to_read() {
+    let root = root();
+    let mut found = Vec::new();
+    for folder in ["crates", "ui/src", "ui/test", "benches", "fuzz"] {
+        files(&root.join(folder), "rs", &mut found);
+        files(&root.join(folder), "ts", &mut found);
+    }
+    assert!(found.len() > 20, "the search found no sources, so this test checks nothing");
+    let mut wrong = Vec::new();
+    for path in found {
+        let lines = fs::read_to_string(&path).expect("UTF-8 source").lines().count();
+        if lines > MAX_LINES {
+            wrong.push(format!("{lines:5} {}", path.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "longer than {MAX_LINES} lines:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    let mut wrong = Vec::new();
+    for sources in crate_sources().into_values() {
+        for (path, text) in sources {
+            for (number, line) in text.lines().enumerate() {
+                let marks = ["TODO", "FIXME", "XXX", "HACK", "todo!(", "unimplemented!(", "PLACEHOLDER"];
+                if marks.iter().any(|mark| line.contains(mark)) {
+                    wrong.push(format!("{}:{}: {}", path.display(), number + 1, line.trim()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
