@@ -1,0 +1,149 @@
+//! The public face: bind, run, stop.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use mio::net::TcpListener;
+use mio::{Events, Interest, Poll, Token, Waker};
+
+use crate::{Config, Error, Stop};
+
+/// The name of the broker's thread, as profiles show it.
+pub const THREAD_NAME: &str = "bellows-broker";
+
+const LISTENER: Token = Token(usize::MAX);
+const WAKER: Token = Token(usize::MAX - 1);
+
+/// An embedded broker that listens and has not started serving, or serves on the caller's thread.
+#[derive(Debug)]
+pub struct Broker {
+    config: Config,
+    poll: Poll,
+    waker: Arc<Waker>,
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Broker {
+    /// Starts listening. Clients that connect before [`Broker::run`] wait in the system's queue.
+    ///
+    /// # Errors
+    /// When the address cannot be listened on or the system has no event queue to give.
+    pub fn bind(config: Config) -> Result<Self, Error> {
+        let failed = |what| move |source| Error::EventLoop { what, source };
+        let poll = Poll::new().map_err(failed("create an event queue"))?;
+        let waker = Waker::new(poll.registry(), WAKER).map_err(failed("create a waker"))?;
+        let listening = |source| Error::Listen {
+            address: config.listen,
+            source,
+        };
+        let mut listener = TcpListener::bind(config.listen).map_err(listening)?;
+        let address = listener.local_addr().map_err(listening)?;
+        poll.registry()
+            .register(&mut listener, LISTENER, Interest::READABLE)
+            .map_err(failed("watch its listener"))?;
+        Ok(Self {
+            config,
+            poll,
+            waker: Arc::new(waker),
+            listener,
+            address,
+        })
+    }
+
+    /// The address clients connect to.
+    #[must_use]
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves on this thread until `stop` is used. What was held in memory is gone afterwards.
+    ///
+    /// # Errors
+    /// When the event queue fails; clients' mistakes are never errors of the broker.
+    pub fn run(&mut self, stop: &Stop) -> Result<(), Error> {
+        stop.attach(Arc::clone(&self.waker));
+        let mut events = Events::with_capacity(1024);
+        while !stop.is_stopped() {
+            match self.poll.poll(&mut events, Some(Duration::from_secs(1))) {
+                Ok(()) => {}
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(source) => {
+                    return Err(Error::EventLoop {
+                        what: "wait for events",
+                        source,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Serves on a thread of its own, named [`THREAD_NAME`].
+    ///
+    /// # Errors
+    /// When the system has no thread to give.
+    pub fn spawn(mut self) -> Result<Running, Error> {
+        let stop = Stop::new();
+        let address = self.address;
+        let handle = stop.clone();
+        let thread = std::thread::Builder::new()
+            .name(THREAD_NAME.to_owned())
+            .spawn(move || self.run(&handle))
+            .map_err(|source| Error::EventLoop {
+                what: "start its thread",
+                source,
+            })?;
+        Ok(Running {
+            stop,
+            address,
+            thread: Some(thread),
+        })
+    }
+}
+
+/// A broker on its own thread. Dropping it stops the broker.
+#[derive(Debug)]
+pub struct Running {
+    stop: Stop,
+    address: SocketAddr,
+    thread: Option<JoinHandle<Result<(), Error>>>,
+}
+
+impl Running {
+    /// The address clients connect to.
+    #[must_use]
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A handle that ends the broker from anywhere, for instance from a signal handler's thread.
+    #[must_use]
+    pub fn stop_handle(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// Waits until the broker has ended, by [`Stop::stop`] or by an error.
+    ///
+    /// # Errors
+    /// Those of [`Broker::run`].
+    pub fn wait(mut self) -> Result<(), Error> {
+        self.join()
+    }
+
+    fn join(&mut self) -> Result<(), Error> {
+        self.thread
+            .take()
+            .map_or(Ok(()), |t| t.join().unwrap_or(Err(Error::Panicked)))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.stop();
+        // Whoever wants the outcome calls `wait`.
+        let _ = self.join();
+    }
+}

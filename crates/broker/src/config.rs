@@ -1,0 +1,89 @@
+//! What a broker is told before it starts.
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use measure::Nanos;
+
+/// The settings of one embedded broker.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where to listen. Port 0 takes a free one; [`crate::Broker::local_addr`] tells which.
+    pub listen: SocketAddr,
+    /// Messages that may be held, in bytes of memory with their bookkeeping. Above it publishers
+    /// get `connection.blocked` and are read no more until [`Config::resume_bytes`] is reached.
+    pub memory_limit_bytes: u64,
+    /// The heartbeat interval proposed to clients, in seconds; 0 turns heartbeats off.
+    pub heartbeat_s: u16,
+    /// Who may log in.
+    pub users: Vec<User>,
+    /// How long a client may take from the connection to `connection.open`.
+    pub handshake_timeout: Nanos,
+    /// Bytes waiting to be written to one connection above which none of its consumers gets
+    /// another message. Several times the largest message keeps consumers busy.
+    pub unsent_limit_bytes: usize,
+    /// The largest message accepted, in bytes of its body; a larger one closes its channel.
+    pub max_message_bytes: u64,
+}
+
+impl Default for Config {
+    /// Loopback on a free port, 512 MiB, RabbitMQ's heartbeat, user `guest` and message limit.
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            memory_limit_bytes: 512 << 20,
+            heartbeat_s: 60,
+            users: vec![User::new("guest", "guest")],
+            handshake_timeout: Nanos::from_millis(10_000),
+            unsent_limit_bytes: 512 << 10,
+            max_message_bytes: 128 << 20,
+        }
+    }
+}
+
+impl Config {
+    /// The memory below which blocked publishers are read again: three quarters of the limit, so
+    /// that a broker at its limit does not block and unblock with every message.
+    #[must_use]
+    pub const fn resume_bytes(&self) -> u64 {
+        self.memory_limit_bytes / 4 * 3
+    }
+}
+
+/// A user who may log in with SASL `PLAIN` (or `AMQPLAIN`).
+#[derive(Clone, PartialEq, Eq)]
+pub struct User {
+    name: String,
+    password: String,
+}
+
+impl User {
+    /// A user of this name and password.
+    #[must_use]
+    pub fn new(name: impl Into<String>, password: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            password: password.into(),
+        }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether these are this user's name and password.
+    pub(crate) fn matches(&self, name: &str, password: &str) -> bool {
+        self.name == name && self.password == password
+    }
+}
+
+/// Shows the name only.
+impl fmt::Debug for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("User")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
