@@ -3,11 +3,20 @@
 //!
 //! `session` and `profile` write it, `report` reads it; they share nothing else.
 
+mod error;
+mod histogram_log;
+mod list;
+mod reader;
 mod record;
 mod series;
 mod summary;
 mod warning;
+mod writer;
 
+pub use error::Error;
+pub use histogram_log::{HistogramLog, HistogramRecord};
+pub use list::{RunEntry, list_runs};
+pub use reader::RunReader;
 pub use record::{
     BindingRecord, Event, ExchangeRecord, Hardware, PhaseSpan, QueueRecord, RunRecord, RunState,
     Topology, Versions, default_runs_dir,
@@ -17,3 +26,16 @@ pub use summary::{
     BrokerSummary, FunctionShare, PerMessage, ProfileSummary, Rss, RunSummary, Throughput,
 };
 pub use warning::{Warning, WarningCode};
+pub use writer::RunWriter;
+
+/// Names of the files of a run folder.
+pub mod file {
+    /// What ran: see [`crate::RunRecord`].
+    pub const RECORD: &str = "run.json";
+    /// One line per second: see [`crate::SeriesPoint`].
+    pub const SERIES: &str = "series.jsonl";
+    /// Whole HDR histograms per second.
+    pub const HISTOGRAMS: &str = "latency.hlog";
+    /// The self-contained report.
+    pub const REPORT: &str = "report.html";
+}

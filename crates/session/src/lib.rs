@@ -1,1 +1,15 @@
-//! PLACEHOLDER
+//! One experiment from its file to its archive: the broker is started or attached, loaded,
+//! sampled and profiled on one time axis, and what may be wrong with the numbers is said.
+
+pub mod doctor;
+mod error;
+pub mod experiment;
+mod observer;
+mod record;
+mod run;
+
+pub use error::Error;
+pub use experiment::Experiment;
+pub use observer::{NoObserver, Observer};
+pub use record::{RecordOptions, Target, record};
+pub use run::{RunOptions, RunOutcome, run};

@@ -1,0 +1,25 @@
+//! What a run tells while it goes on.
+
+use archive::{Event, SeriesPoint, Warning};
+use measure::{Interval, Nanos, Phase};
+
+/// Told about a run while it goes on, on the thread that called [`crate::run`]. Every method does
+/// nothing unless implemented.
+pub trait Observer {
+    /// What is being done before and after the load, one short sentence: `starting RabbitMQ`.
+    fn step(&mut self, _text: &str) {}
+    /// A phase begins; `length` is what is planned, `None` where it has no set end.
+    fn phase(&mut self, _phase: Phase, _length: Option<Nanos>) {}
+    /// An interval of about a second has ended. `cumulative` holds the measured phase so far.
+    fn point(&mut self, _point: &SeriesPoint, _cumulative: &Interval) {}
+    /// Something happened, such as a blocked connection.
+    fn event(&mut self, _event: &Event) {}
+    /// Something puts a number in doubt.
+    fn warning(&mut self, _warning: &Warning) {}
+}
+
+/// Hears nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoObserver;
+
+impl Observer for NoObserver {}
