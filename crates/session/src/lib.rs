@@ -4,6 +4,7 @@
 pub mod doctor;
 mod error;
 pub mod experiment;
+pub mod managed;
 mod observer;
 mod record;
 mod run;

@@ -1,0 +1,46 @@
+//! What a managed node is started with.
+
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
+
+/// What a managed node is started with. [`Config::default`] is Debian's RabbitMQ with the guards of
+/// the reference experiment.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where RabbitMQ is: a prefix such as `/opt/rabbitmq_server-3.13.7` (it has `sbin/`), or a root
+    /// directory (it has `usr/lib/rabbitmq/`, and Erlang too, perhaps). `None`: the machine's own.
+    pub root: Option<PathBuf>,
+    /// Normal schedulers of the emulator (`+S N`). `None`: one per core.
+    pub schedulers: Option<u32>,
+    /// Lines of `rabbitmq.conf`. They override what bellows sets, except for the listener.
+    pub settings: BTreeMap<String, String>,
+    /// Text of `advanced.config`, Erlang terms. It overrides [`Config::settings`].
+    pub advanced: Option<String>,
+    /// Further environment of the node.
+    pub environment: BTreeMap<String, String>,
+    /// Further arguments of the emulator, one word each: `+sbwt`, `very_long`.
+    pub emulator_arguments: Vec<String>,
+    /// Directory in which the node's own directory is made. `None`: `TMPDIR`, else `/var/tmp`, which
+    /// is on a disk where `/tmp` may be memory.
+    pub parent_directory: Option<PathBuf>,
+    /// Time that the node may take until it accepts AMQP connections.
+    pub start_timeout: Duration,
+    /// Command that runs [`super::guard::main`] with the arguments appended to it. Empty: this
+    /// executable with [`super::guard::SUBCOMMAND`].
+    pub guard: Vec<OsString>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            root: None,
+            schedulers: None,
+            settings: BTreeMap::new(),
+            advanced: None,
+            environment: BTreeMap::new(),
+            emulator_arguments: Vec::new(),
+            parent_directory: None,
+            start_timeout: Duration::from_secs(60),
+            guard: Vec::new(),
+        }
+    }
+}
