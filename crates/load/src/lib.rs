@@ -1,1 +1,30 @@
-//! PLACEHOLDER
+//! The load engine: one event loop per thread, each with its own connections, recorders and part
+//! of the schedule. [`run`] takes a resolved [`Plan`] and reports to a [`Sink`] once a second.
+//! What every number means is said in `docs/measurement.md`.
+
+mod control;
+mod endpoint;
+mod error;
+pub mod payload;
+mod plan;
+mod report;
+
+pub use control::Control;
+pub use endpoint::Endpoint;
+pub use error::Error;
+pub use plan::{
+    Ack, Argument, Consumers, Destination, DestinationKind, Group, Phases, Plan, Producers,
+    QueueHandling, QueueType, Spin, StreamOffset,
+};
+pub use report::{Event, Outcome, PhaseTimes, Sink, ThreadUsage};
+
+/// Runs a load to its end on `plan.threads` threads, and reports to `sink` on the calling one.
+///
+/// # Errors
+/// Where the load could not start: see [`Error`]. What goes wrong after the start ends the run and
+/// stands in [`Outcome::error`], beside what was counted until then.
+pub fn run(plan: &Plan, control: &Control, sink: &mut dyn Sink) -> Result<Outcome, Error> {
+    let _ = (control, sink);
+    plan.validate()?;
+    Err(Error::machine("run a load", "the engine is being built"))
+}

@@ -1,0 +1,268 @@
+//! Where a broker is, as a URL says it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::Error;
+
+/// A broker's address and the login used there. Neither `Debug` nor `Display` shows the password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Host name or address; IPv6 without brackets.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+    /// User name.
+    pub user: String,
+    /// Password; see [`Endpoint::set_password`].
+    password: String,
+    /// Virtual host, `/` by default.
+    pub virtual_host: String,
+}
+
+impl Endpoint {
+    /// The port of AMQP 0.9.1.
+    pub const DEFAULT_PORT: u16 = 5_672;
+
+    /// `guest` at the virtual host `/` of this address.
+    #[must_use]
+    pub fn new(host: impl Into<String>, port: u16) -> Self {
+        Self {
+            host: host.into(),
+            port,
+            user: "guest".into(),
+            password: "guest".into(),
+            virtual_host: "/".into(),
+        }
+    }
+
+    /// Sets the password, which nothing shows.
+    pub fn set_password(&mut self, password: impl Into<String>) {
+        self.password = password.into();
+    }
+
+    pub(crate) fn password(&self) -> &str {
+        &self.password
+    }
+}
+
+const HELP: &str = "write amqp://USER:PASSWORD@HOST:PORT/VHOST, with special characters as %XX";
+
+/// Reads `amqp://user:password@host:port/vhost`; everything but the host may be left out, and
+/// user, password and virtual host are percent-decoded. As RabbitMQ's clients do, no path or an
+/// empty one is the virtual host `/`, and `%2F` writes it out.
+impl FromStr for Endpoint {
+    type Err = Error;
+
+    fn from_str(url: &str) -> Result<Self, Error> {
+        // Nothing of a URL that could not be taken apart is repeated: it may hold a password.
+        let rest = match url.split_once("://") {
+            Some(("amqp", rest)) => rest,
+            Some(("amqps", _)) => {
+                return Err(Error::invalid(
+                    "amqps:// is not supported yet: this version has no TLS",
+                    "use amqp:// on the broker's plain port",
+                ));
+            }
+            Some((scheme, _)) => {
+                return Err(Error::invalid(
+                    format!("the URL's scheme {scheme:?} is not supported"),
+                    HELP,
+                ));
+            }
+            None => return Err(Error::invalid("the URL has no scheme", HELP)),
+        };
+        let rest = rest.split(['?', '#']).next().unwrap_or_default();
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (login, address) = match authority.rsplit_once('@') {
+            Some((login, address)) => (Some(login), address),
+            None => (None, authority),
+        };
+        let (host, port) = split_address(address)?;
+        let mut endpoint = Self::new(host, port);
+        if let Some(login) = login {
+            let (user, password) = login.split_once(':').unwrap_or((login, "guest"));
+            endpoint.user = decode(user, "user")?;
+            endpoint.password = decode(password, "password")?;
+        }
+        if !path.is_empty() {
+            endpoint.virtual_host = decode(path, "virtual host")?;
+        }
+        Ok(endpoint)
+    }
+}
+
+fn split_address(address: &str) -> Result<(&str, u16), Error> {
+    let (host, port) = if let Some(rest) = address.strip_prefix('[') {
+        let (host, port) = rest.split_once(']').ok_or_else(|| {
+            Error::invalid(
+                format!("the address {address:?} has no closing bracket"),
+                HELP,
+            )
+        })?;
+        (host, port.strip_prefix(':').unwrap_or(port))
+    } else {
+        address.split_once(':').unwrap_or((address, ""))
+    };
+    if host.is_empty() {
+        return Err(Error::invalid("the URL has no host", HELP));
+    }
+    let port = match port {
+        "" => Endpoint::DEFAULT_PORT,
+        port => port.parse().ok().filter(|port| *port != 0).ok_or_else(|| {
+            Error::invalid(
+                format!("the port {port:?} is not a number from 1 to 65535"),
+                HELP,
+            )
+        })?,
+    };
+    Ok((host, port))
+}
+
+/// Replaces `%XX`; the error names the part, never its text.
+fn decode(text: &str, part: &str) -> Result<String, Error> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            decoded.push(byte);
+            continue;
+        }
+        let digit = |byte: Option<u8>| byte.and_then(|b| char::from(b).to_digit(16));
+        match (digit(bytes.next()), digit(bytes.next())) {
+            (Some(high), Some(low)) => decoded.push((high * 16 + low) as u8),
+            _ => {
+                return Err(Error::invalid(
+                    format!(
+                        "the {part} in the URL has a % that two hexadecimal digits do not follow"
+                    ),
+                    "write a literal % as %25",
+                ));
+            }
+        }
+    }
+    String::from_utf8(decoded)
+        .map_err(|_| Error::invalid(format!("the {part} in the URL is not UTF-8"), HELP))
+}
+
+/// Percent-encodes what would not read back.
+fn encode(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                write!(f, "{}", char::from(byte))?;
+            }
+            byte => write!(f, "%{byte:02X}")?,
+        }
+    }
+    Ok(())
+}
+
+/// `amqp://user@host:port/vhost`, without the password. The virtual host `/` is left out.
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("amqp://")?;
+        encode(f, &self.user)?;
+        let (open, close) = if self.host.contains(':') {
+            ("[", "]")
+        } else {
+            ("", "")
+        };
+        // Control characters of a host that never resolved must not reach a terminal.
+        write!(
+            f,
+            "@{open}{}{close}:{}/",
+            self.host.escape_debug(),
+            self.port
+        )?;
+        if self.virtual_host == "/" {
+            Ok(())
+        } else {
+            encode(f, &self.virtual_host)
+        }
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Endpoint({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(url: &str) -> Endpoint {
+        url.parse().unwrap()
+    }
+
+    #[test]
+    fn everything_but_the_host_has_a_default() {
+        let endpoint = read("amqp://broker");
+        assert_eq!(endpoint, Endpoint::new("broker", 5_672));
+        assert_eq!(
+            (endpoint.user.as_str(), endpoint.password()),
+            ("guest", "guest")
+        );
+        assert_eq!(endpoint.virtual_host, "/");
+        assert_eq!(read("amqp://broker/"), endpoint);
+        assert_eq!(read("amqp://broker:5672/%2f"), endpoint);
+    }
+
+    #[test]
+    fn all_parts_are_decoded() {
+        let endpoint = read("amqp://a%40b:p%3A%2F%25@[::1]:35672/team%20one?heartbeat=5");
+        assert_eq!(endpoint.user, "a@b");
+        assert_eq!(endpoint.password(), "p:/%");
+        assert_eq!((endpoint.host.as_str(), endpoint.port), ("::1", 35_672));
+        assert_eq!(endpoint.virtual_host, "team one");
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
+        let endpoint = read("amqp://me:s3cret@host/v");
+        for shown in [endpoint.to_string(), format!("{endpoint:?}")] {
+            assert!(!shown.contains("s3cret"), "{shown}");
+        }
+        for bad in [
+            "amqp://me:s3cret@host:x/",
+            "amqp://me:s3cret%@host/",
+            "me:s3cret@host",
+            "amqp://me:s3cret@",
+        ] {
+            let error = bad.parse::<Endpoint>().unwrap_err();
+            assert!(!error.to_string().contains("s3cret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_shown_reads_back_but_for_the_password() {
+        for url in [
+            "amqp://guest@host:5672/",
+            "amqp://a%40b@[::1]:1/x%2Fy",
+            "amqp://u@1.2.3.4:65535/%C3%A9",
+        ] {
+            assert_eq!(read(url).to_string(), url);
+        }
+    }
+
+    #[test]
+    fn bad_urls_name_what_is_wrong() {
+        for (url, part) in [
+            ("host", "no scheme"),
+            ("http://host", "\"http\""),
+            ("amqps://host", "no TLS"),
+            ("amqp://", "no host"),
+            ("amqp://host:0", "\"0\""),
+            ("amqp://host:99999", "\"99999\""),
+            ("amqp://[::1", "closing bracket"),
+            ("amqp://%zz@host", "user"),
+            ("amqp://host/%ff", "virtual host"),
+        ] {
+            let error = url.parse::<Endpoint>().unwrap_err();
+            assert!(error.to_string().contains(part), "{url}: {error}");
+            assert!(error.is_usage());
+        }
+    }
+}

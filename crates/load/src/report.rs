@@ -1,0 +1,100 @@
+//! What a running load tells its caller, and what is left when it has ended.
+
+use measure::{Counters, Interval, Nanos, Phase, Time};
+
+use crate::Error;
+
+/// Takes what the load reports, on the thread that called [`crate::run`]. A sink that is slow
+/// never slows the load down: intervals grow longer instead (but never across phases).
+pub trait Sink {
+    /// All threads' interval, merged. One a second, and one up to each end of a phase. The reference
+    /// is valid during the call only.
+    fn interval(&mut self, merged: &Interval);
+
+    /// Something happened.
+    fn event(&mut self, event: Event);
+}
+
+/// Something that happened during a load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The broker answered the first connection to an endpoint.
+    Connected {
+        /// The endpoint without its password.
+        endpoint: String,
+        /// What the broker calls itself, such as `RabbitMQ`; empty where it does not say.
+        product: String,
+        /// Its version; empty where it does not say.
+        version: String,
+    },
+    /// All clients are connected and set up; the schedule starts at this instant.
+    Started {
+        /// `t_0` of every schedule.
+        at: Time,
+    },
+    /// A phase has begun.
+    PhaseStarted {
+        /// Which.
+        phase: Phase,
+        /// The instant that divides it from the one before.
+        at: Time,
+    },
+    /// The broker asked a connection to stop publishing (`connection.blocked`).
+    Blocked {
+        /// When.
+        at: Time,
+        /// The broker's words.
+        reason: String,
+    },
+    /// The broker lifted [`Event::Blocked`].
+    Unblocked {
+        /// When.
+        at: Time,
+    },
+    /// Anything else worth a line.
+    Note(String),
+}
+
+/// How a load went.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// `t_0` of every schedule.
+    pub start: Time,
+    /// The phases that took place, in the order of time.
+    pub phases: Vec<PhaseTimes>,
+    /// Counts of the whole run, warm-up and drain included.
+    pub totals: Counters,
+    /// Counts of the measured phase.
+    pub measured: Counters,
+    /// Messages sent with confirms that had no answer when the drain ended.
+    pub unconfirmed: u64,
+    /// Stopped through [`crate::Control`].
+    pub interrupted: bool,
+    /// What ended the run before its time. What was counted until then stands above.
+    pub error: Option<Error>,
+    /// CPU time of each event loop.
+    pub threads: Vec<ThreadUsage>,
+    /// Whether the loops spun before messages were due: their CPU time then says nothing about
+    /// the cost of a message.
+    pub spun: bool,
+}
+
+/// A phase that took place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhaseTimes {
+    /// Which.
+    pub phase: Phase,
+    /// First instant.
+    pub start: Time,
+    /// First instant after it.
+    pub end: Time,
+}
+
+/// CPU time of one event loop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadUsage {
+    /// From its start to its end, set-up included.
+    pub total: Nanos,
+    /// During the measured phase.
+    pub measured: Nanos,
+}
