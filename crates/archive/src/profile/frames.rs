@@ -1,0 +1,97 @@
+//! Frames: one function each.
+
+use serde::{Deserialize, Serialize};
+
+/// The name of a frame whose function could not be found.
+pub const UNKNOWN: &str = "[unknown]";
+
+/// What sort of code a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FrameKind {
+    /// Erlang code that the BEAM's JIT compiled.
+    Erlang,
+    /// Java code that a JVM compiled, or its interpreter.
+    Java,
+    /// The machine below them: `beam.smp`, `libjvm.so` and their parts.
+    Runtime,
+    /// The C library and the dynamic loader.
+    Libc,
+    /// The operating system's kernel.
+    Kernel,
+    /// Any other machine code.
+    Native,
+    /// An address without a name.
+    Unknown,
+}
+
+/// One function. Frames are unique by name and module inside a profile.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Frame {
+    /// Name as the symbol table or JIT map writes it, demangled; [`UNKNOWN`] where there is none.
+    pub name: String,
+    /// File name of the binary (`beam.smp`), `[kernel]`, `[jit]`, a kernel module (`[ext4]`), or
+    /// empty where not even that is known.
+    pub module: String,
+    /// What sort of code it is.
+    pub kind: FrameKind,
+}
+
+impl Frame {
+    /// A frame.
+    pub fn new(name: impl Into<String>, module: impl Into<String>, kind: FrameKind) -> Self {
+        Self { name: name.into(), module: module.into(), kind }
+    }
+
+    /// A frame without a name, in `module` where that is known.
+    pub fn unknown(module: impl Into<String>) -> Self {
+        Self::new(UNKNOWN, module, FrameKind::Unknown)
+    }
+
+    /// Whether the function could not be found.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        self.kind == FrameKind::Unknown
+    }
+
+    /// The kind that a name alone tells, for formats that carry no kind (folded text, pprof of
+    /// other tools): Erlang names carry a `$`, `_[k]` is perf's mark of the kernel.
+    #[must_use]
+    pub fn kind_from_name(name: &str, module: &str) -> FrameKind {
+        if name == UNKNOWN || name.is_empty() {
+            return FrameKind::Unknown;
+        }
+        if module.starts_with("[kernel") || name.ends_with("_[k]") {
+            return FrameKind::Kernel;
+        }
+        if name.starts_with('$') {
+            return FrameKind::Erlang;
+        }
+        Self::kind_of_module(module)
+    }
+
+    /// The kind of machine code that lives in the binary `module`.
+    #[must_use]
+    pub fn kind_of_module(module: &str) -> FrameKind {
+        const RUNTIME: [&str; 6] =
+            ["beam.smp", "beam.debug.smp", "beam.jit", "libjvm.so", "libzip.so", "libjava.so"];
+        const LIBC: [&str; 9] = [
+            "libc.so",
+            "libc-2.",
+            "libc.musl",
+            "ld-linux",
+            "ld-musl",
+            "libpthread",
+            "libm.so",
+            "libdl.so",
+            "[vdso]",
+        ];
+        if RUNTIME.contains(&module) || module.starts_with("beam.") {
+            FrameKind::Runtime
+        } else if LIBC.iter().any(|prefix| module.starts_with(prefix)) {
+            FrameKind::Libc
+        } else {
+            FrameKind::Native
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The tables of a profile.
+
+use measure::Time;
+use serde::{Deserialize, Serialize};
+
+use super::frames::Frame;
+use super::threads::ThreadRules;
+
+/// What was sampled, and how.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProfileHeader {
+    /// Always [`ProfileHeader::SCHEMA`].
+    pub schema: String,
+    /// The event's short name: `cpu`.
+    pub event: String,
+    /// The event as the kernel calls it: `cpu-clock`. Empty where unknown.
+    pub kernel_event: String,
+    /// What a sample's weight counts: `samples`.
+    pub unit: String,
+    /// Nanoseconds of CPU time that a weight of 1 stands for; 0 where it stands for none.
+    pub period_ns: u64,
+    /// Samples per second of CPU time that were asked for; 0 where unknown.
+    pub frequency: u32,
+    /// The process; 0 where unknown.
+    pub pid: u32,
+    /// Its name.
+    pub command: String,
+    /// Whether the kernel's own frames could be had.
+    pub kernel_frames: bool,
+    /// The instant that a sample time of 0 stands for: the run's origin.
+    pub origin: Time,
+    /// The same instant by the wall clock, nanoseconds since 1970-01-01 UTC; 0 where unknown.
+    pub origin_unix_ns: u64,
+}
+
+impl ProfileHeader {
+    /// Name and version of the `.stacks` format.
+    pub const SCHEMA: &'static str = "bellows.stacks/1";
+
+    /// A header of a CPU profile by clock ticks, `frequency` of them a second.
+    #[must_use]
+    pub fn cpu(frequency: u32, pid: u32, origin: Time, origin_unix_ns: u64) -> Self {
+        Self {
+            schema: Self::SCHEMA.into(),
+            event: "cpu".into(),
+            kernel_event: "cpu-clock".into(),
+            unit: "samples".into(),
+            period_ns: 1_000_000_000u64.checked_div(u64::from(frequency)).unwrap_or(0),
+            frequency,
+            pid,
+            command: String::new(),
+            kernel_frames: true,
+            origin,
+            origin_unix_ns,
+        }
+    }
+}
+
+/// A stack, as its leaf frame and the stack that called it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StackNode {
+    /// The caller, an index into [`Profile::stacks`] that is smaller than this node's own; `None`
+    /// for a root.
+    pub parent: Option<u32>,
+    /// Index into [`Profile::frames`].
+    pub frame: u32,
+}
+
+/// One stack at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Nanoseconds since the run's origin; 0 in formats without time.
+    pub t: u64,
+    /// How often it counts, in [`ProfileHeader::unit`]: 1 for a tick of the clock, more where the
+    /// file it came from was already summed up.
+    pub weight: u64,
+    /// The leaf, an index into [`Profile::stacks`].
+    pub stack: u32,
+    /// Index into [`Profile::threads`].
+    pub thread: u32,
+    /// Processor; `u16::MAX` where unknown.
+    pub cpu: u16,
+    /// Whether the stack reaches the root of its thread or of its Erlang process.
+    pub complete: bool,
+}
+
+/// A profile. Every index in it is valid and every node comes after its parent: the readers of
+/// this module see to it, and [`Profile::is_consistent`] checks one that was put together by hand.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Profile {
+    /// What was sampled, and how.
+    pub header: ProfileHeader,
+    /// Functions.
+    pub frames: Vec<Frame>,
+    /// Stacks, parents first.
+    pub stacks: Vec<StackNode>,
+    /// Names as the kernel has them (`1_scheduler`); [`Profile::thread_groups`] merges them.
+    pub threads: Vec<String>,
+    /// Samples in the order of the file, which is nearly the order of time.
+    pub samples: Vec<Sample>,
+    /// Samples that the kernel had to drop because nobody fetched them in time.
+    pub lost: u64,
+    /// How often the kernel stopped sampling for a while because it took too much time.
+    pub throttled: u64,
+    /// CPU time that the profiler itself used, nanoseconds; 0 where unknown.
+    pub own_cpu_ns: u64,
+    /// First and last moment of sampling, nanoseconds since the origin, where known.
+    pub span: Option<(u64, u64)>,
+    /// What the reader of this profile should know: missing permissions, a file cut off.
+    pub notes: Vec<String>,
+}
+
+impl Profile {
+    /// The part of the profile that was sampled at `from <= t < to` (nanoseconds since the
+    /// origin). `lost` and `throttled` are the whole profile's, for they carry no time.
+    #[must_use]
+    pub fn window(&self, from: u64, to: u64) -> Self {
+        Self {
+            header: self.header.clone(),
+            frames: self.frames.clone(),
+            stacks: self.stacks.clone(),
+            threads: self.threads.clone(),
+            samples: self.samples.iter().filter(|s| s.t >= from && s.t < to).copied().collect(),
+            span: Some((from, to)),
+            notes: self.notes.clone(),
+            ..*self
+        }
+    }
+
+    /// Sum of all weights: the number of samples of a CPU profile.
+    #[must_use]
+    pub fn total_weight(&self) -> u64 {
+        self.samples.iter().fold(0, |sum, s| sum.saturating_add(s.weight))
+    }
+
+    /// For every thread the name of the group it belongs to, by the built-in rules.
+    #[must_use]
+    pub fn thread_groups(&self) -> Vec<String> {
+        let rules = ThreadRules::built_in();
+        self.threads.iter().map(|name| rules.group(name)).collect()
+    }
+
+    /// The frames of a stack, root first. Empty for an index out of range.
+    #[must_use]
+    pub fn stack(&self, leaf: u32) -> Vec<&Frame> {
+        let mut path = Vec::new();
+        let mut next = Some(leaf);
+        while let Some(node) = next.and_then(|i| self.stacks.get(i as usize)) {
+            path.extend(self.frames.get(node.frame as usize));
+            // A parent that does not come first would be a loop.
+            next = node.parent.filter(|&parent| next.is_some_and(|this| parent < this));
+        }
+        path.reverse();
+        path
+    }
+
+    /// Whether every index is in range and every parent comes before its children.
+    #[must_use]
+    pub fn is_consistent(&self) -> bool {
+        let (frames, stacks, threads) = (self.frames.len(), self.stacks.len(), self.threads.len());
+        self.stacks.iter().enumerate().all(|(i, node)| {
+            (node.frame as usize) < frames && node.parent.is_none_or(|p| (p as usize) < i)
+        }) && self
+            .samples
+            .iter()
+            .all(|s| (s.stack as usize) < stacks && (s.thread as usize) < threads)
+    }
+}

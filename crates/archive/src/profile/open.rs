@@ -1,0 +1,101 @@
+//! Opening a profile, whatever its form.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use flate2::bufread::MultiGzDecoder;
+use thiserror::Error;
+
+use super::model::Profile;
+use super::{folded, pprof, stacks};
+
+/// Larger unpacked profiles are refused: a few kilobytes of gzip can stand for any amount.
+const UNPACKED_LIMIT: u64 = 1 << 30;
+
+/// Files of a run folder that hold its CPU profile, the richest first.
+const IN_A_RUN: [&str; 3] = ["cpu.stacks", "profile.pb.gz", "cpu.folded"];
+
+/// Why a profile cannot be read.
+#[derive(Debug, Error)]
+pub enum ProfileError {
+    /// The operating system says no.
+    #[error("cannot read {path}: {source}", path = path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A folder without a profile in it.
+    #[error(
+        "{path} holds no profile: none of {files} is there; \
+         give a run folder or a *.stacks, *.pb.gz or *.folded file",
+        path = path.display(),
+        files = IN_A_RUN.join(", ")
+    )]
+    NotARun {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A file that is no profile, or a damaged one.
+    #[error("{path} is not a profile that bellows can read: {reason}", path = path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl Profile {
+    /// Reads a profile: a run folder, or a file in one of the forms of this module, told apart by
+    /// content. Files that were cut off are read as far as they go, with a note.
+    ///
+    /// # Errors
+    /// The file cannot be read or is no profile.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, ProfileError> {
+        let path = path.as_ref();
+        if path.is_dir() {
+            let file = IN_A_RUN.iter().map(|name| path.join(name)).find(|file| file.exists());
+            let not_a_run = || ProfileError::NotARun { path: path.to_owned() };
+            return Self::open_file(&file.ok_or_else(not_a_run)?);
+        }
+        Self::open_file(path)
+    }
+
+    fn open_file(path: &Path) -> Result<Self, ProfileError> {
+        let io = |source| ProfileError::Io { path: path.to_owned(), source };
+        let format = |reason: String| ProfileError::Format { path: path.to_owned(), reason };
+        let file = File::open(path).map_err(io)?;
+        let mut input = BufReader::with_capacity(1 << 16, file);
+        let start = input.fill_buf().map_err(io)?;
+        if start.is_empty() {
+            return Err(format("the file is empty".into()));
+        }
+        if start.starts_with(&[0x1f, 0x8b]) {
+            let unpacked = limited(&mut MultiGzDecoder::new(input)).map_err(io)?;
+            return pprof::read(&unpacked).map_err(|e| format(format!("as pprof: {e}")));
+        }
+        if start.starts_with(b"{\"header\":") {
+            let known = stacks::read(&mut input).map_err(io)?;
+            return known.ok_or_else(|| format("its first line is not a known header".into()));
+        }
+        let bytes = limited(&mut input).map_err(io)?;
+        if path.extension().is_some_and(|e| e == "pb") {
+            return pprof::read(&bytes).map_err(|e| format(format!("as pprof: {e}")));
+        }
+        folded::read(&String::from_utf8_lossy(&bytes))
+            .ok_or_else(|| format("no line of it ends in a count, as folded stacks do".into()))
+    }
+}
+
+fn limited(input: &mut dyn Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    input.take(UNPACKED_LIMIT + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > UNPACKED_LIMIT {
+        let text = format!("more than {UNPACKED_LIMIT} bytes unpacked");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,146 @@
+//! From the tables of a profile to pprof's.
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::io::{self, Write as _};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use prost::Message as _;
+
+use super::{CUT_OFF, LABEL_STACK, LABEL_THREAD, proto};
+use crate::profile::model::Profile;
+
+impl Profile {
+    /// The profile in pprof's format, compressed: the bytes of a `.pb.gz` file.
+    ///
+    /// # Errors
+    /// Compression into memory, which does not fail.
+    pub fn to_pprof(&self) -> io::Result<Vec<u8>> {
+        let message = Writer::default().profile(self).encode_to_vec();
+        let mut gzip = GzEncoder::new(Vec::with_capacity(message.len() / 4), Compression::fast());
+        gzip.write_all(&message)?;
+        gzip.finish()
+    }
+}
+
+#[derive(Default)]
+struct Writer {
+    strings: Vec<String>,
+    index: HashMap<String, i64>,
+}
+
+impl Writer {
+    fn profile(mut self, profile: &Profile) -> proto::Profile {
+        self.string("");
+        let header = &profile.header;
+        let mut sample_type = vec![self.value_type("samples", "count")];
+        if header.unit != "samples" {
+            sample_type = vec![self.value_type(&header.event, &header.unit)];
+        }
+        let timed = header.unit == "samples" && header.period_ns > 0;
+        if timed {
+            sample_type.push(self.value_type(&header.event, "nanoseconds"));
+        }
+        let mapping = self.mappings(profile);
+        let (location, function) = self.functions(profile, &mapping);
+        let sample = self.samples(profile, timed.then_some(header.period_ns));
+        let (from, to) = profile.span.unwrap_or_default();
+        proto::Profile {
+            period_type: timed.then(|| self.value_type(&header.event, "nanoseconds")),
+            period: signed(header.period_ns),
+            default_sample_type: sample_type.first().map_or(0, |t| t.r#type),
+            comment: profile.notes.iter().map(|note| self.string(note)).collect(),
+            time_nanos: match header.origin_unix_ns {
+                0 => 0,
+                origin => signed(origin.saturating_add(from)),
+            },
+            duration_nanos: signed(to.saturating_sub(from)),
+            sample_type,
+            sample,
+            mapping: mapping.values().copied().collect(),
+            location,
+            function,
+            string_table: self.strings,
+        }
+    }
+
+    /// One mapping per module, in the order of their names.
+    fn mappings(&mut self, profile: &Profile) -> BTreeMap<String, proto::Mapping> {
+        let mut modules: BTreeMap<String, proto::Mapping> = BTreeMap::new();
+        for frame in profile.frames.iter().filter(|f| !f.module.is_empty()) {
+            modules.entry(frame.module.clone()).or_default();
+        }
+        for (id, (module, mapping)) in (1u64..).zip(&mut modules) {
+            *mapping = proto::Mapping { id, filename: self.string(module), has_functions: true };
+        }
+        modules
+    }
+
+    /// Frame `n` is location and function `n + 1`, for 0 is no id.
+    fn functions(
+        &mut self,
+        profile: &Profile,
+        mappings: &BTreeMap<String, proto::Mapping>,
+    ) -> (Vec<proto::Location>, Vec<proto::Function>) {
+        (1u64..)
+            .zip(&profile.frames)
+            .map(|(id, frame)| {
+                let name = self.string(&frame.name);
+                let mapping_id = mappings.get(&frame.module).map_or(0, |m| m.id);
+                let line = vec![proto::Line { function_id: id }];
+                (
+                    proto::Location { id, mapping_id, line },
+                    proto::Function { id, name, system_name: name },
+                )
+            })
+            .unzip()
+    }
+
+    fn samples(&mut self, profile: &Profile, period_ns: Option<u64>) -> Vec<proto::Sample> {
+        let mut sums: HashMap<(u32, u32, bool), u64> = HashMap::new();
+        for s in &profile.samples {
+            let sum = sums.entry((s.thread, s.stack, s.complete)).or_insert(0);
+            *sum = sum.saturating_add(s.weight);
+        }
+        let mut sums: Vec<_> = sums.into_iter().collect();
+        sums.sort_unstable();
+        let (thread_key, stack_key) = (self.string(LABEL_THREAD), self.string(LABEL_STACK));
+        let cut_off = self.string(CUT_OFF);
+        let threads: Vec<_> = profile.threads.iter().map(|name| self.string(name)).collect();
+        let mut path = Vec::new();
+        sums.into_iter()
+            .map(|((thread, stack, complete), weight)| {
+                profile.path_into(stack, &mut path);
+                let str = threads.get(thread as usize).copied().unwrap_or(0);
+                let mut label = vec![proto::Label { key: thread_key, str, num: 0 }];
+                if !complete {
+                    label.push(proto::Label { key: stack_key, str: cut_off, num: 0 });
+                }
+                let mut value = vec![signed(weight)];
+                value.extend(period_ns.map(|ns| signed(weight.saturating_mul(ns))));
+                let location_id = path.iter().map(|&frame| u64::from(frame) + 1).collect();
+                proto::Sample { location_id, value, label }
+            })
+            .collect()
+    }
+
+    fn value_type(&mut self, kind: &str, unit: &str) -> proto::ValueType {
+        proto::ValueType { r#type: self.string(kind), unit: self.string(unit) }
+    }
+
+    fn string(&mut self, text: &str) -> i64 {
+        if let Some(&id) = self.index.get(text) {
+            return id;
+        }
+        let id = i64::try_from(self.strings.len()).unwrap_or(i64::MAX);
+        self.strings.push(text.to_owned());
+        self.index.insert(text.to_owned(), id);
+        id
+    }
+}
+
+/// pprof counts in signed numbers.
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

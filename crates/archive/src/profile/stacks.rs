@@ -1,0 +1,279 @@
+//! `cpu.stacks`: one JSON value per line, appended while the run goes on.
+//!
+//! ```text
+//! {"header":{"schema":"bellows.stacks/1","event":"cpu",…}}
+//! {"thread":"1_scheduler"}                             thread 0
+//! {"frame":["main","bellows","native"]}                frame 0: name, module, kind
+//! {"node":[null,0]}                                    stack 0: parent, frame
+//! {"sample":[1200345678,0,0,1,true,1]}                 t, stack, thread, cpu, complete, weight
+//! {"lost":3}  {"throttled":1}  {"note":"…"}            each adds to what was said before
+//! {"footer":{"from":…,"to":…,"own_cpu_ns":…}}
+//! ```
+//!
+//! Threads, frames and nodes are numbered in the order of their lines, and stand before the first
+//! line that refers to them. So the file is readable up to its last whole line whenever the writer
+//! ends, by plan or not.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{self, BufRead, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::frames::{Frame, FrameKind};
+use super::model::{Profile, ProfileHeader, Sample, StackNode};
+use super::tree::Interner;
+
+/// Bytes that are kept before they are written without being asked.
+const BUFFER: usize = 64 * 1024;
+
+/// The last line of a file that was ended in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Footer {
+    /// First moment of sampling, nanoseconds since the origin.
+    pub from: u64,
+    /// Last moment of sampling, nanoseconds since the origin.
+    pub to: u64,
+    /// CPU time that the profiler itself used, nanoseconds.
+    pub own_cpu_ns: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line<'a> {
+    Header(Cow<'a, ProfileHeader>),
+    Thread(#[serde(borrow)] Cow<'a, str>),
+    Frame(#[serde(borrow)] Cow<'a, str>, #[serde(borrow)] Cow<'a, str>, FrameKind),
+    Node(Option<u32>, u32),
+    Sample(u64, u32, u32, u16, bool, u64),
+    Lost(u64),
+    Throttled(u64),
+    Note(#[serde(borrow)] Cow<'a, str>),
+    Footer(Footer),
+}
+
+/// Appends a profile to a file while it is being taken.
+///
+/// An error of the disk does not interrupt the caller: the first one is kept
+/// ([`StacksWriter::error`]), nothing more is written, and what is in the file stays readable.
+pub struct StacksWriter {
+    out: Box<dyn Write + Send>,
+    header: Option<ProfileHeader>,
+    buffer: Vec<u8>,
+    interner: Interner,
+    error: Option<io::Error>,
+}
+
+impl std::fmt::Debug for StacksWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StacksWriter").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl StacksWriter {
+    /// Creates the file, which must not exist. Its first line is written at the first flush, so
+    /// that [`StacksWriter::header_mut`] may still complete it.
+    ///
+    /// # Errors
+    /// The file cannot be created.
+    pub fn create(path: &Path, header: ProfileHeader) -> io::Result<Self> {
+        let file = File::options().write(true).create_new(true).open(path)?;
+        Ok(Self::new(file, header))
+    }
+
+    /// The same into anything that takes bytes.
+    pub fn new(out: impl Write + Send + 'static, header: ProfileHeader) -> Self {
+        Self {
+            out: Box::new(out),
+            header: Some(header),
+            buffer: Vec::with_capacity(BUFFER + 4096),
+            interner: Interner::default(),
+            error: None,
+        }
+    }
+
+    /// The header while it has not been written yet.
+    pub fn header_mut(&mut self) -> Option<&mut ProfileHeader> {
+        self.header.as_mut()
+    }
+
+    /// The index of a frame, which is written where it is new.
+    pub fn frame(&mut self, frame: &Frame) -> u32 {
+        let (id, new) = self.interner.frame(frame);
+        if new {
+            let (name, module) = (frame.name.as_str().into(), frame.module.as_str().into());
+            self.line(&Line::Frame(name, module, frame.kind));
+        }
+        id
+    }
+
+    /// The index of the stack that has `frame` as its leaf, called from `parent`.
+    pub fn node(&mut self, parent: Option<u32>, frame: u32) -> u32 {
+        let (id, new) = self.interner.node(parent, frame);
+        if new {
+            self.line(&Line::Node(parent, frame));
+        }
+        id
+    }
+
+    /// The index of a thread name.
+    pub fn thread(&mut self, name: &str) -> u32 {
+        let (id, new) = self.interner.thread(name);
+        if new {
+            self.line(&Line::Thread(name.into()));
+        }
+        id
+    }
+
+    /// Writes a sample whose indices came from this writer.
+    pub fn sample(&mut self, s: &Sample) {
+        self.line(&Line::Sample(s.t, s.stack, s.thread, s.cpu, s.complete, s.weight));
+    }
+
+    /// `count` more samples were lost.
+    pub fn lost(&mut self, count: u64) {
+        self.line(&Line::Lost(count));
+    }
+
+    /// The kernel stopped sampling for a while, `count` more times.
+    pub fn throttled(&mut self, count: u64) {
+        self.line(&Line::Throttled(count));
+    }
+
+    /// Something that the profile's reader should know.
+    pub fn note(&mut self, text: &str) {
+        self.line(&Line::Note(text.into()));
+    }
+
+    /// Hands everything to the file. Call it each second.
+    pub fn flush(&mut self) {
+        self.line_header();
+        self.drain();
+        if self.error.is_none() {
+            self.error = self.out.flush().err();
+        }
+    }
+
+    /// The first error of the disk, after which nothing more was written.
+    #[must_use]
+    pub fn error(&self) -> Option<&io::Error> {
+        self.error.as_ref()
+    }
+
+    /// Writes the last line.
+    ///
+    /// # Errors
+    /// The first error of the disk since the beginning; the file is then readable up to it.
+    pub fn finish(mut self, footer: Footer) -> io::Result<()> {
+        self.line(&Line::Footer(footer));
+        self.flush();
+        self.error.map_or(Ok(()), Err)
+    }
+
+    fn line_header(&mut self) {
+        if let Some(header) = self.header.take() {
+            self.encode(&Line::Header(Cow::Owned(header)));
+        }
+    }
+
+    fn line(&mut self, line: &Line<'_>) {
+        self.line_header();
+        self.encode(line);
+        if self.buffer.len() >= BUFFER {
+            self.drain();
+        }
+    }
+
+    fn encode(&mut self, line: &Line<'_>) {
+        if self.error.is_none() {
+            // Writing plain values into memory cannot fail; were it to, the error is kept.
+            self.error = serde_json::to_writer(&mut self.buffer, line).err().map(io::Error::from);
+            self.buffer.push(b'\n');
+        }
+    }
+
+    fn drain(&mut self) {
+        if self.error.is_none() {
+            self.error = self.out.write_all(&self.buffer).err();
+        }
+        self.buffer.clear();
+    }
+}
+
+/// Reads a `.stacks` file as far as it is whole; what had to be left out stands in the notes.
+/// `None` where it does not begin with a header of a known version.
+pub(super) fn read(input: &mut dyn BufRead) -> io::Result<Option<Profile>> {
+    let mut bytes = Vec::with_capacity(256);
+    input.read_until(b'\n', &mut bytes)?;
+    let header = match serde_json::from_slice(&bytes) {
+        Ok(Line::Header(header)) if header.schema == ProfileHeader::SCHEMA => header.into_owned(),
+        _ => return Ok(None),
+    };
+    let mut profile = Profile { header, ..Profile::default() };
+    let mut ended = false;
+    for number in 2u64.. {
+        bytes.clear();
+        if input.read_until(b'\n', &mut bytes)? == 0 {
+            break;
+        }
+        if bytes.last() != Some(&b'\n') {
+            break;
+        }
+        match add(&mut profile, &bytes) {
+            Ok(footer) => ended |= footer,
+            Err(why) => {
+                profile.notes.push(format!(
+                    "line {number} of the stacks file cannot be used ({why}); \
+                     it and all that follows are left out"
+                ));
+                return Ok(Some(profile));
+            }
+        }
+    }
+    if !ended {
+        profile.notes.push(
+            "the stacks file has no last line: the profiler was cut off, \
+             and up to a second of samples before that is missing"
+                .into(),
+        );
+    }
+    Ok(Some(profile))
+}
+
+/// Adds one line; says whether it was the footer.
+fn add(profile: &mut Profile, bytes: &[u8]) -> Result<bool, String> {
+    let line: Line<'_> = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+    match line {
+        Line::Sample(t, stack, thread, cpu, complete, weight) => {
+            let known = (stack as usize) < profile.stacks.len()
+                && (thread as usize) < profile.threads.len();
+            if !known {
+                return Err(format!("sample of unknown stack {stack} or thread {thread}"));
+            }
+            profile.samples.push(Sample { t, weight, stack, thread, cpu, complete });
+        }
+        Line::Node(parent, frame) => {
+            let known = (frame as usize) < profile.frames.len()
+                && parent.is_none_or(|p| (p as usize) < profile.stacks.len());
+            if !known {
+                return Err(format!("node of unknown frame {frame} or parent {parent:?}"));
+            }
+            profile.stacks.push(StackNode { parent, frame });
+        }
+        Line::Frame(name, module, kind) => {
+            profile.frames.push(Frame::new(name, module, kind));
+        }
+        Line::Thread(name) => profile.threads.push(name.into_owned()),
+        Line::Lost(count) => profile.lost = profile.lost.saturating_add(count),
+        Line::Throttled(count) => profile.throttled = profile.throttled.saturating_add(count),
+        Line::Note(text) => profile.notes.push(text.into_owned()),
+        Line::Footer(footer) => {
+            profile.own_cpu_ns = footer.own_cpu_ns;
+            profile.span = Some((footer.from, footer.to));
+            return Ok(true);
+        }
+        Line::Header(_) => return Err("a second header".into()),
+    }
+    Ok(false)
+}

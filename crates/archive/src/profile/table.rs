@@ -1,0 +1,203 @@
+//! What is computed from a profile: the function table and the summary.
+
+use super::frames::FrameKind;
+use super::model::Profile;
+use crate::summary::{FunctionShare, ProfileSummary};
+
+/// One row of the function table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FunctionCount {
+    /// Index into [`Profile::frames`].
+    pub frame: u32,
+    /// What sort of code it is.
+    pub kind: FrameKind,
+    /// Weight of the samples that have it at the leaf.
+    pub self_weight: u64,
+    /// Weight of the samples that have it anywhere; recursion counts once.
+    pub total_weight: u64,
+    /// Name, module, and the same two as shares of all samples.
+    pub share: FunctionShare,
+}
+
+impl Profile {
+    /// All functions that occur in a sample, largest self weight first, then largest total, then
+    /// by name.
+    #[must_use]
+    pub fn functions(&self) -> Vec<FunctionCount> {
+        let weights = self.node_weights();
+        let totals = self.frame_totals(&weights);
+        let mut selfs = vec![0u64; self.frames.len()];
+        for (node, weight) in self.stacks.iter().zip(&weights.own) {
+            if let Some(sum) = selfs.get_mut(node.frame as usize) {
+                *sum = sum.saturating_add(*weight);
+            }
+        }
+        let all = weights.sum.max(1) as f64;
+        let mut rows: Vec<_> = (0u32..)
+            .zip(self.frames.iter().zip(selfs.into_iter().zip(totals)))
+            .filter(|(_, (_, (_, total)))| *total > 0)
+            .map(|(frame, (f, (self_weight, total_weight)))| FunctionCount {
+                frame,
+                kind: f.kind,
+                self_weight,
+                total_weight,
+                share: FunctionShare {
+                    function: f.name.clone(),
+                    module: f.module.clone(),
+                    self_share: self_weight as f64 / all,
+                    total: total_weight as f64 / all,
+                },
+            })
+            .collect();
+        rows.sort_by(|a, b| {
+            (b.self_weight, b.total_weight)
+                .cmp(&(a.self_weight, a.total_weight))
+                .then_with(|| a.share.function.cmp(&b.share.function))
+                .then_with(|| a.share.module.cmp(&b.share.module))
+        });
+        rows
+    }
+
+    /// The profile at a glance, with the `top` functions of the largest self share.
+    #[must_use]
+    pub fn summary(&self, top: usize) -> ProfileSummary {
+        let unknown = self.nodes_with_unknown();
+        let (mut all, mut nameless, mut complete) = (0u64, 0u64, 0u64);
+        for sample in &self.samples {
+            all = all.saturating_add(sample.weight);
+            if unknown.get(sample.stack as usize).copied().unwrap_or(true) {
+                nameless = nameless.saturating_add(sample.weight);
+            }
+            if sample.complete {
+                complete = complete.saturating_add(sample.weight);
+            }
+        }
+        let share = |part: u64| if all == 0 { 0.0 } else { part as f64 / all as f64 };
+        ProfileSummary {
+            event: self.header.event.clone(),
+            samples: all,
+            lost: self.lost,
+            unknown_share: share(nameless),
+            complete_share: share(complete),
+            top: self.functions().into_iter().take(top).map(|f| f.share).collect(),
+        }
+    }
+
+    /// Which stacks have at least one frame without a name.
+    fn nodes_with_unknown(&self) -> Vec<bool> {
+        let mut flags: Vec<bool> = Vec::with_capacity(self.stacks.len());
+        for node in &self.stacks {
+            let above = node.parent.is_some_and(|p| flags.get(p as usize).copied().unwrap_or(false));
+            let own = self.frames.get(node.frame as usize).is_none_or(|f| f.is_unknown());
+            flags.push(above || own);
+        }
+        flags
+    }
+
+    /// Weight per stack: as leaf, and with all that it called.
+    pub(super) fn node_weights(&self) -> NodeWeights {
+        let mut own = vec![0u64; self.stacks.len()];
+        let mut sum = 0u64;
+        for sample in &self.samples {
+            if let Some(weight) = own.get_mut(sample.stack as usize) {
+                *weight = weight.saturating_add(sample.weight);
+            }
+            sum = sum.saturating_add(sample.weight);
+        }
+        let mut subtree = own.clone();
+        for (i, node) in self.stacks.iter().enumerate().rev() {
+            let weight = subtree.get(i).copied().unwrap_or(0);
+            let parent = node.parent.and_then(|p| subtree.get_mut(p as usize));
+            if let Some(parent) = parent {
+                *parent = parent.saturating_add(weight);
+            }
+        }
+        NodeWeights { own, subtree, sum }
+    }
+
+    /// Per frame the weight of the stacks that contain it: the subtrees of its outermost
+    /// occurrences, so that recursion counts once. One walk over the tree, whatever its depth.
+    fn frame_totals(&self, weights: &NodeWeights) -> Vec<u64> {
+        let mut totals = vec![0u64; self.frames.len()];
+        let mut on_path = vec![0u32; self.frames.len()];
+        let children = Children::of(self);
+        let mut open = Vec::new();
+        for start in children.roots() {
+            open.push(Visit::Enter(start));
+            while let Some(visit) = open.pop() {
+                let (Visit::Enter(i) | Visit::Leave(i)) = visit;
+                let Some(frame) = self.stacks.get(i).map(|n| n.frame as usize) else { continue };
+                let (Some(total), Some(depth)) = (totals.get_mut(frame), on_path.get_mut(frame))
+                else {
+                    continue;
+                };
+                if let Visit::Leave(_) = visit {
+                    *depth = depth.saturating_sub(1);
+                    continue;
+                }
+                if *depth == 0 {
+                    let weight = weights.subtree.get(i).copied().unwrap_or(0);
+                    *total = total.saturating_add(weight);
+                }
+                *depth = depth.saturating_add(1);
+                open.push(Visit::Leave(i));
+                open.extend(children.of_node(i).map(Visit::Enter));
+            }
+        }
+        totals
+    }
+}
+
+/// Weights per stack node.
+pub(super) struct NodeWeights {
+    /// As the leaf.
+    pub(super) own: Vec<u64>,
+    /// With everything below.
+    subtree: Vec<u64>,
+    /// Of all samples.
+    sum: u64,
+}
+
+enum Visit {
+    Enter(usize),
+    Leave(usize),
+}
+
+/// The tree of stacks from the roots down, as linked siblings.
+pub(super) struct Children {
+    first: Vec<Option<usize>>,
+    next: Vec<Option<usize>>,
+    first_root: Option<usize>,
+}
+
+impl Children {
+    pub(super) fn of(profile: &Profile) -> Self {
+        let len = profile.stacks.len();
+        let mut tree = Self { first: vec![None; len], next: vec![None; len], first_root: None };
+        for (i, node) in profile.stacks.iter().enumerate().rev() {
+            // A parent that does not come first would be a loop; such a node counts as a root.
+            let parent = node.parent.map(|p| p as usize).filter(|&p| p < i);
+            let head = match parent.and_then(|p| tree.first.get_mut(p)) {
+                Some(head) => head,
+                None => &mut tree.first_root,
+            };
+            let sibling = head.replace(i);
+            if let Some(next) = tree.next.get_mut(i) {
+                *next = sibling;
+            }
+        }
+        tree
+    }
+
+    pub(super) fn roots(&self) -> impl Iterator<Item = usize> {
+        self.siblings(self.first_root)
+    }
+
+    pub(super) fn of_node(&self, i: usize) -> impl Iterator<Item = usize> {
+        self.siblings(self.first.get(i).copied().flatten())
+    }
+
+    fn siblings(&self, first: Option<usize>) -> impl Iterator<Item = usize> {
+        std::iter::successors(first, |&i| self.next.get(i).copied().flatten())
+    }
+}

@@ -1,0 +1,82 @@
+//! Interning: turns frames, stacks and thread names into the indices of a [`Profile`].
+
+use std::collections::HashMap;
+
+use super::frames::Frame;
+use super::model::{Profile, StackNode};
+
+/// Finds what a profile already contains. Grows with the number of distinct entries only.
+#[derive(Debug, Default)]
+pub(super) struct Interner {
+    frames: HashMap<Frame, u32>,
+    nodes: HashMap<(Option<u32>, u32), u32>,
+    threads: HashMap<String, u32>,
+}
+
+/// An index, and whether it was new.
+pub(super) type Interned = (u32, bool);
+
+impl Interner {
+    pub(super) fn frame(&mut self, frame: &Frame) -> Interned {
+        if let Some(&id) = self.frames.get(frame) {
+            return (id, false);
+        }
+        let id = index(self.frames.len());
+        self.frames.insert(frame.clone(), id);
+        (id, true)
+    }
+
+    pub(super) fn node(&mut self, parent: Option<u32>, frame: u32) -> Interned {
+        let next = index(self.nodes.len());
+        let id = *self.nodes.entry((parent, frame)).or_insert(next);
+        (id, id == next)
+    }
+
+    pub(super) fn thread(&mut self, name: &str) -> Interned {
+        if let Some(&id) = self.threads.get(name) {
+            return (id, false);
+        }
+        let id = index(self.threads.len());
+        self.threads.insert(name.to_owned(), id);
+        (id, true)
+    }
+}
+
+/// Tables are indexed by `u32`: four thousand million distinct frames do not fit any memory that
+/// this runs on, so the conversion saturates.
+fn index(len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(u32::MAX)
+}
+
+/// Puts a profile together from named frames: what the readers of other formats use.
+#[derive(Debug, Default)]
+pub(super) struct Builder {
+    pub(super) profile: Profile,
+    interner: Interner,
+}
+
+impl Builder {
+    pub(super) fn frame(&mut self, frame: &Frame) -> u32 {
+        let (id, new) = self.interner.frame(frame);
+        if new {
+            self.profile.frames.push(frame.clone());
+        }
+        id
+    }
+
+    pub(super) fn node(&mut self, parent: Option<u32>, frame: u32) -> u32 {
+        let (id, new) = self.interner.node(parent, frame);
+        if new {
+            self.profile.stacks.push(StackNode { parent, frame });
+        }
+        id
+    }
+
+    pub(super) fn thread(&mut self, name: &str) -> u32 {
+        let (id, new) = self.interner.thread(name);
+        if new {
+            self.profile.threads.push(name.to_owned());
+        }
+        id
+    }
+}
