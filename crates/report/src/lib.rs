@@ -1,1 +1,3 @@
-//! PLACEHOLDER
+//! What a person sees of a run: console tables, flame graphs and the HTML report.
+
+pub mod html;

@@ -1,0 +1,103 @@
+//! The table of functions.
+
+use archive::profile::Profile;
+
+use super::table::{Align, Table};
+use super::text::{Style, count, fit, percent, sanitise};
+
+/// What the rows are ordered by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FunctionSort {
+    /// Samples with the function at the leaf.
+    #[default]
+    SelfShare,
+    /// Samples with the function anywhere.
+    Total,
+}
+
+/// Which functions are shown.
+pub struct FunctionTable<'a> {
+    /// At most this many rows.
+    pub limit: usize,
+    /// Their order, largest first.
+    pub sort: FunctionSort,
+    /// Only functions of which this says yes, by their name.
+    pub only: &'a dyn Fn(&str) -> bool,
+}
+
+/// The functions of a profile, and below them what is to be known of the whole, ending in a
+/// newline. Shares are of all samples, also where only some functions are shown.
+#[must_use]
+pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -> String {
+    let mut rows = profile.functions();
+    if options.sort == FunctionSort::Total {
+        // Stable: functions of equal total stay in the order of their self share.
+        rows.sort_by_key(|row| std::cmp::Reverse(row.total_weight));
+    }
+    let all = rows.len();
+    rows.retain(|row| (options.only)(&row.share.function));
+    let matching = rows.len();
+
+    let mut table = Table::new(
+        &[
+            ("self %", Align::Right),
+            ("total %", Align::Right),
+            ("samples", Align::Right),
+            ("function", Align::Left),
+            ("module", Align::Left),
+        ],
+        3,
+    );
+    for row in rows.iter().take(options.limit) {
+        table.row(vec![
+            percent(row.share.self_share),
+            percent(row.share.total),
+            count(row.self_weight),
+            sanitise(&row.share.function).into_owned(),
+            sanitise(&row.share.module).into_owned(),
+        ]);
+    }
+    let mut lines = table.lines(style.columns.min(100));
+    if let Some(heads) = lines.first_mut() {
+        *heads = style.strong(heads);
+    }
+    lines.push(String::new());
+    lines.extend(footer(profile, rows.len().min(options.limit), matching, all, style));
+    lines.join("\n") + "\n"
+}
+
+fn footer(
+    profile: &Profile,
+    shown: usize,
+    matching: usize,
+    all: usize,
+    style: Style,
+) -> Vec<String> {
+    let columns = style.columns.min(100);
+    let summary = profile.summary(0);
+    let rows = if matching == all {
+        format!("{} of {} functions", count(shown as u64), count(all as u64))
+    } else {
+        format!(
+            "{} of {} matching functions ({} in all)",
+            count(shown as u64),
+            count(matching as u64),
+            count(all as u64)
+        )
+    };
+    let mut lines = vec![
+        format!(
+            "{rows}; {} {}, {} lost",
+            count(summary.samples),
+            sanitise(&profile.header.unit),
+            count(summary.lost)
+        ),
+        format!(
+            "unknown share {} % (a frame without a name), complete share {} % (reaches its root)",
+            percent(summary.unknown_share),
+            percent(summary.complete_share)
+        ),
+    ];
+    lines.extend(profile.notes.iter().map(|n| style.caution(&format!("note: {}", sanitise(n)))));
+    lines.into_iter().map(|line| if style.colour { line } else { fit(&line, columns).into_owned() }).collect()
+}

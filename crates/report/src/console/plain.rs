@@ -1,0 +1,109 @@
+//! Plain lines for pipes, in the form that Artemis `perf` prints them, with two lines more: the
+//! response times.
+
+use std::fmt::Write as _;
+
+use archive::{RunRecord, RunState, RunSummary, SeriesPoint};
+use measure::{LatencySummary, Metric, PerMetric, Phase};
+
+use super::Shape;
+
+/// Order and names of the latencies in a block: headline first, then as Artemis has them.
+const BLOCK: [(Metric, &str); 5] = [
+    (Metric::AckResponse, "ack response time:"),
+    (Metric::EndToEnd, "end-to-end time:"),
+    (Metric::SendDelay, "send delay time:"),
+    (Metric::SendAck, "send ack time:"),
+    (Metric::Transfer, "transfer time:"),
+];
+
+/// The same in the summary, where Artemis calls them differently.
+const SUMMARY: [(Metric, &str); 5] = [
+    (Metric::AckResponse, "aggregated ack response time:"),
+    (Metric::EndToEnd, "aggregated end-to-end time:"),
+    (Metric::SendDelay, "aggregated delay send time:"),
+    (Metric::SendAck, "aggregated send time:"),
+    (Metric::Transfer, "aggregated transfer time:"),
+];
+
+/// What the mark in a latency line means.
+const FOOTNOTE: &str = "--- ~: fewer than ten samples lie beyond this percentile";
+
+/// The block of one interval, ending in a newline.
+pub(super) fn block(shape: &Shape, point: &SeriesPoint) -> String {
+    let per_second = |count: u64| if point.dt > 0.0 { count as f64 / point.dt } else { 0.0 };
+    let counters = &point.counters;
+    let mut out = format!("--- warmup {}\n", point.phase == Phase::Warmup);
+    let mut rate = |label: &str, count| {
+        let _ = writeln!(out, "--- {label:<10} {:>8.0} msg/sec", per_second(count));
+    };
+    if shape.producers {
+        rate("sent:", counters.sent);
+        rate("blocked:", counters.blocked);
+        rate("completed:", counters.completed);
+    }
+    if shape.consumers {
+        rate("received:", counters.received);
+    }
+    if shape.latency {
+        latencies(&mut out, &BLOCK, shape, &point.latency);
+    }
+    out
+}
+
+/// The summary, ending in a newline.
+pub(super) fn summary(shape: &Shape, record: &RunRecord, summary: &RunSummary) -> String {
+    let result = match record.state {
+        RunState::Complete => "success",
+        RunState::Interrupted => "interrupted",
+        RunState::Running | RunState::Failed => "fail",
+    };
+    let mut out = format!("--- SUMMARY\n--- {:<16}{result:>12}\n", "result:");
+    let mut total = |label: &str, value: u64| {
+        let _ = writeln!(out, "--- {label:<16}{value:>12}");
+    };
+    if shape.producers {
+        total("total sent:", summary.sent.total);
+        total("total blocked:", summary.blocked.total);
+        total("total completed:", summary.completed.total);
+    }
+    if shape.consumers {
+        total("total received:", summary.received.total);
+    }
+    if latencies(&mut out, &SUMMARY, shape, &summary.latency) {
+        let _ = writeln!(out, "{FOOTNOTE}");
+    }
+    out
+}
+
+/// Writes the lines that apply, aligned with each other; says whether any value was marked.
+fn latencies(
+    out: &mut String,
+    names: &[(Metric, &str)],
+    shape: &Shape,
+    values: &PerMetric<LatencySummary>,
+) -> bool {
+    let shown: Vec<_> = names.iter().filter(|(metric, _)| shape.shows(*metric)).collect();
+    let label = shown.iter().map(|(_, name)| name.len()).max().unwrap_or(0);
+    let mut marked = false;
+    for (metric, name) in shown {
+        let summary = values.get(*metric);
+        let _ = write!(out, "--- {name:<label$} mean: {:>9.2} us", us(summary.mean_ns));
+        let mut before = ' ';
+        for ((percentile, _), value) in
+            LatencySummary::PERCENTILES.into_iter().zip(summary.percentile_values())
+        {
+            let _ = write!(out, "{before}- {percentile:.2}%: {:>9.2} us", us(value));
+            // The mark takes the place of a blank, so that columns and parsers stay as they are.
+            let weak = summary.count > 0 && !summary.supports(percentile);
+            before = if weak { '~' } else { ' ' };
+            marked |= weak;
+        }
+        let _ = writeln!(out, "{before}- max:    {:>9.2} us", us(summary.max_ns));
+    }
+    marked
+}
+
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1e3
+}

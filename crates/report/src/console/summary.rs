@@ -1,0 +1,215 @@
+//! The summary of a run on a terminal: at most 23 lines of 80 columns, the report's path last.
+
+use archive::{RunRecord, RunSummary, Throughput};
+use measure::{LatencySummary, Metric, Nanos, Phase};
+
+use super::live::marked;
+use super::runs::state_name;
+use super::text::{
+    Style, count, fit, left, percent, right, sanitise, three_digits, wrap,
+};
+use super::{Shape, plain};
+
+/// Lines that leave room for the prompt on a screen of 24.
+const LINES: usize = 23;
+/// Functions shown where there is room.
+const FUNCTIONS: usize = 5;
+
+/// The summary, ending in a newline: compact on a terminal, Artemis `perf`'s form in a pipe.
+///
+/// `report` is the path of the report, or of the run folder, printed last.
+#[must_use]
+pub fn summary(
+    shape: &Shape,
+    record: &RunRecord,
+    summary: &RunSummary,
+    report: Option<&str>,
+    style: Style,
+) -> String {
+    let mut lines = if style.terminal {
+        compact(shape, record, summary, style, LINES - usize::from(report.is_some()))
+    } else {
+        let mut text = plain::summary(shape, record, summary);
+        for line in cost(summary).into_iter().chain(profile_lines(summary, FUNCTIONS, 100)) {
+            text.push_str(&line);
+            text.push('\n');
+        }
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        match summary.warnings.as_slice() {
+            [] => lines.push("no warnings".into()),
+            all => lines.extend(all.iter().map(|w| format!("warning: {}", sanitise(&w.text)))),
+        }
+        lines
+    };
+    if let Some(path) = report {
+        lines.push(format!("{} {}", style.strong("report:"), sanitise(path)));
+    }
+    lines.join("\n") + "\n"
+}
+
+fn compact(
+    shape: &Shape,
+    record: &RunRecord,
+    summary: &RunSummary,
+    style: Style,
+    room: usize,
+) -> Vec<String> {
+    let columns = style.columns.min(100);
+    let mut lines = vec![style.strong(&fit(&headline(record, summary), columns))];
+    lines.extend(rates(shape, summary, style));
+    lines.extend(latencies(shape, summary, style));
+    lines.extend(cost(summary).map(|line| fit(&line, columns).into_owned()));
+    let warnings = warning_lines(summary, style, columns, room.saturating_sub(lines.len() + 2));
+    let left_over = room.saturating_sub(lines.len() + warnings.len());
+    // One line for the counts and one for the heads before the first function.
+    let functions = left_over.saturating_sub(2).min(FUNCTIONS);
+    if left_over > 0 {
+        lines.extend(profile_lines(summary, functions, columns));
+    }
+    lines.extend(warnings);
+    lines
+}
+
+/// One sentence made from the data.
+fn headline(record: &RunRecord, summary: &RunSummary) -> String {
+    let mut parts = Vec::new();
+    let rate = |t: &Throughput| format!("{} msg/s", three_digits(t.rate));
+    match (summary.sent.total > 0, summary.received.total > 0) {
+        (true, true) => {
+            parts.push(format!("{} in, {} out", rate(&summary.sent), rate(&summary.received)));
+        }
+        (true, false) => parts.push(format!("{} in", rate(&summary.sent))),
+        (false, true) => parts.push(format!("{} out", rate(&summary.received))),
+        (false, false) => parts.push("no message".into()),
+    }
+    let measured = record.phases.iter().find(|p| p.phase == Phase::Measure);
+    if let (Some(span), Some(first)) = (measured, parts.first_mut()) {
+        first.push_str(&format!(" for {}", Nanos::from_secs_f64(span.end - span.start)));
+    }
+    for metric in [Metric::AckResponse, Metric::EndToEnd] {
+        let latency = summary.latency.get(metric);
+        if latency.count > 0 {
+            parts.push(format!("{} p99 {}", metric.name(), Nanos(latency.p99_ns)));
+        }
+    }
+    format!("{} ({}): {}", sanitise(&record.name), state_name(record.state), parts.join("; "))
+}
+
+fn rates(shape: &Shape, summary: &RunSummary, style: Style) -> Vec<String> {
+    let head = format!("{}{}{}", left("", 13), right("total", 15), right("msg/s", 12));
+    let mut out = vec![style.faint(&head)];
+    let rows = [
+        ("sent", shape.producers, &summary.sent),
+        ("completed", shape.producers, &summary.completed),
+        ("received", shape.consumers, &summary.received),
+        ("blocked", shape.producers, &summary.blocked),
+    ];
+    for (name, _, value) in rows.into_iter().filter(|(_, shown, _)| *shown) {
+        out.push(format!(
+            "{}{}{}",
+            left(name, 13),
+            right(&count(value.total), 15),
+            right(&three_digits(value.rate), 12)
+        ));
+    }
+    out
+}
+
+fn latencies(shape: &Shape, summary: &RunSummary, style: Style) -> Vec<String> {
+    let mut head = left("", 12);
+    for name in ["mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"] {
+        head.push_str(&right(name, 9));
+    }
+    let mut out = vec![style.faint(&head)];
+    let mut weak = false;
+    for (metric, latency) in summary.latency.iter().filter(|(m, l)| shape.shows(*m) && l.count > 0)
+    {
+        let mut line = left(metric.name(), 12) + &right(&Nanos(latency.mean_ns).to_string(), 9);
+        for ((percentile, _), value) in
+            LatencySummary::PERCENTILES.into_iter().zip(latency.percentile_values())
+        {
+            let supported = latency.supports(percentile);
+            weak |= !supported;
+            line.push_str(&right(&marked(value, supported), 9));
+        }
+        out.push(line + &right(&Nanos(latency.max_ns).to_string(), 9));
+    }
+    if out.len() == 1 {
+        return vec!["no latency was measured".into()];
+    }
+    if weak {
+        out.push(style.faint("~ fewer than ten samples lie beyond this percentile"));
+    }
+    out
+}
+
+/// What a message cost on both sides.
+fn cost(summary: &RunSummary) -> Option<String> {
+    let cpu = [("broker", summary.cpu_us_per_message.broker), ("bellows", summary.cpu_us_per_message.client)]
+        .into_iter()
+        .filter_map(|(who, us)| Some(format!("{who} {} us", three_digits(us?))))
+        .collect::<Vec<_>>();
+    let memory = [("broker", summary.rss_mb.broker), ("bellows", summary.rss_mb.client)]
+        .into_iter()
+        .filter_map(|(who, mb)| Some(format!("{who} {} MB", three_digits(mb?))))
+        .collect::<Vec<_>>();
+    let mut parts = Vec::new();
+    if !cpu.is_empty() {
+        parts.push(format!("CPU per message: {}", cpu.join(", ")));
+    }
+    if !memory.is_empty() {
+        parts.push(format!("peak memory: {}", memory.join(", ")));
+    }
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+fn profile_lines(summary: &RunSummary, functions: usize, columns: usize) -> Vec<String> {
+    let mut out = Vec::new();
+    for profile in &summary.profiles {
+        out.push(fit(&format!(
+            "{} profile: {} samples, {} lost, {} % with unknown frames, {} % complete",
+            sanitise(&profile.event),
+            count(profile.samples),
+            count(profile.lost),
+            percent(profile.unknown_share),
+            percent(profile.complete_share)
+        ), columns).into_owned());
+        if functions == 0 || profile.top.is_empty() {
+            continue;
+        }
+        out.push("  self %  total %  function".into());
+        for row in profile.top.iter().take(functions) {
+            let line = format!(
+                "{}{}  {}",
+                right(&percent(row.self_share), 8),
+                right(&percent(row.total), 9),
+                sanitise(&row.function)
+            );
+            out.push(fit(&line, columns).into_owned());
+        }
+    }
+    out
+}
+
+/// The warnings in full where they fit into `room` lines, else the first ones and their number.
+fn warning_lines(summary: &RunSummary, style: Style, columns: usize, room: usize) -> Vec<String> {
+    if summary.warnings.is_empty() {
+        return vec!["no warnings".into()];
+    }
+    let label = "! warning: ";
+    let mut out = Vec::new();
+    for (position, warning) in summary.warnings.iter().enumerate() {
+        let lines = wrap(&sanitise(&warning.text), columns.saturating_sub(label.len()));
+        let rest = summary.warnings.len() - position;
+        let keep_one = usize::from(rest > 1);
+        if out.len() + lines.len() + keep_one > room && position > 0 {
+            out.push(format!("  and {rest} more, in the report"));
+            break;
+        }
+        for (index, line) in lines.iter().enumerate() {
+            let head = if index == 0 { style.caution(label) } else { " ".repeat(label.len()) };
+            out.push(format!("{head}{line}"));
+        }
+    }
+    out
+}

@@ -1,0 +1,301 @@
+//! Text for terminals: what is safe to print, how wide it is, and how numbers look.
+
+use std::borrow::Cow;
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// How one output stream is to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// It is a terminal that understands cursor movement.
+    pub terminal: bool,
+    /// Colours may be used. They never carry meaning alone.
+    pub colour: bool,
+    /// Columns that a line may fill.
+    pub columns: usize,
+    /// Rows of the screen.
+    pub rows: usize,
+}
+
+impl Style {
+    /// No terminal: no colour, nothing redrawn, 100 columns.
+    pub const PLAIN: Self = Self { terminal: false, colour: false, columns: 100, rows: 24 };
+
+    /// What the stream allows, by its size, `TERM` and `NO_COLOR` (<https://no-color.org>).
+    pub fn of(stream: &(impl IsTerminal + AsFd)) -> Self {
+        let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+        if !stream.is_terminal() || dumb {
+            return Self::PLAIN;
+        }
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let size = rustix::termios::tcgetwinsize(stream).ok();
+        let or = |value: Option<u16>, default| value.filter(|n| *n > 0).map_or(default, usize::from);
+        Self {
+            terminal: true,
+            colour: !plain,
+            // Beyond 120 columns a table is harder to read, not easier.
+            columns: or(size.map(|s| s.ws_col), 80).min(120),
+            rows: or(size.map(|s| s.ws_row), 24),
+        }
+    }
+
+    /// Bold, for what is read first.
+    #[must_use]
+    pub fn strong(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    /// Dim, for what is read last.
+    #[must_use]
+    pub fn faint(self, text: &str) -> String {
+        self.paint("2", text)
+    }
+
+    /// Yellow, for what asks for attention; the words beside it say so too.
+    #[must_use]
+    pub fn caution(self, text: &str) -> String {
+        self.paint("33", text)
+    }
+
+    /// Bold red, for what went wrong; the words beside it say so too.
+    #[must_use]
+    pub fn alarm(self, text: &str) -> String {
+        self.paint("1;31", text)
+    }
+
+    /// Cyan, for the part of a bar that is done.
+    #[must_use]
+    pub fn accent(self, text: &str) -> String {
+        self.paint("36", text)
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.colour && !text.is_empty() {
+            format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+/// Text from a broker or a network, made safe to print: control characters appear as symbols, and
+/// characters that reorder or hide text as the replacement character.
+#[must_use]
+pub fn sanitise(text: &str) -> Cow<'_, str> {
+    if text.chars().all(|c| symbol(c) == c) {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(text.chars().map(symbol).collect())
+    }
+}
+
+fn symbol(c: char) -> char {
+    match c {
+        // "Control Pictures" mirror the ASCII control characters.
+        '\0'..='\u{1f}' => char::from_u32(0x2400 + c as u32).unwrap_or(char::REPLACEMENT_CHARACTER),
+        '\u{7f}' => '\u{2421}',
+        '\u{80}'..='\u{9f}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' => char::REPLACEMENT_CHARACTER,
+        c => c,
+    }
+}
+
+/// Columns that the text fills. It must not hold colour codes.
+#[must_use]
+pub fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// At most `columns` wide; what is cut off is shown as `…`.
+#[must_use]
+pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
+    if width(text) <= columns {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::new();
+    let mut used = 0;
+    for c in text.chars() {
+        let w = c.width().unwrap_or(0);
+        if used + w + 1 > columns {
+            break;
+        }
+        used += w;
+        out.push(c);
+    }
+    if columns > 0 {
+        out.push('…');
+    }
+    Cow::Owned(out)
+}
+
+/// Exactly `columns` wide, text at the left.
+#[must_use]
+pub fn left(text: &str, columns: usize) -> String {
+    let text = fit(text, columns);
+    let pad = columns.saturating_sub(width(&text));
+    format!("{text}{:pad$}", "")
+}
+
+/// Exactly `columns` wide, text at the right.
+#[must_use]
+pub fn right(text: &str, columns: usize) -> String {
+    let text = fit(text, columns);
+    let pad = columns.saturating_sub(width(&text));
+    format!("{:pad$}{text}", "")
+}
+
+/// Breaks at blanks so that no line is wider than `columns`; a longer word is cut.
+#[must_use]
+pub fn wrap(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        let word = fit(word, columns);
+        if !line.is_empty() && width(&line) + 1 + width(&word) > columns {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(&word);
+    }
+    if !line.is_empty() {
+        lines.push(line);
+    }
+    lines
+}
+
+/// A whole number with separators between thousands: `3,288,000`.
+#[must_use]
+pub fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::with_capacity(digits.len() * 4 / 3);
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Three significant digits: `54,800`, `812`, `8.20`, `0.04`; `0` for nothing or for nonsense.
+#[must_use]
+pub fn three_digits(value: f64) -> String {
+    if !value.is_finite() || value <= 0.0 {
+        return "0".to_owned();
+    }
+    match value {
+        ..9.995 => format!("{value:.2}"),
+        ..99.95 => format!("{value:.1}"),
+        ..999.5 => format!("{value:.0}"),
+        _ => {
+            let unit = 10f64.powi(value.log10().floor() as i32 - 2);
+            count(((value / unit).round() * unit) as u64)
+        }
+    }
+}
+
+/// A share (0 to 1) as a percentage without its sign: `9.50`, `0.02`, `100`.
+#[must_use]
+pub fn percent(share: f64) -> String {
+    let value = share * 100.0;
+    if value >= 99.95 { format!("{value:.0}") } else { format!("{value:.2}") }
+}
+
+/// The values as bars of height relative to the largest, oldest at the left. Zero and absent
+/// values are blank-based: `▁`.
+#[must_use]
+pub fn sparkline(values: impl IntoIterator<Item = f64>) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let values: Vec<f64> = values.into_iter().collect();
+    let largest = values.iter().copied().fold(0.0, f64::max);
+    let bar = |value: f64| {
+        let height = if largest > 0.0 { value / largest * 7.0 } else { 0.0 };
+        BARS.get(height.round() as usize).copied().unwrap_or('█')
+    };
+    values.into_iter().map(bar).collect()
+}
+
+/// Seconds as `0:07`, `1:00`, `2:03:04`.
+#[must_use]
+pub fn clock(seconds: f64) -> String {
+    let whole = if seconds.is_finite() && seconds > 0.0 { seconds as u64 } else { 0 };
+    let (hours, minutes, rest) = (whole / 3600, whole / 60 % 60, whole % 60);
+    if hours > 0 { format!("{hours}:{minutes:02}:{rest:02}") } else { format!("{minutes}:{rest:02}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_become_symbols() {
+        assert_eq!(sanitise("plain"), "plain");
+        assert_eq!(sanitise("a\u{1b}[31mb\n\u{7f}\u{9b}2J"), "a␛[31mb␊␡\u{fffd}2J");
+        assert_eq!(sanitise("safe\u{202e}exe"), "safe\u{fffd}exe");
+    }
+
+    #[test]
+    fn padding_counts_columns_not_bytes() {
+        assert_eq!(left("äö", 4), "äö  ");
+        assert_eq!(right("日本", 5), " 日本");
+        assert_eq!(fit("日本語", 5), "日本…");
+        assert_eq!(fit("abc", 0), "");
+        assert_eq!(left("abcdef", 4), "abc…");
+    }
+
+    #[test]
+    fn lines_break_at_blanks_and_never_exceed_the_width() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert!(wrap("incomprehensibilities x", 8).iter().all(|line| width(line) <= 8));
+        assert!(wrap("", 8).is_empty());
+    }
+
+    #[test]
+    fn numbers_keep_three_digits() {
+        for (value, text) in [
+            (0.0, "0"),
+            (f64::NAN, "0"),
+            (0.042, "0.04"),
+            (8.2, "8.20"),
+            (54.78, "54.8"),
+            (812.4, "812"),
+            (999.7, "1,000"),
+            (54_812.0, "54,800"),
+            (1_284_700.0, "1,280,000"),
+        ] {
+            assert_eq!(three_digits(value), text);
+        }
+        assert_eq!(count(3_288_000), "3,288,000");
+        assert_eq!(count(12), "12");
+        assert_eq!(percent(0.0669), "6.69");
+        assert_eq!(percent(1.0), "100");
+    }
+
+    #[test]
+    fn sparklines_scale_to_the_largest() {
+        assert_eq!(sparkline([0.0, 50.0, 100.0]), "▁▅█");
+        assert_eq!(sparkline([0.0, 0.0]), "▁▁");
+        assert_eq!(sparkline([f64::NAN]), "▁");
+    }
+
+    #[test]
+    fn clocks_show_hours_only_when_there_are_some() {
+        assert_eq!(clock(7.9), "0:07");
+        assert_eq!(clock(60.0), "1:00");
+        assert_eq!(clock(7384.0), "2:03:04");
+    }
+
+    #[test]
+    fn colour_is_off_where_it_is_not_wanted() {
+        assert_eq!(Style::PLAIN.alarm("x"), "x");
+        let coloured = Style { colour: true, ..Style::PLAIN };
+        assert_eq!(coloured.caution("x"), "\u{1b}[33mx\u{1b}[0m");
+    }
+}
