@@ -1,0 +1,82 @@
+//! Message properties as they travel in a content header (specification 4.2.6.1).
+//!
+//! ```text
+//! content header payload
+//!  0      2      4           12      14
+//! +------+------+-----------+-------+------------------+
+//! | class| 0    | body size | flags | values, by flags |
+//! +------+------+-----------+-------+------------------+
+//!  short  short  longlong    short
+//! ```
+
+use super::codec::{Reader, Writer};
+use super::error::{DecodeError, EncodeError};
+use super::spec::BasicProperties;
+
+/// Flags and values, not decoded yet: most receivers only pass them on or ignore them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Properties<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Properties<'a> {
+    /// No property at all.
+    pub const NONE: Self = Self { bytes: &[0, 0] };
+
+    /// Takes flags and values as they stand on the wire, as those of [`Self::as_bytes`].
+    #[must_use]
+    pub const fn from_bytes(bytes: &'a [u8]) -> Self {
+        Self { bytes }
+    }
+
+    /// Flags and values as they stand on the wire, to keep or to send on.
+    #[must_use]
+    pub const fn as_bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Decodes them.
+    ///
+    /// # Errors
+    /// Truncated values, text that is not UTF-8, unknown flags, left-over bytes.
+    pub fn decode(self) -> Result<BasicProperties<'a>, DecodeError> {
+        let mut reader = Reader::new(self.bytes);
+        let flags = reader.short()?;
+        if flags & !BasicProperties::FLAGS != 0 {
+            return Err(DecodeError { what: "property flags that class basic does not have", at: 0 });
+        }
+        let properties = BasicProperties::decode_list(flags, &mut reader)?;
+        if reader.rest().is_empty() {
+            Ok(properties)
+        } else {
+            Err(reader.error("bytes after the last property"))
+        }
+    }
+}
+
+impl Default for Properties<'_> {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl BasicProperties<'_> {
+    /// Appends flags and values.
+    ///
+    /// # Errors
+    /// Strings that are too long.
+    pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        out.extend_from_slice(&self.flags().to_be_bytes());
+        self.encode_list(&mut Writer::new(out))
+    }
+
+    /// Flags and values in a buffer of their own, for [`Properties::from_bytes`].
+    ///
+    /// # Errors
+    /// Strings that are too long.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, EncodeError> {
+        let mut bytes = Vec::new();
+        self.encode(&mut bytes)?;
+        Ok(bytes)
+    }
+}
