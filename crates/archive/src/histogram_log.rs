@@ -1,19 +1,131 @@
 //! `latency.hlog`: HDR V2 logs, as Java's `HistogramLogProcessor` reads them.
+//!
+//! ```text
+//! #[StartTime: 1795219953.000 (seconds since epoch), 2026-11-21T00:12:33Z]
+//! Tag=warmup_send_ack,0.000000,1.000131,4.211,HISTFAAAA…
+//! Tag=send_ack,5.000131,1.000090,2.117,HISTFAAAA…
+//!     tag, start and length in seconds, largest value in ms, base64 of the deflated V2 form
+//! ```
+//!
+//! Tags are the metrics' names with `_` for the blank: Java's reader takes a blank for the end of
+//! a field (`HistogramLogScanner`, delimiter `[ ,\r\n]`) and then refuses the whole log.
 
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
-use measure::{Metric, Phase};
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use measure::{Interval, Metric, Phase, Time};
 
-use crate::Error;
+use crate::writer::LineFile;
+use crate::{Error, file};
+
+/// What stands before the tag of a histogram of the warm-up.
+const WARMUP: &str = "warmup_";
+/// HistogramLogProcessor's default `-outputValueUnitRatio` expects nanoseconds in the histogram
+/// and milliseconds in the column for people.
+const NS_PER_MS: f64 = 1e6;
+/// Longer lines are no histograms: the product's shape takes at most 300 kB.
+const LONGEST_LINE: u64 = 4 << 20;
+
+/// The tag of a metric in the log.
+pub(crate) fn tag(metric: Metric, phase: Phase) -> String {
+    let name = metric.name().replace(' ', "_");
+    if phase == Phase::Warmup {
+        format!("{WARMUP}{name}")
+    } else {
+        name
+    }
+}
+
+fn metric_of(tag: &str) -> Option<(Metric, Phase)> {
+    let (name, phase) = match tag.strip_prefix(WARMUP) {
+        Some(name) => (name, Phase::Warmup),
+        None => (tag, Phase::Measure),
+    };
+    let metric = Metric::ALL
+        .into_iter()
+        .find(|m| m.name().replace(' ', "_") == name)?;
+    Some((metric, phase))
+}
+
+/// Appends histograms; opens the file with its header when the first arrives.
+#[derive(Default)]
+pub(crate) struct HistogramLogWriter {
+    lines: Option<LineFile>,
+    serializer: Option<V2DeflateSerializer>,
+    bytes: Vec<u8>,
+}
+
+impl std::fmt::Debug for HistogramLogWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HistogramLogWriter").finish_non_exhaustive()
+    }
+}
+
+impl HistogramLogWriter {
+    /// Appends one line for each metric of the interval that has values. `origin` is the start
+    /// of the log by the monotonic and the wall clock (ns since 1970).
+    pub(crate) fn append(
+        &mut self,
+        path: &Path,
+        origin: (Time, u64),
+        interval: &Interval,
+    ) -> io::Result<()> {
+        let lines = match &mut self.lines {
+            Some(lines) => lines,
+            None => self.lines.insert(begin(path, origin.1)?),
+        };
+        let serializer = self.serializer.get_or_insert_with(V2DeflateSerializer::new);
+        for metric in Metric::ALL {
+            let histogram = interval.latencies.histogram(metric);
+            if histogram.is_empty() {
+                continue;
+            }
+            self.bytes.clear();
+            serializer
+                .serialize(histogram, &mut self.bytes)
+                .map_err(io::Error::other)?;
+            let line = format!(
+                "Tag={},{:.6},{:.6},{:.3},{}",
+                tag(metric, interval.phase),
+                interval.start.since(origin.0).as_secs_f64(),
+                interval.length().as_secs_f64(),
+                histogram.max() as f64 / NS_PER_MS,
+                STANDARD.encode(&self.bytes),
+            );
+            lines.append(line.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+fn begin(path: &Path, origin_unix_ns: u64) -> io::Result<LineFile> {
+    let mut lines = LineFile::new(path.to_path_buf());
+    let start = jiff::Timestamp::from_nanosecond(i128::from(origin_unix_ns)).unwrap_or_default();
+    let header = format!(
+        "#[Latencies in nanoseconds, largest values in milliseconds, written by bellows {}]\n\
+         #[Histogram log format version 1.3]\n\
+         #[StartTime: {:.3} (seconds since epoch), {start:.0}]\n\
+         \"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\
+         \"Interval_Compressed_Histogram\"",
+        env!("CARGO_PKG_VERSION"),
+        origin_unix_ns as f64 / 1e9,
+    );
+    lines.append(header.as_bytes())?;
+    Ok(lines)
+}
 
 /// One histogram of the log.
 #[derive(Clone, Debug)]
 pub struct HistogramRecord {
     /// What it holds.
     pub metric: Metric,
-    /// Warm-up, or anything else ([`Phase::Measure`]; what arrives in the drain is told apart by
-    /// its time).
+    /// [`Phase::Warmup`], or [`Phase::Measure`] for all that counts: also what was awaited in
+    /// the drain, since those messages were sent before.
     pub phase: Phase,
     /// Start in seconds since the run's origin.
     pub t: f64,
@@ -23,13 +135,97 @@ pub struct HistogramRecord {
     pub histogram: Histogram<u64>,
 }
 
-/// Reads the histograms of a log one by one.
+/// Reads the histograms of a log one by one, so that a run of hours needs no more memory than one
+/// of seconds. Lines that make no sense are passed over and noted.
 #[derive(Debug)]
-pub struct HistogramLog {}
+pub struct HistogramLog {
+    path: PathBuf,
+    lines: Option<BufReader<File>>,
+    line_number: u64,
+    notes: Vec<String>,
+}
 
 impl HistogramLog {
-    pub(crate) fn open(_dir: &Path) -> Result<Self, Error> {
-        Ok(Self {})
+    /// Opens the log of a run folder; a missing one is empty.
+    pub(crate) fn open(dir: &Path) -> Result<Self, Error> {
+        let path = dir.join(file::HISTOGRAMS);
+        let lines = match File::open(&path) {
+            Ok(file) => Some(BufReader::new(file)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+            Err(source) => {
+                return Err(Error::Io {
+                    action: "read",
+                    path,
+                    source,
+                });
+            }
+        };
+        Ok(Self {
+            path,
+            lines,
+            line_number: 0,
+            notes: Vec::new(),
+        })
+    }
+
+    /// What had to be passed over so far, one sentence each.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The next line without its end, or `None` at the end of the file.
+    fn next_line(&mut self) -> Option<String> {
+        let lines = self.lines.as_mut()?;
+        let mut bytes = Vec::new();
+        let read = lines
+            .by_ref()
+            .take(LONGEST_LINE)
+            .read_until(b'\n', &mut bytes);
+        self.line_number += 1;
+        match read {
+            Ok(0) => None,
+            // What is no text fails to parse below, and is noted there.
+            Ok(_) => Some(String::from_utf8_lossy(&bytes).trim_end().to_owned()),
+            Err(e) => {
+                self.notes.push(format!(
+                    "{} could not be read to its end: {e}",
+                    self.path.display()
+                ));
+                self.lines = None;
+                None
+            }
+        }
+    }
+
+    fn parse(line: &str) -> Result<HistogramRecord, String> {
+        let mut fields = line.splitn(5, ',');
+        let mut field = |name: &str| fields.next().ok_or_else(|| format!("{name} is missing"));
+        let tag = field("the tag")?;
+        let number = |text: &str, name: &str| {
+            let value = text.parse::<f64>().ok().filter(|value| value.is_finite());
+            value.ok_or_else(|| format!("{name} {text:?} is no number"))
+        };
+        let t = number(field("the start")?, "the start")?;
+        let dt = number(field("the length")?, "the length")?;
+        let _max = field("the largest value")?;
+        let encoded = field("the histogram")?;
+        let tag = tag.strip_prefix("Tag=").ok_or("it has no tag")?;
+        let (metric, phase) =
+            metric_of(tag).ok_or_else(|| format!("the tag {tag:?} is unknown"))?;
+        let bytes = STANDARD
+            .decode(encoded)
+            .map_err(|e| format!("base64: {e}"))?;
+        let histogram = Deserializer::new()
+            .deserialize(&mut bytes.as_slice())
+            .map_err(|e| format!("histogram: {e}"))?;
+        Ok(HistogramRecord {
+            metric,
+            phase,
+            t,
+            dt,
+            histogram,
+        })
     }
 }
 
@@ -37,6 +233,36 @@ impl Iterator for HistogramLog {
     type Item = HistogramRecord;
 
     fn next(&mut self) -> Option<HistogramRecord> {
-        None
+        loop {
+            let line = self.next_line()?;
+            if line.is_empty() || line.starts_with('#') || line.starts_with('"') {
+                continue;
+            }
+            match Self::parse(&line) {
+                Ok(record) => return Some(record),
+                Err(cause) => self.notes.push(format!(
+                    "line {} of {} was passed over: {cause}",
+                    self.line_number,
+                    file::HISTOGRAMS
+                )),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_hold_no_blank_and_are_found_again() {
+        for metric in Metric::ALL {
+            for phase in [Phase::Warmup, Phase::Measure] {
+                let tag = tag(metric, phase);
+                assert!(!tag.contains([' ', ',']), "{tag}");
+                assert_eq!(metric_of(&tag), Some((metric, phase)));
+            }
+            assert_eq!(tag(metric, Phase::Drain), tag(metric, Phase::Measure));
+        }
     }
 }

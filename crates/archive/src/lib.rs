@@ -6,6 +6,7 @@
 mod error;
 mod histogram_log;
 mod list;
+pub mod profile;
 mod reader;
 mod record;
 mod series;
@@ -36,6 +37,10 @@ pub mod file {
     pub const SERIES: &str = "series.jsonl";
     /// Whole HDR histograms per second.
     pub const HISTOGRAMS: &str = "latency.hlog";
+    /// The event of the CPU profile: `cpu.stacks`, `cpu.folded`, `cpu.svg`.
+    pub const CPU: &str = "cpu";
+    /// The CPU profile as pprof.
+    pub const PPROF: &str = "profile.pb.gz";
     /// The self-contained report.
     pub const REPORT: &str = "report.html";
 }

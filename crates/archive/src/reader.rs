@@ -1,11 +1,17 @@
 //! Reading a run folder, whole or cut off.
 
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use hdrhistogram::Histogram;
-use measure::{PerMetric, Phase};
+use measure::{PerMetric, Phase, Time};
 
-use crate::{Error, HistogramLog, RunRecord, SeriesPoint};
+use crate::profile::{Profile, ProfileError};
+use crate::{
+    Error, Hardware, HistogramLog, RunRecord, RunState, RunSummary, SeriesPoint, Topology,
+    Versions, file,
+};
 
 /// A run that was read.
 #[derive(Clone, Debug)]
@@ -27,7 +33,35 @@ impl RunReader {
     /// # Errors
     /// Where the folder cannot be read, is no run, or was written by another version.
     pub fn open(dir: &Path) -> Result<Self, Error> {
-        Err(Error::NotARun { path: dir.to_path_buf() })
+        // Tells a folder that is not there from one that is no run.
+        fs::read_dir(dir).map_err(|source| io_error("read", dir, source))?;
+        let marks = [file::RECORD, file::SERIES, file::HISTOGRAMS];
+        if !marks.iter().any(|name| dir.join(name).exists()) {
+            return Err(Error::NotARun {
+                path: dir.to_path_buf(),
+            });
+        }
+        let mut notes = Vec::new();
+        let record = match read_record(dir)? {
+            Ok(record) => record,
+            Err(cause) => {
+                notes.push(format!("{cause}; what ran is not known"));
+                unknown_record(dir)
+            }
+        };
+        let points = read_points(&dir.join(file::SERIES), &mut notes)?;
+        if record.state == RunState::Running {
+            notes.push(format!(
+                "the run goes on or was cut off: no end is recorded after {:.0} s",
+                points.last().map_or(0.0, |point| point.t + point.dt)
+            ));
+        }
+        Ok(Self {
+            dir: dir.to_path_buf(),
+            record,
+            points,
+            notes,
+        })
     }
 
     /// The whole histograms of every second, read one by one.
@@ -38,11 +72,168 @@ impl RunReader {
         HistogramLog::open(&self.dir)
     }
 
-    /// The histograms of one phase added up; empty ones where nothing was recorded.
+    /// The histograms added up, of the warm-up ([`Phase::Warmup`]) or of all that counts
+    /// ([`Phase::Measure`], [`Phase::Drain`]); empty ones where nothing was recorded.
     ///
     /// # Errors
     /// Where `latency.hlog` exists and cannot be read.
-    pub fn merged(&self, _phase: Phase) -> Result<PerMetric<Histogram<u64>>, Error> {
-        Ok(PerMetric::from_fn(|_| measure::new_histogram()))
+    pub fn merged(&self, phase: Phase) -> Result<PerMetric<Histogram<u64>>, Error> {
+        let warmup = phase == Phase::Warmup;
+        let mut sums = PerMetric::from_fn(|_| measure::new_histogram());
+        let mut log = self.histograms()?;
+        for record in log
+            .by_ref()
+            .filter(|record| (record.phase == Phase::Warmup) == warmup)
+        {
+            sums.get_mut(record.metric)
+                .add(&record.histogram)
+                .map_err(|e| Error::Damaged {
+                    path: self.dir.join(file::HISTOGRAMS),
+                    cause: format!("at {:.0} s: {e}", record.t),
+                })?;
+        }
+        Ok(sums)
+    }
+
+    /// The profile of an event such as `cpu`, as far as it was written; `None` where there is
+    /// none.
+    ///
+    /// # Errors
+    /// Where there is one and it cannot be read.
+    pub fn profile(&self, event: &str) -> Result<Option<Profile>, ProfileError> {
+        let stacks = self.dir.join(format!("{event}.stacks"));
+        let opened = if stacks.exists() {
+            Profile::open(&stacks)
+        } else if event == file::CPU {
+            // Whatever form of it is left.
+            Profile::open(&self.dir)
+        } else {
+            return Ok(None);
+        };
+        match opened {
+            Ok(profile) => Ok(Some(profile)),
+            Err(ProfileError::NotARun { .. }) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+fn io_error(action: &'static str, path: &Path, source: io::Error) -> Error {
+    Error::Io {
+        action,
+        path: path.to_path_buf(),
+        source,
+    }
+}
+
+/// Reads `run.json`. The inner error is a sentence on why nothing is known, where the file is
+/// missing or cut off.
+pub(crate) fn read_record(dir: &Path) -> Result<Result<RunRecord, String>, Error> {
+    let path = dir.join(file::RECORD);
+    let text = match fs::read(&path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            return Ok(Err(format!("{} is missing", file::RECORD)));
+        }
+        Err(source) => return Err(io_error("read", &path, source)),
+    };
+    let value: serde_json::Value = match serde_json::from_slice(&text) {
+        Ok(value) => value,
+        Err(e) => return Ok(Err(format!("{} is cut off or damaged ({e})", file::RECORD))),
+    };
+    expect_schema(&path, &value, RunRecord::SCHEMA)?;
+    if let Some(summary) = value.get("summary").filter(|summary| !summary.is_null()) {
+        expect_schema(&path, summary, RunSummary::SCHEMA)?;
+    }
+    let record = serde_json::from_value(value).map_err(|e| Error::Damaged {
+        path: path.clone(),
+        cause: e.to_string(),
+    })?;
+    Ok(Ok(record))
+}
+
+fn expect_schema(
+    path: &Path,
+    value: &serde_json::Value,
+    expected: &'static str,
+) -> Result<(), Error> {
+    let found = value
+        .get("schema")
+        .and_then(serde_json::Value::as_str)
+        .unwrap_or("none");
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::UnknownSchema {
+        path: path.to_path_buf(),
+        found: found.to_owned(),
+        expected,
+    })
+}
+
+/// Reads the series; lines that make no sense are passed over and noted.
+fn read_points(path: &Path, notes: &mut Vec<String>) -> Result<Vec<SeriesPoint>, Error> {
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            notes.push(format!(
+                "{} is missing: no second was completed",
+                file::SERIES
+            ));
+            return Ok(Vec::new());
+        }
+        Err(source) => return Err(io_error("read", path, source)),
+    };
+    let mut points: Vec<SeriesPoint> = Vec::new();
+    let mut damaged = Vec::new();
+    for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
+        if line.is_empty() {
+            continue;
+        }
+        match serde_json::from_slice(line) {
+            Ok(point) => points.push(point),
+            Err(e) => damaged.push((number, e)),
+        }
+    }
+    if let Some((number, e)) = damaged.first() {
+        notes.push(format!(
+            "{} of {} cut off or damaged and passed over, the first at line {number}: {e}",
+            if damaged.len() == 1 {
+                "1 line is".to_owned()
+            } else {
+                format!("{} lines are", damaged.len())
+            },
+            file::SERIES
+        ));
+    }
+    // A clock that is not steady is warned of elsewhere; here order only makes charts drawable.
+    points.sort_by(|a, b| a.t.total_cmp(&b.t));
+    Ok(points)
+}
+
+/// What can be said of a run whose `run.json` is lost.
+fn unknown_record(dir: &Path) -> RunRecord {
+    let id = dir
+        .file_name()
+        .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    RunRecord {
+        schema: RunRecord::SCHEMA.to_owned(),
+        name: id.clone(),
+        id,
+        created: String::new(),
+        command: Vec::new(),
+        experiment: serde_json::Value::Null,
+        versions: Versions::default(),
+        hardware: Hardware::default(),
+        seed: 0,
+        origin: Time::default(),
+        origin_unix_ns: 0,
+        phases: Vec::new(),
+        events: Vec::new(),
+        topology: Topology::default(),
+        state: RunState::Running,
+        error: None,
+        warnings: Vec::new(),
+        summary: None,
     }
 }

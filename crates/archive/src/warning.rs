@@ -50,6 +50,9 @@ pub struct Warning {
 impl Warning {
     /// A warning.
     pub fn new(code: WarningCode, text: impl Into<String>) -> Self {
-        Self { code, text: text.into() }
+        Self {
+            code,
+            text: text.into(),
+        }
     }
 }

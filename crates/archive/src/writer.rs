@@ -1,31 +1,71 @@
 //! Writing a run folder while the run goes on.
 
+use std::fs::{self, File, OpenOptions};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use measure::{Interval, Time};
 
-use crate::{Error, RunRecord, SeriesPoint, Warning};
+use crate::histogram_log::HistogramLogWriter;
+use crate::{Error, RunRecord, SeriesPoint, Warning, WarningCode, file};
 
 /// Writes one run folder. Nothing here fails once the folder exists: the first error (a full
-/// disk, a folder that somebody removed) becomes a warning, and the run goes on.
+/// disk, a folder that somebody removed) becomes a warning, and the run goes on. Later writes are
+/// tried all the same: a disk may have room again.
 #[derive(Debug)]
 pub struct RunWriter {
     dir: PathBuf,
     id: String,
+    series: LineFile,
+    histograms: HistogramLogWriter,
+    origin: (Time, u64),
     warnings: Vec<Warning>,
 }
 
 impl RunWriter {
-    /// Makes the folder `2026-11-21T00-12-33Z-NAME-7k2q` below `runs_dir`.
+    /// Makes the folder `2026-11-21T00-12-33Z-NAME-7k2q` below `runs_dir`, which is made too
+    /// where it is missing. `unix_ns` is the wall-clock start in nanoseconds since 1970.
     ///
     /// # Errors
     /// Where the folder cannot be made.
     pub fn create(runs_dir: &Path, name: &str, unix_ns: u64) -> Result<Self, Error> {
-        let _ = unix_ns;
-        Ok(Self { dir: runs_dir.join(name), id: name.to_owned(), warnings: Vec::new() })
+        let at = |path: &Path| {
+            let path = path.to_path_buf();
+            move |source| Error::Io {
+                action: "create the folder",
+                path,
+                source,
+            }
+        };
+        fs::create_dir_all(runs_dir).map_err(at(runs_dir))?;
+        // Relative paths would break when the caller changes its directory later.
+        let runs_dir = fs::canonicalize(runs_dir).map_err(at(runs_dir))?;
+        let stem = format!("{}-{}", folder_time(unix_ns), sanitised(name));
+        let mut tries = 0;
+        loop {
+            let id = format!("{stem}-{}", random_suffix());
+            let dir = runs_dir.join(&id);
+            match fs::create_dir(&dir) {
+                Ok(()) => return Ok(Self::in_folder(dir, id)),
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && tries < 100 => tries += 1,
+                Err(e) => return Err(at(&dir)(e)),
+            }
+        }
     }
 
-    /// The folder.
+    fn in_folder(dir: PathBuf, id: String) -> Self {
+        Self {
+            series: LineFile::new(dir.join(file::SERIES)),
+            histograms: HistogramLogWriter::default(),
+            origin: (Time::default(), 0),
+            warnings: Vec::new(),
+            dir,
+            id,
+        }
+    }
+
+    /// The folder, as an absolute path.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -37,26 +77,202 @@ impl RunWriter {
         &self.id
     }
 
-    /// Sets the instant that `t = 0` of the histogram log stands for. Call it before the first
-    /// [`RunWriter::append_histograms`].
-    pub fn set_origin(&mut self, _origin: Time, _origin_unix_ns: u64) {}
+    /// Sets the instant that `t = 0` of the histogram log stands for, by both clocks. Call it
+    /// before the first [`RunWriter::append_histograms`].
+    pub const fn set_origin(&mut self, origin: Time, origin_unix_ns: u64) {
+        self.origin = (origin, origin_unix_ns);
+    }
 
     /// Replaces `run.json` as a whole: a reader sees the old or the new one.
-    pub fn write_record(&mut self, _record: &RunRecord) {}
+    pub fn write_record(&mut self, record: &RunRecord) {
+        match serde_json::to_vec_pretty(record) {
+            Ok(mut json) => {
+                json.push(b'\n');
+                self.write_file(file::RECORD, &json);
+            }
+            Err(e) => self.complain(file::RECORD, &e.to_string()),
+        }
+    }
 
-    /// Appends one line to `series.jsonl` and flushes it.
-    pub fn append_point(&mut self, _point: &SeriesPoint) {}
+    /// Appends one line to `series.jsonl`, in one write that needs no flush to survive a crash
+    /// of this process.
+    pub fn append_point(&mut self, point: &SeriesPoint) {
+        let result = serde_json::to_vec(point)
+            .map_err(io::Error::from)
+            .and_then(|line| self.series.append(&line));
+        if let Err(e) = result {
+            self.complain(file::SERIES, &e.to_string());
+        }
+    }
 
     /// Appends the interval's histograms to `latency.hlog`, one line for each metric that has
-    /// values, and flushes them.
-    pub fn append_histograms(&mut self, _interval: &Interval) {}
+    /// values.
+    pub fn append_histograms(&mut self, interval: &Interval) {
+        let path = self.dir.join(file::HISTOGRAMS);
+        if let Err(e) = self.histograms.append(&path, self.origin, interval) {
+            self.complain(file::HISTOGRAMS, &e.to_string());
+        }
+    }
 
-    /// Writes a file of the folder as a whole.
-    pub fn write_file(&mut self, _name: &str, _content: &[u8]) {}
+    /// Writes a file of the folder as a whole, or leaves the one that is there.
+    pub fn write_file(&mut self, name: &str, content: &[u8]) {
+        if let Err(e) = replace_file(&self.dir, name, content) {
+            self.complain(name, &e.to_string());
+        }
+    }
 
-    /// What could not be written, so far.
+    /// Notes that a file could not be written by somebody else; only the first complaint counts,
+    /// since the others are nearly always its consequence.
+    pub fn complain(&mut self, name: &str, cause: &str) {
+        if self.warnings.is_empty() {
+            self.warnings.push(Warning::new(
+                WarningCode::ArchiveIncomplete,
+                format!(
+                    "{name} in {} could not be written: {cause}. What was printed is right, but \
+                     the archive lacks it; make room or restore the folder, and run again",
+                    self.dir.display()
+                ),
+            ));
+        }
+    }
+
+    /// What could not be written, so far: none or one.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
+    }
+}
+
+/// Writes `dir/name` so that a reader, and a machine that loses power, sees all of it or nothing.
+fn replace_file(dir: &Path, name: &str, content: &[u8]) -> io::Result<()> {
+    let temporary = dir.join(format!(".{name}.tmp"));
+    let written = File::create(&temporary).and_then(|mut file| {
+        file.write_all(content)?;
+        file.sync_all()
+    });
+    let renamed = written.and_then(|()| fs::rename(&temporary, dir.join(name)));
+    if renamed.is_err() {
+        // The error at hand says more than a failure to tidy up would.
+        let _ = fs::remove_file(&temporary);
+    }
+    renamed?;
+    // The file is in place; that its name reaches the disk is a matter of power cuts only.
+    let _ = File::open(dir).and_then(|folder| folder.sync_all());
+    Ok(())
+}
+
+/// A file that grows by whole lines, opened when the first arrives.
+#[derive(Debug)]
+pub(crate) struct LineFile {
+    path: PathBuf,
+    file: Option<File>,
+    /// The last write broke off, perhaps in the middle of a line.
+    torn: bool,
+}
+
+impl LineFile {
+    pub(crate) const fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            file: None,
+            torn: false,
+        }
+    }
+
+    pub(crate) fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        if self.file.is_none() {
+            self.file = Some(
+                OpenOptions::new()
+                    .create(true)
+                    .append(true)
+                    .open(&self.path)?,
+            );
+        }
+        let Some(file) = &mut self.file else {
+            return Ok(());
+        };
+        let mut bytes = Vec::with_capacity(line.len() + 2);
+        if self.torn {
+            bytes.push(b'\n');
+        }
+        bytes.extend_from_slice(line);
+        bytes.push(b'\n');
+        let written = file.write_all(&bytes);
+        self.torn = written.is_err();
+        written
+    }
+}
+
+/// `2026-11-21T00-12-33Z`: sorts by time, and is a file name everywhere.
+fn folder_time(unix_ns: u64) -> String {
+    jiff::Timestamp::from_nanosecond(i128::from(unix_ns))
+        .unwrap_or_default()
+        .strftime("%Y-%m-%dT%H-%M-%SZ")
+        .to_string()
+}
+
+/// Keeps letters, digits, `.` and `_` of ASCII; everything else becomes a single `-`.
+fn sanitised(name: &str) -> String {
+    let mut out = String::new();
+    for c in name.chars() {
+        if c.is_ascii_alphanumeric() || matches!(c, '.' | '_') {
+            out.push(c);
+        } else if !out.ends_with('-') {
+            out.push('-');
+        }
+        if out.len() >= 60 {
+            break;
+        }
+    }
+    let out = out.trim_matches(['-', '.']);
+    if out.is_empty() {
+        "run".to_owned()
+    } else {
+        out.to_owned()
+    }
+}
+
+/// Four letters or digits that tell runs of the same second apart; none that people confuse.
+fn random_suffix() -> String {
+    const LETTERS: &[u8; 32] = b"23456789abcdefghijkmnpqrstuvwxyz";
+    let random = RandomState::new().build_hasher().finish();
+    (0..4)
+        .map(|i| char::from(LETTERS[(random >> (5 * i) & 31) as usize]))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_become_file_names() {
+        for (name, file) in [
+            ("stream-publish", "stream-publish"),
+            ("../../etc/passwd", "etc-passwd"),
+            ("a  b\n<script>", "a-b-script"),
+            ("", "run"),
+            ("…", "run"),
+            (".hidden.", "hidden"),
+        ] {
+            assert_eq!(sanitised(name), file);
+        }
+        assert!(sanitised(&"long".repeat(100)).len() <= 60);
+    }
+
+    #[test]
+    fn folders_sort_by_time() {
+        assert_eq!(
+            folder_time(1_795_219_953_000_000_000),
+            "2026-11-21T00-12-33Z"
+        );
+        assert!(folder_time(u64::MAX).len() >= 20);
+    }
+
+    #[test]
+    fn suffixes_differ() {
+        let some: std::collections::BTreeSet<_> = (0..100).map(|_| random_suffix()).collect();
+        assert!(some.len() > 90, "{some:?}");
+        assert!(some.iter().all(|s| s.len() == 4));
     }
 }
