@@ -1,3 +1,5 @@
 //! What a person sees of a run: console tables, flame graphs and the HTML report.
 
+pub mod console;
+pub mod flame;
 pub mod html;
