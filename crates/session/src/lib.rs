@@ -7,6 +7,7 @@ pub mod experiment;
 pub mod managed;
 mod observer;
 mod record;
+mod redact;
 mod run;
 
 pub use error::Error;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What is wrong with an experiment, and where.
+/// What is wrong with an experiment, and where. One line, which ends in the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     origin: String,
@@ -10,9 +10,34 @@ pub struct Error {
     text: String,
 }
 
+/// Two keys this alike are taken for a slip of the pen (Jaro-Winkler similarity, 0 to 1).
+const ALIKE: f64 = 0.75;
+
 impl Error {
     pub(crate) fn new(origin: &str, line: Option<usize>, text: impl Into<String>) -> Self {
         Self { origin: origin.to_owned(), line, text: text.into() }
+    }
+
+    /// From the TOML reader, about `source`.
+    pub(super) fn from_toml(origin: &str, source: &str, e: &toml::de::Error) -> Self {
+        let Some(span) = e.span() else {
+            return Self::new(origin, None, explained(e.message()));
+        };
+        let before = source.get(..span.start).unwrap_or(source);
+        let line = before.matches('\n').count() + 1;
+        let key = source.lines().nth(line - 1).and_then(|text| text.split_once('='));
+        let text = explained(e.message());
+        let text = match key.map(|(key, _)| key.trim()) {
+            // Where the key itself is wrong, or the message names it, it stands there already.
+            Some(key) if !key.is_empty() && !text.contains(key) => format!("{key}: {text}"),
+            _ => text,
+        };
+        Self::new(origin, Some(line), text)
+    }
+
+    /// From an edit of one value.
+    pub(super) fn from_edit(assignment: &str, message: &str) -> Self {
+        Self::new(&format!("--set {assignment}"), None, explained(message))
     }
 }
 
@@ -26,3 +51,32 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// Turns serde's words for an unknown key or choice into ours, with the nearest known one.
+fn explained(message: &str) -> String {
+    let first_line = message.lines().next().unwrap_or_default();
+    for (kind, name) in [("unknown field ", "key"), ("unknown variant ", "value")] {
+        if let Some(rest) = first_line.strip_prefix(kind) {
+            let mut words = rest.split('`').skip(1).step_by(2);
+            let unknown = words.next().unwrap_or_default();
+            let known: Vec<&str> = words.collect();
+            return unknown_name(name, unknown, &known);
+        }
+    }
+    message.trim_end().replace('\n', "; ")
+}
+
+/// `unknown key "raet"; did you mean "rate"?`
+pub(crate) fn unknown_name(what: &str, unknown: &str, known: &[&str]) -> String {
+    match nearest(unknown, known) {
+        Some(nearest) => format!("unknown {what} {unknown:?}; did you mean {nearest:?}?"),
+        None => format!("unknown {what} {unknown:?}; there are: {}", known.join(", ")),
+    }
+}
+
+fn nearest<'a>(unknown: &str, known: &[&'a str]) -> Option<&'a str> {
+    let plain = |name: &str| name.to_lowercase().replace('_', "-");
+    let scored = known.iter().map(|k| (strsim::jaro_winkler(&plain(unknown), &plain(k)), *k));
+    let (score, name) = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (score >= ALIKE).then_some(name)
+}

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use measure::Rate;
 use serde::{Deserialize, Serialize};
 
-use super::Length;
-
 /// One group of producers and consumers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
@@ -14,7 +12,7 @@ pub struct LoadSpec {
     /// `queue://NAME` or `topic://NAME`.
     pub destination: String,
     /// Above 1: NAME0, NAME1, …
-    pub num_destinations: u32,
+    pub num_destinations: usize,
     /// `classic`, `quorum` or `stream`.
     pub queue_type: QueueType,
     /// Whether the queue survives a restart of the broker.
@@ -22,8 +20,14 @@ pub struct LoadSpec {
     /// Further queue arguments, as `x-max-length = 1000`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub arguments: BTreeMap<String, ArgumentValue>,
+    /// Declare queues before the load; otherwise they must exist.
+    pub declare: bool,
+    /// Empty queues before the load (streams cannot be emptied).
+    pub purge: bool,
+    /// Delete queues after the load, with what is in them.
+    pub delete: bool,
     /// Producers of each destination.
-    pub producers: u32,
+    pub producers: usize,
     /// Messages per second of the whole group; absent: as fast as acknowledgements allow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
@@ -32,15 +36,15 @@ pub struct LoadSpec {
     /// Whether the broker acknowledges messages (publisher confirms).
     pub confirm: bool,
     /// Body size in bytes, 12 at least.
-    pub message_size: u32,
+    pub message_size: usize,
     /// Whether messages survive a restart of the broker.
     pub persistent: bool,
     /// Messages of the whole group, after which it ends; 0 = no limit.
     pub message_count: u64,
-    /// Time to live of a message; 0 = for ever.
-    pub ttl: Length,
+    /// Whether messages that reach no queue come back and are counted.
+    pub mandatory: bool,
     /// Consumers of each destination.
-    pub consumers: u32,
+    pub consumers: usize,
     /// Deliveries in flight per consumer; 0 = unlimited.
     pub prefetch: u16,
     /// When consumers acknowledge.
@@ -57,6 +61,9 @@ impl Default for LoadSpec {
             queue_type: QueueType::Classic,
             durable: true,
             arguments: BTreeMap::new(),
+            declare: true,
+            purge: false,
+            delete: false,
             producers: 1,
             rate: None,
             max_pending: 1,
@@ -64,7 +71,7 @@ impl Default for LoadSpec {
             message_size: 1024,
             persistent: false,
             message_count: 0,
-            ttl: Length::default(),
+            mandatory: false,
             consumers: 1,
             prefetch: 200,
             ack: Acks::Every(1),

@@ -1,15 +1,20 @@
 //! What to run: the experiment file (TOML), its defaults, edits of single values, and checks that
 //! name cause, value and remedy.
 
+mod built_in;
+mod edit;
 mod error;
 mod length;
 mod load_spec;
+mod plan;
+mod validate;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub use built_in::{BuiltIn, built_ins};
 pub use error::Error;
 pub use length::Length;
 pub use load_spec::{Acks, ArgumentValue, LoadSpec, QueueType, StreamOffset};
@@ -22,10 +27,8 @@ pub struct Experiment {
     pub name: String,
     /// What question it answers.
     pub description: String,
-    /// Seed of everything random.
-    pub seed: u64,
     /// Threads of the load generator, one event loop each.
-    pub threads: u32,
+    pub threads: usize,
     /// What is under load.
     pub broker: BrokerSpec,
     /// How long each phase lasts.
@@ -41,7 +44,6 @@ impl Default for Experiment {
         Self {
             name: "run".to_owned(),
             description: String::new(),
-            seed: 1,
             threads: 1,
             broker: BrokerSpec::default(),
             phases: Phases::default(),
@@ -64,6 +66,18 @@ pub enum BrokerKind {
     Attach,
 }
 
+impl BrokerKind {
+    /// As the file writes it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rabbitmq => "rabbitmq",
+            Self::Embedded => "embedded",
+            Self::Attach => "attach",
+        }
+    }
+}
+
 /// What is under load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
@@ -73,15 +87,30 @@ pub struct BrokerSpec {
     /// `rabbitmq`: a prefix or root directory to take it from instead of the system's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<PathBuf>,
-    /// `rabbitmq`: settings for `rabbitmq.conf`.
+    /// `rabbitmq`: settings for `rabbitmq.conf`, as tables or with dotted keys.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub config: BTreeMap<String, toml::Value>,
-    /// `rabbitmq`: the broker's Erlang schedulers (`+S`); all cores where absent.
+    /// `rabbitmq`: text of `advanced.config`, Erlang terms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advanced: Option<String>,
+    /// `rabbitmq`: the broker's Erlang schedulers (`+S`); one per core where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedulers: Option<u32>,
-    /// `attach`: `amqp://user:password@host:port/vhost`.
+    /// `rabbitmq`: further arguments of the Erlang emulator, one word each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub erlang_args: Vec<String>,
+    /// `rabbitmq`: further environment of the node.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// `attach`: `amqp://user:password@host:port/vhost`; this machine where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// `attach`: the user, instead of the URL's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// `attach`: the password, instead of the URL's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub password: Option<String>,
     /// `attach`: the broker's process, where it cannot be found by its port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
@@ -102,7 +131,11 @@ pub struct Phases {
 
 impl Default for Phases {
     fn default() -> Self {
-        Self { warmup: Length::seconds(5), measure: Length::seconds(30), drain: Length::seconds(10) }
+        Self {
+            warmup: Length::seconds(5),
+            measure: Length::seconds(30),
+            drain: Length::seconds(10),
+        }
     }
 }
 
@@ -118,7 +151,7 @@ pub struct ProfileSpec {
 
 impl Default for ProfileSpec {
     fn default() -> Self {
-        Self { events: vec!["cpu".to_owned()], frequency: 999 }
+        Self { events: vec![archive::file::CPU.to_owned()], frequency: 999 }
     }
 }
 
@@ -126,9 +159,10 @@ impl Experiment {
     /// Reads an experiment. `origin` names the text in errors: a path, or `built-in NAME`.
     ///
     /// # Errors
-    /// Where the text is no TOML, has an unknown key, or a value makes no sense.
+    /// Where the text is no TOML, has an unknown key, or a value of the wrong type.
+    /// [`Experiment::validate`] checks the rest once all edits are made.
     pub fn from_toml(text: &str, origin: &str) -> Result<Self, Error> {
-        toml::from_str(text).map_err(|e| Error::new(origin, None, e.to_string()))
+        toml::from_str(text).map_err(|e| Error::from_toml(origin, text, &e))
     }
 
     /// A built-in experiment by its name.
@@ -136,35 +170,62 @@ impl Experiment {
     /// # Errors
     /// Where none has the name; the nearest is named.
     pub fn built_in(name: &str) -> Result<Self, Error> {
-        Err(Error::new(name, None, "unknown".to_owned()))
+        built_in::find(name)
     }
 
-    /// Changes one value: `load.0.rate=20000`, `phases.measure=30s`.
+    /// Changes one value: `load.0.rate=20000`, `phases.measure=30s`, `broker.config.a.b=1`.
+    /// The value is TOML; what is no TOML is text.
     ///
     /// # Errors
     /// As [`Experiment::from_toml`].
     pub fn set(&mut self, assignment: &str) -> Result<(), Error> {
-        let _ = assignment;
+        *self = edit::edited(self, assignment)?;
         Ok(())
     }
 
-    /// Checks all that can be checked before anything is started.
-    ///
-    /// # Errors
-    /// The first value that makes no sense.
-    pub fn validate(&self) -> Result<(), Error> {
-        Ok(())
+    /// The experiment as data for the archive: resolved, and without secrets.
+    #[must_use]
+    pub fn to_json(&self) -> serde_json::Value {
+        let public = self.without_secrets();
+        serde_json::to_value(public).unwrap_or(serde_json::Value::Null)
     }
 
-    /// The experiment as TOML, without secrets.
+    /// The experiment as TOML, resolved, and without secrets.
     #[must_use]
     pub fn to_toml(&self) -> String {
-        String::new()
+        toml::to_string(&self.without_secrets()).unwrap_or_default()
+    }
+
+    fn without_secrets(&self) -> Self {
+        let mut public = self.clone();
+        let broker = &mut public.broker;
+        broker.url = broker.url.as_deref().map(crate::redact::text);
+        broker.password = broker.password.as_ref().map(|_| crate::redact::BLOT.to_owned());
+        broker.advanced = broker.advanced.as_deref().map(crate::redact::lines);
+        for (key, value) in &mut broker.env {
+            *value = crate::redact::value(key, value);
+        }
+        for argument in &mut broker.erlang_args {
+            *argument = crate::redact::text(argument);
+        }
+        redact_config("", &mut broker.config.iter_mut());
+        public
     }
 }
 
-/// Names and descriptions of the built-in experiments.
-#[must_use]
-pub fn built_ins() -> Vec<(&'static str, String)> {
-    Vec::new()
+fn redact_config(prefix: &str, entries: &mut dyn Iterator<Item = (&String, &mut toml::Value)>) {
+    for (key, value) in entries {
+        let path = format!("{prefix}{key}");
+        match value {
+            toml::Value::Table(table) => {
+                let mut inner = table.iter_mut();
+                redact_config(&format!("{path}."), &mut inner);
+            }
+            toml::Value::String(text) => *text = crate::redact::value(&path, text),
+            _ if crate::redact::is_secret(&path) => {
+                *value = toml::Value::String(crate::redact::BLOT.to_owned());
+            }
+            _ => {}
+        }
+    }
 }

@@ -1,0 +1,45 @@
+//! The experiments that come with bellows: the files of `experiments/`, embedded.
+
+use super::error::unknown_name;
+use super::{Error, Experiment};
+
+const FILES: [(&str, &str); 5] = [
+    ("stream-publish", include_str!("../../../../experiments/stream-publish.toml")),
+    ("classic-in-out", include_str!("../../../../experiments/classic-in-out.toml")),
+    ("quorum-publish", include_str!("../../../../experiments/quorum-publish.toml")),
+    ("rated", include_str!("../../../../experiments/rated.toml")),
+    ("embedded", include_str!("../../../../experiments/embedded.toml")),
+];
+
+/// A built-in experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BuiltIn {
+    /// What `bellows run` takes.
+    pub name: &'static str,
+    /// The file, with its comments: a start for one's own.
+    pub text: &'static str,
+}
+
+impl BuiltIn {
+    /// What question it answers.
+    #[must_use]
+    pub fn description(&self) -> String {
+        find(self.name).map(|experiment| experiment.description).unwrap_or_default()
+    }
+}
+
+/// The built-in experiments.
+#[must_use]
+pub fn built_ins() -> Vec<BuiltIn> {
+    FILES.iter().map(|(name, text)| BuiltIn { name, text }).collect()
+}
+
+pub(super) fn find(name: &str) -> Result<Experiment, Error> {
+    let Some((known, text)) = FILES.iter().find(|(known, _)| *known == name) else {
+        let known: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();
+        let text = unknown_name("experiment", name, &known);
+        let hint = "an experiment of your own is a file whose name ends in .toml";
+        return Err(Error::new("bellows run", None, format!("{text} ({hint})")));
+    };
+    Experiment::from_toml(text, &format!("built-in {known}"))
+}

@@ -1,0 +1,57 @@
+//! Changing one value of an experiment by its dotted path, with the same checks as the file's.
+
+use serde::Deserialize;
+use toml::Value;
+
+use super::{Error, Experiment};
+
+/// The experiment with `path=value` applied.
+pub(super) fn edited(experiment: &Experiment, assignment: &str) -> Result<Experiment, Error> {
+    let shown = crate::redact::text(assignment);
+    let fail = |text: String| Error::new(&format!("--set {shown}"), None, text);
+    let Some((path, value)) = assignment.split_once('=') else {
+        return Err(fail("it has no value; write --set load.0.rate=20000".to_owned()));
+    };
+    let parts: Vec<&str> = path.trim().split('.').collect();
+    if parts.iter().any(|part| part.is_empty()) {
+        return Err(fail("a part of the path is empty; write --set load.0.rate=20000".to_owned()));
+    }
+    let mut root = Value::try_from(experiment).map_err(|e| fail(e.to_string()))?;
+    replace(&mut root, &parts, read_value(value.trim())).map_err(fail)?;
+    Experiment::deserialize(root).map_err(|e| Error::from_edit(&shown, e.message()))
+}
+
+/// TOML where it is TOML (`20000`, `true`, `["cpu"]`, `"text"`), text otherwise (`30s`).
+fn read_value(text: &str) -> Value {
+    toml::from_str::<toml::Table>(&format!("value = {text}"))
+        .ok()
+        .filter(|table| table.len() == 1)
+        .and_then(|mut table| table.remove("value"))
+        .unwrap_or_else(|| Value::String(text.to_owned()))
+}
+
+/// Puts `new` at the end of the path. Keys that are not there yet are made: whether they may be
+/// is for the types to say.
+fn replace(at: &mut Value, path: &[&str], new: Value) -> Result<(), String> {
+    let [first, rest @ ..] = path else {
+        *at = new;
+        return Ok(());
+    };
+    match at {
+        Value::Table(table) => {
+            let missing = || Value::Table(toml::Table::new());
+            replace(table.entry((*first).to_owned()).or_insert_with(missing), rest, new)
+        }
+        Value::Array(items) => {
+            let count = items.len();
+            let index = first.parse::<usize>().map_err(|_| {
+                format!("{first:?} stands where a number is due, as in load.0.rate")
+            })?;
+            let item = items.get_mut(index).ok_or_else(|| {
+                format!("there is no number {index}: the list has {count}, counted from 0")
+            })?;
+            replace(item, rest, new)
+        }
+        _ => Err(format!("{first:?} lies below a plain value")),
+    }
+}

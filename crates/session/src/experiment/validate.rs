@@ -1,0 +1,107 @@
+//! All that can be checked of an experiment before anything is started.
+
+use load::Endpoint;
+
+use super::{BrokerKind, BrokerSpec, Error, Experiment, QueueType};
+
+/// More destinations are a slip of the keyboard: each needs a connection per client.
+const MOST_DESTINATIONS: usize = 100_000;
+
+impl Experiment {
+    /// Checks all that can be checked before anything is started.
+    ///
+    /// # Errors
+    /// The first value that makes no sense, with the remedy.
+    pub fn validate(&self) -> Result<(), Error> {
+        let fail = |text: String| Err(Error::new(&format!("experiment {:?}", self.name), None, text));
+        if self.load.is_empty() {
+            return fail("there is no load; add a [[load]] with a destination".to_owned());
+        }
+        if let Some(text) = broker_problem(&self.broker).or_else(|| self.profile_problem()) {
+            return fail(text);
+        }
+        for (i, spec) in self.load.iter().enumerate() {
+            if spec.num_destinations == 0 || spec.num_destinations > MOST_DESTINATIONS {
+                return fail(format!(
+                    "load.{i}.num-destinations = {} is not between 1 and {MOST_DESTINATIONS}",
+                    spec.num_destinations
+                ));
+            }
+            if self.broker.kind == BrokerKind::Embedded && spec.queue_type != QueueType::Classic {
+                return fail(format!(
+                    "load.{i}.queue-type: the embedded broker has classic queues only; take \
+                     \"classic\", or broker.kind = \"rabbitmq\""
+                ));
+            }
+        }
+        let plan = self.endpoint().and_then(|endpoint| self.plan(&endpoint, 0));
+        match plan.and_then(|plan| plan.validate()) {
+            Ok(()) => Ok(()),
+            Err(e) => fail(format!("{e}; {}", e.help())),
+        }
+    }
+
+    /// Where an attached broker is; this machine's default port where nothing is said.
+    pub(crate) fn endpoint(&self) -> Result<Endpoint, load::Error> {
+        let broker = &self.broker;
+        let mut endpoint = match &broker.url {
+            Some(url) => url.parse::<Endpoint>()?,
+            None => Endpoint::new("127.0.0.1", Endpoint::DEFAULT_PORT),
+        };
+        if let Some(user) = &broker.user {
+            endpoint.user.clone_from(user);
+        }
+        if let Some(password) = &broker.password {
+            endpoint.set_password(password);
+        }
+        Ok(endpoint)
+    }
+
+    fn profile_problem(&self) -> Option<String> {
+        let cpu = archive::file::CPU;
+        if let Some(event) = self.profile.events.iter().find(|event| *event != cpu) {
+            return Some(format!(
+                "profile.events: {event:?} cannot be sampled by this version; take [{cpu:?}], or \
+                 [] for no profile"
+            ));
+        }
+        let frequency = self.profile.frequency;
+        (!(1..=50_000).contains(&frequency)).then(|| {
+            format!(
+                "profile.frequency = {frequency} is not between 1 and 50000 samples per second; \
+                 999 is usual"
+            )
+        })
+    }
+}
+
+/// Keys that another kind of broker would need, which would be silently without effect.
+fn broker_problem(broker: &BrokerSpec) -> Option<String> {
+    let for_attach = [
+        ("url", broker.url.is_some()),
+        ("user", broker.user.is_some()),
+        ("password", broker.password.is_some()),
+        ("pid", broker.pid.is_some()),
+    ];
+    let for_rabbitmq = [
+        ("root", broker.root.is_some()),
+        ("config", !broker.config.is_empty()),
+        ("advanced", broker.advanced.is_some()),
+        ("schedulers", broker.schedulers.is_some()),
+        ("erlang-args", !broker.erlang_args.is_empty()),
+        ("env", !broker.env.is_empty()),
+    ];
+    let misplaced = |keys: &[(&str, bool)], needed: BrokerKind| {
+        let (key, _) = keys.iter().find(|(_, set)| *set && broker.kind != needed)?;
+        Some(format!(
+            "broker.{key} has no effect on kind = {:?}; leave it out, or set broker.kind = {:?}",
+            broker.kind.name(),
+            needed.name()
+        ))
+    };
+    let zero = |set: bool, text: &str| set.then(|| text.to_owned());
+    misplaced(&for_attach, BrokerKind::Attach)
+        .or_else(|| misplaced(&for_rabbitmq, BrokerKind::Rabbitmq))
+        .or_else(|| zero(broker.schedulers == Some(0), "broker.schedulers = 0 runs nothing; take 1 or more, or leave it out for one per core"))
+        .or_else(|| zero(broker.pid == Some(0), "broker.pid = 0 is no process; take its number, or leave it out to find it by its port"))
+}
