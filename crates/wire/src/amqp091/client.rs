@@ -1,7 +1,33 @@
-//! The client's side of a connection.
+//! The client's side of a connection (specification 2.2.4).
+//!
+//! ```text
+//! client                    server
+//!   "AMQP" 0 0 9 1   --->
+//!                    <---   connection.start
+//!   start-ok         --->                        PLAIN: "\0" user "\0" password
+//!                    <---   connection.tune
+//!   tune-ok, open    --->                        the smaller of both limits, 0 being none
+//!                    <---   connection.open-ok   Event::Open
+//! ```
+//!
+//! Call order: bytes that came in go to [`Client::poll`] until it returns `None`; then
+//! [`Client::pending_output`] is written. When [`Client::next_timeout`] has passed,
+//! [`Client::handle_timeout`]; when the transport ended, [`Client::end_of_input`].
+
 use measure::{Nanos, Time};
 
-use super::*;
+use super::codec::SecretStr;
+use super::error::{EncodeError, Error};
+use super::event::{Closing, Event};
+use super::frame;
+use super::link::Link;
+use super::properties::Properties;
+use super::receive::{ChannelState, Incoming};
+use super::sniff;
+use super::spec::*;
+use super::table::{FieldTable, Table};
+use super::template::PublishTemplate;
+use super::{MAX_BODY, decode_method};
 use crate::Secret;
 
 /// How to log in.
@@ -14,7 +40,18 @@ pub enum Mechanism {
     External,
 }
 
-/// What a client wants. `Default` is what RabbitMQ's own clients use.
+impl Mechanism {
+    /// Its name on the wire.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "PLAIN",
+            Self::External => "EXTERNAL",
+        }
+    }
+}
+
+/// What a client wants. `Default` is guest on `/`, with the limits of RabbitMQ's own clients.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
     /// User name.
@@ -27,7 +64,7 @@ pub struct ClientConfig {
     pub virtual_host: String,
     /// Heartbeat interval in seconds; 0 takes the server's.
     pub heartbeat_s: u16,
-    /// Largest frame in bytes; 0 takes the server's.
+    /// Largest frame in bytes; 0 takes the server's. Below 4096 it counts as 4096.
     pub frame_max: u32,
     /// Highest channel; 0 takes the server's.
     pub channel_max: u16,
@@ -39,54 +76,504 @@ pub struct ClientConfig {
     pub timeout: Nanos,
 }
 
+impl Default for ClientConfig {
+    fn default() -> Self {
+        Self {
+            user: "guest".to_owned(),
+            password: Secret::from("guest"),
+            mechanism: Mechanism::Plain,
+            virtual_host: "/".to_owned(),
+            heartbeat_s: 60,
+            frame_max: super::DEFAULT_FRAME_MAX,
+            channel_max: super::DEFAULT_CHANNEL_MAX,
+            connection_name: String::new(),
+            max_body: super::DEFAULT_MAX_BODY,
+            timeout: super::DEFAULT_TIMEOUT,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Greeting,
+    LoggingIn,
+    Opening,
+    Open,
+    Closing,
+    Closed,
+}
+
+impl State {
+    const fn awaited(self) -> &'static str {
+        match self {
+            Self::Greeting => "connection.start from the server",
+            Self::LoggingIn => "answer to the login",
+            Self::Opening => "answer to opening the virtual host",
+            Self::Open | Self::Closing | Self::Closed => "answer to closing the connection",
+        }
+    }
+
+    const fn during(self) -> &'static str {
+        match self {
+            Self::Greeting => "before it said anything in AMQP",
+            Self::LoggingIn => "during the login, as brokers do that refuse it",
+            Self::Opening => "while the virtual host was being opened",
+            Self::Open => "while it was in use",
+            Self::Closing | Self::Closed => "before it agreed to close it",
+        }
+    }
+}
+
+/// What to do with a method after it was looked at.
+enum Step<'a> {
+    Nothing,
+    Opened,
+    Event(Event<'a>),
+}
+
 /// A connection, seen from the client.
-pub struct Client {}
+#[derive(Debug)]
+pub struct Client {
+    config: ClientConfig,
+    link: Link,
+    state: State,
+    channel_max: u16,
+    server_properties: FieldTable,
+}
 
 impl Client {
     /// Queues the protocol header as the first output.
+    #[must_use]
     pub fn new(config: ClientConfig, now: Time) -> Self {
-        todo!()
+        let mut link = Link::new(config.max_body, config.timeout, now);
+        link.out().extend_from_slice(&PROTOCOL_HEADER);
+        Self {
+            link,
+            state: State::Greeting,
+            channel_max: config.channel_max,
+            config,
+            server_properties: FieldTable::new(),
+        }
     }
+
     /// Takes bytes off `input` and returns the next event, `None` when more bytes are needed.
-    /// What is not consumed stays in `input`; hand it in again, followed by what comes next.
-    /// A buffer that holds one frame ([`Self::frame_max`] bytes) is always enough.
+    ///
+    /// What is not consumed stays in `input`; hand it in again, followed by what comes next. A
+    /// buffer that holds one frame ([`Self::frame_max`] bytes) is always enough.
+    ///
+    /// # Errors
+    /// A peer that breaks the protocol. Nothing can be read afterwards; the pending output tells
+    /// the peer why.
     pub fn poll<'a>(
         &'a mut self,
         now: Time,
         input: &mut &'a [u8],
     ) -> Result<Option<Event<'a>>, Error> {
-        todo!()
+        self.link.hear(now, input);
+        if self.state == State::Greeting
+            && self.link.rx.offset() == 0
+            && let Some(error) = sniff::wrong_greeting(input, &[FRAME_METHOD, 0, 0])
+        {
+            self.state = State::Closed;
+            return Err(error);
+        }
+        loop {
+            if self.state == State::Closed {
+                let rest = input.len();
+                self.link.rx.skip(input, rest);
+                return Ok(None);
+            }
+            let incoming = match self.link.rx.next(input) {
+                Ok(Some(incoming)) => incoming,
+                Ok(None) => {
+                    self.link.keep_unread(input);
+                    return Ok(None);
+                }
+                Err(error) => return Err(self.fail(error)),
+            };
+            match incoming {
+                Incoming::Heartbeat => {}
+                // While we wait for close-ok everything else is dropped (2.2.4).
+                Incoming::Content { .. } | Incoming::Joined { .. } | Incoming::TooLarge { .. }
+                    if self.state == State::Closing => {}
+                Incoming::Content {
+                    channel,
+                    id,
+                    fields,
+                    properties,
+                    body,
+                } => {
+                    return match content_event(channel, id, fields, properties, body) {
+                        Ok(event) => Ok(Some(event)),
+                        Err(what) => Err(self.fail_with(what)),
+                    };
+                }
+                Incoming::Joined { channel, id, body } => {
+                    return self.joined_event(channel, id, body).map(Some);
+                }
+                Incoming::TooLarge { size, .. } => {
+                    let limit = self.config.max_body.min(MAX_BODY);
+                    let what = format!("a body of {size} bytes, the limit is {limit}");
+                    return Err(self.fail_with((reply::CONTENT_TOO_LARGE, what)));
+                }
+                Incoming::Method {
+                    channel,
+                    id,
+                    fields,
+                } => match self.on_method(now, channel, id, fields)? {
+                    Step::Nothing => {}
+                    Step::Opened => return Ok(Some(self.open_event())),
+                    Step::Event(event) => return Ok(Some(event)),
+                },
+            }
+        }
     }
+
+    fn joined_event<'a>(
+        &'a mut self,
+        channel: u16,
+        id: MethodId,
+        body: Option<&'a [u8]>,
+    ) -> Result<Event<'a>, Error> {
+        // Looked at twice, because an error needs the connection that the event borrows.
+        if let Err(what) = self.joined_parts(channel, id, body) {
+            return Err(self.fail_with(what));
+        }
+        self.joined_parts(channel, id, body)
+            .map_err(|(_, what)| self.link.rx.fault(reply::INTERNAL_ERROR, what, &[], 0))
+    }
+
+    fn joined_parts<'a>(
+        &'a self,
+        channel: u16,
+        id: MethodId,
+        body: Option<&'a [u8]>,
+    ) -> Result<Event<'a>, Violation> {
+        let parts = self.link.rx.joined(channel, body).ok_or_else(|| {
+            (
+                reply::INTERNAL_ERROR,
+                "content without its parts".to_owned(),
+            )
+        })?;
+        content_event(channel, id, parts.fields, parts.properties, parts.body)
+    }
+
+    fn open_event(&self) -> Event<'_> {
+        Event::Open {
+            server_properties: self.server_properties.view(),
+            frame_max: self.link.frame_max,
+            channel_max: self.channel_max,
+            heartbeat_s: self.link.heartbeat_s(),
+        }
+    }
+
+    #[inline]
+    fn on_method<'a>(
+        &mut self,
+        now: Time,
+        channel: u16,
+        id: MethodId,
+        fields: &'a [u8],
+    ) -> Result<Step<'a>, Error> {
+        let method = match decode_method(id, fields) {
+            Ok(method) => method,
+            Err(what) => return Err(self.fail_with(what)),
+        };
+        match self.state {
+            State::Open => Ok(self.on_open_method(channel, method)),
+            State::Closing => Ok(self.on_closing_method(method)),
+            _ => self.on_handshake_method(now, method),
+        }
+    }
+
+    #[inline]
+    fn on_open_method<'a>(&mut self, channel: u16, method: Method<'a>) -> Step<'a> {
+        Step::Event(match method {
+            Method::BasicAck(BasicAck {
+                delivery_tag,
+                multiple,
+            }) => Event::Confirm {
+                channel,
+                delivery_tag,
+                multiple,
+                nack: false,
+            },
+            Method::BasicNack(BasicNack {
+                delivery_tag,
+                multiple,
+                ..
+            }) => Event::Confirm {
+                channel,
+                delivery_tag,
+                multiple,
+                nack: true,
+            },
+            Method::BasicGetEmpty(_) => Event::GetEmpty { channel },
+            Method::BasicCancel(BasicCancel {
+                consumer_tag,
+                no_wait,
+            }) => {
+                if !no_wait {
+                    self.link
+                        .send_small(channel, &BasicCancelOk { consumer_tag });
+                }
+                Event::ConsumerCancelled {
+                    channel,
+                    consumer_tag,
+                }
+            }
+            Method::ChannelFlow(ChannelFlow { active }) => {
+                self.link.send_small(channel, &ChannelFlowOk { active });
+                Event::Method { channel, method }
+            }
+            Method::ChannelClose(close) => {
+                let ours = self.link.rx.channel_state(channel) == ChannelState::Closing;
+                self.link.channel_close_ok(channel);
+                if ours {
+                    // Both closed at once: ours is still to be answered.
+                    return Step::Nothing;
+                }
+                Event::ChannelClosed {
+                    channel,
+                    closing: Closing::of_channel(&close),
+                }
+            }
+            Method::ChannelCloseOk(_) => {
+                self.link
+                    .rx
+                    .set_channel_state(channel, ChannelState::Closed);
+                Event::Method { channel, method }
+            }
+            Method::ConnectionBlocked(ConnectionBlocked { reason }) => Event::Blocked { reason },
+            Method::ConnectionUnblocked(_) => Event::Unblocked,
+            Method::ConnectionClose(close) => self.on_close(&close),
+            _ => Event::Method { channel, method },
+        })
+    }
+
+    fn on_closing_method<'a>(&mut self, method: Method<'a>) -> Step<'a> {
+        match method {
+            Method::ConnectionCloseOk(_) => {
+                self.end();
+                Step::Event(Event::CloseOk)
+            }
+            Method::ConnectionClose(close) => Step::Event(self.on_close(&close)),
+            _ => Step::Nothing,
+        }
+    }
+
+    fn on_close<'a>(&mut self, close: &ConnectionClose<'a>) -> Event<'a> {
+        self.link.send_close_ok();
+        self.end();
+        Event::Closed {
+            closing: Closing::of_connection(close),
+        }
+    }
+
+    fn end(&mut self) {
+        self.state = State::Closed;
+        self.link.arrived();
+    }
+
+    fn on_handshake_method<'a>(
+        &mut self,
+        now: Time,
+        method: Method<'a>,
+    ) -> Result<Step<'a>, Error> {
+        match (self.state, method) {
+            (_, Method::ConnectionClose(close)) => return Ok(Step::Event(self.on_close(&close))),
+            (State::Greeting, Method::ConnectionStart(start)) => self.log_in(&start)?,
+            (State::LoggingIn, Method::ConnectionTune(tune)) => self.tune(now, tune)?,
+            (State::Opening, Method::ConnectionOpenOk(_)) => {
+                self.state = State::Open;
+                self.link.arrived();
+                return Ok(Step::Opened);
+            }
+            (state, method) => {
+                let (name, awaited) = (method.info().name, state.awaited());
+                let what = format!("{name} came instead of the {awaited}");
+                return Err(self.fail_with((reply::COMMAND_INVALID, what)));
+            }
+        }
+        Ok(Step::Nothing)
+    }
+
+    fn log_in(&mut self, start: &ConnectionStart<'_>) -> Result<(), Error> {
+        let version = (start.version_major, start.version_minor);
+        if version != (0, 9) {
+            let what = format!(
+                "the server speaks AMQP {}-{}, not 0-9-1",
+                version.0, version.1
+            );
+            return Err(self.fail_with((reply::NOT_ALLOWED, what)));
+        }
+        let wanted = self.config.mechanism.name();
+        if !start
+            .mechanisms
+            .split(|b| *b == b' ')
+            .any(|name| name == wanted.as_bytes())
+        {
+            self.state = State::Closed;
+            let offered = String::from_utf8_lossy(start.mechanisms).into_owned();
+            return Err(Error::NoMechanism { offered, wanted });
+        }
+        self.server_properties = start.server_properties.to_owned();
+        let response = match self.config.mechanism {
+            Mechanism::Plain => {
+                format!("\0{}\0{}", self.config.user, self.config.password.expose())
+            }
+            Mechanism::External => String::new(),
+        };
+        let properties = client_properties(&self.config)?;
+        self.link.send(
+            0,
+            &ConnectionStartOk {
+                client_properties: properties.view(),
+                mechanism: wanted,
+                response: SecretStr(response.as_bytes()),
+                locale: "en_US",
+            },
+        )?;
+        self.state = State::LoggingIn;
+        Ok(())
+    }
+
+    fn tune(&mut self, now: Time, tune: ConnectionTune) -> Result<(), Error> {
+        if tune.frame_max != 0 && tune.frame_max < FRAME_MIN_SIZE {
+            let what = format!(
+                "frame-max {}, the minimum is {FRAME_MIN_SIZE}",
+                tune.frame_max
+            );
+            return Err(self.fail_with((reply::SYNTAX_ERROR, what)));
+        }
+        let smaller = |ours: u32, theirs: u32| match (ours, theirs) {
+            (0, limit) | (limit, 0) => limit,
+            (a, b) => a.min(b),
+        };
+        let wanted = match self.config.frame_max {
+            0 => 0,
+            limit => limit.max(FRAME_MIN_SIZE),
+        };
+        let frame_max = match smaller(wanted, tune.frame_max) {
+            0 => super::DEFAULT_FRAME_MAX,
+            limit => limit,
+        };
+        let smaller = |a: u16, b: u16| smaller(a.into(), b.into()) as u16;
+        self.channel_max = smaller(self.config.channel_max, tune.channel_max);
+        if self.channel_max == 0 {
+            self.channel_max = super::DEFAULT_CHANNEL_MAX;
+        }
+        let heartbeat = smaller(self.config.heartbeat_s, tune.heartbeat);
+        self.link.tune(frame_max, heartbeat, now);
+        let channel_max = self.channel_max;
+        self.link.send(
+            0,
+            &ConnectionTuneOk {
+                channel_max,
+                frame_max,
+                heartbeat,
+            },
+        )?;
+        let virtual_host = self.config.virtual_host.as_str();
+        self.link.send(
+            0,
+            &ConnectionOpen {
+                virtual_host,
+                ..ConnectionOpen::default()
+            },
+        )?;
+        self.state = State::Opening;
+        Ok(())
+    }
+
+    /// Tells the peer why the connection cannot go on.
+    #[cold]
+    fn fail(&mut self, error: Error) -> Error {
+        if self.state != State::Closed {
+            self.link
+                .send_close(error.reply_code(), &error.to_string(), MethodId::default());
+            self.end();
+        }
+        error
+    }
+
+    #[cold]
+    fn fail_with(&mut self, (code, what): Violation) -> Error {
+        let error = self.link.rx.fault(code, what, &[], 0);
+        self.fail(error)
+    }
+
     /// Sends heartbeats that are due, notices missing ones, and a handshake or close that hangs.
+    ///
+    /// # Errors
+    /// [`Error::HeartbeatMissed`] and [`Error::TimedOut`]; the connection is of no more use.
     pub fn handle_timeout(&mut self, now: Time) -> Result<(), Error> {
-        todo!()
+        match self.state {
+            State::Closed => Ok(()),
+            _ => self
+                .link
+                .handle_timeout(now, self.state.awaited())
+                .inspect_err(|_| {
+                    self.state = State::Closed;
+                }),
+        }
     }
+
     /// When to call [`Self::handle_timeout`] at the latest.
+    #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
-        todo!()
+        if self.state == State::Closed {
+            None
+        } else {
+            self.link.next_timeout()
+        }
     }
+
     /// The transport reached its end; `rest` is the unconsumed input. Says what that means.
+    #[must_use]
     pub fn end_of_input(&self, rest: &[u8]) -> Error {
-        todo!()
+        if self.state == State::Greeting && self.link.rx.offset() == 0 && !rest.is_empty() {
+            return sniff::wrong_protocol(rest);
+        }
+        self.link.disconnected(self.state.during(), rest)
     }
+
     /// Bytes to write to the transport.
+    #[must_use]
     pub fn pending_output(&self) -> &[u8] {
-        todo!()
+        self.link.pending()
     }
+
     /// The first `n` bytes of the output are written.
     pub fn consume_output(&mut self, n: usize) {
-        todo!()
+        self.link.consume(n);
     }
+
     /// Queues any method: `send(1, &QueueDeclare { queue: "q", ..Default::default() })`.
+    ///
+    /// # Errors
+    /// Names above 255 bytes, tables above the frame size, a connection that is not open; nothing
+    /// is queued then.
     pub fn send(&mut self, channel: u16, method: &impl EncodeMethod) -> Result<(), Error> {
-        todo!()
+        if self.state != State::Open {
+            return Err(EncodeError::NotOpen.into());
+        }
+        Ok(self.link.send(channel, method)?)
     }
-    /// Hot path: queues a message; `fill` writes into the first body frame's payload (the
-    /// template's body until then).
+
+    /// Hot path: queues a message. `fill` writes into the first body frame's payload, which is
+    /// the template's body until then. Does nothing on a connection that is not open.
+    #[inline]
     pub fn publish(&mut self, template: &PublishTemplate, fill: impl FnOnce(&mut [u8])) {
-        todo!()
+        if self.state == State::Open {
+            template.put(self.link.out(), fill);
+        }
     }
+
     /// Queues a message without a template.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
     pub fn publish_message(
         &mut self,
         channel: u16,
@@ -94,38 +581,148 @@ impl Client {
         properties: Properties<'_>,
         body: &[u8],
     ) -> Result<(), Error> {
-        todo!()
+        if self.state != State::Open {
+            return Err(EncodeError::NotOpen.into());
+        }
+        Ok(self.link.send_content(channel, publish, properties, body)?)
     }
-    /// Hot path.
+
+    /// Hot path: acknowledges a delivery, or all up to it. Does nothing on a connection that is
+    /// not open.
+    #[inline]
     pub fn ack(&mut self, channel: u16, delivery_tag: u64, multiple: bool) {
-        todo!()
+        self.settle(channel, BasicAck::INFO.id, delivery_tag, u8::from(multiple));
     }
-    /// Hot path.
+
+    /// Hot path: refuses a delivery, or all up to it (RabbitMQ's extension). Does nothing on a
+    /// connection that is not open.
+    #[inline]
     pub fn nack(&mut self, channel: u16, delivery_tag: u64, multiple: bool, requeue: bool) {
-        todo!()
+        let bits = u8::from(multiple) | u8::from(requeue) << 1;
+        self.settle(channel, BasicNack::INFO.id, delivery_tag, bits);
     }
-    /// Hot path.
+
+    /// Hot path: refuses one delivery. Does nothing on a connection that is not open.
+    #[inline]
     pub fn reject(&mut self, channel: u16, delivery_tag: u64, requeue: bool) {
-        todo!()
+        self.settle(
+            channel,
+            BasicReject::INFO.id,
+            delivery_tag,
+            u8::from(requeue),
+        );
     }
-    /// Starts the orderly close; [`Event::CloseOk`] ends it.
+
+    #[inline]
+    fn settle(&mut self, channel: u16, id: MethodId, delivery_tag: u64, bits: u8) {
+        if self.state == State::Open {
+            frame::put_settlement(self.link.out(), channel, id.method, delivery_tag, bits);
+        }
+    }
+
+    /// Starts the orderly close; [`Event::CloseOk`] ends it. Before the handshake is complete, or
+    /// after an error, there is nothing to close and nothing is sent.
     pub fn close(&mut self, now: Time, code: u16, text: &str) {
-        todo!()
+        if self.state == State::Open {
+            self.link.send_close(code, text, MethodId::default());
+            self.link.wait(now);
+            self.state = State::Closing;
+        }
     }
+
     /// Negotiated frame size limit in bytes.
-    pub fn frame_max(&self) -> u32 {
-        todo!()
+    #[must_use]
+    pub const fn frame_max(&self) -> u32 {
+        self.link.frame_max
     }
+
     /// Negotiated highest channel.
-    pub fn channel_max(&self) -> u16 {
-        todo!()
+    #[must_use]
+    pub const fn channel_max(&self) -> u16 {
+        self.channel_max
     }
+
     /// Whether the handshake is complete and nobody closed yet.
+    #[must_use]
     pub fn is_open(&self) -> bool {
-        todo!()
+        self.state == State::Open
     }
-    /// What the server said about itself.
+
+    /// What the server said about itself; empty before it did.
+    #[must_use]
     pub fn server_properties(&self) -> Table<'_> {
-        todo!()
+        self.server_properties.view()
     }
+}
+
+/// Reply code and explanation.
+pub(super) type Violation = (u16, String);
+
+#[inline]
+fn content_event<'a>(
+    channel: u16,
+    id: MethodId,
+    fields: &'a [u8],
+    properties: Properties<'a>,
+    body: &'a [u8],
+) -> Result<Event<'a>, Violation> {
+    Ok(match decode_method(id, fields)? {
+        Method::BasicDeliver(deliver) => Event::Delivery {
+            channel,
+            consumer_tag: deliver.consumer_tag,
+            delivery_tag: deliver.delivery_tag,
+            redelivered: deliver.redelivered,
+            exchange: deliver.exchange,
+            routing_key: deliver.routing_key,
+            properties,
+            body,
+        },
+        Method::BasicGetOk(got) => Event::GetOk {
+            channel,
+            delivery_tag: got.delivery_tag,
+            redelivered: got.redelivered,
+            exchange: got.exchange,
+            routing_key: got.routing_key,
+            message_count: got.message_count,
+            properties,
+            body,
+        },
+        Method::BasicReturn(returned) => Event::Returned {
+            channel,
+            code: returned.reply_code,
+            text: returned.reply_text,
+            exchange: returned.exchange,
+            routing_key: returned.routing_key,
+            properties,
+            body,
+        },
+        method => {
+            let what = format!("a server does not send {}", method.info().name);
+            return Err((reply::COMMAND_INVALID, what));
+        }
+    })
+}
+
+/// What the client says about itself; RabbitMQ keys its behaviour on the capabilities.
+fn client_properties(config: &ClientConfig) -> Result<FieldTable, EncodeError> {
+    let mut capabilities = FieldTable::new();
+    for name in [
+        "publisher_confirms",
+        "exchange_exchange_bindings",
+        "basic.nack",
+        "consumer_cancel_notify",
+        "connection.blocked",
+        "authentication_failure_close",
+    ] {
+        capabilities.insert(name, true)?;
+    }
+    let mut properties = FieldTable::new();
+    properties.insert("product", "bellows")?;
+    properties.insert("version", env!("CARGO_PKG_VERSION"))?;
+    properties.insert("platform", "Rust")?;
+    properties.insert("capabilities", &capabilities)?;
+    if !config.connection_name.is_empty() {
+        properties.insert("connection_name", config.connection_name.as_str())?;
+    }
+    Ok(properties)
 }

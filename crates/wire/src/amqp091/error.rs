@@ -140,7 +140,9 @@ pub enum Error {
         wanted: &'static str,
     },
     /// Nothing was heard for two heartbeat intervals.
-    #[error("nothing heard from the peer for {silent}, with a heartbeat of {heartbeat_s} s: it hangs or the network is gone")]
+    #[error(
+        "nothing heard from the peer for {silent}, with a heartbeat of {heartbeat_s} s: it hangs or the network is gone"
+    )]
     HeartbeatMissed {
         /// The time since the last byte.
         silent: Nanos,
@@ -148,7 +150,9 @@ pub enum Error {
         heartbeat_s: u16,
     },
     /// The handshake or the orderly close did not end in time.
-    #[error("no {awaited} within {waited}; {received} bytes received so far, the unread ones {bytes}")]
+    #[error(
+        "no {awaited} within {waited}; {received} bytes received so far, the unread ones {bytes}"
+    )]
     TimedOut {
         /// The protocol step that did not come.
         awaited: &'static str,
@@ -160,7 +164,9 @@ pub enum Error {
         bytes: Snippet,
     },
     /// The peer closed the transport without closing the connection.
-    #[error("the peer closed the TCP connection {during}; {received} bytes received, the unread ones {bytes}")]
+    #[error(
+        "the peer closed the TCP connection {during}; {received} bytes received, the unread ones {bytes}"
+    )]
     Disconnected {
         /// What was under way.
         during: &'static str,

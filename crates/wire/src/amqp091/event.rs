@@ -2,7 +2,7 @@
 //! buffers; copy what must outlive the next call.
 
 use super::properties::Properties;
-use super::spec::{Method, MethodId};
+use super::spec::{ChannelClose, ConnectionClose, Method, MethodId};
 use super::table::Table;
 use crate::Secret;
 
@@ -17,14 +17,41 @@ pub struct Closing<'a> {
     pub method: MethodId,
 }
 
+impl<'a> Closing<'a> {
+    pub(super) const fn of_channel(close: &ChannelClose<'a>) -> Self {
+        let method = MethodId {
+            class: close.class_id,
+            method: close.method_id,
+        };
+        Self {
+            code: close.reply_code,
+            text: close.reply_text,
+            method,
+        }
+    }
+
+    pub(super) const fn of_connection(close: &ConnectionClose<'a>) -> Self {
+        let method = MethodId {
+            class: close.class_id,
+            method: close.method_id,
+        };
+        Self {
+            code: close.reply_code,
+            text: close.reply_text,
+            method,
+        }
+    }
+}
+
 /// As people read it: `ACCESS_REFUSED (403), PLAIN login refused`. The name is left away where
 /// the text already begins with it, as RabbitMQ's do.
 impl std::fmt::Display for Closing<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = super::reply_name(self.code);
-        let text = self.text.strip_prefix(name).map_or(self.text, |rest| {
-            rest.trim_start_matches([' ', '-', ':'])
-        });
+        let text = self
+            .text
+            .strip_prefix(name)
+            .map_or(self.text, |rest| rest.trim_start_matches([' ', '-', ':']));
         write!(f, "{name} ({})", self.code)?;
         if !text.is_empty() {
             write!(f, ", {text}")?;

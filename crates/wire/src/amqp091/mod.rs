@@ -1,23 +1,73 @@
-//! AMQP 0-9-1, client and server side.
+//! AMQP 0-9-1 with RabbitMQ's extensions, client and server side.
+//!
+//! ```text
+//!            bytes in                     events out
+//!  transport --------> Client / Server -------------> load engine / broker
+//!            <--------                 <-------------
+//!            bytes out                    methods, messages in
+//! ```
+//!
+//! Everything follows from the table of facts in `spec`; `codec` and `table` know the types,
+//! `frame` and `receive` the frames, `template` what is encoded once and copied per message.
+//! Section numbers are those of the "AMQP 0-9-1 specification" of November 2008.
+
 mod client;
 mod codec;
 mod error;
 mod event;
+mod frame;
+mod link;
 mod properties;
+mod receive;
 mod server;
+mod sniff;
 mod spec;
 mod table;
 mod template;
 
+use measure::Nanos;
+
 pub use client::{Client, ClientConfig, Mechanism};
 pub use codec::*;
-pub use error::*;
+pub use error::{DecodeError, EncodeError, Error, Snippet};
 pub use event::{Closing, Event, ServerEvent};
-pub use properties::*;
+pub use properties::Properties;
 pub use server::{Server, ServerConfig};
 pub use spec::*;
-pub use table::*;
+pub use table::{Array, FieldArray, FieldTable, Fields, MAX_NESTING, Table, Value, Values};
 pub use template::{DeliverTemplate, PublishTemplate};
 
-/// The largest body that a configuration may allow, RabbitMQ's own limit.
+/// The largest body that a configuration may allow, in bytes: RabbitMQ's own limit.
 pub const MAX_BODY: u64 = 512 << 20;
+/// The largest body by default, in bytes.
+pub const DEFAULT_MAX_BODY: u64 = 128 << 20;
+/// The largest frame by default, in bytes; RabbitMQ's.
+pub const DEFAULT_FRAME_MAX: u32 = 131_072;
+/// The highest channel by default; RabbitMQ's.
+pub const DEFAULT_CHANNEL_MAX: u16 = 2_047;
+/// How long a handshake or an orderly close may take by default.
+pub const DEFAULT_TIMEOUT: Nanos = Nanos(10_000_000_000);
+
+/// Decodes all fields of a method; what is wrong comes with its reply code.
+#[inline]
+fn decode_method(id: MethodId, fields: &[u8]) -> Result<Method<'_>, client::Violation> {
+    let mut reader = Reader::new(fields);
+    let wrong = |what: &dyn std::fmt::Display| {
+        (
+            reply::SYNTAX_ERROR,
+            format!("{} cannot be read: {what}", id.name()),
+        )
+    };
+    match Method::decode_fields(id, &mut reader) {
+        Ok(Some(method)) if reader.rest().is_empty() => Ok(method),
+        Ok(Some(_)) => Err(wrong(&format_args!(
+            "{} bytes too long",
+            reader.rest().len()
+        ))),
+        Ok(None) => Err((
+            reply::NOT_IMPLEMENTED,
+            format!("AMQP 0-9-1 has no method {}", id.name()),
+        )),
+        Err(error) => Err(wrong(&error)),
+    }
+}

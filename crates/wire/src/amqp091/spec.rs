@@ -5,7 +5,9 @@
 //! `amqp0-9-1.extended.xml` for what is marked as an extension. `reserved_1` fields were `ticket`
 //! or the like in older versions; they are sent as zero or empty.
 
-use super::codec::{Bit, Field, Long, LongLong, LongStr, Octet, Reader, SecretStr, Short, ShortStr};
+use super::codec::{
+    Bit, Field, Long, LongLong, LongStr, Octet, Reader, SecretStr, Short, ShortStr,
+};
 use super::codec::{Timestamp, Writer};
 use super::error::{DecodeError, EncodeError};
 use super::table::Table;
@@ -24,6 +26,8 @@ pub const FRAME_HEARTBEAT: u8 = 8;
 pub const FRAME_END: u8 = 0xCE;
 /// Frames of this size are always allowed.
 pub const FRAME_MIN_SIZE: u32 = 4096;
+/// The class that stands on channel 0.
+pub const CLASS_CONNECTION: u16 = 10;
 /// The only class that carries content.
 pub const CLASS_BASIC: u16 = 60;
 
@@ -187,6 +191,17 @@ macro_rules! methods {
                     $(($class, $method) => Self::$name(DecodeMethod::decode_fields(reader)?),)*
                     _ => return Ok(None),
                 }))
+            }
+        }
+
+        impl MethodId {
+            /// What kind of method it is; `None` where the table has no such method.
+            #[must_use]
+            pub const fn kind(self) -> Option<Kind> {
+                match (self.class, self.method) {
+                    $(($class, $method) => Some(Kind::$kind),)*
+                    _ => None,
+                }
             }
         }
 

@@ -116,16 +116,22 @@ impl<'a> Value<'a> {
             b'l' | b'L' => Self::I64(reader.longlong()?.cast_signed()),
             b'f' => Self::F32(f32::from_bits(reader.long()?)),
             b'd' => Self::F64(f64::from_bits(reader.longlong()?)),
-            b'D' => {
-                Self::Decimal { scale: reader.octet()?, value: reader.long()? }
-            }
+            b'D' => Self::Decimal {
+                scale: reader.octet()?,
+                value: reader.long()?,
+            },
             b'S' => Self::Str(reader.longstr()?),
             b'A' => Self::Array(Array::read(reader, depth + 1)?),
             b'T' => Self::Timestamp(reader.longlong()?),
             b'F' => Self::Table(Table::read_nested(reader, depth + 1)?),
             b'V' => Self::Void,
             b'x' => Self::Bytes(reader.longstr()?),
-            _ => return Err(DecodeError { what: "unknown type of a table field", at }),
+            _ => {
+                return Err(DecodeError {
+                    what: "unknown type of a table field",
+                    at,
+                });
+            }
         })
     }
 
@@ -240,19 +246,25 @@ impl<'a> Table<'a> {
     /// Names and values, in the order of the wire.
     #[must_use]
     pub const fn iter(self) -> Fields<'a> {
-        Fields { reader: Reader::new(self.bytes) }
+        Fields {
+            reader: Reader::new(self.bytes),
+        }
     }
 
     /// The value of a name; of its first occurrence should there be several.
     #[must_use]
     pub fn get(self, name: &str) -> Option<Value<'a>> {
-        self.iter().find(|(key, _)| *key == name).map(|(_, value)| value)
+        self.iter()
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| value)
     }
 
     /// A copy that owns its bytes.
     #[must_use]
     pub fn to_owned(self) -> FieldTable {
-        FieldTable { bytes: self.bytes.to_vec() }
+        FieldTable {
+            bytes: self.bytes.to_vec(),
+        }
     }
 }
 
@@ -314,7 +326,9 @@ impl<'a> Array<'a> {
     /// The values, in order.
     #[must_use]
     pub const fn iter(self) -> Values<'a> {
-        Values { reader: Reader::new(self.bytes) }
+        Values {
+            reader: Reader::new(self.bytes),
+        }
     }
 }
 
@@ -347,7 +361,10 @@ impl<'a> Iterator for Values<'a> {
 
 impl DecodeError {
     const fn shifted(self, by: usize) -> Self {
-        Self { what: self.what, at: self.at + by }
+        Self {
+            what: self.what,
+            at: self.at + by,
+        }
     }
 }
 
@@ -445,9 +462,11 @@ impl FieldArray {
         let value = value.into();
         check_depth(value)?;
         let before = self.bytes.len();
-        value.write(&mut Writer::new(&mut self.bytes)).inspect_err(|_| {
-            self.bytes.truncate(before);
-        })
+        value
+            .write(&mut Writer::new(&mut self.bytes))
+            .inspect_err(|_| {
+                self.bytes.truncate(before);
+            })
     }
 }
 
@@ -460,7 +479,11 @@ impl fmt::Debug for FieldArray {
 /// Refuses a value that would make its container nest deeper than a peer may accept.
 fn check_depth(value: Value<'_>) -> Result<(), EncodeError> {
     // The container itself is one level.
-    if depth_of(value) < MAX_NESTING { Ok(()) } else { Err(EncodeError::Nesting) }
+    if depth_of(value) < MAX_NESTING {
+        Ok(())
+    } else {
+        Err(EncodeError::Nesting)
+    }
 }
 
 fn depth_of(value: Value<'_>) -> usize {

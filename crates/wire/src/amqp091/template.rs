@@ -1,13 +1,35 @@
-//! Precomputed frames.
-use super::*;
+//! Frames that are encoded once and copied per message.
+//!
+//! ```text
+//! publish:  [ basic.publish frame | content header frame | body frame(s)           ]
+//!                                                          ^ filled per message
+//! deliver:  [ basic.deliver frame                        ] + header and body of the message
+//!                 ^ delivery tag and redelivered flag patched
+//! ```
 
-/// A message's frames, encoded once.
+use super::MAX_BODY;
+use super::codec::Field;
+use super::error::EncodeError;
+use super::frame::{self, HEAD, OVERHEAD};
+use super::properties::Properties;
+use super::spec::{BasicDeliver, BasicPublish};
+
+/// A message's frames, encoded once. For [`super::Client::publish`].
 #[derive(Clone, Debug)]
-pub struct PublishTemplate {}
+pub struct PublishTemplate {
+    bytes: Vec<u8>,
+    /// Where the first body frame's payload starts in `bytes`.
+    body_at: usize,
+    /// How long that payload is.
+    first_part: usize,
+}
 
 impl PublishTemplate {
-    /// Encodes `basic.publish`, the content header, and a body of `body` (usually zeros to be
-    /// filled) split at `frame_max`.
+    /// Encodes `basic.publish`, the content header and the body (usually zeros to be filled),
+    /// split at the connection's `frame_max` in bytes.
+    ///
+    /// # Errors
+    /// Names above 255 bytes, properties that do not fit into a frame, a body above [`MAX_BODY`].
     pub fn new(
         channel: u16,
         publish: &BasicPublish<'_>,
@@ -15,30 +37,124 @@ impl PublishTemplate {
         body: &[u8],
         frame_max: u32,
     ) -> Result<Self, EncodeError> {
-        todo!()
+        if body.len() as u64 > MAX_BODY {
+            return Err(EncodeError::Body {
+                len: body.len() as u64,
+                limit: MAX_BODY,
+            });
+        }
+        let mut bytes = Vec::new();
+        frame::put_method(&mut bytes, channel, publish, frame_max)?;
+        let header_at = bytes.len();
+        frame::put_content(&mut bytes, channel, properties, body, frame_max)?;
+        let header = OVERHEAD + frame::CONTENT_HEAD + properties.as_bytes().len();
+        let body_at = if body.is_empty() {
+            bytes.len()
+        } else {
+            header_at + header + HEAD
+        };
+        let first_part = body.len().min(frame::body_part_max(frame_max));
+        Ok(Self {
+            bytes,
+            body_at,
+            first_part,
+        })
     }
+
     /// Bytes on the wire per message.
-    pub fn wire_len(&self) -> usize {
-        todo!()
+    #[must_use]
+    pub const fn wire_len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Length in bytes of what is filled per message: the body, or its first frame's part.
+    #[must_use]
+    pub const fn fill_len(&self) -> usize {
+        self.first_part
+    }
+
+    #[inline]
+    pub(super) fn put(&self, out: &mut Vec<u8>, fill: impl FnOnce(&mut [u8])) {
+        let start = out.len() + self.body_at;
+        out.extend_from_slice(&self.bytes);
+        if let Some(part) = out.get_mut(start..start + self.first_part) {
+            fill(part);
+        }
     }
 }
 
-/// The `basic.deliver` frame of a consumer, encoded once for messages of one exchange and key.
+/// A consumer's `basic.deliver` frame for messages of one exchange and routing key, encoded once.
+/// For [`super::Server::deliver`].
 #[derive(Clone, Debug)]
-pub struct DeliverTemplate {}
+pub struct DeliverTemplate {
+    bytes: Vec<u8>,
+    channel: u16,
+    /// Where the delivery tag stands in `bytes`; the flag follows it, then the two names.
+    tag_at: usize,
+}
 
 impl DeliverTemplate {
     /// Encodes the frame.
+    ///
+    /// # Errors
+    /// Names above 255 bytes.
     pub fn new(
         channel: u16,
         consumer_tag: &str,
         exchange: &str,
         routing_key: &str,
     ) -> Result<Self, EncodeError> {
-        todo!()
+        let mut bytes = Vec::new();
+        let deliver = BasicDeliver {
+            consumer_tag,
+            exchange,
+            routing_key,
+            ..Default::default()
+        };
+        // Three names always fit into the smallest frame.
+        frame::put_method(&mut bytes, channel, &deliver, super::FRAME_MIN_SIZE)?;
+        Ok(Self {
+            bytes,
+            channel,
+            tag_at: HEAD + 4 + 1 + consumer_tag.len(),
+        })
     }
+
     /// Whether it was made for this exchange and key.
+    #[must_use]
     pub fn matches(&self, exchange: &str, routing_key: &str) -> bool {
-        todo!()
+        let names = self.bytes.get(self.tag_at + 9..).unwrap_or_default();
+        let mut reader = super::Reader::new(names);
+        <&str>::read(&mut reader) == Ok(exchange) && <&str>::read(&mut reader) == Ok(routing_key)
+    }
+
+    /// The channel it was made for.
+    #[must_use]
+    pub const fn channel(&self) -> u16 {
+        self.channel
+    }
+
+    #[inline]
+    pub(super) fn put(
+        &self,
+        out: &mut Vec<u8>,
+        delivery_tag: u64,
+        redelivered: bool,
+        properties: Properties<'_>,
+        body: &[u8],
+        frame_max: u32,
+    ) -> Result<(), EncodeError> {
+        let start = out.len();
+        let tag_at = start + self.tag_at;
+        out.extend_from_slice(&self.bytes);
+        if let Some((tag, flag)) = out
+            .get_mut(tag_at..tag_at + 9)
+            .and_then(|s| s.split_last_chunk_mut::<1>())
+        {
+            tag.copy_from_slice(&delivery_tag.to_be_bytes());
+            *flag = [u8::from(redelivered)];
+        }
+        frame::put_content(out, self.channel, properties, body, frame_max)
+            .inspect_err(|_| out.truncate(start))
     }
 }
