@@ -1,1 +1,19 @@
-fn main() {}
+//! bellows: put a message broker under load, see what its users would feel, see where it burns.
+//!
+//! The command line becomes a resolved configuration ([`cli`]); `session` runs it, `archive`
+//! keeps it, `report` shows it. What goes wrong becomes one line, one remedy and an exit code
+//! ([`failure`]).
+
+mod cli;
+mod failure;
+mod output;
+mod signals;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match cli::parse() {
+        Ok(command) => failure::exit_code(command.execute()),
+        Err(usage) => failure::usage(&usage),
+    }
+}

@@ -1,6 +1,6 @@
 //! The table of functions.
 
-use archive::profile::Profile;
+use archive::profile::{FunctionCount, Profile};
 
 use super::table::{Align, Table};
 use super::text::{Style, count, fit, percent, sanitise};
@@ -25,19 +25,28 @@ pub struct FunctionTable<'a> {
     pub only: &'a dyn Fn(&str) -> bool,
 }
 
+impl FunctionTable<'_> {
+    /// The functions of the table, and how many match and how many there are in all.
+    #[must_use]
+    pub fn rows(&self, profile: &Profile) -> (Vec<FunctionCount>, usize, usize) {
+        let mut rows = profile.functions();
+        if self.sort == FunctionSort::Total {
+            // Stable: functions of equal total stay in the order of their self share.
+            rows.sort_by_key(|row| std::cmp::Reverse(row.total_weight));
+        }
+        let all = rows.len();
+        rows.retain(|row| (self.only)(&row.share.function));
+        let matching = rows.len();
+        rows.truncate(self.limit);
+        (rows, matching, all)
+    }
+}
+
 /// The functions of a profile, and below them what is to be known of the whole, ending in a
 /// newline. Shares are of all samples, also where only some functions are shown.
 #[must_use]
 pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -> String {
-    let mut rows = profile.functions();
-    if options.sort == FunctionSort::Total {
-        // Stable: functions of equal total stay in the order of their self share.
-        rows.sort_by_key(|row| std::cmp::Reverse(row.total_weight));
-    }
-    let all = rows.len();
-    rows.retain(|row| (options.only)(&row.share.function));
-    let matching = rows.len();
-
+    let (rows, matching, all) = options.rows(profile);
     let mut table = Table::new(
         &[
             ("self %", Align::Right),
@@ -48,7 +57,7 @@ pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -
         ],
         3,
     );
-    for row in rows.iter().take(options.limit) {
+    for row in &rows {
         table.row(vec![
             percent(row.share.self_share),
             percent(row.share.total),
@@ -62,7 +71,7 @@ pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -
         *heads = style.strong(heads);
     }
     lines.push(String::new());
-    lines.extend(footer(profile, rows.len().min(options.limit), matching, all, style));
+    lines.extend(footer(profile, rows.len(), matching, all, style));
     lines.join("\n") + "\n"
 }
 
@@ -98,6 +107,6 @@ fn footer(
             percent(summary.complete_share)
         ),
     ];
-    lines.extend(profile.notes.iter().map(|n| style.caution(&format!("note: {}", sanitise(n)))));
-    lines.into_iter().map(|line| if style.colour { line } else { fit(&line, columns).into_owned() }).collect()
+    lines.extend(profile.notes.iter().map(|note| format!("note: {}", sanitise(note))));
+    lines.into_iter().map(|line| style.faint(&fit(&line, columns))).collect()
 }

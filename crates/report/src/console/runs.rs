@@ -1,7 +1,7 @@
 //! The archive as a table.
 
 use archive::{RunEntry, RunRecord, RunState};
-use measure::{LatencySummary, Nanos};
+use measure::Nanos;
 
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, three_digits};
@@ -16,7 +16,6 @@ pub fn runs(entries: &[RunEntry], style: Style) -> String {
             ("broker", Align::Left),
             ("msg/s", Align::Right),
             ("ack p99", Align::Right),
-            ("e2e p99", Align::Right),
             ("warnings", Align::Right),
             ("state", Align::Left),
         ],
@@ -42,12 +41,10 @@ pub fn runs(entries: &[RunEntry], style: Style) -> String {
 fn row(record: &RunRecord) -> Vec<String> {
     let summary = record.summary.as_ref();
     let rate = summary.map_or(0.0, |s| s.sent.rate.max(s.received.rate));
-    let p99 = |of: fn(&archive::RunSummary) -> &LatencySummary| {
-        summary
-            .map(of)
-            .filter(|latency| latency.count > 0)
-            .map_or_else(|| "-".into(), |latency| Nanos(latency.p99_ns).to_string())
-    };
+    let p99 = summary
+        .map(|s| &s.latency.ack_response)
+        .filter(|latency| latency.count > 0)
+        .map_or_else(|| "-".into(), |latency| Nanos(latency.p99_ns).to_string());
     let broker = summary.map(|s| match &s.broker.version {
         Some(version) => format!("{} {version}", s.broker.kind),
         None => s.broker.kind.clone(),
@@ -58,8 +55,7 @@ fn row(record: &RunRecord) -> Vec<String> {
         sanitise(short_id(&record.id)).into_owned(),
         sanitise(&broker.unwrap_or_else(|| "-".into())).into_owned(),
         if summary.is_some() { three_digits(rate) } else { "-".into() },
-        p99(|s| &s.latency.ack_response),
-        p99(|s| &s.latency.end_to_end),
+        p99,
         warnings.to_string(),
         state_name(record.state).to_owned(),
     ]
@@ -73,7 +69,7 @@ fn short_id(id: &str) -> &str {
 /// What people read for a state.
 pub(super) const fn state_name(state: RunState) -> &'static str {
     match state {
-        RunState::Running => "cut off or running",
+        RunState::Running => "unfinished",
         RunState::Complete => "complete",
         RunState::Interrupted => "interrupted",
         RunState::Failed => "failed",

@@ -256,8 +256,9 @@ fn the_live_table_fits_the_terminal_in_every_phase() {
         }
         let text = live.lines().join("\n");
         assert!(text.contains("8,110") && text.contains("486,840"), "{text}");
-        assert!(text.contains("██████████"), "ten seconds of equal rate: {text}");
-        assert!(text.contains("4.21 ms") || columns == 60, "{text}");
+        let ten = text.contains("██████████");
+        assert!(ten || columns < 80, "ten seconds of equal rate: {text}");
+        assert!(text.contains("4.21 ms"), "{text}");
     }
 }
 
@@ -354,7 +355,7 @@ fn the_runs_table_holds_readable_and_damaged_runs() {
     {
         assert!(lines[1].contains(part), "{part} in {}", lines[1]);
     }
-    assert!(lines[2].contains("cut off or running"));
+    assert!(lines[2].contains("unfinished"));
     assert!(lines[3].starts_with("unreadable: "));
 }
 

@@ -1,0 +1,106 @@
+//! Options that several commands have in common.
+
+use std::path::PathBuf;
+
+use archive::profile::Profile;
+use clap::Args;
+
+use super::find;
+use crate::failure::Failure;
+
+/// How a run is shown and where it is kept.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub(super) struct OutputArgs {
+    /// Print one JSON object (docs/run.schema.json) on standard output when the run ends
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Print the summary only
+    #[arg(long, env = "BELLOWS_QUIET")]
+    pub(super) quiet: bool,
+    /// End with code 5 where a warning puts a number in doubt
+    #[arg(long, env = "BELLOWS_STRICT")]
+    pub(super) strict: bool,
+    #[command(flatten)]
+    pub(super) runs: RunsDir,
+}
+
+/// Where the runs are.
+#[derive(Clone, Debug, Args)]
+pub(super) struct RunsDir {
+    /// Folder that the runs are kept in
+    #[arg(long, value_name = "DIR", env = "BELLOWS_RUNS", default_value = "runs")]
+    pub(super) runs: PathBuf,
+}
+
+/// A profile and a part of it.
+#[derive(Debug, Args)]
+pub(super) struct ProfileArgs {
+    /// Run (path, id, part of its id that only it has, or `last`), or a profile file
+    #[arg(value_name = "RUN|PROFILE")]
+    profile: String,
+    /// Start of the window, in seconds on the run's time axis
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    from: Option<f64>,
+    /// End of the window, in seconds on the run's time axis
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    to: Option<f64>,
+    #[command(flatten)]
+    runs: RunsDir,
+}
+
+impl ProfileArgs {
+    /// The profile, cut to the window where one was asked for.
+    pub(super) fn open(&self) -> Result<Profile, Failure> {
+        let path = find::run_or_file(&self.profile, &self.runs.runs)?;
+        let profile = Profile::open(&path).map_err(|source| {
+            Failure::failed(
+                source.to_string(),
+                "profiles are made by `bellows run`, by `bellows client --profile` and by `bellows record`",
+            )
+        })?;
+        if self.from.is_none() && self.to.is_none() {
+            return Ok(profile);
+        }
+        let (from, to) = (self.from.unwrap_or(0.0), self.to.unwrap_or(f64::INFINITY));
+        if from >= to {
+            return Err(Failure::usage(
+                format!("the window from {from} s to {to} s is empty"),
+                "give --from a smaller number than --to",
+            ));
+        }
+        let window = profile.window((from * 1e9) as u64, (to * 1e9) as u64);
+        if window.samples.is_empty() {
+            let spans = profile.span.map_or_else(String::new, |(start, end)| {
+                format!(", which spans {:.1} s to {:.1} s", start as f64 / 1e9, end as f64 / 1e9)
+            });
+            return Err(Failure::failed(
+                format!("no sample of {} lies between {from} s and {to} s", self.profile),
+                format!("choose a window inside the profile{spans}"),
+            ));
+        }
+        Ok(window)
+    }
+
+    /// What was asked for, as typed.
+    pub(super) fn name(&self) -> &str {
+        &self.profile
+    }
+
+    /// The window for a heading.
+    pub(super) fn window(&self) -> Option<String> {
+        match (self.from, self.to) {
+            (None, None) => None,
+            (from, None) => Some(format!("from {} s", from.unwrap_or(0.0))),
+            (from, Some(to)) => Some(format!("{} s to {to} s", from.unwrap_or(0.0))),
+        }
+    }
+}
+
+/// A number of seconds, zero or more.
+pub(super) fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
+        _ => Err("expected a number of seconds, 0 or more".into()),
+    }
+}

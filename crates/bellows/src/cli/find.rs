@@ -1,0 +1,99 @@
+//! Finding the run that somebody means.
+
+use std::path::{Path, PathBuf};
+
+use archive::RunEntry;
+
+use crate::failure::Failure;
+
+/// The folder of the run that `name` means: a path, an id, a part at either end of an id that no
+/// other run has, or `last`.
+pub(super) fn run(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
+    let path = Path::new(name);
+    if path.is_dir() {
+        return Ok(path.to_owned());
+    }
+    among_runs(name, runs)
+}
+
+/// As [`run`]; a file is taken as it is.
+pub(super) fn run_or_file(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
+    let path = Path::new(name);
+    if path.exists() {
+        return Ok(path.to_owned());
+    }
+    among_runs(name, runs)
+}
+
+fn among_runs(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
+    let entries = list(runs)?;
+    choose(name, &entries).map(|entry| entry.dir.clone()).map_err(|candidates| {
+        if entries.is_empty() {
+            return Failure::failed(
+                format!("there is no run in {}", runs.display()),
+                "make one with `bellows demo`, or name the folder with --runs",
+            );
+        }
+        if candidates.is_empty() {
+            return Failure::failed(
+                format!("no run or file is named {name:?} (looked among {} runs in {})", entries.len(), runs.display()),
+                "`bellows runs` lists them; a part at either end of the id is enough, or `last`",
+            );
+        }
+        Failure::failed(
+            format!("{name:?} means {} runs: {}", candidates.len(), candidates.join(", ")),
+            "give more of the id",
+        )
+    })
+}
+
+/// The runs of a folder, newest first.
+pub(super) fn list(runs: &Path) -> Result<Vec<RunEntry>, Failure> {
+    archive::list_runs(runs)
+        .map_err(|e| Failure::failed(e.to_string(), "name another folder with --runs"))
+}
+
+/// The one run that is meant, or the ids of those that could be.
+fn choose<'a>(name: &str, entries: &'a [RunEntry]) -> Result<&'a RunEntry, Vec<String>> {
+    if name == "last" {
+        return entries.first().ok_or_else(Vec::new);
+    }
+    if let Some(exact) = entries.iter().find(|e| e.id == name) {
+        return Ok(exact);
+    }
+    let matching: Vec<&RunEntry> = entries
+        .iter()
+        .filter(|e| !name.is_empty() && (e.id.starts_with(name) || e.id.ends_with(name)))
+        .collect();
+    match matching.as_slice() {
+        [one] => Ok(one),
+        some => Err(some.iter().map(|e| e.id.clone()).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries() -> Vec<RunEntry> {
+        ["2026-11-22T00-00-00Z-b-x2", "2026-11-21T00-00-00Z-a-x1", "2026-11-21T00-00-00Z-a-y1"]
+            .map(|id| RunEntry {
+                dir: id.into(),
+                id: id.into(),
+                record: Err("not read".into()),
+            })
+            .into()
+    }
+
+    #[test]
+    fn a_run_is_found_by_either_end_of_its_id() {
+        let entries = entries();
+        let found = |name| choose(name, &entries).map(|e| e.id.as_str());
+        assert_eq!(found("last"), Ok("2026-11-22T00-00-00Z-b-x2"));
+        assert_eq!(found("a-x1"), Ok("2026-11-21T00-00-00Z-a-x1"));
+        assert_eq!(found("2026-11-22"), Ok("2026-11-22T00-00-00Z-b-x2"));
+        assert_eq!(found("2026-11-21").unwrap_err().len(), 2);
+        assert!(found("zzz").unwrap_err().is_empty());
+        assert!(found("").unwrap_err().is_empty());
+    }
+}

@@ -1,0 +1,56 @@
+//! `flame`: a profile, or a window of it, as a flame graph.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use report::flame::{self, FlameOptions};
+
+use super::args::ProfileArgs;
+use super::perform;
+use crate::failure::{Done, Failure};
+use crate::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  bellows flame last -o cpu.svg
+  bellows flame last --from 10 --to 12 -o stall.svg --title 'the stall'
+  bellows flame cpu.folded -o - > cpu.svg";
+
+/// What `bellows flame` was given.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct FlameArgs {
+    #[command(flatten)]
+    profile: ProfileArgs,
+    /// File to write, or - for standard output
+    #[arg(long, short = 'o', value_name = "FILE", default_value = "cpu.svg")]
+    output: PathBuf,
+    /// Heading
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+}
+
+impl FlameArgs {
+    /// Draws it.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        let profile = self.profile.open()?;
+        let samples = format!("{} {}", profile.total_weight(), profile.header.unit);
+        let options = FlameOptions {
+            title: self.title.unwrap_or_else(|| perform::heading(&profile)),
+            subtitle: Some(match self.profile.window() {
+                Some(window) => format!("{}, {window}, {samples}", self.profile.name()),
+                None => format!("{}, {samples}", self.profile.name()),
+            }),
+            ..FlameOptions::default()
+        };
+        if self.output == Path::new("-") {
+            let svg = flame::svg(&profile, &options)?;
+            std::io::stdout().lock().write_all(&svg)?;
+        } else {
+            flame::write_svg(&profile, &options, &self.output)?;
+            output::print(&format!("{}\n", self.output.display()))?;
+        }
+        Ok(Done::Fine)
+    }
+}

@@ -1,0 +1,283 @@
+//! `client`, `producer` and `consumer`: ad-hoc load on a broker that runs already, by Artemis
+//! `perf`'s names and defaults where they mean the same.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use measure::Rate;
+use session::Experiment;
+use session::experiment::{
+    Acks, ArgumentValue, BrokerKind, BrokerSpec, Length, LoadSpec, Phases, ProfileSpec, QueueType,
+};
+
+use super::args::OutputArgs;
+use super::perform;
+use crate::failure::{Done, Failure};
+
+const CLIENT_EXAMPLES: &str = "\
+Examples:
+  bellows client queue://TEST --url amqp://localhost --max-pending 100 --warmup 5 --duration 20
+  bellows client queue://TEST --rate 30000 --max-pending 1000 --show-latency --duration 60
+  bellows client topic://events --producers 3 --consumers 2 --num-destinations 10 --duration 30";
+
+const PRODUCER_EXAMPLES: &str = "\
+Examples:
+  bellows producer queue://TEST --max-pending 100 --message-count 1000000
+  bellows producer queue://log --queue-type stream --max-pending 2000 --message-size 12 --duration 60";
+
+const CONSUMER_EXAMPLES: &str = "\
+Examples:
+  bellows consumer queue://TEST --message-count 1000000
+  bellows consumer queue://TEST --consumers 4 --prefetch 500 --ack-every 100 --duration 60";
+
+/// What `bellows client` was given.
+#[derive(Debug, Args)]
+#[command(after_help = CLIENT_EXAMPLES)]
+pub(crate) struct ClientArgs {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    producing: Producing,
+    #[command(flatten)]
+    consuming: Consuming,
+}
+
+/// What `bellows producer` was given.
+#[derive(Debug, Args)]
+#[command(after_help = PRODUCER_EXAMPLES)]
+pub(crate) struct ProducerArgs {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    producing: Producing,
+}
+
+/// What `bellows consumer` was given.
+#[derive(Debug, Args)]
+#[command(after_help = CONSUMER_EXAMPLES)]
+pub(crate) struct ConsumerArgs {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    consuming: Consuming,
+}
+
+#[derive(Debug, Args)]
+struct Common {
+    /// queue://NAME or topic://NAME
+    #[arg(value_name = "DESTINATION", default_value = "queue://TEST")]
+    destination: String,
+    /// The broker: amqp://USER@HOST:PORT/VHOST
+    #[arg(long, env = "BELLOWS_URL", hide_env_values = true, default_value = "amqp://localhost:5672")]
+    url: String,
+    /// User, in place of the URL's
+    #[arg(long, env = "BELLOWS_USER")]
+    user: Option<String>,
+    /// Password, in place of the URL's; better given as BELLOWS_PASSWORD than on a command line
+    #[arg(long, env = "BELLOWS_PASSWORD", hide_env_values = true)]
+    password: Option<String>,
+    /// Load before the measured phase, in seconds (or 500ms, 2m)
+    #[arg(long, value_name = "LENGTH", default_value = "0")]
+    warmup: Length,
+    /// Measured phase, in seconds (or 500ms, 2m); 0 lasts until the count is reached or Ctrl-C
+    #[arg(long, value_name = "LENGTH", default_value = "0")]
+    duration: Length,
+    /// Messages after which it ends, warm-up included; 0 is no limit
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    message_count: u64,
+    /// Destinations; above 1 they are NAME0, NAME1, …
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = from_one)]
+    num_destinations: usize,
+    /// Event loops, one thread each
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = from_one)]
+    threads: usize,
+    /// Show latencies every second, not only in the summary
+    #[arg(long)]
+    show_latency: bool,
+    /// Type of the queues that are declared
+    #[arg(long, value_name = "TYPE", default_value = "classic")]
+    queue_type: QueueTypeArg,
+    /// Further queue argument, such as x-max-length=1000; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = argument)]
+    queue_args: Vec<(String, ArgumentValue)>,
+    /// Declare no queue: it must exist
+    #[arg(long)]
+    no_declare: bool,
+    /// The broker's process, where its port does not lead to it
+    #[arg(long)]
+    pid: Option<u32>,
+    /// Profile the broker, which must run on this machine
+    #[arg(long)]
+    profile: bool,
+    /// Copy the HDR histogram log to this file
+    #[arg(long, value_name = "FILE", conflicts_with = "no_archive")]
+    hdr: Option<PathBuf>,
+    /// Keep no run folder and write no report
+    #[arg(long, conflicts_with = "profile")]
+    no_archive: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Producing")]
+struct Producing {
+    /// Messages survive a restart of the broker
+    #[arg(long)]
+    persistent: bool,
+    /// Body size in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 1024)]
+    message_size: usize,
+    /// Messages a second in all; as many as the broker acknowledges where absent
+    #[arg(long, value_name = "MSG/S", value_parser = rate)]
+    rate: Option<Rate>,
+    /// Producers for each destination
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = from_one)]
+    producers: usize,
+    /// Unacknowledged messages allowed for each producer; 0 is no limit
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    max_pending: u32,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Consuming")]
+struct Consuming {
+    /// Consumers for each destination
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = from_one)]
+    consumers: usize,
+    /// Unacknowledged deliveries allowed for each consumer; 0 is no limit
+    #[arg(long, value_name = "N", default_value_t = LoadSpec::default().prefetch)]
+    prefetch: u16,
+    /// One acknowledgement for every N deliveries
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    ack_every: u32,
+    /// The broker takes a delivery as acknowledged when it has sent it
+    #[arg(long, conflicts_with = "ack_every")]
+    auto_ack: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum QueueTypeArg {
+    /// One node, any kind of message
+    Classic,
+    /// Replicated by Raft
+    Quorum,
+    /// A replicated log
+    Stream,
+}
+
+impl ClientArgs {
+    /// Sends and receives.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        let spec = self.consuming.fill(self.producing.fill(self.common.spec()));
+        self.common.execute("client", spec)
+    }
+}
+
+impl ProducerArgs {
+    /// Sends.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        let spec = LoadSpec { consumers: 0, ..self.producing.fill(self.common.spec()) };
+        self.common.execute("producer", spec)
+    }
+}
+
+impl ConsumerArgs {
+    /// Receives.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        let spec = LoadSpec { producers: 0, ..self.consuming.fill(self.common.spec()) };
+        self.common.execute("consumer", spec)
+    }
+}
+
+impl Common {
+    fn spec(&self) -> LoadSpec {
+        LoadSpec {
+            destination: self.destination.clone(),
+            num_destinations: self.num_destinations,
+            queue_type: match self.queue_type {
+                QueueTypeArg::Classic => QueueType::Classic,
+                QueueTypeArg::Quorum => QueueType::Quorum,
+                QueueTypeArg::Stream => QueueType::Stream,
+            },
+            arguments: self.queue_args.iter().cloned().collect(),
+            message_count: self.message_count,
+            declare: !self.no_declare,
+            ..LoadSpec::default()
+        }
+    }
+
+    fn execute(self, command: &str, spec: LoadSpec) -> Result<Done, Failure> {
+        let events = if self.profile { ProfileSpec::default().events } else { Vec::new() };
+        let experiment = Experiment {
+            name: command.to_owned(),
+            threads: self.threads,
+            broker: BrokerSpec {
+                kind: BrokerKind::Attach,
+                url: Some(self.url),
+                user: self.user,
+                password: self.password,
+                pid: self.pid,
+                ..BrokerSpec::default()
+            },
+            phases: Phases { warmup: self.warmup, measure: self.duration, ..Phases::default() },
+            profile: ProfileSpec { events, ..ProfileSpec::default() },
+            load: vec![spec],
+            ..Experiment::default()
+        };
+        let mut shape = perform::shape(&experiment);
+        shape.title = format!("{command} {}", self.destination);
+        shape.latency = self.show_latency;
+        let run = perform::experiment(&experiment, &self.output, !self.no_archive, shape)?;
+        if let (Some(file), Some(dir)) = (&self.hdr, &run.run_dir) {
+            copy(&dir.join(archive::file::HISTOGRAMS), file)?;
+        }
+        Ok(run.done)
+    }
+}
+
+impl Producing {
+    fn fill(&self, spec: LoadSpec) -> LoadSpec {
+        LoadSpec {
+            producers: self.producers,
+            persistent: self.persistent,
+            message_size: self.message_size,
+            rate: self.rate,
+            max_pending: self.max_pending,
+            ..spec
+        }
+    }
+}
+
+impl Consuming {
+    fn fill(&self, spec: LoadSpec) -> LoadSpec {
+        let ack = if self.auto_ack { Acks::Auto } else { Acks::Every(self.ack_every) };
+        LoadSpec { consumers: self.consumers, prefetch: self.prefetch, ack, ..spec }
+    }
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+    std::fs::copy(from, to).map(|_| ()).map_err(|e| Failure::io("write", to, &e))
+}
+
+fn from_one(text: &str) -> Result<usize, String> {
+    let number = text.parse::<u32>().ok().filter(|n| *n > 0).and_then(|n| usize::try_from(n).ok());
+    number.ok_or_else(|| "expected a whole number, 1 or more".into())
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    text.parse()
+        .ok()
+        .and_then(Rate::per_second)
+        .ok_or_else(|| "expected a number of messages per second above 0".into())
+}
+
+fn argument(text: &str) -> Result<(String, ArgumentValue), String> {
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
+    let value = match (value.parse::<bool>(), value.parse::<i64>()) {
+        (Ok(flag), _) => ArgumentValue::Bool(flag),
+        (_, Ok(number)) => ArgumentValue::Integer(number),
+        _ => ArgumentValue::Text(value.to_owned()),
+    };
+    Ok((key.to_owned(), value))
+}

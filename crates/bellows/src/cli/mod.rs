@@ -1,0 +1,102 @@
+//! The command line: what was typed, and one module per command that turns it into what it means.
+
+mod args;
+mod broker;
+mod doctor;
+mod find;
+mod flame;
+mod load;
+mod perform;
+mod record;
+mod report;
+mod run;
+mod runs;
+mod shell;
+mod top;
+
+use clap::{Parser, Subcommand};
+
+use crate::failure::{Done, Failure};
+
+const EXAMPLES: &str = "\
+Examples:
+  bellows demo                       load the embedded broker, profile it, write a report
+  bellows run stream-publish         the same with a disposable RabbitMQ
+  bellows client queue://TEST --url amqp://localhost --max-pending 100 --duration 20
+  bellows top last                   where the last run's broker burnt its CPU
+
+Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 regression or SLO missed, 4 cannot tell,
+5 run with warnings under --strict. Ctrl-C ends a run in order (0), a second one at once (130).";
+
+/// Put a message broker under load, see what its users would feel, see where it burns
+#[derive(Debug, Parser)]
+#[command(name = "bellows", version, after_help = EXAMPLES, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What can be asked for.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Load the embedded broker, profile it, write a report: no set-up
+    Demo(run::DemoArgs),
+    /// Run an experiment: broker, load, profile, run folder, report
+    Run(run::RunArgs),
+    /// Send to and receive from a broker that runs already
+    Client(load::ClientArgs),
+    /// Send to a broker that runs already
+    Producer(load::ProducerArgs),
+    /// Receive from a broker that runs already
+    Consumer(load::ConsumerArgs),
+    /// Profile a process, without load
+    Record(record::RecordArgs),
+    /// Show the functions that a profile spent its time in
+    Top(top::TopArgs),
+    /// Draw a profile, or a window of it, as a flame graph
+    Flame(flame::FlameArgs),
+    /// Run the embedded broker in the foreground
+    Broker(broker::BrokerArgs),
+    /// List the runs that were kept
+    Runs(runs::RunsArgs),
+    /// Write a run's report as one HTML file
+    Report(report::ReportArgs),
+    /// Say what this machine lets us measure, and the fix for what it does not
+    Doctor(doctor::DoctorArgs),
+    /// Print the completions for a shell
+    Completions(shell::CompletionsArgs),
+    /// Print the manual, or write a page for every command
+    #[command(hide = true)]
+    Man(shell::ManArgs),
+    /// Watch over a disposable broker; not for people
+    #[command(name = session::managed::guard::SUBCOMMAND, hide = true, disable_help_flag = true)]
+    Guard(shell::GuardArgs),
+}
+
+impl Command {
+    /// Does it.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        match self {
+            Self::Demo(args) => args.execute(),
+            Self::Run(args) => args.execute(),
+            Self::Client(args) => args.execute(),
+            Self::Producer(args) => args.execute(),
+            Self::Consumer(args) => args.execute(),
+            Self::Record(args) => args.execute(),
+            Self::Top(args) => args.execute(),
+            Self::Flame(args) => args.execute(),
+            Self::Broker(args) => args.execute(),
+            Self::Runs(args) => args.execute(),
+            Self::Report(args) => args.execute(),
+            Self::Doctor(args) => args.execute(),
+            Self::Completions(args) => args.execute(),
+            Self::Man(args) => args.execute(),
+            Self::Guard(args) => args.execute(),
+        }
+    }
+}
+
+/// Reads the command line and the environment.
+pub(crate) fn parse() -> Result<Command, clap::Error> {
+    Cli::try_parse().map(|cli| cli.command)
+}

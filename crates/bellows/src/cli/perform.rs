@@ -1,0 +1,171 @@
+//! Running something through `session`: shown while it goes on, summed up, drawn at the end.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use archive::profile::Profile;
+use archive::{RunState, RunSummary};
+use report::console::{self, Shape, Style};
+use report::flame::{self, FlameOptions};
+use session::{Error, Experiment, Observer, RunOptions, RunOutcome};
+
+use super::args::OutputArgs;
+use crate::failure::{Done, Failure};
+use crate::{output, signals};
+
+/// A run that has ended and was shown.
+#[derive(Debug)]
+pub(super) struct Performed {
+    /// Where it was kept.
+    pub(super) run_dir: Option<PathBuf>,
+    /// How it ended.
+    pub(super) done: Done,
+}
+
+/// Runs an experiment, shows it, and leaves its report where `keep` says so.
+pub(super) fn experiment(
+    experiment: &Experiment,
+    output: &OutputArgs,
+    keep: bool,
+    shape: Shape,
+) -> Result<Performed, Failure> {
+    experiment.validate().map_err(Error::from)?;
+    perform(output, keep, shape, |options, control, observer| {
+        session::run(experiment, options, control, observer)
+    })
+}
+
+/// What is shown of an experiment.
+pub(super) fn shape(experiment: &Experiment) -> Shape {
+    let any = |of: fn(&session::experiment::LoadSpec) -> bool| experiment.load.iter().any(of);
+    let measure = experiment.phases.measure;
+    Shape {
+        title: experiment.name.clone(),
+        producers: any(|l| l.producers > 0),
+        consumers: any(|l| l.consumers > 0),
+        paced: any(|l| l.producers > 0 && l.rate.is_some()),
+        latency: true,
+        warmup: experiment.phases.warmup.0,
+        measure: (!measure.is_zero()).then_some(measure.0),
+    }
+}
+
+/// Does the work, shows it, draws the report and prints the summary.
+fn perform(
+    output: &OutputArgs,
+    keep: bool,
+    shape: Shape,
+    work: impl FnOnce(&RunOptions, &load::Control, &mut dyn Observer) -> Result<RunOutcome, Error>,
+) -> Result<Performed, Failure> {
+    let runs = keep.then(|| output.runs.runs.clone());
+    let carried = carry_out(output, runs, shape.clone(), work)?;
+    let shown = tell(output, &shape, &carried.outcome, carried.place());
+    carried.report?;
+    shown?;
+    judge(output, carried.outcome)
+}
+
+/// Work that was done, and what was drawn of it.
+pub(super) struct CarriedOut {
+    /// What `session` says of it.
+    pub(super) outcome: RunOutcome,
+    /// The report's path; `None` where nothing was kept.
+    pub(super) report: Result<Option<PathBuf>, Failure>,
+}
+
+impl CarriedOut {
+    /// The report, else the run folder.
+    pub(super) fn place(&self) -> Option<&Path> {
+        let report = self.report.as_ref().ok().and_then(Option::as_deref);
+        report.or(self.outcome.run_dir.as_deref())
+    }
+}
+
+/// Does the work under signals and a live view, and draws its report.
+pub(super) fn carry_out(
+    output: &OutputArgs,
+    runs_dir: Option<PathBuf>,
+    shape: Shape,
+    work: impl FnOnce(&RunOptions, &load::Control, &mut dyn Observer) -> Result<RunOutcome, Error>,
+) -> Result<CarriedOut, Failure> {
+    let control = load::Control::new();
+    signals::stop_load(&control)?;
+    let options = RunOptions {
+        runs_dir,
+        command: std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect(),
+        bellows_exe: std::env::current_exe()
+            .map_err(|e| Failure::io("find", Path::new("the bellows executable"), &e))?,
+    };
+    let live = output::live(shape, output.json, output.quiet);
+    let mut show = output::Show { live, control: control.clone() };
+    let outcome = work(&options, &control, &mut show);
+    let report = match outcome.as_ref().ok().and_then(|outcome| outcome.run_dir.as_deref()) {
+        Some(dir) => {
+            show.live.step("writing the report");
+            draw(dir).map(Some)
+        }
+        None => Ok(None),
+    };
+    show.live.clear();
+    if show.live.is_closed() {
+        return Err(Failure::Closed);
+    }
+    Ok(CarriedOut { outcome: outcome?, report })
+}
+
+/// Leaves the flame graph and the report in the run's folder; the report's path.
+fn draw(run_dir: &Path) -> Result<PathBuf, Failure> {
+    if let Ok(profile) = Profile::open(run_dir)
+        && !profile.samples.is_empty()
+    {
+        let options = FlameOptions { title: heading(&profile), ..FlameOptions::default() };
+        flame::write_svg(&profile, &options, &run_dir.join("cpu.svg"))?;
+    }
+    Ok(report::html::write_report(run_dir)?)
+}
+
+/// The heading of a profile's flame graph.
+pub(super) fn heading(profile: &Profile) -> String {
+    let header = &profile.header;
+    match (header.command.is_empty(), header.frequency) {
+        (true, _) => header.event.clone(),
+        (false, 0) => format!("{} of {}", header.event, header.command),
+        (false, hertz) => format!("{} of {} at {hertz} Hz", header.event, header.command),
+    }
+}
+
+/// Prints the summary: for people, or for machines and people.
+fn tell(
+    output: &OutputArgs,
+    shape: &Shape,
+    outcome: &RunOutcome,
+    place: Option<&Path>,
+) -> Result<(), Failure> {
+    let Some(summary) = &outcome.record.summary else {
+        return Ok(());
+    };
+    let place = place.map(|path| path.display().to_string());
+    let text = |summary: &RunSummary, style: Style| {
+        console::summary(shape, &outcome.record, summary, place.as_deref(), style)
+    };
+    if !output.json {
+        return output::print(&text(summary, output::style()));
+    }
+    if !output.quiet {
+        // Progress and summary are a courtesy here; the object is the result.
+        let _ = io::stderr().write_all(text(summary, Style::of(&io::stderr())).as_bytes());
+    }
+    output::print_json(summary)
+}
+
+/// Turns the run's state and warnings into an end.
+pub(super) fn judge(output: &OutputArgs, outcome: RunOutcome) -> Result<Performed, Failure> {
+    let record = outcome.record;
+    if record.state == RunState::Failed {
+        let why = record.error.unwrap_or_else(|| "the run failed".into());
+        return Err(Failure::from_sentence(&why));
+    }
+    let warned = record.summary.is_some_and(|summary| !summary.warnings.is_empty());
+    let done = if output.strict && warned { Done::Invalid } else { Done::Fine };
+    Ok(Performed { run_dir: outcome.run_dir, done })
+}

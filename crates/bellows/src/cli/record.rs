@@ -1,0 +1,87 @@
+//! `record`: a profile without load.
+
+use archive::profile::Profile;
+use clap::Args;
+use report::console::{self, FunctionSort, FunctionTable, Shape};
+use session::experiment::Length;
+use session::{RecordOptions, Target};
+
+use super::args::OutputArgs;
+use super::perform::{self, CarriedOut};
+use crate::failure::{Done, Failure};
+use crate::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  bellows record --pid 4711 --duration 30
+  bellows record --name beam.smp --freq 99 --duration 60
+  bellows top last";
+
+/// What `bellows record` was given.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RecordArgs {
+    /// Process to profile
+    #[arg(long, value_name = "PID", required_unless_present = "name", conflicts_with = "name")]
+    pid: Option<u32>,
+    /// Process to profile, by the name of its executable or Erlang node
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Samples per second of each running thread
+    #[arg(long, value_name = "HZ", default_value_t = 999, env = "BELLOWS_FREQ",
+          value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    freq: u32,
+    /// How long, in seconds (or 500ms, 2m); 0 lasts until Ctrl-C
+    #[arg(long, value_name = "LENGTH", default_value = "30")]
+    duration: Length,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+impl RecordArgs {
+    /// Profiles, and prints the functions and the report's path.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        let target = match (self.pid, self.name) {
+            (Some(pid), _) => Target::Pid(pid),
+            (None, name) => Target::Name(name.unwrap_or_default()),
+        };
+        let record = RecordOptions {
+            target,
+            frequency: self.freq,
+            duration: (!self.duration.is_zero()).then_some(self.duration.0),
+            name: "record".to_owned(),
+        };
+        let shape =
+            Shape { title: "record".into(), measure: record.duration, ..Shape::default() };
+        let runs = Some(self.output.runs.runs.clone());
+        let carried =
+            perform::carry_out(&self.output, runs, shape, |options, control, observer| {
+                session::record(&record, options, control, observer)
+            })?;
+        if self.output.json {
+            if let Some(summary) = &carried.outcome.record.summary {
+                output::print_json(summary)?;
+            }
+        } else {
+            show(&carried)?;
+        }
+        carried.report?;
+        perform::judge(&self.output, carried.outcome).map(|run| run.done)
+    }
+}
+
+fn show(carried: &CarriedOut) -> Result<(), Failure> {
+    let style = output::style();
+    if let Some(dir) = &carried.outcome.run_dir {
+        let profile = Profile::open(dir)?;
+        let table = FunctionTable { limit: 12, sort: FunctionSort::SelfShare, only: &|_| true };
+        output::print(&console::functions(&profile, &table, style))?;
+    }
+    for warning in &carried.outcome.record.warnings {
+        output::print(&format!("warning: {}\n", console::sanitise(&warning.text)))?;
+    }
+    match carried.place() {
+        Some(place) => output::print(&format!("report: {}\n", place.display())),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,125 @@
+//! `run` and `demo`: an experiment from a file or built in.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use session::{Error, Experiment};
+
+use super::args::OutputArgs;
+use super::perform;
+use crate::failure::{Done, Failure};
+use crate::output;
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  bellows run --list
+  bellows run stream-publish
+  bellows run mine.toml --set load.0.rate=20000 --set phases.measure=30s
+  bellows run classic-in-out --broker-root /opt/rabbitmq_server-4.2.1 --json > run.json";
+
+const DEMO_EXAMPLES: &str = "\
+Examples:
+  bellows demo
+  bellows demo --set phases.measure=3s --json --quiet > run.json";
+
+/// What `bellows run` was given.
+#[derive(Debug, Args)]
+#[command(after_help = RUN_EXAMPLES)]
+pub(crate) struct RunArgs {
+    /// Built-in experiment, or a file (*.toml)
+    #[arg(value_name = "NAME|FILE", required_unless_present = "list")]
+    experiment: Option<String>,
+    /// List the built-in experiments
+    #[arg(long, conflicts_with_all = ["experiment", "set"])]
+    list: bool,
+    /// RabbitMQ's prefix or root directory, in place of the machine's own
+    #[arg(long, value_name = "DIR", env = "BELLOWS_BROKER_ROOT")]
+    broker_root: Option<PathBuf>,
+    #[command(flatten)]
+    changes: Changes,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// What `bellows demo` was given.
+#[derive(Debug, Args)]
+#[command(after_help = DEMO_EXAMPLES)]
+pub(crate) struct DemoArgs {
+    #[command(flatten)]
+    changes: Changes,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Changes to an experiment.
+#[derive(Debug, Args)]
+struct Changes {
+    /// Change a value by its path: load.0.rate=20000, phases.measure=30s
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Take no profile
+    #[arg(long)]
+    no_profile: bool,
+}
+
+impl Changes {
+    fn apply(&self, experiment: &mut Experiment) -> Result<(), Failure> {
+        for assignment in &self.set {
+            experiment.set(assignment).map_err(Error::from)?;
+        }
+        if self.no_profile {
+            experiment.profile.events.clear();
+        }
+        Ok(())
+    }
+}
+
+impl RunArgs {
+    /// Runs the experiment.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        let Some(name) = self.experiment.as_deref().filter(|_| !self.list) else {
+            return list();
+        };
+        let mut experiment = load(name)?;
+        if let Some(root) = self.broker_root {
+            experiment.broker.root = Some(root);
+        }
+        self.changes.apply(&mut experiment)?;
+        let shape = perform::shape(&experiment);
+        perform::experiment(&experiment, &self.output, true, shape).map(|run| run.done)
+    }
+}
+
+impl DemoArgs {
+    /// Runs the built-in experiment that needs nothing installed.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        let mut experiment = Experiment::built_in("embedded").map_err(Error::from)?;
+        experiment.name = "demo".to_owned();
+        self.changes.apply(&mut experiment)?;
+        let shape = perform::shape(&experiment);
+        perform::experiment(&experiment, &self.output, true, shape).map(|run| run.done)
+    }
+}
+
+fn load(name: &str) -> Result<Experiment, Failure> {
+    let path = Path::new(name);
+    let looks_like_file =
+        path.extension().is_some_and(|e| e == "toml") || name.contains('/') || path.is_file();
+    if !looks_like_file {
+        return Ok(Experiment::built_in(name).map_err(Error::from)?);
+    }
+    let text = std::fs::read_to_string(path).map_err(|source| Failure::Error {
+        usage: true,
+        message: format!("cannot read {name}: {source}"),
+        help: Some("`bellows run --list` lists the built-in experiments".into()),
+    })?;
+    Ok(Experiment::from_toml(&text, name).map_err(Error::from)?)
+}
+
+fn list() -> Result<Done, Failure> {
+    let all = session::experiment::built_ins();
+    let width = all.iter().map(|e| e.name.len()).max().unwrap_or(0);
+    let lines = all.iter().map(|e| format!("{:width$}  {}\n", e.name, e.description()));
+    output::print(&lines.collect::<String>())?;
+    Ok(Done::Fine)
+}

@@ -1,0 +1,83 @@
+//! Completions, manual pages, and the guardian's hidden entry.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use super::Cli;
+use crate::failure::{Done, Failure};
+use crate::output;
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  bellows completions bash > /etc/bash_completion.d/bellows
+  bellows completions zsh > ~/.zfunc/_bellows";
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  bellows man | man -l -
+  bellows man --out /usr/local/share/man/man1";
+
+/// What `bellows completions` was given.
+#[derive(Debug, Args)]
+#[command(after_help = COMPLETIONS_EXAMPLES)]
+pub(crate) struct CompletionsArgs {
+    /// Shell to complete for
+    shell: Shell,
+}
+
+/// What `bellows man` was given.
+#[derive(Debug, Args)]
+#[command(after_help = MAN_EXAMPLES)]
+pub(crate) struct ManArgs {
+    /// Folder to write a page for every command to
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// What the guardian was given.
+#[derive(Debug, Args)]
+pub(crate) struct GuardArgs {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    args: Vec<OsString>,
+}
+
+impl CompletionsArgs {
+    /// Prints them.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        let mut text = Vec::new();
+        clap_complete::generate(self.shell, &mut Cli::command(), "bellows", &mut text);
+        output::print(&String::from_utf8_lossy(&text))?;
+        Ok(Done::Fine)
+    }
+}
+
+impl ManArgs {
+    /// Prints the main page, or writes them all.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        if let Some(dir) = &self.out {
+            let failed = |e| Failure::io("write to", dir, &e);
+            std::fs::create_dir_all(dir).map_err(failed)?;
+            clap_mangen::generate_to(Cli::command(), dir).map_err(failed)?;
+            return Ok(Done::Fine);
+        }
+        let mut text = Vec::new();
+        clap_mangen::Man::new(Cli::command())
+            .render(&mut text)
+            .map_err(|e| Failure::io("draw", Path::new("the manual page"), &e))?;
+        output::print(&String::from_utf8_lossy(&text))?;
+        Ok(Done::Fine)
+    }
+}
+
+impl GuardArgs {
+    /// Watches until the owner is gone.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        match session::managed::guard::main(&self.args) {
+            0 => Ok(Done::Fine),
+            code => Err(Failure::Code(code)),
+        }
+    }
+}

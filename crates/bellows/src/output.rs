@@ -1,0 +1,72 @@
+//! Which stream gets what: results to standard output, progress to standard error.
+
+use std::io::{self, Write};
+
+use archive::{Event, SeriesPoint, Warning};
+use measure::{Interval, Nanos, Phase};
+use report::console::{Live, Shape, Style};
+
+use crate::failure::Failure;
+
+/// Writes results to standard output.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+/// Prints one value as JSON and a newline.
+pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
+    print(&(text + "\n"))
+}
+
+/// The style of standard output.
+pub(crate) fn style() -> Style {
+    Style::of(&io::stdout())
+}
+
+/// What is shown while something runs.
+pub(crate) fn live(shape: Shape, json: bool, quiet: bool) -> Live {
+    let (out, progress) = (style(), Style::of(&io::stderr()));
+    if quiet {
+        Live::quiet()
+    } else if progress.terminal && (out.terminal || json) {
+        Live::table(shape, progress)
+    } else if json {
+        Live::plain(shape, Box::new(io::stderr()))
+    } else {
+        Live::plain(shape, Box::new(io::stdout()))
+    }
+}
+
+/// Shows a run while it goes on, and stops it when nobody reads its output any more.
+pub(crate) struct Show {
+    pub(crate) live: Live,
+    pub(crate) control: load::Control,
+}
+
+impl session::Observer for Show {
+    fn step(&mut self, text: &str) {
+        self.live.step(text);
+    }
+
+    fn phase(&mut self, phase: Phase, length: Option<Nanos>) {
+        self.live.phase(phase, length);
+    }
+
+    fn point(&mut self, point: &SeriesPoint, cumulative: &Interval) {
+        self.live.point(point, cumulative);
+        if self.live.is_closed() {
+            self.control.stop();
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        self.live.event(event);
+    }
+
+    fn warning(&mut self, warning: &Warning) {
+        self.live.warning(warning);
+    }
+}

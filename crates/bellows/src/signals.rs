@@ -1,0 +1,65 @@
+//! SIGINT and SIGTERM: the first ends in order, the second at once.
+
+use std::io::{self, Write};
+use std::thread;
+use std::time::Duration;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::failure::Failure;
+
+/// How long an end at once may take before the process is simply left. Children notice by their
+/// closed pipes and clean up after themselves.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// Lets the first signal stop the load in order and the second end the process at once.
+pub(crate) fn stop_load(control: &load::Control) -> Result<(), Failure> {
+    let control = control.clone();
+    watch(move |signal, count| {
+        if count == 1 {
+            let text = "\nstopping in order; once more to end at once\n";
+            let _ = io::stderr().write_all(text.as_bytes());
+            control.stop();
+        } else {
+            control.abort();
+            thread::sleep(GRACE);
+            leave(signal);
+        }
+    })
+}
+
+/// Lets a signal stop the embedded broker. Where its parent ends it by closing a pipe, a Ctrl-C
+/// that the terminal sends to both is for the parent alone.
+pub(crate) fn stop_broker(stop: &broker::Stop, parent_decides: bool) -> Result<(), Failure> {
+    let stop = stop.clone();
+    watch(move |signal, count| {
+        if parent_decides && signal == SIGINT {
+            return;
+        }
+        stop.stop();
+        if count > 1 {
+            leave(signal);
+        }
+    })
+}
+
+fn watch(mut act: impl FnMut(i32, u32) + Send + 'static) -> Result<(), Failure> {
+    let failed = |source: io::Error| {
+        Failure::failed(format!("cannot watch for signals: {source}"), "see ulimit -a")
+    };
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
+    let run = move || {
+        for (count, signal) in (1..).zip(signals.forever()) {
+            act(signal, count);
+        }
+    };
+    thread::Builder::new().name("signals".into()).spawn(run).map_err(failed)?;
+    Ok(())
+}
+
+#[expect(clippy::exit, reason = "the user asked for an end at once; main waits for the load")]
+fn leave(signal: i32) -> ! {
+    // The shell's convention for a process that a signal ended.
+    std::process::exit(128 + signal)
+}
