@@ -164,10 +164,10 @@ impl Client {
     /// # Errors
     /// A peer that breaks the protocol. Nothing can be read afterwards; the pending output tells
     /// the peer why.
-    pub fn poll<'a>(
+    pub fn poll<'a, 'i: 'a>(
         &'a mut self,
         now: Time,
-        input: &mut &'a [u8],
+        input: &mut &'i [u8],
     ) -> Result<Option<Event<'a>>, Error> {
         self.link.hear(now, input);
         if self.state == State::Greeting
@@ -193,9 +193,6 @@ impl Client {
             };
             match incoming {
                 Incoming::Heartbeat => {}
-                // While we wait for close-ok everything else is dropped (2.2.4).
-                Incoming::Content { .. } | Incoming::Joined { .. } | Incoming::TooLarge { .. }
-                    if self.state == State::Closing => {}
                 Incoming::Content {
                     channel,
                     id,
@@ -626,6 +623,7 @@ impl Client {
         if self.state == State::Open {
             self.link.send_close(code, text, MethodId::default());
             self.link.wait(now);
+            self.link.rx.drain();
             self.state = State::Closing;
         }
     }

@@ -91,6 +91,11 @@ impl Link {
         }
     }
 
+    /// Takes the silence so far for the embedder's own doing: it did not read.
+    pub(super) const fn excuse(&mut self, now: Time) {
+        self.heard_at = now;
+    }
+
     /// Keeps the start of what could not be consumed, for the message of a time-out.
     #[inline]
     pub(super) fn keep_unread(&mut self, input: &[u8]) {

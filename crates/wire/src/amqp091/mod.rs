@@ -16,6 +16,8 @@ mod codec;
 mod error;
 mod event;
 mod frame;
+#[doc(hidden)]
+pub mod fuzzing;
 mod link;
 mod properties;
 mod receive;

@@ -115,6 +115,8 @@ pub(super) struct Receiver {
     held: u64,
     /// The channel whose joined body was large; its buffer is given back on the next call.
     large: Option<u16>,
+    /// Our `connection.close` is out: only channel 0 matters.
+    draining: bool,
 }
 
 impl Receiver {
@@ -126,11 +128,18 @@ impl Receiver {
             channels: Vec::new(),
             held: 0,
             large: None,
+            draining: false,
         }
     }
 
     pub(super) const fn set_frame_max(&mut self, frame_max: u32) {
         self.frame_max = frame_max;
+    }
+
+    /// From now on all frames of channels are dropped (2.2.4: whoever sent `connection.close`
+    /// ignores everything but its answer).
+    pub(super) const fn drain(&mut self) {
+        self.draining = true;
     }
 
     pub(super) const fn offset(&self) -> u64 {
@@ -172,6 +181,10 @@ impl Receiver {
             let Some(frame) = self.frame(input, 0)? else {
                 return Ok(None);
             };
+            if self.draining && frame.channel != 0 {
+                self.consume(input, &frame);
+                continue;
+            }
             let incoming = match frame.kind {
                 FRAME_METHOD => self.method(&frame, input)?,
                 FRAME_HEADER => self.header(&frame, input)?,

@@ -136,10 +136,10 @@ impl Server {
     /// # Errors
     /// A peer that breaks the protocol. Nothing can be read afterwards; send the pending output,
     /// which tells the peer why, then close.
-    pub fn poll<'a>(
+    pub fn poll<'a, 'i: 'a>(
         &'a mut self,
         now: Time,
-        input: &mut &'a [u8],
+        input: &mut &'i [u8],
     ) -> Result<Option<ServerEvent<'a>>, Error> {
         self.link.hear(now, input);
         if self.state == State::Greeting && !self.greet(input)? {
@@ -166,8 +166,6 @@ impl Server {
             };
             match incoming {
                 Incoming::Heartbeat => {}
-                Incoming::Content { .. } | Incoming::Joined { .. } | Incoming::TooLarge { .. }
-                    if self.state == State::Closing => {}
                 Incoming::Content {
                     channel,
                     id,
@@ -507,6 +505,12 @@ impl Server {
         self.link.disconnected(self.state.during(), rest)
     }
 
+    /// Forgives the peer's silence until `now`: for an embedder that did not read, as a broker does
+    /// with publishers it has blocked.
+    pub const fn excuse_silence(&mut self, now: Time) {
+        self.link.excuse(now);
+    }
+
     /// Bytes to write to the transport.
     #[must_use]
     pub fn pending_output(&self) -> &[u8] {
@@ -658,6 +662,7 @@ impl Server {
     fn begin_close(&mut self, now: Time, code: u16, text: &str, cause: MethodId) {
         self.link.send_close(code, text, cause);
         self.link.wait(now);
+        self.link.rx.drain();
         self.state = State::Closing;
     }
 
