@@ -15,7 +15,9 @@ pub enum Error {
         pid: u32,
     },
     /// A thread of the kernel has no user space.
-    #[error("process {pid} ({name}) is a thread of the kernel; only user processes can be profiled")]
+    #[error(
+        "process {pid} ({name}) is a thread of the kernel; only user processes can be profiled"
+    )]
     KernelThread {
         /// The number.
         pid: u32,
@@ -47,7 +49,9 @@ pub enum Error {
         limit: u64,
     },
     /// The kernel or processor has no such event.
-    #[error("this kernel has no performance events ({reason}); it must be built with CONFIG_PERF_EVENTS")]
+    #[error(
+        "this kernel has no performance events ({reason}); it must be built with CONFIG_PERF_EVENTS"
+    )]
     NotSupported {
         /// What the kernel said.
         reason: String,
@@ -63,7 +67,4 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// The stacks file could not be written to its end.
-    #[error("the stacks file is incomplete: {0}")]
-    Write(io::Error),
 }

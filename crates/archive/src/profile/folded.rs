@@ -26,7 +26,10 @@ impl Profile {
         }
         let mut sums: HashMap<(usize, u32), u64> = HashMap::new();
         for s in &self.samples {
-            let group = group_of_thread.get(s.thread as usize).copied().unwrap_or(usize::MAX);
+            let group = group_of_thread
+                .get(s.thread as usize)
+                .copied()
+                .unwrap_or(usize::MAX);
             let sum = sums.entry((group, s.stack)).or_insert(0);
             *sum = sum.saturating_add(s.weight);
         }
@@ -85,7 +88,11 @@ fn plain(name: &str) -> Cow<'_, str> {
 pub(super) fn read(text: &str) -> Option<Profile> {
     let mut builder = Builder::default();
     let (mut skipped, mut example) = (0u64, "");
-    for line in text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')) {
+    for line in text
+        .lines()
+        .map(str::trim)
+        .filter(|l| !l.is_empty() && !l.starts_with('#'))
+    {
         let Some((stack, weight)) = line
             .rsplit_once([' ', '\t'])
             .and_then(|(stack, count)| Some((stack.trim_end(), count_of(count)?)))
@@ -106,7 +113,14 @@ pub(super) fn read(text: &str) -> Option<Profile> {
             parent = Some(builder.node(parent, frame));
         }
         if let Some(stack) = parent {
-            let sample = Sample { t: 0, weight, stack, thread, cpu: u16::MAX, complete: true };
+            let sample = Sample {
+                t: 0,
+                weight,
+                stack,
+                thread,
+                cpu: u16::MAX,
+                complete: true,
+            };
             builder.profile.samples.push(sample);
         }
     }

@@ -40,7 +40,11 @@ pub struct Frame {
 impl Frame {
     /// A frame.
     pub fn new(name: impl Into<String>, module: impl Into<String>, kind: FrameKind) -> Self {
-        Self { name: name.into(), module: module.into(), kind }
+        Self {
+            name: name.into(),
+            module: module.into(),
+            kind,
+        }
     }
 
     /// A frame without a name, in `module` where that is known.
@@ -73,8 +77,14 @@ impl Frame {
     /// The kind of machine code that lives in the binary `module`.
     #[must_use]
     pub fn kind_of_module(module: &str) -> FrameKind {
-        const RUNTIME: [&str; 6] =
-            ["beam.smp", "beam.debug.smp", "beam.jit", "libjvm.so", "libzip.so", "libjava.so"];
+        const RUNTIME: [&str; 6] = [
+            "beam.smp",
+            "beam.debug.smp",
+            "beam.jit",
+            "libjvm.so",
+            "libzip.so",
+            "libjava.so",
+        ];
         const LIBC: [&str; 9] = [
             "libc.so",
             "libc-2.",

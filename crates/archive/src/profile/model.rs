@@ -45,7 +45,9 @@ impl ProfileHeader {
             event: "cpu".into(),
             kernel_event: "cpu-clock".into(),
             unit: "samples".into(),
-            period_ns: 1_000_000_000u64.checked_div(u64::from(frequency)).unwrap_or(0),
+            period_ns: 1_000_000_000u64
+                .checked_div(u64::from(frequency))
+                .unwrap_or(0),
             frequency,
             pid,
             command: String::new(),
@@ -120,7 +122,12 @@ impl Profile {
             frames: self.frames.clone(),
             stacks: self.stacks.clone(),
             threads: self.threads.clone(),
-            samples: self.samples.iter().filter(|s| s.t >= from && s.t < to).copied().collect(),
+            samples: self
+                .samples
+                .iter()
+                .filter(|s| s.t >= from && s.t < to)
+                .copied()
+                .collect(),
             span: Some((from, to)),
             notes: self.notes.clone(),
             ..*self
@@ -130,7 +137,9 @@ impl Profile {
     /// Sum of all weights: the number of samples of a CPU profile.
     #[must_use]
     pub fn total_weight(&self) -> u64 {
-        self.samples.iter().fold(0, |sum, s| sum.saturating_add(s.weight))
+        self.samples
+            .iter()
+            .fold(0, |sum, s| sum.saturating_add(s.weight))
     }
 
     /// For every thread the name of the group it belongs to, by the built-in rules.
@@ -148,7 +157,9 @@ impl Profile {
         while let Some(node) = next.and_then(|i| self.stacks.get(i as usize)) {
             path.extend(self.frames.get(node.frame as usize));
             // A parent that does not come first would be a loop.
-            next = node.parent.filter(|&parent| next.is_some_and(|this| parent < this));
+            next = node
+                .parent
+                .filter(|&parent| next.is_some_and(|this| parent < this));
         }
         path.reverse();
         path

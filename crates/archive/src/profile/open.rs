@@ -57,16 +57,27 @@ impl Profile {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ProfileError> {
         let path = path.as_ref();
         if path.is_dir() {
-            let file = IN_A_RUN.iter().map(|name| path.join(name)).find(|file| file.exists());
-            let not_a_run = || ProfileError::NotARun { path: path.to_owned() };
+            let file = IN_A_RUN
+                .iter()
+                .map(|name| path.join(name))
+                .find(|file| file.exists());
+            let not_a_run = || ProfileError::NotARun {
+                path: path.to_owned(),
+            };
             return Self::open_file(&file.ok_or_else(not_a_run)?);
         }
         Self::open_file(path)
     }
 
     fn open_file(path: &Path) -> Result<Self, ProfileError> {
-        let io = |source| ProfileError::Io { path: path.to_owned(), source };
-        let format = |reason: String| ProfileError::Format { path: path.to_owned(), reason };
+        let io = |source| ProfileError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        let format = |reason: String| ProfileError::Format {
+            path: path.to_owned(),
+            reason,
+        };
         let file = File::open(path).map_err(io)?;
         let mut input = BufReader::with_capacity(1 << 16, file);
         let start = input.fill_buf().map_err(io)?;

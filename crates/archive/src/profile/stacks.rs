@@ -44,7 +44,11 @@ pub struct Footer {
 enum Line<'a> {
     Header(Cow<'a, ProfileHeader>),
     Thread(#[serde(borrow)] Cow<'a, str>),
-    Frame(#[serde(borrow)] Cow<'a, str>, #[serde(borrow)] Cow<'a, str>, FrameKind),
+    Frame(
+        #[serde(borrow)] Cow<'a, str>,
+        #[serde(borrow)] Cow<'a, str>,
+        FrameKind,
+    ),
     Node(Option<u32>, u32),
     Sample(u64, u32, u32, u16, bool, u64),
     Lost(u64),
@@ -67,7 +71,9 @@ pub struct StacksWriter {
 
 impl std::fmt::Debug for StacksWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StacksWriter").field("error", &self.error).finish_non_exhaustive()
+        f.debug_struct("StacksWriter")
+            .field("error", &self.error)
+            .finish_non_exhaustive()
     }
 }
 
@@ -128,7 +134,9 @@ impl StacksWriter {
 
     /// Writes a sample whose indices came from this writer.
     pub fn sample(&mut self, s: &Sample) {
-        self.line(&Line::Sample(s.t, s.stack, s.thread, s.cpu, s.complete, s.weight));
+        self.line(&Line::Sample(
+            s.t, s.stack, s.thread, s.cpu, s.complete, s.weight,
+        ));
     }
 
     /// `count` more samples were lost.
@@ -188,7 +196,9 @@ impl StacksWriter {
     fn encode(&mut self, line: &Line<'_>) {
         if self.error.is_none() {
             // Writing plain values into memory cannot fail; were it to, the error is kept.
-            self.error = serde_json::to_writer(&mut self.buffer, line).err().map(io::Error::from);
+            self.error = serde_json::to_writer(&mut self.buffer, line)
+                .err()
+                .map(io::Error::from);
             self.buffer.push(b'\n');
         }
     }
@@ -210,7 +220,10 @@ pub(super) fn read(input: &mut dyn BufRead) -> io::Result<Option<Profile>> {
         Ok(Line::Header(header)) if header.schema == ProfileHeader::SCHEMA => header.into_owned(),
         _ => return Ok(None),
     };
-    let mut profile = Profile { header, ..Profile::default() };
+    let mut profile = Profile {
+        header,
+        ..Profile::default()
+    };
     let mut ended = false;
     for number in 2u64.. {
         bytes.clear();
@@ -249,15 +262,26 @@ fn add(profile: &mut Profile, bytes: &[u8]) -> Result<bool, String> {
             let known = (stack as usize) < profile.stacks.len()
                 && (thread as usize) < profile.threads.len();
             if !known {
-                return Err(format!("sample of unknown stack {stack} or thread {thread}"));
+                return Err(format!(
+                    "sample of unknown stack {stack} or thread {thread}"
+                ));
             }
-            profile.samples.push(Sample { t, weight, stack, thread, cpu, complete });
+            profile.samples.push(Sample {
+                t,
+                weight,
+                stack,
+                thread,
+                cpu,
+                complete,
+            });
         }
         Line::Node(parent, frame) => {
             let known = (frame as usize) < profile.frames.len()
                 && parent.is_none_or(|p| (p as usize) < profile.stacks.len());
             if !known {
-                return Err(format!("node of unknown frame {frame} or parent {parent:?}"));
+                return Err(format!(
+                    "node of unknown frame {frame} or parent {parent:?}"
+                ));
             }
             profile.stacks.push(StackNode { parent, frame });
         }

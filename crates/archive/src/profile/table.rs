@@ -72,14 +72,25 @@ impl Profile {
                 complete = complete.saturating_add(sample.weight);
             }
         }
-        let share = |part: u64| if all == 0 { 0.0 } else { part as f64 / all as f64 };
+        let share = |part: u64| {
+            if all == 0 {
+                0.0
+            } else {
+                part as f64 / all as f64
+            }
+        };
         ProfileSummary {
             event: self.header.event.clone(),
             samples: all,
             lost: self.lost,
             unknown_share: share(nameless),
             complete_share: share(complete),
-            top: self.functions().into_iter().take(top).map(|f| f.share).collect(),
+            top: self
+                .functions()
+                .into_iter()
+                .take(top)
+                .map(|f| f.share)
+                .collect(),
         }
     }
 
@@ -87,8 +98,13 @@ impl Profile {
     fn nodes_with_unknown(&self) -> Vec<bool> {
         let mut flags: Vec<bool> = Vec::with_capacity(self.stacks.len());
         for node in &self.stacks {
-            let above = node.parent.is_some_and(|p| flags.get(p as usize).copied().unwrap_or(false));
-            let own = self.frames.get(node.frame as usize).is_none_or(|f| f.is_unknown());
+            let above = node
+                .parent
+                .is_some_and(|p| flags.get(p as usize).copied().unwrap_or(false));
+            let own = self
+                .frames
+                .get(node.frame as usize)
+                .is_none_or(|f| f.is_unknown());
             flags.push(above || own);
         }
         flags
@@ -126,7 +142,9 @@ impl Profile {
             open.push(Visit::Enter(start));
             while let Some(visit) = open.pop() {
                 let (Visit::Enter(i) | Visit::Leave(i)) = visit;
-                let Some(frame) = self.stacks.get(i).map(|n| n.frame as usize) else { continue };
+                let Some(frame) = self.stacks.get(i).map(|n| n.frame as usize) else {
+                    continue;
+                };
                 let (Some(total), Some(depth)) = (totals.get_mut(frame), on_path.get_mut(frame))
                 else {
                     continue;
@@ -173,7 +191,11 @@ pub(super) struct Children {
 impl Children {
     pub(super) fn of(profile: &Profile) -> Self {
         let len = profile.stacks.len();
-        let mut tree = Self { first: vec![None; len], next: vec![None; len], first_root: None };
+        let mut tree = Self {
+            first: vec![None; len],
+            next: vec![None; len],
+            first_root: None,
+        };
         for (i, node) in profile.stacks.iter().enumerate().rev() {
             // A parent that does not come first would be a loop; such a node counts as a root.
             let parent = node.parent.map(|p| p as usize).filter(|&p| p < i);

@@ -57,7 +57,12 @@ impl ThreadRules {
                 Some((pattern, group)) if !pattern.trim().is_empty() => {
                     rules.push((tokens(pattern.trim()), group.trim().to_owned()));
                 }
-                _ => return Err(ThreadRulesError { line: i + 1, text: line.to_owned() }),
+                _ => {
+                    return Err(ThreadRulesError {
+                        line: i + 1,
+                        text: line.to_owned(),
+                    });
+                }
             }
         }
         Ok(Self { rules })
@@ -104,7 +109,9 @@ fn matches<'n>(pattern: &[Token], name: &'n str) -> Option<&'n str> {
     match first {
         Token::Literal(text) => matches(rest, name.strip_prefix(text.as_str())?),
         Token::Digits => {
-            let end = name.find(|c: char| !c.is_ascii_digit()).unwrap_or(name.len());
+            let end = name
+                .find(|c: char| !c.is_ascii_digit())
+                .unwrap_or(name.len());
             (end > 0).then(|| matches(rest, &name[end..]))?
         }
         Token::Any => name

@@ -26,7 +26,11 @@ pub(in crate::profile) fn read(bytes: &[u8]) -> Result<Profile, String> {
     }
     let mut profile = builder.profile;
     profile.header = reader.header(value);
-    profile.notes = message.comment.iter().map(|&c| reader.text(c).to_owned()).collect();
+    profile.notes = message
+        .comment
+        .iter()
+        .map(|&c| reader.text(c).to_owned())
+        .collect();
     let duration = u64::try_from(message.duration_nanos).unwrap_or(0);
     profile.span = (duration > 0).then_some((0, duration));
     Ok(profile)
@@ -50,7 +54,9 @@ impl<'a> Reader<'a> {
     }
 
     fn text(&self, index: i64) -> &'a str {
-        let entry = usize::try_from(index).ok().and_then(|i| self.message.string_table.get(i));
+        let entry = usize::try_from(index)
+            .ok()
+            .and_then(|i| self.message.string_table.get(i));
         entry.map_or("", String::as_str)
     }
 
@@ -71,8 +77,10 @@ impl<'a> Reader<'a> {
         let types = &self.message.sample_type;
         let chosen = types.get(value);
         let counts_samples = chosen.is_some_and(|t| self.text(t.r#type) == "samples");
-        let timed =
-            self.message.period_type.filter(|t| self.text(t.unit) == "nanoseconds" && counts_samples);
+        let timed = self
+            .message
+            .period_type
+            .filter(|t| self.text(t.unit) == "nanoseconds" && counts_samples);
         let period_ns = timed.map_or(0, |_| u64::try_from(self.message.period).unwrap_or(0));
         let event = match timed.as_ref().or(chosen) {
             Some(t) if self.text(t.r#type) != "samples" => name(t),
@@ -104,7 +112,10 @@ impl<'a> Reader<'a> {
         let mut parent = None;
         for id in sample.location_id.iter().rev() {
             let (module, lines) = self.locations.get(id).map_or(("", &[] as &[_]), |l| {
-                let path = self.mappings.get(&l.mapping_id).map_or("", |&m| self.text(m));
+                let path = self
+                    .mappings
+                    .get(&l.mapping_id)
+                    .map_or("", |&m| self.text(m));
                 (path.rsplit('/').next().unwrap_or(path), l.line.as_slice())
             });
             if lines.is_empty() {
@@ -112,7 +123,10 @@ impl<'a> Reader<'a> {
                 parent = Some(builder.node(parent, frame));
             }
             for line in lines.iter().rev() {
-                let name = self.functions.get(&line.function_id).map_or("", |&n| self.text(n));
+                let name = self
+                    .functions
+                    .get(&line.function_id)
+                    .map_or("", |&n| self.text(n));
                 let kind = Frame::kind_from_name(name, module);
                 let name = if name.is_empty() { UNKNOWN } else { name };
                 let frame = builder.frame(&Frame::new(name, module, kind));
@@ -123,7 +137,14 @@ impl<'a> Reader<'a> {
             let frame = builder.frame(&Frame::unknown(""));
             builder.node(None, frame)
         });
-        let sample = Sample { t: 0, weight, stack, thread, cpu: u16::MAX, complete };
+        let sample = Sample {
+            t: 0,
+            weight,
+            stack,
+            thread,
+            cpu: u16::MAX,
+            complete,
+        };
         builder.profile.samples.push(sample);
     }
 }

@@ -72,7 +72,11 @@ impl Writer {
             modules.entry(frame.module.clone()).or_default();
         }
         for (id, (module, mapping)) in (1u64..).zip(&mut modules) {
-            *mapping = proto::Mapping { id, filename: self.string(module), has_functions: true };
+            *mapping = proto::Mapping {
+                id,
+                filename: self.string(module),
+                has_functions: true,
+            };
         }
         modules
     }
@@ -90,8 +94,16 @@ impl Writer {
                 let mapping_id = mappings.get(&frame.module).map_or(0, |m| m.id);
                 let line = vec![proto::Line { function_id: id }];
                 (
-                    proto::Location { id, mapping_id, line },
-                    proto::Function { id, name, system_name: name },
+                    proto::Location {
+                        id,
+                        mapping_id,
+                        line,
+                    },
+                    proto::Function {
+                        id,
+                        name,
+                        system_name: name,
+                    },
                 )
             })
             .unzip()
@@ -107,26 +119,45 @@ impl Writer {
         sums.sort_unstable();
         let (thread_key, stack_key) = (self.string(LABEL_THREAD), self.string(LABEL_STACK));
         let cut_off = self.string(CUT_OFF);
-        let threads: Vec<_> = profile.threads.iter().map(|name| self.string(name)).collect();
+        let threads: Vec<_> = profile
+            .threads
+            .iter()
+            .map(|name| self.string(name))
+            .collect();
         let mut path = Vec::new();
         sums.into_iter()
             .map(|((thread, stack, complete), weight)| {
                 profile.path_into(stack, &mut path);
                 let str = threads.get(thread as usize).copied().unwrap_or(0);
-                let mut label = vec![proto::Label { key: thread_key, str, num: 0 }];
+                let mut label = vec![proto::Label {
+                    key: thread_key,
+                    str,
+                    num: 0,
+                }];
                 if !complete {
-                    label.push(proto::Label { key: stack_key, str: cut_off, num: 0 });
+                    label.push(proto::Label {
+                        key: stack_key,
+                        str: cut_off,
+                        num: 0,
+                    });
                 }
                 let mut value = vec![signed(weight)];
                 value.extend(period_ns.map(|ns| signed(weight.saturating_mul(ns))));
                 let location_id = path.iter().map(|&frame| u64::from(frame) + 1).collect();
-                proto::Sample { location_id, value, label }
+                proto::Sample {
+                    location_id,
+                    value,
+                    label,
+                }
             })
             .collect()
     }
 
     fn value_type(&mut self, kind: &str, unit: &str) -> proto::ValueType {
-        proto::ValueType { r#type: self.string(kind), unit: self.string(unit) }
+        proto::ValueType {
+            r#type: self.string(kind),
+            unit: self.string(unit),
+        }
     }
 
     fn string(&mut self, text: &str) -> i64 {

@@ -1,0 +1,284 @@
+//! What the kernel's records say. Layouts are those of `perf_event_open(2)`; fields stand in the
+//! order given there, as far as [`SAMPLE_TYPE`] asks for them.
+
+use perf_event_open_sys::bindings as b;
+
+use crate::ring::RawRecord;
+
+/// The fields of a sample that every source of stacks needs.
+pub(crate) const SAMPLE_TYPE: u64 =
+    (b::PERF_SAMPLE_TID | b::PERF_SAMPLE_TIME | b::PERF_SAMPLE_ID | b::PERF_SAMPLE_CPU) as u64
+        | b::PERF_SAMPLE_CALLCHAIN as u64;
+
+/// Marks inside a call chain are the highest 4,095 values.
+const CONTEXT_FIRST: u64 = b::PERF_CONTEXT_MAX as u64;
+const CONTEXT_KERNEL: u64 = b::PERF_CONTEXT_KERNEL as u64;
+const CONTEXT_USER: u64 = b::PERF_CONTEXT_USER as u64;
+
+/// A record that matters here.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Record<'a> {
+    /// A tick of the clock.
+    Sample(SampleRecord<'a>),
+    /// So many records did not fit into the ring.
+    Lost(u64),
+    /// The kernel stops sampling for a while.
+    Throttle,
+    /// A thread has a new name.
+    Comm { pid: u32, tid: u32, name: &'a [u8] },
+    /// A thread or process was started.
+    Fork { pid: u32, tid: u32, parent_tid: u32 },
+    /// A thread has ended.
+    Exit { tid: u32 },
+    /// Executable memory was mapped.
+    Mmap { pid: u32 },
+    /// Anything else.
+    Other,
+}
+
+/// One sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SampleRecord<'a> {
+    pub(crate) pid: u32,
+    pub(crate) tid: u32,
+    /// `CLOCK_MONOTONIC`, nanoseconds.
+    pub(crate) time: u64,
+    /// Of the event that was opened, also where a thread inherited it.
+    pub(crate) id: u64,
+    pub(crate) cpu: u32,
+    pub(crate) chain: Chain<'a>,
+}
+
+/// A call chain as the kernel wrote it: addresses from the leaf up, with marks between the
+/// kernel's and the user's part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Chain<'a>(&'a [u8]);
+
+/// An entry of a call chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Address {
+    Kernel(u64),
+    User(u64),
+}
+
+impl<'a> Chain<'a> {
+    /// The addresses without the marks, leaf first.
+    pub(crate) fn addresses(self) -> impl Iterator<Item = Address> + use<'a> {
+        let mut user = true;
+        let words = self
+            .0
+            .chunks_exact(8)
+            .filter_map(|word| word.try_into().ok());
+        words.map(u64::from_ne_bytes).filter_map(move |word| {
+            if word < CONTEXT_FIRST {
+                return Some(if user {
+                    Address::User(word)
+                } else {
+                    Address::Kernel(word)
+                });
+            }
+            match word {
+                CONTEXT_KERNEL => user = false,
+                CONTEXT_USER => user = true,
+                _ => {}
+            }
+            None
+        })
+    }
+
+    /// A chain from its words, for tests.
+    #[cfg(test)]
+    pub(crate) fn from_bytes(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+}
+
+/// Reads a record; `None` where it is shorter than its kind requires.
+pub(crate) fn parse<'a>(raw: &RawRecord<'a>) -> Option<Record<'a>> {
+    let mut fields = Fields(raw.body);
+    Some(match raw.kind {
+        b::PERF_RECORD_SAMPLE => Record::Sample(sample(&mut fields)?),
+        b::PERF_RECORD_LOST => {
+            let _id = fields.u64()?;
+            Record::Lost(fields.u64()?)
+        }
+        b::PERF_RECORD_LOST_SAMPLES => Record::Lost(fields.u64()?),
+        b::PERF_RECORD_THROTTLE => Record::Throttle,
+        b::PERF_RECORD_COMM => {
+            let (pid, tid) = (fields.u32()?, fields.u32()?);
+            let name = fields.0.split(|&byte| byte == 0).next().unwrap_or_default();
+            Record::Comm { pid, tid, name }
+        }
+        b::PERF_RECORD_FORK => {
+            let (pid, _parent_pid) = (fields.u32()?, fields.u32()?);
+            Record::Fork {
+                pid,
+                tid: fields.u32()?,
+                parent_tid: fields.u32()?,
+            }
+        }
+        b::PERF_RECORD_EXIT => {
+            let (_pid, _parent_pid) = (fields.u32()?, fields.u32()?);
+            Record::Exit { tid: fields.u32()? }
+        }
+        b::PERF_RECORD_MMAP | b::PERF_RECORD_MMAP2 => Record::Mmap { pid: fields.u32()? },
+        _ => Record::Other,
+    })
+}
+
+fn sample<'a>(fields: &mut Fields<'a>) -> Option<SampleRecord<'a>> {
+    let (pid, tid) = (fields.u32()?, fields.u32()?);
+    let (time, id) = (fields.u64()?, fields.u64()?);
+    let (cpu, _reserved) = (fields.u32()?, fields.u32()?);
+    let count = usize::try_from(fields.u64()?).ok()?;
+    let chain = Chain(fields.take(count.checked_mul(8)?)?);
+    Some(SampleRecord {
+        pid,
+        tid,
+        time,
+        id,
+        cpu,
+        chain,
+    })
+}
+
+/// A record's body, read from the front in the machine's byte order.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (front, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(front)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.take(4)?.try_into().ok().map(u32::from_ne_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.take(8)?.try_into().ok().map(u64::from_ne_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|w| w.to_ne_bytes()).collect()
+    }
+
+    fn pair(low: u32, high: u32) -> u64 {
+        u64::from(low) | u64::from(high) << 32
+    }
+
+    #[test]
+    fn a_sample_gives_its_fields_and_both_parts_of_its_chain() {
+        let body = words(&[
+            pair(10, 11),
+            12_345,
+            77,
+            pair(3, 0),
+            5,
+            CONTEXT_KERNEL,
+            0xffff_ffff_8100_0010,
+            CONTEXT_USER,
+            0x5000,
+            0x6000,
+        ]);
+        let raw = RawRecord {
+            kind: b::PERF_RECORD_SAMPLE,
+            misc: 1,
+            body: &body,
+        };
+        let Some(Record::Sample(sample)) = parse(&raw) else {
+            panic!("no sample")
+        };
+        assert_eq!((sample.pid, sample.tid, sample.time), (10, 11, 12_345));
+        assert_eq!((sample.id, sample.cpu), (77, 3));
+        let chain: Vec<_> = sample.chain.addresses().collect();
+        let wanted = [
+            Address::Kernel(0xffff_ffff_8100_0010),
+            Address::User(0x5000),
+            Address::User(0x6000),
+        ];
+        assert_eq!(chain, wanted);
+    }
+
+    #[test]
+    fn truncated_and_garbled_records_never_panic() {
+        let mut body = words(&[pair(1, 2), 3, 4, pair(5, 6), 2, 7, 8]);
+        for kind in 0..25 {
+            for len in 0..=body.len() {
+                let _ = parse(&RawRecord {
+                    kind,
+                    misc: 0,
+                    body: &body[..len],
+                });
+            }
+        }
+        // A chain that claims more entries than memory has.
+        body[32..40].copy_from_slice(&u64::MAX.to_ne_bytes());
+        assert_eq!(
+            parse(&RawRecord {
+                kind: b::PERF_RECORD_SAMPLE,
+                misc: 0,
+                body: &body
+            }),
+            None
+        );
+    }
+
+    #[test]
+    fn side_records_are_read() {
+        let parsed = |kind, body: &[u8]| {
+            format!(
+                "{:?}",
+                parse(&RawRecord {
+                    kind,
+                    misc: 0,
+                    body
+                })
+            )
+        };
+        assert_eq!(
+            parsed(b::PERF_RECORD_LOST, &words(&[1, 42])),
+            "Some(Lost(42))"
+        );
+        assert_eq!(
+            parsed(b::PERF_RECORD_LOST_SAMPLES, &words(&[3])),
+            "Some(Lost(3))"
+        );
+        assert_eq!(
+            parsed(b::PERF_RECORD_THROTTLE, &words(&[1, 2, 3])),
+            "Some(Throttle)"
+        );
+        assert_eq!(
+            parsed(b::PERF_RECORD_FORK, &words(&[pair(1, 2), pair(3, 4), 9])),
+            "Some(Fork { pid: 1, tid: 3, parent_tid: 4 })"
+        );
+        assert_eq!(
+            parsed(b::PERF_RECORD_EXIT, &words(&[pair(1, 2), pair(3, 4), 9])),
+            "Some(Exit { tid: 3 })"
+        );
+        assert_eq!(
+            parsed(b::PERF_RECORD_MMAP2, &words(&[pair(7, 8), 0])),
+            "Some(Mmap { pid: 7 })"
+        );
+        let comm = [words(&[pair(1, 2)]), b"worker\0\0".to_vec()].concat();
+        let raw = RawRecord {
+            kind: b::PERF_RECORD_COMM,
+            misc: 0,
+            body: &comm,
+        };
+        assert_eq!(
+            parse(&raw),
+            Some(Record::Comm {
+                pid: 1,
+                tid: 2,
+                name: b"worker"
+            })
+        );
+    }
+}

@@ -1,0 +1,277 @@
+//! Symbols of ELF files: `.symtab` and `.dynsym` of the file itself, of its separate debug file
+//! where one is installed, and the entries of its procedure linkage table.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use object::read::{ReadCache, ReadRef};
+use object::{
+    Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, SectionKind,
+    SymbolIndex, SymbolKind,
+};
+
+use super::table::{Binding, Builder, Table};
+
+/// Where distributions install separate debug files.
+const DEBUG_DIR: &str = "usr/lib/debug";
+/// Bytes of an entry of `.plt` and `.plt.sec` on x86-64 and AArch64, and of `.rela.plt`.
+const PLT_ENTRY: u64 = 16;
+const RELA_ENTRY: usize = 24;
+
+/// The functions of a binary, by place in its file.
+#[derive(Debug, Default)]
+pub(crate) struct ElfSymbols {
+    /// Loadable segments: place in the file, length there, address.
+    segments: Vec<(u64, u64, u64)>,
+    table: Table,
+}
+
+impl ElfSymbols {
+    /// Of the file that `path` names inside the root directory `root`, and of its debug file there
+    /// or in our own root. `opened` is where the file itself is read, which differs from its name
+    /// once that is deleted.
+    pub(crate) fn load(opened: &Path, root: &Path, path: &str) -> io::Result<Self> {
+        let cache = ReadCache::new(open(opened)?);
+        let file = object::File::parse(&cache).map_err(io::Error::other)?;
+        let mut builder = Builder::default();
+        add_symbols(&file, &mut builder);
+        if file.symbol_table().is_none() {
+            for candidate in debug_files(&file, root, path) {
+                if add_debug_file(&file, &candidate, &mut builder) {
+                    break;
+                }
+            }
+        }
+        Ok(Self::with(&file, builder))
+    }
+
+    /// Of a whole file in memory.
+    pub(crate) fn of_image(image: &[u8]) -> io::Result<Self> {
+        let file = object::File::parse(image).map_err(io::Error::other)?;
+        let mut builder = Builder::default();
+        add_symbols(&file, &mut builder);
+        Ok(Self::with(&file, builder))
+    }
+
+    fn with<'d>(file: &impl Object<'d>, builder: Builder) -> Self {
+        let segments = file.segments().map(|segment| {
+            let (offset, size) = segment.file_range();
+            (offset, size, segment.address())
+        });
+        let segments: Vec<_> = segments.collect();
+        let end = segments
+            .iter()
+            .map(|(_, size, address)| address.saturating_add(*size))
+            .max();
+        Self {
+            table: builder.build(end.unwrap_or(u64::MAX)),
+            segments,
+        }
+    }
+
+    /// The function at `offset` of the file.
+    pub(crate) fn find(&self, offset: u64) -> Option<&str> {
+        let inside = |&&(start, size, _): &&(u64, u64, u64)| {
+            offset.checked_sub(start).is_some_and(|into| into < size)
+        };
+        let (start, _, address) = self.segments.iter().find(inside)?;
+        self.table.find(address.wrapping_add(offset - start))
+    }
+}
+
+/// Only plain files: a path of another process may name a pipe or a device.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::ErrorKind::InvalidInput.into())
+    }
+}
+
+fn add_symbols<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, builder: &mut Builder) {
+    let is_code = |symbol: &object::Symbol<'d, '_, R>| match symbol.kind() {
+        SymbolKind::Text => true,
+        // Written in assembler, without a type.
+        SymbolKind::Unknown | SymbolKind::Label => symbol
+            .section_index()
+            .and_then(|index| file.section_by_index(index).ok())
+            .is_some_and(|section| section.kind() == SectionKind::Text),
+        _ => false,
+    };
+    for symbol in file.symbols().chain(file.dynamic_symbols()) {
+        if symbol.is_definition()
+            && is_code(&symbol)
+            && let Ok(name) = symbol.name()
+            && !name.is_empty()
+        {
+            let binding = Binding {
+                weak: symbol.is_weak(),
+                global: symbol.is_global(),
+            };
+            builder.add(symbol.address(), symbol.size(), name, binding);
+        }
+    }
+    add_plt(file, builder);
+}
+
+/// Names the entries of the procedure linkage table `NAME@plt`: entry `n` jumps to what relocation
+/// `n` of `.rela.plt` names; `.plt` begins with one or two entries of its own, `.plt.sec` with none.
+fn add_plt<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, builder: &mut Builder) {
+    let (Some(relocations), Some(symbols)) = (
+        file.section_by_name(".rela.plt"),
+        file.dynamic_symbol_table(),
+    ) else {
+        return;
+    };
+    let Ok(relocations) = relocations.data() else {
+        return;
+    };
+    let count = (relocations.len() / RELA_ENTRY) as u64;
+    let Some((section, own)) = file
+        .section_by_name(".plt.sec")
+        .map(|s| (s, 0))
+        .or_else(|| {
+            let section = file.section_by_name(".plt")?;
+            let own = section.size().saturating_sub(count * PLT_ENTRY);
+            Some((section, own))
+        })
+    else {
+        return;
+    };
+    let binding = Binding {
+        weak: true,
+        global: false,
+    };
+    for (n, entry) in (0u64..).zip(relocations.chunks_exact(RELA_ENTRY)) {
+        let index = entry.get(12..16).and_then(|bytes| bytes.try_into().ok());
+        let Some(index) = index.map(u32::from_le_bytes) else {
+            continue;
+        };
+        let symbol = symbols.symbol_by_index(SymbolIndex(index as usize));
+        if let Ok(name) = symbol.and_then(|symbol| symbol.name())
+            && !name.is_empty()
+        {
+            let address = section.address().saturating_add(own + n * PLT_ENTRY);
+            builder.add(address, PLT_ENTRY, &format!("{name}@plt"), binding);
+        }
+    }
+}
+
+/// Where the debug file of `file` may be, by build id and by the link inside it, in the root
+/// directory of the process and in ours.
+fn debug_files<'d>(file: &impl Object<'d>, root: &Path, path: &str) -> Vec<PathBuf> {
+    let mut inside: Vec<PathBuf> = Vec::new();
+    if let Ok(Some([first, rest @ ..])) = file.build_id() {
+        let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
+        inside.push(Path::new(DEBUG_DIR).join(format!(".build-id/{first:02x}/{rest}.debug")));
+    }
+    if let Ok(Some((name, _))) = file.gnu_debuglink()
+        && let Ok(name) = std::str::from_utf8(name)
+        && !name.contains('/')
+    {
+        let dir = Path::new(path.trim_start_matches('/'))
+            .parent()
+            .unwrap_or(Path::new(""));
+        inside.push(dir.join(name));
+        inside.push(dir.join(".debug").join(name));
+        inside.push(Path::new(DEBUG_DIR).join(dir).join(name));
+    }
+    let roots = [root, Path::new("/")];
+    roots
+        .iter()
+        .flat_map(|root| inside.iter().map(|path| root.join(path)))
+        .collect()
+}
+
+/// Takes the symbols of a debug file if it belongs to `file`, which the build ids tell.
+fn add_debug_file<'d>(file: &impl Object<'d>, path: &Path, builder: &mut Builder) -> bool {
+    let Ok(opened) = open(path) else { return false };
+    let cache = ReadCache::new(opened);
+    let Ok(debug) = object::File::parse(&cache) else {
+        return false;
+    };
+    let same = matches!((file.build_id(), debug.build_id()), (Ok(Some(a)), Ok(Some(b))) if a == b);
+    if same {
+        add_symbols(&debug, builder);
+    }
+    same
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[inline(never)]
+    fn bellows_elf_test_function(x: u64) -> u64 {
+        std::hint::black_box(x) + 1
+    }
+
+    #[test]
+    fn a_function_of_this_program_is_found_by_its_place_in_the_file() {
+        let exe = std::env::current_exe().unwrap();
+        let symbols = ElfSymbols::load(&exe, Path::new("/"), exe.to_str().unwrap()).unwrap();
+        let address = bellows_elf_test_function as *const () as u64;
+        let maps = crate::procfs::maps(std::process::id()).unwrap();
+        let map = maps
+            .iter()
+            .find(|m| m.start <= address && address < m.end)
+            .unwrap();
+        let offset = address - map.start + map.offset;
+        let found = symbols.find(offset).expect("a symbol");
+        assert!(found.contains("bellows_elf_test_function"), "{found}");
+        assert_eq!(symbols.find(u64::MAX), None);
+    }
+
+    #[test]
+    fn dynamic_symbols_of_a_stripped_library_are_found() {
+        let maps = crate::procfs::maps(std::process::id()).unwrap();
+        let Some(libc) = maps.iter().find(|m| m.path.contains("libc.so")) else {
+            testkit::skip!("this program is not linked with a shared libc");
+        };
+        let symbols = ElfSymbols::load(Path::new(&libc.path), Path::new("/"), &libc.path).unwrap();
+        let address = libc::getenv as *const () as u64;
+        assert_eq!(
+            symbols.find(address - libc.start + libc.offset),
+            Some("getenv")
+        );
+    }
+
+    #[test]
+    fn damaged_files_are_errors_not_panics() {
+        let exe = std::fs::read("/proc/self/exe").unwrap();
+        assert!(ElfSymbols::of_image(b"").is_err());
+        assert!(ElfSymbols::of_image(b"\x7fELF").is_err());
+        // Headers of a real file with every byte of them changed in turn, and cut off.
+        let image = &exe[..exe.len().min(64 * 1024)];
+        for i in 0..512 {
+            let mut bytes = image.to_vec();
+            bytes[i] ^= 0xff;
+            let _ = ElfSymbols::of_image(&bytes).map(|symbols| symbols.find(0x1000).is_some());
+        }
+        for len in (0..image.len()).step_by(997) {
+            let _ = ElfSymbols::of_image(&image[..len]);
+        }
+        assert!(open(Path::new("/dev/null")).is_err() && open(Path::new("/tmp")).is_err());
+    }
+
+    #[test]
+    fn debug_files_are_looked_for_in_both_roots() {
+        let exe = std::fs::read("/proc/self/exe").unwrap();
+        let file = object::File::parse(&*exe).unwrap();
+        let Ok(Some(id)) = file.build_id() else {
+            testkit::skip!("this program was linked without a build id");
+        };
+        let files = debug_files(&file, Path::new("/proc/1/root"), "/usr/bin/x");
+        let name = format!("usr/lib/debug/.build-id/{:02x}/", id[0]);
+        assert!(files[0].starts_with(Path::new("/proc/1/root").join(&name)));
+        assert!(
+            files
+                .iter()
+                .any(|f| f.starts_with(Path::new("/").join(&name)))
+        );
+    }
+}

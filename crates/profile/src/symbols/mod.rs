@@ -1,0 +1,272 @@
+//! From addresses to frames.
+//!
+//! Own look-up over the `object` crate rather than `blazesym`: a profile needs the function that
+//! covers an address, once per distinct address, from tables that stay in memory after the process
+//! has gone. That is a sorted table of what `.symtab`, `.dynsym`, `/proc/kallsyms` and the JIT map
+//! say; line numbers and inlined calls, for which `blazesym` brings a DWARF reader, are not asked.
+
+mod elf;
+mod jit;
+mod kernel;
+mod name;
+mod table;
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::PathBuf;
+
+use archive::profile::{Frame, FrameKind, UNKNOWN};
+
+use self::elf::ElfSymbols;
+use self::jit::JitMap;
+use self::kernel::KernelSymbols;
+use crate::procfs::{self, Mapping, Status};
+
+/// Names the addresses of one process and of the kernel. Loads the tables of everything that is
+/// mapped when it is made, so that nothing is read while samples come in, and what is mapped later
+/// when it is told.
+#[derive(Debug)]
+pub(crate) struct Symbols {
+    pid: u32,
+    kernel: KernelSymbols,
+    jit: JitMap,
+    /// What a JIT map's functions are written in.
+    jit_kind: FrameKind,
+    /// Executable mappings by address, each with its module where it has one.
+    mappings: Vec<(Mapping, Option<usize>)>,
+    modules: Vec<Module>,
+    /// By path and inode.
+    loaded: HashMap<(String, u64), usize>,
+}
+
+#[derive(Debug)]
+struct Module {
+    name: String,
+    kind: FrameKind,
+    symbols: ElfSymbols,
+}
+
+/// A frame, and whether a JIT map gave or missed it: such answers hold only until the map grows.
+#[derive(Debug)]
+pub(crate) struct Resolved {
+    pub(crate) frame: Frame,
+    pub(crate) from_jit: bool,
+}
+
+impl Symbols {
+    /// For a process; the kernel's symbols are read where they are wanted.
+    pub(crate) fn new(pid: u32, status: &Status, kernel: bool) -> Self {
+        let mut symbols = Self {
+            pid,
+            kernel: if kernel {
+                KernelSymbols::load()
+            } else {
+                KernelSymbols::default()
+            },
+            jit: JitMap::new(pid, status),
+            jit_kind: FrameKind::Native,
+            mappings: Vec::new(),
+            modules: Vec::new(),
+            loaded: HashMap::new(),
+        };
+        symbols.refresh_mappings();
+        symbols.jit.refresh();
+        symbols
+    }
+
+    /// Whether the kernel hides the addresses of its functions.
+    pub(crate) fn kernel_is_hidden(&self) -> bool {
+        self.kernel.is_empty()
+    }
+
+    /// Whether the process runs code of a JIT without telling names.
+    pub(crate) fn runtime_without_jit_map(&self) -> Option<FrameKind> {
+        let silent = self.jit_kind != FrameKind::Native && !self.jit.is_present();
+        silent.then_some(self.jit_kind)
+    }
+
+    /// Reads the process's mappings again. Keeps what is known where it has ended.
+    pub(crate) fn refresh_mappings(&mut self) {
+        let Some(maps) = procfs::maps(self.pid) else {
+            return;
+        };
+        self.mappings = maps
+            .into_iter()
+            .map(|mapping| {
+                let module = self.module_of(&mapping);
+                (mapping, module)
+            })
+            .collect();
+        let has = |name: &str| self.modules.iter().any(|m| m.name.starts_with(name));
+        self.jit_kind = if has("beam.") {
+            FrameKind::Erlang
+        } else if has("libjvm.so") {
+            FrameKind::Java
+        } else {
+            FrameKind::Native
+        };
+    }
+
+    /// Reads what was added to the JIT map; says whether answers from it may have changed.
+    pub(crate) fn refresh_jit(&mut self) -> bool {
+        self.jit.refresh()
+    }
+
+    /// The frame of an address of the kernel.
+    pub(crate) fn kernel_frame(&self, address: u64) -> Frame {
+        match self.kernel.find(address) {
+            Some((name, module)) => Frame::new(name, module, FrameKind::Kernel),
+            None => Frame::unknown("[kernel]"),
+        }
+    }
+
+    /// The frame of an address of the process.
+    pub(crate) fn user_frame(&self, address: u64) -> Resolved {
+        let after = self
+            .mappings
+            .partition_point(|(mapping, _)| mapping.start <= address);
+        let found = after.checked_sub(1).and_then(|i| self.mappings.get(i));
+        let found = found.filter(|(mapping, _)| address < mapping.end);
+        if let Some((mapping, Some(module))) = found
+            && let Some(module) = self.modules.get(*module)
+        {
+            let offset = (address - mapping.start).wrapping_add(mapping.offset);
+            let frame = match module.symbols.find(offset) {
+                Some(symbol) => Frame::new(name::demangle(symbol), &module.name, module.kind),
+                None => Frame::unknown(&module.name),
+            };
+            return Resolved {
+                frame,
+                from_jit: false,
+            };
+        }
+        let frame = match self.jit.find(address) {
+            Some(name) => Frame::new(name, "[jit]", self.jit_kind),
+            // Memory that can be executed and belongs to no file is a compiler's.
+            None if found.is_some() => Frame::unknown("[jit]"),
+            None => Frame::new(UNKNOWN, "", FrameKind::Unknown),
+        };
+        Resolved {
+            frame,
+            from_jit: true,
+        }
+    }
+
+    /// The module of a mapping, loaded where it is new. A file that cannot be read is a module
+    /// without symbols.
+    fn module_of(&mut self, mapping: &Mapping) -> Option<usize> {
+        let vdso = mapping.path == "[vdso]";
+        if !vdso && !procfs::is_file(mapping) {
+            return None;
+        }
+        let key = (mapping.path.clone(), mapping.inode);
+        if let Some(&module) = self.loaded.get(&key) {
+            return Some(module);
+        }
+        let symbols = if vdso {
+            vdso_symbols()
+        } else {
+            self.file_symbols(mapping)
+        };
+        let name = mapping
+            .path
+            .rsplit('/')
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        let kind = Frame::kind_of_module(&name);
+        self.modules.push(Module {
+            name,
+            kind,
+            symbols: symbols.unwrap_or_default(),
+        });
+        let module = self.modules.len() - 1;
+        self.loaded.insert(key, module);
+        Some(module)
+    }
+
+    /// Through the process's own root directory; a deleted file through the mapping itself.
+    fn file_symbols(&self, mapping: &Mapping) -> Option<ElfSymbols> {
+        let root = procfs::in_root_of(self.pid, "/");
+        let by_name = procfs::in_root_of(self.pid, &mapping.path);
+        let (start, end) = (mapping.start, mapping.end);
+        let by_mapping = PathBuf::from(format!("/proc/{}/map_files/{start:x}-{end:x}", self.pid));
+        let places = if mapping.deleted {
+            vec![by_mapping]
+        } else {
+            vec![by_name, by_mapping]
+        };
+        places
+            .iter()
+            .find_map(|place| ElfSymbols::load(place, &root, &mapping.path).ok())
+    }
+}
+
+/// What to say where a runtime's compiler tells no names.
+pub(crate) fn remedy_without_jit_map(runtime: FrameKind) -> &'static str {
+    match runtime {
+        FrameKind::Erlang => {
+            "Erlang functions have no names, because the node writes no JIT map: start it with \
+             `+JPperf true` (RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS)"
+        }
+        FrameKind::Java => {
+            "Java methods have no names, because the JVM wrote no JIT map: start it with \
+             -XX:+PreserveFramePointer and run `jcmd PID Compiler.perfmap`"
+        }
+        _ => "compiled code has no names, because its compiler writes no /tmp/perf-PID.map",
+    }
+}
+
+/// The kernel maps the same image into every process, so ours serves.
+fn vdso_symbols() -> Option<ElfSymbols> {
+    let maps = procfs::maps(std::process::id())?;
+    let vdso = maps.iter().find(|mapping| mapping.path == "[vdso]")?;
+    let len = usize::try_from(vdso.end.checked_sub(vdso.start)?).ok()?;
+    let mut memory = fs::File::open("/proc/self/mem").ok()?;
+    memory.seek(SeekFrom::Start(vdso.start)).ok()?;
+    let mut image = vec![0; len];
+    memory.read_exact(&mut image).ok()?;
+    ElfSymbols::of_image(&image).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[inline(never)]
+    fn findme(x: u64) -> u64 {
+        std::hint::black_box(x).wrapping_mul(3)
+    }
+
+    fn own() -> Symbols {
+        let pid = std::process::id();
+        Symbols::new(pid, &Status::of(pid).unwrap(), true)
+    }
+
+    #[test]
+    fn functions_of_this_process_have_their_names() {
+        let symbols = own();
+        let frame = symbols.user_frame(findme as *const () as u64).frame;
+        assert!(frame.name.ends_with("tests::findme"), "{frame:?}");
+        assert_eq!(frame.kind, FrameKind::Native);
+        let frame = symbols.user_frame(libc::getenv as *const () as u64).frame;
+        if frame.module.starts_with("libc.so") {
+            assert_eq!(
+                (frame.name.as_str(), frame.kind),
+                ("getenv", FrameKind::Libc)
+            );
+        }
+        assert_eq!(symbols.user_frame(1).frame, Frame::unknown(""));
+        assert_eq!(symbols.kernel_frame(1), Frame::unknown("[kernel]"));
+    }
+
+    #[test]
+    fn the_kernels_user_space_code_has_names() {
+        let symbols = vdso_symbols().expect("a vdso");
+        let known = (0..0x4000)
+            .step_by(16)
+            .filter_map(|offset| symbols.find(offset));
+        assert!(known.into_iter().any(|name| name.contains("clock_gettime")));
+    }
+}

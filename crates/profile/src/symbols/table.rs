@@ -1,0 +1,176 @@
+//! A sorted table from addresses to names.
+
+/// How much a name is preferred where several stand for one address, as `perf` prefers them:
+/// a sized one, then a strong one, then a global one, then the one with fewer leading underscores,
+/// then the longest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Binding {
+    pub(crate) weak: bool,
+    pub(crate) global: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    start: u64,
+    /// First address after it; 0 until [`Builder::build`] has found it.
+    end: u64,
+    name: u32,
+    len: u32,
+    binding: Binding,
+}
+
+/// Names by address. Entries may nest; the one that begins last is found.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    entries: Vec<Entry>,
+    names: String,
+}
+
+/// Puts a [`Table`] together.
+#[derive(Debug, Default)]
+pub(crate) struct Builder {
+    table: Table,
+}
+
+impl Builder {
+    /// Adds a symbol; size 0 means up to the next one.
+    pub(crate) fn add(&mut self, start: u64, size: u64, name: &str, binding: Binding) {
+        let table = &mut self.table;
+        // Offsets are 32 bits wide: the names of no program come near 4 GB.
+        let (Ok(at), Ok(len)) = (u32::try_from(table.names.len()), u32::try_from(name.len()))
+        else {
+            return;
+        };
+        table.names.push_str(name);
+        let end = start.saturating_add(size);
+        table.entries.push(Entry {
+            start,
+            end,
+            name: at,
+            len,
+            binding,
+        });
+    }
+
+    /// Sorts, keeps the best name of each address, and gives symbols without a size the room up to
+    /// the next one, or to `limit` for the last.
+    pub(crate) fn build(self, limit: u64) -> Table {
+        let mut table = self.table;
+        let names = &table.names;
+        table.entries.sort_by(|a, b| {
+            a.start
+                .cmp(&b.start)
+                .then_with(|| rank(b, names).cmp(&rank(a, names)))
+        });
+        table.entries.dedup_by_key(|entry| entry.start);
+        let starts: Vec<u64> = table.entries.iter().map(|entry| entry.start).collect();
+        for (entry, next) in table
+            .entries
+            .iter_mut()
+            .zip(starts.into_iter().skip(1).chain([limit]))
+        {
+            if entry.end == entry.start {
+                entry.end = next;
+            }
+        }
+        table.entries.shrink_to_fit();
+        table.names.shrink_to_fit();
+        table
+    }
+}
+
+/// Larger is better.
+fn rank<'n>(
+    entry: &Entry,
+    names: &'n str,
+) -> (bool, bool, bool, std::cmp::Reverse<usize>, u32, &'n str) {
+    let name = text(names, entry);
+    let underscores = name.len() - name.trim_start_matches('_').len();
+    let sized = entry.end > entry.start;
+    let Binding { weak, global } = entry.binding;
+    (
+        sized,
+        !weak,
+        global,
+        std::cmp::Reverse(underscores),
+        entry.len,
+        name,
+    )
+}
+
+fn text<'n>(names: &'n str, entry: &Entry) -> &'n str {
+    let start = entry.name as usize;
+    names.get(start..start + entry.len as usize).unwrap_or("")
+}
+
+impl Table {
+    /// The name that covers `address`.
+    pub(crate) fn find(&self, address: u64) -> Option<&str> {
+        let after = self.entries.partition_point(|entry| entry.start <= address);
+        let entry = self.entries.get(after.checked_sub(1)?)?;
+        (address < entry.end).then(|| text(&self.names, entry))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GLOBAL: Binding = Binding {
+        weak: false,
+        global: true,
+    };
+    const WEAK: Binding = Binding {
+        weak: true,
+        global: true,
+    };
+    const LOCAL: Binding = Binding {
+        weak: false,
+        global: false,
+    };
+
+    #[test]
+    fn addresses_find_the_symbol_that_covers_them() {
+        let mut builder = Builder::default();
+        builder.add(300, 0, "open_end", LOCAL);
+        builder.add(100, 50, "sized", GLOBAL);
+        builder.add(200, 0, "unsized", LOCAL);
+        let table = builder.build(400);
+        for (address, name) in [
+            (99, None),
+            (100, Some("sized")),
+            (149, Some("sized")),
+            (150, None),
+            (200, Some("unsized")),
+            (299, Some("unsized")),
+            (399, Some("open_end")),
+            (400, None),
+            (u64::MAX, None),
+        ] {
+            assert_eq!(table.find(address), name, "{address}");
+        }
+        assert_eq!(Builder::default().build(0).find(0), None);
+    }
+
+    #[test]
+    fn the_best_of_several_names_is_kept() {
+        let names = [
+            ("_text", 0, GLOBAL),
+            ("local", 8, LOCAL),
+            ("weak_and_long_name", 8, WEAK),
+            ("__read", 8, GLOBAL),
+            ("read", 8, GLOBAL),
+        ];
+        for turn in 0..names.len() {
+            let mut builder = Builder::default();
+            for (name, size, binding) in names.iter().cycle().skip(turn).take(names.len()) {
+                builder.add(64, *size, name, *binding);
+            }
+            assert_eq!(builder.build(100).find(65), Some("read"), "turn {turn}");
+        }
+    }
+}
