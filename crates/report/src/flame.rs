@@ -29,7 +29,11 @@ pub struct FlameOptions {
 impl Default for FlameOptions {
     fn default() -> Self {
         // 1/2000 is 0.6 of a pixel of the image's 1,200.
-        Self { title: "CPU".to_owned(), subtitle: None, min_share: 0.0005 }
+        Self {
+            title: "CPU".to_owned(),
+            subtitle: None,
+            min_share: 0.0005,
+        }
     }
 }
 
@@ -66,7 +70,10 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, FlameEr
     let mut palette = names.palette(profile);
     let mut drawing = Options::default();
     drawing.title = sanitise(&options.title).into_owned();
-    drawing.subtitle = options.subtitle.as_deref().map(|s| sanitise(s).into_owned());
+    drawing.subtitle = options
+        .subtitle
+        .as_deref()
+        .map(|s| sanitise(s).into_owned());
     drawing.count_name = sanitise(&profile.header.unit).into_owned();
     drawing.bgcolors = Some(BackgroundColor::Flat(Color::new(0xfb, 0xfb, 0xfa)));
     drawing.palette_map = Some(&mut palette);
@@ -84,11 +91,16 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, FlameEr
 /// Where the profile has no sample or the file cannot be written.
 pub fn write_svg(profile: &Profile, options: &FlameOptions, path: &Path) -> Result<(), FlameError> {
     let content = svg(profile, options)?;
-    write_whole(path, &content).map_err(|source| FlameError::Io { path: path.to_owned(), source })
+    write_whole(path, &content).map_err(|source| FlameError::Io {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
-    let name = path.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::IsADirectory))?;
+    let name = path
+        .file_name()
+        .ok_or_else(|| io::Error::from(io::ErrorKind::IsADirectory))?;
     let mut partial = name.to_owned();
     partial.push(format!(".{}.partial", std::process::id()));
     let partial = path.with_file_name(partial);
@@ -114,10 +126,18 @@ struct Names {
 impl Names {
     fn of(profile: &Profile, groups: &[String]) -> Self {
         let named = |name: &str, empty: &str| {
-            if name.trim().is_empty() { empty.to_owned() } else { foldable(name) }
+            if name.trim().is_empty() {
+                empty.to_owned()
+            } else {
+                foldable(name)
+            }
         };
         Self {
-            frames: profile.frames.iter().map(|f| named(&f.name, "[unknown]")).collect(),
+            frames: profile
+                .frames
+                .iter()
+                .map(|f| named(&f.name, "[unknown]"))
+                .collect(),
             groups: groups.iter().map(|g| named(g, "[thread]")).collect(),
         }
     }
@@ -163,11 +183,22 @@ fn folded(profile: &Profile, groups: &[String], names: &Names, least: u64) -> Ve
         path.clear();
         let mut next = leaf;
         while let Some(node) = next.and_then(|n| profile.stacks.get(n as usize)) {
-            path.push(names.frames.get(node.frame as usize).map_or("", String::as_str));
+            path.push(
+                names
+                    .frames
+                    .get(node.frame as usize)
+                    .map_or("", String::as_str),
+            );
             // Parents come first; anything else would be a loop.
-            next = node.parent.filter(|parent| next.is_some_and(|this| *parent < this));
+            next = node
+                .parent
+                .filter(|parent| next.is_some_and(|this| *parent < this));
         }
-        let mut line = names.groups.get(group as usize).cloned().unwrap_or_default();
+        let mut line = names
+            .groups
+            .get(group as usize)
+            .cloned()
+            .unwrap_or_default();
         for name in path.iter().rev() {
             line.push(';');
             line.push_str(name);
@@ -198,7 +229,8 @@ fn wide_enough(profile: &Profile, least: u64) -> Vec<Option<u32>> {
         let nearest = if weight >= least {
             Some(index)
         } else {
-            node.parent.and_then(|p| kept.get(p as usize).copied().flatten())
+            node.parent
+                .and_then(|p| kept.get(p as usize).copied().flatten())
         };
         kept.push(nearest);
     }
@@ -208,7 +240,10 @@ fn wide_enough(profile: &Profile, least: u64) -> Vec<Option<u32>> {
 /// Threads of one group share the number of its first thread.
 fn group_ids(groups: &[String]) -> Vec<u32> {
     let mut first: HashMap<&str, u32> = HashMap::new();
-    (0u32..).zip(groups).map(|(id, name)| *first.entry(name).or_insert(id)).collect()
+    (0u32..)
+        .zip(groups)
+        .map(|(id, name)| *first.entry(name).or_insert(id))
+        .collect()
 }
 
 /// One family of hues per kind of code, the shade by module: stable from run to run. No two
@@ -234,7 +269,9 @@ fn colour(frame: &Frame) -> Color {
 
 /// 32-bit FNV-1a: <http://www.isthe.com/chongo/tech/comp/fnv/>.
 fn fnv1a(text: &str) -> u32 {
-    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+    text.bytes().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    })
 }
 
 /// Hue in degrees, saturation and lightness from 0 to 1 (CSS Color Module Level 4, section 7).
@@ -255,7 +292,14 @@ mod tests {
     use super::*;
 
     fn sample(stack: u32, weight: u64) -> Sample {
-        Sample { t: 0, weight, stack, thread: 0, cpu: 0, complete: true }
+        Sample {
+            t: 0,
+            weight,
+            stack,
+            thread: 0,
+            cpu: 0,
+            complete: true,
+        }
     }
 
     fn profile() -> Profile {
@@ -268,10 +312,22 @@ mod tests {
                 frame("tiny\u{1b}", FrameKind::Kernel),
             ],
             stacks: vec![
-                StackNode { parent: None, frame: 0 },
-                StackNode { parent: Some(0), frame: 1 },
-                StackNode { parent: Some(1), frame: 2 },
-                StackNode { parent: Some(0), frame: 3 },
+                StackNode {
+                    parent: None,
+                    frame: 0,
+                },
+                StackNode {
+                    parent: Some(0),
+                    frame: 1,
+                },
+                StackNode {
+                    parent: Some(1),
+                    frame: 2,
+                },
+                StackNode {
+                    parent: Some(0),
+                    frame: 3,
+                },
             ],
             threads: vec!["1_scheduler".into()],
             samples: vec![sample(1, 5_000), sample(2, 4_999), sample(3, 1)],
@@ -283,19 +339,31 @@ mod tests {
 
     #[test]
     fn the_picture_holds_every_wide_frame_as_text() {
-        let options = FlameOptions { title: "a <b> run".into(), ..FlameOptions::default() };
+        let options = FlameOptions {
+            title: "a <b> run".into(),
+            ..FlameOptions::default()
+        };
         let svg = String::from_utf8(svg(&profile(), &options).unwrap()).unwrap();
-        assert!(svg.contains("$rabbit_exchange:route/2 (10,000 samples, 100.00%)"), "{svg}");
+        assert!(
+            svg.contains("$rabbit_exchange:route/2 (10,000 samples, 100.00%)"),
+            "{svg}"
+        );
         assert!(svg.contains("&lt;script&gt;alert(1)&lt;/script&gt; (9,999 samples, 99.99%)"));
         assert!(!svg.contains("<script>alert"));
-        assert!(svg.contains("operator,_12 (4,999 samples, 49.99%)"), "a count was mistaken");
+        assert!(
+            svg.contains("operator,_12 (4,999 samples, 49.99%)"),
+            "a count was mistaken"
+        );
         assert!(svg.contains("a &lt;b&gt; run"));
         assert!(!svg.contains("tiny"), "0.01 % is narrower than a pixel");
     }
 
     #[test]
     fn what_is_too_narrow_counts_for_its_caller() {
-        let options = FlameOptions { min_share: 0.6, ..FlameOptions::default() };
+        let options = FlameOptions {
+            min_share: 0.6,
+            ..FlameOptions::default()
+        };
         let svg = String::from_utf8(svg(&profile(), &options).unwrap()).unwrap();
         assert!(svg.contains("(9,999 samples, 99.99%)"));
         assert!(!svg.contains("operator"));
@@ -304,7 +372,10 @@ mod tests {
     #[test]
     fn two_drawings_are_the_same() {
         let options = FlameOptions::default();
-        assert_eq!(svg(&profile(), &options).unwrap(), svg(&profile(), &options).unwrap());
+        assert_eq!(
+            svg(&profile(), &options).unwrap(),
+            svg(&profile(), &options).unwrap()
+        );
     }
 
     #[test]
@@ -336,7 +407,10 @@ mod tests {
         let error = write_svg(&Profile::default(), &FlameOptions::default(), &path).unwrap_err();
         assert!(matches!(error, FlameError::NoSamples));
         assert!(write_svg(&profile(), &FlameOptions::default(), &path).is_ok());
-        let names: Vec<_> = fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name()).collect();
+        let names: Vec<_> = fs::read_dir(&dir)
+            .unwrap()
+            .map(|e| e.unwrap().file_name())
+            .collect();
         assert_eq!(names, ["cpu.svg"]);
         fs::remove_dir_all(&dir).unwrap();
     }

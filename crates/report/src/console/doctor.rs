@@ -31,7 +31,11 @@ pub struct CheckRow {
 /// The checks, each with its value; meaning and fix below those that are not in order.
 #[must_use]
 pub fn doctor(checks: &[CheckRow], style: Style) -> String {
-    let name_width = checks.iter().map(|c| c.name.chars().count()).max().unwrap_or(0);
+    let name_width = checks
+        .iter()
+        .map(|c| c.name.chars().count())
+        .max()
+        .unwrap_or(0);
     let indent = 4 + 2 + name_width + 2;
     let room = style.columns.min(100).saturating_sub(indent).max(20);
     let mut out = String::new();
@@ -45,12 +49,18 @@ pub fn doctor(checks: &[CheckRow], style: Style) -> String {
         let mut lines = wrap(&sanitise(&check.observed), room);
         if check.status != CheckStatus::Ok {
             lines.extend(wrap(&sanitise(&check.meaning), room));
-            lines.extend(check.fix.iter().flat_map(|fix| {
-                wrap(&format!("fix: {}", sanitise(fix)), room)
-            }));
+            lines.extend(
+                check
+                    .fix
+                    .iter()
+                    .flat_map(|fix| wrap(&format!("fix: {}", sanitise(fix)), room)),
+            );
         }
         let mut lines = lines.into_iter();
-        out.push_str(&format!("{status}  {name}  {}\n", lines.next().unwrap_or_default()));
+        out.push_str(&format!(
+            "{status}  {name}  {}\n",
+            lines.next().unwrap_or_default()
+        ));
         for line in lines {
             out.push_str(&format!("{:indent$}{line}\n", ""));
         }

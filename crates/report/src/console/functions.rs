@@ -107,6 +107,14 @@ fn footer(
             percent(summary.complete_share)
         ),
     ];
-    lines.extend(profile.notes.iter().map(|note| format!("note: {}", sanitise(note))));
-    lines.into_iter().map(|line| style.faint(&fit(&line, columns))).collect()
+    lines.extend(
+        profile
+            .notes
+            .iter()
+            .map(|note| format!("note: {}", sanitise(note))),
+    );
+    lines
+        .into_iter()
+        .map(|line| style.faint(&fit(&line, columns)))
+        .collect()
 }

@@ -8,9 +8,7 @@ use archive::{Event, ProcessUsage, SeriesPoint, Warning};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::{Interval, LatencySummary, Metric, Nanos, Phase};
 
-use super::text::{
-    Style, clock, count, fit, left, right, sanitise, sparkline, three_digits, wrap,
-};
+use super::text::{Style, clock, count, fit, left, right, sanitise, sparkline, three_digits, wrap};
 use super::{Shape, plain};
 
 /// How many seconds the sparklines look back.
@@ -36,14 +34,23 @@ impl Live {
     /// Nothing until the summary.
     #[must_use]
     pub const fn quiet() -> Self {
-        Self { view: View::Quiet, closed: false }
+        Self {
+            view: View::Quiet,
+            closed: false,
+        }
     }
 
     /// A block a second to `results`; steps, phases, events and warnings to standard error.
     #[must_use]
     pub fn plain(shape: Shape, results: Box<dyn Write + Send>) -> Self {
-        let view = PlainView { shape, results: Results(results) };
-        Self { view: View::Plain(Box::new(view)), closed: false }
+        let view = PlainView {
+            shape,
+            results: Results(results),
+        };
+        Self {
+            view: View::Plain(Box::new(view)),
+            closed: false,
+        }
     }
 
     /// A table on standard error, redrawn with every interval.
@@ -53,8 +60,14 @@ impl Live {
         if let Ok(template) = ProgressStyle::with_template("{msg}") {
             bar.set_style(template);
         }
-        let view = TableView { table: LiveTable::new(shape, style), bar };
-        Self { view: View::Table(Box::new(view)), closed: false }
+        let view = TableView {
+            table: LiveTable::new(shape, style),
+            bar,
+        };
+        Self {
+            view: View::Table(Box::new(view)),
+            closed: false,
+        }
     }
 
     /// Whether nobody reads the results any more (a closed pipe).
@@ -96,7 +109,10 @@ impl Live {
             View::Quiet => Ok(()),
             View::Plain(view) => {
                 let block = plain::block(&view.shape, point);
-                view.results.0.write_all(block.as_bytes()).and_then(|()| view.results.0.flush())
+                view.results
+                    .0
+                    .write_all(block.as_bytes())
+                    .and_then(|()| view.results.0.flush())
             }
             View::Table(view) => {
                 view.table.point(point, measured);
@@ -114,7 +130,10 @@ impl Live {
             View::Quiet => {}
             View::Plain(_) => note(&text),
             View::Table(view) => {
-                let line = view.table.style.faint(&fit(&text, view.table.style.columns));
+                let line = view
+                    .table
+                    .style
+                    .faint(&fit(&text, view.table.style.columns));
                 view.bar.println(line);
             }
         }
@@ -126,7 +145,9 @@ impl Live {
             View::Quiet => {}
             View::Plain(_) => note(&format!("warning: {}", sanitise(&warning.text))),
             View::Table(view) => {
-                view.table.warnings.push(sanitise(&warning.text).into_owned());
+                view.table
+                    .warnings
+                    .push(sanitise(&warning.text).into_owned());
                 view.redraw();
             }
         }
@@ -231,7 +252,10 @@ impl LiveTable {
     /// All lines, none wider than the terminal, no more than it has rows.
     pub(super) fn lines(&self) -> Vec<String> {
         let columns = self.style.columns;
-        let mut out = vec![self.style.strong(&fit(&sanitise(&self.shape.title), columns))];
+        let mut out = vec![
+            self.style
+                .strong(&fit(&sanitise(&self.shape.title), columns)),
+        ];
         if self.phase.is_none() || self.recent.is_empty() {
             out.push(fit(&self.step, columns).into_owned());
             out.extend(self.warning_lines(columns));
@@ -263,9 +287,15 @@ impl LiveTable {
             None => clock(self.elapsed),
         };
         let names = "warm-up  measure  drain  ".len();
-        let room = columns.min(100).saturating_sub(names + time.len() + 4).max(12);
+        let room = columns
+            .min(100)
+            .saturating_sub(names + time.len() + 4)
+            .max(12);
         let warmup = self.shape.warmup.as_secs_f64();
-        let measure = self.shape.measure.map_or(warmup.max(1.0) * 3.0, Nanos::as_secs_f64);
+        let measure = self
+            .shape
+            .measure
+            .map_or(warmup.max(1.0) * 3.0, Nanos::as_secs_f64);
         let mut out = String::new();
         for phase in phases {
             let cells = match phase {
@@ -285,7 +315,11 @@ impl LiveTable {
                 (_, None) => self.elapsed as usize % (cells + 1),
             };
             let name = phase_name(phase);
-            let name = if phase == now { self.style.strong(name) } else { self.style.faint(name) };
+            let name = if phase == now {
+                self.style.strong(name)
+            } else {
+                self.style.faint(name)
+            };
             out.push_str(&format!(
                 "{name} {}{} ",
                 self.style.accent(&"━".repeat(done)),
@@ -311,18 +345,28 @@ impl LiveTable {
             ("received", self.shape.consumers, |c| c.received),
             ("blocked", self.shape.producers, |c| c.blocked),
         ];
-        for ((name, _, pick), measured) in
-            rows.iter().zip(self.measured).filter(|((_, shown, _), _)| *shown)
+        for ((name, _, pick), measured) in rows
+            .iter()
+            .zip(self.measured)
+            .filter(|((_, shown, _), _)| *shown)
         {
-            let series = self.recent.iter().map(|p| per_second(pick(&p.counters), p.dt));
-            let now = self.recent.back().map_or(0.0, |p| per_second(pick(&p.counters), p.dt));
+            let series = self
+                .recent
+                .iter()
+                .map(|p| per_second(pick(&p.counters), p.dt));
+            let now = self
+                .recent
+                .back()
+                .map_or(0.0, |p| per_second(pick(&p.counters), p.dt));
             let mean = per_second(measured, self.measured_seconds);
+            let begun = self.measured_seconds > 0.0;
+            let or_dash = |value: String| if begun { value } else { "-".to_owned() };
             let line = format!(
                 "{}{}{}{}  {}",
                 left(name, 13),
                 right(&three_digits(now), 12),
-                right(&three_digits(mean), 12),
-                right(&count(measured), 15),
+                right(&or_dash(three_digits(mean)), 12),
+                right(&or_dash(count(measured)), 15),
                 sparkline(series)
             );
             out.push(fit(&line, columns).into_owned());
@@ -356,7 +400,11 @@ impl LiveTable {
                 cell(l.p99_ns, 99.0),
                 cell(l.p99_9_ns, 99.9),
                 right(&Nanos(l.max_ns).to_string(), 10),
-                sparkline(self.recent.iter().map(|p| p.latency.get(metric).p99_ns as f64))
+                sparkline(
+                    self.recent
+                        .iter()
+                        .map(|p| p.latency.get(metric).p99_ns as f64)
+                )
             );
             out.push(fit(&line, columns).into_owned());
         }
@@ -366,11 +414,17 @@ impl LiveTable {
         let last = self.recent.back()?;
         let one = |name: &str, usage: Option<ProcessUsage>| {
             usage.map(|u| {
-                format!("{name} {:.2} cores, {:.0} MB", u.cpu_cores, u.rss_bytes as f64 / 1e6)
+                format!(
+                    "{name} {:.2} cores, {:.0} MB",
+                    u.cpu_cores,
+                    u.rss_bytes as f64 / 1e6
+                )
             })
         };
-        let parts: Vec<String> =
-            [one("broker", last.broker), one("bellows", last.client)].into_iter().flatten().collect();
+        let parts: Vec<String> = [one("broker", last.broker), one("bellows", last.client)]
+            .into_iter()
+            .flatten()
+            .collect();
         (!parts.is_empty()).then(|| parts.join("   "))
     }
 
@@ -382,10 +436,14 @@ impl LiveTable {
             .rev()
             .take(WARNINGS_SHOWN)
             .map(|w| {
-                let first = wrap(w, columns.saturating_sub(10)).into_iter().next();
+                let first = wrap(w, columns.saturating_sub(11)).into_iter().next();
                 let cut = first.unwrap_or_default();
                 let rest = if cut.len() < w.len() { " …" } else { "" };
-                format!("{} {}", self.style.caution("! warning"), fit(&(cut + rest), columns - 10))
+                format!(
+                    "{} {}",
+                    self.style.caution("! warning"),
+                    fit(&(cut + rest), columns - 10)
+                )
             })
             .collect();
         if more > 0 {
@@ -398,11 +456,19 @@ impl LiveTable {
 /// A latency with the mark of one that too few samples support.
 pub(super) fn marked(ns: u64, supported: bool) -> String {
     let value = Nanos(ns);
-    if supported { value.to_string() } else { format!("~{value}") }
+    if supported {
+        value.to_string()
+    } else {
+        format!("~{value}")
+    }
 }
 
 fn per_second(count: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
+    if seconds > 0.0 {
+        count as f64 / seconds
+    } else {
+        0.0
+    }
 }
 
 /// Cells of `room` for a part of a whole, at least two.

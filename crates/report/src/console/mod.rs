@@ -12,9 +12,9 @@ mod plain;
 mod runs;
 mod summary;
 mod table;
-mod text;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use measure::{Metric, Nanos, Phase};
 

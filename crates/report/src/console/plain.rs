@@ -31,7 +31,13 @@ const FOOTNOTE: &str = "--- ~: fewer than ten samples lie beyond this percentile
 
 /// The block of one interval, ending in a newline.
 pub(super) fn block(shape: &Shape, point: &SeriesPoint) -> String {
-    let per_second = |count: u64| if point.dt > 0.0 { count as f64 / point.dt } else { 0.0 };
+    let per_second = |count: u64| {
+        if point.dt > 0.0 {
+            count as f64 / point.dt
+        } else {
+            0.0
+        }
+    };
     let counters = &point.counters;
     let mut out = format!("--- warmup {}\n", point.phase == Phase::Warmup);
     let mut rate = |label: &str, count| {
@@ -83,15 +89,23 @@ fn latencies(
     shape: &Shape,
     values: &PerMetric<LatencySummary>,
 ) -> bool {
-    let shown: Vec<_> = names.iter().filter(|(metric, _)| shape.shows(*metric)).collect();
+    let shown: Vec<_> = names
+        .iter()
+        .filter(|(metric, _)| shape.shows(*metric))
+        .collect();
     let label = shown.iter().map(|(_, name)| name.len()).max().unwrap_or(0);
     let mut marked = false;
     for (metric, name) in shown {
         let summary = values.get(*metric);
-        let _ = write!(out, "--- {name:<label$} mean: {:>9.2} us", us(summary.mean_ns));
+        let _ = write!(
+            out,
+            "--- {name:<label$} mean: {:>9.2} us",
+            us(summary.mean_ns)
+        );
         let mut before = ' ';
-        for ((percentile, _), value) in
-            LatencySummary::PERCENTILES.into_iter().zip(summary.percentile_values())
+        for ((percentile, _), value) in LatencySummary::PERCENTILES
+            .into_iter()
+            .zip(summary.percentile_values())
         {
             let _ = write!(out, "{before}- {percentile:.2}%: {:>9.2} us", us(value));
             // The mark takes the place of a blank, so that columns and parsers stay as they are.

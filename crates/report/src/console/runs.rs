@@ -51,10 +51,18 @@ fn row(record: &RunRecord) -> Vec<String> {
     });
     let warnings = summary.map_or(record.warnings.len(), |s| s.warnings.len());
     vec![
-        record.created.get(..16).unwrap_or(&record.created).replace('T', " "),
+        record
+            .created
+            .get(..16)
+            .unwrap_or(&record.created)
+            .replace('T', " "),
         sanitise(short_id(&record.id)).into_owned(),
         sanitise(&broker.unwrap_or_else(|| "-".into())).into_owned(),
-        if summary.is_some() { three_digits(rate) } else { "-".into() },
+        if summary.is_some() {
+            three_digits(rate)
+        } else {
+            "-".into()
+        },
         p99,
         warnings.to_string(),
         state_name(record.state).to_owned(),
@@ -63,7 +71,9 @@ fn row(record: &RunRecord) -> Vec<String> {
 
 /// The id without its time, which has a column of its own. Commands take it as it stands.
 fn short_id(id: &str) -> &str {
-    id.split_once("Z-").filter(|(time, _)| time.len() == 19).map_or(id, |(_, rest)| rest)
+    id.split_once("Z-")
+        .filter(|(time, _)| time.len() == 19)
+        .map_or(id, |(_, rest)| rest)
 }
 
 /// What people read for a state.

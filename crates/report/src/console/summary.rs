@@ -1,13 +1,11 @@
 //! The summary of a run on a terminal: at most 23 lines of 80 columns, the report's path last.
 
-use archive::{RunRecord, RunSummary, Throughput};
+use archive::{RunRecord, RunState, RunSummary, Throughput};
 use measure::{LatencySummary, Metric, Nanos, Phase};
 
 use super::live::marked;
 use super::runs::state_name;
-use super::text::{
-    Style, count, fit, left, percent, right, sanitise, three_digits, wrap,
-};
+use super::text::{Style, count, fit, left, percent, right, sanitise, three_digits, wrap};
 use super::{Shape, plain};
 
 /// Lines that leave room for the prompt on a screen of 24.
@@ -27,17 +25,29 @@ pub fn summary(
     style: Style,
 ) -> String {
     let mut lines = if style.terminal {
-        compact(shape, record, summary, style, LINES - usize::from(report.is_some()))
+        compact(
+            shape,
+            record,
+            summary,
+            style,
+            LINES - usize::from(report.is_some()),
+        )
     } else {
         let mut text = plain::summary(shape, record, summary);
-        for line in cost(summary).into_iter().chain(profile_lines(summary, FUNCTIONS, 100)) {
+        for line in cost(summary)
+            .into_iter()
+            .chain(profile_lines(summary, FUNCTIONS, 100))
+        {
             text.push_str(&line);
             text.push('\n');
         }
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         match summary.warnings.as_slice() {
             [] => lines.push("no warnings".into()),
-            all => lines.extend(all.iter().map(|w| format!("warning: {}", sanitise(&w.text)))),
+            all => lines.extend(
+                all.iter()
+                    .map(|w| format!("warning: {}", sanitise(&w.text))),
+            ),
         }
         lines
     };
@@ -55,19 +65,27 @@ fn compact(
     room: usize,
 ) -> Vec<String> {
     let columns = style.columns.min(100);
-    let mut lines = vec![style.strong(&fit(&headline(record, summary), columns))];
-    lines.extend(rates(shape, summary, style));
-    lines.extend(latencies(shape, summary, style));
-    lines.extend(cost(summary).map(|line| fit(&line, columns).into_owned()));
-    let warnings = warning_lines(summary, style, columns, room.saturating_sub(lines.len() + 2));
-    let left_over = room.saturating_sub(lines.len() + warnings.len());
-    // One line for the counts and one for the heads before the first function.
-    let functions = left_over.saturating_sub(2).min(FUNCTIONS);
+    let headline = wrap(&headline(record, summary), columns);
+    let mut sections = vec![
+        headline.iter().map(|line| style.strong(line)).collect(),
+        rates(shape, summary, style),
+        latencies(shape, summary, style),
+    ];
+    let used: usize = sections.iter().map(Vec::len).sum();
+    let warnings = warning_lines(summary, style, columns, room.saturating_sub(used + 2));
+    let left_over = room.saturating_sub(used + warnings.len());
     if left_over > 0 {
-        lines.extend(profile_lines(summary, functions, columns));
+        // One line for the counts and one for the heads before the first function.
+        let functions = left_over.saturating_sub(2).min(FUNCTIONS);
+        sections.push(profile_lines(summary, functions, columns));
     }
-    lines.extend(warnings);
-    lines
+    sections.push(warnings);
+    sections.retain(|section| !section.is_empty());
+    let lines: usize = sections.iter().map(Vec::len).sum();
+    let gaps = sections.len().saturating_sub(1);
+    // Blank lines between the sections are a comfort, and the first thing to go.
+    let gap = if lines + gaps <= room { vec![String::new()] } else { Vec::new() };
+    sections.join(gap.as_slice())
 }
 
 /// One sentence made from the data.
@@ -76,7 +94,11 @@ fn headline(record: &RunRecord, summary: &RunSummary) -> String {
     let rate = |t: &Throughput| format!("{} msg/s", three_digits(t.rate));
     match (summary.sent.total > 0, summary.received.total > 0) {
         (true, true) => {
-            parts.push(format!("{} in, {} out", rate(&summary.sent), rate(&summary.received)));
+            parts.push(format!(
+                "{} in, {} out",
+                rate(&summary.sent),
+                rate(&summary.received)
+            ));
         }
         (true, false) => parts.push(format!("{} in", rate(&summary.sent))),
         (false, true) => parts.push(format!("{} out", rate(&summary.received))),
@@ -84,7 +106,10 @@ fn headline(record: &RunRecord, summary: &RunSummary) -> String {
     }
     let measured = record.phases.iter().find(|p| p.phase == Phase::Measure);
     if let (Some(span), Some(first)) = (measured, parts.first_mut()) {
-        first.push_str(&format!(" for {}", Nanos::from_secs_f64(span.end - span.start)));
+        first.push_str(&format!(
+            " for {}",
+            Nanos::from_secs_f64(span.end - span.start)
+        ));
     }
     for metric in [Metric::AckResponse, Metric::EndToEnd] {
         let latency = summary.latency.get(metric);
@@ -92,27 +117,52 @@ fn headline(record: &RunRecord, summary: &RunSummary) -> String {
             parts.push(format!("{} p99 {}", metric.name(), Nanos(latency.p99_ns)));
         }
     }
-    format!("{} ({}): {}", sanitise(&record.name), state_name(record.state), parts.join("; "))
+    format!(
+        "{} ({}): {}",
+        sanitise(&record.name),
+        state_name(record.state),
+        parts.join("; ")
+    )
 }
 
+/// Messages at the left, and what they cost both processes at the right.
 fn rates(shape: &Shape, summary: &RunSummary, style: Style) -> Vec<String> {
-    let head = format!("{}{}{}", left("", 13), right("total", 15), right("msg/s", 12));
-    let mut out = vec![style.faint(&head)];
-    let rows = [
+    let messages = |name: &str, total: &str, rate: &str| {
+        format!("{}{}{}", left(name, 13), right(total, 15), right(rate, 12))
+    };
+    let cost = |who: &str, cpu: &str, memory: &str| {
+        format!("      {}{}{}", left(who, 8), right(cpu, 13), right(memory, 10))
+    };
+    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), three_digits);
+    let (cpu, rss) = (&summary.cpu_us_per_message, &summary.rss_mb);
+    let mut at_left = [
         ("sent", shape.producers, &summary.sent),
         ("completed", shape.producers, &summary.completed),
         ("received", shape.consumers, &summary.received),
         ("blocked", shape.producers, &summary.blocked),
-    ];
-    for (name, _, value) in rows.into_iter().filter(|(_, shown, _)| *shown) {
-        out.push(format!(
-            "{}{}{}",
-            left(name, 13),
-            right(&count(value.total), 15),
-            right(&three_digits(value.rate), 12)
-        ));
+    ]
+    .into_iter()
+    .filter(|(_, shown, _)| *shown)
+    .map(|(name, _, value)| messages(name, &count(value.total), &three_digits(value.rate)));
+    let mut at_right = [
+        ("broker", cpu.broker, rss.broker),
+        ("bellows", cpu.client, rss.client),
+    ]
+    .into_iter()
+    .filter(|(_, cpu, rss)| cpu.is_some() || rss.is_some())
+    .map(|(who, cpu, rss)| cost(who, &number(cpu), &number(rss)))
+    .peekable();
+
+    let heads = if at_right.peek().is_some() { cost("", "CPU us/msg", "peak MB") } else { String::new() };
+    let mut out = vec![style.faint(&(messages("", "total", "msg/s") + &heads))];
+    loop {
+        match (at_left.next(), at_right.next()) {
+            (None, None) => return out,
+            (line, cost) => out.push(
+                line.unwrap_or_else(|| messages("", "", "")) + cost.as_deref().unwrap_or_default(),
+            ),
+        }
     }
-    out
 }
 
 fn latencies(shape: &Shape, summary: &RunSummary, style: Style) -> Vec<String> {
@@ -122,11 +172,15 @@ fn latencies(shape: &Shape, summary: &RunSummary, style: Style) -> Vec<String> {
     }
     let mut out = vec![style.faint(&head)];
     let mut weak = false;
-    for (metric, latency) in summary.latency.iter().filter(|(m, l)| shape.shows(*m) && l.count > 0)
+    for (metric, latency) in summary
+        .latency
+        .iter()
+        .filter(|(m, l)| shape.shows(*m) && l.count > 0)
     {
         let mut line = left(metric.name(), 12) + &right(&Nanos(latency.mean_ns).to_string(), 9);
-        for ((percentile, _), value) in
-            LatencySummary::PERCENTILES.into_iter().zip(latency.percentile_values())
+        for ((percentile, _), value) in LatencySummary::PERCENTILES
+            .into_iter()
+            .zip(latency.percentile_values())
         {
             let supported = latency.supports(percentile);
             weak |= !supported;
@@ -145,14 +199,20 @@ fn latencies(shape: &Shape, summary: &RunSummary, style: Style) -> Vec<String> {
 
 /// What a message cost on both sides.
 fn cost(summary: &RunSummary) -> Option<String> {
-    let cpu = [("broker", summary.cpu_us_per_message.broker), ("bellows", summary.cpu_us_per_message.client)]
-        .into_iter()
-        .filter_map(|(who, us)| Some(format!("{who} {} us", three_digits(us?))))
-        .collect::<Vec<_>>();
-    let memory = [("broker", summary.rss_mb.broker), ("bellows", summary.rss_mb.client)]
-        .into_iter()
-        .filter_map(|(who, mb)| Some(format!("{who} {} MB", three_digits(mb?))))
-        .collect::<Vec<_>>();
+    let cpu = [
+        ("broker", summary.cpu_us_per_message.broker),
+        ("bellows", summary.cpu_us_per_message.client),
+    ]
+    .into_iter()
+    .filter_map(|(who, us)| Some(format!("{who} {} us", three_digits(us?))))
+    .collect::<Vec<_>>();
+    let memory = [
+        ("broker", summary.rss_mb.broker),
+        ("bellows", summary.rss_mb.client),
+    ]
+    .into_iter()
+    .filter_map(|(who, mb)| Some(format!("{who} {} MB", three_digits(mb?))))
+    .collect::<Vec<_>>();
     let mut parts = Vec::new();
     if !cpu.is_empty() {
         parts.push(format!("CPU per message: {}", cpu.join(", ")));
@@ -166,14 +226,20 @@ fn cost(summary: &RunSummary) -> Option<String> {
 fn profile_lines(summary: &RunSummary, functions: usize, columns: usize) -> Vec<String> {
     let mut out = Vec::new();
     for profile in &summary.profiles {
-        out.push(fit(&format!(
-            "{} profile: {} samples, {} lost, {} % with unknown frames, {} % complete",
-            sanitise(&profile.event),
-            count(profile.samples),
-            count(profile.lost),
-            percent(profile.unknown_share),
-            percent(profile.complete_share)
-        ), columns).into_owned());
+        out.push(
+            fit(
+                &format!(
+                    "{} profile: {} samples, {} lost, unknown share {} %, complete share {} %",
+                    sanitise(&profile.event),
+                    count(profile.samples),
+                    count(profile.lost),
+                    percent(profile.unknown_share),
+                    percent(profile.complete_share)
+                ),
+                columns,
+            )
+            .into_owned(),
+        );
         if functions == 0 || profile.top.is_empty() {
             continue;
         }
@@ -199,7 +265,10 @@ fn warning_lines(summary: &RunSummary, style: Style, columns: usize, room: usize
     let label = "! warning: ";
     let mut out = Vec::new();
     for (position, warning) in summary.warnings.iter().enumerate() {
-        let lines = wrap(&sanitise(&warning.text), columns.saturating_sub(label.len()));
+        let lines = wrap(
+            &sanitise(&warning.text),
+            columns.saturating_sub(label.len()),
+        );
         let rest = summary.warnings.len() - position;
         let keep_one = usize::from(rest > 1);
         if out.len() + lines.len() + keep_one > room && position > 0 {
@@ -207,7 +276,11 @@ fn warning_lines(summary: &RunSummary, style: Style, columns: usize, room: usize
             break;
         }
         for (index, line) in lines.iter().enumerate() {
-            let head = if index == 0 { style.caution(label) } else { " ".repeat(label.len()) };
+            let head = if index == 0 {
+                style.caution(label)
+            } else {
+                " ".repeat(label.len())
+            };
             out.push(format!("{head}{line}"));
         }
     }

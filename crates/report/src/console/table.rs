@@ -22,7 +22,11 @@ pub(super) struct Table {
 
 impl Table {
     pub(super) fn new(heads: &[(&'static str, Align)], gives_way: usize) -> Self {
-        Self { heads: heads.to_vec(), gives_way, rows: Vec::new() }
+        Self {
+            heads: heads.to_vec(),
+            gives_way,
+            rows: Vec::new(),
+        }
     }
 
     pub(super) fn row(&mut self, cells: Vec<String>) {
@@ -56,7 +60,10 @@ impl Table {
             fit(out.trim_end(), columns).into_owned()
         };
         let heads = line(&mut self.heads.iter().map(|(head, _)| *head));
-        let rows = self.rows.iter().map(|row| line(&mut row.iter().map(String::as_str)));
+        let rows = self
+            .rows
+            .iter()
+            .map(|row| line(&mut row.iter().map(String::as_str)));
         std::iter::once(heads).chain(rows).collect()
     }
 }

@@ -14,7 +14,12 @@ use super::live::LiveTable;
 use super::text::width;
 use super::*;
 
-const TERMINAL: Style = Style { terminal: true, colour: false, columns: 80, rows: 24 };
+const TERMINAL: Style = Style {
+    terminal: true,
+    colour: false,
+    columns: 80,
+    rows: 24,
+};
 
 fn shape() -> Shape {
     Shape {
@@ -56,14 +61,25 @@ fn point(phase: Phase, t: f64) -> SeriesPoint {
         },
         latency: PerMetric::from_fn(|_| latency(8_114)),
         loop_lag_max_ns: 12_000,
-        broker: Some(ProcessUsage { cpu_cores: 1.2, rss_bytes: 180_000_000, threads: 40 }),
-        client: Some(ProcessUsage { cpu_cores: 0.31, rss_bytes: 22_000_000, threads: 3 }),
+        broker: Some(ProcessUsage {
+            cpu_cores: 1.2,
+            rss_bytes: 180_000_000,
+            threads: 40,
+        }),
+        client: Some(ProcessUsage {
+            cpu_cores: 0.31,
+            rss_bytes: 22_000_000,
+            threads: 3,
+        }),
         steal: None,
     }
 }
 
 fn run_summary(warnings: usize) -> RunSummary {
-    let through = Throughput { total: 3_288_123, rate: 54_802.1 };
+    let through = Throughput {
+        total: 3_288_123,
+        rate: 54_802.1,
+    };
     RunSummary {
         schema: RunSummary::SCHEMA.into(),
         run_dir: "runs/x".into(),
@@ -77,8 +93,14 @@ fn run_summary(warnings: usize) -> RunSummary {
         received: through,
         blocked: through,
         latency: PerMetric::from_fn(|_| latency(50_000)),
-        cpu_us_per_message: PerMessage { broker: Some(21.9), client: Some(0.61) },
-        rss_mb: Rss { broker: Some(180.2), client: Some(22.4) },
+        cpu_us_per_message: PerMessage {
+            broker: Some(21.9),
+            client: Some(0.61),
+        },
+        rss_mb: Rss {
+            broker: Some(180.2),
+            client: Some(22.4),
+        },
         profiles: vec![ProfileSummary {
             event: "cpu".into(),
             samples: 24_012,
@@ -87,7 +109,8 @@ fn run_summary(warnings: usize) -> RunSummary {
             complete_share: 0.981,
             top: (0..20)
                 .map(|i| FunctionShare {
-                    function: format!("$rabbit_channel:handle_method_with_a_long_name/{i}").repeat(2),
+                    function: format!("$rabbit_channel:handle_method_with_a_long_name/{i}")
+                        .repeat(2),
                     module: "[jit]".into(),
                     self_share: 0.0669,
                     total: 0.095,
@@ -121,7 +144,11 @@ fn record(state: RunState, summary: Option<RunSummary>) -> RunRecord {
         seed: 1,
         origin: Time(0),
         origin_unix_ns: 0,
-        phases: vec![PhaseSpan { phase: Phase::Measure, start: 5.0, end: 65.0 }],
+        phases: vec![PhaseSpan {
+            phase: Phase::Measure,
+            start: 5.0,
+            end: 65.0,
+        }],
         events: Vec::new(),
         topology: Topology::default(),
         state,
@@ -132,7 +159,11 @@ fn record(state: RunState, summary: Option<RunSummary>) -> RunRecord {
 }
 
 fn assert_fits(text: &str, columns: usize, rows: usize) {
-    assert!(text.lines().count() <= rows, "{} lines:\n{text}", text.lines().count());
+    assert!(
+        text.lines().count() <= rows,
+        "{} lines:\n{text}",
+        text.lines().count()
+    );
     for line in text.lines() {
         assert!(width(line) <= columns, "{} columns: {line}", width(line));
     }
@@ -150,10 +181,9 @@ fn the_block_has_the_form_of_artemis_perf() {
 --- ack response time: mean:    485.42 us - 50.00%:    301.00 us - 90.00%:    619.00 us - 99.00%:   3231.00 us - 99.90%:  13759.00 us~- 99.99%: 112127.00 us - max:    250879.00 us
 ";
     // 8,114 samples leave eight beyond p99.9 and none beyond p99.99.
-    let expected = expected.replace("13759.00 us~", "13759.00 us~").replace(
-        "99.99%: 112127.00 us -",
-        "99.99%: 112127.00 us~-",
-    );
+    let expected = expected
+        .replace("13759.00 us~", "13759.00 us~")
+        .replace("99.99%: 112127.00 us -", "99.99%: 112127.00 us~-");
     assert!(text.starts_with(&expected), "{text}");
     let means: Vec<_> = text.lines().filter_map(|line| line.find("mean:")).collect();
     assert_eq!(means, [22 + 1; 5], "latency lines are not aligned:\n{text}");
@@ -161,7 +191,11 @@ fn the_block_has_the_form_of_artemis_perf() {
 
 #[test]
 fn without_latency_and_consumers_only_what_applies_is_printed() {
-    let shape = Shape { consumers: false, latency: false, ..shape() };
+    let shape = Shape {
+        consumers: false,
+        latency: false,
+        ..shape()
+    };
     let text = plain::block(&shape, &point(Phase::Measure, 5.0));
     assert_eq!(text.lines().count(), 4, "{text}");
     assert!(text.starts_with("--- warmup false\n") && !text.contains("received"));
@@ -180,7 +214,13 @@ fn rates_divide_by_the_measured_length() {
 fn the_plain_summary_has_the_form_of_artemis_perf_and_ends_with_the_path() {
     let run = run_summary(0);
     let record = record(RunState::Complete, None);
-    let text = summary(&shape(), &record, &run, Some("runs/x/report.html"), Style::PLAIN);
+    let text = summary(
+        &shape(),
+        &record,
+        &run,
+        Some("runs/x/report.html"),
+        Style::PLAIN,
+    );
     let head = "\
 --- SUMMARY
 --- result:              success
@@ -190,11 +230,23 @@ fn the_plain_summary_has_the_form_of_artemis_perf_and_ends_with_the_path() {
 --- total received:      3288123
 --- aggregated ack response time: mean:    485.42 us -";
     assert!(text.starts_with(head), "{text}");
-    assert!(text.contains("--- aggregated delay send time:   mean:"), "{text}");
-    assert!(text.contains("--- aggregated send time:         mean:"), "{text}");
-    assert!(text.contains("99.99%: 112127.00 us~- max:"), "50,000 samples leave five: {text}");
+    assert!(
+        text.contains("--- aggregated delay send time:   mean:"),
+        "{text}"
+    );
+    assert!(
+        text.contains("--- aggregated send time:         mean:"),
+        "{text}"
+    );
+    assert!(
+        text.contains("99.99%: 112127.00 us~- max:"),
+        "50,000 samples leave five: {text}"
+    );
     assert!(text.contains("--- ~: fewer than ten"));
-    assert!(text.ends_with("no warnings\nreport: runs/x/report.html\n"), "{text}");
+    assert!(
+        text.ends_with("no warnings\nreport: runs/x/report.html\n"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -202,11 +254,21 @@ fn the_summary_fits_a_small_terminal_whatever_there_is_to_say() {
     for warnings in [0, 1, 2, 12] {
         let run = run_summary(warnings);
         let record = record(RunState::Complete, None);
-        let text = summary(&shape(), &record, &run, Some("runs/x/report.html"), TERMINAL);
+        let text = summary(
+            &shape(),
+            &record,
+            &run,
+            Some("runs/x/report.html"),
+            TERMINAL,
+        );
         assert_fits(&text, 80, 23);
         assert!(text.ends_with("report: runs/x/report.html\n"), "{text}");
-        assert!(text.contains("stream-publish (complete): 54,800 msg/s in, 54,800 msg/s out"));
-        assert!(text.contains("~112 ms") && text.contains("fewer than ten samples"), "{text}");
+        let flowing = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flowing.contains("stream-publish: 54,800 msg/s in, 54,800 msg/s out for 60.0 s;"));
+        assert!(
+            text.contains("~112 ms") && text.contains("fewer than ten samples"),
+            "{text}"
+        );
         match warnings {
             0 => assert!(text.contains("no warnings") && text.contains("$rabbit_channel")),
             1 => assert!(text.contains("! warning: 0: broker") && text.contains("4 cores")),
@@ -224,16 +286,30 @@ fn names_from_the_network_cannot_move_the_cursor() {
     for style in [TERMINAL, Style::PLAIN] {
         let record = record(RunState::Complete, None);
         let text = summary(&shape(), &record, &run, Some("x"), style);
-        assert!(!text.contains('\u{1b}') && !text.contains('\u{7}'), "{text}");
+        assert!(
+            !text.contains('\u{1b}') && !text.contains('\u{7}'),
+            "{text}"
+        );
     }
-    let text = error("closed by the broker: \u{1b}[31mNOT\r\nFOUND", Some("look"), Style::PLAIN);
-    assert_eq!(text, "error: closed by the broker: ␛[31mNOT FOUND\nhelp: look\n");
+    let text = error(
+        "closed by the broker: \u{1b}[31mNOT\r\nFOUND",
+        Some("look"),
+        Style::PLAIN,
+    );
+    assert_eq!(
+        text,
+        "error: closed by the broker: ␛[31mNOT FOUND\nhelp: look\n"
+    );
 }
 
 #[test]
 fn the_live_table_fits_the_terminal_in_every_phase() {
     for (columns, rows) in [(80, 24), (100, 30), (60, 20)] {
-        let style = Style { columns, rows, ..TERMINAL };
+        let style = Style {
+            columns,
+            rows,
+            ..TERMINAL
+        };
         let mut live = LiveTable::new(shape(), style);
         assert_fits(&live.lines().join("\n"), columns, rows);
         let mut measured = Interval::new();
@@ -284,16 +360,31 @@ fn profile() -> Profile {
             Frame::unknown("beam.smp"),
         ],
         stacks: vec![
-            StackNode { parent: None, frame: 0 },
-            StackNode { parent: Some(0), frame: 1 },
-            StackNode { parent: Some(0), frame: 2 },
+            StackNode {
+                parent: None,
+                frame: 0,
+            },
+            StackNode {
+                parent: Some(0),
+                frame: 1,
+            },
+            StackNode {
+                parent: Some(0),
+                frame: 2,
+            },
         ],
         threads: vec!["1_scheduler".into()],
         samples: (0..100)
             .map(|i| Sample {
                 t: i,
                 weight: 1,
-                stack: if i < 10 { 0 } else if i < 70 { 1 } else { 2 },
+                stack: if i < 10 {
+                    0
+                } else if i < 70 {
+                    1
+                } else {
+                    2
+                },
                 thread: 0,
                 cpu: 0,
                 complete: i < 98,
@@ -309,16 +400,38 @@ fn profile() -> Profile {
 #[test]
 fn the_function_table_sorts_filters_and_says_what_is_missing() {
     let table = |sort, only: &dyn Fn(&str) -> bool| {
-        functions(&profile(), &FunctionTable { limit: 10, sort, only }, Style::PLAIN)
+        functions(
+            &profile(),
+            &FunctionTable {
+                limit: 10,
+                sort,
+                only,
+            },
+            Style::PLAIN,
+        )
     };
     let by_self = table(FunctionSort::SelfShare, &|_| true);
     let first = by_self.lines().nth(1).unwrap();
-    assert!(first.contains("60.00") && first.contains("$ets:select/2␛[31m"), "{by_self}");
+    assert!(
+        first.contains("60.00") && first.contains("$ets:select/2␛[31m"),
+        "{by_self}"
+    );
     let by_total = table(FunctionSort::Total, &|_| true);
-    assert!(by_total.lines().nth(1).unwrap().contains("$rabbit_exchange:route/2"), "{by_total}");
+    assert!(
+        by_total
+            .lines()
+            .nth(1)
+            .unwrap()
+            .contains("$rabbit_exchange:route/2"),
+        "{by_total}"
+    );
     let only = table(FunctionSort::SelfShare, &|name| name.contains("route"));
     assert!(!only.contains("$ets") && only.contains("1 of 1 matching functions (3 in all)"));
-    for part in ["100 samples, 3 lost", "unknown share 30.00 %", "complete share 98.00 %"] {
+    for part in [
+        "100 samples, 3 lost",
+        "unknown share 30.00 %",
+        "complete share 98.00 %",
+    ] {
         assert!(by_self.contains(part), "{part} in {by_self}");
     }
     assert_fits(&by_self, 100, 24);
@@ -328,8 +441,11 @@ fn the_function_table_sorts_filters_and_says_what_is_missing() {
 fn long_functions_are_cut_and_columns_stay() {
     let mut profile = profile();
     profile.frames[1].name = "x".repeat(300);
-    let options =
-        FunctionTable { limit: 10, sort: FunctionSort::SelfShare, only: &|_| true };
+    let options = FunctionTable {
+        limit: 10,
+        sort: FunctionSort::SelfShare,
+        only: &|_| true,
+    };
     let text = functions(&profile, &options, Style::PLAIN);
     assert_fits(&text, 100, 24);
     assert!(text.lines().nth(1).unwrap().ends_with("…  [jit]"), "{text}");
@@ -350,9 +466,14 @@ fn the_runs_table_holds_readable_and_damaged_runs() {
     let text = runs(&entries, Style::PLAIN);
     assert_fits(&text, 100, 5);
     let lines: Vec<_> = text.lines().collect();
-    for part in
-        ["2026-11-21 00:12", "stream-publish-7k2q", "rabbitmq 3.10.8", "54,800", "3.23 ms", "complete"]
-    {
+    for part in [
+        "2026-11-21 00:12",
+        "stream-publish-7k2q",
+        "rabbitmq 3.10.8",
+        "54,800",
+        "3.23 ms",
+        "complete",
+    ] {
         assert!(lines[1].contains(part), "{part} in {}", lines[1]);
     }
     assert!(lines[2].contains("unfinished"));
@@ -370,10 +491,17 @@ fn doctor_explains_only_what_is_not_in_order() {
     };
     let checks = [
         check(CheckStatus::Ok, None),
-        check(CheckStatus::Bad, Some("sysctl kernel.perf_event_paranoid=1")),
+        check(
+            CheckStatus::Bad,
+            Some("sysctl kernel.perf_event_paranoid=1"),
+        ),
     ];
     let text = doctor(&checks, Style::PLAIN);
-    assert_eq!(text.matches("no profile of any process").count(), 1, "{text}");
+    assert_eq!(
+        text.matches("no profile of any process").count(),
+        1,
+        "{text}"
+    );
     assert!(text.contains("fix: sysctl kernel.perf_event_paranoid=1"));
     assert!(text.contains("2 checks: 0 warn, 1 bad"));
     assert_fits(&text, 100, 24);

@@ -21,7 +21,12 @@ pub struct Style {
 
 impl Style {
     /// No terminal: no colour, nothing redrawn, 100 columns.
-    pub const PLAIN: Self = Self { terminal: false, colour: false, columns: 100, rows: 24 };
+    pub const PLAIN: Self = Self {
+        terminal: false,
+        colour: false,
+        columns: 100,
+        rows: 24,
+    };
 
     /// What the stream allows, by its size, `TERM` and `NO_COLOR` (<https://no-color.org>).
     pub fn of(stream: &(impl IsTerminal + AsFd)) -> Self {
@@ -31,7 +36,8 @@ impl Style {
         }
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let size = rustix::termios::tcgetwinsize(stream).ok();
-        let or = |value: Option<u16>, default| value.filter(|n| *n > 0).map_or(default, usize::from);
+        let or =
+            |value: Option<u16>, default| value.filter(|n| *n > 0).map_or(default, usize::from);
         Self {
             terminal: true,
             colour: !plain,
@@ -107,13 +113,13 @@ fn symbol(c: char) -> char {
 
 /// Columns that the text fills. It must not hold colour codes.
 #[must_use]
-pub fn width(text: &str) -> usize {
+pub(super) fn width(text: &str) -> usize {
     text.width()
 }
 
 /// At most `columns` wide; what is cut off is shown as `…`.
 #[must_use]
-pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
+pub(super) fn fit(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return Cow::Borrowed(text);
     }
@@ -135,7 +141,7 @@ pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
 
 /// Exactly `columns` wide, text at the left.
 #[must_use]
-pub fn left(text: &str, columns: usize) -> String {
+pub(super) fn left(text: &str, columns: usize) -> String {
     let text = fit(text, columns);
     let pad = columns.saturating_sub(width(&text));
     format!("{text}{:pad$}", "")
@@ -143,7 +149,7 @@ pub fn left(text: &str, columns: usize) -> String {
 
 /// Exactly `columns` wide, text at the right.
 #[must_use]
-pub fn right(text: &str, columns: usize) -> String {
+pub(super) fn right(text: &str, columns: usize) -> String {
     let text = fit(text, columns);
     let pad = columns.saturating_sub(width(&text));
     format!("{:pad$}{text}", "")
@@ -151,7 +157,7 @@ pub fn right(text: &str, columns: usize) -> String {
 
 /// Breaks at blanks so that no line is wider than `columns`; a longer word is cut.
 #[must_use]
-pub fn wrap(text: &str, columns: usize) -> Vec<String> {
+pub(super) fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     for word in text.split_whitespace() {
@@ -172,7 +178,7 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
 
 /// A whole number with separators between thousands: `3,288,000`.
 #[must_use]
-pub fn count(value: u64) -> String {
+pub(super) fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);
     for (position, digit) in digits.chars().enumerate() {
@@ -186,7 +192,7 @@ pub fn count(value: u64) -> String {
 
 /// Three significant digits: `54,800`, `812`, `8.20`, `0.04`; `0` for nothing or for nonsense.
 #[must_use]
-pub fn three_digits(value: f64) -> String {
+pub(super) fn three_digits(value: f64) -> String {
     if !value.is_finite() || value <= 0.0 {
         return "0".to_owned();
     }
@@ -203,20 +209,28 @@ pub fn three_digits(value: f64) -> String {
 
 /// A share (0 to 1) as a percentage without its sign: `9.50`, `0.02`, `100`.
 #[must_use]
-pub fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     let value = share * 100.0;
-    if value >= 99.95 { format!("{value:.0}") } else { format!("{value:.2}") }
+    if value >= 99.95 {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.2}")
+    }
 }
 
 /// The values as bars of height relative to the largest, oldest at the left. Zero and absent
 /// values are blank-based: `▁`.
 #[must_use]
-pub fn sparkline(values: impl IntoIterator<Item = f64>) -> String {
+pub(super) fn sparkline(values: impl IntoIterator<Item = f64>) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let values: Vec<f64> = values.into_iter().collect();
     let largest = values.iter().copied().fold(0.0, f64::max);
     let bar = |value: f64| {
-        let height = if largest > 0.0 { value / largest * 7.0 } else { 0.0 };
+        let height = if largest > 0.0 {
+            value / largest * 7.0
+        } else {
+            0.0
+        };
         BARS.get(height.round() as usize).copied().unwrap_or('█')
     };
     values.into_iter().map(bar).collect()
@@ -224,10 +238,18 @@ pub fn sparkline(values: impl IntoIterator<Item = f64>) -> String {
 
 /// Seconds as `0:07`, `1:00`, `2:03:04`.
 #[must_use]
-pub fn clock(seconds: f64) -> String {
-    let whole = if seconds.is_finite() && seconds > 0.0 { seconds as u64 } else { 0 };
+pub(super) fn clock(seconds: f64) -> String {
+    let whole = if seconds.is_finite() && seconds > 0.0 {
+        seconds as u64
+    } else {
+        0
+    };
     let (hours, minutes, rest) = (whole / 3600, whole / 60 % 60, whole % 60);
-    if hours > 0 { format!("{hours}:{minutes:02}:{rest:02}") } else { format!("{minutes}:{rest:02}") }
+    if hours > 0 {
+        format!("{hours}:{minutes:02}:{rest:02}")
+    } else {
+        format!("{minutes}:{rest:02}")
+    }
 }
 
 #[cfg(test)]
@@ -237,7 +259,10 @@ mod tests {
     #[test]
     fn control_characters_become_symbols() {
         assert_eq!(sanitise("plain"), "plain");
-        assert_eq!(sanitise("a\u{1b}[31mb\n\u{7f}\u{9b}2J"), "a␛[31mb␊␡\u{fffd}2J");
+        assert_eq!(
+            sanitise("a\u{1b}[31mb\n\u{7f}\u{9b}2J"),
+            "a␛[31mb␊␡\u{fffd}2J"
+        );
         assert_eq!(sanitise("safe\u{202e}exe"), "safe\u{fffd}exe");
     }
 
@@ -253,7 +278,11 @@ mod tests {
     #[test]
     fn lines_break_at_blanks_and_never_exceed_the_width() {
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
-        assert!(wrap("incomprehensibilities x", 8).iter().all(|line| width(line) <= 8));
+        assert!(
+            wrap("incomprehensibilities x", 8)
+                .iter()
+                .all(|line| width(line) <= 8)
+        );
         assert!(wrap("", 8).is_empty());
     }
 
@@ -295,7 +324,10 @@ mod tests {
     #[test]
     fn colour_is_off_where_it_is_not_wanted() {
         assert_eq!(Style::PLAIN.alarm("x"), "x");
-        let coloured = Style { colour: true, ..Style::PLAIN };
+        let coloured = Style {
+            colour: true,
+            ..Style::PLAIN
+        };
         assert_eq!(coloured.caution("x"), "\u{1b}[33mx\u{1b}[0m");
     }
 }
