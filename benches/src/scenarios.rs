@@ -1,0 +1,248 @@
+//! What is measured, and the goal of each figure.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use measure::Nanos;
+use session::managed::{Config, RabbitMq};
+
+use crate::table::Row;
+use crate::{micro, own, process};
+
+/// Settings that all scenarios share.
+pub struct Bench {
+    pub bellows: PathBuf,
+    pub seconds: u64,
+    pub perf_test_classpath: Option<String>,
+    pub flamegraph_dir: Option<PathBuf>,
+}
+
+/// A scenario: measures and judges.
+pub type Scenario = fn(&Bench) -> Result<Vec<Row>>;
+
+/// All scenarios by name.
+pub const ALL: &[(&str, Scenario)] = &[
+    ("record", |_| Ok(micro::record())),
+    ("profile-pipeline", |_| micro::profile_pipeline()),
+    ("stream-publish", stream_publish),
+    ("classic-in-out", classic_in_out),
+    ("embedded", embedded),
+    ("schedule", schedule),
+    ("profiler", profiler),
+];
+
+const WARMUP_S: u64 = 5;
+
+fn rabbitmq(bench: &Bench) -> Result<RabbitMq> {
+    let guard = vec![
+        bench.bellows.clone().into_os_string(),
+        session::managed::guard::SUBCOMMAND.into(),
+    ];
+    let config = Config { guard, ..Config::default() };
+    Ok(RabbitMq::start(&config, &mut |step| eprintln!("bench:   {step}"))?)
+}
+
+fn perf_test(classpath: &str, url: &str, seconds: u64, args: &str) -> Result<process::Cost> {
+    let mut command = Command::new("java");
+    command.args(["-cp", classpath, "com.rabbitmq.perf.PerfTest", "--uri", url]);
+    command.args(["--time", &(WARMUP_S + seconds).to_string()]);
+    command.args(args.split_whitespace());
+    process::run(&mut command, WARMUP_S as f64).context("PerfTest")
+}
+
+/// 12-byte persistent messages into a stream, 2,000 unconfirmed.
+fn stream_publish(bench: &Bench) -> Result<Vec<Row>> {
+    let node = rabbitmq(bench)?;
+    let url = node.url();
+    let seconds = bench.seconds.to_string();
+    let summary = own::run(
+        &bench.bellows,
+        &[
+            "producer", "queue://bellows-stream", "--queue-type", "stream", "--persistent",
+            "--max-pending", "2000", "--message-size", "12", "--url", &url,
+            "--warmup", "5", "--duration", &seconds,
+        ],
+    )?;
+    let lapin = process::run(
+        Command::new(std::env::current_exe()?)
+            .args(["lapin", "--url", &format!("{url}/%2f"), "--queue", "lapin-stream"])
+            .args(["--window", "2000", "--size", "12"])
+            .args(["--seconds", &(WARMUP_S + bench.seconds).to_string()]),
+        WARMUP_S as f64,
+    )
+    .context("lapin")?;
+    let java = bench.perf_test_classpath.as_deref().map(|classpath| {
+        perf_test(
+            classpath,
+            &url,
+            bench.seconds,
+            "--queue perf-test-stream --queue-args x-queue-type=stream --auto-delete false \
+             --flag persistent --producers 1 --confirm 2000 --consumers 0",
+        )
+    });
+    let java = java.transpose()?;
+    let cost = summary.cpu_us_per_message.client.context("bellows told no CPU time")?;
+    let memory = summary.rss_mb.client.context("bellows told no memory")?;
+    let mut cpu = Row::new("stream publish, 12 B, confirms: client CPU", "us/msg", cost)
+        .beside("lapin", lapin.cpu_us_per_message)
+        .goal("at most 1/3 of lapin, 1/10 of PerfTest", {
+            cost * 3.0 <= lapin.cpu_us_per_message
+                && java.is_none_or(|java| cost * 10.0 <= java.cpu_us_per_message)
+        });
+    let mut rate = Row::new("stream publish: rate", "msg/s", summary.sent.rate)
+        .beside("lapin", lapin.rate);
+    let mut rss = Row::new("stream publish: client memory", "MB", memory)
+        .beside("lapin", lapin.rss_mb)
+        .goal("under 40 MB", memory < 40.0);
+    if let Some(java) = java {
+        cpu = cpu.beside("PerfTest", java.cpu_us_per_message);
+        rate = rate.beside("PerfTest", java.rate);
+        rss = rss.beside("PerfTest", java.rss_mb);
+    } else {
+        cpu = cpu.note("PerfTest left out: PERF_TEST_CLASSPATH names none");
+    }
+    node.stop()?;
+    Ok(vec![cpu, rate, rss])
+}
+
+/// 1 KiB in and out of a classic queue.
+fn classic_in_out(bench: &Bench) -> Result<Vec<Row>> {
+    let node = rabbitmq(bench)?;
+    let url = node.url();
+    let seconds = bench.seconds.to_string();
+    let summary = own::run(
+        &bench.bellows,
+        &[
+            "client", "queue://bellows-classic", "--max-pending", "100", "--message-size", "1024",
+            "--prefetch", "200", "--ack-every", "100", "--url", &url,
+            "--warmup", "5", "--duration", &seconds,
+        ],
+    )?;
+    let cost = summary.cpu_us_per_message.client.context("bellows told no CPU time")?;
+    let memory = summary.rss_mb.client.context("bellows told no memory")?;
+    let mut cpu = Row::new("classic queue, 1 KiB in and out: client CPU", "us/msg", cost);
+    let mut rate = Row::new("classic queue: rate", "msg/s", summary.received.rate);
+    let mut rss = Row::new("classic queue: client memory", "MB", memory)
+        .goal("under 40 MB", memory < 40.0);
+    if let Some(classpath) = bench.perf_test_classpath.as_deref() {
+        let java = perf_test(
+            classpath,
+            &url,
+            bench.seconds,
+            "--queue perf-test-classic --producers 1 --consumers 1 --confirm 100 --size 1024 \
+             --qos 200 --multi-ack-every 100",
+        )?;
+        let reached = cost * 10.0 <= java.cpu_us_per_message;
+        cpu = cpu.beside("PerfTest", java.cpu_us_per_message).goal("at most 1/10 of PerfTest", reached);
+        rate = rate.beside("PerfTest", java.rate);
+        rss = rss.beside("PerfTest", java.rss_mb);
+    } else {
+        cpu = cpu.note("PerfTest left out: PERF_TEST_CLASSPATH names none");
+    }
+    node.stop()?;
+    Ok(vec![cpu, rate, rss])
+}
+
+/// The embedded broker as a child; ends when dropped.
+struct Embedded {
+    child: Child,
+    url: String,
+}
+
+impl Embedded {
+    fn start(bellows: &Path) -> Result<Self> {
+        let mut child = Command::new(bellows)
+            .args(["broker", "--listen", "127.0.0.1:0", "--exit-with-stdin"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().context("no output")?).read_line(&mut line)?;
+        let Some(url) = line.trim().strip_prefix("ready ") else {
+            bail!("the embedded broker said {line:?} instead of `ready amqp://…`");
+        };
+        Ok(Self { url: url.to_owned(), child })
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        if self.child.wait().is_err() {
+            eprintln!("bench: the embedded broker did not end");
+        }
+    }
+}
+
+/// All out against the embedded broker, unconfirmed.
+fn embedded(bench: &Bench) -> Result<Vec<Row>> {
+    let broker = Embedded::start(&bench.bellows)?;
+    let seconds = bench.seconds.min(10).to_string();
+    let summary = own::run(
+        &bench.bellows,
+        &[
+            "producer", "queue://all-out", "--no-confirm", "--message-size", "12", "--url",
+            &broker.url, "--queue-args", "x-max-length=100000", "--warmup", "2",
+            "--duration", &seconds,
+        ],
+    )?;
+    let rate = summary.sent.rate;
+    let memory = summary.rss_mb.client.context("bellows told no memory")?;
+    let goal = if rate >= 2e6 { "2 M msg/s" } else { "floor of 1 M msg/s (stretch 2 M)" };
+    Ok(vec![
+        Row::new("embedded broker, 12 B, unconfirmed, one thread", "msg/s", rate)
+            .goal(goal, rate >= 1e6),
+        Row::new("embedded broker: client memory", "MB", memory).goal("under 40 MB", memory < 40.0),
+    ])
+}
+
+/// 20,000 msg/s on RabbitMQ: how late is the generator?
+fn schedule(bench: &Bench) -> Result<Vec<Row>> {
+    let node = rabbitmq(bench)?;
+    let seconds = bench.seconds.to_string();
+    let summary = own::run(
+        &bench.bellows,
+        &[
+            "producer", "queue://bellows-rated", "--rate", "20000", "--max-pending", "2000",
+            "--message-size", "64", "--queue-args", "x-max-length=100000", "--url", &node.url(),
+            "--warmup", "5", "--duration", &seconds,
+        ],
+    )?;
+    node.stop()?;
+    let delay = &summary.latency.send_delay;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let busy = [summary.cpu_us_per_message.broker, summary.cpu_us_per_message.client]
+        .into_iter()
+        .flatten()
+        .sum::<f64>()
+        * summary.sent.rate
+        / 1e6;
+    let free = cores as f64 - busy;
+    let p99_us = delay.p99_ns as f64 / 1e3;
+    Ok(vec![
+        Row::new("20,000 msg/s on RabbitMQ: send delay p99", "us", p99_us)
+            .goal("under 100 us with a free core", p99_us < 100.0)
+            .note(format!(
+                "{free:.2} of {cores} cores were free; p50 {}, p99.9 {}, max {}; rate {:.0} msg/s",
+                Nanos(delay.p50_ns),
+                Nanos(delay.p99_9_ns),
+                Nanos(delay.max_ns),
+                summary.sent.rate
+            )),
+    ])
+}
+
+/// RabbitMQ under load, profiled by bellows and by `perf` at once; then both are turned into text
+/// and pictures.
+fn profiler(bench: &Bench) -> Result<Vec<Row>> {
+    let node = rabbitmq(bench)?;
+    let folder = std::env::temp_dir().join(format!("bellows-bench-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    let result = micro::profiler(bench, &node, &folder);
+    std::fs::remove_dir_all(&folder)?;
+    node.stop()?;
+    result
+}

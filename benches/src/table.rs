@@ -1,0 +1,91 @@
+//! The result: one row per figure, with its goal and the peers beside it.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+/// One figure.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    /// What was measured.
+    pub what: String,
+    /// Unit of all values of this row.
+    pub unit: &'static str,
+    /// bellows.
+    pub value: f64,
+    /// Peers of the same run, by name.
+    pub peers: Vec<PeerValue>,
+    /// The goal, in words, and whether it was reached.
+    pub goal: Option<Goal>,
+    /// What the reader should know of this figure.
+    pub note: Option<String>,
+}
+
+/// A peer's value; `ratio` is bellows / peer.
+#[derive(Debug, Serialize)]
+pub struct PeerValue {
+    pub name: &'static str,
+    pub value: f64,
+    pub ratio: f64,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Goal {
+    pub text: String,
+    pub reached: bool,
+}
+
+impl Row {
+    pub fn new(what: impl Into<String>, unit: &'static str, value: f64) -> Self {
+        Self { what: what.into(), unit, value, peers: Vec::new(), goal: None, note: None }
+    }
+
+    pub fn beside(mut self, name: &'static str, value: f64) -> Self {
+        self.peers.push(PeerValue { name, value, ratio: self.value / value });
+        self
+    }
+
+    pub fn goal(mut self, text: impl Into<String>, reached: bool) -> Self {
+        self.goal = Some(Goal { text: text.into(), reached });
+        self
+    }
+
+    pub fn note(mut self, text: impl Into<String>) -> Self {
+        self.note = Some(text.into());
+        self
+    }
+}
+
+/// The table for people; `ratio` is bellows / peer, so below 1 is cheaper.
+pub fn text(rows: &[Row]) -> String {
+    let mut out = String::new();
+    let width = rows.iter().map(|r| r.what.len()).max().unwrap_or(0);
+    for row in rows {
+        let _ = write!(out, "{:width$}  {:>10} {:<8}", row.what, figure(row.value), row.unit);
+        for peer in &row.peers {
+            let _ = write!(out, "  {} {} (ratio {})", peer.name, figure(peer.value), figure(peer.ratio));
+        }
+        if let Some(goal) = &row.goal {
+            let _ = write!(out, "  [{}: {}]", goal.text, if goal.reached { "yes" } else { "NO" });
+        }
+        out.push('\n');
+        if let Some(note) = &row.note {
+            let _ = writeln!(out, "{:width$}    {note}", "");
+        }
+    }
+    out
+}
+
+/// Three significant digits.
+fn figure(value: f64) -> String {
+    let magnitude = value.abs();
+    if magnitude >= 100.0 {
+        format!("{value:.0}")
+    } else if magnitude >= 10.0 {
+        format!("{value:.1}")
+    } else if magnitude >= 1.0 {
+        format!("{value:.2}")
+    } else {
+        format!("{value:.3}")
+    }
+}
