@@ -1,7 +1,5 @@
 //! What can go wrong, each as one line with cause and observed value, and a remedy apart.
 
-use measure::Nanos;
-
 /// Why a load could not run, or ended early. `Display` is one line without line breaks; what to
 /// do about it is [`Error::help`]. Endpoints are shown without passwords.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,16 +46,12 @@ pub enum Error {
         help: String,
     },
     /// An answer did not come in time.
-    #[error("{endpoint} did not answer within {after}: waiting for {waiting_for}")]
+    #[error("no answer from {endpoint}: {detail}")]
     TimedOut {
         /// Where.
         endpoint: String,
-        /// What was awaited.
-        waiting_for: String,
-        /// How long.
-        after: Nanos,
-        /// What would do.
-        help: String,
+        /// What was awaited, for how long, and what came instead.
+        detail: String,
     },
     /// A connection that worked has ended before its time.
     #[error("lost the connection to {endpoint}: {detail}")]
@@ -68,7 +62,7 @@ pub enum Error {
         detail: String,
     },
     /// The other side does not speak the protocol, or not correctly.
-    #[error("{endpoint} does not speak AMQP 0.9.1 correctly: {detail}")]
+    #[error("cannot talk to {endpoint}: {detail}")]
     Protocol {
         /// Where.
         endpoint: String,
@@ -107,8 +101,10 @@ impl Error {
             Self::Invalid { help, .. }
             | Self::Connect { help, .. }
             | Self::LogIn { help, .. }
-            | Self::Refused { help, .. }
-            | Self::TimedOut { help, .. } => help,
+            | Self::Refused { help, .. } => help,
+            Self::TimedOut { .. } => {
+                "see whether the broker hangs or is overloaded, and whether host and port are its own"
+            }
             Self::Lost { .. } => "the broker's log says why it closed or died",
             Self::Protocol { .. } => {
                 "check host and port: 5672 is usual for AMQP 0.9.1, 15672 is RabbitMQ's HTTP"

@@ -2,12 +2,18 @@
 //! of the schedule. [`run`] takes a resolved [`Plan`] and reports to a [`Sink`] once a second.
 //! What every number means is said in `docs/measurement.md`.
 
+mod admin;
 mod control;
 mod endpoint;
+mod engine;
 mod error;
+mod failure;
+mod link;
 pub mod payload;
 mod plan;
 mod report;
+mod schedule;
+mod window;
 
 pub use control::Control;
 pub use endpoint::Endpoint;
@@ -24,7 +30,5 @@ pub use report::{Event, Outcome, PhaseTimes, Sink, ThreadUsage};
 /// Where the load could not start: see [`Error`]. What goes wrong after the start ends the run and
 /// stands in [`Outcome::error`], beside what was counted until then.
 pub fn run(plan: &Plan, control: &Control, sink: &mut dyn Sink) -> Result<Outcome, Error> {
-    let _ = (control, sink);
-    plan.validate()?;
-    Err(Error::machine("run a load", "the engine is being built"))
+    engine::run(plan, control, sink)
 }

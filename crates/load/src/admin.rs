@@ -1,0 +1,345 @@
+//! A short conversation beside the load: declares, empties and deletes queues before and after,
+//! on a connection of its own that is gone while the load runs. Blocking, every wait bounded.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+use measure::{Clock, Nanos, Time};
+use wire::amqp091::{
+    ChannelOpen, Client, EncodeMethod, Event, FieldTable, QueueDeclare, QueueDelete,
+    QueuePurge, Table,
+};
+
+use crate::failure::{self, Stage};
+use crate::link::client_config;
+use crate::{Argument, Control, Destination, Endpoint, Error, QueueType};
+
+const CHANNEL: u16 = 1;
+/// How often a wait looks whether the user wants to stop.
+const SLICE: Duration = Duration::from_millis(20);
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) enum Interruption {
+    Failed(Error),
+    /// [`Control`] asked for the end.
+    Stopped,
+}
+
+impl From<Error> for Interruption {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+pub(crate) struct Admin<'a> {
+    endpoint: &'a Endpoint,
+    control: &'a Control,
+    patience: Nanos,
+    stream: TcpStream,
+    /// The address that answered, of those that the host's name has.
+    pub(crate) address: SocketAddr,
+    client: Client,
+    input: Vec<u8>,
+    stage: Stage,
+    /// What the broker calls itself.
+    pub(crate) product: String,
+    pub(crate) version: String,
+}
+
+impl<'a> Admin<'a> {
+    /// Connects and logs in.
+    pub(crate) fn connect(
+        endpoint: &'a Endpoint,
+        patience: Nanos,
+        control: &'a Control,
+    ) -> Result<Self, Interruption> {
+        let (stream, address) = reach(endpoint, patience, control)?;
+        let config = client_config(endpoint, "bellows set-up", patience);
+        let mut admin = Self {
+            endpoint,
+            control,
+            patience,
+            stream,
+            address,
+            client: Client::new(config, Clock.now()),
+            input: Vec::new(),
+            stage: Stage::LogIn,
+            product: String::new(),
+            version: String::new(),
+        };
+        admin.wait_for(|admin, answer| {
+            let Answer::Open(product, version) = answer else {
+                return false;
+            };
+            (admin.product, admin.version) = (product, version);
+            true
+        })?;
+        admin.request(
+            "open a channel".into(),
+            &ChannelOpen::default(),
+            "channel.open-ok",
+        )?;
+        Ok(admin)
+    }
+
+    /// Declares a destination's queue, or finds that it is there already and equal.
+    pub(crate) fn declare(&mut self, destination: &Destination) -> Result<(), Interruption> {
+        let arguments = arguments(destination)?;
+        let action = format!(
+            "declare {} queue {:?}",
+            destination.queue_type.name(),
+            destination.name
+        );
+        let method = QueueDeclare {
+            queue: &destination.name,
+            durable: destination.is_durable(),
+            arguments: arguments.view(),
+            ..QueueDeclare::default()
+        };
+        self.request(action, &method, "queue.declare-ok")
+    }
+
+    pub(crate) fn purge(&mut self, queue: &str) -> Result<(), Interruption> {
+        let method = QueuePurge {
+            queue,
+            ..QueuePurge::default()
+        };
+        self.request(format!("empty queue {queue:?}"), &method, "queue.purge-ok")
+    }
+
+    pub(crate) fn delete(&mut self, queue: &str) -> Result<(), Interruption> {
+        let method = QueueDelete {
+            queue,
+            ..QueueDelete::default()
+        };
+        self.request(
+            format!("delete queue {queue:?}"),
+            &method,
+            "queue.delete-ok",
+        )
+    }
+
+    /// Says goodbye; a broker that does not answer is not waited for beyond the patience.
+    pub(crate) fn close(mut self) -> Result<(), Interruption> {
+        self.stage = Stage::Closing;
+        self.client.close(Clock.now(), 200, "set up");
+        self.wait_for(|_, answer| answer == Answer::Closed)
+    }
+
+    fn request(
+        &mut self,
+        action: String,
+        method: &impl EncodeMethod,
+        answer: &str,
+    ) -> Result<(), Interruption> {
+        self.stage = Stage::SetUp(action);
+        self.client
+            .send(CHANNEL, method)
+            .map_err(|error| failure::of_wire(self.endpoint, &self.stage, &error))?;
+        self.wait_for(|_, got| matches!(got, Answer::Method(name) if name == answer))
+    }
+
+    /// Exchanges bytes until `wanted` likes an answer.
+    fn wait_for(
+        &mut self,
+        mut wanted: impl FnMut(&mut Self, Answer) -> bool,
+    ) -> Result<(), Interruption> {
+        let deadline = Clock.now() + self.patience;
+        loop {
+            while let Some(answer) = self.next_answer()? {
+                if wanted(self, answer) {
+                    return Ok(());
+                }
+            }
+            let now = Clock.now();
+            // A moment more than the patience, for the protocol's own time-out says it better.
+            if now > deadline + Nanos::from_millis(100) {
+                return Err(failure::of_patience(self.endpoint, &self.stage, self.patience).into());
+            }
+            if self.control.is_stopping() && self.stage != Stage::Closing {
+                return Err(Interruption::Stopped);
+            }
+            self.client
+                .handle_timeout(now)
+                .map_err(|error| failure::of_wire(self.endpoint, &self.stage, &error))?;
+            self.exchange(now)?;
+        }
+    }
+
+    fn next_answer(&mut self) -> Result<Option<Answer>, Error> {
+        let mut rest: &[u8] = &self.input;
+        let answer = match self.client.poll(Clock.now(), &mut rest) {
+            Ok(None) => None,
+            Ok(Some(event)) => Some(match event {
+                Event::Open {
+                    server_properties, ..
+                } => Answer::Open(
+                    property(server_properties, "product"),
+                    property(server_properties, "version"),
+                ),
+                Event::Method { method, .. } => Answer::Method(method.info().name),
+                Event::CloseOk => Answer::Closed,
+                Event::ChannelClosed { closing, .. } | Event::Closed { closing } => {
+                    return Err(failure::of_closing(self.endpoint, &self.stage, &closing));
+                }
+                _ => Answer::Other,
+            }),
+            Err(error) => return Err(failure::of_wire(self.endpoint, &self.stage, &error)),
+        };
+        let taken = self.input.len() - rest.len();
+        self.input.drain(..taken);
+        Ok(answer)
+    }
+
+    /// Writes what is pending and reads what comes within a slice.
+    fn exchange(&mut self, now: Time) -> Result<(), Error> {
+        let failed =
+            |error: std::io::Error| failure::of_transport(self.endpoint, &self.stage, &error);
+        let pending = self.client.pending_output();
+        if !pending.is_empty() {
+            self.stream.write_all(pending).map_err(failed)?;
+            let written = pending.len();
+            self.client.consume_output(written);
+        }
+        let mut buffer = [0; 4_096];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => {
+                let error = self.client.end_of_input(&self.input);
+                Err(failure::of_wire(self.endpoint, &self.stage, &error))
+            }
+            Ok(n) => {
+                self.input
+                    .extend_from_slice(buffer.get(..n).unwrap_or_default());
+                Ok(())
+            }
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) =>
+            {
+                self.client
+                    .handle_timeout(now)
+                    .map_err(|error| failure::of_wire(self.endpoint, &self.stage, &error))
+            }
+            Err(error) => Err(failed(error)),
+        }
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum Answer {
+    Open(String, String),
+    Method(&'static str),
+    Closed,
+    Other,
+}
+
+fn property(properties: Table<'_>, name: &str) -> String {
+    properties
+        .get(name)
+        .and_then(|value| value.as_str())
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// A destination's arguments, its type among them.
+fn arguments(destination: &Destination) -> Result<FieldTable, Error> {
+    let mut table = table_of(&destination.arguments)?;
+    if destination.queue_type != QueueType::Classic && table.get("x-queue-type").is_none() {
+        table
+            .insert("x-queue-type", destination.queue_type.name())
+            .map_err(|error| Error::invalid(error.to_string(), "shorten the argument"))?;
+    }
+    Ok(table)
+}
+
+/// Arguments as the protocol carries them.
+pub(crate) fn table_of(arguments: &[(String, Argument)]) -> Result<FieldTable, Error> {
+    let mut table = FieldTable::new();
+    for (name, value) in arguments {
+        match value {
+            Argument::Text(text) => table.insert(name, text.as_str()),
+            Argument::Integer(number) => table.insert(name, *number),
+            Argument::Flag(flag) => table.insert(name, *flag),
+        }
+        .map_err(|error| {
+            Error::invalid(
+                format!("the argument {name:?} cannot be sent: {error}"),
+                "shorten it",
+            )
+        })?;
+    }
+    Ok(table)
+}
+
+/// Finds the host's addresses and connects to the first that answers.
+fn reach(
+    endpoint: &Endpoint,
+    patience: Nanos,
+    control: &Control,
+) -> Result<(TcpStream, SocketAddr), Interruption> {
+    let mut last = None;
+    for address in resolve(endpoint, patience, control)? {
+        match TcpStream::connect_timeout(&address, patience.into()) {
+            Ok(stream) => {
+                let prepare = |error| failure::of_connect(endpoint, &error);
+                stream.set_nodelay(true).map_err(prepare)?;
+                stream.set_read_timeout(Some(SLICE)).map_err(prepare)?;
+                stream
+                    .set_write_timeout(Some(patience.into()))
+                    .map_err(prepare)?;
+                return Ok((stream, address));
+            }
+            Err(error) => last = Some(error),
+        }
+    }
+    let error = last.unwrap_or_else(|| std::io::Error::other("the host has no address"));
+    Err(failure::of_connect(endpoint, &error).into())
+}
+
+/// The system's resolver has no time-out of ours, so it works on a thread of its own.
+fn resolve(
+    endpoint: &Endpoint,
+    patience: Nanos,
+    control: &Control,
+) -> Result<Vec<SocketAddr>, Interruption> {
+    let (sender, receiver) = sync_channel(1);
+    let (host, port) = (endpoint.host.clone(), endpoint.port);
+    let look_up = move || {
+        // Nobody may be waiting any more.
+        let _ = sender.send((host.as_str(), port).to_socket_addrs().map(Vec::from_iter));
+    };
+    std::thread::Builder::new()
+        .name("resolve".into())
+        .spawn(look_up)
+        .map_err(|error| Error::machine("start a thread", error))?;
+    let deadline = Clock.now() + patience;
+    loop {
+        match receiver.recv_timeout(SLICE) {
+            Ok(Ok(addresses)) => return Ok(addresses),
+            Ok(Err(error)) => {
+                return Err(Error::Connect {
+                    endpoint: endpoint.to_string(),
+                    detail: format!("the host name does not resolve: {error}"),
+                    help: "check the host name, or write the address".into(),
+                }
+                .into());
+            }
+            Err(RecvTimeoutError::Timeout) if control.is_stopping() => {
+                return Err(Interruption::Stopped);
+            }
+            Err(RecvTimeoutError::Timeout) if Clock.now() < deadline => {}
+            Err(_) => {
+                return Err(Error::TimedOut {
+                    endpoint: endpoint.to_string(),
+                    detail: format!("the host name did not resolve within {patience}"),
+                }
+                .into());
+            }
+        }
+    }
+}

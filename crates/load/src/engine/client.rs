@@ -1,0 +1,483 @@
+//! One client on its socket: reads in batches, decides, writes in batches.
+
+use std::io::{ErrorKind, Read, Write};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::SyncSender;
+
+use measure::{Clock, Nanos, Phase, Time};
+use mio::event::Event;
+use mio::net::TcpStream;
+use mio::{Interest, Registry, Token};
+
+use super::consumer::{Consumer, Wanted};
+use super::deal::{ClientSpec, WorkSpec};
+use super::producer::{Producer, Standing};
+use super::series::Series;
+use super::shared::{Report, Shared, Standing as Progress};
+use crate::link::{FRAME_MAX, Link, Progress as SetUp, Signal};
+use crate::{Error, Event as Happening, failure};
+
+/// Room for one whole frame beside what one read brings.
+pub(crate) const BUFFER_BYTES: usize = 2 * FRAME_MAX as usize;
+/// A client that has this much to write reads nothing more, or its acknowledgements would pile up.
+const UNREAD_ABOVE: usize = 1 << 20;
+
+/// What all clients of a thread work with.
+pub(crate) struct Context<'a> {
+    pub(crate) series: &'a mut Series,
+    pub(crate) shared: &'a Shared,
+    pub(crate) reports: &'a SyncSender<Report>,
+    /// Where bytes are read to and decoded in; left-overs move to their client.
+    pub(crate) buffer: &'a mut [u8],
+    pub(crate) tally: &'a mut Tally,
+}
+
+/// What a thread has seen so far, beside its intervals.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) progress: Progress,
+    /// Confirms and deliveries.
+    pub(crate) handled: u64,
+    /// Of the last confirm or delivery.
+    pub(crate) latency: Nanos,
+    /// The clock's last reading.
+    pub(crate) last_now: Time,
+    /// CPU time when the measured phase began, and how much it took.
+    measure_cpu: Nanos,
+    pub(crate) measured_cpu: Nanos,
+}
+
+impl Context<'_> {
+    /// Reads the clock and closes the intervals that have ended by then.
+    #[inline]
+    pub(crate) fn now(&mut self) -> Time {
+        // The clock before the boundaries: a boundary is always announced ahead of its time.
+        let now = Clock.now();
+        self.tally.last_now = now;
+        let before = self.series.phase();
+        if self.series.roll(now, self.shared.boundaries()) {
+            self.phase_changed(before);
+        }
+        now
+    }
+
+    #[cold]
+    fn phase_changed(&mut self, before: Phase) {
+        let cpu = thread_cpu();
+        if before == Phase::Measure {
+            self.tally.measured_cpu = cpu.saturating_sub(self.tally.measure_cpu);
+        } else if self.series.phase() == Phase::Measure {
+            self.tally.measure_cpu = cpu;
+        }
+    }
+
+    /// Notes the CPU time at the start of a run that begins with its measured phase.
+    pub(crate) fn begin(&mut self) {
+        self.tally.measure_cpu = thread_cpu();
+    }
+
+    fn tell(&self, report: Report) {
+        // What does not fit is dropped: reports of this kind only inform.
+        let _ = self.reports.try_send(report);
+    }
+}
+
+/// CPU time of the calling thread.
+pub(crate) fn thread_cpu() -> Nanos {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Connecting,
+    SettingUp,
+    /// Set up, waiting for the common start.
+    Ready,
+    Running,
+    Leaving,
+    Gone,
+}
+
+enum Work {
+    Producer(Producer),
+    Consumer(Consumer),
+}
+
+/// What a client wants next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Another turn, for there is more to do.
+    Again,
+    /// A turn at this time at the latest.
+    At(Time),
+    /// A turn when its socket stirs.
+    Wait,
+}
+
+pub(crate) struct Client {
+    stream: TcpStream,
+    link: Link,
+    work: Work,
+    pub(crate) state: State,
+    patience: Nanos,
+    step_deadline: Time,
+    endpoint: crate::Endpoint,
+    /// Bytes read and not decoded yet.
+    rest: Vec<u8>,
+    /// The rest may hold whole frames.
+    undecoded: bool,
+    readable: bool,
+    writable: bool,
+    read_closed: bool,
+    /// The broker asked for no more messages.
+    withheld: bool,
+    /// In the worker's queue already.
+    pub(crate) queued: bool,
+    /// In the worker's timer heap already.
+    pub(crate) timed: bool,
+}
+
+impl Client {
+    /// Starts to connect.
+    pub(crate) fn connect(
+        spec: ClientSpec,
+        registry: &Registry,
+        token: Token,
+        now: Time,
+    ) -> Result<Self, Error> {
+        let endpoint = spec.link.endpoint.clone();
+        let failed = |error: std::io::Error| failure::of_connect(&endpoint, &error);
+        let mut stream = TcpStream::connect(spec.address).map_err(failed)?;
+        registry
+            .register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)
+            .map_err(failed)?;
+        let patience = spec.link.patience;
+        let work = match spec.work {
+            WorkSpec::Producer(spec) => Work::Producer(Producer::new(spec)),
+            WorkSpec::Consumer(spec) => Work::Consumer(Consumer::new(spec)),
+        };
+        Ok(Self {
+            stream,
+            link: Link::new(spec.link, now),
+            work,
+            state: State::Connecting,
+            patience,
+            step_deadline: now + patience,
+            endpoint,
+            rest: Vec::new(),
+            undecoded: false,
+            readable: false,
+            writable: false,
+            read_closed: false,
+            withheld: false,
+            queued: false,
+            timed: false,
+        })
+    }
+
+    /// Takes what the poll says of the socket.
+    pub(crate) fn notice(&mut self, event: &Event) {
+        self.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+        self.writable |= event.is_writable() || event.is_error();
+        self.read_closed |= event.is_read_closed() || event.is_error();
+    }
+
+    /// The common start has come.
+    pub(crate) fn start(&mut self, start: Time) {
+        if self.state == State::Ready {
+            self.state = State::Running;
+            match &mut self.work {
+                Work::Producer(producer) => producer.start(start),
+                Work::Consumer(consumer) => consumer.start(start),
+            }
+        }
+    }
+
+    /// Begins the way out.
+    pub(crate) fn leave(&mut self, now: Time) -> Result<(), Error> {
+        match self.state {
+            State::Running | State::Ready => {
+                if let Work::Consumer(consumer) = &mut self.work {
+                    consumer.flush(&mut self.link);
+                }
+                self.state = State::Leaving;
+                self.step_deadline = now + self.patience;
+                self.link.leave(now)
+            }
+            State::Leaving => Ok(()),
+            _ => {
+                self.state = State::Gone;
+                Ok(())
+            }
+        }
+    }
+
+    /// Does one bounded batch of whatever can be done.
+    #[inline]
+    pub(crate) fn turn(&mut self, context: &mut Context<'_>) -> Result<Next, Error> {
+        if self.state == State::Connecting && !self.finish_connecting()? {
+            return Ok(Next::Wait);
+        }
+        if self.may_read() {
+            self.read(context)?;
+        }
+        self.flush()?;
+        let standing = self.send(context)?;
+        Ok(match standing {
+            Standing::More if self.may_write() => Next::Again,
+            _ if self.may_read() => Next::Again,
+            Standing::Until(due) => Next::At(due),
+            _ => Next::Wait,
+        })
+    }
+
+    fn finish_connecting(&mut self) -> Result<bool, Error> {
+        let failed = |error: std::io::Error| failure::of_connect(&self.endpoint, &error);
+        if let Some(error) = self.stream.take_error().map_err(failed)? {
+            return Err(failed(error));
+        }
+        if !self.writable {
+            return Ok(false);
+        }
+        self.stream.set_nodelay(true).map_err(failed)?;
+        self.state = State::SettingUp;
+        Ok(true)
+    }
+
+    fn may_read(&self) -> bool {
+        (self.readable || self.undecoded)
+            && !matches!(self.state, State::Ready | State::Gone)
+            && self.link.pending_output().len() < UNREAD_ABOVE
+    }
+
+    fn may_write(&self) -> bool {
+        self.writable && self.link.pending_output().is_empty()
+    }
+
+    fn read(&mut self, context: &mut Context<'_>) -> Result<(), Error> {
+        let kept = self.rest.len();
+        let (head, tail) = context.buffer.split_at_mut(kept.min(BUFFER_BYTES));
+        head.copy_from_slice(&self.rest);
+        let mut filled = kept;
+        if self.undecoded {
+            self.undecoded = false;
+        } else {
+            match self.stream.read(tail) {
+                Ok(0) if self.state == State::Leaving => {
+                    self.state = State::Gone;
+                    return Ok(());
+                }
+                Ok(0) => return Err(self.link.end_of_input(&self.rest)),
+                Ok(n) => {
+                    filled += n;
+                    // Less than asked for: the socket is empty, and will say when it is not.
+                    self.readable = n == tail.len() || self.read_closed;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.readable = false;
+                    return Ok(());
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
+                Err(error) => return Err(self.link.transport_failed(&error)),
+            }
+        }
+        // After the read: whatever is in the buffer was sent before this instant.
+        let now = context.now();
+        let buffer = std::mem::take(&mut context.buffer);
+        let decoded = self.decode(now, &buffer[..filled], context);
+        context.buffer = buffer;
+        let decoded = decoded?;
+        self.rest.clear();
+        self.rest
+            .extend_from_slice(&context.buffer[decoded..filled]);
+        Ok(())
+    }
+
+    /// Decodes whole frames and returns how many bytes they took.
+    fn decode(
+        &mut self,
+        now: Time,
+        bytes: &[u8],
+        context: &mut Context<'_>,
+    ) -> Result<usize, Error> {
+        let mut at = 0;
+        loop {
+            let mut input = &bytes[at..];
+            let signal = self.link.poll(now, &mut input)?;
+            at = bytes.len() - input.len();
+            match signal {
+                Some(Signal::Delivery {
+                    tag,
+                    redelivered,
+                    body,
+                }) => {
+                    let Work::Consumer(consumer) = &mut self.work else {
+                        continue;
+                    };
+                    if self.state != State::Running {
+                        continue;
+                    }
+                    let wanted = consumer.wants();
+                    if wanted == Wanted::No {
+                        continue;
+                    }
+                    let interval = context.series.current();
+                    let ours = consumer.take(body, now, interval, &mut context.tally.latency);
+                    interval.counters.redelivered += u64::from(redelivered);
+                    consumer.acknowledge(tag, now, &mut self.link);
+                    context.tally.handled += 1;
+                    context.tally.progress.received += u64::from(ours);
+                    if wanted == Wanted::Last {
+                        context.tell(Report::CountReached);
+                    }
+                }
+                Some(Signal::Confirm {
+                    tag,
+                    multiple,
+                    nack,
+                }) => {
+                    self.confirmed((tag, multiple, nack), now, context)?;
+                }
+                Some(Signal::Step(step)) => {
+                    self.step_deadline = now + self.patience;
+                    if self.link.proceed(step, now)? == SetUp::Ready {
+                        self.state = State::Ready;
+                        // What follows already belongs to the run, which has not begun.
+                        self.undecoded = at < bytes.len();
+                        break;
+                    }
+                }
+                Some(Signal::Returned) => context.series.current().counters.returned += 1,
+                Some(Signal::Blocked { reason }) => {
+                    self.withheld = true;
+                    let reason = reason.to_owned();
+                    context.tell(Report::Event(Happening::Blocked { at: now, reason }));
+                }
+                Some(Signal::Unblocked) => {
+                    self.withheld = false;
+                    context.tell(Report::Event(Happening::Unblocked { at: now }));
+                }
+                Some(Signal::Closed) => {
+                    self.state = State::Gone;
+                    break;
+                }
+                Some(Signal::Other) => {}
+                None => break,
+            }
+        }
+        if let Work::Consumer(consumer) = &mut self.work {
+            consumer.end_of_batch(now, context.series.current(), &mut context.tally.latency);
+        }
+        Ok(at)
+    }
+
+    #[inline]
+    fn confirmed(
+        &mut self,
+        answer: (u64, bool, bool),
+        now: Time,
+        context: &mut Context<'_>,
+    ) -> Result<(), Error> {
+        let Work::Producer(producer) = &mut self.work else {
+            return Ok(());
+        };
+        let (interval, latency) = (context.series.current(), &mut context.tally.latency);
+        let count = producer
+            .answer(answer, now, interval, latency)
+            .map_err(|_| Error::Protocol {
+                endpoint: self.endpoint.to_string(),
+                detail: format!(
+                    "the broker confirmed message {}, which was never sent",
+                    answer.0
+                ),
+            })?;
+        let progress = &mut context.tally.progress;
+        progress.open = progress.open.saturating_sub(count);
+        if answer.2 {
+            let lost = count * producer.spec.fan_out;
+            progress.expected = progress.expected.saturating_sub(lost);
+        }
+        context.tally.handled += count;
+        Ok(())
+    }
+
+    fn send(&mut self, context: &mut Context<'_>) -> Result<Standing, Error> {
+        if self.state != State::Running || self.withheld || !self.may_write() {
+            return Ok(Standing::Idle);
+        }
+        let Work::Producer(producer) = &mut self.work else {
+            return Ok(Standing::Idle);
+        };
+        let now = context.now();
+        if context.series.phase() == Phase::Drain {
+            return Ok(Standing::Idle);
+        }
+        let sent = producer.send(now, &mut self.link, context.series.current());
+        let progress = &mut context.tally.progress;
+        progress.expected += sent.count * producer.spec.fan_out;
+        if producer.spec.confirm {
+            progress.open += sent.count;
+        }
+        if sent.reached_limit
+            && context
+                .shared
+                .producers_left
+                .fetch_sub(1, Ordering::Relaxed)
+                == 1
+        {
+            context.tell(Report::CountReached);
+        }
+        self.flush()?;
+        Ok(sent.standing)
+    }
+
+    /// Writes as much as the socket takes.
+    fn flush(&mut self) -> Result<(), Error> {
+        while self.writable {
+            let pending = self.link.pending_output();
+            if pending.is_empty() {
+                break;
+            }
+            match self.stream.write(pending) {
+                Ok(n) => self.link.consume_output(n),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.writable = false,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // Whoever closed the connection may have said why; reading will tell.
+                Err(_) if self.may_read() => break,
+                Err(error) => return Err(self.link.transport_failed(&error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// What is due now and then: heartbeats, left-over acknowledgements, steps that take too long.
+    /// Tells whether the client needs a turn.
+    pub(crate) fn housekeep(&mut self, now: Time) -> Result<bool, Error> {
+        if self.state == State::Gone {
+            return Ok(false);
+        }
+        if self.link.next_timeout().is_some_and(|due| due <= now) {
+            self.link.handle_timeout(now)?;
+        }
+        let setting_up = matches!(self.state, State::Connecting | State::SettingUp);
+        if setting_up && now > self.step_deadline {
+            return Err(self.link.took_too_long());
+        }
+        if self.state == State::Running
+            && let Work::Consumer(consumer) = &mut self.work
+            && consumer.gathers_acks()
+        {
+            consumer.flush_if_idle(now, &mut self.link);
+        }
+        Ok(!self.link.pending_output().is_empty() && self.writable)
+    }
+
+    /// Messages without an answer.
+    pub(crate) fn open(&self) -> u64 {
+        match &self.work {
+            Work::Producer(producer) => producer.open(),
+            Work::Consumer(_) => 0,
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The receiving side of one client: what a delivery says, and when it is acknowledged.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use measure::{Interval, Metric, Nanos, Time};
+
+use crate::link::Link;
+use crate::{Ack, payload};
+
+/// Deliveries that stay unacknowledged for this long are acknowledged although there are fewer
+/// than a full batch.
+const IDLE: Nanos = Nanos(20_000_000);
+
+/// What a consumer needs to know to judge a delivery.
+#[derive(Clone, Debug)]
+pub(crate) struct ConsumerSpec {
+    pub(crate) ack: Ack,
+    pub(crate) prefetch: u16,
+    /// Deliveries that its group still waits for.
+    pub(crate) budget: Option<Arc<AtomicU64>>,
+    /// This run's producers, where there are any.
+    pub(crate) ours: Option<Ours>,
+}
+
+/// How this run's messages are told from others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ours {
+    pub(crate) run_id: u32,
+    /// All producers send all-out, so that a message without `s_i` has `s_i = t_i`.
+    pub(crate) all_out: bool,
+}
+
+/// Neighbouring deliveries with the same times.
+#[derive(Clone, Copy, Debug, Default)]
+struct Gathered {
+    intended: Time,
+    sent: Option<Time>,
+    count: u64,
+}
+
+pub(crate) struct Consumer {
+    spec: ConsumerSpec,
+    /// Acknowledge after so many; 0 for never.
+    every: u32,
+    /// Earlier messages are an earlier run's.
+    start: Time,
+    unacked: u32,
+    last_tag: u64,
+    last_delivery: Time,
+    gathered: Gathered,
+}
+
+impl Consumer {
+    pub(crate) fn new(spec: ConsumerSpec) -> Self {
+        let every = match spec.ack {
+            Ack::Auto => 0,
+            // The broker stops at the prefetch limit, so waiting for more would be for ever.
+            Ack::Every(n) if spec.prefetch > 0 => n.clamp(1, u32::from(spec.prefetch)),
+            Ack::Every(n) => n.max(1),
+        };
+        Self {
+            spec,
+            every,
+            start: Time(0),
+            unacked: 0,
+            last_tag: 0,
+            last_delivery: Time(0),
+            gathered: Gathered::default(),
+        }
+    }
+
+    pub(crate) const fn start(&mut self, start: Time) {
+        self.start = start;
+    }
+
+    /// Whether it may have deliveries to acknowledge when nothing comes for a while.
+    pub(crate) const fn gathers_acks(&self) -> bool {
+        self.every > 1
+    }
+
+    /// Takes one delivery; tells whether it is one of this run's messages. Call
+    /// [`Self::end_of_batch`] after the last one with the same `now`.
+    #[inline]
+    pub(crate) fn take(
+        &mut self,
+        body: &[u8],
+        now: Time,
+        interval: &mut Interval,
+        latency: &mut Nanos,
+    ) -> bool {
+        interval.counters.received += 1;
+        let Some(header) = payload::read(body, now) else {
+            return false;
+        };
+        let mut sent = header.sent;
+        if let Some(ours) = self.spec.ours {
+            let foreign = header.run.is_some_and(|run| run != ours.run_id);
+            if foreign || header.intended < self.start {
+                return false;
+            }
+            if ours.all_out {
+                sent = Some(sent.unwrap_or(header.intended));
+            }
+        }
+        let gathered = &mut self.gathered;
+        if gathered.count > 0 && (gathered.intended, gathered.sent) == (header.intended, sent) {
+            gathered.count += 1;
+        } else {
+            self.record(now, interval, latency);
+            self.gathered = Gathered {
+                intended: header.intended,
+                sent,
+                count: 1,
+            };
+        }
+        true
+    }
+
+    #[inline]
+    fn record(&mut self, now: Time, interval: &mut Interval, latency: &mut Nanos) {
+        let Gathered {
+            intended,
+            sent,
+            count,
+        } = std::mem::take(&mut self.gathered);
+        if count == 0 {
+            return;
+        }
+        *latency = now.since(intended);
+        interval
+            .latencies
+            .record_n(Metric::EndToEnd, *latency, count);
+        if let Some(sent) = sent {
+            interval
+                .latencies
+                .record_n(Metric::Transfer, now.since(sent), count);
+        }
+    }
+
+    /// Records what is gathered.
+    #[inline]
+    pub(crate) fn end_of_batch(&mut self, now: Time, interval: &mut Interval, latency: &mut Nanos) {
+        self.record(now, interval, latency);
+    }
+
+    /// Whether the group still wants a delivery; takes it off the budget. One too many is neither
+    /// counted nor acknowledged, so that it goes back to its queue.
+    #[inline]
+    pub(crate) fn wants(&self) -> Wanted {
+        let Some(budget) = &self.spec.budget else {
+            return Wanted::Yes;
+        };
+        let take = |left: u64| left.checked_sub(1);
+        match budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+            Ok(1) => Wanted::Last,
+            Ok(_) => Wanted::Yes,
+            Err(_) => Wanted::No,
+        }
+    }
+
+    /// Notes that a delivery awaits its acknowledgement, and sends that when it is time.
+    #[inline]
+    pub(crate) fn acknowledge(&mut self, tag: u64, now: Time, link: &mut Link) {
+        if self.every == 0 {
+            return;
+        }
+        self.unacked += 1;
+        self.last_tag = tag;
+        self.last_delivery = now;
+        if self.unacked >= self.every {
+            self.flush(link);
+        }
+    }
+
+    /// Acknowledges all that is left.
+    pub(crate) fn flush(&mut self, link: &mut Link) {
+        if self.unacked > 0 {
+            link.ack(self.last_tag, self.unacked > 1);
+            self.unacked = 0;
+        }
+    }
+
+    /// Acknowledges what is left when deliveries pause; tells whether it did.
+    pub(crate) fn flush_if_idle(&mut self, now: Time, link: &mut Link) -> bool {
+        let due = self.unacked > 0 && now.since(self.last_delivery) >= IDLE;
+        if due {
+            self.flush(link);
+        }
+        due
+    }
+}
+
+/// Whether a group of consumers still waits for deliveries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    Yes,
+    /// This one, and no more.
+    Last,
+    No,
+}

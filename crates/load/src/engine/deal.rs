@@ -1,0 +1,291 @@
+//! From the plan to clients, and from clients to threads.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use wire::amqp091::FieldTable;
+
+use super::consumer::{ConsumerSpec, Ours};
+use super::producer::ProducerSpec;
+use crate::admin::table_of;
+use crate::link::{LinkSpec, Role, Source, TOPIC_EXCHANGE};
+use crate::schedule::{Schedule, share};
+use crate::{Ack, Destination, DestinationKind, Error, Group, Plan, QueueType, StreamOffset};
+
+/// One client.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientSpec {
+    pub(crate) address: SocketAddr,
+    pub(crate) link: LinkSpec,
+    pub(crate) work: WorkSpec,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum WorkSpec {
+    Producer(ProducerSpec),
+    Consumer(ConsumerSpec),
+}
+
+/// Who does what.
+#[derive(Debug)]
+pub(crate) struct Deal {
+    /// The clients of each thread; no thread is without.
+    pub(crate) threads: Vec<Vec<ClientSpec>>,
+    /// Producers that have a message count above zero.
+    pub(crate) counting_producers: u64,
+    /// What the groups of consumers with a message count wait for.
+    pub(crate) budgets: Vec<Arc<AtomicU64>>,
+    /// Whether the run ends by a message count.
+    pub(crate) anybody_counts: bool,
+}
+
+/// Deals the clients out to threads, round-robin over all groups, consumers before producers so
+/// that they are connected first. `addresses` has one entry per group.
+pub(crate) fn deal(plan: &Plan, addresses: &[SocketAddr]) -> Result<Deal, Error> {
+    let mut clients = Vec::new();
+    let mut budgets = Vec::new();
+    let mut first_id = 0;
+    let ours = ours(plan);
+    for (group, address) in plan.groups.iter().zip(addresses) {
+        consumers(plan, group, *address, ours, &mut budgets, &mut clients)?;
+    }
+    for (group, address) in plan.groups.iter().zip(addresses) {
+        producers(plan, group, *address, first_id, &mut clients);
+        first_id += group.producer_count() as u32;
+    }
+    let counting = |client: &&ClientSpec| matches!(&client.work, WorkSpec::Producer(p) if p.limit.is_some_and(|limit| limit > 0));
+    let counting_producers = clients.iter().filter(counting).count() as u64;
+    let anybody_counts = !budgets.is_empty()
+        || plan
+            .groups
+            .iter()
+            .any(|g| g.producer_count() > 0 && g.producers.message_count.is_some());
+    let mut threads = vec![Vec::new(); plan.threads.min(clients.len()).max(1)];
+    let count = threads.len();
+    for (i, client) in clients.into_iter().enumerate() {
+        threads[i % count].push(client);
+    }
+    Ok(Deal {
+        threads,
+        counting_producers,
+        budgets,
+        anybody_counts,
+    })
+}
+
+/// What consumers must know of this run's producers.
+fn ours(plan: &Plan) -> Option<Ours> {
+    let mut senders = plan
+        .groups
+        .iter()
+        .filter(|group| group.producer_count() > 0)
+        .peekable();
+    senders.peek()?;
+    let all_out = senders.all(|group| group.producers.rate.is_none());
+    Some(Ours {
+        run_id: plan.run_id,
+        all_out,
+    })
+}
+
+fn consumers(
+    plan: &Plan,
+    group: &Group,
+    address: SocketAddr,
+    ours: Option<Ours>,
+    budgets: &mut Vec<Arc<AtomicU64>>,
+    clients: &mut Vec<ClientSpec>,
+) -> Result<(), Error> {
+    if group.consumer_count() == 0 {
+        return Ok(());
+    }
+    let wanted = &group.consumers;
+    let budget = wanted
+        .message_count
+        .map(|count| Arc::new(AtomicU64::new(count)));
+    budgets.extend(budget.clone());
+    for n in 0..wanted.per_destination {
+        for destination in &group.destinations {
+            let role = Role::Consumer {
+                source: match destination.kind {
+                    DestinationKind::Queue => Source::Queue(destination.name.clone()),
+                    DestinationKind::Topic => Source::Topic(destination.name.clone()),
+                },
+                prefetch: wanted.prefetch,
+                no_ack: wanted.ack == Ack::Auto,
+                arguments: subscription(group, destination)?,
+            };
+            let name = format!("bellows consumer {n} of {destination}");
+            clients.push(ClientSpec {
+                address,
+                link: link(plan, group, name, role),
+                work: WorkSpec::Consumer(ConsumerSpec {
+                    ack: wanted.ack,
+                    prefetch: wanted.prefetch,
+                    budget: budget.clone(),
+                    ours,
+                }),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn subscription(group: &Group, destination: &Destination) -> Result<FieldTable, Error> {
+    let mut table = table_of(&group.consumers.arguments)?;
+    if destination.queue_type == QueueType::Stream && table.get("x-stream-offset").is_none() {
+        match group.consumers.stream_offset {
+            StreamOffset::First => table.insert("x-stream-offset", "first"),
+            StreamOffset::Last => table.insert("x-stream-offset", "last"),
+            StreamOffset::Next => table.insert("x-stream-offset", "next"),
+            StreamOffset::Offset(offset) => {
+                table.insert("x-stream-offset", i64::try_from(offset).unwrap_or(i64::MAX))
+            }
+        }
+        .map_err(|error| Error::invalid(error.to_string(), "shorten the argument"))?;
+    }
+    Ok(table)
+}
+
+fn producers(
+    plan: &Plan,
+    group: &Group,
+    address: SocketAddr,
+    first_id: u32,
+    clients: &mut Vec<ClientSpec>,
+) {
+    let wanted = &group.producers;
+    let producers = group.producer_count() as u64;
+    let mut position = 0;
+    for _ in 0..wanted.per_destination {
+        for destination in &group.destinations {
+            let (exchange, routing_key) = match destination.kind {
+                DestinationKind::Queue => (String::new(), destination.name.clone()),
+                DestinationKind::Topic => (TOPIC_EXCHANGE.to_owned(), destination.name.clone()),
+            };
+            let role = Role::Producer {
+                exchange,
+                routing_key,
+                confirm: wanted.confirm,
+                persistent: wanted.persistent,
+                mandatory: wanted.mandatory,
+                message_size: wanted.message_size,
+            };
+            let id = first_id + position as u32;
+            clients.push(ClientSpec {
+                address,
+                link: link(
+                    plan,
+                    group,
+                    format!("bellows producer {id} of {destination}"),
+                    role,
+                ),
+                work: WorkSpec::Producer(ProducerSpec {
+                    id,
+                    run_id: plan.run_id,
+                    schedule: wanted.rate.map(Schedule::new),
+                    position,
+                    producers,
+                    confirm: wanted.confirm,
+                    max_pending: wanted.max_pending,
+                    limit: wanted
+                        .message_count
+                        .map(|count| share(count, position, producers)),
+                    fan_out: fan_out(plan, destination),
+                }),
+            });
+            position += 1;
+        }
+    }
+}
+
+/// How many deliveries the plan's own consumers should make of one message.
+fn fan_out(plan: &Plan, destination: &Destination) -> u64 {
+    let same =
+        |other: &&Destination| (other.kind, &other.name) == (destination.kind, &destination.name);
+    let consumers = plan
+        .groups
+        .iter()
+        .map(|group| {
+            group.destinations.iter().filter(same).count() * group.consumers.per_destination
+        })
+        .sum::<usize>() as u64;
+    let copies =
+        destination.kind == DestinationKind::Topic || destination.queue_type == QueueType::Stream;
+    if copies { consumers } else { consumers.min(1) }
+}
+
+fn link(plan: &Plan, group: &Group, connection_name: String, role: Role) -> LinkSpec {
+    LinkSpec {
+        endpoint: group.endpoint.clone(),
+        connection_name,
+        patience: plan.patience,
+        role,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Endpoint, Producers};
+
+    fn plan(threads: usize, destinations: usize, producers: usize, consumers: usize) -> Plan {
+        let destinations = (0..destinations)
+            .map(|n| Destination::queue(format!("q{n}")))
+            .collect();
+        let mut group = Group::new(Endpoint::new("h", 1), destinations);
+        group.producers = Producers {
+            per_destination: producers,
+            message_count: Some(10),
+            ..Producers::default()
+        };
+        group.consumers.per_destination = consumers;
+        Plan {
+            groups: vec![group],
+            threads,
+            ..Plan::default()
+        }
+    }
+
+    fn dealt(plan: &Plan) -> Deal {
+        deal(plan, &[([127, 0, 0, 1], 1).into()]).unwrap()
+    }
+
+    #[test]
+    fn threads_share_the_clients_and_none_is_idle() {
+        let sizes = |plan: &Plan| dealt(plan).threads.iter().map(Vec::len).collect::<Vec<_>>();
+        assert_eq!(sizes(&plan(2, 3, 2, 1)), [5, 4]);
+        assert_eq!(sizes(&plan(8, 1, 1, 1)), [1, 1]);
+    }
+
+    #[test]
+    fn producers_share_the_count_and_the_schedule() {
+        let deal = dealt(&plan(2, 3, 1, 0));
+        let mut shares: Vec<(u64, u64, Option<u64>)> = deal
+            .threads
+            .iter()
+            .flatten()
+            .filter_map(|client| match &client.work {
+                WorkSpec::Producer(p) => Some((p.position, p.producers, p.limit)),
+                WorkSpec::Consumer(_) => None,
+            })
+            .collect();
+        shares.sort_unstable();
+        assert_eq!(shares, [(0, 3, Some(4)), (1, 3, Some(3)), (2, 3, Some(3))]);
+        assert_eq!((deal.counting_producers, deal.anybody_counts), (3, true));
+    }
+
+    #[test]
+    fn a_message_reaches_one_consumer_of_a_queue_and_all_of_a_stream_or_topic() {
+        let mut plan = plan(1, 1, 1, 3);
+        let count = |plan: &Plan| fan_out(plan, &plan.groups[0].destinations[0]);
+        assert_eq!(count(&plan), 1);
+        plan.groups[0].destinations[0].queue_type = QueueType::Stream;
+        assert_eq!(count(&plan), 3);
+        plan.groups[0].destinations[0] = Destination::topic("q0");
+        assert_eq!(count(&plan), 3);
+        plan.groups[0].consumers.per_destination = 0;
+        assert_eq!(count(&plan), 0);
+    }
+}

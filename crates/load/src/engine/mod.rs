@@ -1,0 +1,428 @@
+//! Runs a plan: prepares queues, starts the event loops, decides when phases end, and puts
+//! together what the loops report.
+
+mod client;
+mod consumer;
+mod deal;
+mod pace;
+mod producer;
+mod series;
+mod shared;
+mod worker;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use measure::{Clock, Counters, Interval, Nanos, Phase, Time};
+use mio::Waker;
+
+use self::deal::{Deal, deal};
+use self::series::{Merger, POOL};
+use self::shared::{Report, Shared, Standing};
+use self::worker::{Worker, Workshop};
+use crate::admin::{Admin, Interruption};
+use crate::control::Request;
+use crate::{
+    Control, DestinationKind, Error, Event, Group, Outcome, PhaseTimes, Plan, QueueType, Sink,
+    ThreadUsage,
+};
+
+/// How often the coordinator looks at its [`Control`], and at progress while draining.
+const LOOK: Duration = Duration::from_millis(20);
+/// Between announcing a boundary and its instant, so that every loop knows it in time.
+const NOTICE: Nanos = Nanos(5_000_000);
+/// A drain ends when nothing has come for this long and nothing is unconfirmed.
+const QUIET: Nanos = Nanos(2_000_000_000);
+/// Reports that are not intervals have this much room.
+const EVENT_ROOM: usize = 64;
+
+/// See [`crate::run`].
+pub(crate) fn run(plan: &Plan, control: &Control, sink: &mut dyn Sink) -> Result<Outcome, Error> {
+    plan.validate()?;
+    let addresses = match prepare(plan, control, sink) {
+        Ok(addresses) => addresses,
+        Err(Interruption::Failed(error)) => return Err(error),
+        Err(Interruption::Stopped) => return Ok(never_started()),
+    };
+    let deal = deal(plan, &addresses)?;
+    let mut coordinator = Coordinator::start(plan, control, sink, deal)?;
+    let outcome = coordinator.supervise();
+    drop(coordinator);
+    let outcome = outcome?;
+    if control.request() != Request::Abort {
+        clean_up(plan, sink);
+    }
+    Ok(outcome)
+}
+
+/// Connects to every endpoint once and prepares the queues there.
+fn prepare(
+    plan: &Plan,
+    control: &Control,
+    sink: &mut dyn Sink,
+) -> Result<Vec<SocketAddr>, Interruption> {
+    let mut addresses = Vec::with_capacity(plan.groups.len());
+    for group in &plan.groups {
+        let mut admin = Admin::connect(&group.endpoint, plan.patience, control)?;
+        sink.event(Event::Connected {
+            endpoint: group.endpoint.to_string(),
+            product: std::mem::take(&mut admin.product),
+            version: std::mem::take(&mut admin.version),
+        });
+        for destination in queues(group) {
+            if group.queues.declare {
+                admin.declare(destination)?;
+            }
+            if group.queues.purge && destination.queue_type != QueueType::Stream {
+                admin.purge(&destination.name)?;
+            }
+        }
+        addresses.push(admin.address);
+        admin.close()?;
+    }
+    Ok(addresses)
+}
+
+/// Deletes the queues that were to be deleted. The load is over and stays valid, so what fails
+/// here is only told.
+fn clean_up(plan: &Plan, sink: &mut dyn Sink) {
+    for group in plan.groups.iter().filter(|group| group.queues.delete) {
+        let delete = || -> Result<(), Interruption> {
+            // Not the load's own control: it may say stop, and cleaning up belongs to stopping.
+            let control = Control::new();
+            let mut admin = Admin::connect(&group.endpoint, plan.patience, &control)?;
+            for destination in queues(group) {
+                admin.delete(&destination.name)?;
+            }
+            admin.close()
+        };
+        if let Err(Interruption::Failed(error)) = delete() {
+            sink.event(Event::Note(format!("queues may be left behind: {error}")));
+        }
+    }
+}
+
+fn queues(group: &Group) -> impl Iterator<Item = &crate::Destination> {
+    group
+        .destinations
+        .iter()
+        .filter(|d| d.kind == DestinationKind::Queue)
+}
+
+fn never_started() -> Outcome {
+    Outcome {
+        start: Clock.now(),
+        phases: Vec::new(),
+        totals: Counters::default(),
+        measured: Counters::default(),
+        unconfirmed: 0,
+        interrupted: true,
+        error: None,
+        threads: Vec::new(),
+        spun: false,
+    }
+}
+
+struct Coordinator<'a> {
+    plan: &'a Plan,
+    control: &'a Control,
+    sink: &'a mut dyn Sink,
+    shared: Arc<Shared>,
+    reports: Receiver<Report>,
+    merger: Merger,
+    wakers: Vec<Waker>,
+    threads: Vec<Option<JoinHandle<()>>>,
+    usage: Vec<ThreadUsage>,
+    anybody_counts: bool,
+    spin: bool,
+    ready: usize,
+    finished: usize,
+    error: Option<Error>,
+}
+
+/// Where the run is, as the coordinator sees it.
+#[derive(Clone, Copy, Debug)]
+struct Drain {
+    deadline: Time,
+    last_change: Time,
+    last: Standing,
+}
+
+impl<'a> Coordinator<'a> {
+    fn start(
+        plan: &'a Plan,
+        control: &'a Control,
+        sink: &'a mut dyn Sink,
+        deal: Deal,
+    ) -> Result<Self, Error> {
+        let count = deal.threads.len();
+        let (sender, reports) = sync_channel(count * (POOL + 1) + EVENT_ROOM);
+        let shared = Arc::new(Shared::new(count, deal.counting_producers, deal.budgets));
+        let spin = pace::may_spin(plan, count);
+        let all_out = plan.requested_rate().is_none();
+        let mut give_back = Vec::with_capacity(count);
+        let mut workers = Vec::with_capacity(count);
+        for (thread, clients) in deal.threads.into_iter().enumerate() {
+            let (returns, returned) = sync_channel(POOL + 1);
+            give_back.push(returns);
+            workers.push(Worker::new(Workshop {
+                thread,
+                clients,
+                shared: Arc::clone(&shared),
+                reports: sender.clone(),
+                returned,
+                may_rest: all_out,
+                spin,
+                patience: plan.patience,
+            })?);
+        }
+        let mut coordinator = Self {
+            plan,
+            control,
+            sink,
+            shared,
+            reports,
+            merger: Merger::new(give_back),
+            wakers: Vec::with_capacity(count),
+            threads: Vec::with_capacity(count),
+            usage: vec![ThreadUsage::default(); count],
+            anybody_counts: deal.anybody_counts,
+            spin,
+            ready: 0,
+            finished: 0,
+            error: None,
+        };
+        for (thread, (worker, waker)) in workers.into_iter().enumerate() {
+            let handle = std::thread::Builder::new()
+                .name(format!("load {thread}"))
+                .spawn(move || worker.run())
+                .map_err(|error| Error::machine("start a thread", error))?;
+            coordinator.wakers.push(waker);
+            coordinator.threads.push(Some(handle));
+        }
+        Ok(coordinator)
+    }
+
+    fn supervise(&mut self) -> Result<Outcome, Error> {
+        while self.ready < self.threads.len() {
+            self.receive(LOOK)?;
+            if let Some(error) = self.error.take() {
+                return Err(error);
+            }
+            if self.control.is_stopping() {
+                return Ok(never_started());
+            }
+        }
+        let start = self.announce_start();
+        let drain_at = self.load(start)?;
+        let end_at = self.drain(drain_at)?;
+        while self.finished < self.threads.len() {
+            self.receive(LOOK)?;
+            if self.control.request() == Request::Abort {
+                self.shared.abort();
+                self.wake();
+            }
+        }
+        self.join()?;
+        let Self { merger, sink, .. } = self;
+        merger.finish(|interval| sink.interval(interval));
+        Ok(self.outcome(start, drain_at, end_at))
+    }
+
+    fn announce_start(&mut self) -> Time {
+        let start = Clock.now() + NOTICE;
+        self.shared
+            .set_start(start, self.plan.phases.warmup, self.plan.phases.measure);
+        self.wake();
+        self.sink.event(Event::Started { at: start });
+        let first = if self.plan.phases.warmup > Nanos::ZERO {
+            Phase::Warmup
+        } else {
+            Phase::Measure
+        };
+        self.sink.event(Event::PhaseStarted {
+            phase: first,
+            at: start,
+        });
+        start
+    }
+
+    /// Waits for the end of sending, and returns its instant.
+    fn load(&mut self, start: Time) -> Result<Time, Error> {
+        let mut warming_up = self.plan.phases.warmup > Nanos::ZERO;
+        loop {
+            let boundaries = self.shared.boundaries();
+            let now = Clock.now();
+            if warming_up
+                && now >= boundaries.measure_at
+                && boundaries.measure_at < boundaries.drain_at
+            {
+                warming_up = false;
+                let at = boundaries.measure_at;
+                self.sink.event(Event::PhaseStarted {
+                    phase: Phase::Measure,
+                    at,
+                });
+            }
+            if now >= boundaries.drain_at {
+                return Ok(boundaries.drain_at);
+            }
+            let next = if warming_up {
+                boundaries.measure_at
+            } else {
+                boundaries.drain_at
+            };
+            self.receive(LOOK.min(next.min(boundaries.drain_at).since(now).into()))?;
+            let ends = self.control.is_stopping()
+                || self.error.is_some()
+                || self.shared.counts_reached(self.anybody_counts);
+            if ends && boundaries.drain_at > Clock.now() + NOTICE {
+                self.shared.drain_at((Clock.now() + NOTICE).max(start));
+                self.wake();
+            }
+        }
+    }
+
+    /// Waits until everything sent is answered and delivered, or will not be, and returns the
+    /// instant from which on nothing is counted.
+    fn drain(&mut self, drain_at: Time) -> Result<Time, Error> {
+        self.sink.event(Event::PhaseStarted {
+            phase: Phase::Drain,
+            at: drain_at,
+        });
+        let deadline = drain_at + self.plan.phases.drain;
+        let mut drain = Drain {
+            deadline,
+            last_change: drain_at,
+            last: Standing::default(),
+        };
+        while !self.is_drained(&mut drain) {
+            self.receive(LOOK / 4)?;
+        }
+        let end_at = Clock.now() + NOTICE;
+        self.shared.end_at(end_at);
+        self.wake();
+        Ok(end_at)
+    }
+
+    fn is_drained(&self, drain: &mut Drain) -> bool {
+        let (now, standing) = (Clock.now(), self.shared.standing());
+        if standing != drain.last {
+            (drain.last, drain.last_change) = (standing, now);
+        }
+        let confirmed = standing.open == 0;
+        let delivered = standing.received >= standing.expected;
+        let quiet = now.since(drain.last_change) >= QUIET;
+        self.error.is_some()
+            || self.control.request() == Request::Abort
+            || now >= drain.deadline
+            // One turn of every loop after the end of sending, so that what it sent is known.
+            || (now > drain.last_change + NOTICE && confirmed && (delivered || quiet))
+    }
+
+    /// Takes one report, if one comes in time.
+    fn receive(&mut self, timeout: Duration) -> Result<(), Error> {
+        match self.reports.recv_timeout(timeout) {
+            Ok(Report::Ready) => self.ready += 1,
+            Ok(Report::Interval(thread, interval)) => {
+                let Self { merger, sink, .. } = self;
+                merger.add(thread, interval, |interval: &Interval| {
+                    if interval.end > interval.start {
+                        sink.interval(interval);
+                    }
+                });
+            }
+            Ok(Report::Event(event)) => self.sink.event(event),
+            Ok(Report::CountReached) => {}
+            Ok(Report::Failed(error)) => {
+                self.error.get_or_insert(error);
+            }
+            Ok(Report::Finished(thread, usage)) => {
+                self.finished += 1;
+                self.usage[thread] = usage;
+            }
+            Err(RecvTimeoutError::Timeout) => return self.look_for_panics(),
+            Err(RecvTimeoutError::Disconnected) => return self.join(),
+        }
+        Ok(())
+    }
+
+    /// A loop that has ended without saying so has panicked.
+    fn look_for_panics(&mut self) -> Result<(), Error> {
+        let ended = self
+            .threads
+            .iter()
+            .flatten()
+            .filter(|thread| thread.is_finished())
+            .count();
+        if ended > self.finished {
+            self.join()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Waits for the loops to end.
+    fn join(&mut self) -> Result<(), Error> {
+        if self.finished < self.threads.len() {
+            self.shared.abort();
+            self.wake();
+        }
+        let mut result = Ok(());
+        for thread in self.threads.iter_mut().filter_map(Option::take) {
+            if thread.join().is_err() {
+                result = Err(Error::machine(
+                    "finish the load",
+                    "an event loop panicked (a bug)",
+                ));
+            }
+        }
+        result
+    }
+
+    fn wake(&self) {
+        for waker in &self.wakers {
+            // A loop that cannot be woken wakes by itself within its housekeeping period.
+            let _ = waker.wake();
+        }
+    }
+
+    fn outcome(&mut self, start: Time, drain_at: Time, end_at: Time) -> Outcome {
+        let measure_at = (start + self.plan.phases.warmup).min(drain_at);
+        let spans = [
+            (Phase::Warmup, start, measure_at),
+            (Phase::Measure, measure_at, drain_at),
+            (Phase::Drain, drain_at, end_at),
+        ];
+        let phases = spans
+            .into_iter()
+            .filter(|(_, start, end)| start < end)
+            .map(|(phase, start, end)| PhaseTimes { phase, start, end })
+            .collect();
+        Outcome {
+            start,
+            phases,
+            totals: self.merger.totals(),
+            measured: self.merger.measured(),
+            unconfirmed: self.shared.standing().open,
+            interrupted: self.control.is_stopping(),
+            error: self.error.take(),
+            threads: std::mem::take(&mut self.usage),
+            spun: self.spin,
+        }
+    }
+}
+
+impl Drop for Coordinator<'_> {
+    fn drop(&mut self) {
+        // However a run ends, no loop outlives it.
+        self.shared.abort();
+        self.wake();
+        for thread in self.threads.iter_mut().filter_map(Option::take) {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! When a loop sleeps, and for how long.
+
+use std::num::NonZeroU64;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use measure::{Nanos, Time};
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+
+use crate::{Error, Plan, Spin};
+
+/// A spinning loop sleeps until this long before a message is due: a little more than what a
+/// sleeping thread takes to wake on an idle machine.
+pub(crate) const SPIN_BEFORE: Nanos = Nanos(50_000);
+
+/// A timer of nanosecond resolution that wakes the poll; `epoll`'s own time-out counts
+/// milliseconds.
+pub(crate) struct Timer {
+    fd: OwnedFd,
+    armed: Time,
+}
+
+impl Timer {
+    pub(crate) fn new(registry: &Registry, token: Token) -> Result<Self, Error> {
+        // Best effort: without it sleeps are up to 50 us longer.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let failed = |error: &dyn std::fmt::Display| Error::machine("create a timer", error);
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let fd = timerfd_create(TimerfdClockId::Monotonic, flags).map_err(|e| failed(&e))?;
+        registry
+            .register(&mut SourceFd(&fd.as_raw_fd()), token, Interest::READABLE)
+            .map_err(|e| failed(&e))?;
+        Ok(Self { fd, armed: Time(0) })
+    }
+
+    /// Wakes the poll at `at`. Nothing needs to be read: every expiry is an event of its own.
+    pub(crate) fn arm(&mut self, at: Time) -> Result<(), Error> {
+        if at == self.armed {
+            return Ok(());
+        }
+        self.armed = at;
+        let zero = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let time = Itimerspec {
+            it_interval: zero,
+            it_value: timespec(at),
+        };
+        timerfd_settime(&self.fd, TimerfdTimerFlags::ABSTIME, &time)
+            .map(drop)
+            .map_err(|error| Error::machine("set a timer", error))
+    }
+}
+
+fn timespec(at: Time) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(at.0 / 1_000_000_000).unwrap_or(i64::MAX),
+        tv_nsec: (at.0 % 1_000_000_000) as _,
+    }
+}
+
+/// Sleeps without looking at any socket.
+pub(crate) fn sleep_until(at: Time) {
+    // An early return only means one turn more.
+    let _ =
+        rustix::thread::clock_nanosleep_absolute(rustix::thread::ClockId::Monotonic, &timespec(at));
+}
+
+/// Whether loops may spin: only where somebody asked for a rate, and a core is to spare.
+pub(crate) fn may_spin(plan: &Plan, threads: usize) -> bool {
+    let scheduled = plan
+        .groups
+        .iter()
+        .any(|group| group.producer_count() > 0 && group.producers.rate.is_some());
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    scheduled
+        && match plan.spin {
+            Spin::Auto => cores > threads + 1,
+            Spin::Always => true,
+            Spin::Never => false,
+        }
+}
+
+/// How long a loop that sends all-out may rest between two looks at its sockets.
+///
+/// All-out, a broker confirms in small pieces, and waking for each costs more than handling it.
+/// Resting lets pieces gather. It must not show in what is measured: the rest is at most a 64th
+/// of the latency that is being seen, and so short that the clients can use up a 32nd of what
+/// they may have in flight at most. At a target rate nobody rests.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    allowed: bool,
+    /// Messages that the clients together may have in flight.
+    in_flight: u64,
+    window_start: Time,
+    window_handled: u64,
+    per_second: u64,
+}
+
+/// Shorter rests cost more than they save.
+const SHORTEST_REST: u64 = 20_000;
+const LONGEST_REST: u64 = 1_000_000;
+const RATE_WINDOW: Nanos = Nanos(20_000_000);
+
+impl Rest {
+    pub(crate) const fn new(allowed: bool, in_flight: u64) -> Self {
+        Self {
+            allowed,
+            in_flight,
+            window_start: Time(0),
+            window_handled: 0,
+            per_second: 0,
+        }
+    }
+
+    /// `handled` counts confirms and deliveries since the beginning; `latency` is what they show
+    /// at present.
+    pub(crate) fn length(&mut self, now: Time, handled: u64, latency: Nanos) -> Option<Nanos> {
+        if !self.allowed {
+            return None;
+        }
+        let elapsed = now.since(self.window_start);
+        if elapsed >= RATE_WINDOW {
+            let count = handled - self.window_handled;
+            self.per_second = (count as f64 / elapsed.as_secs_f64()) as u64;
+            (self.window_start, self.window_handled) = (now, handled);
+        }
+        if self.per_second == 0 {
+            return None;
+        }
+        let by_budget =
+            u128::from(self.in_flight) * 1_000_000_000 / 32 / u128::from(self.per_second);
+        let by_budget = u64::try_from(by_budget).unwrap_or(u64::MAX);
+        let length = (latency.0 / 64).min(by_budget).min(LONGEST_REST);
+        (length >= SHORTEST_REST).then_some(Nanos(length))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn rest_after(in_flight: u64, per_20_ms: u64, latency: Nanos) -> Option<Nanos> {
+        let mut rest = Rest::new(true, in_flight);
+        assert_eq!(
+            rest.length(Time(1), 0, latency),
+            None,
+            "no rate is known yet"
+        );
+        rest.length(Time(1 + 20 * MS), per_20_ms, latency)
+    }
+
+    #[test]
+    fn a_rest_is_a_64th_of_the_latency() {
+        assert_eq!(
+            rest_after(1 << 30, 1_000, Nanos(32 * MS)),
+            Some(Nanos(MS / 2))
+        );
+        assert_eq!(
+            rest_after(1 << 30, 1_000, Nanos(MS)),
+            None,
+            "too short to pay"
+        );
+        assert_eq!(
+            rest_after(1 << 30, 1_000, Nanos(9_000 * MS)),
+            Some(Nanos(MS)),
+            "the most"
+        );
+    }
+
+    #[test]
+    fn a_rest_never_starves_a_small_budget() {
+        // 50,000 per second with 64 in flight: 2 of them take 40 us.
+        assert_eq!(
+            rest_after(64, 1_000, Nanos(9_000 * MS)),
+            Some(Nanos(40_000))
+        );
+        assert_eq!(rest_after(10, 1_000, Nanos(9_000 * MS)), None);
+    }
+
+    #[test]
+    fn nobody_rests_at_a_target_rate() {
+        let mut rest = Rest::new(false, 1 << 30);
+        rest.length(Time(1), 0, Nanos(MS * 100));
+        assert_eq!(rest.length(Time(1 + 20 * MS), 1_000, Nanos(MS * 100)), None);
+    }
+}

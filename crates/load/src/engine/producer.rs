@@ -1,0 +1,231 @@
+//! The sending side of one client: which message is next, and whether it may go.
+
+use measure::{Interval, Metric, Nanos, Time};
+
+use crate::link::Link;
+use crate::payload;
+use crate::schedule::Ticker;
+use crate::window::{NeverSent, Window};
+
+/// A message that leaves later than this after its intended time counts as late.
+const LATE: Nanos = Nanos(1_000_000);
+/// Bytes encoded before they are offered to the socket. Nothing is encoded while the socket
+/// refuses bytes, so this bounds what waits in our own memory after its `s_i` was taken.
+const BATCH_BYTES: usize = 64 << 10;
+
+/// What a producer is and how it began.
+#[derive(Clone, Debug)]
+pub(crate) struct ProducerSpec {
+    /// Counted over all groups.
+    pub(crate) id: u32,
+    pub(crate) run_id: u32,
+    /// `None` sends all-out.
+    pub(crate) schedule: Option<crate::schedule::Schedule>,
+    /// Which of the group's producers this is, and of how many.
+    pub(crate) position: u64,
+    pub(crate) producers: u64,
+    pub(crate) confirm: bool,
+    pub(crate) max_pending: u32,
+    /// This producer's share of the group's message count.
+    pub(crate) limit: Option<u64>,
+    /// Deliveries that each message should lead to.
+    pub(crate) fan_out: u64,
+}
+
+/// Where a producer stands after a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// There is more to send as soon as the socket takes it.
+    More,
+    /// The next message is due then.
+    Until(Time),
+    /// The in-flight budget is used up.
+    Full,
+    /// Its share of the message count is sent, or the load has not begun.
+    Idle,
+}
+
+/// What a turn did.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub(crate) count: u64,
+    pub(crate) standing: Standing,
+    /// The last message of the count was sent in this turn.
+    pub(crate) reached_limit: bool,
+}
+
+pub(crate) struct Producer {
+    pub(crate) spec: ProducerSpec,
+    ticker: Option<Ticker>,
+    window: Option<Window>,
+    /// Messages sent so far, which is the next one's sequence number.
+    sequence: u64,
+    /// The next message was counted as blocked already.
+    blocked: bool,
+}
+
+impl Producer {
+    pub(crate) fn new(spec: ProducerSpec) -> Self {
+        let window = spec.confirm.then(|| Window::new(spec.max_pending));
+        Self {
+            spec,
+            ticker: None,
+            window,
+            sequence: 0,
+            blocked: false,
+        }
+    }
+
+    /// Fixes the schedule; nothing is due before.
+    pub(crate) fn start(&mut self, start: Time) {
+        let spec = &self.spec;
+        self.ticker = spec
+            .schedule
+            .map(|schedule| schedule.ticker(start, spec.position, spec.producers));
+    }
+
+    /// Encodes what may go now, up to a batch.
+    #[inline]
+    pub(crate) fn send(&mut self, now: Time, link: &mut Link, interval: &mut Interval) -> Sent {
+        let before = self.sequence;
+        let standing = if self.spec.schedule.is_some() {
+            self.send_scheduled(now, link, interval)
+        } else {
+            self.send_all_out(now, link, interval)
+        };
+        let count = self.sequence - before;
+        interval.counters.sent += count;
+        let reached_limit = count > 0 && self.spec.limit == Some(self.sequence);
+        Sent {
+            count,
+            standing,
+            reached_limit,
+        }
+    }
+
+    /// How many messages may go, and why not more.
+    fn allowance(&mut self, link: &Link, interval: &mut Interval) -> (u64, Standing) {
+        let left = self
+            .spec
+            .limit
+            .map_or(u64::MAX, |limit| limit - self.sequence);
+        if left == 0 {
+            return (0, Standing::Idle);
+        }
+        let room = self.window.as_ref().map_or(u64::MAX, Window::room);
+        if room == 0 {
+            if !self.blocked {
+                self.blocked = true;
+                interval.counters.blocked += 1;
+            }
+            return (0, Standing::Full);
+        }
+        let free = BATCH_BYTES.saturating_sub(link.pending_output().len());
+        let batch = (free / link.message_wire_len()).max(1) as u64;
+        (left.min(room).min(batch), Standing::More)
+    }
+
+    /// All-out, `t_i = s_i`.
+    fn send_all_out(&mut self, now: Time, link: &mut Link, interval: &mut Interval) -> Standing {
+        let (count, standing) = self.allowance(link, interval);
+        for _ in 0..count {
+            self.send_one(now, now, link);
+        }
+        if count == 0 {
+            standing
+        } else {
+            self.after(link, interval)
+        }
+    }
+
+    fn send_scheduled(&mut self, now: Time, link: &mut Link, interval: &mut Interval) -> Standing {
+        let Some(mut ticker) = self.ticker else {
+            return Standing::Idle;
+        };
+        if ticker.due() > now {
+            let done = self.spec.limit == Some(self.sequence);
+            return if done {
+                Standing::Idle
+            } else {
+                Standing::Until(ticker.due())
+            };
+        }
+        let (count, standing) = self.allowance(link, interval);
+        if count == 0 {
+            return standing;
+        }
+        for _ in 0..count {
+            let due = ticker.due();
+            if due > now {
+                break;
+            }
+            ticker.advance();
+            let delay = now.since(due);
+            interval.latencies.record(Metric::SendDelay, delay);
+            interval.counters.late += u64::from(delay > LATE);
+            self.send_one(due, now, link);
+        }
+        self.ticker = Some(ticker);
+        if self.spec.limit == Some(self.sequence) {
+            Standing::Idle
+        } else if ticker.due() > now {
+            Standing::Until(ticker.due())
+        } else {
+            self.after(link, interval)
+        }
+    }
+
+    /// Where things stand after a batch: looks at the budget at once, so that the message which
+    /// would be next counts as blocked when it is.
+    fn after(&mut self, link: &Link, interval: &mut Interval) -> Standing {
+        self.allowance(link, interval).1
+    }
+
+    #[inline]
+    fn send_one(&mut self, intended: Time, now: Time, link: &mut Link) {
+        let (run, id, sequence) = (self.spec.run_id, self.spec.id, self.sequence);
+        link.publish(|body| payload::write(body, run, id, sequence, intended, now));
+        if let Some(window) = &mut self.window {
+            window.push(intended, now);
+        }
+        self.sequence += 1;
+        self.blocked = false;
+    }
+
+    /// Takes the broker's answer; returns how many messages it covers.
+    #[inline]
+    pub(crate) fn answer(
+        &mut self,
+        (tag, multiple, nack): (u64, bool, bool),
+        now: Time,
+        interval: &mut Interval,
+        latency: &mut Nanos,
+    ) -> Result<u64, NeverSent> {
+        let window = self.window.as_mut().ok_or(NeverSent)?;
+        let mut count = 0;
+        window.settle(tag, multiple, |run| {
+            count += run.count;
+            if !nack {
+                let (response, service) = (now.since(run.intended), now.since(run.sent));
+                interval
+                    .latencies
+                    .record_n(Metric::AckResponse, response, run.count);
+                interval
+                    .latencies
+                    .record_n(Metric::SendAck, service, run.count);
+                *latency = service;
+            }
+        })?;
+        if nack {
+            interval.counters.nacked += count;
+        } else {
+            interval.counters.completed += count;
+        }
+        Ok(count)
+    }
+
+    /// Messages without an answer.
+    pub(crate) fn open(&self) -> u64 {
+        self.window.as_ref().map_or(0, Window::open)
+    }
+}

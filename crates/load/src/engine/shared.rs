@@ -1,0 +1,161 @@
+//! What the coordinator and the event loops know of each other while a load runs. Everything
+//! else travels in reports.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use measure::{Interval, Nanos, Time};
+
+use crate::{Error, Event, ThreadUsage};
+
+const NEVER: u64 = u64::MAX;
+
+/// The instants that divide a run, on every thread the same ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Boundaries {
+    pub(crate) measure_at: Time,
+    /// Nothing is sent from here on.
+    pub(crate) drain_at: Time,
+    /// Nothing is counted from here on.
+    pub(crate) end_at: Time,
+}
+
+/// One thread's progress, published once per turn of its loop.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    open: AtomicU64,
+    expected: AtomicU64,
+    received: AtomicU64,
+}
+
+/// A sum of [`Progress`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// Messages sent and not confirmed.
+    pub(crate) open: u64,
+    /// Deliveries that the messages sent should lead to.
+    pub(crate) expected: u64,
+    /// Deliveries of this run's messages.
+    pub(crate) received: u64,
+}
+
+impl Progress {
+    pub(crate) fn publish(&self, standing: Standing) {
+        self.open.store(standing.open, Ordering::Relaxed);
+        self.expected.store(standing.expected, Ordering::Relaxed);
+        self.received.store(standing.received, Ordering::Relaxed);
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// 0 until it is known; written after the boundaries.
+    start: AtomicU64,
+    measure_at: AtomicU64,
+    drain_at: AtomicU64,
+    end_at: AtomicU64,
+    abort: AtomicBool,
+    /// Producers with a message count that have not reached it.
+    pub(crate) producers_left: AtomicU64,
+    /// Deliveries that groups of consumers with a message count still wait for.
+    pub(crate) budgets: Vec<Arc<AtomicU64>>,
+    pub(crate) progress: Vec<Progress>,
+}
+
+impl Shared {
+    pub(crate) fn new(threads: usize, producers_left: u64, budgets: Vec<Arc<AtomicU64>>) -> Self {
+        Self {
+            start: AtomicU64::new(0),
+            measure_at: AtomicU64::new(NEVER),
+            drain_at: AtomicU64::new(NEVER),
+            end_at: AtomicU64::new(NEVER),
+            abort: AtomicBool::new(false),
+            producers_left: AtomicU64::new(producers_left),
+            budgets,
+            progress: std::iter::repeat_with(Progress::default)
+                .take(threads)
+                .collect(),
+        }
+    }
+
+    pub(crate) fn set_start(&self, start: Time, warmup: Nanos, measure: Option<Nanos>) {
+        let measure_at = start + warmup;
+        self.measure_at.store(measure_at.0, Ordering::Relaxed);
+        if let Some(measure) = measure {
+            self.drain_at
+                .store((measure_at + measure).0, Ordering::Relaxed);
+        }
+        self.start.store(start.0, Ordering::Release);
+    }
+
+    /// `None` until all clients are set up.
+    #[inline]
+    pub(crate) fn start(&self) -> Option<Time> {
+        let start = self.start.load(Ordering::Acquire);
+        (start != 0).then_some(Time(start))
+    }
+
+    #[inline]
+    pub(crate) fn boundaries(&self) -> Boundaries {
+        let end_at = self.end_at.load(Ordering::Relaxed);
+        Boundaries {
+            measure_at: Time(self.measure_at.load(Ordering::Relaxed)),
+            drain_at: Time(self.drain_at.load(Ordering::Relaxed).min(end_at)),
+            end_at: Time(end_at),
+        }
+    }
+
+    /// Brings the end of sending forward.
+    pub(crate) fn drain_at(&self, at: Time) {
+        self.drain_at.fetch_min(at.0, Ordering::Relaxed);
+    }
+
+    /// Brings the end of counting forward.
+    pub(crate) fn end_at(&self, at: Time) {
+        self.end_at.fetch_min(at.0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn abort(&self) {
+        self.abort.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.abort.load(Ordering::Relaxed)
+    }
+
+    /// Whether everybody who had a message count has reached it; `false` where nobody had one.
+    pub(crate) fn counts_reached(&self, anybody_counts: bool) -> bool {
+        anybody_counts
+            && self.producers_left.load(Ordering::Relaxed) == 0
+            && self
+                .budgets
+                .iter()
+                .all(|budget| budget.load(Ordering::Relaxed) == 0)
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        let mut sum = Standing::default();
+        for progress in &self.progress {
+            sum.open += progress.open.load(Ordering::Relaxed);
+            sum.expected += progress.expected.load(Ordering::Relaxed);
+            sum.received += progress.received.load(Ordering::Relaxed);
+        }
+        sum
+    }
+}
+
+/// What an event loop tells the coordinator.
+#[derive(Debug)]
+pub(crate) enum Report {
+    /// All of a thread's clients are set up.
+    Ready,
+    /// A finished interval of a thread.
+    Interval(usize, Box<Interval>),
+    Event(Event),
+    /// Somebody reached a message count.
+    CountReached,
+    /// A client failed; the thread goes on with the others until it is told to end.
+    Failed(Error),
+    /// The thread has closed its connections.
+    Finished(usize, ThreadUsage),
+}

@@ -1,0 +1,401 @@
+//! The event loop of one thread.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::Duration;
+
+use measure::{Clock, Interval, Nanos, Time};
+use mio::{Events, Poll, Token, Waker};
+
+use super::client::{BUFFER_BYTES, Client, Context, Next, State, Tally, thread_cpu};
+use super::deal::{ClientSpec, WorkSpec};
+use super::pace::{Rest, SPIN_BEFORE, Timer, sleep_until};
+use super::series::Series;
+use super::shared::{Report, Shared};
+use crate::{Error, ThreadUsage};
+
+const TIMER: Token = Token(usize::MAX - 1);
+const WAKER: Token = Token(usize::MAX);
+/// How often a loop looks at heartbeats, time-outs and left-over acknowledgements.
+const HOUSEKEEPING: Nanos = Nanos(50_000_000);
+/// Clients of one thread that connect and log in at the same time, so that a broker's backlog of
+/// connections (128 by default) does not overflow.
+const AT_ONCE: usize = 32;
+
+/// How far a worker has got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Course {
+    SettingUp,
+    /// Waiting for the common start.
+    Waiting,
+    Running,
+    Leaving(Time),
+}
+
+/// What a worker is made of.
+pub(crate) struct Workshop {
+    pub(crate) thread: usize,
+    pub(crate) clients: Vec<ClientSpec>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) reports: SyncSender<Report>,
+    pub(crate) returned: Receiver<Box<Interval>>,
+    /// Sleep between looks at the sockets where that cannot be seen; see [`Rest`].
+    pub(crate) may_rest: bool,
+    pub(crate) spin: bool,
+    pub(crate) patience: Nanos,
+}
+
+pub(crate) struct Worker {
+    thread: usize,
+    poll: Poll,
+    events: Events,
+    timer: Timer,
+    clients: Vec<Client>,
+    to_connect: VecDeque<ClientSpec>,
+    setting_up: usize,
+    /// Clients that have something to do, in turn.
+    queue: VecDeque<usize>,
+    /// When clients want to be called.
+    due: BinaryHeap<Reverse<(Time, usize)>>,
+    series: Series,
+    shared: Arc<Shared>,
+    reports: SyncSender<Report>,
+    buffer: Vec<u8>,
+    tally: Tally,
+    course: Course,
+    rest: Rest,
+    spin: bool,
+    patience: Nanos,
+    next_housekeeping: Time,
+    failed: bool,
+}
+
+impl Worker {
+    /// Makes the poll, so that somebody can wake it before it runs.
+    pub(crate) fn new(workshop: Workshop) -> Result<(Self, Waker), Error> {
+        let failed = |error| Error::machine("set up an event loop", error);
+        let poll = Poll::new().map_err(failed)?;
+        let waker = Waker::new(poll.registry(), WAKER).map_err(failed)?;
+        let timer = Timer::new(poll.registry(), TIMER)?;
+        let clients = workshop.clients.len();
+        let rest = Rest::new(workshop.may_rest, in_flight(&workshop.clients));
+        let worker = Self {
+            thread: workshop.thread,
+            poll,
+            events: Events::with_capacity(clients.clamp(16, 1_024) + 2),
+            timer,
+            clients: Vec::with_capacity(clients),
+            to_connect: workshop.clients.into(),
+            setting_up: 0,
+            queue: VecDeque::with_capacity(clients),
+            due: BinaryHeap::with_capacity(clients),
+            series: Series::new(workshop.thread, workshop.reports.clone(), workshop.returned),
+            shared: workshop.shared,
+            reports: workshop.reports,
+            buffer: vec![0; BUFFER_BYTES],
+            tally: Tally::default(),
+            course: Course::SettingUp,
+            rest,
+            spin: workshop.spin,
+            patience: workshop.patience,
+            next_housekeeping: Time(0),
+            failed: false,
+        };
+        Ok((worker, waker))
+    }
+
+    /// Runs until told to end.
+    pub(crate) fn run(mut self) {
+        // The timer slack is a property of the thread.
+        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        if let Err(error) = self.turn_until_done() {
+            self.fail(error);
+        }
+        let usage = ThreadUsage {
+            total: thread_cpu(),
+            measured: self.tally.measured_cpu,
+        };
+        let _ = self.reports.send(Report::Finished(self.thread, usage));
+    }
+
+    fn turn_until_done(&mut self) -> Result<(), Error> {
+        let mut turn_start = Clock.now();
+        while !self.shared.is_aborted() && self.advance_course(turn_start) {
+            self.call_due(turn_start);
+            self.give_turns();
+            self.housekeep();
+            self.shared.progress[self.thread].publish(self.tally.progress);
+            turn_start = self.wait(turn_start)?;
+        }
+        Ok(())
+    }
+
+    fn context(&mut self) -> (Context<'_>, &mut Vec<Client>) {
+        let context = Context {
+            series: &mut self.series,
+            shared: &self.shared,
+            reports: &self.reports,
+            buffer: &mut self.buffer,
+            tally: &mut self.tally,
+        };
+        (context, &mut self.clients)
+    }
+
+    /// Goes from set-up to running to leaving; `false` at the end.
+    fn advance_course(&mut self, now: Time) -> bool {
+        match self.course {
+            Course::SettingUp => {
+                self.connect_more(now);
+                if self.to_connect.is_empty() && self.setting_up == 0 && !self.failed {
+                    self.course = Course::Waiting;
+                    let _ = self.reports.send(Report::Ready);
+                }
+            }
+            Course::Waiting => {
+                if let Some(start) = self.shared.start().filter(|start| *start <= now) {
+                    self.begin(start);
+                }
+            }
+            Course::Running => {
+                let (mut context, _) = self.context();
+                context.now();
+                if self.series.is_finished() {
+                    self.leave(now);
+                }
+            }
+            Course::Leaving(deadline) => {
+                let gone = self
+                    .clients
+                    .iter()
+                    .all(|client| client.state == State::Gone);
+                return !gone && now < deadline;
+            }
+        }
+        true
+    }
+
+    fn connect_more(&mut self, now: Time) {
+        while self.setting_up < AT_ONCE && !self.failed {
+            let Some(spec) = self.to_connect.pop_front() else {
+                break;
+            };
+            let token = Token(self.clients.len());
+            match Client::connect(spec, self.poll.registry(), token, now) {
+                Ok(client) => {
+                    self.clients.push(client);
+                    self.setting_up += 1;
+                }
+                Err(error) => self.fail(error),
+            }
+        }
+    }
+
+    fn begin(&mut self, start: Time) {
+        self.course = Course::Running;
+        let boundaries = self.shared.boundaries();
+        self.series.begin(start, boundaries);
+        let (mut context, clients) = self.context();
+        context.begin();
+        for client in clients {
+            client.start(start);
+        }
+        (0..self.clients.len()).for_each(|at| self.enqueue(at));
+    }
+
+    fn leave(&mut self, now: Time) {
+        self.course = Course::Leaving(now + self.patience);
+        for at in 0..self.clients.len() {
+            // A broker that is gone already needs no goodbye.
+            if self.clients[at].leave(now).is_err() {
+                self.clients[at].state = State::Gone;
+            }
+            self.enqueue(at);
+        }
+    }
+
+    fn enqueue(&mut self, at: usize) {
+        if let Some(client) = self.clients.get_mut(at)
+            && !client.queued
+            && client.state != State::Gone
+        {
+            client.queued = true;
+            self.queue.push_back(at);
+        }
+    }
+
+    /// Queues the clients whose time has come.
+    fn call_due(&mut self, now: Time) {
+        while let Some(Reverse((due, at))) = self.due.peek().copied()
+            && due <= now
+        {
+            self.due.pop();
+            self.clients[at].timed = false;
+            self.enqueue(at);
+        }
+    }
+
+    /// One batch for everybody who is in the queue now.
+    fn give_turns(&mut self) {
+        for _ in 0..self.queue.len() {
+            let Some(at) = self.queue.pop_front() else {
+                break;
+            };
+            let before = self.clients[at].state;
+            let (mut context, clients) = self.context();
+            let client = &mut clients[at];
+            client.queued = false;
+            match client.turn(&mut context) {
+                Ok(Next::Again) => self.enqueue(at),
+                Ok(Next::At(due)) if !client.timed => {
+                    client.timed = true;
+                    self.due.push(Reverse((due, at)));
+                }
+                Ok(_) => {}
+                Err(error) => self.client_failed(at, error),
+            }
+            let was_setting_up = matches!(before, State::Connecting | State::SettingUp);
+            if was_setting_up && self.clients[at].state == State::Ready {
+                self.setting_up -= 1;
+            }
+        }
+    }
+
+    fn client_failed(&mut self, at: usize, error: Error) {
+        let client = &mut self.clients[at];
+        let leaving = client.state == State::Leaving;
+        client.state = State::Gone;
+        if !leaving {
+            self.fail(error);
+        }
+    }
+
+    /// Tells the coordinator, once.
+    fn fail(&mut self, error: Error) {
+        if !self.failed {
+            self.failed = true;
+            let _ = self.reports.send(Report::Failed(error));
+        }
+    }
+
+    fn housekeep(&mut self) {
+        let now = self.tally.last_now;
+        if now < self.next_housekeeping {
+            return;
+        }
+        self.next_housekeeping = now + HOUSEKEEPING;
+        for at in 0..self.clients.len() {
+            match self.clients[at].housekeep(now) {
+                Ok(true) => self.enqueue(at),
+                Ok(false) => {}
+                Err(error) => self.client_failed(at, error),
+            }
+        }
+    }
+
+    /// Sleeps until there is something to do, and returns when the loop came back to it.
+    fn wait(&mut self, turn_start: Time) -> Result<Time, Error> {
+        let turn_end = self.tally.last_now;
+        let mut waited_for = turn_start;
+        if self.queue.is_empty()
+            && self.course == Course::Running
+            && let Some(rest) = self
+                .rest
+                .length(turn_end, self.tally.handled, self.tally.latency)
+        {
+            waited_for = turn_start + rest;
+            sleep_until(waited_for);
+        }
+        let deadline = self.deadline();
+        let timeout = self.timeout(turn_end, deadline)?;
+        match self.poll.poll(&mut self.events, timeout) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Error::machine("wait for the sockets", error)),
+            Ok(()) => {}
+        }
+        self.dispatch();
+        let (mut context, _) = self.context();
+        let now = context.now();
+        // How late: after the moment that was slept for, or else since the turn began that kept
+        // this one waiting.
+        let waited_for = if timeout.is_none() {
+            deadline
+        } else {
+            waited_for
+        };
+        let interval = self.series.current();
+        let lag = now.since(waited_for);
+        interval.loop_lag_max = interval.loop_lag_max.max(lag);
+        Ok(now)
+    }
+
+    fn dispatch(&mut self) {
+        let Self {
+            events,
+            clients,
+            queue,
+            ..
+        } = self;
+        for event in events.iter() {
+            let at = event.token().0;
+            if let Some(client) = clients.get_mut(at) {
+                client.notice(event);
+                if !client.queued && client.state != State::Gone {
+                    client.queued = true;
+                    queue.push_back(at);
+                }
+            }
+        }
+    }
+
+    /// The next moment at which something is due of itself.
+    fn deadline(&self) -> Time {
+        let mut deadline = self.next_housekeeping;
+        if let Some(Reverse((due, _))) = self.due.peek() {
+            deadline = deadline.min(*due);
+        }
+        match self.course {
+            Course::Running => deadline.min(self.series.end(self.shared.boundaries())),
+            Course::Waiting => self
+                .shared
+                .start()
+                .map_or(deadline, |start| deadline.min(start)),
+            Course::SettingUp | Course::Leaving(_) => deadline,
+        }
+    }
+
+    /// Arms the timer for a sleep, or says that there is no time to sleep.
+    fn timeout(&mut self, now: Time, deadline: Time) -> Result<Option<Duration>, Error> {
+        let wake_at = if self.spin {
+            deadline - SPIN_BEFORE
+        } else {
+            deadline
+        };
+        if !self.queue.is_empty() || wake_at <= now {
+            return Ok(Some(Duration::ZERO));
+        }
+        self.timer.arm(wake_at)?;
+        Ok(None)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // Reports what stayed open, for the outcome.
+        let mut progress = self.tally.progress;
+        progress.open = self.clients.iter().map(Client::open).sum();
+        self.shared.progress[self.thread].publish(progress);
+    }
+}
+
+/// How many messages the clients together may have in flight, counting as many for each as for
+/// the one that may have fewest.
+fn in_flight(clients: &[ClientSpec]) -> u64 {
+    let limit = |client: &ClientSpec| match &client.work {
+        WorkSpec::Producer(p) if p.confirm && p.max_pending > 0 => u64::from(p.max_pending),
+        WorkSpec::Consumer(c) if c.prefetch > 0 => u64::from(c.prefetch),
+        _ => u64::from(u32::MAX),
+    };
+    clients.iter().map(limit).min().unwrap_or(0) * clients.len() as u64
+}

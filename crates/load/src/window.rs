@@ -1,0 +1,292 @@
+//! The messages of one producer that the broker has not answered yet.
+//!
+//! A ring indexed by delivery tag: AMQP 0.9.1 numbers a channel's publishes 1, 2, 3, … once
+//! confirms are selected, and the broker answers single tags in any order or all tags up to one.
+
+use measure::Time;
+
+/// A ring never holds more messages than this (256 MiB), even where the number in flight is
+/// unlimited; a producer that reaches it waits.
+const LARGEST_RING: u64 = 1 << 24;
+/// A limited ring may grow to this many times its limit while the oldest message stays
+/// unanswered and later ones are answered.
+const STRETCH: u64 = 16;
+/// Answered, but an older message is not.
+const SETTLED: Entry = Entry {
+    intended: Time(u64::MAX),
+    sent: Time(u64::MAX),
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    intended: Time,
+    sent: Time,
+}
+
+/// Neighbouring messages with the same times, answered together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) intended: Time,
+    pub(crate) sent: Time,
+    pub(crate) count: u64,
+}
+
+/// The broker answered a message that was never sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NeverSent;
+
+#[derive(Debug)]
+pub(crate) struct Window {
+    ring: Vec<Entry>,
+    /// Tag of the oldest message in the ring; tags below are answered.
+    first: u64,
+    /// Tag of the next message.
+    next: u64,
+    /// Messages unanswered.
+    open: u64,
+    /// Messages that may be unanswered.
+    limit: u64,
+    /// Messages that the ring may span.
+    span_limit: u64,
+}
+
+impl Window {
+    /// A window for `limit` messages in flight; 0 for no limit.
+    pub(crate) fn new(limit: u32) -> Self {
+        let limit = if limit == 0 {
+            LARGEST_RING
+        } else {
+            u64::from(limit)
+        };
+        let limit = limit.min(LARGEST_RING);
+        // Half as much again, so that answers a little out of order need no growth.
+        let ring = (limit + limit / 2).clamp(64, 1 << 16).next_power_of_two();
+        Self {
+            ring: vec![SETTLED; ring as usize],
+            first: 1,
+            next: 1,
+            open: 0,
+            limit,
+            span_limit: (limit * STRETCH).clamp(1 << 16, LARGEST_RING),
+        }
+    }
+
+    /// Messages that are not answered.
+    pub(crate) const fn open(&self) -> u64 {
+        self.open
+    }
+
+    /// How many more messages may be sent now.
+    pub(crate) fn room(&self) -> u64 {
+        let span = self.next - self.first;
+        (self.limit - self.open).min(self.span_limit - span)
+    }
+
+    /// Notes that the next message was sent. The caller has asked [`Self::room`].
+    #[inline]
+    pub(crate) fn push(&mut self, intended: Time, sent: Time) {
+        if self.next - self.first == self.ring.len() as u64 {
+            self.grow();
+        }
+        let at = self.slot(self.next);
+        self.ring[at] = Entry { intended, sent };
+        self.next += 1;
+        self.open += 1;
+    }
+
+    /// Takes an answer for one tag, or with `multiple` for all up to it (0 for all), and shows what
+    /// it answers in runs of equal times. Tags already answered are skipped.
+    #[inline]
+    pub(crate) fn settle(
+        &mut self,
+        tag: u64,
+        multiple: bool,
+        mut settled: impl FnMut(Run),
+    ) -> Result<(), NeverSent> {
+        if tag >= self.next || (tag == 0 && !multiple) {
+            return Err(NeverSent);
+        }
+        if multiple {
+            let last = if tag == 0 { self.next - 1 } else { tag };
+            self.settle_through(last, settled);
+        } else if tag >= self.first {
+            let at = self.slot(tag);
+            let entry = std::mem::replace(&mut self.ring[at], SETTLED);
+            if entry != SETTLED {
+                self.open -= 1;
+                settled(Run {
+                    intended: entry.intended,
+                    sent: entry.sent,
+                    count: 1,
+                });
+            }
+            self.skip_settled();
+        }
+        Ok(())
+    }
+
+    fn settle_through(&mut self, last: u64, mut settled: impl FnMut(Run)) {
+        let mut run: Option<Run> = None;
+        while self.first <= last {
+            let at = self.slot(self.first);
+            let entry = self.ring[at];
+            self.first += 1;
+            if entry == SETTLED {
+                continue;
+            }
+            self.open -= 1;
+            match &mut run {
+                Some(run) if run.sent == entry.sent && run.intended == entry.intended => {
+                    run.count += 1;
+                }
+                _ => {
+                    let next = Run {
+                        intended: entry.intended,
+                        sent: entry.sent,
+                        count: 1,
+                    };
+                    if let Some(done) = run.replace(next) {
+                        settled(done);
+                    }
+                }
+            }
+        }
+        if let Some(done) = run {
+            settled(done);
+        }
+        self.skip_settled();
+    }
+
+    fn skip_settled(&mut self) {
+        while self.first < self.next && self.ring[self.slot(self.first)] == SETTLED {
+            self.first += 1;
+        }
+    }
+
+    const fn slot(&self, tag: u64) -> usize {
+        // The length is a power of two.
+        (tag & (self.ring.len() as u64 - 1)) as usize
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let mut ring = vec![SETTLED; self.ring.len() * 2];
+        let mask = ring.len() as u64 - 1;
+        for tag in self.first..self.next {
+            ring[(tag & mask) as usize] = self.ring[self.slot(tag)];
+        }
+        self.ring = ring;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// xorshift64: enough to visit odd orders, the same ones every time.
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, bound: u64) -> u64 {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            self.0 % bound
+        }
+    }
+
+    fn settle(window: &mut Window, tag: u64, multiple: bool) -> Vec<Run> {
+        let mut runs = Vec::new();
+        window.settle(tag, multiple, |run| runs.push(run)).unwrap();
+        runs
+    }
+
+    #[test]
+    fn a_multiple_confirm_covers_runs_of_equal_times() {
+        let mut window = Window::new(10);
+        for time in [5, 5, 5, 8, 8, 9] {
+            window.push(Time(time), Time(time));
+        }
+        let run = |time, count| Run {
+            intended: Time(time),
+            sent: Time(time),
+            count,
+        };
+        assert_eq!(settle(&mut window, 2, false), [run(5, 1)]);
+        assert_eq!(settle(&mut window, 5, true), [run(5, 2), run(8, 2)]);
+        assert_eq!(settle(&mut window, 4, true), [], "answered already");
+        assert_eq!(settle(&mut window, 0, true), [run(9, 1)], "0 is all");
+        assert_eq!((window.open(), window.room()), (0, 10));
+    }
+
+    #[test]
+    fn a_tag_that_was_never_sent_is_an_error() {
+        let mut window = Window::new(10);
+        window.push(Time(1), Time(1));
+        assert_eq!(window.settle(2, false, |_| ()), Err(NeverSent));
+        assert_eq!(window.settle(2, true, |_| ()), Err(NeverSent));
+        assert_eq!(window.settle(0, false, |_| ()), Err(NeverSent));
+        assert_eq!(window.settle(u64::MAX, true, |_| ()), Err(NeverSent));
+        assert_eq!(window.open(), 1);
+    }
+
+    /// Random sends and answers in any order, against a map of what is open.
+    #[test]
+    fn it_does_what_a_map_would_do() {
+        for (seed, limit) in [(1, 1), (2, 7), (3, 64), (4, 100), (5, 0)] {
+            let mut random = Random(seed);
+            let mut window = Window::new(limit);
+            let mut model: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+            let mut next = 1;
+            for step in 0..20_000u64 {
+                for _ in 0..random.below(40).min(window.room()) {
+                    let times = (step / 3, step / 2);
+                    window.push(Time(times.0), Time(times.1));
+                    model.insert(next, times);
+                    next += 1;
+                }
+                if next == 1 {
+                    continue;
+                }
+                let tag = next - 1 - random.below(60.min(next - 1));
+                let multiple = random.below(3) == 0;
+                let expected: Vec<(u64, u64)> = if multiple {
+                    let later = model.split_off(&(tag + 1));
+                    std::mem::replace(&mut model, later).into_values().collect()
+                } else {
+                    model.remove(&tag).into_iter().collect()
+                };
+                let settled = settle(&mut window, tag, multiple);
+                assert!(
+                    settled
+                        .windows(2)
+                        .all(|w| (w[0].intended, w[0].sent) != (w[1].intended, w[1].sent))
+                );
+                let settled: Vec<(u64, u64)> = settled
+                    .into_iter()
+                    .flat_map(|run| vec![(run.intended.0, run.sent.0); run.count as usize])
+                    .collect();
+                assert_eq!(settled, expected);
+                assert_eq!(window.open(), model.len() as u64);
+                assert!(limit == 0 || window.open() <= u64::from(limit));
+            }
+        }
+    }
+
+    #[test]
+    fn an_answer_that_never_comes_stops_the_producer_in_bounded_memory() {
+        let mut window = Window::new(2);
+        window.push(Time(1), Time(1));
+        let mut sent = 1;
+        while window.room() > 0 {
+            window.push(Time(1), Time(1));
+            sent += 1;
+            settle(&mut window, sent, false);
+        }
+        assert_eq!((sent, window.open()), (1 << 16, 1));
+        settle(&mut window, 1, false);
+        assert_eq!(window.room(), 2);
+    }
+}
