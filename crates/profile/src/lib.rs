@@ -9,6 +9,7 @@
 //! (`drain`) fetches, names and writes the samples, [`Sampler::stop`] ends it. This is the only
 //! crate of the workspace with `unsafe` code, all of it in the module `sys`.
 
+mod cpu_time;
 mod drain;
 mod error;
 mod events;
@@ -24,5 +25,6 @@ mod symbols;
 mod sys;
 mod threads;
 
+pub use cpu_time::cpu_time;
 pub use error::Error;
 pub use sampler::{Options, Outcome, Sampler};
