@@ -136,6 +136,12 @@ impl RunWriter {
         }
     }
 
+    /// Removes the folder again: the run never began. A folder that cannot be removed stays,
+    /// with a record that says `running`.
+    pub fn discard(self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+
     /// What could not be written, so far: none or one.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {

@@ -46,14 +46,10 @@ impl Failure {
         Self::Error { usage: true, message: message.into(), help: Some(help.into()) }
     }
 
-    /// An error of the other crates that says cause and remedy in one sentence, parted by a
-    /// semicolon.
+    /// An error that says cause and remedy in one sentence.
     pub(crate) fn from_sentence(text: &str) -> Self {
-        let (message, help) = match text.rsplit_once("; ") {
-            Some((message, help)) => (message, Some(help.to_owned())),
-            None => (text, None),
-        };
-        Self::Error { usage: false, message: message.to_owned(), help }
+        let (message, help) = parted(text);
+        Self::Error { usage: false, message, help }
     }
 
     /// A file could not be read or written.
@@ -65,6 +61,14 @@ impl Failure {
             _ => "choose another path",
         };
         Self::failed(format!("cannot {action} {}: {source}", path.display()), help)
+    }
+}
+
+/// The other crates' errors say the remedy after a semicolon, where there is one.
+fn parted(text: &str) -> (String, Option<String>) {
+    match text.rsplit_once("; ") {
+        Some((message, help)) => (message.to_owned(), Some(help.to_owned())),
+        None => (text.to_owned(), None),
     }
 }
 
@@ -80,11 +84,17 @@ impl From<io::Error> for Failure {
 
 impl From<session::Error> for Failure {
     fn from(error: session::Error) -> Self {
-        let usage = matches!(error, session::Error::Experiment(_));
-        match Self::from_sentence(&error.to_string()) {
-            Self::Error { message, help, .. } => Self::Error { usage, message, help },
-            other => other,
-        }
+        let usage = match &error {
+            session::Error::Experiment(_) => true,
+            session::Error::Load(load) => load.is_usage(),
+            _ => false,
+        };
+        let (message, help) = match &error {
+            session::Error::Load(load) => (load.to_string(), Some(load.help().to_owned())),
+            session::Error::Stopped => (error.to_string(), None),
+            _ => parted(&error.to_string()),
+        };
+        Self::Error { usage, message, help }
     }
 }
 

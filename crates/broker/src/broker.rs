@@ -3,18 +3,15 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use mio::net::TcpListener;
-use mio::{Events, Interest, Poll, Token, Waker};
+use mio::{Interest, Poll, Waker};
 
+use crate::reactor::{LISTENER, Reactor, WAKER};
 use crate::{Config, Error, Stop};
 
 /// The name of the broker's thread, as profiles show it.
 pub const THREAD_NAME: &str = "bellows-broker";
-
-const LISTENER: Token = Token(usize::MAX);
-const WAKER: Token = Token(usize::MAX - 1);
 
 /// An embedded broker that listens and has not started serving, or serves on the caller's thread.
 #[derive(Debug)]
@@ -65,20 +62,7 @@ impl Broker {
     /// When the event queue fails; clients' mistakes are never errors of the broker.
     pub fn run(&mut self, stop: &Stop) -> Result<(), Error> {
         stop.attach(Arc::clone(&self.waker));
-        let mut events = Events::with_capacity(1024);
-        while !stop.is_stopped() {
-            match self.poll.poll(&mut events, Some(Duration::from_secs(1))) {
-                Ok(()) => {}
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(source) => {
-                    return Err(Error::EventLoop {
-                        what: "wait for events",
-                        source,
-                    });
-                }
-            }
-        }
-        Ok(())
+        Reactor::new(self.config.clone(), &mut self.poll, &self.listener).run(stop)
     }
 
     /// Serves on a thread of its own, named [`THREAD_NAME`].

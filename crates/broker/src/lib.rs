@@ -7,10 +7,37 @@
 //! # Ok::<(), broker::Error>(())
 //! ```
 
+mod arguments;
 mod broker;
+mod channel;
 mod config;
+mod consumer;
+mod delivery;
 mod error;
+mod exchange;
+#[cfg(test)]
+mod harness;
+mod log;
+mod memory;
+mod node;
+#[cfg(test)]
+mod node_tests;
+mod outgoing;
+mod publish;
+mod queue;
+mod reactor;
+mod refusal;
+mod requests;
+mod ring;
+mod session;
+mod settle;
+mod slots;
 mod stop;
+mod stream_header;
+mod topic;
+mod topology;
+mod unacked;
+mod vhost;
 
 pub use broker::{Broker, Running, THREAD_NAME};
 pub use config::{Config, User};

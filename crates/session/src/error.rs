@@ -1,6 +1,7 @@
 //! Why an experiment could not run.
 
-/// Why an experiment could not run. Every text names cause, observed value and remedy.
+/// Why an experiment could not run. Every text names cause, observed value and, after a
+/// semicolon, the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The experiment asks for something that makes no sense.
@@ -9,13 +10,22 @@ pub enum Error {
     /// The run folder could not be made.
     #[error("{0}")]
     Archive(#[from] archive::Error),
-    /// The broker could not be started, found or attached.
+    /// The managed RabbitMQ did not start.
     #[error("{0}")]
-    Broker(String),
-    /// The load could not be made, or broke off.
+    Managed(#[from] crate::managed::Error),
+    /// The embedded broker did not start.
     #[error("{0}")]
-    Load(String),
-    /// The process to profile was not found, or profiling it is not permitted.
+    Embedded(String),
+    /// The load could not be started.
+    #[error("{0}; {help}", help = .0.help())]
+    Load(#[from] load::Error),
+    /// The process cannot be profiled.
     #[error("{0}")]
-    Profile(String),
+    Profile(#[from] profile::Error),
+    /// The process to profile was not found.
+    #[error("{0}")]
+    Process(String),
+    /// Stopped by the user before anything was measured.
+    #[error("stopped before the load began; nothing was measured")]
+    Stopped,
 }

@@ -4,11 +4,15 @@
 pub mod doctor;
 mod error;
 pub mod experiment;
+mod hardware;
 pub mod managed;
 mod observer;
+mod processes;
 mod record;
 mod redact;
 mod run;
+mod usage;
+mod warnings;
 
 pub use error::Error;
 pub use experiment::Experiment;

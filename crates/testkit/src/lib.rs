@@ -14,3 +14,15 @@ macro_rules! skip {
         return;
     }};
 }
+
+/// Whether Debian's RabbitMQ is installed, for tests that need a real broker:
+///
+/// ```no_run
+/// if !testkit::has_rabbitmq() {
+///     testkit::skip!("no RabbitMQ; apt-get install rabbitmq-server");
+/// }
+/// ```
+#[must_use]
+pub fn has_rabbitmq() -> bool {
+    std::path::Path::new("/usr/lib/rabbitmq/bin/rabbitmq-server").exists()
+}

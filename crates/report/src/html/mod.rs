@@ -3,6 +3,16 @@
 //! Rust reads the archive, computes what needs whole histograms, and packs everything; the page's
 //! own program (`ui/`, embedded from `assets/`) draws it.
 
+mod columns;
+mod data;
+mod distributions;
+mod figures;
+mod headline;
+mod page;
+mod stacks;
+
+use std::fs;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use archive::RunReader;
@@ -13,15 +23,33 @@ pub enum Error {
     /// The run could not be read.
     #[error(transparent)]
     Archive(#[from] archive::Error),
+    /// The report could not be put together.
+    #[error("cannot pack the report's data: {0}")]
+    Pack(#[from] serde_json::Error),
+    /// The report could not be written.
+    #[error("cannot write {}: {source}; the report can be made again with `bellows report`", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
 }
 
-/// The report of a run as one HTML document.
+/// The report of a run as one HTML document. Works for runs that were cut off, and for those
+/// without load, without profile or without anything known of the broker: what is missing is left
+/// out, and said where it matters.
 ///
 /// # Errors
 /// Where the run's histograms cannot be read.
 pub fn render(run: &RunReader) -> Result<String, Error> {
-    let _ = run;
-    Ok(String::new())
+    let (profile, note) = match run.profile("cpu") {
+        Ok(profile) => (profile, None),
+        Err(e) => (None, Some(format!("the profile cannot be read: {e}"))),
+    };
+    let mut contents = data::Contents::gather(run, profile.as_ref())?;
+    contents.notes.extend(note);
+    page::document(&contents, profile.as_ref())
 }
 
 /// Writes `report.html` into a run's folder, at once or not at all, and returns its path.
@@ -29,5 +57,24 @@ pub fn render(run: &RunReader) -> Result<String, Error> {
 /// # Errors
 /// Where the folder is no run, cannot be read, or cannot be written to.
 pub fn write_report(run_dir: &Path) -> Result<PathBuf, Error> {
-    Ok(run_dir.join(archive::file::REPORT))
+    let document = render(&RunReader::open(run_dir)?)?;
+    let path = run_dir.join(archive::file::REPORT);
+    replace(&path, document.as_bytes()).map_err(|source| Error::Write {
+        path: path.clone(),
+        source,
+    })?;
+    Ok(path)
+}
+
+/// Writes beside the file and renames, so that nobody ever reads half of it.
+fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let beside = path.with_extension(format!("html.{}.tmp", std::process::id()));
+    let written = fs::File::create(&beside)
+        .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        // Nothing half-written stays; where even that fails the first error says why.
+        let _ = fs::remove_file(&beside);
+    }
+    written
 }

@@ -11,11 +11,12 @@ pub struct Config {
     pub root: Option<PathBuf>,
     /// Normal schedulers of the emulator (`+S N`). `None`: one per core.
     pub schedulers: Option<u32>,
-    /// Lines of `rabbitmq.conf`. They override what bellows sets, except for the listener.
+    /// Lines of `rabbitmq.conf`. They override what bellows sets; the listener and the first user
+    /// cannot be set.
     pub settings: BTreeMap<String, String>,
     /// Text of `advanced.config`, Erlang terms. It overrides [`Config::settings`].
     pub advanced: Option<String>,
-    /// Further environment of the node.
+    /// Further environment of the node. What bellows sets itself wins.
     pub environment: BTreeMap<String, String>,
     /// Further arguments of the emulator, one word each: `+sbwt`, `very_long`.
     pub emulator_arguments: Vec<String>,

@@ -12,17 +12,54 @@
 //!   file that tells who owned what.
 
 mod config;
+mod control;
 mod error;
 pub mod guard;
+mod guardian;
+mod install;
+mod node;
+mod process;
+mod remains;
 
-use std::time::Duration;
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
+    time::{Duration, Instant},
+};
+
+use rustix::process::Signal;
 
 pub use config::Config;
 pub use error::Error;
+pub use remains::clean_leftovers;
+
+use control::Messenger;
+use guardian::{Guardian, Said};
+use install::Installation;
+use node::Node;
+use process::{ProcessId, Stat};
+use remains::Remains;
+
+/// How often a node that is starting is asked whether it is ready.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Tries with other ports, where somebody took one before the node did.
+const PORT_ATTEMPTS: u32 = 3;
+
+/// Lines of the log that an error shows.
+const TOLD_LINES: usize = 25;
 
 /// A running node. Dropping it stops it.
 #[derive(Debug)]
-pub struct RabbitMq {}
+pub struct RabbitMq {
+    installation: Installation,
+    node: Node,
+    remains: Remains,
+    guardian: Option<Guardian>,
+    pid: u32,
+    runtime: String,
+}
 
 impl RabbitMq {
     /// Starts a node and waits until it accepts AMQP connections. `progress` gets short sentences.
@@ -30,68 +67,182 @@ impl RabbitMq {
     /// # Errors
     /// Every [`Error`] but [`Error::Control`]; nothing is left behind.
     pub fn start(config: &Config, progress: &mut dyn FnMut(&str)) -> Result<Self, Error> {
-        let _ = (config, progress);
-        Err(Error::Config("not yet".into()))
+        for sentence in clean_leftovers() {
+            progress(&sentence);
+        }
+        let mut attempt = 1;
+        loop {
+            let installation = Installation::find(config.root.as_deref())?;
+            progress(&format!(
+                "starting RabbitMQ {} on Erlang/OTP {}",
+                installation.version, installation.erlang.release
+            ));
+            match Self::try_start(config, installation) {
+                Err(Error::Exited { log, .. })
+                    if log.contains("eaddrinuse") && attempt < PORT_ATTEMPTS =>
+                {
+                    attempt += 1;
+                    progress("somebody took a port that was free; trying others");
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn try_start(config: &Config, installation: Installation) -> Result<Self, Error> {
+        let (node, remains) = Node::prepare(config, &installation)?;
+        let guardian = match Guardian::start(&config.guard, &node.name, &node.launch()) {
+            Ok(guardian) => guardian,
+            Err(error) => {
+                let _ = remains.remove(None);
+                return Err(error);
+            }
+        };
+        let runtime = format!("Erlang/OTP {}", installation.erlang.release);
+        let mut broker =
+            Self { installation, node, remains, guardian: Some(guardian), pid: 0, runtime };
+        // From here on, dropping `broker` removes all of it.
+        broker.wait_until_ready(config.start_timeout)?;
+        Ok(broker)
+    }
+
+    fn wait_until_ready(&mut self, timeout: Duration) -> Result<(), Error> {
+        let deadline = Instant::now() + timeout;
+        let mut started = None;
+        loop {
+            let said = match &mut self.guardian {
+                Some(guardian) => guardian.listen(LOOK_EVERY)?,
+                None => Some(Said::Nothing),
+            };
+            match said {
+                Some(Said::Started(pid)) => started = Some(pid),
+                Some(Said::Exited(status)) => {
+                    return Err(Error::Exited { status, log: self.log_tail(TOLD_LINES) });
+                }
+                Some(Said::Failed(reason)) => return Err(Error::Guard(reason)),
+                Some(Said::Nothing) => return Err(Error::Guard("it ended by itself".into())),
+                None => {}
+            }
+            if let Some(pid) = started.filter(|_| speaks_amqp(self.node.port)) {
+                self.pid = self.emulator(pid);
+                self.remains.broker = ProcessId::of(self.pid);
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                return Err(Error::NotReady { waited: timeout, log: self.log_tail(TOLD_LINES) });
+            }
+        }
+    }
+
+    /// The start script becomes the emulator; one that starts it as a child is searched for it.
+    fn emulator(&self, started: u32) -> u32 {
+        let is_emulator = |&pid: &u32| Stat::of(pid).is_some_and(|stat| stat.name.starts_with("beam"));
+        [started]
+            .into_iter()
+            .chain(process::of_node(&self.node.name, None))
+            .find(is_emulator)
+            .unwrap_or(started)
     }
 
     /// Where clients connect: `amqp://guest:guest@127.0.0.1:PORT`.
     #[must_use]
     pub fn url(&self) -> String {
-        String::new()
+        format!("amqp://guest:guest@127.0.0.1:{}", self.node.port)
     }
 
     /// The emulator's process (`beam.smp`).
     #[must_use]
     pub fn pid(&self) -> u32 {
-        0
+        self.pid
     }
 
     /// RabbitMQ's version: `3.10.8`.
     #[must_use]
     pub fn version(&self) -> &str {
-        ""
+        &self.installation.version
     }
 
     /// What it runs on: `Erlang/OTP 25`.
     #[must_use]
     pub fn runtime(&self) -> &str {
-        ""
+        &self.runtime
     }
 
     /// What the user should know about how the node was started.
     #[must_use]
     pub fn notes(&self) -> &[String] {
-        &[]
+        &self.node.notes
     }
 
-    /// Queues, exchanges and bindings. Costs the machine CPU time, so not during a measurement.
+    /// Queues, exchanges and bindings. It costs the node some CPU time, so not in a measured phase.
     ///
     /// # Errors
-    /// [`Error::Control`].
+    /// [`Error::Control`], also where the node does not answer within 20 s.
     pub fn topology(&self) -> Result<archive::Topology, Error> {
-        Ok(archive::Topology::default())
+        control::topology(&self.node, &self.installation, Messenger::choose(&self.installation))
     }
 
     /// The last `lines` lines that the node logged.
     #[must_use]
     pub fn log_tail(&self, lines: usize) -> String {
-        let _ = lines;
-        String::new()
+        let log = fs::read(self.node.log()).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let mut tail: Vec<&str> =
+            log.lines().rev().filter(|line| !line.trim().is_empty()).take(lines).collect();
+        tail.reverse();
+        tail.join("\n")
     }
 
-    /// Stops the node and removes all of it.
+    /// Stops the emulator's clock (SIGSTOP): a broker that hangs. `false`: it is gone.
+    pub fn pause(&self) -> bool {
+        process::signal(self.pid, Signal::STOP)
+    }
+
+    /// Lets it go on (SIGCONT). `false`: it is gone.
+    pub fn resume(&self) -> bool {
+        process::signal(self.pid, Signal::CONT)
+    }
+
+    /// Kills the emulator (SIGKILL): a broker that crashes. Its files stay until [`Self::stop`].
+    /// `false`: it is gone already.
+    pub fn kill(&self) -> bool {
+        process::signal(self.pid, Signal::KILL)
+    }
+
+    /// Stops the node at once and removes all of it; nothing is flushed to data that is thrown away.
     ///
     /// # Errors
     /// What could not be removed.
-    pub fn stop(self) -> Result<(), Error> {
-        let _ = Duration::ZERO;
-        Ok(())
+    pub fn stop(mut self) -> Result<(), Error> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        let Some(guardian) = self.guardian.take() else {
+            return Ok(());
+        };
+        // A guardian that was killed leaves its work to us.
+        guardian.end().or_else(|_| self.remains.remove(None))
     }
 }
 
-/// Removes what earlier runs left behind: nodes whose owner and guardian are dead. Returns one
-/// sentence for each.
-#[must_use]
-pub fn clean_leftovers() -> Vec<String> {
-    Vec::new()
+impl Drop for RabbitMq {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+/// Whether a broker answers the protocol header with its first method (a frame of type 1).
+fn speaks_amqp(port: u16) -> bool {
+    let patience = Duration::from_secs(2);
+    let ask = || {
+        let mut stream =
+            TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), patience)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.write_all(b"AMQP\0\0\x09\x01")?;
+        let mut kind = [0];
+        stream.read_exact(&mut kind)?;
+        Ok::<bool, std::io::Error>(kind == [1])
+    };
+    ask().unwrap_or(false)
 }

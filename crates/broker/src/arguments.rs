@@ -1,0 +1,286 @@
+//! The `x-` arguments of a queue: what they mean, and whether two declarations mean the same.
+
+use wire::amqp091::{Table, Value};
+
+use crate::exchange::same_value;
+use crate::refusal::Refusal;
+
+/// `x-queue-type`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum QueueType {
+    #[default]
+    Classic,
+    Quorum,
+    Stream,
+}
+
+impl QueueType {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Classic => "classic",
+            Self::Quorum => "quorum",
+            Self::Stream => "stream",
+        }
+    }
+}
+
+/// `x-overflow`: what happens above a maximum length.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Overflow {
+    #[default]
+    DropHead,
+    RejectPublish,
+}
+
+/// What a queue's arguments ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Arguments {
+    pub(crate) queue_type: QueueType,
+    /// Ready messages at most.
+    pub(crate) max_length: Option<u64>,
+    /// Bytes of ready messages' bodies at most.
+    pub(crate) max_length_bytes: Option<u64>,
+    pub(crate) overflow: Overflow,
+}
+
+/// Arguments that decide whether a declaration is equivalent to an earlier one; RabbitMQ compares
+/// these and ignores what it does not know.
+const COMPARED: [&str; 4] = [
+    "x-queue-type",
+    "x-max-length",
+    "x-max-length-bytes",
+    "x-overflow",
+];
+
+/// Arguments that change what happens to messages in a way this broker does not offer. Ignoring
+/// them would make a measurement mean something else than its author thinks.
+const REFUSED: [&str; 8] = [
+    "x-message-ttl",
+    "x-expires",
+    "x-dead-letter-exchange",
+    "x-dead-letter-routing-key",
+    "x-max-priority",
+    "x-single-active-consumer",
+    "x-delivery-limit",
+    "x-max-age",
+];
+
+impl Arguments {
+    /// Reads the arguments of a declaration of the queue `name`.
+    pub(crate) fn read(name: &str, table: Table<'_>) -> Result<Self, Refusal> {
+        if let Some(refused) = REFUSED.iter().find(|r| table.get(r).is_some()) {
+            return Err(Refusal::not_implemented(&format!(
+                "the embedded broker does not offer '{refused}', asked for by queue '{name}' in \
+                 vhost '/'; leave it out or use a managed broker"
+            )));
+        }
+        let invalid = |argument: &str, why: &str| {
+            Refusal::precondition(&format!(
+                "invalid arg '{argument}' for queue '{name}' in vhost '/': {why}"
+            ))
+        };
+        let length = |argument| match table.get(argument) {
+            None => Ok(None),
+            Some(value) => match value.as_i64().map(u64::try_from) {
+                Some(Ok(n)) => Ok(Some(n)),
+                Some(Err(_)) => Err(invalid(
+                    argument,
+                    &format!("{{value_negative,{}}}", show(value)),
+                )),
+                None => Err(invalid(
+                    argument,
+                    &format!("{{unacceptable_type,{}}}", type_name(value)),
+                )),
+            },
+        };
+        let queue_type = match table.get("x-queue-type").map(|v| (v, v.as_str())) {
+            None | Some((_, Some("classic"))) => QueueType::Classic,
+            Some((_, Some("quorum"))) => QueueType::Quorum,
+            Some((_, Some("stream"))) => QueueType::Stream,
+            Some((other, _)) => {
+                return Err(invalid(
+                    "x-queue-type",
+                    &format!("unsupported queue type {}", show(other)),
+                ));
+            }
+        };
+        let overflow = match table.get("x-overflow").map(|v| (v, v.as_str())) {
+            None | Some((_, Some("drop-head"))) => Overflow::DropHead,
+            Some((_, Some("reject-publish"))) => Overflow::RejectPublish,
+            Some((other, _)) => {
+                return Err(invalid(
+                    "x-overflow",
+                    &format!("{{invalid_overflow,{}}}", show(other)),
+                ));
+            }
+        };
+        let max_length = length("x-max-length")?;
+        let max_length_bytes = length("x-max-length-bytes")?;
+        Ok(Self {
+            queue_type,
+            max_length,
+            max_length_bytes,
+            overflow,
+        })
+    }
+}
+
+/// Refuses arguments that do not mean the same as those the queue was declared with.
+pub(crate) fn check_equivalent(
+    name: &str,
+    received: Table<'_>,
+    current: Table<'_>,
+) -> Result<(), Refusal> {
+    for argument in COMPARED {
+        // A queue without a type is a classic one.
+        let or_default = |table: Table<'_>| match table.get(argument) {
+            None if argument == "x-queue-type" => Described(Some(Value::Str(b"classic"))).text(),
+            value => Described(value).text(),
+        };
+        let equal = match (received.get(argument), current.get(argument)) {
+            (Some(a), Some(b)) => same_value(a, b),
+            _ => or_default(received) == or_default(current),
+        };
+        if !equal {
+            return Err(Refusal::inequivalent(
+                argument,
+                "queue",
+                name,
+                &Described(received.get(argument)).text(),
+                &Described(current.get(argument)).text(),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A value as RabbitMQ describes it in a refusal.
+struct Described<'a>(Option<Value<'a>>);
+
+impl Described<'_> {
+    fn text(&self) -> String {
+        self.0.map_or_else(
+            || "none".to_owned(),
+            |v| format!("the value '{}' of type '{}'", show(v), type_name(v)),
+        )
+    }
+}
+
+fn show(value: Value<'_>) -> String {
+    match (value.as_str(), value.as_i64(), value.as_bool()) {
+        (Some(text), _, _) => text.to_owned(),
+        (_, Some(number), _) => number.to_string(),
+        (_, _, Some(yes)) => yes.to_string(),
+        _ => format!("{value:?}"),
+    }
+}
+
+/// The names RabbitMQ's AMQP codec gives to field types.
+const fn type_name(value: Value<'_>) -> &'static str {
+    match value {
+        Value::Bool(_) => "bool",
+        Value::I8(_) => "byte",
+        Value::U8(_) => "unsignedbyte",
+        Value::I16(_) => "short",
+        Value::U16(_) => "unsignedshort",
+        Value::I32(_) => "signedint",
+        Value::U32(_) => "unsignedint",
+        Value::I64(_) => "long",
+        Value::F32(_) => "float",
+        Value::F64(_) => "double",
+        Value::Decimal { .. } => "decimal",
+        Value::Str(_) => "longstr",
+        Value::Array(_) => "array",
+        Value::Timestamp(_) => "timestamp",
+        Value::Table(_) => "table",
+        Value::Void => "void",
+        Value::Bytes(_) => "binary",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::amqp091::FieldTable;
+
+    fn table(fields: &[(&str, Value<'_>)]) -> FieldTable {
+        let mut table = FieldTable::new();
+        for (name, value) in fields {
+            table.insert(name, *value).unwrap();
+        }
+        table
+    }
+
+    #[test]
+    fn arguments_are_read_and_bad_ones_refused_by_name() {
+        let good = table(&[
+            ("x-queue-type", Value::from("stream")),
+            ("x-max-length", Value::I32(10)),
+            ("x-max-length-bytes", Value::I64(1 << 40)),
+            ("x-overflow", Value::from("reject-publish")),
+            ("x-queue-leader-locator", Value::from("ignored")),
+        ]);
+        assert_eq!(
+            Arguments::read("q", good.view()),
+            Ok(Arguments {
+                queue_type: QueueType::Stream,
+                max_length: Some(10),
+                max_length_bytes: Some(1 << 40),
+                overflow: Overflow::RejectPublish,
+            })
+        );
+        for (name, value, text) in [
+            (
+                "x-max-length",
+                Value::I32(-1),
+                "'x-max-length' for queue 'q' in vhost '/': {value_negative,-1}",
+            ),
+            (
+                "x-max-length",
+                Value::from("many"),
+                "{unacceptable_type,longstr}",
+            ),
+            (
+                "x-queue-type",
+                Value::from("fast"),
+                "unsupported queue type fast",
+            ),
+            ("x-overflow", Value::Bool(true), "{invalid_overflow,true}"),
+            (
+                "x-message-ttl",
+                Value::I32(5),
+                "does not offer 'x-message-ttl'",
+            ),
+        ] {
+            let refusal = Arguments::read("q", table(&[(name, value)]).view()).unwrap_err();
+            assert!(refusal.text.contains(text), "{}", refusal.text);
+        }
+    }
+
+    #[test]
+    fn equivalence_is_by_value_and_texts_are_rabbitmqs() {
+        let check = |received: &[(&str, Value<'_>)], current: &[(&str, Value<'_>)]| {
+            check_equivalent("q", table(received).view(), table(current).view())
+                .map_err(|refusal| refusal.text)
+        };
+        assert_eq!(
+            check(
+                &[("x-max-length", Value::I32(5))],
+                &[("x-max-length", Value::I64(5))]
+            ),
+            Ok(())
+        );
+        assert_eq!(
+            check(&[("x-queue-type", Value::from("classic"))], &[]),
+            Ok(())
+        );
+        assert_eq!(check(&[("x-unknown", Value::I32(5))], &[]), Ok(()));
+        assert_eq!(
+            check(&[], &[("x-max-length", Value::I32(5))]),
+            Err("PRECONDITION_FAILED - inequivalent arg 'x-max-length' for queue 'q' in vhost '/': \
+                 received none but current is the value '5' of type 'signedint'"
+                .to_owned())
+        );
+        assert!(check(&[("x-queue-type", Value::from("quorum"))], &[]).is_err());
+    }
+}

@@ -1,0 +1,160 @@
+//! One channel of a connection: what it confirms, has delivered, and collects for a transaction.
+
+use std::collections::HashMap;
+
+use crate::log::Log;
+use crate::slots::Key;
+use crate::unacked::Deliveries;
+use crate::vhost::RouteCache;
+
+/// A channel.
+#[derive(Debug, Default)]
+pub(crate) struct Channel {
+    pub(crate) mode: Mode,
+    pub(crate) route: RouteCache,
+    pub(crate) deliveries: Deliveries,
+    /// By consumer tag.
+    pub(crate) consumers: HashMap<Box<str>, Key>,
+    /// The prefetch that the next consumer gets; 0 for any number.
+    pub(crate) prefetch: u32,
+    /// Deliveries that all consumers together may have unacknowledged; 0 for any number.
+    pub(crate) shared_prefetch: u32,
+    /// The queue declared last, which an empty name stands for.
+    pub(crate) last_queue: Box<str>,
+}
+
+impl Channel {
+    /// Whether the prefetch of the whole channel allows another delivery.
+    #[inline]
+    pub(crate) fn has_credit(&self) -> bool {
+        self.shared_prefetch == 0 || self.deliveries.len() < self.shared_prefetch as usize
+    }
+}
+
+/// What happens to publishes and acknowledgements.
+#[derive(Debug, Default)]
+pub(crate) enum Mode {
+    #[default]
+    Plain,
+    Confirm(Confirms),
+    Transaction(Box<Transaction>),
+}
+
+/// Publishes to be confirmed, by their number on the channel.
+#[derive(Debug, Default)]
+pub(crate) struct Confirms {
+    /// The last one received.
+    pub(crate) published: u64,
+    /// The last one answered.
+    pub(crate) answered: u64,
+    /// Those after `answered` that a queue refused; ascending.
+    pub(crate) refused: Vec<u64>,
+    /// Whether the channel is in its connection's list of channels to answer.
+    pub(crate) is_due: bool,
+}
+
+/// An answer to publishers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) tag: u64,
+    pub(crate) multiple: bool,
+    pub(crate) refused: bool,
+}
+
+impl Confirms {
+    /// Answers all that was published, with as few answers as possible.
+    pub(crate) fn answer(&mut self, mut send: impl FnMut(Answer)) {
+        self.is_due = false;
+        for tag in self.refused.drain(..) {
+            if tag - 1 > self.answered {
+                let multiple = tag - 1 > self.answered + 1;
+                send(Answer {
+                    tag: tag - 1,
+                    multiple,
+                    refused: false,
+                });
+            }
+            send(Answer {
+                tag,
+                multiple: false,
+                refused: true,
+            });
+            self.answered = tag;
+        }
+        if self.published > self.answered {
+            let multiple = self.published > self.answered + 1;
+            send(Answer {
+                tag: self.published,
+                multiple,
+                refused: false,
+            });
+            self.answered = self.published;
+        }
+    }
+}
+
+/// What a commit will do.
+#[derive(Debug, Default)]
+pub(crate) struct Transaction {
+    pub(crate) messages: Log,
+    /// For each message, whether it is mandatory.
+    pub(crate) mandatory: Vec<bool>,
+    pub(crate) settlements: Vec<Settlement>,
+}
+
+/// An acknowledgement or a refusal of deliveries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settlement {
+    /// The delivery; 0 with `multiple` for all.
+    pub(crate) tag: u64,
+    pub(crate) multiple: bool,
+    /// Whether they go back to their queue.
+    pub(crate) requeue: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answers(confirms: &mut Confirms) -> Vec<(u64, bool, bool)> {
+        let mut all = Vec::new();
+        confirms.answer(|a| all.push((a.tag, a.multiple, a.refused)));
+        all
+    }
+
+    #[test]
+    fn one_answer_covers_a_batch() {
+        let mut confirms = Confirms {
+            published: 1,
+            ..Confirms::default()
+        };
+        assert_eq!(answers(&mut confirms), [(1, false, false)]);
+        assert_eq!(answers(&mut confirms), []);
+        confirms.published = 1000;
+        assert_eq!(answers(&mut confirms), [(1000, true, false)]);
+    }
+
+    #[test]
+    fn refused_messages_split_it() {
+        let mut confirms = Confirms {
+            published: 10,
+            refused: vec![1, 3, 7, 8],
+            ..Confirms::default()
+        };
+        assert_eq!(
+            answers(&mut confirms),
+            [
+                (1, false, true),
+                (2, false, false),
+                (3, false, true),
+                (6, true, false),
+                (7, false, true),
+                (8, false, true),
+                (10, true, false)
+            ]
+        );
+        confirms.published = 11;
+        confirms.refused = vec![11];
+        assert_eq!(answers(&mut confirms), [(11, false, true)]);
+    }
+}

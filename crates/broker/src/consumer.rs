@@ -1,0 +1,45 @@
+//! Consumers.
+
+use crate::log::Cursor;
+use crate::outgoing::Prepared;
+use crate::slots::Key;
+
+/// Why a consumer is not in its queue's ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Parked {
+    /// It is.
+    #[default]
+    No,
+    /// It, or its channel, has as many unacknowledged deliveries as it may.
+    ForCredit,
+    /// Its connection has too much output waiting.
+    ForOutput,
+}
+
+/// Somebody who wants a queue's messages.
+#[derive(Debug)]
+pub(crate) struct Consumer {
+    pub(crate) connection: Key,
+    pub(crate) channel: u16,
+    pub(crate) tag: Box<str>,
+    pub(crate) queue: Key,
+    /// Whether a delivery counts as acknowledged.
+    pub(crate) no_ack: bool,
+    /// Deliveries it may have unacknowledged; 0 for any number.
+    pub(crate) prefetch: u32,
+    pub(crate) unacked: u32,
+    /// Higher ones are served first.
+    pub(crate) priority: i32,
+    pub(crate) parked: Parked,
+    /// Its place, when the queue is a stream.
+    pub(crate) cursor: Cursor,
+    pub(crate) prepared: Prepared,
+}
+
+impl Consumer {
+    /// Whether its own prefetch allows another delivery.
+    #[inline]
+    pub(crate) const fn has_credit(&self) -> bool {
+        self.no_ack || self.prefetch == 0 || self.unacked < self.prefetch
+    }
+}

@@ -1,0 +1,211 @@
+//! The way of a message from a queue to its consumers.
+
+use wire::amqp091::{BasicGetEmpty, Error};
+
+use crate::consumer::{Consumer, Parked};
+use crate::log::Record;
+use crate::outgoing;
+use crate::session::{Peer, Session};
+use crate::slots::{Key, Slots};
+use crate::stream_header;
+use crate::unacked::Unacked;
+use crate::vhost::VirtualHost;
+
+/// The connections and what they may have waiting.
+pub(crate) struct Exits<'a> {
+    pub(crate) sessions: &'a mut Slots<Session>,
+    /// Sessions with output, each once.
+    pub(crate) touched: &'a mut Vec<Key>,
+    /// Bytes waiting above which a connection gets no more deliveries.
+    pub(crate) unsent_limit_bytes: usize,
+}
+
+impl VirtualHost {
+    /// Delivers what can be delivered of one queue.
+    pub(crate) fn dispatch(&mut self, key: Key, exits: &mut Exits<'_>) {
+        let Self {
+            queues,
+            consumers,
+            memory,
+            ..
+        } = self;
+        let Some(queue) = queues.get_mut(key) else {
+            return;
+        };
+        queue.is_dirty = false;
+        if queue.is_stream() {
+            self.dispatch_stream(key, exits);
+            return;
+        }
+        while queue.has_ready()
+            && let Some(consumer_key) = queue.ring.front()
+        {
+            let Some((consumer, session)) = exit(consumers, exits.sessions, consumer_key) else {
+                queue.ring.pop();
+                continue;
+            };
+            if let Some(reason) = obstacle(consumer, session, exits.unsent_limit_bytes) {
+                park(consumer, consumer_key, session, reason);
+                queue.ring.pop();
+                continue;
+            }
+            let Session { server, peer } = session;
+            let Some(channel) = peer.channel_mut(consumer.channel) else {
+                continue;
+            };
+            let Some(taken) = queue.take() else { break };
+            let address = taken.address;
+            let tag = if consumer.no_ack {
+                channel.deliveries.next_tag()
+            } else {
+                consumer.unacked += 1;
+                let consumer = Some(consumer_key);
+                channel.deliveries.push(Unacked {
+                    queue: key,
+                    address,
+                    consumer,
+                })
+            };
+            let sent = outgoing::deliver(server, consumer, tag, taken.redelivered, &taken.record);
+            if consumer.no_ack {
+                queue.settle(address, memory);
+            }
+            // Nothing can be sent to a connection that failed; its transport's end cleans up.
+            peer.is_finished |= sent.is_err();
+            touch(peer, exits.touched);
+            queue.ring.rotate();
+        }
+    }
+
+    /// Delivers to each consumer of a stream from its own place on.
+    fn dispatch_stream(&mut self, key: Key, exits: &mut Exits<'_>) {
+        let Self {
+            queues, consumers, ..
+        } = self;
+        let Some(queue) = queues.get_mut(key) else {
+            return;
+        };
+        let mut with_offset = Vec::new();
+        for _ in 0..queue.ring.len() {
+            let Some(consumer_key) = queue.ring.front() else {
+                break;
+            };
+            let Some((consumer, session)) = exit(consumers, exits.sessions, consumer_key) else {
+                queue.ring.pop();
+                continue;
+            };
+            let reason = loop {
+                let reason = obstacle(consumer, session, exits.unsent_limit_bytes);
+                if reason.is_some() {
+                    break reason;
+                }
+                let Some((address, index, record)) = queue.log().next(&mut consumer.cursor) else {
+                    break None;
+                };
+                let Session { server, peer } = session;
+                let Some(channel) = peer.channel_mut(consumer.channel) else {
+                    break None;
+                };
+                consumer.unacked += 1;
+                let unacked = Unacked {
+                    queue: key,
+                    address,
+                    consumer: Some(consumer_key),
+                };
+                let tag = channel.deliveries.push(unacked);
+                stream_header::with_offset(record.properties, index, &mut with_offset);
+                let record = Record {
+                    properties: &with_offset,
+                    ..record
+                };
+                let sent = outgoing::deliver(server, consumer, tag, false, &record);
+                peer.is_finished |= sent.is_err();
+                touch(peer, exits.touched);
+            };
+            match reason {
+                Some(reason) => {
+                    park(consumer, consumer_key, session, reason);
+                    queue.ring.pop();
+                }
+                None => queue.ring.rotate(),
+            }
+        }
+    }
+
+    /// Answers `basic.get`.
+    pub(crate) fn get(
+        &mut self,
+        key: Key,
+        no_ack: bool,
+        number: u16,
+        session: &mut Session,
+    ) -> Result<(), Error> {
+        let Session { server, peer } = session;
+        let queue = self.queues.get_mut(key);
+        let (Some(queue), Some(channel)) = (queue, peer.channel_mut(number)) else {
+            return Ok(());
+        };
+        let remaining = queue.ready().saturating_sub(1);
+        let Some(taken) = queue.take() else {
+            return server.send(number, &BasicGetEmpty::default());
+        };
+        let address = taken.address;
+        let tag = if no_ack {
+            channel.deliveries.next_tag()
+        } else {
+            channel.deliveries.push(Unacked {
+                queue: key,
+                address,
+                consumer: None,
+            })
+        };
+        let redelivered = taken.redelivered;
+        outgoing::get_ok(server, number, tag, redelivered, remaining, &taken.record)?;
+        if no_ack {
+            queue.settle(address, &mut self.memory);
+        }
+        Ok(())
+    }
+}
+
+/// A consumer and its connection, while both are there.
+#[inline]
+fn exit<'a>(
+    consumers: &'a mut Slots<Consumer>,
+    sessions: &'a mut Slots<Session>,
+    key: Key,
+) -> Option<(&'a mut Consumer, &'a mut Session)> {
+    let consumer = consumers.get_mut(key)?;
+    let session = sessions.get_mut(consumer.connection)?;
+    if session.peer.is_finished {
+        None
+    } else {
+        Some((consumer, session))
+    }
+}
+
+/// Why a consumer cannot take a message now.
+#[inline]
+fn obstacle(consumer: &Consumer, session: &mut Session, unsent_limit: usize) -> Option<Parked> {
+    if session.server.pending_output().len() >= unsent_limit {
+        return Some(Parked::ForOutput);
+    }
+    let channel = session.peer.channel_mut(consumer.channel)?;
+    let may = consumer.has_credit() && (consumer.no_ack || channel.has_credit());
+    if may { None } else { Some(Parked::ForCredit) }
+}
+
+fn park(consumer: &mut Consumer, key: Key, session: &mut Session, reason: Parked) {
+    consumer.parked = reason;
+    if reason == Parked::ForOutput {
+        session.peer.starved.push(key);
+    }
+}
+
+/// Notes that a session has output.
+#[inline]
+pub(crate) fn touch(peer: &mut Peer, touched: &mut Vec<Key>) {
+    if !std::mem::replace(&mut peer.is_touched, true) {
+        touched.push(peer.key);
+    }
+}

@@ -1,0 +1,406 @@
+//! A node and clients in one thread and in virtual time, for tests.
+
+use std::collections::VecDeque;
+
+use measure::{Nanos, Time};
+use wire::Secret;
+use wire::amqp091::{
+    BasicAck, BasicConsume, BasicPublish, BasicQos, ChannelOpen, Client, ClientConfig,
+    EncodeMethod, Event, Method, Properties, QueueDeclare,
+};
+
+use crate::config::Config;
+use crate::node::{Node, Verdict};
+use crate::slots::Key;
+
+/// A [`wire`] event that owns what it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Open,
+    /// A method by name, with its fields as they print.
+    Method(String),
+    Confirm {
+        tag: u64,
+        multiple: bool,
+        nack: bool,
+    },
+    Delivery {
+        consumer: String,
+        tag: u64,
+        redelivered: bool,
+        body: String,
+    },
+    GetOk {
+        redelivered: bool,
+        left: u32,
+        body: String,
+    },
+    GetEmpty,
+    Returned {
+        code: u16,
+        body: String,
+    },
+    Cancelled(String),
+    Blocked,
+    Unblocked,
+    ChannelClosed(u16, String),
+    Closed(u16, String),
+    CloseOk,
+    /// The transport ended.
+    End,
+}
+
+struct End {
+    client: Client,
+    key: Key,
+    to_node: Vec<u8>,
+    to_client: Vec<u8>,
+    seen: VecDeque<Seen>,
+    /// Whether it takes what is sent to it.
+    reads: bool,
+    is_over: bool,
+}
+
+/// A node, its clients, and the time.
+pub(crate) struct World {
+    pub(crate) node: Node,
+    pub(crate) now: Time,
+    ends: Vec<End>,
+}
+
+impl World {
+    pub(crate) fn new(config: Config) -> Self {
+        Self {
+            node: Node::new(config),
+            now: Time(1_000_000_000),
+            ends: Vec::new(),
+        }
+    }
+
+    /// A client that is connected but has said nothing, for tests of the handshake.
+    pub(crate) fn arrive(&mut self, config: ClientConfig) -> usize {
+        let key = self.node.connect(self.now);
+        let client = Client::new(config, self.now);
+        self.ends.push(End {
+            client,
+            key,
+            to_node: Vec::new(),
+            to_client: Vec::new(),
+            seen: VecDeque::new(),
+            reads: true,
+            is_over: false,
+        });
+        self.pump();
+        self.ends.len() - 1
+    }
+
+    /// A client with channel 1 open.
+    pub(crate) fn client(&mut self) -> usize {
+        let client = self.arrive(guest());
+        assert_eq!(self.seen(client), [Seen::Open]);
+        self.send(client, 1, &ChannelOpen::default());
+        assert!(
+            matches!(&self.seen(client)[..], [Seen::Method(m)] if m.starts_with("ChannelOpenOk"))
+        );
+        client
+    }
+
+    /// Moves bytes until nothing moves any more.
+    pub(crate) fn pump(&mut self) {
+        loop {
+            let mut moved = false;
+            for end in self.ends.iter_mut().filter(|e| !e.is_over) {
+                let output = end.client.pending_output();
+                end.to_node.extend_from_slice(output);
+                let n = output.len();
+                end.client.consume_output(n);
+                let mut input = &end.to_node[..];
+                if self.node.verdict(end.key) == Verdict::Read {
+                    self.node.input(end.key, self.now, &mut input);
+                }
+                let used = end.to_node.len() - input.len();
+                end.to_node.drain(..used);
+                moved |= used > 0;
+            }
+            self.node.turn();
+            while self.node.next_touched().is_some() || self.node.next_resumed().is_some() {}
+            for end in self.ends.iter_mut().filter(|e| !e.is_over && e.reads) {
+                let output = self.node.output(end.key);
+                end.to_client.extend_from_slice(output);
+                let n = output.len();
+                self.node.written(end.key, n);
+                moved |= n > 0;
+                end.receive(self.now);
+                if self.node.verdict(end.key) == Verdict::Finish {
+                    end.seen.push_back(Seen::End);
+                    end.is_over = true;
+                    self.node.disconnect(end.key);
+                }
+            }
+            if !moved && !self.node.has_work() {
+                return;
+            }
+        }
+    }
+
+    /// What a client has seen since the last time.
+    pub(crate) fn seen(&mut self, client: usize) -> Vec<Seen> {
+        self.pump();
+        self.ends[client].seen.drain(..).collect()
+    }
+
+    /// The deliveries among it: tag, whether redelivered, body.
+    pub(crate) fn deliveries(&mut self, client: usize) -> Vec<(u64, bool, String)> {
+        let of = |seen| match seen {
+            Seen::Delivery {
+                tag,
+                redelivered,
+                body,
+                ..
+            } => Some((tag, redelivered, body)),
+            _ => None,
+        };
+        self.seen(client).into_iter().filter_map(of).collect()
+    }
+
+    /// The bodies among it.
+    pub(crate) fn bodies(&mut self, client: usize) -> Vec<String> {
+        self.deliveries(client).into_iter().map(|d| d.2).collect()
+    }
+
+    pub(crate) fn send(&mut self, client: usize, channel: u16, method: &impl EncodeMethod) {
+        self.ends[client]
+            .client
+            .send(channel, method)
+            .expect("a method that can be sent");
+    }
+
+    /// Sends bytes that are no protocol.
+    pub(crate) fn send_raw(&mut self, client: usize, bytes: &[u8]) {
+        self.ends[client].to_node.extend_from_slice(bytes);
+    }
+
+    /// Sends a request and returns the answer.
+    pub(crate) fn ask(&mut self, client: usize, channel: u16, method: &impl EncodeMethod) -> Seen {
+        self.send(client, channel, method);
+        let mut seen = self.seen(client);
+        assert_eq!(seen.len(), 1, "one answer, not {seen:?}");
+        seen.remove(0)
+    }
+
+    pub(crate) fn publish(&mut self, client: usize, exchange: &str, key: &str, body: &str) {
+        self.publish_with(client, exchange, key, false, body);
+    }
+
+    pub(crate) fn publish_with(
+        &mut self,
+        client: usize,
+        exchange: &str,
+        routing_key: &str,
+        mandatory: bool,
+        body: &str,
+    ) {
+        let publish = BasicPublish {
+            exchange,
+            routing_key,
+            mandatory,
+            ..BasicPublish::default()
+        };
+        self.publish_raw(client, &publish, body);
+    }
+
+    pub(crate) fn publish_raw(&mut self, client: usize, publish: &BasicPublish<'_>, body: &str) {
+        self.ends[client]
+            .client
+            .publish_message(1, publish, Properties::NONE, body.as_bytes())
+            .expect("a message that can be sent");
+    }
+
+    /// Declares a queue with defaults, on channel 1.
+    pub(crate) fn queue(&mut self, client: usize, name: &str) {
+        let answer = self.ask(
+            client,
+            1,
+            &QueueDeclare {
+                queue: name,
+                ..QueueDeclare::default()
+            },
+        );
+        assert!(
+            matches!(&answer, Seen::Method(m) if m.starts_with("QueueDeclareOk")),
+            "{answer:?}"
+        );
+    }
+
+    pub(crate) fn qos(&mut self, client: usize, prefetch_count: u16, global: bool) {
+        self.ask(
+            client,
+            1,
+            &BasicQos {
+                prefetch_count,
+                global,
+                ..BasicQos::default()
+            },
+        );
+    }
+
+    /// Starts a consumer with acknowledgements on channel 1; deliveries are left to be seen.
+    pub(crate) fn consume(&mut self, client: usize, queue: &str, tag: &str) {
+        self.send(client, 1, &consume(queue, tag));
+        self.pump();
+        let seen = &mut self.ends[client].seen;
+        let at = seen
+            .iter()
+            .position(|s| matches!(s, Seen::Method(m) if m.starts_with("BasicConsumeOk")))
+            .expect("consume-ok");
+        seen.remove(at);
+    }
+
+    pub(crate) fn ack(&mut self, client: usize, delivery_tag: u64, multiple: bool) {
+        self.send(
+            client,
+            1,
+            &BasicAck {
+                delivery_tag,
+                multiple,
+            },
+        );
+    }
+
+    /// The client stops or resumes taking what is sent to it.
+    pub(crate) fn set_reading(&mut self, client: usize, reads: bool) {
+        self.ends[client].reads = reads;
+    }
+
+    /// The client's transport breaks.
+    pub(crate) fn cut(&mut self, client: usize) {
+        self.ends[client].is_over = true;
+        self.node.disconnect(self.ends[client].key);
+        self.pump();
+    }
+
+    /// Lets time pass in steps of a second.
+    pub(crate) fn pass(&mut self, seconds: u64) {
+        for _ in 0..seconds {
+            self.now = self.now + Nanos::SECOND;
+            for end in self.ends.iter_mut().filter(|e| !e.is_over && e.reads) {
+                end.client
+                    .handle_timeout(self.now)
+                    .expect("the broker does not fall silent");
+            }
+            let mut gone = Vec::new();
+            self.node.tick(self.now, |key| gone.push(key));
+            for key in gone {
+                self.node.disconnect(key);
+                let end = self
+                    .ends
+                    .iter_mut()
+                    .find(|e| e.key == key)
+                    .expect("a client");
+                end.seen.push_back(Seen::End);
+                end.is_over = true;
+            }
+            self.pump();
+        }
+    }
+
+    /// Bytes waiting to be written to a client.
+    pub(crate) fn waiting(&self, client: usize) -> usize {
+        self.node.output(self.ends[client].key).len()
+    }
+}
+
+impl End {
+    fn receive(&mut self, now: Time) {
+        let mut input = &self.to_client[..];
+        loop {
+            let mut rest = input;
+            let event = self.client.poll(now, &mut rest).expect("a broker that speaks AMQP");
+            let seen = event.map(|event| owned(&event));
+            input = &input[input.len() - rest.len()..];
+            match seen {
+                Some(seen) => self.seen.push_back(seen),
+                None => break,
+            }
+        }
+        let used = self.to_client.len() - input.len();
+        self.to_client.drain(..used);
+    }
+}
+
+fn owned(event: &Event<'_>) -> Seen {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match *event {
+        Event::Open { .. } => Seen::Open,
+        Event::Method { method, .. } => Seen::Method(printed(&method)),
+        Event::Confirm {
+            delivery_tag: tag,
+            multiple,
+            nack,
+            ..
+        } => Seen::Confirm {
+            tag,
+            multiple,
+            nack,
+        },
+        Event::Delivery {
+            consumer_tag,
+            delivery_tag,
+            redelivered,
+            body,
+            ..
+        } => Seen::Delivery {
+            consumer: consumer_tag.to_owned(),
+            tag: delivery_tag,
+            redelivered,
+            body: text(body),
+        },
+        Event::GetOk {
+            redelivered,
+            message_count: left,
+            body,
+            ..
+        } => Seen::GetOk {
+            redelivered,
+            left,
+            body: text(body),
+        },
+        Event::GetEmpty { .. } => Seen::GetEmpty,
+        Event::Returned { code, body, .. } => Seen::Returned {
+            code,
+            body: text(body),
+        },
+        Event::ConsumerCancelled { consumer_tag, .. } => Seen::Cancelled(consumer_tag.to_owned()),
+        Event::Blocked { .. } => Seen::Blocked,
+        Event::Unblocked => Seen::Unblocked,
+        Event::ChannelClosed { closing, .. } => {
+            Seen::ChannelClosed(closing.code, closing.text.to_owned())
+        }
+        Event::Closed { closing } => Seen::Closed(closing.code, closing.text.to_owned()),
+        Event::CloseOk => Seen::CloseOk,
+    }
+}
+
+/// `QueueDeclareOk { queue: "q", message_count: 0, consumer_count: 0 }`
+fn printed(method: &Method<'_>) -> String {
+    let text = format!("{method:?}");
+    let inner = text.split_once('(').map_or(&*text, |(_, inner)| inner);
+    inner.strip_suffix(')').unwrap_or(inner).to_owned()
+}
+
+/// A client's configuration that is let in.
+pub(crate) fn guest() -> ClientConfig {
+    ClientConfig {
+        user: "guest".to_owned(),
+        password: Secret::new("guest"),
+        ..ClientConfig::default()
+    }
+}
+
+pub(crate) fn consume<'a>(queue: &'a str, tag: &'a str) -> BasicConsume<'a> {
+    BasicConsume {
+        queue,
+        consumer_tag: tag,
+        ..BasicConsume::default()
+    }
+}

@@ -1,0 +1,410 @@
+//! The broker without sockets: connections go in and out as keys, bytes as slices, time as a
+//! number. The event loop in [`crate::reactor`] moves the bytes; tests do it by hand.
+//!
+//! The order of calls: [`Node::input`] for every connection that has bytes, then one
+//! [`Node::turn`], then for each of [`Node::next_touched`] write [`Node::output`] and report it
+//! with [`Node::written`]. [`Node::tick`] about once a second.
+
+use measure::Time;
+use wire::amqp091::{
+    BasicCancel, BasicCancelOk, BasicConsumeOk, ConnectionBlocked, ConnectionUnblocked, Error,
+    FieldTable, MethodId, QueueDeclareOk, Server, ServerConfig, reply,
+};
+
+use crate::config::Config;
+use crate::delivery::{Exits, touch};
+use crate::memory::Memory;
+use crate::refusal::Refusal;
+use crate::session::{Peer, Reply, Session};
+use crate::slots::{Key, Slots};
+use crate::vhost::VirtualHost;
+
+/// What publishers are told when memory is full; RabbitMQ's words.
+const LOW_ON_MEMORY: &str = "low on memory";
+
+/// All of a broker but its sockets.
+#[derive(Debug)]
+pub(crate) struct Node {
+    config: Config,
+    server: ServerConfig,
+    sessions: Slots<Session>,
+    vhost: VirtualHost,
+    /// Sessions with output to write, each once.
+    touched: Vec<Key>,
+    /// Sessions that are read again after a pause.
+    resumed: Vec<Key>,
+    is_blocked: bool,
+}
+
+/// What the event loop does with a connection after its input was dealt with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Reads on.
+    Read,
+    /// Keeps what is left of the input, and reads on when the connection is among
+    /// [`Node::take_resumed`].
+    Pause,
+    /// Writes what is left of the output, then closes.
+    Finish,
+}
+
+impl Node {
+    pub(crate) fn new(config: Config) -> Self {
+        let server = ServerConfig {
+            properties: properties(),
+            heartbeat_s: config.heartbeat_s,
+            max_body: config.max_message_bytes,
+            timeout: config.handshake_timeout,
+            ..ServerConfig::default()
+        };
+        let memory = Memory::new(config.memory_limit_bytes, config.resume_bytes());
+        Self {
+            config,
+            server,
+            sessions: Slots::default(),
+            vhost: VirtualHost::new(memory),
+            touched: Vec::new(),
+            resumed: Vec::new(),
+            is_blocked: false,
+        }
+    }
+
+    /// A new connection.
+    pub(crate) fn connect(&mut self, now: Time) -> Key {
+        let server = Server::new(self.server.clone(), now);
+        self.sessions.insert_with(|key| Session {
+            server,
+            peer: Peer::new(key),
+        })
+    }
+
+    /// A connection's transport is gone.
+    pub(crate) fn disconnect(&mut self, key: Key) {
+        if let Some(mut session) = self.sessions.remove(key) {
+            session.peer.close_all(&mut self.vhost);
+        }
+    }
+
+    /// Deals with bytes from a connection; what is left in `input` comes again with the next.
+    pub(crate) fn input(&mut self, key: Key, now: Time, input: &mut &[u8]) -> Verdict {
+        let Self {
+            sessions,
+            vhost,
+            config,
+            is_blocked,
+            touched,
+            ..
+        } = self;
+        let Some(session) = sessions.get_mut(key) else {
+            return Verdict::Finish;
+        };
+        while !session.peer.is_finished {
+            if session.peer.is_publisher && (*is_blocked || vhost.memory.is_over()) {
+                session.pause();
+                break;
+            }
+            let Session { server, peer } = session;
+            let all = *input;
+            let mut rest = all;
+            let handled = match server.poll(now, &mut rest) {
+                Ok(Some(event)) => Some(peer.handle(event, vhost, &config.users)),
+                Ok(None) => None,
+                // The output says why; nothing can be read any more.
+                Err(_) => {
+                    peer.is_finished = true;
+                    None
+                }
+            };
+            *input = all.get(all.len() - rest.len()..).unwrap_or_default();
+            let Some((channel, reply)) = handled else {
+                break;
+            };
+            if !matches!(reply, Reply::None) && session.answer(channel, reply, now, vhost).is_err()
+            {
+                session.peer.is_finished = true;
+            }
+        }
+        session.peer.flush_confirms(&mut session.server);
+        if session.peer.is_finished {
+            session.peer.close_all(vhost);
+        }
+        if !session.server.pending_output().is_empty() {
+            touch(&mut session.peer, touched);
+        }
+        session.verdict()
+    }
+
+    /// Delivers what the input since the last turn made deliverable, tells consumers of deleted
+    /// queues, and blocks or unblocks publishers.
+    pub(crate) fn turn(&mut self) {
+        while let Some(queue) = self.vhost.dirty.pop() {
+            let mut exits = Exits {
+                sessions: &mut self.sessions,
+                touched: &mut self.touched,
+                unsent_limit_bytes: self.config.unsent_limit_bytes,
+            };
+            self.vhost.dispatch(queue, &mut exits);
+        }
+        self.notify_orphans();
+        let blocked = self.vhost.memory.is_blocked();
+        if blocked != self.is_blocked {
+            self.is_blocked = blocked;
+            self.tell_publishers();
+        }
+    }
+
+    fn notify_orphans(&mut self) {
+        while let Some((key, consumer)) = self.vhost.orphans.pop() {
+            let Some(Session { server, peer }) = self.sessions.get_mut(consumer.connection) else {
+                continue;
+            };
+            let Some(channel) = peer.channel_mut(consumer.channel) else {
+                continue;
+            };
+            if channel.consumers.get(&consumer.tag) != Some(&key) {
+                continue;
+            }
+            channel.consumers.remove(&consumer.tag);
+            if peer.hears_cancel {
+                let cancel = BasicCancel {
+                    consumer_tag: &consumer.tag,
+                    no_wait: true,
+                };
+                peer.is_finished |= server.send(consumer.channel, &cancel).is_err();
+                touch(peer, &mut self.touched);
+            }
+        }
+    }
+
+    /// Pauses publishers, or reads them again.
+    fn tell_publishers(&mut self) {
+        for (key, session) in self.sessions.iter_mut() {
+            if self.is_blocked && session.peer.is_publisher {
+                session.pause();
+            } else if !self.is_blocked && session.peer.is_paused {
+                session.resume();
+                self.resumed.push(key);
+            } else {
+                continue;
+            }
+            touch(&mut session.peer, &mut self.touched);
+        }
+    }
+
+    /// The next connection with output to write.
+    pub(crate) fn next_touched(&mut self) -> Option<Key> {
+        let key = self.touched.pop()?;
+        if let Some(session) = self.sessions.get_mut(key) {
+            session.peer.is_touched = false;
+        }
+        Some(key)
+    }
+
+    /// The next connection that is read again after a pause.
+    pub(crate) fn next_resumed(&mut self) -> Option<Key> {
+        self.resumed.pop()
+    }
+
+    /// What is to be written to a connection.
+    pub(crate) fn output(&self, key: Key) -> &[u8] {
+        self.sessions
+            .get(key)
+            .map_or(&[], |s| s.server.pending_output())
+    }
+
+    /// So many bytes of the output are written.
+    pub(crate) fn written(&mut self, key: Key, bytes: usize) {
+        let Some(session) = self.sessions.get_mut(key) else {
+            return;
+        };
+        session.server.consume_output(bytes);
+        let waiting = session.server.pending_output().len();
+        if !session.peer.starved.is_empty() && waiting <= self.config.unsent_limit_bytes / 2 {
+            session.peer.wake_starved(&mut self.vhost);
+        }
+    }
+
+    /// What to do with a connection now.
+    pub(crate) fn verdict(&self, key: Key) -> Verdict {
+        self.sessions
+            .get(key)
+            .map_or(Verdict::Finish, Session::verdict)
+    }
+
+    /// Whether a turn would deliver something.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.vhost.dirty.is_empty() || !self.vhost.orphans.is_empty()
+    }
+
+    /// Heartbeats and time-outs. Calls `gone` with each connection to drop at once.
+    pub(crate) fn tick(&mut self, now: Time, mut gone: impl FnMut(Key)) {
+        for (key, Session { server, peer }) in self.sessions.iter_mut() {
+            if peer.is_paused {
+                // Nothing is read from it, so nothing can be heard: it is not the client's fault.
+                server.excuse_silence(now);
+            }
+            if peer.is_finished {
+                peer.ticks_left = peer.ticks_left.saturating_sub(1);
+            }
+            if server.handle_timeout(now).is_err() || peer.ticks_left == 0 {
+                gone(key);
+            } else if !server.pending_output().is_empty() {
+                touch(peer, &mut self.touched);
+            }
+        }
+    }
+
+    /// Says goodbye to everybody.
+    pub(crate) fn shut_down(&mut self, now: Time) {
+        for (_, Session { server, peer }) in self.sessions.iter_mut() {
+            if server.is_open() {
+                let text = "CONNECTION_FORCED - broker forced connection closure with reason \
+                            'shutdown'";
+                server.close(now, reply::CONNECTION_FORCED, text, MethodId::default());
+                touch(peer, &mut self.touched);
+            }
+        }
+    }
+}
+
+impl Session {
+    fn verdict(&self) -> Verdict {
+        if self.peer.is_finished {
+            Verdict::Finish
+        } else if self.peer.is_paused {
+            Verdict::Pause
+        } else {
+            Verdict::Read
+        }
+    }
+
+    /// Stops reading a publisher, and tells it once.
+    fn pause(&mut self) {
+        let first = !std::mem::replace(&mut self.peer.is_paused, true);
+        if first && self.peer.hears_blocked && self.server.is_open() {
+            let blocked = ConnectionBlocked {
+                reason: LOW_ON_MEMORY,
+            };
+            self.peer.is_finished |= self.server.send(0, &blocked).is_err();
+        }
+    }
+
+    fn resume(&mut self) {
+        self.peer.is_paused = false;
+        if self.peer.hears_blocked && self.server.is_open() {
+            self.peer.is_finished |= self.server.send(0, &ConnectionUnblocked {}).is_err();
+        }
+    }
+
+    /// Sends what an event led to.
+    fn answer(
+        &mut self,
+        channel: u16,
+        reply: Reply,
+        now: Time,
+        vhost: &mut VirtualHost,
+    ) -> Result<(), Error> {
+        let server = &mut self.server;
+        match reply {
+            Reply::None => Ok(()),
+            Reply::Method(method) => server.send(channel, &method),
+            Reply::Declared(key) => match vhost.queues.get(key) {
+                Some(queue) => server.send(
+                    channel,
+                    &QueueDeclareOk {
+                        queue: &queue.name,
+                        message_count: u32::try_from(queue.ready()).unwrap_or(u32::MAX),
+                        consumer_count: u32::try_from(queue.consumers.len()).unwrap_or(u32::MAX),
+                    },
+                ),
+                None => Ok(()),
+            },
+            Reply::Consuming(key, no_wait) => {
+                let Some(consumer) = vhost.consumers.get(key) else {
+                    return Ok(());
+                };
+                let queue = consumer.queue;
+                if !no_wait {
+                    server.send(
+                        channel,
+                        &BasicConsumeOk {
+                            consumer_tag: &consumer.tag,
+                        },
+                    )?;
+                }
+                vhost.mark_dirty(queue);
+                Ok(())
+            }
+            Reply::Cancelled(tag) => server.send(channel, &BasicCancelOk { consumer_tag: &tag }),
+            Reply::Get { queue, no_ack } => vhost.get(queue, no_ack, channel, self),
+            Reply::Return(then) => {
+                self.peer.flush_returns(server, channel, vhost)?;
+                then.map_or(Ok(()), |method| server.send(channel, &method))
+            }
+            Reply::Refuse(refusal, cause) => {
+                self.refuse(channel, &refusal, cause, now, vhost);
+                Ok(())
+            }
+            Reply::Login => {
+                server.accept_login();
+                Ok(())
+            }
+            Reply::Open => {
+                server.accept_open();
+                Ok(())
+            }
+            Reply::Reject(refusal) => {
+                self.reject(&refusal, now);
+                Ok(())
+            }
+        }
+    }
+
+    fn refuse(
+        &mut self,
+        channel: u16,
+        refusal: &Refusal,
+        cause: MethodId,
+        now: Time,
+        vhost: &mut VirtualHost,
+    ) {
+        let Refusal {
+            code,
+            text,
+            closes_connection,
+        } = refusal;
+        // What was published before is answered before.
+        self.peer.flush_confirms(&mut self.server);
+        if *closes_connection {
+            self.server.close(now, *code, text, cause);
+            self.peer.close_all(vhost);
+        } else {
+            self.server.close_channel(channel, *code, text, cause);
+            self.peer.close_channel(channel, vhost);
+        }
+    }
+
+    /// Refuses a login or a virtual host.
+    fn reject(&mut self, refusal: &Refusal, now: Time) {
+        if refusal.closes_connection || self.peer.hears_refusal() {
+            self.server.refuse(now, refusal.code, &refusal.text);
+        } else {
+            self.peer.is_finished = true;
+        }
+    }
+}
+
+/// What the broker says about itself; the capabilities are `wire`'s.
+fn properties() -> FieldTable {
+    let mut properties = FieldTable::new();
+    for (name, value) in [
+        ("product", "bellows broker"),
+        ("version", env!("CARGO_PKG_VERSION")),
+        ("platform", "Rust"),
+        ("cluster_name", "bellows@localhost"),
+    ] {
+        // Short ASCII names and values cannot be refused.
+        let _ = properties.insert(name, value);
+    }
+    properties
+}

@@ -1,0 +1,665 @@
+//! What clients see of the broker, through `wire`'s client, in virtual time.
+
+use wire::amqp091::{
+    BasicCancel, BasicConsume, BasicGet, BasicNack, BasicPublish, BasicQos, BasicReject,
+    ChannelClose, ChannelOpen, ClientConfig, ConfirmSelect, FieldTable, QueueBind, QueueDeclare,
+    QueueDelete, QueuePurge, TxCommit, TxRollback, TxSelect,
+};
+
+use crate::config::{Config, User};
+use crate::harness::{Seen, World, consume, guest};
+
+fn world() -> World {
+    World::new(Config::default())
+}
+
+fn method(name: &str) -> Seen {
+    Seen::Method(format!("{name}Ok"))
+}
+
+fn bodies(range: std::ops::Range<u32>) -> Vec<String> {
+    range.map(|i| i.to_string()).collect()
+}
+
+fn publish_numbers(w: &mut World, client: usize, queue: &str, range: std::ops::Range<u32>) {
+    for i in range {
+        w.publish(client, "", queue, &i.to_string());
+    }
+    w.pump();
+}
+
+#[test]
+fn messages_arrive_in_order_and_only_once() {
+    let mut w = world();
+    let (producer, consumer) = (w.client(), w.client());
+    w.queue(producer, "q");
+    publish_numbers(&mut w, producer, "q", 0..10);
+    w.consume(consumer, "q", "c");
+    publish_numbers(&mut w, producer, "q", 10..20);
+    assert_eq!(w.bodies(consumer), bodies(0..20));
+    w.ack(consumer, 20, true);
+    w.cut(consumer);
+    let again = w.client();
+    w.consume(again, "q", "c");
+    assert_eq!(w.bodies(again), bodies(0..0), "all were acknowledged");
+}
+
+#[test]
+fn what_a_lost_consumer_had_goes_to_the_next_in_order_and_marked() {
+    let mut w = world();
+    let (producer, first, second) = (w.client(), w.client(), w.client());
+    w.queue(producer, "q");
+    publish_numbers(&mut w, producer, "q", 0..6);
+    w.consume(first, "q", "c");
+    assert_eq!(w.bodies(first).len(), 6);
+    w.ack(first, 2, false);
+    w.cut(first);
+    w.consume(second, "q", "c");
+    publish_numbers(&mut w, producer, "q", 6..7);
+    let seen: Vec<(String, bool)> = w
+        .deliveries(second)
+        .into_iter()
+        .map(|(_, again, body)| (body, again))
+        .collect();
+    let expected = [
+        ("0", true),
+        ("2", true),
+        ("3", true),
+        ("4", true),
+        ("5", true),
+        ("6", false),
+    ];
+    assert_eq!(seen, expected.map(|(body, again)| (body.to_owned(), again)));
+}
+
+#[test]
+fn prefetch_limits_each_consumer_and_acknowledgements_refill() {
+    let mut w = world();
+    let (producer, c) = (w.client(), w.client());
+    w.queue(producer, "q");
+    publish_numbers(&mut w, producer, "q", 0..10);
+    w.qos(c, 3, false);
+    w.consume(c, "q", "c");
+    assert_eq!(w.bodies(c), bodies(0..3));
+    w.ack(c, 2, false);
+    assert_eq!(w.bodies(c), bodies(3..4));
+    w.ack(c, 4, true);
+    assert_eq!(w.bodies(c), bodies(4..7));
+    w.send(
+        c,
+        1,
+        &BasicReject {
+            delivery_tag: 5,
+            requeue: true,
+        },
+    );
+    assert_eq!(w.bodies(c), ["4"], "back at its place, before the others");
+    w.send(
+        c,
+        1,
+        &BasicNack {
+            delivery_tag: 0,
+            multiple: true,
+            requeue: false,
+        },
+    );
+    assert_eq!(w.bodies(c), bodies(7..10));
+}
+
+#[test]
+fn a_shared_prefetch_counts_all_consumers_of_the_channel() {
+    let mut w = world();
+    let (producer, c) = (w.client(), w.client());
+    w.queue(producer, "q");
+    publish_numbers(&mut w, producer, "q", 0..10);
+    w.qos(c, 3, true);
+    w.consume(c, "q", "a");
+    w.consume(c, "q", "b");
+    assert_eq!(w.bodies(c), bodies(0..3));
+    w.ack(c, 1, false);
+    assert_eq!(w.bodies(c), bodies(3..4));
+}
+
+#[test]
+fn consumers_take_turns() {
+    let mut w = world();
+    let (producer, a, b) = (w.client(), w.client(), w.client());
+    w.queue(producer, "q");
+    w.consume(a, "q", "c");
+    w.consume(b, "q", "c");
+    publish_numbers(&mut w, producer, "q", 0..6);
+    assert_eq!(w.bodies(a), ["0", "2", "4"]);
+    assert_eq!(w.bodies(b), ["1", "3", "5"]);
+}
+
+#[test]
+fn a_reader_that_stops_gets_a_bounded_amount_and_the_rest_later() {
+    let mut w = World::new(Config {
+        unsent_limit_bytes: 10_000,
+        ..Config::default()
+    });
+    let (producer, slow) = (w.client(), w.client());
+    w.queue(producer, "q");
+    w.send(
+        slow,
+        1,
+        &BasicConsume {
+            no_ack: true,
+            ..consume("q", "c")
+        },
+    );
+    w.seen(slow);
+    w.set_reading(slow, false);
+    let body = "x".repeat(1000);
+    for _ in 0..100 {
+        w.publish(producer, "", "q", &body);
+    }
+    w.pump();
+    assert!(
+        (10_000..12_000).contains(&w.waiting(slow)),
+        "{} bytes",
+        w.waiting(slow)
+    );
+    w.set_reading(slow, true);
+    assert_eq!(w.bodies(slow).len(), 100);
+}
+
+#[test]
+fn one_confirm_answers_a_batch_and_returns_come_first() {
+    let mut w = world();
+    let p = w.client();
+    w.queue(p, "q");
+    assert_eq!(
+        w.ask(p, 1, &ConfirmSelect::default()),
+        Seen::Method("ConfirmSelectOk".to_owned())
+    );
+    publish_numbers(&mut w, p, "q", 0..100);
+    assert_eq!(
+        w.seen(p),
+        [Seen::Confirm {
+            tag: 100,
+            multiple: true,
+            nack: false
+        }]
+    );
+    w.publish_with(p, "", "nowhere", true, "lost");
+    w.publish_with(p, "", "nowhere", false, "unnoticed");
+    assert_eq!(
+        w.seen(p),
+        [
+            Seen::Returned {
+                code: 312,
+                body: "lost".to_owned()
+            },
+            Seen::Confirm {
+                tag: 102,
+                multiple: true,
+                nack: false
+            },
+        ]
+    );
+}
+
+#[test]
+fn a_full_queue_that_refuses_answers_nack() {
+    let mut w = world();
+    let p = w.client();
+    let mut arguments = FieldTable::new();
+    arguments.insert("x-max-length", 2i32).unwrap();
+    arguments.insert("x-overflow", "reject-publish").unwrap();
+    let declare = QueueDeclare {
+        queue: "q",
+        arguments: arguments.view(),
+        ..Default::default()
+    };
+    w.ask(p, 1, &declare);
+    w.ask(p, 1, &ConfirmSelect::default());
+    publish_numbers(&mut w, p, "q", 0..3);
+    assert_eq!(
+        w.seen(p),
+        [
+            Seen::Confirm {
+                tag: 2,
+                multiple: true,
+                nack: false
+            },
+            Seen::Confirm {
+                tag: 3,
+                multiple: false,
+                nack: true
+            },
+        ]
+    );
+}
+
+#[test]
+fn memory_blocks_publishers_until_it_drains() {
+    let mut w = World::new(Config {
+        memory_limit_bytes: 1 << 20,
+        ..Config::default()
+    });
+    let (p, late, c) = (w.client(), w.client(), w.client());
+    w.queue(p, "q");
+    let body = "x".repeat(10_000);
+    for _ in 0..200 {
+        w.publish(p, "", "q", &body);
+    }
+    assert_eq!(w.seen(p), [Seen::Blocked]);
+    w.publish(late, "", "q", "late");
+    assert_eq!(w.seen(late), [Seen::Blocked], "as soon as it publishes");
+    // Blocked for hours, nobody is given up for being silent.
+    w.pass(300);
+    w.send(
+        c,
+        1,
+        &BasicConsume {
+            no_ack: true,
+            ..consume("q", "c")
+        },
+    );
+    w.pump();
+    assert_eq!(w.seen(p), [Seen::Unblocked]);
+    assert_eq!(w.seen(late), [Seen::Unblocked]);
+    let all = w.bodies(c);
+    assert_eq!(all.len(), 201, "nothing is lost");
+}
+
+#[test]
+fn get_takes_one_and_says_what_is_left() {
+    let mut w = world();
+    let c = w.client();
+    w.queue(c, "q");
+    let get = BasicGet {
+        queue: "q",
+        ..BasicGet::default()
+    };
+    assert_eq!(w.ask(c, 1, &get), Seen::GetEmpty);
+    publish_numbers(&mut w, c, "q", 0..2);
+    let first = Seen::GetOk {
+        redelivered: false,
+        left: 1,
+        body: "0".to_owned(),
+    };
+    assert_eq!(w.ask(c, 1, &get), first);
+    w.send(
+        c,
+        1,
+        &BasicReject {
+            delivery_tag: 1,
+            requeue: true,
+        },
+    );
+    let again = Seen::GetOk {
+        redelivered: true,
+        left: 1,
+        body: "0".to_owned(),
+    };
+    assert_eq!(
+        w.ask(
+            c,
+            1,
+            &BasicGet {
+                no_ack: true,
+                ..get
+            }
+        ),
+        again
+    );
+    let purge = QueuePurge {
+        queue: "q",
+        ..QueuePurge::default()
+    };
+    let one = Seen::Method("QueuePurgeOk { message_count: 1 }".to_owned());
+    assert_eq!(w.ask(c, 1, &purge), one);
+}
+
+#[test]
+fn a_transaction_is_all_or_nothing() {
+    let mut w = world();
+    let (p, c) = (w.client(), w.client());
+    w.queue(p, "q");
+    assert_eq!(w.ask(p, 1, &TxSelect {}), method("TxSelect"));
+    publish_numbers(&mut w, p, "q", 0..3);
+    w.consume(c, "q", "c");
+    assert_eq!(w.bodies(c), bodies(0..0));
+    assert_eq!(w.ask(p, 1, &TxRollback {}), method("TxRollback"));
+    publish_numbers(&mut w, p, "q", 3..5);
+    w.publish_with(p, "", "nowhere", true, "lost");
+    w.send(p, 1, &TxCommit {});
+    let lost = Seen::Returned {
+        code: 312,
+        body: "lost".to_owned(),
+    };
+    assert_eq!(w.seen(p), [lost, method("TxCommit")]);
+    assert_eq!(w.bodies(c), bodies(3..5));
+
+    let t = w.client();
+    w.ask(t, 1, &TxSelect {});
+    w.cut(c);
+    w.consume(t, "q", "t");
+    assert_eq!(w.bodies(t).len(), 2);
+    w.ack(t, 1, false);
+    w.ask(t, 1, &TxRollback {});
+    w.ack(t, 2, false);
+    w.ask(t, 1, &TxCommit {});
+    w.cut(t);
+    let last = w.client();
+    w.consume(last, "q", "c");
+    assert_eq!(
+        w.bodies(last),
+        ["3"],
+        "only the committed acknowledgement counts"
+    );
+}
+
+#[test]
+fn consumers_hear_when_their_queue_goes() {
+    let mut w = world();
+    let (owner, c) = (w.client(), w.client());
+    w.queue(owner, "q");
+    w.consume(c, "q", "tag");
+    let delete = QueueDelete {
+        queue: "q",
+        ..QueueDelete::default()
+    };
+    w.ask(owner, 1, &delete);
+    assert_eq!(w.seen(c), [Seen::Cancelled("tag".to_owned())]);
+}
+
+#[test]
+fn queues_go_with_their_last_consumer_or_their_owner() {
+    let mut w = world();
+    let (a, b) = (w.client(), w.client());
+    w.ask(
+        a,
+        1,
+        &QueueDeclare {
+            queue: "auto",
+            auto_delete: true,
+            ..QueueDeclare::default()
+        },
+    );
+    w.ask(
+        a,
+        1,
+        &QueueDeclare {
+            queue: "mine",
+            exclusive: true,
+            ..QueueDeclare::default()
+        },
+    );
+    let exists = |w: &mut World, name: &str| {
+        let probe = w.client();
+        let passive = QueueDeclare {
+            queue: name,
+            passive: true,
+            ..QueueDeclare::default()
+        };
+        !matches!(w.ask(probe, 1, &passive), Seen::ChannelClosed(404, _))
+    };
+    w.consume(b, "auto", "c");
+    assert!(exists(&mut w, "auto"));
+    w.ask(
+        b,
+        1,
+        &BasicCancel {
+            consumer_tag: "c",
+            no_wait: false,
+        },
+    );
+    assert!(!exists(&mut w, "auto"));
+    assert!(exists(&mut w, "mine"));
+    w.cut(a);
+    assert!(!exists(&mut w, "mine"));
+}
+
+#[test]
+fn a_stream_is_read_again_and_again() {
+    let mut w = world();
+    let (p, c) = (w.client(), w.client());
+    let mut arguments = FieldTable::new();
+    arguments.insert("x-queue-type", "stream").unwrap();
+    let arguments = arguments.view();
+    w.ask(
+        p,
+        1,
+        &QueueDeclare {
+            queue: "s",
+            durable: true,
+            arguments,
+            ..Default::default()
+        },
+    );
+    publish_numbers(&mut w, p, "s", 0..10);
+    w.qos(c, 4, false);
+    let mut from = |w: &mut World, tag: &str, offset: &str| {
+        let mut arguments = FieldTable::new();
+        match offset.parse::<i64>() {
+            Ok(number) => arguments.insert("x-stream-offset", number).unwrap(),
+            Err(_) => arguments.insert("x-stream-offset", offset).unwrap(),
+        }
+        w.send(
+            c,
+            1,
+            &BasicConsume {
+                arguments: arguments.view(),
+                ..consume("s", tag)
+            },
+        );
+        w.bodies(c)
+    };
+    assert_eq!(from(&mut w, "first", "first"), bodies(0..4));
+    assert_eq!(from(&mut w, "again", "first"), bodies(0..4));
+    assert_eq!(from(&mut w, "number", "8"), bodies(8..10));
+    assert_eq!(from(&mut w, "next", "next"), bodies(0..0));
+    w.ack(c, 4, true);
+    assert_eq!(w.bodies(c), bodies(4..8));
+    publish_numbers(&mut w, p, "s", 10..11);
+    assert_eq!(w.bodies(c), ["10", "10"], "those who follow the end");
+    assert!(matches!(
+        w.ask(
+            c,
+            1,
+            &BasicConsume {
+                no_ack: true,
+                ..consume("s", "x")
+            }
+        ),
+        Seen::Closed(540, _)
+    ));
+}
+
+#[test]
+fn mistakes_close_the_channel_or_the_connection_with_rabbitmqs_words() {
+    let mut w = world();
+    let c = w.client();
+    w.queue(c, "q");
+    let mut channel_error = |w: &mut World, code: u16, text: &str, ask: &dyn Fn(&mut World)| {
+        ask(w);
+        let expected = Seen::ChannelClosed(code, text.to_owned());
+        assert_eq!(w.seen(c), [expected]);
+        w.ask(c, 1, &ChannelOpen::default());
+    };
+    channel_error(&mut w, 404, "NOT_FOUND - no queue 'x' in vhost '/'", &|w| {
+        w.send(c, 1, &consume("x", ""));
+    });
+    channel_error(
+        &mut w,
+        404,
+        "NOT_FOUND - no exchange 'x' in vhost '/'",
+        &|w| {
+            w.publish(c, "x", "k", "body");
+        },
+    );
+    channel_error(
+        &mut w,
+        406,
+        "PRECONDITION_FAILED - unknown delivery tag 7",
+        &|w| {
+            w.ack(c, 7, false);
+        },
+    );
+    channel_error(
+        &mut w,
+        403,
+        "ACCESS_REFUSED - operation not permitted on the default exchange",
+        &|w| {
+            w.send(
+                c,
+                1,
+                &QueueBind {
+                    queue: "q",
+                    routing_key: "k",
+                    ..QueueBind::default()
+                },
+            );
+        },
+    );
+    channel_error(
+        &mut w,
+        406,
+        "PRECONDITION_FAILED - channel is not transactional",
+        &|w| {
+            w.send(c, 1, &TxCommit {});
+        },
+    );
+    w.consume(c, "q", "tag");
+    w.send(c, 1, &consume("q", "tag"));
+    let text = "NOT_ALLOWED - attempt to reuse consumer tag 'tag'";
+    assert_eq!(w.seen(c), [Seen::Closed(530, text.to_owned()), Seen::End]);
+    let c = w.client();
+    w.send(
+        c,
+        1,
+        &BasicQos {
+            prefetch_size: 1,
+            ..BasicQos::default()
+        },
+    );
+    assert!(matches!(&w.seen(c)[..], [Seen::Closed(540, _), Seen::End]));
+    let c = w.client();
+    let immediate = BasicPublish {
+        immediate: true,
+        ..BasicPublish::default()
+    };
+    w.publish_raw(c, &immediate, "x");
+    let text = "NOT_IMPLEMENTED - immediate=true";
+    assert_eq!(w.seen(c), [Seen::Closed(540, text.to_owned()), Seen::End]);
+}
+
+#[test]
+fn publishes_after_a_mistake_on_the_same_channel_are_dropped() {
+    let mut w = world();
+    let c = w.client();
+    w.queue(c, "q");
+    w.publish(c, "none", "k", "mistake");
+    w.publish(c, "", "q", "dropped");
+    assert!(matches!(&w.seen(c)[..], [Seen::ChannelClosed(404, _)]));
+    w.ask(c, 1, &ChannelOpen::default());
+    assert_eq!(
+        w.ask(
+            c,
+            1,
+            &BasicGet {
+                queue: "q",
+                ..BasicGet::default()
+            }
+        ),
+        Seen::GetEmpty
+    );
+}
+
+#[test]
+fn closing_a_channel_gives_back_what_it_had() {
+    let mut w = world();
+    let (a, b) = (w.client(), w.client());
+    w.queue(a, "q");
+    publish_numbers(&mut w, a, "q", 0..3);
+    w.consume(b, "q", "c");
+    assert_eq!(w.bodies(b), bodies(0..3));
+    assert_eq!(
+        w.ask(b, 1, &ChannelClose::default()),
+        method("ChannelClose")
+    );
+    w.consume(a, "q", "c");
+    assert_eq!(w.bodies(a), bodies(0..3));
+}
+
+#[test]
+fn logins_are_checked() {
+    let users = vec![User::new("me", "secret")];
+    let mut w = World::new(Config {
+        users,
+        ..Config::default()
+    });
+    let me = ClientConfig {
+        user: "me".to_owned(),
+        password: wire::Secret::new("secret"),
+        ..ClientConfig::default()
+    };
+    let fine = w.arrive(me.clone());
+    assert_eq!(w.seen(fine), [Seen::Open]);
+    let wrong = w.arrive(guest());
+    let text = "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN. \
+                For details see the broker logfile.";
+    assert_eq!(
+        w.seen(wrong),
+        [Seen::Closed(403, text.to_owned()), Seen::End]
+    );
+    let lost = w.arrive(ClientConfig {
+        virtual_host: "other".to_owned(),
+        ..me
+    });
+    let text = "NOT_ALLOWED - vhost other not found";
+    assert_eq!(
+        w.seen(lost),
+        [Seen::Closed(530, text.to_owned()), Seen::End]
+    );
+}
+
+#[test]
+fn the_silent_and_the_slow_are_given_up() {
+    let mut w = world();
+    let c = w.client();
+    w.pass(200);
+    assert_eq!(w.seen(c), [], "a client that beats its heart stays");
+    w.set_reading(c, false); // it no longer does
+    w.pass(100);
+    assert_eq!(w.seen(c), []);
+    w.pass(60);
+    assert_eq!(w.seen(c), [Seen::End]);
+}
+
+#[test]
+fn garbage_ends_its_own_connection_only() {
+    let mut w = world();
+    let (good, bad) = (w.client(), w.client());
+    w.send_raw(bad, b"\x09\x00\x01garbage that is no frame");
+    let seen = w.seen(bad);
+    assert!(
+        matches!(&seen[..], [Seen::Closed(501, _), Seen::End]),
+        "{seen:?}"
+    );
+    w.queue(good, "q");
+}
+
+#[test]
+fn declaring_without_a_name_gives_one_that_an_empty_name_stands_for() {
+    let mut w = world();
+    let c = w.client();
+    let Seen::Method(answer) = w.ask(c, 1, &QueueDeclare::default()) else {
+        panic!("no answer")
+    };
+    let name = answer.split('"').nth(1).expect("a name").to_owned();
+    assert!(name.starts_with("amq.gen-"));
+    w.publish(c, "", &name, "hello");
+    let got = w.ask(c, 1, &BasicGet::default());
+    assert_eq!(
+        got,
+        Seen::GetOk {
+            redelivered: false,
+            left: 0,
+            body: "hello".to_owned()
+        }
+    );
+}

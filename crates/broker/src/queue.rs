@@ -1,0 +1,362 @@
+//! A queue: a log of messages, which of them are ready, and who waits for them.
+
+use std::collections::BTreeSet;
+
+use wire::amqp091::FieldTable;
+
+use crate::arguments::{Arguments, Overflow, QueueType};
+use crate::exchange::Binding;
+use crate::log::{Cursor, Log, Record};
+use crate::memory::Memory;
+use crate::ring::Ring;
+use crate::slots::Key;
+
+/// What a declaration says besides the arguments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Flags {
+    pub(crate) durable: bool,
+    pub(crate) exclusive: bool,
+    pub(crate) auto_delete: bool,
+}
+
+/// One queue of any type.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) name: Box<str>,
+    pub(crate) flags: Flags,
+    /// The connection an exclusive queue belongs to.
+    pub(crate) owner: Option<Key>,
+    /// As declared, for comparing later declarations.
+    pub(crate) table: FieldTable,
+    pub(crate) arguments: Arguments,
+    /// Consumers that can take a message now.
+    pub(crate) ring: Ring,
+    /// All consumers, parked ones included.
+    pub(crate) consumers: Vec<Key>,
+    /// Whether the one consumer asked to be the only one.
+    pub(crate) exclusively_consumed: bool,
+    /// Whether it is in the list of queues to look at.
+    pub(crate) is_dirty: bool,
+    /// Bindings that lead here, by source, for cleaning up.
+    pub(crate) inbound: Vec<(Key, Binding)>,
+    log: Log,
+    /// The first message never taken.
+    unread: Cursor,
+    /// Messages given back, by address; older than all unread ones.
+    returned: BTreeSet<u64>,
+    ready: u64,
+    ready_bytes: u64,
+    unacked: u64,
+}
+
+/// A message taken out for delivery; it is held until settled or returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Taken<'a> {
+    pub(crate) address: u64,
+    pub(crate) redelivered: bool,
+    pub(crate) record: Record<'a>,
+}
+
+impl Queue {
+    pub(crate) fn new(
+        name: &str,
+        flags: Flags,
+        owner: Option<Key>,
+        table: FieldTable,
+        arguments: Arguments,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            flags,
+            owner,
+            table,
+            arguments,
+            ring: Ring::default(),
+            consumers: Vec::new(),
+            exclusively_consumed: false,
+            is_dirty: false,
+            inbound: Vec::new(),
+            log: Log::default(),
+            unread: Cursor::default(),
+            returned: BTreeSet::new(),
+            ready: 0,
+            ready_bytes: 0,
+            unacked: 0,
+        }
+    }
+
+    pub(crate) fn is_stream(&self) -> bool {
+        self.arguments.queue_type == QueueType::Stream
+    }
+
+    /// Messages that could be delivered; of a stream, all it holds.
+    pub(crate) fn ready(&self) -> u64 {
+        if self.is_stream() {
+            self.log.len()
+        } else {
+            self.ready
+        }
+    }
+
+    /// Messages delivered and neither settled nor returned.
+    pub(crate) const fn unacked(&self) -> u64 {
+        self.unacked
+    }
+
+    /// Adds a message at the end; `false` when the queue is full and refuses more. A queue that
+    /// drops its oldest messages instead does that here.
+    pub(crate) fn push(&mut self, record: &Record<'_>, memory: &mut Memory) -> bool {
+        if self.is_stream() {
+            self.log.append(record, memory);
+            self.trim_stream(memory);
+            return true;
+        }
+        let bytes = record.body.len() as u64;
+        if self.arguments.overflow == Overflow::RejectPublish && self.exceeds(1, bytes) {
+            return false;
+        }
+        self.log.append(record, memory);
+        memory.hold(1);
+        self.ready += 1;
+        self.ready_bytes += bytes;
+        while self.exceeds(0, 0) {
+            let Some(address) = self.take().map(|taken| taken.address) else {
+                break;
+            };
+            self.settle(address, memory);
+        }
+        true
+    }
+
+    fn exceeds(&self, more: u64, more_bytes: u64) -> bool {
+        self.arguments
+            .max_length
+            .is_some_and(|max| self.ready + more > max)
+            || self
+                .arguments
+                .max_length_bytes
+                .is_some_and(|max| self.ready_bytes + more_bytes > max)
+    }
+
+    /// Drops a stream's oldest segments: above its own limit, and as soon as all memory is used,
+    /// because a stream's messages are never settled.
+    fn trim_stream(&mut self, memory: &mut Memory) {
+        while (self
+            .arguments
+            .max_length_bytes
+            .is_some_and(|max| self.log.bytes() > max)
+            || memory.is_over())
+            && self.log.drop_oldest(memory)
+        {}
+    }
+
+    /// Takes the oldest ready message.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<Taken<'_>> {
+        let (address, redelivered, record) = match self.returned.pop_first() {
+            Some(address) => (address, true, self.log.get(address)?),
+            None => {
+                let (address, _, record) = self.log.next(&mut self.unread)?;
+                (address, false, record)
+            }
+        };
+        self.ready -= 1;
+        self.ready_bytes -= record.body.len() as u64;
+        self.unacked += 1;
+        Some(Taken {
+            address,
+            redelivered,
+            record,
+        })
+    }
+
+    /// Whether there is something to take.
+    #[inline]
+    pub(crate) const fn has_ready(&self) -> bool {
+        self.ready > 0
+    }
+
+    /// Forgets a message that was taken.
+    pub(crate) fn settle(&mut self, address: u64, memory: &mut Memory) {
+        if !self.is_stream() && self.log.release(address, memory) {
+            memory.release(1);
+            self.unacked -= 1;
+        }
+    }
+
+    /// Puts a message that was taken back to its place.
+    pub(crate) fn give_back(&mut self, address: u64, memory: &mut Memory) {
+        if self.is_stream() {
+            return;
+        }
+        let Some(record) = self.log.get(address) else {
+            return;
+        };
+        let bytes = record.body.len() as u64;
+        if self.returned.insert(address) {
+            self.unacked -= 1;
+            self.ready += 1;
+            self.ready_bytes += bytes;
+        }
+        while self.exceeds(0, 0) {
+            let Some(address) = self.take().map(|taken| taken.address) else {
+                break;
+            };
+            self.settle(address, memory);
+        }
+    }
+
+    /// Forgets all ready messages; returns how many they were.
+    pub(crate) fn purge(&mut self, memory: &mut Memory) -> u64 {
+        let count = self.ready;
+        while let Some(address) = self.take().map(|taken| taken.address) {
+            self.settle(address, memory);
+        }
+        count
+    }
+
+    /// Frees everything, before the queue goes away; returns how many messages were ready.
+    pub(crate) fn clear(&mut self, memory: &mut Memory) -> u64 {
+        if !self.is_stream() {
+            memory.release(self.ready + self.unacked);
+        }
+        let count = self.ready();
+        self.log.clear(memory);
+        count
+    }
+
+    /// A stream's messages.
+    pub(crate) const fn log(&self) -> &Log {
+        &self.log
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(arguments: Arguments) -> Queue {
+        Queue::new("q", Flags::default(), None, FieldTable::new(), arguments)
+    }
+
+    fn memory() -> Memory {
+        Memory::new(u64::MAX, u64::MAX)
+    }
+
+    fn push(queue: &mut Queue, body: u32, memory: &mut Memory) -> bool {
+        let body = body.to_le_bytes();
+        let record = Record {
+            exchange: "",
+            routing_key: "q",
+            properties: &[0, 0],
+            body: &body,
+        };
+        queue.push(&record, memory)
+    }
+
+    /// Takes one: its number, whether it was delivered before, its address.
+    fn take(queue: &mut Queue) -> Option<(u32, bool, u64)> {
+        queue.take().map(|t| {
+            let body = t.record.body.try_into().expect("four bytes");
+            (u32::from_le_bytes(body), t.redelivered, t.address)
+        })
+    }
+
+    #[test]
+    fn returned_messages_go_back_to_their_place() {
+        let (mut q, mut memory) = (queue(Arguments::default()), memory());
+        for i in 0..10 {
+            push(&mut q, i, &mut memory);
+        }
+        let taken: Vec<_> = (0..6).filter_map(|_| take(&mut q)).collect();
+        assert_eq!((q.ready(), q.unacked()), (4, 6));
+        for i in [4, 1, 3] {
+            q.give_back(taken[i].2, &mut memory);
+        }
+        q.give_back(taken[3].2, &mut memory); // once more changes nothing
+        for i in [0, 2, 5] {
+            q.settle(taken[i].2, &mut memory);
+        }
+        assert_eq!((q.ready(), q.unacked()), (7, 0));
+        let order: Vec<_> = std::iter::from_fn(|| take(&mut q)).collect();
+        let seen: Vec<_> = order.iter().map(|t| (t.0, t.1)).collect();
+        assert_eq!(
+            seen,
+            [
+                (1, true),
+                (3, true),
+                (4, true),
+                (6, false),
+                (7, false),
+                (8, false),
+                (9, false)
+            ]
+        );
+        order.iter().for_each(|t| q.settle(t.2, &mut memory));
+        assert_eq!((q.ready(), q.unacked(), memory.used()), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_bounded_queue_drops_its_head_or_refuses() {
+        let mut memory = memory();
+        let mut q = queue(Arguments {
+            max_length: Some(3),
+            ..Arguments::default()
+        });
+        for i in 0..10 {
+            assert!(push(&mut q, i, &mut memory));
+        }
+        assert_eq!(q.ready(), 3);
+        assert_eq!(take(&mut q).map(|t| t.0), Some(7));
+        q.clear(&mut memory);
+
+        let mut q = queue(Arguments {
+            max_length_bytes: Some(12),
+            overflow: Overflow::RejectPublish,
+            ..Arguments::default()
+        });
+        let accepted: Vec<bool> = (0..5).map(|i| push(&mut q, i, &mut memory)).collect();
+        assert_eq!(accepted, [true, true, true, false, false]);
+        q.clear(&mut memory);
+        assert_eq!(memory.used(), 0);
+    }
+
+    #[test]
+    fn purge_leaves_what_is_being_worked_on() {
+        let (mut q, mut memory) = (queue(Arguments::default()), memory());
+        for i in 0..5 {
+            push(&mut q, i, &mut memory);
+        }
+        let first = take(&mut q).expect("a message");
+        assert_eq!(q.purge(&mut memory), 4);
+        assert_eq!((q.ready(), q.unacked()), (0, 1));
+        q.give_back(first.2, &mut memory);
+        assert_eq!(take(&mut q).map(|t| (t.0, t.1)), Some((0, true)));
+        q.settle(first.2, &mut memory);
+        assert_eq!(memory.used(), 0);
+    }
+
+    #[test]
+    fn a_stream_drops_its_oldest_segments_and_never_grows() {
+        let mut memory = Memory::new(4 << 20, 3 << 20);
+        let mut q = queue(Arguments {
+            queue_type: QueueType::Stream,
+            ..Arguments::default()
+        });
+        for i in 0..1_000_000 {
+            assert!(push(&mut q, i, &mut memory));
+        }
+        assert!(
+            memory.used() <= (4 << 20) + (256 << 10),
+            "{} bytes",
+            memory.used()
+        );
+        assert!(q.ready() > 100_000 && q.ready() < 1_000_000);
+        let mut cursor = q.log().first();
+        let oldest = q.log().next(&mut cursor).expect("messages");
+        assert_eq!(
+            u64::from(u32::from_le_bytes(oldest.2.body.try_into().unwrap())),
+            oldest.1
+        );
+    }
+}

@@ -1,0 +1,341 @@
+//! The event loop: sockets on one side, [`Node`] on the other.
+//!
+//! One turn reads every readable connection once, lets the node deliver, and writes what there is
+//! to write. Reads go through one buffer for all connections, so that ten thousand idle ones cost
+//! nothing; what a frame leaves over waits in its connection's own.
+
+use std::collections::HashMap;
+use std::io::{self, ErrorKind, Read, Write};
+use std::time::Duration;
+
+use measure::{Clock, Nanos, Time};
+use mio::event::Event;
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token};
+
+use crate::config::Config;
+use crate::node::{Node, Verdict};
+use crate::slots::Key;
+use crate::{Error, Stop};
+
+pub(crate) const LISTENER: Token = Token(usize::MAX);
+pub(crate) const WAKER: Token = Token(usize::MAX - 1);
+
+/// Bytes read from one connection per turn at most, above the largest frame (128 KiB).
+const READ_BYTES: usize = 256 << 10;
+/// How often heartbeats and time-outs are looked at.
+const TICK: Nanos = Nanos::SECOND;
+/// How long nothing is accepted after the system had no descriptor left.
+const ACCEPT_PAUSE: Nanos = Nanos::from_millis(200);
+
+/// A connection's socket.
+struct Socket {
+    stream: TcpStream,
+    key: Key,
+    /// The start of a frame whose rest has not come, or what waits while the connection is paused.
+    held: Vec<u8>,
+    is_readable: bool,
+    is_writable: bool,
+    /// Whether the client sends no more: there is an end to be read.
+    is_ending: bool,
+    /// Whether we send no more.
+    is_shut: bool,
+    /// Whether it is in the list of sockets to read.
+    is_queued: bool,
+}
+
+/// Everything of a broker that runs.
+pub(crate) struct Reactor<'a> {
+    poll: &'a mut Poll,
+    listener: &'a TcpListener,
+    node: Node,
+    /// By the index of the connection's key, which is also its token.
+    sockets: HashMap<usize, Socket>,
+    /// Sockets to read in the next turn.
+    queue: Vec<usize>,
+    buffer: Vec<u8>,
+    /// When to accept again, after the system had no descriptor left.
+    accept_at: Option<Time>,
+    tick_at: Time,
+}
+
+impl<'a> Reactor<'a> {
+    pub(crate) fn new(config: Config, poll: &'a mut Poll, listener: &'a TcpListener) -> Self {
+        Self {
+            poll,
+            listener,
+            node: Node::new(config),
+            sockets: HashMap::new(),
+            queue: Vec::new(),
+            buffer: vec![0; READ_BYTES],
+            accept_at: None,
+            tick_at: Clock.now() + TICK,
+        }
+    }
+
+    /// Serves until `stop` is used.
+    pub(crate) fn run(&mut self, stop: &Stop) -> Result<(), Error> {
+        let mut events = Events::with_capacity(1024);
+        self.accept(Clock.now());
+        while !stop.is_stopped() {
+            let timeout = self.timeout(Clock.now());
+            match self.poll.poll(&mut events, timeout) {
+                Ok(()) => {}
+                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                Err(source) => {
+                    return Err(Error::EventLoop {
+                        what: "wait for events",
+                        source,
+                    });
+                }
+            }
+            let now = Clock.now();
+            for event in &events {
+                self.note(event, now);
+            }
+            self.turn(now);
+            self.keep_time(now);
+        }
+        self.node.shut_down(Clock.now());
+        self.write_touched();
+        Ok(())
+    }
+
+    /// How long to wait for events.
+    fn timeout(&self, now: Time) -> Option<Duration> {
+        if !self.queue.is_empty() || self.node.has_work() {
+            return Some(Duration::ZERO);
+        }
+        let tick = (!self.sockets.is_empty()).then_some(self.tick_at);
+        // The kernel counts whole milliseconds: one more makes sure that the time has come.
+        let next = [tick, self.accept_at].into_iter().flatten().min()?;
+        Some(Duration::from(next.since(now)) + Duration::from_millis(1))
+    }
+
+    fn note(&mut self, event: &Event, now: Time) {
+        match event.token() {
+            LISTENER => self.accept(now),
+            WAKER => {}
+            Token(index) => {
+                let Some(socket) = self.sockets.get_mut(&index) else {
+                    return;
+                };
+                let key = socket.key;
+                if event.is_readable() || event.is_read_closed() || event.is_error() {
+                    socket.is_readable = true;
+                    socket.is_ending |= event.is_read_closed() || event.is_error();
+                    enqueue(socket, index, &mut self.queue);
+                }
+                if event.is_writable() {
+                    socket.is_writable = true;
+                    self.write(key);
+                }
+            }
+        }
+    }
+
+    fn turn(&mut self, now: Time) {
+        // What becomes readable meanwhile waits for the next turn, so that everybody gets one.
+        for index in std::mem::take(&mut self.queue) {
+            if let Some(socket) = self.sockets.get_mut(&index) {
+                socket.is_queued = false;
+                self.read(index, now);
+            }
+        }
+        self.node.turn();
+        self.write_touched();
+        while let Some(key) = self.node.next_resumed() {
+            if let Some(socket) = self.sockets.get_mut(&key.index()) {
+                enqueue(socket, key.index(), &mut self.queue);
+            }
+        }
+    }
+
+    fn keep_time(&mut self, now: Time) {
+        if self.accept_at.is_some_and(|at| at <= now) {
+            self.accept(now);
+        }
+        if self.tick_at > now {
+            return;
+        }
+        self.tick_at = now + TICK;
+        let mut gone = Vec::new();
+        self.node.tick(now, |key| gone.push(key));
+        self.write_touched();
+        for key in gone {
+            self.close(key);
+        }
+    }
+
+    fn accept(&mut self, now: Time) {
+        self.accept_at = None;
+        loop {
+            match self.listener.accept() {
+                Ok((stream, _)) => self.welcome(stream, now),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
+                // A client that went away before it was accepted is no reason to stop.
+                Err(e)
+                    if matches!(
+                        e.kind(),
+                        ErrorKind::Interrupted | ErrorKind::ConnectionAborted
+                    ) => {}
+                Err(_) => {
+                    // No descriptor or memory left: the others go on, newcomers wait.
+                    self.accept_at = Some(now + ACCEPT_PAUSE);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn welcome(&mut self, mut stream: TcpStream, now: Time) {
+        // Answers are small and awaited; a socket that cannot do without delay still works.
+        let _ = stream.set_nodelay(true);
+        let key = self.node.connect(now);
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        if self
+            .poll
+            .registry()
+            .register(&mut stream, Token(key.index()), interest)
+            .is_err()
+        {
+            self.node.disconnect(key);
+            return;
+        }
+        let socket = Socket {
+            stream,
+            key,
+            held: Vec::new(),
+            is_readable: false,
+            is_writable: true,
+            is_ending: false,
+            is_shut: false,
+            is_queued: false,
+        };
+        self.sockets.insert(key.index(), socket);
+    }
+
+    /// Reads a connection once and hands the bytes to the node.
+    fn read(&mut self, index: usize, now: Time) {
+        let Self {
+            sockets,
+            buffer,
+            node,
+            queue,
+            ..
+        } = self;
+        let Some(socket) = sockets.get_mut(&index) else {
+            return;
+        };
+        let key = socket.key;
+        if node.verdict(key) == Verdict::Pause {
+            // Nothing is read from a blocked publisher, but one that is gone need not wait.
+            if socket.is_ending {
+                self.close(key);
+            }
+            return;
+        }
+        let held = socket.held.len();
+        if buffer.len() < held + READ_BYTES / 2 {
+            buffer.resize(held + READ_BYTES, 0);
+        }
+        let Some((front, room)) = buffer.split_at_mut_checked(held) else {
+            return;
+        };
+        front.copy_from_slice(&socket.held);
+        let (read, ended) = match read_some(socket, room) {
+            Ok(0) => (0, true),
+            Ok(n) => (n, false),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                (0, false)
+            }
+            Err(_) => (0, true),
+        };
+        let mut input = buffer.get(..held + read).unwrap_or_default();
+        let verdict = node.input(key, now, &mut input);
+        socket.held.clear();
+        socket.held.extend_from_slice(input);
+        if socket.held.is_empty() && socket.held.capacity() > READ_BYTES {
+            socket.held = Vec::new();
+        }
+        match verdict {
+            _ if ended => self.close(key),
+            Verdict::Finish => {
+                socket.held.clear();
+                if socket.is_readable {
+                    enqueue(socket, index, queue);
+                }
+                self.finish(key);
+            }
+            Verdict::Read if socket.is_readable => enqueue(socket, index, queue),
+            Verdict::Read | Verdict::Pause => {}
+        }
+    }
+
+    fn write_touched(&mut self) {
+        while let Some(key) = self.node.next_touched() {
+            self.write(key);
+        }
+    }
+
+    /// Writes a connection's output, as far as the system takes it.
+    fn write(&mut self, key: Key) {
+        let Some(socket) = self.sockets.get_mut(&key.index()) else {
+            return;
+        };
+        let mut failed = false;
+        while !failed && socket.is_writable && !self.node.output(key).is_empty() {
+            match socket.stream.write(self.node.output(key)) {
+                Ok(n) => self.node.written(key, n),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => socket.is_writable = false,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(_) => failed = true,
+            }
+        }
+        if failed {
+            self.close(key);
+        } else if self.node.verdict(key) == Verdict::Finish {
+            self.finish(key);
+        }
+    }
+
+    /// Ends our side once everything is written. The rest of what the client sends is still read,
+    /// because closing on unread bytes would destroy our last words on their way.
+    fn finish(&mut self, key: Key) {
+        let Some(socket) = self.sockets.get_mut(&key.index()) else {
+            return;
+        };
+        if self.node.output(key).is_empty() && !std::mem::replace(&mut socket.is_shut, true) {
+            // A client that is gone already is what was wanted.
+            let _ = socket.stream.shutdown(std::net::Shutdown::Write);
+        }
+    }
+
+    fn close(&mut self, key: Key) {
+        if let Some(mut socket) = self.sockets.remove(&key.index()) {
+            // Dropping the stream ends the registration in any case.
+            let _ = self.poll.registry().deregister(&mut socket.stream);
+        }
+        self.node.disconnect(key);
+    }
+}
+
+/// Reads once; notes whether there may be more.
+fn read_some(socket: &mut Socket, room: &mut [u8]) -> io::Result<usize> {
+    if !socket.is_readable {
+        return Err(ErrorKind::WouldBlock.into());
+    }
+    let read = socket.stream.read(room);
+    // A read that does not fill the buffer has emptied the socket; what comes later is a new
+    // event.
+    socket.is_readable = read
+        .as_ref()
+        .is_ok_and(|n| *n == room.len() || socket.is_ending);
+    read
+}
+
+fn enqueue(socket: &mut Socket, index: usize, queue: &mut Vec<usize>) {
+    if !std::mem::replace(&mut socket.is_queued, true) {
+        queue.push(index);
+    }
+}

@@ -1,0 +1,119 @@
+//! What the broker says when it refuses something; texts as RabbitMQ's, because people search
+//! for them and programs match them.
+
+use wire::amqp091::reply;
+
+/// Why a request was refused. It closes the channel it came on, or the whole connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// The reply code.
+    pub(crate) code: u16,
+    /// The reply text, its code's name in front.
+    pub(crate) text: String,
+    /// Whether the connection is closed, not only the channel.
+    pub(crate) closes_connection: bool,
+}
+
+impl Refusal {
+    fn new(code: u16, name: &str, text: &str) -> Self {
+        // A reply text is a short string; names of 255 bytes would not fit in it twice.
+        let mut text = format!("{name} - {text}");
+        text.truncate(text.floor_char_boundary(255));
+        Self {
+            code,
+            text,
+            closes_connection: false,
+        }
+    }
+
+    fn closing_connection(mut self) -> Self {
+        self.closes_connection = true;
+        self
+    }
+
+    pub(crate) fn not_found(kind: &str, name: &str) -> Self {
+        Self::new(
+            reply::NOT_FOUND,
+            "NOT_FOUND",
+            &format!("no {kind} '{name}' in vhost '/'"),
+        )
+    }
+
+    /// A request that names no queue, on a channel that has not declared one.
+    pub(crate) fn missing_queue(text: &str) -> Self {
+        Self::new(reply::NOT_FOUND, "NOT_FOUND", text)
+    }
+
+    pub(crate) fn no_virtual_host(name: &str) -> Self {
+        Self::not_allowed(&format!("vhost {name} not found"))
+    }
+
+    pub(crate) fn precondition(text: &str) -> Self {
+        Self::new(reply::PRECONDITION_FAILED, "PRECONDITION_FAILED", text)
+    }
+
+    /// A declaration that differs from what exists.
+    pub(crate) fn inequivalent(
+        argument: &str,
+        kind: &str,
+        name: &str,
+        received: &str,
+        current: &str,
+    ) -> Self {
+        Self::precondition(&format!(
+            "inequivalent arg '{argument}' for {kind} '{name}' in vhost '/': \
+             received {received} but current is {current}"
+        ))
+    }
+
+    pub(crate) fn access(text: &str) -> Self {
+        Self::new(reply::ACCESS_REFUSED, "ACCESS_REFUSED", text)
+    }
+
+    pub(crate) fn reserved(kind: &str, name: &str) -> Self {
+        Self::access(&format!(
+            "{kind} name '{name}' contains reserved prefix 'amq.*'"
+        ))
+    }
+
+    pub(crate) fn default_exchange() -> Self {
+        Self::access("operation not permitted on the default exchange")
+    }
+
+    pub(crate) fn locked(queue: &str) -> Self {
+        Self::new(
+            reply::RESOURCE_LOCKED,
+            "RESOURCE_LOCKED",
+            &format!(
+                "cannot obtain exclusive access to locked queue '{queue}' in vhost '/'. It could \
+                 be originally declared on another connection or the exclusive property value \
+                 does not match that of the original declaration."
+            ),
+        )
+    }
+
+    pub(crate) fn not_implemented(text: &str) -> Self {
+        Self::new(reply::NOT_IMPLEMENTED, "NOT_IMPLEMENTED", text).closing_connection()
+    }
+
+    pub(crate) fn command_invalid(text: &str) -> Self {
+        Self::new(reply::COMMAND_INVALID, "COMMAND_INVALID", text).closing_connection()
+    }
+
+    pub(crate) fn not_allowed(text: &str) -> Self {
+        Self::new(reply::NOT_ALLOWED, "NOT_ALLOWED", text).closing_connection()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_fit_a_short_string_whatever_the_names() {
+        let name = "é".repeat(127);
+        let refusal = Refusal::locked(&name);
+        assert!(refusal.text.len() <= 255);
+        assert!(refusal.text.starts_with("RESOURCE_LOCKED - cannot obtain"));
+    }
+}

@@ -1,0 +1,336 @@
+//! One client's connection: its channels, and what each of its events leads to.
+
+use std::collections::HashMap;
+
+use wire::amqp091::{Error, Method, MethodId, Server, ServerEvent, Table, Value};
+
+use crate::channel::{Channel, Mode, Settlement};
+use crate::config::User;
+use crate::consumer::Parked;
+use crate::log::{Log, Record};
+use crate::outgoing;
+use crate::refusal::Refusal;
+use crate::slots::Key;
+use crate::vhost::{self, VirtualHost};
+
+/// How long a connection that ended may take to read our last words, in seconds.
+const LINGER_TICKS: u8 = 5;
+
+/// A connection: the protocol's side and the broker's.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) server: Server,
+    pub(crate) peer: Peer,
+}
+
+/// What the broker knows of a client.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) key: Key,
+    /// By number; channel 0 is the connection itself and stays empty.
+    channels: Vec<Option<Box<Channel>>>,
+    /// Whether it understands `basic.cancel` from us.
+    pub(crate) hears_cancel: bool,
+    /// Whether it understands `connection.blocked`.
+    pub(crate) hears_blocked: bool,
+    /// Whether it understands a refused login.
+    hears_refusal: bool,
+    /// Whether it ever published.
+    pub(crate) is_publisher: bool,
+    /// Whether it is not read because memory is full.
+    pub(crate) is_paused: bool,
+    /// Whether the transport ends when the output is written.
+    pub(crate) is_finished: bool,
+    /// How long it may take to write the rest and see the client's end, in seconds.
+    pub(crate) ticks_left: u8,
+    /// Whether it is in the list of sessions with output.
+    pub(crate) is_touched: bool,
+    /// Consumers parked until output drains.
+    pub(crate) starved: Vec<Key>,
+    /// Channels with publishes to answer.
+    unconfirmed: Vec<u16>,
+    /// Mandatory messages that no queue took and that are not sent back yet.
+    pub(crate) returns: HashMap<u16, Log>,
+    /// Its exclusive queues.
+    pub(crate) owned: Vec<Key>,
+    user: String,
+}
+
+/// What is left to do when an event was dealt with and no longer borrows the connection.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    /// Nothing.
+    None,
+    /// Send this.
+    Method(Method<'static>),
+    /// `queue.declare-ok` for this queue.
+    Declared(Key),
+    /// `basic.consume-ok` for this consumer, which may start now.
+    Consuming(Key, NoWait),
+    /// `basic.cancel-ok`.
+    Cancelled(Box<str>),
+    /// A message of this queue, or `basic.get-empty`.
+    Get { queue: Key, no_ack: bool },
+    /// Send back what is in [`Peer::returns`], then this.
+    Return(Option<Method<'static>>),
+    /// Close the channel or the connection; caused by this method.
+    Refuse(Refusal, MethodId),
+    /// The login is fine.
+    Login,
+    /// The virtual host is fine.
+    Open,
+    /// Refuse the login or the virtual host.
+    Reject(Refusal),
+}
+
+/// Whether the client wants no answer.
+pub(crate) type NoWait = bool;
+
+impl Peer {
+    pub(crate) fn new(key: Key) -> Self {
+        Self {
+            key,
+            channels: Vec::new(),
+            hears_cancel: false,
+            hears_blocked: false,
+            hears_refusal: false,
+            is_publisher: false,
+            is_paused: false,
+            is_finished: false,
+            ticks_left: LINGER_TICKS,
+            is_touched: false,
+            starved: Vec::new(),
+            unconfirmed: Vec::new(),
+            returns: HashMap::new(),
+            owned: Vec::new(),
+            user: String::new(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn channel_mut(&mut self, number: u16) -> Option<&mut Channel> {
+        self.channels.get_mut(usize::from(number))?.as_deref_mut()
+    }
+
+    /// Deals with one event.
+    #[inline]
+    pub(crate) fn handle(
+        &mut self,
+        event: ServerEvent<'_>,
+        vhost: &mut VirtualHost,
+        users: &[User],
+    ) -> (u16, Reply) {
+        match event {
+            ServerEvent::Publish {
+                channel,
+                exchange,
+                routing_key,
+                mandatory,
+                immediate,
+                properties,
+                body,
+            } => {
+                let properties = properties.as_bytes();
+                let record = Record {
+                    exchange,
+                    routing_key,
+                    properties,
+                    body,
+                };
+                (
+                    channel,
+                    self.publish(channel, &record, mandatory, immediate, vhost),
+                )
+            }
+            ServerEvent::Ack {
+                channel,
+                delivery_tag: tag,
+                multiple,
+            } => {
+                let settlement = Settlement {
+                    tag,
+                    multiple,
+                    requeue: false,
+                };
+                (channel, self.settle(channel, settlement, vhost))
+            }
+            ServerEvent::Nack {
+                channel,
+                delivery_tag: tag,
+                multiple,
+                requeue,
+            } => {
+                let settlement = Settlement {
+                    tag,
+                    multiple,
+                    requeue,
+                };
+                (channel, self.settle(channel, settlement, vhost))
+            }
+            ServerEvent::Method { channel, method } => {
+                (channel, self.request(channel, &method, vhost))
+            }
+            other => self.handle_life(&other, vhost, users),
+        }
+    }
+
+    /// Deals with the beginning and the end of connections and channels.
+    fn handle_life(
+        &mut self,
+        event: &ServerEvent<'_>,
+        vhost: &mut VirtualHost,
+        users: &[User],
+    ) -> (u16, Reply) {
+        match event {
+            ServerEvent::Login {
+                mechanism,
+                user,
+                password,
+                client_properties,
+            } => {
+                self.read_capabilities(*client_properties);
+                let known = *mechanism == "PLAIN"
+                    && users.iter().any(|u| u.matches(user, password.expose()));
+                (
+                    0,
+                    if known {
+                        self.logged_in(user)
+                    } else {
+                        Reply::Reject(login_refused(mechanism))
+                    },
+                )
+            }
+            ServerEvent::Open { virtual_host } if *virtual_host == vhost::NAME => (0, Reply::Open),
+            ServerEvent::Open { virtual_host } => {
+                (0, Reply::Reject(Refusal::no_virtual_host(virtual_host)))
+            }
+            ServerEvent::ChannelOpened { channel } => {
+                let at = usize::from(*channel);
+                if self.channels.len() <= at {
+                    self.channels.resize_with(at + 1, || None);
+                }
+                if let Some(slot) = self.channels.get_mut(at) {
+                    *slot = Some(Box::default());
+                }
+                (*channel, Reply::None)
+            }
+            ServerEvent::ChannelClosed { channel, .. } => {
+                self.close_channel(*channel, vhost);
+                (*channel, Reply::None)
+            }
+            ServerEvent::Closed { .. } | ServerEvent::CloseOk => {
+                self.is_finished = true;
+                (0, Reply::None)
+            }
+            _ => (0, Reply::None),
+        }
+    }
+
+    fn logged_in(&mut self, user: &str) -> Reply {
+        user.clone_into(&mut self.user);
+        Reply::Login
+    }
+
+    fn read_capabilities(&mut self, client_properties: Table<'_>) {
+        let Some(Value::Table(capabilities)) = client_properties.get("capabilities") else {
+            return;
+        };
+        let has = |name| capabilities.get(name).and_then(Value::as_bool) == Some(true);
+        self.hears_cancel = has("consumer_cancel_notify");
+        self.hears_blocked = has("connection.blocked");
+        self.hears_refusal = has("authentication_failure_close");
+    }
+
+    /// Whether a refused login may be explained; other clients only see the connection end, as the
+    /// specification wants it.
+    pub(crate) const fn hears_refusal(&self) -> bool {
+        self.hears_refusal
+    }
+
+    /// Notes that a channel has publishes to answer.
+    #[inline]
+    pub(crate) fn due_confirm(&mut self, channel: u16) {
+        self.unconfirmed.push(channel);
+    }
+
+    /// Answers everything published since the last time.
+    pub(crate) fn flush_confirms(&mut self, server: &mut Server) {
+        while let Some(number) = self.unconfirmed.pop() {
+            if let Some(channel) = self.channel_mut(number)
+                && let Mode::Confirm(confirms) = &mut channel.mode
+            {
+                confirms.answer(|answer| outgoing::confirm(server, number, answer));
+            }
+        }
+    }
+
+    /// Sends back the mandatory messages that no queue took.
+    pub(crate) fn flush_returns(
+        &mut self,
+        server: &mut Server,
+        number: u16,
+        vhost: &mut VirtualHost,
+    ) -> Result<(), Error> {
+        let Some(mut log) = self.returns.remove(&number) else {
+            return Ok(());
+        };
+        let mut cursor = log.first();
+        let mut sent = Ok(());
+        while let Some((_, _, record)) = log.next(&mut cursor)
+            && sent.is_ok()
+        {
+            sent = outgoing::give_back(server, number, &record);
+        }
+        log.clear(&mut vhost.memory);
+        sent
+    }
+
+    /// Ends a channel: its consumers go, and what they had not settled goes back.
+    pub(crate) fn close_channel(&mut self, number: u16, vhost: &mut VirtualHost) {
+        let slot = self
+            .channels
+            .get_mut(usize::from(number))
+            .and_then(Option::take);
+        let Some(mut channel) = slot else { return };
+        if let Some(mut returns) = self.returns.remove(&number) {
+            returns.clear(&mut vhost.memory);
+        }
+        if let Mode::Transaction(transaction) = &mut channel.mode {
+            transaction.messages.clear(&mut vhost.memory);
+        }
+        let mut idle = Vec::new();
+        for (_, consumer) in channel.consumers.drain() {
+            idle.extend(vhost.remove_consumer(consumer));
+        }
+        while let Some(delivery) = channel.deliveries.take_up_to(u64::MAX) {
+            vhost.return_delivery(&delivery);
+        }
+        for queue in idle {
+            vhost.remove_queue(queue);
+        }
+    }
+
+    /// Ends everything this client had.
+    pub(crate) fn close_all(&mut self, vhost: &mut VirtualHost) {
+        for number in 0..self.channels.len() {
+            self.close_channel(number as u16, vhost);
+        }
+        for queue in self.owned.drain(..) {
+            vhost.remove_queue(queue);
+        }
+    }
+
+    /// Puts the consumers back in turn that waited for output to drain.
+    pub(crate) fn wake_starved(&mut self, vhost: &mut VirtualHost) {
+        for consumer in self.starved.drain(..) {
+            vhost.wake(consumer, Parked::ForOutput);
+        }
+    }
+}
+
+fn login_refused(mechanism: &str) -> Refusal {
+    Refusal::access(&format!(
+        "Login was refused using authentication mechanism {mechanism}. \
+         For details see the broker logfile."
+    ))
+}

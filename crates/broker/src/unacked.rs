@@ -1,0 +1,159 @@
+//! What a channel has been given and not settled, by delivery tag.
+
+use std::collections::VecDeque;
+
+use crate::slots::Key;
+
+/// A delivery that waits for its acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unacked {
+    pub(crate) queue: Key,
+    /// Its place in the queue's log.
+    pub(crate) address: u64,
+    /// Who got it; nobody for `basic.get`.
+    pub(crate) consumer: Option<Key>,
+}
+
+/// The deliveries of one channel, by ascending tag. Acknowledging the oldest ones, singly or many
+/// at once, costs nothing that grows with their number.
+#[derive(Debug, Default)]
+pub(crate) struct Deliveries {
+    last_tag: u64,
+    waiting: VecDeque<(u64, Option<Unacked>)>,
+    /// Entries of `waiting` that are settled already.
+    settled: usize,
+}
+
+impl Deliveries {
+    /// The tag of a delivery that needs no acknowledgement.
+    #[inline]
+    pub(crate) const fn next_tag(&mut self) -> u64 {
+        self.last_tag += 1;
+        self.last_tag
+    }
+
+    /// The tag of a delivery that has to be settled.
+    #[inline]
+    pub(crate) fn push(&mut self, delivery: Unacked) -> u64 {
+        let tag = self.next_tag();
+        self.waiting.push_back((tag, Some(delivery)));
+        tag
+    }
+
+    /// How many wait.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len() - self.settled
+    }
+
+    /// Whether this tag waits.
+    pub(crate) fn contains(&self, tag: u64) -> bool {
+        self.position(tag)
+            .is_some_and(|at| self.waiting.get(at).is_some_and(|w| w.1.is_some()))
+    }
+
+    fn position(&self, tag: u64) -> Option<usize> {
+        // Tags follow each other unless some deliveries needed no acknowledgement.
+        let first = self.waiting.front()?.0;
+        let guess = usize::try_from(tag.checked_sub(first)?).ok()?;
+        if self.waiting.get(guess).is_some_and(|w| w.0 == tag) {
+            return Some(guess);
+        }
+        self.waiting.binary_search_by_key(&tag, |w| w.0).ok()
+    }
+
+    /// Takes out the delivery of this tag.
+    pub(crate) fn take(&mut self, tag: u64) -> Option<Unacked> {
+        let at = self.position(tag)?;
+        let delivery = self.waiting.get_mut(at)?.1.take()?;
+        self.settled += 1;
+        while let Some((_, None)) = self.waiting.front() {
+            self.waiting.pop_front();
+            self.settled -= 1;
+        }
+        // A consumer that never settles its first delivery must not make this list grow.
+        if self.settled > 64 && self.settled > self.waiting.len() / 2 {
+            self.waiting.retain(|w| w.1.is_some());
+            self.settled = 0;
+        }
+        Some(delivery)
+    }
+
+    /// Takes out the oldest delivery with a tag up to `tag`.
+    #[inline]
+    pub(crate) fn take_up_to(&mut self, tag: u64) -> Option<Unacked> {
+        while let Some((first, delivery)) = self.waiting.front().copied()
+            && first <= tag
+        {
+            self.waiting.pop_front();
+            match delivery {
+                Some(delivery) => return Some(delivery),
+                None => self.settled -= 1,
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slots::Slots;
+
+    fn delivery(address: u64) -> Unacked {
+        let mut slots = Slots::default();
+        Unacked {
+            queue: slots.insert(()),
+            address,
+            consumer: None,
+        }
+    }
+
+    #[test]
+    fn single_and_multiple_acknowledgements() {
+        let mut deliveries = Deliveries::default();
+        for i in 1..=10 {
+            assert_eq!(deliveries.push(delivery(i)), i);
+        }
+        assert_eq!(deliveries.take(3).map(|d| d.address), Some(3));
+        assert_eq!(deliveries.take(3), None, "settled once only");
+        assert!(deliveries.contains(4) && !deliveries.contains(3) && !deliveries.contains(11));
+        let up_to: Vec<u64> = std::iter::from_fn(|| deliveries.take_up_to(5))
+            .map(|d| d.address)
+            .collect();
+        assert_eq!(up_to, [1, 2, 4, 5]);
+        assert_eq!(deliveries.len(), 5);
+        let rest: Vec<u64> = std::iter::from_fn(|| deliveries.take_up_to(u64::MAX))
+            .map(|d| d.address)
+            .collect();
+        assert_eq!(rest, [6, 7, 8, 9, 10]);
+    }
+
+    #[test]
+    fn tags_of_deliveries_without_acknowledgement_leave_gaps() {
+        let mut deliveries = Deliveries::default();
+        let first = deliveries.push(delivery(1));
+        for _ in 0..1000 {
+            deliveries.next_tag();
+        }
+        let second = deliveries.push(delivery(2));
+        assert_eq!((first, second), (1, 1002));
+        assert_eq!(deliveries.take(500), None);
+        assert_eq!(deliveries.take(second).map(|d| d.address), Some(2));
+        assert_eq!(deliveries.len(), 1);
+    }
+
+    #[test]
+    fn one_forgotten_delivery_does_not_make_the_list_grow() {
+        let mut deliveries = Deliveries::default();
+        deliveries.push(delivery(0));
+        for i in 0..100_000 {
+            let tag = deliveries.push(delivery(i));
+            assert_eq!(deliveries.take(tag).map(|d| d.address), Some(i));
+            assert_eq!(deliveries.len(), 1);
+        }
+        assert!(deliveries.waiting.len() < 200);
+        assert_eq!(deliveries.take(1).map(|d| d.address), Some(0));
+        assert_eq!((deliveries.len(), deliveries.waiting.len()), (0, 0));
+    }
+}

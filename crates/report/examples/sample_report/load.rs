@@ -1,0 +1,225 @@
+//! Series and histograms of a made-up load: warm-up, two modes of latency, a stall, a drain.
+
+use archive::{ProcessUsage, RunWriter, SeriesPoint};
+use measure::{Counters, Interval, Metric, Nanos, Phase};
+
+use crate::random::Random;
+use crate::{ORIGIN, State};
+
+/// What sort of load.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// Publishing into a stream as fast as it goes.
+    AllOut,
+    /// 20,000 msg/s in and out of quorum queues.
+    Rate,
+    /// In and out, nothing known of the broker.
+    Bare,
+}
+
+/// What the run came to.
+pub struct Run {
+    pub points: Vec<SeriesPoint>,
+    pub measured: Interval,
+}
+
+const WARMUP: u32 = 5;
+const RATE: f64 = 20_000.0;
+
+pub fn write(writer: &mut RunWriter, state: &State) -> Run {
+    let mut random = Random(7);
+    let mut measured = Interval::new();
+    let mut points = Vec::new();
+    let cut_off = state.state == archive::RunState::Running;
+    let seconds = WARMUP
+        + if cut_off {
+            state.seconds / 2
+        } else {
+            state.seconds
+        };
+    let mut interval = Interval::new();
+    let mut backlog = 0.0;
+    for second in 0..=seconds {
+        let phase = match second {
+            _ if second == seconds => Phase::Drain,
+            s if s < WARMUP => Phase::Warmup,
+            _ => Phase::Measure,
+        };
+        if phase == Phase::Drain && (cut_off || state.load.is_none()) {
+            break;
+        }
+        let length = if phase == Phase::Drain { 0.42 } else { 1.0 };
+        interval.reset(ORIGIN + Nanos::from_secs_f64(f64::from(second)), phase);
+        interval.end = interval.start + Nanos::from_secs_f64(length);
+        if let Some(shape) = state.load {
+            fill(
+                &mut interval,
+                shape,
+                second,
+                state.seconds,
+                &mut backlog,
+                &mut random,
+            );
+        }
+        let point = point(&interval, second, length, state, &mut random);
+        writer.append_point(&point);
+        writer.append_histograms(&interval);
+        if phase == Phase::Measure {
+            measured.merge(&interval);
+        }
+        points.push(point);
+    }
+    Run { points, measured }
+}
+
+/// The second in which the broker stands still for half of it.
+const fn is_stall(second: u32, length: u32) -> bool {
+    second == WARMUP + length * 9 / 20
+}
+
+fn fill(
+    interval: &mut Interval,
+    shape: Shape,
+    second: u32,
+    length: u32,
+    backlog: &mut f64,
+    random: &mut Random,
+) {
+    let stall = is_stall(second, length);
+    let warm = (f64::from(second) / 3.0).min(1.0);
+    let wobble = 1.0 + 0.03 * random.normal() + 0.04 * (f64::from(second) / 6.0).sin();
+    let capacity = 54_800.0 * (0.35 + 0.65 * warm) * wobble * if stall { 0.55 } else { 1.0 };
+    let (sent, received) = match shape {
+        _ if interval.phase == Phase::Drain => (0.0, *backlog),
+        Shape::AllOut => (capacity, 0.0),
+        Shape::Rate | Shape::Bare => {
+            let due = (*backlog + RATE).min(if stall { RATE * 0.5 } else { RATE * 1.35 });
+            (RATE, due * (0.8 + 0.2 * warm))
+        }
+    };
+    *backlog = (*backlog + sent - received).max(0.0);
+    let counts = Counters {
+        sent: sent as u64,
+        completed: if interval.phase == Phase::Drain {
+            1_900
+        } else {
+            sent as u64
+        },
+        received: if shape == Shape::AllOut {
+            0
+        } else {
+            received as u64
+        },
+        blocked: if shape == Shape::AllOut {
+            (sent * 0.93) as u64
+        } else {
+            0
+        },
+        late: if stall {
+            (sent * 0.5) as u64
+        } else {
+            (sent * 0.0004) as u64
+        },
+        ..Counters::default()
+    };
+    interval.counters = counts;
+    interval.loop_lag_max = Nanos::from_micros(if stall { 900 } else { 60 + random.next() % 90 });
+    let draws = 4_000;
+    for _ in 0..draws {
+        let each = (counts.completed / draws).max(1);
+        record(
+            interval,
+            shape,
+            stall,
+            warm,
+            each,
+            counts.received > 0,
+            random,
+        );
+    }
+}
+
+fn record(
+    interval: &mut Interval,
+    shape: Shape,
+    stall: bool,
+    warm: f64,
+    each: u64,
+    consumed: bool,
+    random: &mut Random,
+) {
+    // Two modes: most are confirmed in the batch at hand, some wait for the next.
+    let (middle, spread) = match (shape, random.unit() < 0.18) {
+        (Shape::AllOut, false) => (19.0, 0.16),
+        (Shape::AllOut, true) => (34.0, 0.12),
+        (_, false) => (0.75, 0.28),
+        (_, true) => (3.4, 0.22),
+    };
+    let service = middle * (spread * random.normal()).exp() * (1.0 + 2.0 * (1.0 - warm));
+    // Half the stalled second's messages wait for the rest of the stall.
+    let wait = if stall && random.unit() < 0.5 {
+        random.unit() * 500.0
+    } else {
+        0.0
+    };
+    let delay = if shape == Shape::AllOut {
+        0.0
+    } else {
+        0.02 * (0.5 * random.normal()).exp()
+    };
+    let ns = |ms: f64| Nanos::from_secs_f64(ms / 1e3);
+    let (late, slow) = if shape == Shape::AllOut {
+        (0.0, wait)
+    } else {
+        (wait + delay, 0.0)
+    };
+    let recorder = &mut interval.latencies;
+    recorder.record_n(Metric::SendAck, ns(service + slow), each);
+    recorder.record_n(Metric::AckResponse, ns(service + slow + late), each);
+    if shape != Shape::AllOut {
+        recorder.record_n(Metric::SendDelay, ns(late), each);
+    }
+    if consumed {
+        let way = service * (0.9 + 0.3 * random.unit()) + 0.15;
+        recorder.record_n(Metric::Transfer, ns(way), each);
+        recorder.record_n(Metric::EndToEnd, ns(way + late), each);
+    }
+}
+
+fn point(
+    interval: &Interval,
+    second: u32,
+    length: f64,
+    state: &State,
+    random: &mut Random,
+) -> SeriesPoint {
+    let known = state.load != Some(Shape::Bare);
+    let stall = state.load.is_some() && is_stall(second, state.seconds);
+    let busy = match (interval.phase, stall) {
+        (Phase::Drain, _) => 0.2,
+        (_, true) => 0.55,
+        _ => 1.22,
+    };
+    let grown = (f64::from(second) * 1.1e6) + 6e6 * (f64::from(second % 9) / 9.0);
+    SeriesPoint {
+        t: f64::from(second),
+        dt: length,
+        phase: interval.phase,
+        requested_rate: (state.load == Some(Shape::Rate) && interval.phase != Phase::Drain)
+            .then_some(RATE),
+        counters: interval.counters,
+        latency: interval.latencies.summaries(),
+        loop_lag_max_ns: interval.loop_lag_max.0,
+        broker: known.then(|| ProcessUsage {
+            cpu_cores: busy * (1.0 + 0.04 * random.normal()),
+            rss_bytes: (148e6 + grown) as u64,
+            threads: 34,
+        }),
+        client: Some(ProcessUsage {
+            cpu_cores: 0.11 * (1.0 + 0.08 * random.normal()),
+            rss_bytes: 21_400_000,
+            threads: 4,
+        }),
+        steal: Some(if second % 13 == 7 { 0.01 } else { 0.0 }),
+    }
+}

@@ -1,0 +1,114 @@
+//! Writes run folders with made-up but lifelike content and their reports: what the page's tests
+//! and its authors look at.
+//!
+//! ```text
+//! cargo run -p report --example sample_report -- DIR [STATE …]
+//! ```
+//!
+//! Each state becomes `DIR/STATE/` with its `report.html`: `full`, `cut-off`, `rate`, `record`
+//! (profile without load), `plain` (load without profile or broker data), `hostile` (names that
+//! try to be more than text), `million` (a profile of a million samples). All by default.
+
+mod load;
+mod random;
+mod record;
+mod stacks;
+
+use std::error::Error;
+use std::path::Path;
+
+use archive::{RunState, RunWriter};
+use load::Shape;
+use measure::Time;
+
+/// 2026-11-21T00:12:33Z.
+const STARTED_UNIX_NS: u64 = 1_795_219_953_000_000_000;
+const ORIGIN: Time = Time(1_000_000_000_000);
+
+/// One of the folders.
+struct State {
+    name: &'static str,
+    /// `None`: no load.
+    load: Option<Shape>,
+    /// Seconds of the measured phase.
+    seconds: u32,
+    /// Samples of the profile; 0 for none.
+    samples: u32,
+    state: RunState,
+    hostile: bool,
+}
+
+const STATES: [State; 7] = [
+    State::new("full", Some(Shape::AllOut), 60, 70_000),
+    State {
+        state: RunState::Running,
+        ..State::new("cut-off", Some(Shape::AllOut), 60, 70_000)
+    },
+    State::new("rate", Some(Shape::Rate), 60, 40_000),
+    State::new("record", None, 30, 30_000),
+    State::new("plain", Some(Shape::Bare), 20, 0),
+    State {
+        hostile: true,
+        state: RunState::Failed,
+        ..State::new("hostile", Some(Shape::Rate), 15, 8_000)
+    },
+    State::new("million", Some(Shape::AllOut), 500, 1_000_000),
+];
+
+impl State {
+    const fn new(name: &'static str, load: Option<Shape>, seconds: u32, samples: u32) -> Self {
+        Self {
+            name,
+            load,
+            seconds,
+            samples,
+            state: RunState::Complete,
+            hostile: false,
+        }
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let dir = arguments
+        .next()
+        .ok_or("usage: sample_report DIR [STATE …]; see the head of the source")?;
+    let wanted: Vec<String> = arguments.collect();
+    if let Some(unknown) = wanted
+        .iter()
+        .find(|w| !STATES.iter().any(|s| s.name == w.as_str()))
+    {
+        let known: Vec<&str> = STATES.iter().map(|s| s.name).collect();
+        return Err(format!(
+            "no state is called {unknown:?}; there are {}",
+            known.join(", ")
+        )
+        .into());
+    }
+    for state in &STATES {
+        if wanted.is_empty() || wanted.iter().any(|w| w == state.name) {
+            let path = write(Path::new(&dir), state)?;
+            println!("{}", path.display());
+        }
+    }
+    Ok(())
+}
+
+fn write(dir: &Path, state: &State) -> Result<std::path::PathBuf, Box<dyn Error>> {
+    let target = dir.join(state.name);
+    if target.exists() {
+        std::fs::remove_dir_all(&target)?;
+    }
+    let mut writer = RunWriter::create(dir, state.name, STARTED_UNIX_NS)?;
+    writer.set_origin(ORIGIN, STARTED_UNIX_NS);
+    let run = load::write(&mut writer, state);
+    if state.samples > 0 {
+        stacks::write(writer.dir(), state)?;
+    }
+    writer.write_record(&record::record(writer.id(), state, &run));
+    if let Some(warning) = writer.warnings().first() {
+        return Err(warning.text.clone().into());
+    }
+    std::fs::rename(writer.dir(), &target)?;
+    Ok(report::html::write_report(&target)?)
+}

@@ -1,0 +1,240 @@
+//! `run.json` of a made-up run.
+
+use archive::{
+    BindingRecord, BrokerSummary, Event, ExchangeRecord, Hardware, PerMessage, PhaseSpan,
+    QueueRecord, Rss, RunRecord, RunState, RunSummary, SeriesPoint, Throughput, Topology, Versions,
+    Warning, WarningCode,
+};
+use measure::{Counters, Phase};
+use serde_json::json;
+
+use crate::load::{Run, Shape};
+use crate::{ORIGIN, STARTED_UNIX_NS, State};
+
+pub fn record(id: &str, state: &State, run: &Run) -> RunRecord {
+    let ended = state.state != RunState::Running;
+    RunRecord {
+        schema: RunRecord::SCHEMA.into(),
+        id: id.into(),
+        name: name(state).into(),
+        created: "2026-11-21T00:12:33Z".into(),
+        command: [
+            "bellows",
+            "run",
+            "stream-publish",
+            "--set",
+            "phases.measure=60s",
+        ]
+        .map(String::from)
+        .into(),
+        experiment: experiment(state),
+        versions: Versions {
+            bellows: "0.1.0".into(),
+            broker: (state.load != Some(Shape::Bare)).then(|| "RabbitMQ 3.10.8".into()),
+            runtime: (state.load != Some(Shape::Bare)).then(|| "Erlang/OTP 25".into()),
+        },
+        hardware: hardware(),
+        seed: u64::MAX - 41,
+        origin: ORIGIN,
+        origin_unix_ns: STARTED_UNIX_NS,
+        phases: if ended { phases(run) } else { Vec::new() },
+        events: events(state),
+        topology: topology(state),
+        state: state.state,
+        error: (state.state == RunState::Failed).then(|| {
+            "the broker closed the connection: CONNECTION_FORCED (320), broker forced connection \
+             closure with reason 'shutdown'"
+                .into()
+        }),
+        warnings: warnings(state),
+        summary: ended.then(|| summary(state, run)),
+    }
+}
+
+const fn name(state: &State) -> &'static str {
+    match (state.hostile, state.load) {
+        (true, _) => "<script>alert(1)</script>\u{1b}[31m",
+        (_, Some(Shape::AllOut)) => "stream-publish",
+        (_, Some(Shape::Rate)) => "quorum-20k",
+        (_, Some(Shape::Bare)) => "client-test-queue",
+        (_, None) => "record-rabbit",
+    }
+}
+
+fn experiment(state: &State) -> serde_json::Value {
+    let load = match state.load {
+        None => json!([]),
+        Some(Shape::AllOut) => json!([{"destination": "queue://my-stream", "queue_type": "stream",
+            "producers": 1, "consumers": 0, "max_pending": 2000, "message_size": 12, "persistent": true}]),
+        Some(_) => {
+            json!([{"destination": "queue://orders", "destinations": 3, "queue_type": "quorum",
+            "producers": 2, "consumers": 2, "rate": 20000, "message_size": 1024, "prefetch": 200}])
+        }
+    };
+    json!({
+        "name": name(state), "broker": {"kind": "rabbitmq", "root": "/"},
+        "phases": {"warmup": "5s", "measure": format!("{}s", state.seconds), "drain": "10s"},
+        "load": load, "profile": {"events": ["cpu"], "frequency": 999},
+    })
+}
+
+fn hardware() -> Hardware {
+    let setting = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    Hardware {
+        cpu: "AMD EPYC 7B13".into(),
+        cores: 2,
+        memory_bytes: 8_320_000_000,
+        kernel: "Linux 6.1.0-27-amd64".into(),
+        os: "Debian GNU/Linux 12 (bookworm)".into(),
+        clock_source: Some("kvm-clock".into()),
+        virtualised: true,
+        settings: vec![
+            setting("kernel.perf_event_paranoid", "-1"),
+            setting("kernel.kptr_restrict", "0"),
+            setting("scaling governor", "unknown"),
+            setting("transparent huge pages", "madvise"),
+        ],
+    }
+}
+
+fn phases(run: &Run) -> Vec<PhaseSpan> {
+    [Phase::Warmup, Phase::Measure, Phase::Drain]
+        .into_iter()
+        .filter_map(|phase| {
+            let mut of = run.points.iter().filter(|p| p.phase == phase);
+            let first = of.next()?;
+            let last = of.next_back().unwrap_or(first);
+            Some(PhaseSpan {
+                phase,
+                start: first.t,
+                end: last.t + last.dt,
+            })
+        })
+        .collect()
+}
+
+fn events(state: &State) -> Vec<Event> {
+    if state.load.is_none() {
+        return Vec::new();
+    }
+    let stall = 5.0 + f64::from(state.seconds) * 0.45;
+    let label = if state.hostile {
+        "<b>stopped</b> \u{202e}for 500 ms"
+    } else {
+        "broker stopped for 500 ms (SIGSTOP)"
+    };
+    vec![
+        Event {
+            t: stall,
+            label: label.into(),
+        },
+        Event {
+            t: stall + f64::from(state.seconds) * 0.2,
+            label: "connection.blocked: low on disk".into(),
+        },
+    ]
+}
+
+fn topology(state: &State) -> Topology {
+    let queue = |name: &str, kind: &str, messages, consumers, arguments: &[&str]| QueueRecord {
+        name: name.into(),
+        kind: kind.into(),
+        durable: true,
+        messages,
+        consumers,
+        arguments: arguments.iter().map(|a| (*a).to_owned()).collect(),
+    };
+    let queues = match state.load {
+        None | Some(Shape::Bare) => return Topology::default(),
+        Some(Shape::AllOut) => vec![queue(
+            "my-stream",
+            "stream",
+            3_531_204,
+            0,
+            &["x-queue-type=stream", "x-max-length-bytes=20000000000"],
+        )],
+        Some(Shape::Rate) => (0..3)
+            .map(|i| {
+                let name = if state.hostile && i == 0 {
+                    "orders<script>alert(1)</script>\u{7}".to_owned()
+                } else {
+                    format!("orders{i}")
+                };
+                queue(&name, "quorum", 12, 2, &["x-queue-type=quorum"])
+            })
+            .collect(),
+    };
+    let binding = |q: &QueueRecord| BindingRecord {
+        source: String::new(),
+        destination: q.name.clone(),
+        routing_key: q.name.clone(),
+    };
+    Topology {
+        bindings: queues.iter().map(binding).collect(),
+        exchanges: vec![ExchangeRecord {
+            name: "amq.topic".into(),
+            kind: "topic".into(),
+        }],
+        queues,
+        omitted: 0,
+    }
+}
+
+fn warnings(state: &State) -> Vec<Warning> {
+    if state.load != Some(Shape::Rate) {
+        return Vec::new();
+    }
+    vec![
+        Warning::new(
+            WarningCode::TooFewCores,
+            "broker and generator share 2 cores and used 1.4 of them: rates and latencies hold for \
+             this pair only; give each its own cores (broker.cpus, load.cpus)",
+        ),
+        Warning::new(
+            WarningCode::TooFewSamples,
+            "p99.99 of end-to-end rests on fewer than 10 samples; measure for longer",
+        ),
+    ]
+}
+
+fn summary(state: &State, run: &Run) -> RunSummary {
+    let m = &run.measured;
+    let seconds = m.length().as_secs_f64().max(1.0);
+    let mut all = Counters::default();
+    for point in &run.points {
+        all.add(&point.counters);
+    }
+    let throughput = |total: u64, count: u64| Throughput {
+        total,
+        rate: count as f64 / seconds,
+    };
+    let cpu = |get: fn(&SeriesPoint) -> Option<f64>| {
+        let used: f64 = run.points.iter().filter_map(get).sum();
+        (m.counters.sent > 0 && used > 0.0).then(|| used * 1e6 / m.counters.sent as f64)
+    };
+    let known = state.load != Some(Shape::Bare);
+    RunSummary {
+        schema: RunSummary::SCHEMA.into(),
+        run_dir: "runs/sample".into(),
+        broker: BrokerSummary {
+            kind: "rabbitmq".into(),
+            version: Some("3.10.8".into()),
+            pid: Some(4711),
+        },
+        sent: throughput(all.sent, m.counters.sent),
+        completed: throughput(all.completed, m.counters.completed),
+        received: throughput(all.received, m.counters.received),
+        blocked: throughput(all.blocked, m.counters.blocked),
+        latency: m.latencies.summaries(),
+        cpu_us_per_message: PerMessage {
+            broker: cpu(|p| p.broker.map(|u| u.cpu_cores)),
+            client: cpu(|p| p.client.map(|u| u.cpu_cores)),
+        },
+        rss_mb: Rss {
+            broker: known.then_some(224.6),
+            client: Some(21.4),
+        },
+        profiles: Vec::new(),
+        warnings: warnings(state),
+    }
+}

@@ -1,0 +1,382 @@
+//! A made-up CPU profile of a RabbitMQ node: a few real paths with many leaves around them.
+
+use std::io;
+use std::path::Path;
+
+use archive::profile::{Footer, Frame, FrameKind, ProfileHeader, Sample, StacksWriter};
+
+use crate::random::Random;
+use crate::{ORIGIN, STARTED_UNIX_NS, State};
+
+use FrameKind::{Erlang, Kernel, Libc, Runtime, Unknown};
+
+const ROOT: &str = "$proc_lib:init_p_do_apply/3";
+
+/// Paths from the root, and how often each is on CPU.
+const PATHS: &[(u32, &[&str])] = &[
+    (
+        120,
+        &[
+            ROOT,
+            "$rabbit_reader:mainloop/4",
+            "$rabbit_reader:handle_input/3",
+            "$rabbit_reader:process_frame/3",
+            "$rabbit_command_assembler:process/2",
+        ],
+    ),
+    (
+        60,
+        &[
+            ROOT,
+            "$rabbit_reader:mainloop/4",
+            "$rabbit_reader:recvloop/4",
+            "$rabbit_net:async_recv/3",
+            "prim_inet:async_recv",
+            "inet_drv_ctl",
+        ],
+    ),
+    (
+        80,
+        &[
+            ROOT,
+            "$gen_server2:loop/3",
+            "$gen_server2:process_msg/2",
+            "$gen_server2:handle_msg/2",
+            "$rabbit_channel:handle_cast/2",
+            "$rabbit_channel:handle_method/3",
+            "$rabbit_channel:handle_method/6",
+            "$rabbit_exchange:route/2",
+            "$rabbit_exchange:route1/3",
+            "$rabbit_router:match_routing_key/2",
+            "$ets:select/2",
+            "db_select_hash",
+            "db_match_compile",
+        ],
+    ),
+    (
+        90,
+        &[
+            ROOT,
+            "$gen_server2:loop/3",
+            "$gen_server2:process_msg/2",
+            "$gen_server2:handle_msg/2",
+            "$rabbit_channel:handle_cast/2",
+            "$rabbit_channel:handle_method/3",
+            "$rabbit_channel:handle_method/6",
+            "$rabbit_channel:deliver_to_queues/3",
+            "$rabbit_queue_type:deliver/3",
+            "$rabbit_stream_queue:deliver/2",
+            "$osiris:write/4",
+            "$gen_batch_server:cast/2",
+            "erts_send_message",
+        ],
+    ),
+    (
+        50,
+        &[
+            ROOT,
+            "$gen_server2:loop/3",
+            "$gen_server2:process_msg/2",
+            "$gen_server2:handle_msg/2",
+            "$rabbit_channel:handle_info/2",
+            "$rabbit_channel:send_confirms/1",
+            "$rabbit_writer:send_command/2",
+        ],
+    ),
+    (
+        110,
+        &[
+            ROOT,
+            "$gen_batch_server:loop_batched/2",
+            "$osiris_writer:handle_batch/2",
+            "$osiris_log:write/3",
+            "$osiris_log:write_chunk/6",
+            "$file:write/2",
+            "$prim_file:write/2",
+            "prim_file_writev_nif",
+            "writev",
+            "entry_SYSCALL_64",
+            "do_syscall_64",
+            "vfs_writev",
+            "ext4_file_write_iter",
+            "copy_user_generic",
+        ],
+    ),
+    (
+        35,
+        &[
+            ROOT,
+            "$gen_batch_server:loop_batched/2",
+            "$osiris_writer:handle_batch/2",
+            "$osiris_log:write/3",
+            "$osiris_bloom:insert/2",
+            "$erlang:phash2/2",
+        ],
+    ),
+    (
+        40,
+        &[
+            ROOT,
+            "$rabbit_writer:mainloop/2",
+            "$rabbit_writer:flush/1",
+            "$rabbit_net:port_command/2",
+            "tcp_inet_commandv",
+            "writev",
+            "entry_SYSCALL_64",
+            "do_syscall_64",
+            "sock_write_iter",
+            "tcp_sendmsg",
+            "tcp_push",
+            "__tcp_transmit_skb",
+            "ip_queue_xmit",
+            "loopback_xmit",
+        ],
+    ),
+    (
+        45,
+        &[
+            "thr_wrapper",
+            "sched_thread_func",
+            "erts_schedule",
+            "erts_check_io",
+            "epoll_wait",
+            "entry_SYSCALL_64",
+            "do_syscall_64",
+            "ep_poll",
+            "schedule_hrtimeout_range",
+        ],
+    ),
+    (
+        30,
+        &[
+            "thr_wrapper",
+            "sched_thread_func",
+            "erts_schedule",
+            "sched_spin_wait",
+        ],
+    ),
+    (
+        38,
+        &[
+            ROOT,
+            "$rabbit_reader:mainloop/4",
+            "erts_garbage_collect",
+            "minor_collection",
+            "do_minor",
+            "sweep_new_heap",
+        ],
+    ),
+    (18, &["[unknown]", "memmove"]),
+    (
+        9,
+        &[
+            "thr_wrapper",
+            "erts_dirty_io_thread_func",
+            "erts_schedule",
+            "erts_call_dirty_nif",
+            "efile_writev",
+            "writev",
+            "entry_SYSCALL_64",
+            "do_syscall_64",
+        ],
+    ),
+    (
+        12,
+        &[
+            ROOT,
+            "$rabbit_mgmt_db_collector:loop/1",
+            "$rabbit_mgmt_metrics_collector:aggregate_entry/4",
+            "$exometer_slide:add_element/4",
+            "$lists:foldl/3",
+            "$lists:foldl/3",
+            "$lists:foldl/3",
+            "$maps:update_with/4",
+        ],
+    ),
+];
+
+/// What lies below any of them now and then.
+const LEAVES: [&str; 12] = [
+    "$lists:reverse/2",
+    "$maps:get/3",
+    "$binary:part/3",
+    "process_main",
+    "erts_alloc",
+    "erts_free",
+    "copy_struct_x",
+    "size_object_x",
+    "memcpy",
+    "malloc",
+    "$erlang:send/2",
+    "asm_sysvec_apic_timer_interrupt",
+];
+
+const HOSTILE: [&str; 4] = [
+    "$<script>alert(1)</script>:init/1",
+    "</script><script>document.title='broken'</script>",
+    "$evil\u{1b}[31m:\u{202e}desrever/0",
+    "a;b \"quoted\" & <img src=x onerror=alert(1)>",
+];
+
+fn frame(name: &str) -> Frame {
+    let (kind, module) = match name {
+        "[unknown]" => (Unknown, ""),
+        _ if name.starts_with('$') => (Erlang, "[jit]"),
+        "memcpy" | "memmove" | "malloc" | "writev" | "epoll_wait" => (Libc, "libc.so.6"),
+        "prim_file_writev_nif" | "efile_writev" | "prim_inet:async_recv" => (Runtime, "beam.smp"),
+        _ if is_kernel(name) => (Kernel, "[kernel]"),
+        _ => (Runtime, "beam.smp"),
+    };
+    Frame::new(name, module, kind)
+}
+
+fn is_kernel(name: &str) -> bool {
+    [
+        "syscall",
+        "SYSCALL",
+        "vfs_",
+        "ext4_",
+        "tcp_",
+        "ip_",
+        "loopback",
+        "sock_",
+        "ep_",
+        "asm_",
+        "schedule_",
+        "copy_user",
+    ]
+    .iter()
+    .any(|part| name.contains(part))
+        && !name.starts_with("tcp_inet")
+}
+
+/// Writes `cpu.stacks` into a folder.
+pub fn write(dir: &Path, state: &State) -> io::Result<()> {
+    let mut header = ProfileHeader::cpu(999, 4711, ORIGIN, STARTED_UNIX_NS);
+    header.command = "beam.smp".into();
+    let mut out = StacksWriter::create(&dir.join("cpu.stacks"), header)?;
+    let mut random = Random(11);
+    let threads: Vec<u32> = (1..=4)
+        .map(|i| out.thread(&format!("{i}_scheduler")))
+        .collect();
+    let others = [
+        out.thread("1_dirty_io_sche"),
+        out.thread("2_dirty_io_sche"),
+        out.thread("erts_poll"),
+    ];
+    let total: u32 = PATHS.iter().map(|(weight, _)| weight).sum();
+    let (start, length) = if state.load.is_some() {
+        (5.0, f64::from(state.seconds))
+    } else {
+        (0.0, f64::from(state.seconds))
+    };
+    let cut = if state.state == archive::RunState::Running {
+        0.5
+    } else {
+        1.0
+    };
+    for i in 0..state.samples {
+        let share = f64::from(i) / f64::from(state.samples);
+        if share > cut {
+            break;
+        }
+        // Half a second of silence where the load stalls.
+        if state.load.is_some() && (0.45..0.45 + 0.5 / length).contains(&share) {
+            continue;
+        }
+        let mut pick = random.below(total as usize) as u32;
+        // Garbage collection comes in waves: something to see over time.
+        let wave = (share * 40.0).sin() > 0.8;
+        let path = PATHS.iter().find(|(weight, _)| {
+            let here = pick < *weight;
+            pick = pick.wrapping_sub(*weight);
+            here
+        });
+        let Some((_, path)) = path
+            .filter(|_| !wave || random.unit() < 0.7)
+            .or(PATHS.get(10))
+        else {
+            continue;
+        };
+        let (stack, complete) = stack(&mut out, path, state.hostile, &mut random);
+        let thread = if path.contains(&"erts_dirty_io_thread_func") {
+            others.get(random.below(2))
+        } else {
+            let busy = if random.unit() < 0.7 { 2 } else { 4 };
+            threads.get(random.below(busy))
+        };
+        out.sample(&Sample {
+            t: ((start + share * length) * 1e9) as u64 + random.next() % 900_000,
+            weight: 1,
+            stack,
+            thread: thread.copied().unwrap_or(0),
+            cpu: random.below(2) as u16,
+            complete,
+        });
+    }
+    out.lost(17);
+    if cut < 1.0 {
+        out.flush();
+        return Ok(());
+    }
+    out.finish(Footer {
+        from: (start * 1e9) as u64,
+        to: ((start + length) * 1e9) as u64,
+        own_cpu_ns: 640_000_000,
+    })
+}
+
+/// A stack along a path: sometimes only part of it, sometimes something below it.
+fn stack(out: &mut StacksWriter, path: &[&str], hostile: bool, random: &mut Random) -> (u32, bool) {
+    let depth = if random.unit() < 0.55 {
+        path.len()
+    } else {
+        1 + random.below(path.len())
+    };
+    let mut node = None;
+    for name in path.iter().take(depth) {
+        let id = out.frame(&frame(name));
+        node = Some(out.node(node, id));
+    }
+    if hostile && random.unit() < 0.3 {
+        let name = HOSTILE
+            .get(random.below(HOSTILE.len()))
+            .copied()
+            .unwrap_or_default();
+        let id = out.frame(&frame(name));
+        node = Some(out.node(node, id));
+    }
+    for _ in 0..random.below(4) {
+        // Hundreds of functions with few samples each, as in every real profile.
+        let name = if random.unit() < 0.6 {
+            LEAVES
+                .get(random.below(LEAVES.len()))
+                .copied()
+                .unwrap_or_default()
+                .to_owned()
+        } else {
+            let module = [
+                "rabbit_misc",
+                "rabbit_basic",
+                "rabbit_amqqueue",
+                "mc_amqpl",
+                "mc",
+                "ra_log",
+                "osiris_log",
+                "rabbit_access_control",
+            ];
+            let module = module
+                .get(random.below(module.len()))
+                .copied()
+                .unwrap_or_default();
+            format!(
+                "${module}:f{}/{}",
+                (random.unit() * random.unit() * 60.0) as u32,
+                random.below(4)
+            )
+        };
+        let id = out.frame(&frame(&name));
+        node = Some(out.node(node, id));
+    }
+    (node.unwrap_or(0), path.first() != Some(&"[unknown]"))
+}

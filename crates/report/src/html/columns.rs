@@ -1,0 +1,94 @@
+//! The series as columns: what the panels on the time axis draw.
+
+use archive::SeriesPoint;
+use measure::{LatencySummary, Metric, PerMetric};
+use serde::Serialize;
+
+/// One entry per interval in each column; `None` where something could not be had.
+#[derive(Debug, Serialize)]
+pub(super) struct Columns {
+    t: Vec<f64>,
+    dt: Vec<f64>,
+    requested: Vec<Option<f64>>,
+    sent: Vec<f64>,
+    completed: Vec<f64>,
+    received: Vec<f64>,
+    blocked: Vec<f64>,
+    lag_ms: Vec<f64>,
+    broker_cores: Vec<Option<f64>>,
+    client_cores: Vec<Option<f64>>,
+    broker_mb: Vec<Option<f64>>,
+    client_mb: Vec<Option<f64>>,
+    steal: Vec<Option<f64>>,
+    latency: PerMetric<Percentiles>,
+}
+
+/// Nanoseconds per interval; `None` where nothing was recorded in it.
+#[derive(Debug, Serialize)]
+struct Percentiles {
+    p50: Vec<Option<u64>>,
+    p99: Vec<Option<u64>>,
+    max: Vec<Option<u64>>,
+}
+
+/// Keeps four significant digits after the point at most: the page never prints more, and every
+/// digit costs space.
+pub(super) fn short(value: f64) -> f64 {
+    if value.is_finite() {
+        (value * 1e4).round() / 1e4
+    } else {
+        0.0
+    }
+}
+
+impl Columns {
+    /// The columns of a series in the order of time.
+    pub(super) fn of(points: &[SeriesPoint]) -> Self {
+        let every = |get: fn(&SeriesPoint) -> f64| points.iter().map(get).map(short).collect();
+        let maybe = |get: fn(&SeriesPoint) -> Option<f64>| {
+            points.iter().map(|p| get(p).map(short)).collect()
+        };
+        Self {
+            t: every(|p| p.t),
+            dt: every(|p| p.dt),
+            requested: maybe(|p| p.requested_rate),
+            sent: every(|p| rate(p, p.counters.sent)),
+            completed: every(|p| rate(p, p.counters.completed)),
+            received: every(|p| rate(p, p.counters.received)),
+            blocked: every(|p| rate(p, p.counters.blocked)),
+            lag_ms: every(|p| p.loop_lag_max_ns as f64 / 1e6),
+            broker_cores: maybe(|p| p.broker.map(|u| u.cpu_cores)),
+            client_cores: maybe(|p| p.client.map(|u| u.cpu_cores)),
+            broker_mb: maybe(|p| p.broker.map(|u| u.rss_bytes as f64 / 1e6)),
+            client_mb: maybe(|p| p.client.map(|u| u.rss_bytes as f64 / 1e6)),
+            steal: maybe(|p| p.steal),
+            latency: PerMetric::from_fn(|metric| Percentiles::of(points, metric)),
+        }
+    }
+}
+
+impl Percentiles {
+    fn of(points: &[SeriesPoint], metric: Metric) -> Self {
+        let column = |get: fn(&LatencySummary) -> u64| {
+            points
+                .iter()
+                .map(|p| p.latency.get(metric))
+                .map(|l| (l.count > 0).then(|| get(l)))
+                .collect()
+        };
+        Self {
+            p50: column(|l| l.p50_ns),
+            p99: column(|l| l.p99_ns),
+            max: column(|l| l.max_ns),
+        }
+    }
+}
+
+/// Messages per second by the interval's measured length.
+pub(super) fn rate(point: &SeriesPoint, count: u64) -> f64 {
+    if point.dt > 0.0 {
+        count as f64 / point.dt
+    } else {
+        0.0
+    }
+}

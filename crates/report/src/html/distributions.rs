@@ -1,0 +1,227 @@
+//! Heat maps and percentile curves: what needs whole histograms.
+
+use std::collections::BTreeMap;
+
+use archive::{HistogramRecord, RunReader};
+use hdrhistogram::Histogram;
+use measure::{LatencySummary, Metric, PerMetric, Phase};
+use serde::Serialize;
+
+use super::Error;
+use super::columns::short;
+
+/// Rows of a heat map per decade of latency: 3 pixels each where four decades share 200.
+const ROWS_PER_DECADE: f64 = 20.0;
+/// More columns than the panel has pixels would be drawn over each other.
+const MOST_COLUMNS: f64 = 600.0;
+/// Points of a curve are dropped where both axes move less than this: nines, and the logarithm of
+/// the latency.
+const LEAST_NINES: f64 = 0.02;
+const LEAST_RATIO: f64 = 0.01;
+
+/// Counts by time and by logarithm of the latency.
+#[derive(Debug, Serialize)]
+pub(super) struct HeatMap {
+    metric: Metric,
+    t: Vec<f64>,
+    end: Vec<f64>,
+    low_ns: f64,
+    ratio: f64,
+    rows: u32,
+    /// Triples of column delta, row, count, in the order of columns.
+    cells: Vec<u64>,
+}
+
+/// One metric's distribution over the measured phase.
+#[derive(Debug, Serialize)]
+pub(super) struct Curve {
+    metric: Metric,
+    count: u64,
+    /// Share of samples at or below the value, as the number of nines: `-log10(1 - share)`.
+    nines: Vec<f64>,
+    ns: Vec<u64>,
+}
+
+/// What the histograms of a run give.
+#[derive(Debug)]
+pub(super) struct Distributions {
+    pub(super) heat: Vec<HeatMap>,
+    pub(super) curves: Vec<Curve>,
+    /// Summaries of the measured phase, for runs that have none of their own.
+    pub(super) summaries: PerMetric<LatencySummary>,
+}
+
+/// Reads the log once. `measured` are the bounds of the measured phase in seconds.
+pub(super) fn read(
+    run: &RunReader,
+    span: (f64, f64),
+    measured: Option<(f64, f64)>,
+) -> Result<Distributions, Error> {
+    let width = (span.1 - span.0) / MOST_COLUMNS;
+    let mut grids = PerMetric::from_fn(|_| Grid::default());
+    let mut sums = PerMetric::from_fn(|_| measure::new_histogram());
+    for record in run.histograms()? {
+        grids.get_mut(record.metric).add(&record, width);
+        let middle = record.t + record.dt / 2.0;
+        let counts = record.phase == Phase::Measure
+            && measured.is_none_or(|(from, to)| middle >= from && middle < to);
+        if counts {
+            // Another program's log may hold another shape; what cannot be added is not counted.
+            let _ = sums.get_mut(record.metric).add(&record.histogram);
+        }
+    }
+    Ok(Distributions {
+        heat: Metric::ALL
+            .into_iter()
+            .filter_map(|m| grids.get(m).finish(m))
+            .collect(),
+        curves: Metric::ALL
+            .into_iter()
+            .filter_map(|m| curve(m, sums.get(m)))
+            .collect(),
+        summaries: PerMetric::from_fn(|m| LatencySummary::of(sums.get(m))),
+    })
+}
+
+/// A heat map under construction.
+#[derive(Debug, Default)]
+struct Grid {
+    columns: Vec<(f64, f64)>,
+    cells: BTreeMap<(usize, u32), u64>,
+}
+
+impl Grid {
+    fn add(&mut self, record: &HistogramRecord, width: f64) {
+        let end = record.t + record.dt;
+        match self.columns.last_mut() {
+            // Intervals that fall into one column of pixels share it; time never goes back.
+            Some(last) if end - last.0 <= width || record.t < last.1 - record.dt / 2.0 => {
+                last.1 = last.1.max(end);
+            }
+            _ => self.columns.push((record.t, end)),
+        }
+        let column = self.columns.len() - 1;
+        for bucket in record.histogram.iter_recorded() {
+            let value = bucket.value_iterated_to().max(1) as f64;
+            let row = (value.log10() * ROWS_PER_DECADE).floor() as u32;
+            *self.cells.entry((column, row)).or_default() += bucket.count_since_last_iteration();
+        }
+    }
+
+    fn finish(&self, metric: Metric) -> Option<HeatMap> {
+        let low = self.cells.keys().map(|(_, row)| *row).min()?;
+        let high = self.cells.keys().map(|(_, row)| *row).max()?;
+        let mut cells = Vec::with_capacity(self.cells.len() * 3);
+        let mut before = 0;
+        for (&(column, row), &count) in &self.cells {
+            cells.extend([(column - before) as u64, u64::from(row - low), count]);
+            before = column;
+        }
+        Some(HeatMap {
+            metric,
+            t: self.columns.iter().map(|c| short(c.0)).collect(),
+            end: self.columns.iter().map(|c| short(c.1)).collect(),
+            low_ns: 10f64.powf(f64::from(low) / ROWS_PER_DECADE),
+            ratio: 10f64.powf(1.0 / ROWS_PER_DECADE),
+            rows: high - low + 1,
+            cells,
+        })
+    }
+}
+
+fn curve(metric: Metric, histogram: &Histogram<u64>) -> Option<Curve> {
+    let count = histogram.len();
+    if count == 0 {
+        return None;
+    }
+    let mut points: Vec<(f64, u64)> = vec![(0.0, histogram.min().max(1))];
+    let mut seen = 0u64;
+    for bucket in histogram.iter_recorded() {
+        seen = seen.saturating_add(bucket.count_since_last_iteration());
+        // The largest value stands half a sample before infinity.
+        let beyond = if seen >= count {
+            0.5
+        } else {
+            (count - seen) as f64
+        };
+        let nines = -(beyond / count as f64).log10();
+        let ns = bucket.value_iterated_to().min(histogram.max()).max(1);
+        let keep = points.last().is_none_or(|&(x, y)| {
+            seen >= count || nines - x >= LEAST_NINES || (ns as f64 / y as f64).ln() >= LEAST_RATIO
+        });
+        if keep {
+            points.push((nines, ns));
+        }
+    }
+    Some(Curve {
+        metric,
+        count,
+        nines: points.iter().map(|p| short(p.0)).collect(),
+        ns: points.iter().map(|p| p.1).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(t: f64, values: &[u64]) -> HistogramRecord {
+        let mut histogram = measure::new_histogram();
+        for &value in values {
+            histogram.saturating_record(value);
+        }
+        HistogramRecord {
+            metric: Metric::SendAck,
+            phase: Phase::Measure,
+            t,
+            dt: 1.0,
+            histogram,
+        }
+    }
+
+    #[test]
+    fn a_heat_map_keeps_every_count() {
+        let mut grid = Grid::default();
+        grid.add(&record(0.0, &[1_000, 1_010, 50_000]), 0.0);
+        grid.add(&record(1.0, &[1_000]), 0.0);
+        let map = grid.finish(Metric::SendAck).expect("cells");
+        assert_eq!(map.t, [0.0, 1.0]);
+        let counts: u64 = map.cells.chunks(3).filter_map(|c| c.get(2)).sum();
+        assert_eq!(counts, 4);
+        // 1,000 and 1,010 ns share a row, 50,000 ns lies 1.7 decades above.
+        assert_eq!(map.cells.get(..6), Some(&[0, 0, 2, 0, 34, 1][..]));
+        assert_eq!(map.rows, 35);
+    }
+
+    #[test]
+    fn intervals_narrower_than_a_pixel_share_a_column() {
+        let mut grid = Grid::default();
+        for second in 0..1_000 {
+            grid.add(&record(f64::from(second), &[1_000]), 4.0);
+        }
+        let map = grid.finish(Metric::SendAck).expect("cells");
+        assert_eq!(map.t.len(), 250);
+    }
+
+    #[test]
+    fn a_curve_names_the_value_below_which_a_share_lies() {
+        let mut histogram = measure::new_histogram();
+        for us in 1..=1_000u64 {
+            histogram.saturating_record(us * 1_000);
+        }
+        let curve = curve(Metric::Transfer, &histogram).expect("samples");
+        // The first point at or above p90 (one nine) is the 900th value.
+        let at = curve
+            .nines
+            .iter()
+            .position(|n| *n >= 1.0 - 1e-9)
+            .expect("p90");
+        let ns = curve.ns.get(at).copied().unwrap_or(0);
+        assert!(ns.abs_diff(900_000) < 12_000, "{ns}");
+        assert!(
+            curve.nines.last().is_some_and(|n| *n > 3.0),
+            "half a sample beyond"
+        );
+        assert!(curve.nines.len() < 400);
+    }
+}

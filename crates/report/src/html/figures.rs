@@ -1,0 +1,184 @@
+//! The figures of the measured phase: the run's own summary, or what its seconds add up to where
+//! it was cut off before it could write one.
+
+use archive::{PerMessage, Rss, RunReader, SeriesPoint, Throughput};
+use measure::{Counters, LatencySummary, PerMetric, Phase};
+use serde::Serialize;
+
+use super::columns::short;
+
+/// What the tiles show.
+#[derive(Debug, Serialize)]
+pub(super) struct Figures {
+    pub(super) sent: Throughput,
+    pub(super) completed: Throughput,
+    pub(super) received: Throughput,
+    pub(super) blocked: Throughput,
+    /// Mean of the measured phase; absent when all-out.
+    pub(super) requested_rate: Option<f64>,
+    pub(super) refused: u64,
+    pub(super) returned: u64,
+    pub(super) redelivered: u64,
+    /// Share of the measured phase's messages sent over 1 ms late; absent when all-out.
+    pub(super) late_share: Option<f64>,
+    /// Measured length of the measured phase.
+    pub(super) measured_s: f64,
+    pub(super) latency: PerMetric<LatencySummary>,
+    pub(super) cpu_us_per_message: PerMessage,
+    pub(super) cpu_cores: PerMessage,
+    pub(super) rss_mb: Rss,
+}
+
+impl Figures {
+    /// Takes the summary where there is one, and `latency` where there is none.
+    pub(super) fn of(run: &RunReader, latency: PerMetric<LatencySummary>) -> Self {
+        let all = Sum::of(&run.points, |_| true);
+        let measured = Sum::of(&run.points, |p| p.phase == Phase::Measure);
+        let mut figures = measured.figures(&all, latency);
+        if let Some(summary) = &run.record.summary {
+            figures.sent = summary.sent;
+            figures.completed = summary.completed;
+            figures.received = summary.received;
+            figures.blocked = summary.blocked;
+            figures.latency = summary.latency.clone();
+            figures.cpu_us_per_message = summary.cpu_us_per_message;
+            figures.rss_mb = summary.rss_mb;
+        }
+        figures
+    }
+}
+
+/// Intervals added up.
+#[derive(Debug, Default)]
+struct Sum {
+    counters: Counters,
+    seconds: f64,
+    /// Requested messages, and the seconds in which a rate was requested.
+    requested: (f64, f64),
+    /// CPU-seconds, and the seconds for which they are known.
+    broker: (f64, f64),
+    client: (f64, f64),
+    /// Peak resident bytes; 0 where unknown.
+    broker_rss: u64,
+    client_rss: u64,
+}
+
+impl Sum {
+    fn of(points: &[SeriesPoint], wanted: impl Fn(&SeriesPoint) -> bool) -> Self {
+        let mut sum = Self::default();
+        for point in points.iter().filter(|p| wanted(p)) {
+            sum.counters.add(&point.counters);
+            sum.seconds += point.dt;
+            if let Some(rate) = point.requested_rate {
+                sum.requested.0 += rate * point.dt;
+                sum.requested.1 += point.dt;
+            }
+            if let Some(usage) = point.broker {
+                sum.broker.0 += usage.cpu_cores * point.dt;
+                sum.broker.1 += point.dt;
+                sum.broker_rss = sum.broker_rss.max(usage.rss_bytes);
+            }
+            if let Some(usage) = point.client {
+                sum.client.0 += usage.cpu_cores * point.dt;
+                sum.client.1 += point.dt;
+                sum.client_rss = sum.client_rss.max(usage.rss_bytes);
+            }
+        }
+        sum
+    }
+
+    fn figures(&self, all: &Self, latency: PerMetric<LatencySummary>) -> Figures {
+        let c = &self.counters;
+        let throughput = |total: u64, count: u64| Throughput {
+            total,
+            rate: ratio(count as f64, self.seconds).unwrap_or(0.0),
+        };
+        let messages = c.sent.max(c.received) as f64;
+        let megabytes = |bytes: u64| (bytes > 0).then(|| short(bytes as f64 / 1e6));
+        let requested_rate = ratio(self.requested.0, self.requested.1);
+        Figures {
+            sent: throughput(all.counters.sent, c.sent),
+            completed: throughput(all.counters.completed, c.completed),
+            received: throughput(all.counters.received, c.received),
+            blocked: throughput(all.counters.blocked, c.blocked),
+            requested_rate,
+            refused: all.counters.nacked,
+            returned: all.counters.returned,
+            redelivered: all.counters.redelivered,
+            late_share: requested_rate.and_then(|_| ratio(c.late as f64, c.sent as f64)),
+            measured_s: short(self.seconds),
+            latency,
+            cpu_us_per_message: PerMessage {
+                broker: ratio(self.broker.0 * 1e6, messages).filter(|v| *v > 0.0),
+                client: ratio(self.client.0 * 1e6, messages).filter(|v| *v > 0.0),
+            },
+            cpu_cores: PerMessage {
+                broker: ratio(self.broker.0, self.broker.1),
+                client: ratio(self.client.0, self.client.1),
+            },
+            rss_mb: Rss {
+                broker: megabytes(self.broker_rss),
+                client: megabytes(self.client_rss),
+            },
+        }
+    }
+}
+
+fn ratio(a: f64, b: f64) -> Option<f64> {
+    (b > 0.0).then(|| a / b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use archive::ProcessUsage;
+
+    fn point(phase: Phase, t: f64, dt: f64, sent: u64, cores: f64) -> SeriesPoint {
+        SeriesPoint {
+            t,
+            dt,
+            phase,
+            requested_rate: None,
+            counters: Counters {
+                sent,
+                ..Counters::default()
+            },
+            latency: PerMetric::default(),
+            loop_lag_max_ns: 0,
+            broker: Some(ProcessUsage {
+                cpu_cores: cores,
+                rss_bytes: 5_000_000,
+                threads: 1,
+            }),
+            client: None,
+            steal: None,
+        }
+    }
+
+    #[test]
+    fn rates_divide_by_the_measured_length_and_totals_include_warm_up() {
+        let points = [
+            point(Phase::Warmup, 0.0, 1.0, 500, 2.0),
+            point(Phase::Measure, 1.0, 2.0, 4_000, 1.0),
+            point(Phase::Measure, 3.0, 0.5, 1_000, 2.0),
+        ];
+        let all = Sum::of(&points, |_| true);
+        let measured = Sum::of(&points, |p| p.phase == Phase::Measure);
+        let figures = measured.figures(&all, PerMetric::default());
+        assert_eq!(figures.sent.total, 5_500);
+        assert!((figures.sent.rate - 2_000.0).abs() < 1e-9);
+        // 3 CPU-seconds for 5,000 messages.
+        assert_eq!(figures.cpu_us_per_message.broker, Some(600.0));
+        assert_eq!(figures.cpu_cores.broker, Some(1.2));
+        assert_eq!(figures.cpu_cores.client, None);
+        assert_eq!(figures.rss_mb.broker, Some(5.0));
+        assert_eq!(figures.late_share, None);
+    }
+
+    #[test]
+    fn nothing_measured_gives_no_nonsense() {
+        let figures = Sum::default().figures(&Sum::default(), PerMetric::default());
+        assert!(figures.sent.rate.abs() < f64::EPSILON);
+        assert_eq!(figures.cpu_us_per_message.broker, None);
+    }
+}

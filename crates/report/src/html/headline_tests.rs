@@ -1,0 +1,166 @@
+//! What the first sentence says of runs of every kind.
+
+use super::*;
+use archive::{PerMessage, QueueRecord, Rss, Throughput};
+use measure::PerMetric;
+
+fn figures() -> Figures {
+    let none = Throughput {
+        total: 0,
+        rate: 0.0,
+    };
+    Figures {
+        sent: Throughput {
+            total: 3_300_000,
+            rate: 54_812.3,
+        },
+        completed: none,
+        received: none,
+        blocked: Throughput {
+            total: 3_000_000,
+            rate: 50_000.0,
+        },
+        requested_rate: None,
+        refused: 0,
+        returned: 0,
+        redelivered: 0,
+        late_share: None,
+        measured_s: 60.0,
+        latency: PerMetric {
+            ack_response: LatencySummary {
+                count: 100_000,
+                p99_ns: 31_000_000,
+                ..LatencySummary::default()
+            },
+            ..PerMetric::default()
+        },
+        cpu_us_per_message: PerMessage::default(),
+        cpu_cores: PerMessage {
+            broker: Some(1.204),
+            client: Some(0.1),
+        },
+        rss_mb: Rss::default(),
+    }
+}
+
+fn record(state: RunState, queues: &[&str]) -> RunRecord {
+    let queue = |kind: &&str| QueueRecord {
+        kind: (*kind).to_owned(),
+        ..QueueRecord::default()
+    };
+    RunRecord {
+        schema: RunRecord::SCHEMA.into(),
+        id: "x".into(),
+        name: "x".into(),
+        created: String::new(),
+        command: Vec::new(),
+        experiment: serde_json::Value::Null,
+        versions: archive::Versions::default(),
+        hardware: archive::Hardware {
+            cores: 2,
+            ..archive::Hardware::default()
+        },
+        seed: 1,
+        origin: measure::Time(0),
+        origin_unix_ns: 0,
+        phases: Vec::new(),
+        events: Vec::new(),
+        topology: Topology {
+            queues: queues.iter().map(queue).collect(),
+            ..Topology::default()
+        },
+        state,
+        error: None,
+        warnings: Vec::new(),
+        summary: None,
+    }
+}
+
+fn said(record: &RunRecord, figures: &Figures, warnings: &[Warning], burning: bool) -> String {
+    let parts = sentence(&Facts {
+        record,
+        figures,
+        warnings,
+        broker: &BrokerSummary::default(),
+        end: 32.4,
+        burning: burning.then(|| ("rabbit_channel:handle_method/3".into(), 0.2412)),
+        samples: 0,
+    });
+    parts.iter().map(|p| p.text.as_str()).collect()
+}
+
+#[test]
+fn a_stream_is_published_to() {
+    let record = record(RunState::Complete, &["stream"]);
+    assert_eq!(
+        said(&record, &figures(), &[], true),
+        "54,800 msg/s into a stream for 60.0 s; ack response p99 31.0 ms; the broker used 1.20 of \
+         2 cores, 24 % of it below rabbit_channel:handle_method/3; limited by the broker."
+    );
+}
+
+#[test]
+fn a_saturated_generator_is_the_limit() {
+    let warnings = [Warning::new(WarningCode::GeneratorSaturated, "")];
+    let text = said(
+        &record(RunState::Complete, &[]),
+        &figures(),
+        &warnings,
+        false,
+    );
+    assert!(text.ends_with("limited by the generator."), "{text}");
+}
+
+#[test]
+fn a_missed_rate_is_said_and_nothing_is_blamed() {
+    let mut figures = figures();
+    figures.requested_rate = Some(60_000.0);
+    let text = said(
+        &record(RunState::Complete, &["quorum", "quorum"]),
+        &figures,
+        &[],
+        false,
+    );
+    assert!(text.starts_with("54,800 msg/s into 2 quorum queues for 60.0 s, of 60,000 requested;"));
+    assert!(!text.contains("limited"), "{text}");
+}
+
+#[test]
+fn a_run_that_was_cut_off_says_so_first() {
+    let text = said(
+        &record(RunState::Running, &["stream"]),
+        &figures(),
+        &[],
+        false,
+    );
+    assert!(
+        text.starts_with("Cut off after 32 s: 54,800 msg/s"),
+        "{text}"
+    );
+}
+
+#[test]
+fn without_anything_measured_it_says_that() {
+    let mut figures = figures();
+    figures.sent.rate = 0.0;
+    figures.latency = PerMetric::default();
+    figures.cpu_cores = PerMessage::default();
+    assert_eq!(
+        said(&record(RunState::Complete, &[]), &figures, &[], false),
+        "Nothing was measured."
+    );
+}
+
+#[test]
+fn numbers_keep_three_digits() {
+    for (value, text) in [
+        (0.0, "0"),
+        (9.996, "10.0"),
+        (1.204, "1.20"),
+        (54_812.3, "54,800"),
+        (999_600.0, "1,000,000"),
+        (0.01234, "0.0123"),
+    ] {
+        assert_eq!(significant(value), text);
+    }
+}

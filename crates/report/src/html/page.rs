@@ -1,0 +1,181 @@
+//! The document: a static summary for those without scripts, the data, the program.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use archive::profile::Profile;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use measure::{LatencySummary, Metric};
+use sha2::{Digest as _, Sha256};
+
+use super::data::Contents;
+use super::{Error, stacks};
+
+const PROGRAM: &str = include_str!("../../assets/report.js");
+const STYLE: &str = include_str!("../../assets/report.css");
+
+/// The whole document.
+pub(super) fn document(contents: &Contents, profile: Option<&Profile>) -> Result<String, Error> {
+    let payload = pack(contents, profile)?;
+    let mut out = String::with_capacity(payload.len() + PROGRAM.len() + STYLE.len() + 8_192);
+    // Only the embedded program and style sheet may act, and nothing may be fetched.
+    let policy = format!(
+        "default-src 'none'; script-src {}; style-src {}; img-src data: blob:; base-uri 'none'; \
+         form-action 'none'",
+        source_hash(PROGRAM),
+        source_hash(STYLE),
+    );
+    let name = escape(&contents.name);
+    let summary = static_summary(contents);
+    let _ = write!(
+        out,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"generator\" content=\"bellows\">\n\
+         <title>{name} · bellows</title>\n<style>{STYLE}</style>\n</head>\n<body>\n\
+         <div id=\"app\">{summary}</div>\n\
+         <script type=\"text/plain\" id=\"data\">{payload}</script>\n\
+         <script>{PROGRAM}</script>\n</body>\n</html>\n",
+    );
+    Ok(out)
+}
+
+/// A source expression of the content security policy: the hash of an inline text.
+fn source_hash(text: &str) -> String {
+    format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)))
+}
+
+/// `json length (4 bytes, little endian) | json | columns`, gzipped, in base64.
+fn pack(contents: &Contents, profile: Option<&Profile>) -> Result<String, Error> {
+    let mut value = serde_json::to_value(contents)?;
+    let mut columns = Vec::new();
+    if let Some(profile) = profile.filter(|p| !p.samples.is_empty()) {
+        let (head, bytes) = stacks::encode(profile);
+        columns = bytes;
+        if let Some(object) = value.as_object_mut() {
+            object.insert("profile".into(), serde_json::to_value(head)?);
+        }
+    }
+    let json = serde_json::to_vec(&value)?;
+    let length = u32::try_from(json.len()).map_err(|_| {
+        serde::ser::Error::custom("the run holds more than 4 GB of text; shorten the series")
+    });
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::new(7));
+    let packed = gzip
+        .write_all(&length.map_err(Error::Pack)?.to_le_bytes())
+        .and_then(|()| gzip.write_all(&json))
+        .and_then(|()| gzip.write_all(&columns))
+        .and_then(|()| gzip.finish())
+        .map_err(serde_json::Error::io)?;
+    Ok(STANDARD.encode(packed))
+}
+
+/// The sentence, the warnings and the percentiles as plain HTML, shown until the program has
+/// started and where scripts are off.
+fn static_summary(contents: &Contents) -> String {
+    let mut out = String::new();
+    let sentence: String = contents.headline.iter().map(|p| escape(&p.text)).collect();
+    let _ = write!(
+        out,
+        "<h1>{}</h1><p class=\"headline\">{sentence}</p>",
+        escape(&contents.name)
+    );
+    if contents.warnings.is_empty() {
+        out.push_str("<p class=\"fine\"><b>No warnings.</b></p>");
+    } else {
+        out.push_str("<ul class=\"warnings\">");
+        for warning in &contents.warnings {
+            let _ = write!(out, "<li>{}</li>", escape(&warning.text));
+        }
+        out.push_str("</ul>");
+    }
+    out.push_str(
+        "<noscript><p>Charts, flame graph and tables need JavaScript; nothing is loaded from \
+         anywhere.</p></noscript><table><thead><tr><th></th>",
+    );
+    for (_, name) in LatencySummary::PERCENTILES {
+        let _ = write!(out, "<th>{name}</th>");
+    }
+    out.push_str("<th>max</th></tr></thead><tbody>");
+    for metric in Metric::ALL {
+        let latency = contents.figures.latency.get(metric);
+        if latency.count == 0 {
+            continue;
+        }
+        let _ = write!(out, "<tr><th>{}</th>", metric.name());
+        for ns in latency.percentile_values() {
+            let _ = write!(out, "<td>{}</td>", measure::Nanos(ns));
+        }
+        let _ = write!(out, "<td>{}</td></tr>", measure::Nanos(latency.max_ns));
+    }
+    out.push_str("</tbody></table>");
+    out
+}
+
+/// Text as HTML, control and direction characters as symbols.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\0'..='\u{1f}' => {
+                out.extend(char::from_u32(0x2400 + u32::from(c)));
+            }
+            '\u{7f}' => out.push('\u{2421}'),
+            '\u{80}'..='\u{9f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{2069}'
+            | '\u{feff}' => {
+                let _ = write!(out, "\u{27e8}U+{:04X}\u{27e9}", u32::from(c));
+            }
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_text_and_cannot_hide() {
+        assert_eq!(
+            escape("<b onload='x'>&\""),
+            "&lt;b onload=&#39;x&#39;&gt;&amp;&quot;"
+        );
+        assert_eq!(escape("a\u{1b}[31m\u{202e}b"), "a␛[31m⟨U+202E⟩b");
+    }
+
+    #[test]
+    fn the_embedded_texts_cannot_end_their_own_elements() {
+        assert!(!PROGRAM.to_ascii_lowercase().contains("</script"));
+        assert!(!PROGRAM.contains("<!--"));
+        assert!(!STYLE.to_ascii_lowercase().contains("</style"));
+    }
+
+    #[test]
+    fn nothing_embedded_asks_for_the_network() {
+        for text in [PROGRAM, STYLE] {
+            for word in [
+                "fetch(",
+                "XMLHttpRequest",
+                "WebSocket",
+                "import(",
+                "@import",
+                "url(http",
+            ] {
+                assert!(!text.contains(word), "{word}");
+            }
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The profile as columns, small enough to embed and quick to add up for any window of time.
+
+use std::collections::HashMap;
+
+use archive::profile::{FrameKind, Profile};
+use serde::Serialize;
+
+/// Sample times are multiples of this: fine enough for any window that a hand can choose.
+const TICK_NS: u64 = 100_000;
+/// The kind of the frames that stand for a group of threads, after [`FrameKind`]'s own.
+const THREAD: u8 = 7;
+
+/// The part of a profile that travels as JSON; the columns follow it in the binary part.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Head {
+    event: String,
+    kernel_event: String,
+    unit: String,
+    period_ns: u64,
+    frequency: u32,
+    lost: u64,
+    throttled: u64,
+    unknown_share: f64,
+    complete_share: f64,
+    own_cpu_ns: u64,
+    notes: Vec<String>,
+    /// Whether samples carry a time; without, every window holds all of them.
+    timed: bool,
+    tick_ns: u64,
+    modules: Vec<String>,
+    names: Vec<String>,
+    module: Vec<u32>,
+    kind: Vec<u8>,
+    nodes: usize,
+    samples: usize,
+}
+
+/// Encodes a profile: its head, and the columns as variable-length integers (LEB128): per node the
+/// distance to its parent (0 for a root), per node its frame, then per sample the ticks since the
+/// one before, its leaf, its weight. The first frame of every stack is its group of threads.
+pub(super) fn encode(profile: &Profile) -> (Head, Vec<u8>) {
+    let mut tables = Tables::new(profile);
+    let mut order: Vec<u32> = (0..profile.samples.len() as u32).collect();
+    order.sort_by_key(|&i| profile.samples.get(i as usize).map(|s| s.t));
+    let samples: Vec<(u64, u32, u64)> = order
+        .iter()
+        .filter_map(|&i| profile.samples.get(i as usize))
+        .filter_map(|s| {
+            let leaf = tables.node(s.thread, s.stack)?;
+            Some((s.t / TICK_NS, leaf, s.weight))
+        })
+        .collect();
+    let mut bytes = Vec::with_capacity(samples.len() * 4 + tables.nodes.len() * 3);
+    for (i, &(parent, _)) in tables.nodes.iter().enumerate() {
+        put(&mut bytes, parent.map_or(0, |p| i as u64 - u64::from(p)));
+    }
+    for &(_, frame) in &tables.nodes {
+        put(&mut bytes, u64::from(frame));
+    }
+    let mut before = 0;
+    for &(ticks, ..) in &samples {
+        put(&mut bytes, ticks - before);
+        before = ticks;
+    }
+    for &(_, leaf, _) in &samples {
+        put(&mut bytes, u64::from(leaf));
+    }
+    for &(.., weight) in &samples {
+        put(&mut bytes, weight);
+    }
+    let summary = profile.summary(0);
+    let head = Head {
+        event: profile.header.event.clone(),
+        kernel_event: profile.header.kernel_event.clone(),
+        unit: profile.header.unit.clone(),
+        period_ns: profile.header.period_ns,
+        frequency: profile.header.frequency,
+        lost: profile.lost,
+        throttled: profile.throttled,
+        unknown_share: summary.unknown_share,
+        complete_share: summary.complete_share,
+        own_cpu_ns: profile.own_cpu_ns,
+        notes: profile.notes.clone(),
+        timed: profile.samples.iter().any(|s| s.t > 0),
+        tick_ns: TICK_NS,
+        nodes: tables.nodes.len(),
+        samples: samples.len(),
+        ..tables.head
+    };
+    (head, bytes)
+}
+
+/// Appends a variable-length integer.
+fn put(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 128 {
+        bytes.push((value & 127) as u8 | 128);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+/// The tree with threads as its first row, holding only what samples use.
+struct Tables<'a> {
+    profile: &'a Profile,
+    /// Per thread the frame of its group.
+    groups: Vec<u32>,
+    /// Parent and frame.
+    nodes: Vec<(Option<u32>, u32)>,
+    /// Group and stack of the profile to node here.
+    known: HashMap<(u32, u32), u32>,
+    roots: HashMap<u32, u32>,
+    head: Head,
+}
+
+impl<'a> Tables<'a> {
+    fn new(profile: &'a Profile) -> Self {
+        let mut head = Head::default();
+        let mut modules: HashMap<&str, u32> = HashMap::new();
+        for frame in &profile.frames {
+            let next = modules.len() as u32;
+            let module = *modules.entry(&frame.module).or_insert(next);
+            if module == next {
+                head.modules.push(frame.module.clone());
+            }
+            head.names.push(frame.name.clone());
+            head.module.push(module);
+            head.kind.push(kind_number(frame.kind));
+        }
+        let none = head.modules.len() as u32;
+        head.modules.push(String::new());
+        let mut by_name: HashMap<String, u32> = HashMap::new();
+        let mut groups = Vec::with_capacity(profile.threads.len());
+        for group in profile.thread_groups() {
+            let next = head.names.len() as u32;
+            let frame = *by_name.entry(group.clone()).or_insert(next);
+            if frame == next {
+                head.names.push(group);
+                head.module.push(none);
+                head.kind.push(THREAD);
+            }
+            groups.push(frame);
+        }
+        Self {
+            profile,
+            groups,
+            nodes: Vec::new(),
+            known: HashMap::new(),
+            roots: HashMap::new(),
+            head,
+        }
+    }
+
+    /// The node of a stack below its thread's group; `None` where an index is out of range.
+    fn node(&mut self, thread: u32, stack: u32) -> Option<u32> {
+        let group = *self.groups.get(thread as usize)?;
+        let mut missing = Vec::new();
+        let mut at = Some(stack);
+        let mut above = loop {
+            let Some(id) = at else {
+                break self.root(group);
+            };
+            if let Some(&node) = self.known.get(&(group, id)) {
+                break node;
+            }
+            let node = self.profile.stacks.get(id as usize)?;
+            missing.push((id, node.frame));
+            // Parents come first in every profile; anything else would be a loop.
+            at = node.parent.filter(|&p| p < id);
+        };
+        for (id, frame) in missing.into_iter().rev() {
+            let node = self.nodes.len() as u32;
+            self.nodes.push((Some(above), frame));
+            self.known.insert((group, id), node);
+            above = node;
+        }
+        Some(above)
+    }
+
+    fn root(&mut self, group: u32) -> u32 {
+        let next = self.nodes.len() as u32;
+        let root = *self.roots.entry(group).or_insert(next);
+        if root == next {
+            self.nodes.push((None, group));
+        }
+        root
+    }
+}
+
+/// The order that the page knows the kinds by.
+const fn kind_number(kind: FrameKind) -> u8 {
+    match kind {
+        FrameKind::Erlang => 0,
+        FrameKind::Java => 1,
+        FrameKind::Runtime => 2,
+        FrameKind::Libc => 3,
+        FrameKind::Kernel => 4,
+        FrameKind::Native => 5,
+        FrameKind::Unknown => 6,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use archive::profile::{Frame, Sample, StackNode};
+
+    #[test]
+    fn integers_of_any_length() {
+        let mut bytes = Vec::new();
+        for value in [0, 127, 128, 300] {
+            put(&mut bytes, value);
+        }
+        assert_eq!(bytes, [0, 127, 0x80, 1, 0xac, 2]);
+    }
+
+    #[test]
+    fn threads_of_a_group_share_a_root_and_samples_are_sorted_by_time() {
+        let sample = |t, stack, thread| Sample {
+            t,
+            weight: 1,
+            stack,
+            thread,
+            cpu: 0,
+            complete: true,
+        };
+        let profile = Profile {
+            frames: vec![
+                Frame::new("$a:b/1", "[jit]", FrameKind::Erlang),
+                Frame::new("memcpy", "libc.so.6", FrameKind::Libc),
+            ],
+            stacks: vec![
+                StackNode {
+                    parent: None,
+                    frame: 0,
+                },
+                StackNode {
+                    parent: Some(0),
+                    frame: 1,
+                },
+            ],
+            threads: vec!["1_scheduler".into(), "2_scheduler".into(), "1_aux".into()],
+            samples: vec![
+                sample(900_000, 1, 0),
+                sample(200_000, 0, 1),
+                sample(300_000, 9, 0),
+            ],
+            ..Profile::default()
+        };
+        let (head, bytes) = encode(&profile);
+        // The group's root, the first stack below it, its child; the broken sample is left out.
+        assert_eq!((head.nodes, head.samples), (3, 2));
+        let distances_and_frames = [0, 1, 1, 2, 0, 1];
+        let (ticks, leaves, weights) = ([2, 7], [1, 2], [1, 1]);
+        let expected = [&distances_and_frames[..], &ticks, &leaves, &weights].concat();
+        assert_eq!(bytes, expected);
+        assert_eq!(head.kind.get(2), Some(&THREAD));
+        assert!(head.timed);
+    }
+}

@@ -1,0 +1,96 @@
+//! Asks a running node for its queues, exchanges and bindings.
+
+use std::{
+    fs::{self, File},
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use archive::Topology;
+
+use super::{Error, install::Installation, node::Node, remains::private_file};
+
+/// Expression that the node evaluates; it writes the answer into the node's directory.
+const QUESTION: &str = include_str!("topology.erl");
+
+/// A healthy node answers within milliseconds; `rabbitmqctl` itself takes a second or two to start,
+/// more on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// What carries the question to the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Messenger {
+    /// A small C program that comes with Erlang: milliseconds.
+    ErlCall,
+    /// Starts an Erlang of its own: 1.3 s of CPU time. For installations without the other.
+    RabbitMqCtl,
+}
+
+impl Messenger {
+    pub(super) fn choose(installation: &Installation) -> Self {
+        let erl_call = installation.erlang.emulator_directory.join("erl_call");
+        if erl_call.is_file() { Self::ErlCall } else { Self::RabbitMqCtl }
+    }
+}
+
+pub(super) fn topology(
+    node: &Node,
+    installation: &Installation,
+    messenger: Messenger,
+) -> Result<Topology, Error> {
+    let answer = node.directory.join("topology.json");
+    let _ = fs::remove_file(&answer);
+    let said = ask(node, installation, messenger)?;
+    let text = fs::read(&answer).map_err(|_| Error::Control(format!("it says {said}")))?;
+    serde_json::from_slice(&text).map_err(|error| Error::Control(error.to_string()))
+}
+
+/// Has the node evaluate the question, and returns what the messenger printed.
+fn ask(node: &Node, installation: &Installation, messenger: Messenger) -> Result<String, Error> {
+    let question = node.directory.join("question.erl");
+    private_file(&question, QUESTION.as_bytes())?;
+    let output = node.directory.join("answer.txt");
+    let answers = File::create(&output).map_err(Error::io("create", &output))?;
+    let complaints = answers.try_clone().map_err(Error::io("open", &output))?;
+    let mut command = match messenger {
+        Messenger::ErlCall => {
+            let mut command = Command::new(installation.erlang.emulator_directory.join("erl_call"));
+            command.args(["-address", &format!("127.0.0.1:{}", node.control_port), "-e"]);
+            command
+        }
+        Messenger::RabbitMqCtl => {
+            let mut command = Command::new(installation.scripts.join("rabbitmqctl"));
+            command.args(["eval", QUESTION]);
+            command
+        }
+    };
+    let mut child = command
+        .env_clear()
+        .envs(node.control_environment(installation))
+        // The port of the node, without EPMD, and no port of its own.
+        .env(
+            "RABBITMQ_CTL_ERL_ARGS",
+            format!("-start_epmd false -erl_epmd_port {} -dist_listen false", node.control_port),
+        )
+        .stdin(File::open(&question).map_err(Error::io("open", &question))?)
+        .stdout(answers)
+        .stderr(complaints)
+        .spawn()
+        .map_err(Error::io("start", command.get_program()))?;
+    let deadline = Instant::now() + TIMEOUT;
+    loop {
+        match child.try_wait() {
+            Ok(Some(_)) => break,
+            Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(2)),
+            Ok(None) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(Error::Control(format!("no answer within {} s", TIMEOUT.as_secs())));
+            }
+            Err(error) => return Err(Error::io("wait for", command.get_program())(error)),
+        }
+    }
+    let said = fs::read(&output).map_err(Error::io("read", &output))?;
+    Ok(String::from_utf8_lossy(&said).trim().to_owned())
+}

@@ -1,0 +1,153 @@
+//! bellows' end of the guardian (`guard` is the other).
+
+use std::{
+    env,
+    ffi::OsString,
+    io::Read,
+    path::Path,
+    process::{Child, ChildStdout, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    time::Timespec,
+};
+
+use super::{Error, guard::SUBCOMMAND, process::MARKER};
+
+/// Time for the guardian to kill the node and remove its data, which may be many gigabytes.
+const END_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A running guardian.
+#[derive(Debug)]
+pub(super) struct Guardian {
+    child: Child,
+    stdout: ChildStdout,
+    heard: Vec<u8>,
+}
+
+/// What it says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    Started(u32),
+    Exited(String),
+    Failed(String),
+    /// It is gone.
+    Nothing,
+}
+
+impl Guardian {
+    /// Starts one; `launch` is the file that tells it what to do.
+    pub(super) fn start(command: &[OsString], node: &str, launch: &Path) -> Result<Self, Error> {
+        let own = [
+            env::current_exe().map_err(Error::io("find", "/proc/self/exe"))?.into_os_string(),
+            SUBCOMMAND.into(),
+        ];
+        let command = if command.is_empty() { &own[..] } else { command };
+        let (program, arguments) =
+            command.split_first().ok_or_else(|| Error::Guard("it has no command".into()))?;
+        let mut child = Command::new(program)
+            .args(arguments)
+            .arg(launch)
+            .env(MARKER, node)
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(Error::io("start", program))?;
+        match child.stdout.take() {
+            Some(stdout) => Ok(Self { child, stdout, heard: Vec::new() }),
+            None => Err(Error::Guard("it has no standard output".into())),
+        }
+    }
+
+    /// The next thing it says, if it says any within `timeout`.
+    pub(super) fn listen(&mut self, timeout: Duration) -> Result<Option<Said>, Error> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            if let Some(end) = self.heard.iter().position(|&byte| byte == b'\n') {
+                let line: Vec<u8> = self.heard.drain(..=end).collect();
+                return Ok(Some(Said::parse(String::from_utf8_lossy(&line).trim_end())));
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let left = Timespec {
+                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: left.subsec_nanos().into(),
+            };
+            let mut fds = [PollFd::new(&self.stdout, PollFlags::IN)];
+            match poll(&mut fds, Some(&left)) {
+                Ok(0) => return Ok(None),
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(Error::Guard(std::io::Error::from(error).to_string())),
+                Ok(_) => {}
+            }
+            let mut buffer = [0; 512];
+            match self.stdout.read(&mut buffer) {
+                Ok(0) | Err(_) => return Ok(Some(Said::Nothing)),
+                Ok(length) => self.heard.extend(buffer.iter().take(length)),
+            }
+        }
+    }
+
+    /// Lets go of it and waits until it has removed everything.
+    ///
+    /// # Errors
+    /// Its own error, or that it was killed: then the node is still there.
+    pub(super) fn end(mut self) -> Result<(), Error> {
+        drop(self.child.stdin.take());
+        let deadline = Instant::now() + END_TIMEOUT;
+        let mut reason = "it was killed".to_owned();
+        loop {
+            match self.listen(deadline.saturating_duration_since(Instant::now()))? {
+                Some(Said::Nothing) => break,
+                Some(Said::Failed(error)) => reason = error,
+                Some(_) => {}
+                None => {
+                    let _ = self.child.kill();
+                    reason = format!("it did not end within {} s", END_TIMEOUT.as_secs());
+                    break;
+                }
+            }
+        }
+        match self.child.wait() {
+            Ok(status) if status.success() => Ok(()),
+            _ => Err(Error::Guard(reason)),
+        }
+    }
+}
+
+impl Said {
+    fn parse(line: &str) -> Self {
+        let (what, detail) = line.split_once(' ').unwrap_or((line, ""));
+        match (what, detail.parse()) {
+            ("started", Ok(pid)) => Self::Started(pid),
+            ("exited", _) => Self::Exited(detail.to_owned()),
+            ("failed", _) => Self::Failed(detail.to_owned()),
+            _ => Self::Failed(format!("it says {line:?}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_guardian_says_is_understood() {
+        assert_eq!(Said::parse("started 42"), Said::Started(42));
+        assert_eq!(Said::parse("exited signal 9"), Said::Exited("signal 9".into()));
+        assert_eq!(Said::parse("failed no room"), Said::Failed("no room".into()));
+        assert_eq!(Said::parse("Usage: x"), Said::Failed("it says \"Usage: x\"".into()));
+    }
+
+    #[test]
+    fn a_guardian_that_is_something_else_is_an_error_and_no_hang() {
+        let command = ["sh", "-c", "echo hello", "x"].map(OsString::from);
+        let mut guardian = Guardian::start(&command, "test", Path::new("/nowhere")).unwrap();
+        let said = guardian.listen(Duration::from_secs(10)).unwrap();
+        assert_eq!(said, Some(Said::Failed("it says \"hello\"".into())));
+        assert_eq!(guardian.listen(Duration::from_secs(10)).unwrap(), Some(Said::Nothing));
+    }
+}

@@ -1,0 +1,270 @@
+//! Finds RabbitMQ and the Erlang for it.
+
+use std::{
+    env,
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use super::Error;
+
+/// Directories with RabbitMQ's own scripts. Under a prefix or root directory, and of the machine.
+/// Not `/usr/sbin`: Debian's wrappers there switch to the user `rabbitmq`.
+const SCRIPTS_UNDER_ROOT: [&str; 4] =
+    ["sbin", "usr/lib/rabbitmq/bin", "lib/rabbitmq/bin", "opt/rabbitmq/sbin"];
+const SCRIPTS_OF_MACHINE: [&str; 2] = ["/usr/lib/rabbitmq/bin", "/opt/rabbitmq/sbin"];
+
+/// Directories under a root directory that may have `erl` in them. The real places come before
+/// those with links, which may be absolute and so lead out of the root directory.
+const ERLANG_UNDER_ROOT: [&str; 6] = [
+    "usr/lib/erlang/bin",
+    "usr/local/lib/erlang/bin",
+    "opt/erlang/lib/erlang/bin",
+    "lib/erlang/bin",
+    "usr/bin",
+    "bin",
+];
+
+/// An installation.
+#[derive(Debug)]
+pub(super) struct Installation {
+    /// Has `rabbitmq-server` and `rabbitmqctl`.
+    pub(super) scripts: PathBuf,
+    /// Has a directory per application.
+    pub(super) plugins: PathBuf,
+    /// `3.10.8`.
+    pub(super) version: String,
+    pub(super) erlang: Erlang,
+}
+
+/// An Erlang/OTP.
+#[derive(Debug)]
+pub(super) struct Erlang {
+    /// `PATH` for everything that is to find this `erl`.
+    pub(super) path: OsString,
+    /// `/usr/lib/erlang`.
+    pub(super) root: PathBuf,
+    /// Whether [`Erlang::root`] must be told to `erl`, whose script has another one built in.
+    pub(super) relocated: bool,
+    /// `25`.
+    pub(super) release: u32,
+    /// Directory with `beam.smp`.
+    pub(super) emulator_directory: PathBuf,
+}
+
+impl Installation {
+    /// The one under `root`, or the machine's own.
+    pub(super) fn find(root: Option<&Path>) -> Result<Self, Error> {
+        let scripts = find_scripts(root)?;
+        let home = scripts.parent().unwrap_or(Path::new("/"));
+        let plugins = home.join("plugins");
+        let version = versions_of(&plugins, "rabbit").pop().ok_or_else(|| {
+            Error::Config(format!(
+                "{} has no rabbit-VERSION in it, so {} is not a whole RabbitMQ. Install it again, \
+                 or name another with broker.root",
+                plugins.display(),
+                home.display()
+            ))
+        })?;
+        let erlang = Erlang::find(root, &scripts.join("rabbitmq-server"))?;
+        Ok(Self { plugins, version: version.trim_end_matches(".ez").to_owned(), erlang, scripts })
+    }
+
+    /// Directories with the compiled modules of `rabbit` and of every application that it needs.
+    pub(super) fn module_directories(&self) -> Vec<PathBuf> {
+        let libraries = self.erlang.root.join("lib");
+        let mut directories = Vec::new();
+        let mut wanted = vec!["rabbit".to_owned()];
+        let mut next = 0;
+        while let Some(name) = wanted.get(next).cloned() {
+            next += 1;
+            let found = [&self.plugins, &libraries].into_iter().find_map(|parent| {
+                let version = versions_of(parent, &name).pop()?;
+                let ebin = parent.join(format!("{name}-{version}")).join("ebin");
+                let description = fs::read_to_string(ebin.join(format!("{name}.app"))).ok()?;
+                Some((ebin, description))
+            });
+            if let Some((ebin, description)) = found {
+                directories.push(ebin);
+                for needed in needed_applications(&description) {
+                    if !wanted.contains(&needed) {
+                        wanted.push(needed);
+                    }
+                }
+            }
+        }
+        directories
+    }
+}
+
+impl Erlang {
+    fn find(root: Option<&Path>, rabbitmq: &Path) -> Result<Self, Error> {
+        let own = root.and_then(|root| {
+            let root = root.canonicalize().ok()?;
+            ERLANG_UNDER_ROOT
+                .into_iter()
+                .map(|directory| root.join(directory))
+                .find(|directory| real(&directory.join("erl")).is_some_and(|at| at.starts_with(&root)))
+        });
+        let path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+        let search = own.iter().cloned().chain(env::split_paths(&path));
+        let Some(erl) = search.map(|directory| directory.join("erl")).find(|erl| erl.is_file()) else {
+            return Err(Error::NoErlang {
+                rabbitmq: rabbitmq.to_owned(),
+                searched: path.to_string_lossy().into_owned(),
+            });
+        };
+        let path = match &own {
+            Some(own) => env::join_paths([own.clone()].into_iter().chain(env::split_paths(&path)))
+                .map_err(|error| Error::Config(format!("PATH cannot be used: {error}")))?,
+            None => path,
+        };
+        let release = real(&erl)
+            .and_then(|erl| Some(erl.parent()?.parent()?.to_owned()))
+            .and_then(|root| Release::of(&root).map(|release| (root, release)));
+        let (root, release) = match release {
+            Some(found) => found,
+            None => Release::ask(&erl)?,
+        };
+        Ok(Self {
+            path,
+            emulator_directory: root.join(format!("erts-{}", release.erts)).join("bin"),
+            root,
+            relocated: own.is_some(),
+            release: release.otp,
+        })
+    }
+
+    /// Whether the emulator has a JIT that can tell `perf` the names of what it compiles, with frame
+    /// pointers: OTP 25 or later, and not the interpreter that some processors get.
+    pub(super) fn supports_perf(&self) -> bool {
+        let map = b"/tmp/perf-";
+        self.release >= 25
+            && fs::read(self.emulator_directory.join("beam.smp"))
+                .is_ok_and(|image| image.windows(map.len()).any(|window| window == map))
+    }
+}
+
+/// A release of Erlang/OTP.
+struct Release {
+    otp: u32,
+    erts: String,
+}
+
+impl Release {
+    /// From `releases/start_erl.data`, one line: `13.1.5 25`.
+    fn of(root: &Path) -> Option<Self> {
+        Self::parse(&fs::read_to_string(root.join("releases/start_erl.data")).ok()?)
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split_ascii_whitespace();
+        let erts = words.next()?.to_owned();
+        let otp = words.next()?.split('.').next()?.parse().ok()?;
+        Some(Self { otp, erts })
+    }
+
+    /// By starting it, where `erl` is a script of some version manager.
+    fn ask(erl: &Path) -> Result<(PathBuf, Self), Error> {
+        let question = "io:format(\"~ts~n~ts ~ts~n\", [code:root_dir(), \
+                        erlang:system_info(version), erlang:system_info(otp_release)]), halt().";
+        let output = Command::new(erl)
+            .args(["+B", "-boot", "start_clean", "-noinput", "-eval", question])
+            .output()
+            .map_err(Error::io("start", erl))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let answer = text.lines().next().map(PathBuf::from);
+        answer.zip(text.lines().nth(1).and_then(Self::parse)).ok_or_else(|| {
+            Error::Config(format!(
+                "{} does not tell its version ({}): {}. Put a working Erlang into PATH",
+                erl.display(),
+                output.status,
+                String::from_utf8_lossy(&output.stderr).trim()
+            ))
+        })
+    }
+}
+
+fn find_scripts(root: Option<&Path>) -> Result<PathBuf, Error> {
+    let mut candidates: Vec<PathBuf> = match root {
+        Some(root) => SCRIPTS_UNDER_ROOT.iter().map(|directory| root.join(directory)).collect(),
+        None => SCRIPTS_OF_MACHINE.iter().map(PathBuf::from).collect(),
+    };
+    if root.is_none() {
+        // A prefix's own sbin in PATH: its scripts stand together, the wrappers stand alone.
+        let path = env::var_os("PATH").unwrap_or_default();
+        let real_directories = env::split_paths(&path)
+            .filter_map(|directory| Some(real(&directory.join("rabbitmq-server"))?.parent()?.to_owned()))
+            .filter(|directory| directory.join("rabbitmq-env").is_file());
+        candidates.extend(real_directories);
+    }
+    candidates
+        .iter()
+        .find_map(|directory| Some(real(&directory.join("rabbitmq-server"))?.parent()?.to_owned()))
+        .ok_or_else(|| Error::NotInstalled {
+            looked_for: candidates.iter().map(|at| at.join("rabbitmq-server")).collect(),
+        })
+}
+
+/// The file behind all links.
+fn real(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok().filter(|path| path.is_file())
+}
+
+/// What stands behind `NAME-` in a directory of applications, the latest last.
+fn versions_of(directory: &Path, name: &str) -> Vec<String> {
+    let mut versions: Vec<String> = fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let file = entry.file_name().into_string().ok()?;
+            let version = file.strip_prefix(name)?.strip_prefix('-')?;
+            version.starts_with(|first: char| first.is_ascii_digit()).then(|| version.to_owned())
+        })
+        .collect();
+    versions.sort_by_key(|version| {
+        version.split('.').map(|part| part.parse().unwrap_or(0)).collect::<Vec<u64>>()
+    });
+    versions
+}
+
+/// The names in `{applications, [a, b]}` of an application's description.
+fn needed_applications(description: &str) -> Vec<String> {
+    let compact: String = description.chars().filter(|c| !c.is_whitespace()).collect();
+    let list = compact
+        .split_once("{applications,[")
+        .and_then(|(_, rest)| rest.split_once(']'))
+        .map_or("", |(list, _)| list);
+    list.split(',').filter(|name| !name.is_empty()).map(|name| name.replace('\'', "")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn applications_are_read_off_their_description() {
+        let text = "{application, 'rabbit', [\n {applications, [kernel,\n  'stdlib', ra]},\n {env, []}]}.";
+        assert_eq!(needed_applications(text), ["kernel", "stdlib", "ra"]);
+        assert!(needed_applications("{application, x, [{applications, []}]}.").is_empty());
+        assert!(needed_applications("garbage").is_empty());
+    }
+
+    #[test]
+    fn releases_are_read_off_their_line() {
+        let release = Release::parse("13.1.5 25\n").unwrap();
+        assert_eq!((release.otp, release.erts.as_str()), (25, "13.1.5"));
+        assert!(Release::parse("13.1.5").is_none());
+        assert!(Release::parse("").is_none());
+    }
+
+    #[test]
+    fn a_missing_installation_says_where_it_looked_and_what_to_do() {
+        let error = Installation::find(Some(Path::new("/nowhere"))).unwrap_err().to_string();
+        assert!(error.contains("/nowhere/sbin/rabbitmq-server"), "{error}");
+        assert!(error.contains("apt-get install rabbitmq-server"), "{error}");
+    }
+}

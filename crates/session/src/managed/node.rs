@@ -1,0 +1,365 @@
+//! A node's files, ports and environment, so that nothing of the machine's own RabbitMQ leaks in.
+
+use std::{
+    env, ffi::OsString,
+    fmt::Write as _,
+    fs::{self, File},
+    io::Read,
+    net::{Ipv4Addr, TcpListener},
+    os::unix::fs::{DirBuilderExt, symlink},
+    path::{Path, PathBuf},
+};
+
+use super::{Config, Error, guard::Launch, install::Installation, process, remains::{Remains, private_file}};
+
+/// `vm_memory_high_watermark` of the reference experiment, bytes.
+const MEMORY_LIMIT: u64 = 15_000_000_000;
+
+/// `credit_flow_default_credit` of the reference experiment: four times RabbitMQ's own.
+const CREDIT_FLOW: &str = "{1600,800}";
+
+/// Free space below which the node would block its publishers, bytes; and what a node needs.
+const DISK_FREE_LIMIT: u64 = 50_000_000;
+const NEEDED_SPACE: u64 = 256_000_000;
+
+/// Settings that bellows must know the values of.
+const OWN_SETTINGS: [&str; 4] = ["listeners.tcp", "default_user", "default_pass", "default_vhost"];
+
+/// Everything about a node that is settled before it runs.
+#[derive(Debug)]
+pub(super) struct Node {
+    /// `bellows-1f2e3d4c5b6a7988`, unique.
+    pub(super) name: String,
+    pub(super) directory: PathBuf,
+    /// AMQP.
+    pub(super) port: u16,
+    /// Erlang's distribution, for the control commands.
+    pub(super) control_port: u16,
+    pub(super) notes: Vec<String>,
+}
+
+impl Node {
+    /// Picks name, directory and ports, and makes the directory with all that the node reads. The
+    /// state file is written before there is anything to clean up.
+    pub(super) fn prepare(
+        config: &Config,
+        installation: &Installation,
+    ) -> Result<(Self, Remains), Error> {
+        check(config)?;
+        let parent = parent_directory(config);
+        check_space(&parent)?;
+        let name = format!("bellows-{}", random_hex(8)?);
+        let (port, control_port) = free_ports().map_err(Error::io("find a free port on", "127.0.0.1"))?;
+        let node =
+            Self { directory: parent.join(&name), name, port, control_port, notes: Vec::new() };
+        let remains = Remains::new(&node.name, &node.directory)?;
+        remains.save()?;
+        match node.fill(config, installation, &remains) {
+            Ok(node) => Ok((node, remains)),
+            Err(error) => {
+                let _ = remains.remove(None);
+                Err(error)
+            }
+        }
+    }
+
+    /// The Erlang node's name.
+    pub(super) fn erlang_name(&self) -> String {
+        format!("{}@localhost", self.name)
+    }
+
+    /// All that the node prints, from its first second on.
+    pub(super) fn log(&self) -> PathBuf {
+        self.directory.join("rabbitmq.log")
+    }
+
+    /// What the guardian reads.
+    pub(super) fn launch(&self) -> PathBuf {
+        self.directory.join("launch.json")
+    }
+
+    fn fill(
+        mut self,
+        config: &Config,
+        installation: &Installation,
+        remains: &Remains,
+    ) -> Result<Self, Error> {
+        let directory = &self.directory;
+        fs::DirBuilder::new().mode(0o700).create(directory).map_err(Error::io("create", directory))?;
+        let write = |name: &str, text: &str| private_file(&directory.join(name), text.as_bytes());
+        write(".erlang.cookie", &random_hex(20)?)?;
+        let cookie = directory.join(".erlang.cookie");
+        // Erlang refuses a cookie file that others can read; its own are read-only.
+        fs::set_permissions(&cookie, std::os::unix::fs::PermissionsExt::from_mode(0o400))
+            .map_err(Error::io("protect", &cookie))?;
+        write("enabled_plugins", "[].\n")?;
+        write("base.config", &base_config())?;
+        if !config.settings.is_empty() {
+            let lines = config.settings.iter().map(|(key, value)| format!("{key} = {value}\n"));
+            write("rabbitmq.conf", &lines.collect::<String>())?;
+        }
+        if let Some(advanced) = &config.advanced {
+            write("advanced.config", advanced)?;
+        }
+        link_modules(installation, directory)?;
+        let arguments = self.emulator_arguments(config, installation);
+        let launch = Launch {
+            program: installation.scripts.join("rabbitmq-server"),
+            environment: self.environment(config, installation, &arguments),
+            directory: self.directory.clone(),
+            log: self.log(),
+            state_file: remains.state_file(),
+        };
+        let text = serde_json::to_vec(&launch)
+            .map_err(|error| Error::Guard(format!("launch.json: {error}")))?;
+        private_file(&self.launch(), &text)?;
+        Ok(self)
+    }
+
+    /// The emulator's arguments. They are split at blanks by RabbitMQ's script, so files are named
+    /// relative to the node's directory, which is its working directory.
+    fn emulator_arguments(&mut self, config: &Config, installation: &Installation) -> String {
+        let erlang = &installation.erlang;
+        let mut arguments = format!(
+            // With a name of its own from the start, the node neither starts nor asks an EPMD: the
+            // port is given to both sides.
+            "-sname {} -start_epmd false -erl_epmd_port {} -config base -pa ebin",
+            self.erlang_name(),
+            self.control_port
+        );
+        if erlang.supports_perf() {
+            // `true` would add a dump of 45 MB that nobody reads; both give frame pointers.
+            arguments.push_str(" +JPperf map");
+        } else {
+            self.notes.push(format!(
+                "Erlang/OTP {} has no JIT with perf support (OTP 25 or later on x86-64 and ARM64 \
+                 has), so the profile cannot name Erlang functions",
+                erlang.release
+            ));
+        }
+        if let Some(schedulers) = config.schedulers {
+            let _ = write!(arguments, " +S {schedulers}");
+        }
+        for argument in &config.emulator_arguments {
+            let _ = write!(arguments, " {argument}");
+        }
+        arguments
+    }
+
+    /// The whole environment of the node: nothing but this comes through.
+    fn environment(
+        &self,
+        config: &Config,
+        installation: &Installation,
+        arguments: &str,
+    ) -> Vec<(OsString, OsString)> {
+        let at = |name: &str| self.directory.join(name).into_os_string();
+        // The user's come first, so that ours win.
+        let mut environment: Vec<(OsString, OsString)> = config
+            .environment
+            .iter()
+            .map(|(key, value)| (key.into(), value.into()))
+            .chain(self.control_environment(installation))
+            .collect();
+        let mut set = |key: &str, value: OsString| environment.push((key.into(), value));
+        // Makes the script become the emulator instead of waiting for it.
+        set("RUNNING_UNDER_SYSTEMD", "true".into());
+        set("RABBITMQ_NODE_PORT", self.port.to_string().into());
+        set("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1".into());
+        set("RABBITMQ_DIST_PORT", self.control_port.to_string().into());
+        set("RABBITMQ_CONFIG_FILE", at("rabbitmq"));
+        set("RABBITMQ_CONFIG_FILES", at("conf.d"));
+        set("RABBITMQ_ADVANCED_CONFIG_FILE", at("advanced.config"));
+        set("RABBITMQ_MNESIA_BASE", at("data"));
+        set("RABBITMQ_LOG_BASE", at("log"));
+        set("RABBITMQ_LOGS", "-".into());
+        set("RABBITMQ_ENABLED_PLUGINS_FILE", at("enabled_plugins"));
+        set("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", arguments.into());
+        environment
+    }
+
+    /// What the control commands share with the node.
+    pub(super) fn control_environment(
+        &self,
+        installation: &Installation,
+    ) -> Vec<(OsString, OsString)> {
+        let erlang = &installation.erlang;
+        let mut environment: Vec<(OsString, OsString)> = vec![
+            ("PATH".into(), erlang.path.clone()),
+            // Erlang reads the cookie there.
+            ("HOME".into(), self.directory.clone().into()),
+            ("LANG".into(), "C.UTF-8".into()),
+            (process::MARKER.into(), self.name.clone().into()),
+            ("RABBITMQ_NODENAME".into(), self.erlang_name().into()),
+            // RabbitMQ's own start of an EPMD, whatever makes it do that, finds the port taken.
+            ("ERL_EPMD_PORT".into(), self.control_port.to_string().into()),
+            // Must name something that does not exist, or /etc/rabbitmq/rabbitmq-env.conf is read.
+            ("RABBITMQ_CONF_ENV_FILE".into(), self.directory.join("none").into()),
+        ];
+        if erlang.relocated {
+            environment.push(("ERL_ROOTDIR".into(), erlang.root.clone().into()));
+        }
+        if let Some(libraries) = env::var_os("LD_LIBRARY_PATH") {
+            environment.push(("LD_LIBRARY_PATH".into(), libraries));
+        }
+        environment
+    }
+}
+
+/// The guards of the reference experiment, and the loopback interface for everything. The user's
+/// files are read later and win.
+fn base_config() -> String {
+    let memory = MEMORY_LIMIT.min(total_memory() / 10 * 6);
+    format!(
+        "[{{kernel, [{{inet_dist_use_interface, {{127,0,0,1}}}}]}},\n \
+          {{rabbit, [{{vm_memory_high_watermark, {{absolute, {memory}}}}},\n           \
+                     {{credit_flow_default_credit, {CREDIT_FLOW}}},\n           \
+                     {{disk_free_limit, {DISK_FREE_LIMIT}}}]}}].\n"
+    )
+}
+
+/// Makes one directory, `ebin`, with links to all modules that the node needs. Erlang looks for
+/// each of some 950 modules in up to 90 directories, one after the other, 50,000 times in vain: a
+/// third of the node's start. The links go through short ones to the directories (`l/0`), because a
+/// link of 60 bytes or more takes a disk block of its own on ext4, whose removal can take
+/// milliseconds each.
+fn link_modules(installation: &Installation, node: &Path) -> Result<(), Error> {
+    let (ebin, shortcuts) = (node.join("ebin"), node.join("l"));
+    for directory in [&ebin, &shortcuts] {
+        fs::create_dir(directory).map_err(Error::io("create", directory))?;
+    }
+    for (number, directory) in installation.module_directories().into_iter().enumerate() {
+        let shortcut = shortcuts.join(number.to_string());
+        symlink(&directory, &shortcut).map_err(Error::io("create", &shortcut))?;
+        for entry in fs::read_dir(&directory).map_err(Error::io("read", &directory))?.flatten() {
+            let name = entry.file_name();
+            let target = Path::new("../l").join(number.to_string()).join(&name);
+            if target.extension().is_some_and(|extension| extension == "beam") {
+                // A module that is there already came from an application before this one.
+                let _ = symlink(target, ebin.join(name));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check(config: &Config) -> Result<(), Error> {
+    let refuse = |what: String| Err(Error::Config(what));
+    for (key, value) in &config.settings {
+        if OWN_SETTINGS.iter().any(|own| key.starts_with(own)) {
+            return refuse(format!(
+                "broker.config: {key} cannot be set: bellows connects to a managed node as guest, \
+                 to / on 127.0.0.1 and a free port. Leave it out, or attach to a node of your own"
+            ));
+        }
+        if key.is_empty() || key.contains(['\n', '=', '#']) || value.contains('\n') {
+            return refuse(format!("broker.config: {key:?} = {value:?} is not a line of rabbitmq.conf"));
+        }
+    }
+    for argument in &config.emulator_arguments {
+        if argument.is_empty() || argument.contains(char::is_whitespace) {
+            return refuse(format!(
+                "{argument:?} cannot be an argument of the emulator: RabbitMQ's script splits at \
+                 blanks. Give each word by itself, or put the setting into advanced.config"
+            ));
+        }
+    }
+    if config.schedulers == Some(0) {
+        return refuse("broker.schedulers is 0; a node needs at least 1".into());
+    }
+    Ok(())
+}
+
+fn parent_directory(config: &Config) -> PathBuf {
+    let usable = |path: &PathBuf| path.is_absolute() && path.is_dir();
+    config
+        .parent_directory
+        .clone()
+        .or_else(|| env::var_os("TMPDIR").map(PathBuf::from).filter(usable))
+        .or_else(|| Some(PathBuf::from("/var/tmp")).filter(usable))
+        .unwrap_or_else(|| PathBuf::from("/tmp"))
+}
+
+fn check_space(directory: &Path) -> Result<(), Error> {
+    let space = rustix::fs::statvfs(directory)
+        .map_err(|error| Error::io("look at", directory)(error.into()))?;
+    let free = space.f_bavail.saturating_mul(space.f_frsize);
+    if free >= NEEDED_SPACE {
+        return Ok(());
+    }
+    Err(Error::NoSpace {
+        directory: directory.to_owned(),
+        free_mb: free / 1_000_000,
+        needed_mb: NEEDED_SPACE / 1_000_000,
+    })
+}
+
+/// Two different ports that nobody listens on. Somebody may take one before the node does; then
+/// the start is tried again with others.
+fn free_ports() -> std::io::Result<(u16, u16)> {
+    let bind = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let (first, second) = (bind()?, bind()?);
+    Ok((first.local_addr()?.port(), second.local_addr()?.port()))
+}
+
+/// Bytes of memory that the machine has, or this container may use.
+fn total_memory() -> u64 {
+    let machine = fs::read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|text| {
+            let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+            line.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+        })
+        .map_or(u64::MAX, |kilobytes| kilobytes * 1024);
+    let container = fs::read_to_string("/sys/fs/cgroup/memory.max")
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(u64::MAX);
+    machine.min(container)
+}
+
+fn random_hex(bytes: usize) -> Result<String, Error> {
+    let mut random = vec![0; bytes];
+    File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut random))
+        .map_err(Error::io("read", "/dev/urandom"))?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(config: &Config) -> String {
+        check(config).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn settings_that_would_break_the_isolation_are_refused() {
+        let with = |key: &str, value: &str| Config {
+            settings: [(key.to_owned(), value.to_owned())].into(),
+            ..Config::default()
+        };
+        assert!(check(&with("channel_max", "100")).is_ok());
+        assert!(refused(&with("listeners.tcp.default", "5672")).contains("listeners.tcp.default"));
+        assert!(refused(&with("a", "1\nlisteners.tcp.1 = 1")).contains("not a line"));
+        let words = Config { emulator_arguments: vec!["+S 4".into()], ..Config::default() };
+        assert!(refused(&words).contains("splits at"));
+        assert!(refused(&Config { schedulers: Some(0), ..Config::default() }).contains("at least 1"));
+    }
+
+    #[test]
+    fn a_full_disk_is_told_before_anything_is_made() {
+        // The only file system of every Linux machine that never has room.
+        let error = check_space(Path::new("/proc")).unwrap_err().to_string();
+        assert!(error.contains("/proc has 0 MB free") && error.contains("TMPDIR"), "{error}");
+    }
+
+    #[test]
+    fn ports_and_names_differ() {
+        let (first, second) = free_ports().unwrap();
+        assert_ne!(first, second);
+        assert_ne!(random_hex(8).unwrap(), random_hex(8).unwrap());
+        assert_eq!(random_hex(8).unwrap().len(), 16);
+    }
+}

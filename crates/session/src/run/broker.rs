@@ -1,0 +1,305 @@
+//! The broker under load: started for the run, or attached.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use archive::{BrokerSummary, Topology};
+use load::Endpoint;
+
+use super::RunOptions;
+use super::recording::Recording;
+use crate::experiment::{BrokerKind, BrokerSpec};
+use crate::managed::{self, RabbitMq};
+use crate::{Error, Experiment, Observer, processes};
+
+/// The embedded broker is ready within milliseconds; this is for a machine that is very busy.
+const EMBEDDED_READY: Duration = Duration::from_secs(20);
+/// Time to end by itself once its standard input is closed.
+const EMBEDDED_STOP: Duration = Duration::from_secs(5);
+
+/// The broker under load. Dropping it ends what was started for the run.
+#[derive(Debug)]
+pub(crate) struct Broker {
+    pub(crate) endpoint: Endpoint,
+    /// Its process, where it runs here and could be found.
+    pub(crate) pid: Option<u32>,
+    pub(crate) runtime: Option<String>,
+    pub(crate) shares_this_machine: bool,
+    kind: &'static str,
+    version: Option<String>,
+    handle: Handle,
+}
+
+#[derive(Debug)]
+enum Handle {
+    Managed(Box<RabbitMq>),
+    Embedded(Embedded),
+    Attached,
+}
+
+impl Broker {
+    pub(crate) fn start(
+        experiment: &Experiment,
+        options: &RunOptions,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, Error> {
+        match experiment.broker.kind {
+            BrokerKind::Rabbitmq => Self::managed(&experiment.broker, options, observer),
+            BrokerKind::Embedded => Self::embedded(options, observer),
+            BrokerKind::Attach => Self::attached(experiment),
+        }
+    }
+
+    fn managed(
+        spec: &BrokerSpec,
+        options: &RunOptions,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, Error> {
+        observer.step("starting RabbitMQ");
+        let config = managed_config(spec, options);
+        let node = RabbitMq::start(&config, &mut |text| observer.step(text))?;
+        for note in node.notes() {
+            observer.step(note);
+        }
+        Ok(Self {
+            endpoint: node.url().parse()?,
+            pid: Some(node.pid()),
+            runtime: Some(node.runtime().to_owned()),
+            shares_this_machine: true,
+            kind: "rabbitmq",
+            version: Some(node.version().to_owned()),
+            handle: Handle::Managed(Box::new(node)),
+        })
+    }
+
+    fn embedded(options: &RunOptions, observer: &mut dyn Observer) -> Result<Self, Error> {
+        observer.step("starting the embedded broker");
+        let (embedded, url) = Embedded::start(options)?;
+        Ok(Self {
+            endpoint: url.parse()?,
+            pid: Some(embedded.child.id()),
+            runtime: None,
+            shares_this_machine: true,
+            kind: "embedded",
+            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+            handle: Handle::Embedded(embedded),
+        })
+    }
+
+    fn attached(experiment: &Experiment) -> Result<Self, Error> {
+        let endpoint = experiment.endpoint()?;
+        let here = processes::is_this_machine(&endpoint.host, endpoint.port);
+        let by_port = || processes::listening_on(endpoint.port).first().copied();
+        let pid = experiment.broker.pid.or_else(|| by_port().filter(|_| here));
+        if let Some(pid) = experiment.broker.pid.filter(|pid| processes::stat(*pid).is_none()) {
+            return Err(Error::Process(format!(
+                "broker.pid = {pid}: there is no such process; leave it out to find it by its port"
+            )));
+        }
+        Ok(Self {
+            endpoint,
+            pid,
+            runtime: None,
+            shares_this_machine: here || pid.is_some(),
+            kind: "",
+            version: None,
+            handle: Handle::Attached,
+        })
+    }
+
+    /// What is known of it before the first connection; an attached broker says more then.
+    pub(crate) fn summary(&self) -> BrokerSummary {
+        BrokerSummary {
+            kind: self.kind.to_owned(),
+            version: self.version.clone(),
+            pid: self.pid,
+        }
+    }
+
+    /// As it calls itself: `RabbitMQ 3.10.8`; `None` until it says.
+    pub(crate) fn product(&self) -> Option<String> {
+        let name = match self.handle {
+            Handle::Managed(_) => "RabbitMQ",
+            Handle::Embedded(_) => "bellows embedded broker",
+            Handle::Attached => return None,
+        };
+        Some(format!("{name} {}", self.version.as_deref().unwrap_or_default()).trim_end().to_owned())
+    }
+
+    /// Queues, exchanges and bindings, where the broker is ours to ask.
+    pub(crate) fn topology(&self, recording: &mut Recording<'_>) -> Topology {
+        let Handle::Managed(node) = &self.handle else { return Topology::default() };
+        node.topology().unwrap_or_else(|e| {
+            recording.note(&format!("the topology could not be read: {e}"));
+            Topology::default()
+        })
+    }
+
+    /// Ends what was started for the run.
+    pub(crate) fn stop(self, observer: &mut dyn Observer) {
+        let problem = match self.handle {
+            Handle::Attached => None,
+            Handle::Managed(node) => {
+                observer.step("stopping RabbitMQ");
+                node.stop().err().map(|e| e.to_string())
+            }
+            Handle::Embedded(embedded) => {
+                observer.step("stopping the embedded broker");
+                drop(embedded);
+                None
+            }
+        };
+        if let Some(problem) = problem {
+            observer.step(&problem);
+        }
+    }
+}
+
+fn managed_config(spec: &BrokerSpec, options: &RunOptions) -> managed::Config {
+    let mut settings = std::collections::BTreeMap::new();
+    flatten("", &mut spec.config.iter(), &mut settings);
+    managed::Config {
+        root: spec.root.clone(),
+        schedulers: spec.schedulers,
+        settings,
+        advanced: spec.advanced.clone(),
+        environment: spec.env.clone(),
+        emulator_arguments: spec.erlang_args.clone(),
+        guard: vec![options.bellows_exe.clone().into(), managed::guard::SUBCOMMAND.into()],
+        ..managed::Config::default()
+    }
+}
+
+/// Dotted keys of TOML are tables; `rabbitmq.conf` has them as they were written.
+fn flatten(
+    prefix: &str,
+    entries: &mut dyn Iterator<Item = (&String, &toml::Value)>,
+    settings: &mut std::collections::BTreeMap<String, String>,
+) {
+    for (key, value) in entries {
+        let path = format!("{prefix}{key}");
+        match value {
+            toml::Value::Table(table) => {
+                flatten(&format!("{path}."), &mut table.iter(), settings);
+            }
+            toml::Value::String(text) => {
+                settings.insert(path, text.clone());
+            }
+            plain => {
+                settings.insert(path, plain.to_string());
+            }
+        }
+    }
+}
+
+/// `bellows broker` as a child process, so that it can be profiled apart from the load.
+#[derive(Debug)]
+struct Embedded {
+    child: Child,
+    /// Closed to end it; by the kernel, where bellows dies.
+    stdin: Option<ChildStdin>,
+}
+
+impl Embedded {
+    fn start(options: &RunOptions) -> Result<(Self, String), Error> {
+        let exe = options.bellows_exe.display();
+        let mut child = Command::new(&options.bellows_exe)
+            .args(["broker", "--listen", "127.0.0.1:0", "--exit-with-stdin"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // Ctrl-C at the terminal is for us; the broker is needed until the drain has ended.
+            .process_group(0)
+            .spawn()
+            .map_err(|e| Error::Embedded(format!("cannot start `{exe} broker`: {e}")))?;
+        let stdin = child.stdin.take();
+        let stdout = child.stdout.take();
+        let stderr = child.stderr.take();
+        let this = Self { child, stdin };
+        match stdout.and_then(ready_line) {
+            Some(url) => {
+                // Whatever it says later must not fill the pipe and stop it.
+                thread::spawn(move || std::io::copy(&mut stderr?, &mut std::io::sink()).ok());
+                Ok((this, url))
+            }
+            None => {
+                drop(this);
+                let mut words = String::new();
+                // It has ended, so its last words end too.
+                let _ = stderr.map(|stderr| stderr.take(4_096).read_to_string(&mut words));
+                Err(Error::Embedded(format!(
+                    "`{exe} broker` did not say that it is ready within {} s; it said: {}",
+                    EMBEDDED_READY.as_secs(),
+                    words.trim().replace('\n', " / ")
+                )))
+            }
+        }
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        let patience = Instant::now() + EMBEDDED_STOP;
+        while Instant::now() < patience {
+            match self.child.try_wait() {
+                Ok(None) => thread::sleep(Duration::from_millis(5)),
+                Ok(Some(_)) | Err(_) => return,
+            }
+        }
+        // Both fail only where it has ended by itself at last.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The address of the line `ready amqp://127.0.0.1:PORT`; `None` where it does not come in time.
+/// The thread goes on reading until the broker ends, so that the pipe never fills.
+fn ready_line(stdout: impl Read + Send + 'static) -> Option<String> {
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            // Nobody listens any more after the first line.
+            let _ = send.send(line);
+        }
+    });
+    let line = receive.recv_timeout(EMBEDDED_READY).ok()?;
+    let url = line.strip_prefix("ready ")?.trim();
+    let address = url.strip_prefix("amqp://")?;
+    address.parse::<SocketAddr>().ok()?;
+    Some(url.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ready_line_is_understood() {
+        let read = |text: &'static str| ready_line(text.as_bytes());
+        assert_eq!(read("ready amqp://127.0.0.1:4567\n").as_deref(), Some("amqp://127.0.0.1:4567"));
+        assert_eq!(read("error: port taken\n"), None);
+        assert_eq!(read("ready amqp://nonsense\n"), None);
+        assert_eq!(read(""), None);
+    }
+
+    #[test]
+    fn settings_are_written_as_in_rabbitmq_conf() {
+        let spec: BrokerSpec = toml::from_str(
+            "config.vm_memory_high_watermark.absolute = \"2GB\"\nconfig.heartbeat = 60\nconfig.a.b = true",
+        )
+        .unwrap();
+        let mut settings = std::collections::BTreeMap::new();
+        flatten("", &mut spec.config.iter(), &mut settings);
+        let written: Vec<String> = settings.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+        assert_eq!(
+            written,
+            ["a.b = true", "heartbeat = 60", "vm_memory_high_watermark.absolute = 2GB"]
+        );
+    }
+}

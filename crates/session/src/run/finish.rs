@@ -1,0 +1,172 @@
+//! The end of a run: its sums, its warnings, and the last writing of its record.
+
+use std::path::Path;
+
+use archive::{
+    PerMessage, PhaseSpan, Rss, RunRecord, RunState, RunSummary, RunWriter, Throughput, Topology,
+};
+use measure::{Counters, LatencySummary, Nanos, PerMetric, Phase};
+
+use super::RunOutcome;
+use super::profiling::Profiled;
+use super::recording::Recording;
+use crate::Observer;
+use crate::usage::{Usage, between};
+use crate::warnings::{Facts, warnings};
+
+/// What is known when the load has ended.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    pub(crate) outcome: load::Outcome,
+    pub(crate) topology: Topology,
+}
+
+impl Recording<'_> {
+    /// Sums up and writes the record for the last time.
+    pub(crate) fn finish(mut self, ending: Ending) -> RunOutcome {
+        let Ending { outcome, topology } = ending;
+        self.record.topology = topology;
+        self.record.phases = outcome
+            .phases
+            .iter()
+            .map(|span| PhaseSpan {
+                phase: span.phase,
+                start: self.seconds_since_origin(span.start),
+                end: self.seconds_since_origin(span.end),
+            })
+            .collect();
+        let profiled = self.finish_profile(&outcome);
+        let usage = self.measured_usage.map(|(begin, end)| between(&begin, &end)).unwrap_or_default();
+        let facts = self.facts(&outcome, &usage);
+        let mut found = warnings(&facts);
+        found.extend(profiled.warnings.clone());
+        self.record.state = match (&outcome.error, outcome.interrupted) {
+            (Some(_), _) => RunState::Failed,
+            (None, true) => RunState::Interrupted,
+            (None, false) => RunState::Complete,
+        };
+        self.record.error = outcome.error.as_ref().map(|e| format!("{e}; {}", e.help()));
+        let mut summary = self.summary(&outcome, &usage, profiled);
+        summary.warnings = found;
+        let record = close(self.writer.as_mut(), self.record, summary, self.observer);
+        RunOutcome {
+            run_dir: self.writer.as_ref().map(|writer| writer.dir().to_path_buf()),
+            record,
+            measured: self.measured,
+        }
+    }
+
+    fn finish_profile(&mut self, outcome: &load::Outcome) -> Profiled {
+        let profiling = std::mem::take(&mut self.profiling);
+        let Some(writer) = &mut self.writer else { return Profiled::default() };
+        self.observer.step("writing the profile");
+        let since_origin = |at: measure::Time| at.since(self.setting.origin).0;
+        let measured = outcome.phases.iter().find(|span| span.phase == Phase::Measure);
+        // A run that was stopped in the warm-up has measured nothing.
+        let window = measured.map_or((0, 0), |span| (since_origin(span.start), since_origin(span.end)));
+        profiling.finish(Some(window), writer)
+    }
+
+    fn summary(&self, outcome: &load::Outcome, usage: &Usage, profiled: Profiled) -> RunSummary {
+        let throughput = |count: fn(&Counters) -> u64| Throughput {
+            total: count(&outcome.totals),
+            rate: per_second(count(&self.measured.counters), self.measured_length),
+        };
+        let messages = self.measured.counters.sent.max(self.measured.counters.received);
+        let us_each = |cores: f64| {
+            (messages > 0).then(|| cores * self.measured_length.as_secs_f64() * 1e6 / messages as f64)
+        };
+        let mb = |bytes: u64| (bytes > 0).then(|| bytes as f64 / 1e6);
+        RunSummary {
+            schema: RunSummary::SCHEMA.to_owned(),
+            run_dir: self.writer.as_ref().map_or_else(String::new, |w| shown(w.dir())),
+            broker: self.setting.broker.clone(),
+            sent: throughput(|counters| counters.sent),
+            completed: throughput(|counters| counters.completed),
+            received: throughput(|counters| counters.received),
+            blocked: throughput(|counters| counters.blocked),
+            latency: self.latency(),
+            cpu_us_per_message: PerMessage {
+                broker: usage.broker.and_then(|used| us_each(used.cpu_cores)),
+                // The profiler is no part of what sending a message costs.
+                client: usage
+                    .client
+                    .and_then(|used| us_each((used.cpu_cores - profiled.own_cores).max(0.0))),
+            },
+            rss_mb: Rss { broker: mb(self.peak_rss.0), client: mb(self.peak_rss.1) },
+            profiles: profiled.summary.into_iter().collect(),
+            warnings: Vec::new(),
+        }
+    }
+
+    fn latency(&self) -> PerMetric<LatencySummary> {
+        PerMetric::from_fn(|metric| LatencySummary::of(self.measured.latencies.histogram(metric)))
+    }
+
+    fn facts(&self, outcome: &load::Outcome, usage: &Usage) -> Facts {
+        let length = self.measured_length.as_secs_f64().max(1e-9);
+        let publishes = self.measured.counters.sent > 0;
+        let rate = |&(sent, received, seconds): &(u64, u64, f64)| {
+            (if publishes { sent } else { received }) as f64 / seconds
+        };
+        Facts {
+            cores: self.record.hardware.cores,
+            shared_machine: self.setting.shared_machine,
+            clock_source: self.record.hardware.clock_source.clone(),
+            length: self.measured_length,
+            counters: self.measured.counters,
+            unconfirmed: outcome.unconfirmed,
+            requested_rate: self.setting.requested_rate,
+            latency: self.latency(),
+            lag_and_p99: self.lag_and_p99.clone(),
+            rates: self.seconds.iter().map(rate).collect(),
+            threads: outcome
+                .threads
+                .iter()
+                .map(|thread| thread.measured.as_secs_f64() / length)
+                .collect(),
+            spun: outcome.spun,
+            broker_cores: usage.broker.map(|used| used.cpu_cores),
+            client_cores: usage.client.map(|used| used.cpu_cores),
+            idle: usage.idle,
+            steal: usage.steal,
+            blocked: self.blocked.clone(),
+            interrupted: outcome.interrupted,
+        }
+    }
+}
+
+/// Tells the observer all warnings and writes the record for the last time.
+pub(crate) fn close(
+    writer: Option<&mut RunWriter>,
+    mut record: RunRecord,
+    mut summary: RunSummary,
+    observer: &mut dyn Observer,
+) -> RunRecord {
+    let finish = |record: &mut RunRecord, summary: &RunSummary| {
+        record.warnings.clone_from(&summary.warnings);
+        record.summary = Some(summary.clone());
+    };
+    finish(&mut record, &summary);
+    if let Some(writer) = writer {
+        // The first attempt shows whether the disk takes it; its warning belongs into the second.
+        writer.write_record(&record);
+        if !writer.warnings().is_empty() {
+            summary.warnings.extend_from_slice(writer.warnings());
+            finish(&mut record, &summary);
+            writer.write_record(&record);
+        }
+    }
+    for warning in &summary.warnings {
+        observer.warning(warning);
+    }
+    record
+}
+
+fn per_second(count: u64, length: Nanos) -> f64 {
+    if length == Nanos::ZERO { 0.0 } else { count as f64 / length.as_secs_f64() }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

@@ -1,0 +1,193 @@
+//! One experiment, from broker to archive.
+
+mod broker;
+mod finish;
+mod profiling;
+mod recording;
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::PathBuf;
+
+use archive::{RunRecord, RunState, RunWriter, Topology, Versions, file};
+use measure::{Clock, Interval, Time, wall_clock_unix_ns};
+
+use crate::experiment::ProfileSpec;
+use crate::usage::ProcUsage;
+use crate::{Error, Experiment, Observer, hardware, redact};
+use broker::Broker;
+use finish::Ending;
+pub(crate) use finish::close;
+pub(crate) use profiling::{Profiled, Profiling};
+use recording::{Recording, Setting};
+
+/// How to run, as opposed to what.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// Where run folders are made; `None` keeps no archive (and so takes no profile).
+    pub runs_dir: Option<PathBuf>,
+    /// The command line that does it again; passwords in it are blotted out before it is kept.
+    pub command: Vec<String>,
+    /// The `bellows` executable, which is started anew for the embedded broker and for the
+    /// guardian of a managed one.
+    pub bellows_exe: PathBuf,
+}
+
+/// What a run left.
+#[derive(Clone, Debug)]
+pub struct RunOutcome {
+    /// The run folder, where one was kept.
+    pub run_dir: Option<PathBuf>,
+    /// What stands in `run.json`; `summary` is always present. Where the load broke off, `state`
+    /// is `failed` and `error` says why; what was measured until then is there all the same.
+    pub record: RunRecord,
+    /// The measured phase as one interval with whole histograms, which also hold what was
+    /// acknowledged and delivered in the drain.
+    pub measured: Interval,
+}
+
+/// Runs an experiment: starts or attaches the broker, applies load, samples and profiles, writes
+/// the archive as it goes, stops the broker. The report is drawn afterwards by the caller.
+///
+/// # Errors
+/// Where the experiment makes no sense, the broker cannot be had, or the load cannot be started;
+/// no run folder is left then. A load that breaks off later is in [`RunOutcome::record`].
+pub fn run(
+    experiment: &Experiment,
+    options: &RunOptions,
+    control: &load::Control,
+    observer: &mut dyn Observer,
+) -> Result<RunOutcome, Error> {
+    experiment.validate()?;
+    let broker = Broker::start(experiment, options, observer)?;
+    let outcome = if control.is_stopping() {
+        Err(Error::Stopped)
+    } else {
+        apply_load(experiment, options, control, observer, &broker)
+    };
+    broker.stop(observer);
+    outcome
+}
+
+fn apply_load(
+    experiment: &Experiment,
+    options: &RunOptions,
+    control: &load::Control,
+    observer: &mut dyn Observer,
+    broker: &Broker,
+) -> Result<RunOutcome, Error> {
+    let start = Start::now();
+    let plan = experiment.plan(&broker.endpoint, start.seed)?;
+    let mut record = start.record(&experiment.name, options);
+    record.experiment = experiment.to_json();
+    record.versions.broker = broker.product();
+    record.versions.runtime.clone_from(&broker.runtime);
+    let writer = start.writer(options, &mut record)?;
+
+    observer.step("preparing the profiler");
+    let profiling = match &writer {
+        Some(writer) => attach(&experiment.profile, broker, &start, writer),
+        None => Profiling::off(),
+    };
+    let setting = Setting {
+        origin: start.origin,
+        requested_rate: plan.requested_rate().map(measure::Rate::get),
+        phases: plan.phases,
+        broker: broker.summary(),
+        shared_machine: broker.shares_this_machine,
+    };
+    let usage = Box::new(ProcUsage::new(broker.pid));
+    observer.step("connecting");
+    let mut recording = Recording::new(setting, record, writer, profiling, usage, observer);
+    match load::run(&plan, control, &mut recording) {
+        Ok(outcome) => {
+            recording.observer.step("reading the broker's topology");
+            let topology = broker.topology(&mut recording);
+            Ok(recording.finish(Ending { outcome, topology }))
+        }
+        Err(e) => {
+            recording.discard();
+            Err(e.into())
+        }
+    }
+}
+
+fn attach(spec: &ProfileSpec, broker: &Broker, start: &Start, writer: &RunWriter) -> Profiling {
+    if !spec.events.iter().any(|event| event == file::CPU) {
+        return Profiling::off();
+    }
+    match broker.pid {
+        // A run without a profile is worth having: the warning says what to do.
+        Some(pid) => start
+            .profiling(spec.frequency, pid, writer)
+            .unwrap_or_else(|e| Profiling::unavailable(&e.to_string())),
+        None => Profiling::unavailable(
+            "the broker's process is not known: it runs on another machine or for another user; \
+             give its number with --set broker.pid=N, or set profile.events = []",
+        ),
+    }
+}
+
+/// The moment that a run's time counts from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    pub(crate) origin: Time,
+    pub(crate) unix_ns: u64,
+    /// Marks the run's messages.
+    pub(crate) seed: u32,
+}
+
+impl Start {
+    pub(crate) fn now() -> Self {
+        let seed = RandomState::new().build_hasher().finish() as u32;
+        Self { origin: Clock.now(), unix_ns: wall_clock_unix_ns(), seed }
+    }
+
+    /// A record of what is known when a run begins.
+    pub(crate) fn record(&self, name: &str, options: &RunOptions) -> RunRecord {
+        let created = jiff::Timestamp::from_nanosecond(i128::from(self.unix_ns)).unwrap_or_default();
+        RunRecord {
+            schema: RunRecord::SCHEMA.to_owned(),
+            id: String::new(),
+            name: name.to_owned(),
+            created: format!("{created:.0}"),
+            command: redact::arguments(&options.command),
+            experiment: serde_json::Value::Null,
+            versions: Versions { bellows: env!("CARGO_PKG_VERSION").to_owned(), ..Versions::default() },
+            hardware: hardware::read(),
+            seed: self.seed.into(),
+            origin: self.origin,
+            origin_unix_ns: self.unix_ns,
+            phases: Vec::new(),
+            events: Vec::new(),
+            topology: Topology::default(),
+            state: RunState::Running,
+            error: None,
+            warnings: Vec::new(),
+            summary: None,
+        }
+    }
+
+    /// Makes the run folder, where one is wanted, and writes the record into it.
+    pub(crate) fn writer(
+        &self,
+        options: &RunOptions,
+        record: &mut RunRecord,
+    ) -> Result<Option<RunWriter>, Error> {
+        let Some(runs_dir) = &options.runs_dir else { return Ok(None) };
+        let mut writer = RunWriter::create(runs_dir, &record.name, self.unix_ns)?;
+        record.id = writer.id().to_owned();
+        writer.set_origin(self.origin, self.unix_ns);
+        writer.write_record(record);
+        Ok(Some(writer))
+    }
+
+    /// Prepares the CPU profile of a process.
+    pub(crate) fn profiling(
+        &self,
+        frequency: u32,
+        pid: u32,
+        writer: &RunWriter,
+    ) -> Result<Profiling, profile::Error> {
+        Profiling::attach(frequency, pid, self.origin, self.unix_ns, writer.dir())
+    }
+}

@@ -1,0 +1,214 @@
+//! What the load reports, on its way into the archive, to the observer and into the sums.
+
+use archive::{BrokerSummary, Event, RunRecord, RunWriter, SeriesPoint};
+use measure::{Clock, Counters, Interval, LatencySummary, Nanos, PerMetric, Phase, Time};
+
+use super::profiling::{LEAD, Profiling};
+use crate::Observer;
+use crate::usage::{Reading, UsageSource, between};
+
+/// Events that a record keeps; a broker that blocks and unblocks without end says nothing new.
+const MOST_EVENTS: usize = 1_000;
+/// Shorter intervals are the edge of a phase: too short for the rate of a second.
+pub(crate) const WHOLE_SECOND: Nanos = Nanos::from_millis(500);
+
+/// What is known before the load begins.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting {
+    pub(crate) origin: Time,
+    pub(crate) requested_rate: Option<f64>,
+    pub(crate) phases: load::Phases,
+    pub(crate) broker: BrokerSummary,
+    pub(crate) shared_machine: bool,
+}
+
+/// The sink of a load.
+pub(crate) struct Recording<'a> {
+    pub(crate) setting: Setting,
+    pub(crate) record: RunRecord,
+    pub(crate) writer: Option<RunWriter>,
+    pub(crate) profiling: Profiling,
+    pub(crate) observer: &'a mut dyn Observer,
+    /// The measured phase; its histograms also hold what arrived in the drain.
+    pub(crate) measured: Interval,
+    /// Measured length, gaps excluded.
+    pub(crate) measured_length: Nanos,
+    pub(crate) totals: Counters,
+    /// Usage at the beginning and the end of the measured phase.
+    pub(crate) measured_usage: Option<(Reading, Reading)>,
+    /// Largest memory of broker and client in the measured phase, bytes.
+    pub(crate) peak_rss: (u64, u64),
+    /// See [`crate::warnings::Facts::lag_and_p99`].
+    pub(crate) lag_and_p99: Vec<(u64, u64)>,
+    /// Messages sent, received and the length in seconds of each whole second.
+    pub(crate) seconds: Vec<(u64, u64, f64)>,
+    pub(crate) blocked: Vec<String>,
+    usage: Box<dyn UsageSource>,
+    last_usage: Reading,
+    /// When the measured phase is due.
+    measure_at: Option<Time>,
+}
+
+impl<'a> Recording<'a> {
+    pub(crate) fn new(
+        setting: Setting,
+        record: RunRecord,
+        writer: Option<RunWriter>,
+        mut profiling: Profiling,
+        mut usage: Box<dyn UsageSource>,
+        observer: &'a mut dyn Observer,
+    ) -> Self {
+        if setting.phases.warmup == Nanos::ZERO {
+            // There is no later moment that is early enough.
+            profiling.start();
+        }
+        Self {
+            record,
+            writer,
+            profiling,
+            observer,
+            measured: Interval::new(),
+            measured_length: Nanos::ZERO,
+            totals: Counters::default(),
+            measured_usage: None,
+            peak_rss: (0, 0),
+            lag_and_p99: Vec::new(),
+            seconds: Vec::new(),
+            blocked: Vec::new(),
+            last_usage: usage.read(),
+            usage,
+            measure_at: None,
+            setting,
+        }
+    }
+
+    /// Leaves nothing behind: the load never began.
+    pub(crate) fn discard(self) {
+        drop(self.profiling);
+        if let Some(writer) = self.writer {
+            writer.discard();
+        }
+    }
+
+    /// Keeps a sentence that belongs to this moment.
+    pub(crate) fn note(&mut self, text: &str) {
+        self.keep_event(Clock.now(), text.to_owned());
+    }
+
+    pub(crate) fn seconds_since_origin(&self, at: Time) -> f64 {
+        at.since(self.setting.origin).as_secs_f64()
+    }
+
+    fn keep_event(&mut self, at: Time, label: String) {
+        let label = crate::redact::text(&label);
+        let event = Event { t: self.seconds_since_origin(at), label };
+        self.observer.event(&event);
+        if self.record.events.len() < MOST_EVENTS {
+            self.record.events.push(event);
+        }
+    }
+
+    fn start_profile_when_due(&mut self, now: Time) {
+        let due = self.measure_at.is_some_and(|at| now + LEAD >= at);
+        if due && self.profiling.is_waiting() {
+            self.profiling.start();
+        }
+    }
+
+    fn connected(&mut self, product: &str, version: &str) {
+        let broker = &mut self.setting.broker;
+        if broker.kind.is_empty() && !product.is_empty() {
+            broker.kind = product.to_lowercase();
+            broker.version = Some(version.to_owned()).filter(|version| !version.is_empty());
+            self.record.versions.broker =
+                Some(format!("{product} {version}").trim_end().to_owned());
+        }
+    }
+
+    /// Adds a measured interval to the sums.
+    fn add_measured(&mut self, interval: &Interval, before: Reading, point: &SeriesPoint) {
+        if self.measured_length == Nanos::ZERO {
+            self.measured.reset(interval.start, Phase::Measure);
+        }
+        self.measured.merge(interval);
+        self.measured_length += interval.length();
+        let begin = self.measured_usage.map_or(before, |(begin, _)| begin);
+        self.measured_usage = Some((begin, self.last_usage));
+        let rss = |usage: Option<archive::ProcessUsage>| usage.map_or(0, |usage| usage.rss_bytes);
+        self.peak_rss.0 = self.peak_rss.0.max(rss(point.broker));
+        self.peak_rss.1 = self.peak_rss.1.max(rss(point.client));
+        if interval.length() >= WHOLE_SECOND {
+            let counters = interval.counters;
+            self.seconds.push((counters.sent, counters.received, point.dt));
+            let p99 = point.latency.ack_response.p99_ns.max(point.latency.end_to_end.p99_ns);
+            self.lag_and_p99.push((interval.loop_lag_max.0, p99));
+        }
+    }
+
+    fn point(&mut self, interval: &Interval, before: &Reading) -> SeriesPoint {
+        let usage = between(before, &self.last_usage);
+        SeriesPoint {
+            t: self.seconds_since_origin(interval.start),
+            dt: interval.length().as_secs_f64(),
+            phase: interval.phase,
+            requested_rate: self.setting.requested_rate.filter(|_| interval.phase != Phase::Drain),
+            counters: interval.counters,
+            latency: PerMetric::from_fn(|metric| {
+                LatencySummary::of(interval.latencies.histogram(metric))
+            }),
+            loop_lag_max_ns: interval.loop_lag_max.0,
+            broker: usage.broker,
+            client: usage.client,
+            steal: usage.steal,
+        }
+    }
+}
+
+impl load::Sink for Recording<'_> {
+    fn interval(&mut self, interval: &Interval) {
+        self.start_profile_when_due(interval.end);
+        let before = std::mem::replace(&mut self.last_usage, self.usage.read());
+        let point = self.point(interval, &before);
+        self.totals.add(&interval.counters);
+        match interval.phase {
+            Phase::Warmup => {}
+            Phase::Measure => self.add_measured(interval, before, &point),
+            // These messages were sent in the measured phase (or in the warm-up, at its very end).
+            Phase::Drain => self.measured.latencies.merge(&interval.latencies),
+        }
+        if let Some(writer) = &mut self.writer {
+            writer.append_point(&point);
+            writer.append_histograms(interval);
+        }
+        self.observer.point(&point, &self.measured);
+    }
+
+    fn event(&mut self, event: load::Event) {
+        match event {
+            load::Event::Connected { product, version, .. } => self.connected(&product, &version),
+            load::Event::Started { at } => {
+                self.measure_at = Some(at + self.setting.phases.warmup);
+                // What setting up took is no part of the first second.
+                self.last_usage = self.usage.read();
+                self.start_profile_when_due(at);
+            }
+            load::Event::PhaseStarted { phase, .. } => {
+                let phases = &self.setting.phases;
+                let length = match phase {
+                    Phase::Warmup => Some(phases.warmup),
+                    Phase::Measure => phases.measure,
+                    Phase::Drain => Some(phases.drain),
+                };
+                self.observer.phase(phase, length);
+            }
+            load::Event::Blocked { at, reason } => {
+                self.keep_event(at, format!("the broker blocked a connection: {reason}"));
+                self.blocked.push(reason);
+            }
+            load::Event::Unblocked { at } => {
+                self.keep_event(at, "the broker unblocked a connection".to_owned());
+            }
+            load::Event::Note(text) => self.note(&text),
+        }
+    }
+}

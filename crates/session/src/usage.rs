@@ -1,0 +1,215 @@
+//! CPU time and memory of the broker's process tree, of bellows itself, and of the machine.
+
+use std::fs;
+
+use archive::ProcessUsage;
+use measure::{Clock, Nanos, Time};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::processes;
+
+/// New descendants of the broker are looked for every so many readings: looking costs
+/// milliseconds of CPU on a machine with many processes.
+const READINGS_PER_SEARCH: u32 = 10;
+
+/// What had been used up to an instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Reading {
+    /// When it was taken.
+    pub(crate) at: Time,
+    /// The broker's process tree, where its pid is known and it lives.
+    pub(crate) broker: Option<Used>,
+    /// bellows itself.
+    pub(crate) client: Option<Used>,
+    /// The whole machine.
+    pub(crate) machine: Option<Machine>,
+}
+
+/// What a process tree has used so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Used {
+    pub(crate) cpu: Nanos,
+    pub(crate) rss_bytes: u64,
+    pub(crate) threads: u32,
+}
+
+/// CPU time of the machine since it started, in ticks over all cores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Machine {
+    pub(crate) total: u64,
+    pub(crate) idle: u64,
+    pub(crate) steal: u64,
+}
+
+/// Where readings come from: the machine, or a test.
+pub(crate) trait UsageSource {
+    /// What has been used up to now.
+    fn read(&mut self) -> Reading;
+}
+
+/// Reads `/proc` and the processes' CPU clocks.
+#[derive(Debug)]
+pub(crate) struct ProcUsage {
+    broker: Option<u32>,
+    descendants: Vec<u32>,
+    readings: u32,
+    page_bytes: u64,
+    tick: Nanos,
+}
+
+impl ProcUsage {
+    pub(crate) fn new(broker: Option<u32>) -> Self {
+        let ticks_per_second = rustix::param::clock_ticks_per_second().max(1);
+        Self {
+            broker,
+            descendants: Vec::new(),
+            readings: 0,
+            page_bytes: rustix::param::page_size() as u64,
+            tick: Nanos(1_000_000_000 / ticks_per_second),
+        }
+    }
+
+    fn broker(&mut self) -> Option<Used> {
+        let root = self.broker?;
+        if self.readings.is_multiple_of(READINGS_PER_SEARCH) {
+            self.descendants = processes::descendants(root);
+        }
+        self.readings += 1;
+        let mut sum = self.process(root)?;
+        for pid in &self.descendants {
+            // One that has ended counts in its parent's `children_ticks` instead.
+            if let Some(used) = self.process(*pid) {
+                sum.cpu += used.cpu;
+                sum.rss_bytes += used.rss_bytes;
+                sum.threads += used.threads;
+            }
+        }
+        Some(sum)
+    }
+
+    fn process(&self, pid: u32) -> Option<Used> {
+        let stat = processes::stat(pid)?;
+        let ended_children = Nanos(stat.children_ticks.saturating_mul(self.tick.0));
+        Some(Used {
+            cpu: profile::cpu_time(pid)? + ended_children,
+            rss_bytes: stat.rss_pages.saturating_mul(self.page_bytes),
+            threads: stat.threads,
+        })
+    }
+
+    fn client(&self) -> Option<Used> {
+        let cpu = clock_gettime(ClockId::ProcessCPUTime);
+        let cpu = Nanos(cpu.tv_sec.cast_unsigned() * 1_000_000_000 + cpu.tv_nsec.cast_unsigned());
+        let stat = processes::stat(std::process::id())?;
+        let rss_bytes = stat.rss_pages.saturating_mul(self.page_bytes);
+        Some(Used { cpu, rss_bytes, threads: stat.threads })
+    }
+}
+
+impl UsageSource for ProcUsage {
+    fn read(&mut self) -> Reading {
+        // The clock is read right beside what divides by it.
+        let broker = self.broker();
+        let at = Clock.now();
+        let machine = fs::read_to_string("/proc/stat").ok().and_then(|text| parse_machine(&text));
+        Reading { at, broker, client: self.client(), machine }
+    }
+}
+
+/// `cpu  user nice system idle iowait irq softirq steal guest guest_nice`; guest time is part of
+/// user time already (proc(5)).
+fn parse_machine(text: &str) -> Option<Machine> {
+    let fields = text.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace();
+    let ticks: Vec<u64> = fields.take(8).map(|field| field.parse().unwrap_or(0)).collect();
+    let at = |i: usize| ticks.get(i).copied().unwrap_or(0);
+    let total = ticks.iter().fold(0u64, |sum, ticks| sum.saturating_add(*ticks));
+    Some(Machine { total, idle: at(3).saturating_add(at(4)), steal: at(7) })
+}
+
+/// What was used between two readings.
+pub(crate) fn between(before: &Reading, after: &Reading) -> Usage {
+    let elapsed = after.at.since(before.at);
+    let process = |before: Option<Used>, after: Option<Used>| {
+        let (before, after) = (before?, after?);
+        let cpu_cores = ratio(after.cpu.saturating_sub(before.cpu).0, elapsed.0)?;
+        Some(ProcessUsage { cpu_cores, rss_bytes: after.rss_bytes, threads: after.threads })
+    };
+    let share = |part: fn(&Machine) -> u64| {
+        let (before, after) = (before.machine?, after.machine?);
+        let part = part(&after).saturating_sub(part(&before));
+        ratio(part, after.total.saturating_sub(before.total))
+    };
+    Usage {
+        broker: process(before.broker, after.broker),
+        client: process(before.client, after.client),
+        steal: share(|machine| machine.steal),
+        idle: share(|machine| machine.idle),
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// What was used in a span of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Usage {
+    pub(crate) broker: Option<ProcessUsage>,
+    pub(crate) client: Option<ProcessUsage>,
+    /// Share of the machine's CPU time that its hypervisor took (0 to 1).
+    pub(crate) steal: Option<f64>,
+    /// Share of the machine's CPU time that nobody used (0 to 1).
+    pub(crate) idle: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spin(length: Nanos) {
+        let cpu = || {
+            let now = clock_gettime(ClockId::ThreadCPUTime);
+            now.tv_sec * 1_000_000_000 + now.tv_nsec
+        };
+        let end = cpu() + length.0 as i64;
+        let mut x = 1u64;
+        while cpu() < end {
+            x = std::hint::black_box(x.wrapping_mul(3));
+        }
+    }
+
+    #[test]
+    fn our_own_work_is_seen_to_the_millisecond() {
+        let mut source = ProcUsage::new(Some(std::process::id()));
+        let before = source.read();
+        spin(Nanos::from_millis(30));
+        let after = source.read();
+        let usage = between(&before, &after);
+        let seconds = after.at.since(before.at).as_secs_f64();
+        for used in [usage.client.unwrap(), usage.broker.unwrap()] {
+            // Other tests of this process may run beside this one: only the lower bound is sure.
+            assert!(used.cpu_cores * seconds >= 0.029, "{used:?} in {seconds} s");
+            assert!(used.rss_bytes > 500_000 && used.threads >= 1, "{used:?}");
+        }
+    }
+
+    #[test]
+    fn a_broker_that_died_or_is_elsewhere_has_no_usage() {
+        assert_eq!(ProcUsage::new(None).read().broker, None);
+        assert_eq!(ProcUsage::new(Some(u32::MAX)).read().broker, None);
+    }
+
+    #[test]
+    fn the_machine_line_is_understood() {
+        let machine = parse_machine("cpu  10 20 30 400 50 6 7 80 9 9\ncpu0 1 2").unwrap();
+        assert_eq!(machine, Machine { total: 603, idle: 450, steal: 80 });
+        assert_eq!(parse_machine(""), None);
+        let reading = |total, idle, steal| Reading {
+            machine: Some(Machine { total, idle, steal }),
+            ..Reading::default()
+        };
+        let usage = between(&reading(100, 50, 0), &reading(300, 90, 10));
+        assert_eq!((usage.steal, usage.idle), (Some(0.05), Some(0.2)));
+        assert_eq!(between(&reading(1, 1, 1), &reading(1, 1, 1)).steal, None);
+    }
+}

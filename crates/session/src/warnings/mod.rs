@@ -1,0 +1,334 @@
+//! What may be wrong with a run's numbers: pure functions from what was observed to typed
+//! warnings. Each text says what was observed, which number that puts in doubt, and what to do.
+
+mod steady;
+
+use archive::{Warning, WarningCode};
+use measure::{Counters, LatencySummary, Metric, Nanos, PerMetric};
+
+pub(crate) use steady::trend;
+
+/// A generator thread that uses this much of a core has no time to spare.
+const BUSY_THREAD: f64 = 0.9;
+/// Below this share of the requested rate, the rate was not achieved.
+const ACHIEVED: f64 = 0.995;
+/// More messages than this share sent over 1 ms late spoil "achieved" too.
+const LATE: f64 = 0.01;
+/// Loop lag below this is what an operating system does.
+const LAG_FLOOR: Nanos = Nanos::from_millis(1);
+/// The loop lag explains a second's latency where it is at least this part of its p99, …
+const LAG_PART: f64 = 0.5;
+/// … and the run's where that holds for this share of the seconds.
+const LAG_SECONDS: f64 = 0.1;
+/// A machine that is idle for less than this share of its time is full.
+const IDLE: f64 = 0.05;
+/// Steal below this is noise.
+const STEAL: f64 = 0.01;
+/// Clock sources that are slow to read (about 1 us) or coarse.
+const POOR_CLOCKS: [&str; 4] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"];
+
+/// What was observed of a run, in the units of the names; the measured phase unless said
+/// otherwise.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Facts {
+    /// Cores that may be used.
+    pub(crate) cores: u32,
+    /// Broker and generator share this machine.
+    pub(crate) shared_machine: bool,
+    /// The kernel's clock source.
+    pub(crate) clock_source: Option<String>,
+    /// Measured length.
+    pub(crate) length: Nanos,
+    /// Counts.
+    pub(crate) counters: Counters,
+    /// Messages sent with confirms that had no answer when the drain ended.
+    pub(crate) unconfirmed: u64,
+    /// Messages per second that were asked for; none when all-out.
+    pub(crate) requested_rate: Option<f64>,
+    /// Latencies.
+    pub(crate) latency: PerMetric<LatencySummary>,
+    /// Per second: loop lag and 99th percentile of the headline latencies, nanoseconds.
+    pub(crate) lag_and_p99: Vec<(u64, u64)>,
+    /// Per whole second: messages sent or, without producers, received.
+    pub(crate) rates: Vec<f64>,
+    /// CPU of each event loop as a part of a core.
+    pub(crate) threads: Vec<f64>,
+    /// The event loops spun while they waited: their CPU says nothing.
+    pub(crate) spun: bool,
+    /// CPU of the broker's process tree, in cores.
+    pub(crate) broker_cores: Option<f64>,
+    /// CPU of bellows, in cores.
+    pub(crate) client_cores: Option<f64>,
+    /// Share of the machine's time that nobody used.
+    pub(crate) idle: Option<f64>,
+    /// Share of the machine's time that its hypervisor took.
+    pub(crate) steal: Option<f64>,
+    /// The broker's words for each time that it blocked publishers.
+    pub(crate) blocked: Vec<String>,
+    /// Stopped before its time.
+    pub(crate) interrupted: bool,
+}
+
+/// All warnings that follow from the facts, the gravest for the numbers first.
+pub(crate) fn warnings(facts: &Facts) -> Vec<Warning> {
+    let rules: [fn(&Facts) -> Option<Warning>; 11] = [
+        debug_build,
+        generator_saturated,
+        rate_not_achieved,
+        too_few_cores,
+        cpu_steal,
+        clock_not_steady,
+        connection_blocked,
+        messages_not_accepted,
+        not_steady_state,
+        interrupted,
+        too_few_samples,
+    ];
+    rules.into_iter().filter_map(|rule| rule(facts)).collect()
+}
+
+fn debug_build(_: &Facts) -> Option<Warning> {
+    cfg!(debug_assertions).then(|| {
+        Warning::new(
+            WarningCode::DebugBuild,
+            "this is a debug build of bellows, several times slower than a release build: rates \
+             and CPU of the client say nothing; build with cargo build --release",
+        )
+    })
+}
+
+fn generator_saturated(facts: &Facts) -> Option<Warning> {
+    let warning = |text: String| Some(Warning::new(WarningCode::GeneratorSaturated, text));
+    let busiest = facts.threads.iter().copied().fold(0.0, f64::max);
+    if !facts.spun && busiest >= BUSY_THREAD {
+        return warning(format!(
+            "a thread of the generator used {:.0} % of a core: rates and latencies may be its own \
+             limit, not the broker's; use more --threads, and more cores if need be",
+            busiest * 100.0
+        ));
+    }
+    let explains = |&&(lag, p99): &&(u64, u64)| {
+        lag >= LAG_FLOOR.0 && p99 > 0 && lag as f64 >= p99 as f64 * LAG_PART
+    };
+    let seconds = facts.lag_and_p99.iter().filter(explains).count();
+    if seconds == 0 || (seconds as f64) < facts.lag_and_p99.len() as f64 * LAG_SECONDS {
+        return None;
+    }
+    let worst = facts.lag_and_p99.iter().map(|(lag, _)| *lag).max().unwrap_or(0);
+    warning(format!(
+        "the generator itself was up to {} late, in {seconds} of {} seconds by more than half of \
+         the 99th percentile: the latencies are partly its own; leave it a free core, or lower \
+         the load",
+        Nanos(worst),
+        facts.lag_and_p99.len()
+    ))
+}
+
+fn rate_not_achieved(facts: &Facts) -> Option<Warning> {
+    let requested = facts.requested_rate?;
+    let seconds = facts.length.as_secs_f64();
+    if facts.interrupted && seconds < 1.0 || seconds <= 0.0 {
+        return None;
+    }
+    let achieved = facts.counters.sent as f64 / seconds;
+    let late = facts.counters.late as f64 / facts.counters.sent.max(1) as f64;
+    // A tenth of a message more or less is a matter of where the phase was cut.
+    let short = achieved < requested * ACHIEVED && (requested * seconds - achieved * seconds) >= 1.5;
+    if !short && late <= LATE {
+        return None;
+    }
+    let blocked = facts.counters.blocked as f64 / facts.counters.sent.max(1) as f64;
+    let remedy = if blocked > 0.01 {
+        format!(
+            "{:.0} % found --max-pending used up: raise it, or ask for less than the broker can \
+             take",
+            blocked * 100.0
+        )
+    } else {
+        "the generator was late: use more --threads or free cores, or ask for less".to_owned()
+    };
+    Some(Warning::new(
+        WarningCode::RateNotAchieved,
+        format!(
+            "{achieved:.0} messages per second were sent where {requested:.0} were asked for, \
+             {:.1} % of them over 1 ms late: ack response and end-to-end count that delay, as \
+             users would feel it, but describe {achieved:.0} per second; {remedy}",
+            late * 100.0
+        ),
+    ))
+}
+
+/// The broker may use whole cores at once, so its need is rounded up; each event loop needs one
+/// while it is busy.
+fn too_few_cores(facts: &Facts) -> Option<Warning> {
+    let broker = facts.broker_cores?;
+    if !facts.shared_machine {
+        return None;
+    }
+    let client = facts.client_cores.unwrap_or(0.0);
+    let loops = facts.threads.len().max(1) as f64;
+    let needed = (broker - 0.05).max(0.0).ceil() + client.ceil().max(loops);
+    let full = facts.idle.is_some_and(|idle| idle < IDLE);
+    if needed <= f64::from(facts.cores) && !full {
+        return None;
+    }
+    let idle = facts.idle.map_or_else(String::new, |idle| {
+        format!(", and {:.0} % of the machine stood idle", idle * 100.0)
+    });
+    Some(Warning::new(
+        WarningCode::TooFewCores,
+        format!(
+            "the broker used {broker:.1} cores and bellows {client:.1} of the {} they share{idle}: \
+             they take CPU time from each other, so rates and latencies would be better apart; \
+             use a machine with at least {needed:.0} cores for both, or put the broker on another",
+            facts.cores
+        ),
+    ))
+}
+
+fn cpu_steal(facts: &Facts) -> Option<Warning> {
+    let steal = facts.steal.filter(|steal| *steal >= STEAL)?;
+    Some(Warning::new(
+        WarningCode::CpuSteal,
+        format!(
+            "the hypervisor took {:.1} % of the machine's CPU time: high percentiles and maxima \
+             may be its doing, and rates vary from run to run; use a machine with dedicated cores, \
+             or repeat the run",
+            steal * 100.0
+        ),
+    ))
+}
+
+fn clock_not_steady(facts: &Facts) -> Option<Warning> {
+    let source = facts.clock_source.as_deref().filter(|name| POOR_CLOCKS.contains(name))?;
+    Some(Warning::new(
+        WarningCode::ClockNotSteady,
+        format!(
+            "the kernel keeps time by {source}, which is slow to read and coarse: latencies below \
+             about 10 us are in doubt, and reading it costs CPU; see available_clocksource in \
+             /sys/devices/system/clocksource/clocksource0 for tsc or kvm-clock"
+        ),
+    ))
+}
+
+fn connection_blocked(facts: &Facts) -> Option<Warning> {
+    let reason = facts.blocked.first()?;
+    Some(Warning::new(
+        WarningCode::ConnectionBlocked,
+        format!(
+            "the broker blocked publishers {} time(s) ({}): rates and latencies show its alarm, \
+             not its speed; raise its memory or disk limit, or consume what is published",
+            facts.blocked.len(),
+            if reason.is_empty() { "it gave no reason" } else { reason }
+        ),
+    ))
+}
+
+fn messages_not_accepted(facts: &Facts) -> Option<Warning> {
+    let parts = [
+        (facts.counters.nacked, "refused (nack): a queue's limit is reached, or it has no leader"),
+        (facts.counters.returned, "returned: no queue is bound where they were sent"),
+        (facts.unconfirmed, "not confirmed by the end of the drain: allow a longer phases.drain"),
+    ];
+    let parts: Vec<String> = parts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    (!parts.is_empty()).then(|| {
+        Warning::new(
+            WarningCode::MessagesNotAccepted,
+            format!(
+                "of {} messages sent, {}; they are missing from `completed` and from the latencies",
+                facts.counters.sent,
+                parts.join("; ")
+            ),
+        )
+    })
+}
+
+fn not_steady_state(facts: &Facts) -> Option<Warning> {
+    // A schedule's rate is constant by design; when it is not, that is `rate_not_achieved`.
+    if facts.requested_rate.is_some() {
+        return None;
+    }
+    let change = trend(&facts.rates)?;
+    Some(Warning::new(
+        WarningCode::NotSteadyState,
+        format!(
+            "the rate {} by {:.0} % in the course of the {} measured seconds: its average \
+             describes no state that lasts; use a longer phases.warmup, and look at the chart",
+            if change > 0.0 { "rose" } else { "fell" },
+            change.abs() * 100.0,
+            facts.rates.len()
+        ),
+    ))
+}
+
+fn interrupted(facts: &Facts) -> Option<Warning> {
+    facts.interrupted.then(|| {
+        Warning::new(
+            WarningCode::Interrupted,
+            format!(
+                "the run was stopped after {:.1} measured seconds: what is printed is right for \
+                 them, and shorter than planned",
+                facts.length.as_secs_f64()
+            ),
+        )
+    })
+}
+
+fn too_few_samples(facts: &Facts) -> Option<Warning> {
+    let unsupported = |metric: Metric| {
+        let summary = facts.latency.get(metric);
+        let first = LatencySummary::PERCENTILES.iter().find(|(p, _)| !summary.supports(*p))?;
+        (summary.count > 0).then(|| {
+            format!("{} has {} samples, too few for {}", metric.name(), summary.count, first.1)
+        })
+    };
+    let parts: Vec<String> =
+        [Metric::AckResponse, Metric::EndToEnd].into_iter().filter_map(unsupported).collect();
+    (!parts.is_empty()).then(|| {
+        Warning::new(
+            WarningCode::TooFewSamples,
+            format!(
+                "{} and above (a percentile needs 10 samples beyond it): those values are single \
+                 events; measure longer, or at a higher rate",
+                parts.join("; ")
+            ),
+        )
+    })
+}
+
+/// What the profiler reports.
+pub(crate) fn profile_warnings(outcome: &profile::Outcome) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if outcome.lost > 0 {
+        let all = (outcome.samples + outcome.lost).max(1);
+        warnings.push(Warning::new(
+            WarningCode::LostSamples,
+            format!(
+                "the profiler lost {} of {all} samples: shares of functions may be off where it was \
+                 busiest; lower profile.frequency",
+                outcome.lost
+            ),
+        ));
+    }
+    if outcome.throttled > 0 {
+        warnings.push(Warning::new(
+            WarningCode::ProfilerThrottled,
+            format!(
+                "the kernel throttled the profiler {} time(s): there are gaps in the profile; lower \
+                 profile.frequency, or raise kernel.perf_cpu_time_max_percent",
+                outcome.throttled
+            ),
+        ));
+    }
+    if !outcome.notes.is_empty() {
+        warnings.push(Warning::new(WarningCode::ProfileIncomplete, outcome.notes.join("; ")));
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! Whether a rate has a trend.
+//!
+//! The Mann-Kendall test (H. B. Mann, "Nonparametric tests against trend", Econometrica 13, 1945;
+//! M. G. Kendall, "Rank Correlation Methods", 1975) asks whether later values tend to be larger
+//! than earlier ones, whatever their distribution. Seconds of one run are not independent, which
+//! makes the test see trends in slow fluctuations; therefore a trend counts only where it is also
+//! large: the Theil-Sen slope (H. Theil, 1950; P. K. Sen, 1968), the median of all pairs' slopes,
+//! over the whole length must be at least a tenth of the median.
+
+/// Fewer values say nothing.
+const FEWEST: usize = 10;
+/// Two-sided 1 % of the normal distribution.
+const Z: f64 = 2.576;
+/// The smallest change over the whole length that matters, as a part of the median.
+const SMALLEST: f64 = 0.1;
+/// Pairs grow with the square of the values; longer series are averaged down to this many.
+const MOST: usize = 300;
+
+/// The change from the first to the last value as a part of the median, by the Theil-Sen slope,
+/// where there is a trend.
+pub(crate) fn trend(values: &[f64]) -> Option<f64> {
+    if values.len() < FEWEST {
+        return None;
+    }
+    let values = condensed(values);
+    let mut score = 0i64;
+    let mut slopes = Vec::new();
+    for (i, early) in values.iter().enumerate() {
+        for (distance, late) in (1u32..).zip(values.iter().skip(i + 1)) {
+            score += i64::from(late > early) - i64::from(late < early);
+            slopes.push((late - early) / f64::from(distance));
+        }
+    }
+    // Variance without the correction for ties, which only makes the test more careful.
+    let n = values.len() as f64;
+    let deviation = (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0).sqrt();
+    let z = (score.abs() - 1).max(0) as f64 / deviation;
+    let median_value = median(values);
+    if z < Z || median_value <= 0.0 {
+        return None;
+    }
+    let change = median(slopes) * (n - 1.0) / median_value;
+    (change.abs() >= SMALLEST).then_some(change)
+}
+
+/// Means of equally long groups, at most [`MOST`] of them.
+fn condensed(values: &[f64]) -> Vec<f64> {
+    let group = values.len().div_ceil(MOST);
+    values.chunks_exact(group).map(|chunk| chunk.iter().sum::<f64>() / group as f64).collect()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    let at = |i: usize| values.get(i).copied().unwrap_or(0.0);
+    if values.len().is_multiple_of(2) { f64::midpoint(at(middle.wrapping_sub(1)), at(middle)) } else { at(middle) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Noise of +-1 that is the same in every run.
+    fn noise(i: u32) -> f64 {
+        f64::from(i.wrapping_mul(2_654_435_761) >> 16 & 0xff) / 128.0 - 1.0
+    }
+
+    fn series(n: u32, value: impl Fn(f64) -> f64) -> Vec<f64> {
+        (0..n).map(|i| value(f64::from(i) / f64::from(n - 1)) + 20.0 * noise(i)).collect()
+    }
+
+    #[test]
+    fn a_level_rate_has_no_trend() {
+        assert_eq!(trend(&series(30, |_| 1_000.0)), None);
+        assert_eq!(trend(&series(3_600, |_| 1_000.0)), None);
+    }
+
+    #[test]
+    fn a_rise_and_a_fall_are_found_with_their_size() {
+        let rise = trend(&series(30, |x| 1_000.0 + 300.0 * x)).unwrap();
+        assert!((0.2..0.35).contains(&rise), "{rise}");
+        let fall = trend(&series(2_000, |x| 1_000.0 - 500.0 * x)).unwrap();
+        assert!((-0.8..-0.5).contains(&fall), "{fall}");
+    }
+
+    #[test]
+    fn a_small_trend_is_not_worth_a_warning() {
+        assert_eq!(trend(&series(60, |x| 1_000.0 + 50.0 * x)), None);
+    }
+
+    #[test]
+    fn one_bad_second_is_no_trend() {
+        let mut values = series(30, |_| 1_000.0);
+        values[29] = 0.0;
+        assert_eq!(trend(&values), None);
+    }
+
+    #[test]
+    fn degenerate_input_has_no_trend() {
+        assert_eq!(trend(&[]), None);
+        assert_eq!(trend(&[1.0; 9]), None);
+        assert_eq!(trend(&[0.0; 50]), None);
+        assert_eq!(trend(&[7.0; 50]), None);
+    }
+}

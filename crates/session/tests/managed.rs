@@ -1,0 +1,341 @@
+//! Managed nodes, with a real RabbitMQ: they start, answer, and leave nothing behind, whoever dies.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    net::TcpListener,
+    os::unix::{
+        fs::{PermissionsExt, symlink},
+        process::CommandExt,
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, getsid, getuid, kill_process};
+use session::managed::{Config, Error, RabbitMq, guard};
+use tempfile::TempDir;
+
+const HELPER: &str = env!("CARGO_BIN_EXE_managed-helper");
+
+/// An account that every Debian has and that owns nothing.
+const NOBODY: u32 = 65_534;
+
+macro_rules! need_rabbitmq {
+    () => {
+        if !testkit::has_rabbitmq() {
+            testkit::skip!("no RabbitMQ; apt-get install rabbitmq-server");
+        }
+    };
+}
+
+fn config(parent: &Path) -> Config {
+    Config {
+        parent_directory: Some(parent.to_owned()),
+        guard: vec![HELPER.into(), guard::SUBCOMMAND.into()],
+        ..Config::default()
+    }
+}
+
+fn start(config: &Config) -> Result<RabbitMq, Error> {
+    RabbitMq::start(config, &mut |_| {})
+}
+
+/// Live processes whose environment names the directory, as that of every process of its node does.
+fn processes_of(parent: &Path) -> Vec<u32> {
+    let parent = parent.to_str().unwrap().as_bytes();
+    fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid| {
+            fs::read(format!("/proc/{pid}/environ"))
+                .is_ok_and(|text| text.windows(parent.len()).any(|window| window == parent))
+        })
+        .collect()
+}
+
+/// What is left of nodes whose directories were in `parent`, and of the emulators `pids`.
+fn left(parent: &Path, pids: &[u32], uid: u32) -> Vec<String> {
+    let mut left: Vec<String> =
+        processes_of(parent).iter().map(|pid| format!("process {pid}")).collect();
+    let entries = fs::read_dir(parent).unwrap().flatten();
+    left.extend(entries.map(|entry| entry.path().display().to_string()));
+    let jit = pids.iter().flat_map(|pid| [format!("/tmp/perf-{pid}.map"), format!("/tmp/jit-{pid}.dump")]);
+    left.extend(jit.filter(|path| Path::new(path).exists()));
+    let states = fs::read_dir(format!("/tmp/bellows-{uid}")).into_iter().flatten().flatten();
+    left.extend(states.filter_map(|entry| {
+        let text = fs::read_to_string(entry.path()).ok()?;
+        text.contains(parent.to_str().unwrap()).then_some(text)
+    }));
+    left
+}
+
+#[track_caller]
+fn assert_nothing_left_soon(parent: &Path, pids: &[u32], uid: u32) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !left(parent, pids, uid).is_empty() && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(left(parent, pids, uid), Vec::<String>::new());
+}
+
+/// A root directory with its own Erlang, as far as it matters: the programs are copies, the
+/// libraries links. It lacks `erl_call`, which not every installation has.
+fn make_root(root: &Path) {
+    let real = Path::new("/usr/lib/erlang");
+    let erlang = root.join("usr/lib/erlang");
+    let erts = fs::read_dir(real)
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.file_name())
+        .find(|name| name.to_str().unwrap().starts_with("erts-"))
+        .unwrap();
+    for programs in [PathBuf::from("bin"), Path::new(&erts).join("bin")] {
+        fs::create_dir_all(erlang.join(&programs)).unwrap();
+        for entry in fs::read_dir(real.join(&programs)).unwrap().flatten() {
+            if entry.file_name() != "erl_call" {
+                fs::copy(entry.path(), erlang.join(&programs).join(entry.file_name())).unwrap();
+            }
+        }
+    }
+    for libraries in ["lib", "releases"] {
+        symlink(real.join(libraries), erlang.join(libraries)).unwrap();
+    }
+    symlink("/usr/lib/rabbitmq", root.join("usr/lib/rabbitmq")).unwrap();
+}
+
+/// Addresses that a process listens on, as `/proc` writes them: `0100007F` is 127.0.0.1.
+fn listening_addresses(pid: u32) -> Vec<String> {
+    let sockets: Vec<String> = fs::read_dir(format!("/proc/{pid}/fd"))
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| fs::read_link(entry.path()).ok()?.into_os_string().into_string().ok())
+        .filter_map(|link| Some(link.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned()))
+        .collect();
+    let table = ["tcp", "tcp6"].map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap());
+    table
+        .iter()
+        .flat_map(|table| table.lines().skip(1))
+        .filter_map(|line| {
+            let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+            let listens = fields[3] == "0A" && sockets.iter().any(|socket| socket == fields[9]);
+            listens.then(|| fields[1].split(':').next().unwrap().to_owned())
+        })
+        .collect()
+}
+
+const DEFINITIONS: &str = r#"{
+  "vhosts": [{"name": "/"}],
+  "users": [{"name": "guest", "password": "guest", "tags": "administrator"}],
+  "permissions": [{"user": "guest", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}],
+  "exchanges": [{"name": "routes", "vhost": "/", "type": "topic", "durable": true,
+                 "auto_delete": false, "internal": false, "arguments": {}}],
+  "queues": [
+    {"name": "plain", "vhost": "/", "durable": true, "auto_delete": false, "arguments": {}},
+    {"name": "safe", "vhost": "/", "durable": true, "auto_delete": false,
+     "arguments": {"x-queue-type": "quorum", "x-max-length": 17}},
+    {"name": "log é", "vhost": "/", "durable": true, "auto_delete": false,
+     "arguments": {"x-queue-type": "stream"}}],
+  "bindings": [{"source": "routes", "vhost": "/", "destination": "plain",
+                "destination_type": "queue", "routing_key": "a.*", "arguments": {}}]
+}"#;
+
+#[track_caller]
+fn assert_topology(broker: &RabbitMq) {
+    let topology = broker.topology().unwrap();
+    let mut queues: Vec<String> = topology
+        .queues
+        .iter()
+        .map(|queue| {
+            assert!(queue.durable);
+            format!("{} {} {} {:?}", queue.name, queue.kind, queue.messages, queue.arguments)
+        })
+        .collect();
+    queues.sort();
+    let expected = [
+        r#"log é stream 0 ["x-queue-type=stream"]"#,
+        r#"plain classic 0 []"#,
+        r#"safe quorum 0 ["x-max-length=17", "x-queue-type=quorum"]"#,
+    ];
+    assert_eq!(queues.iter().map(|queue| sorted_words(queue)).collect::<Vec<_>>(), expected.map(sorted_words));
+    let exchanges: Vec<_> = topology.exchanges.iter().map(|it| (it.name.as_str(), it.kind.as_str())).collect();
+    assert_eq!(exchanges, [("routes", "topic")]);
+    let routed = |source: &str, destination: &str, key: &str| {
+        topology.bindings.iter().any(|it| {
+            (it.source.as_str(), it.destination.as_str(), it.routing_key.as_str()) == (source, destination, key)
+        })
+    };
+    assert!(routed("routes", "plain", "a.*") && routed("", "safe", "safe"), "{:?}", topology.bindings);
+    assert_eq!((topology.bindings.len(), topology.omitted), (4, 0));
+}
+
+/// The order of arguments is not the broker's promise.
+fn sorted_words(line: &str) -> Vec<String> {
+    let mut words: Vec<String> = line.split([' ', '[', ']', ',']).map(str::to_owned).collect();
+    words.sort();
+    words
+}
+
+#[test]
+fn two_nodes_run_side_by_side_and_leave_nothing() {
+    need_rabbitmq!();
+    // Whoever has the default ports, a RabbitMQ or this test: no node may need them.
+    let _taken = [5672, 4369].map(|port| TcpListener::bind(("127.0.0.1", port)));
+    let (files, parent, other_parent) =
+        (TempDir::new().unwrap(), TempDir::new().unwrap(), TempDir::with_prefix("with blank ").unwrap());
+    make_root(files.path());
+    let definitions = files.path().join("definitions.json");
+    fs::write(&definitions, DEFINITIONS).unwrap();
+    let load = [("load_definitions".to_owned(), definitions.to_str().unwrap().to_owned())];
+    let own = Config { schedulers: Some(1), settings: load.clone().into(), ..config(parent.path()) };
+    let rooted = Config {
+        root: Some(files.path().to_owned()),
+        settings: load.into(),
+        ..config(other_parent.path())
+    };
+    let (own, rooted) = thread::scope(|scope| {
+        let rooted = scope.spawn(|| start(&rooted).unwrap());
+        (start(&own).unwrap(), rooted.join().unwrap())
+    });
+
+    assert_ne!(own.url(), rooted.url());
+    for (broker, prefix) in [(&own, Path::new("/usr/lib/erlang")), (&rooted, files.path())] {
+        let program = fs::read_link(format!("/proc/{}/exe", broker.pid())).unwrap();
+        assert!(program.starts_with(prefix) && program.ends_with("beam.smp"), "{program:?}");
+        assert!(broker.version().starts_with(|c: char| c.is_ascii_digit()), "{}", broker.version());
+        assert!(broker.runtime().starts_with("Erlang/OTP "), "{}", broker.runtime());
+        assert!(broker.log_tail(500).contains(&format!("RabbitMQ {}", broker.version())));
+        assert_eq!(listening_addresses(broker.pid()), ["0100007F", "0100007F"]);
+        // The terminal's Ctrl-C does not reach it.
+        let pid = Pid::from_raw(broker.pid() as i32);
+        assert_ne!(getsid(pid).unwrap(), getsid(None).unwrap());
+        // The cookie is no argument that anybody may read.
+        let command = fs::read(format!("/proc/{}/cmdline", broker.pid())).unwrap();
+        assert!(!String::from_utf8_lossy(&command).contains("setcookie"));
+        assert_topology(broker);
+    }
+    assert!(Path::new(&format!("/tmp/perf-{}.map", own.pid())).exists(), "{:?}", own.notes());
+
+    let pids = [own.pid(), rooted.pid()];
+    assert!(own.pause() && own.resume());
+    assert!(rooted.pause());
+    drop(rooted);
+    assert_eq!(left(other_parent.path(), &pids[1..], getuid().as_raw()), Vec::<String>::new());
+    assert!(own.kill());
+    own.stop().unwrap();
+    assert_eq!(left(parent.path(), &pids, getuid().as_raw()), Vec::<String>::new());
+}
+
+#[test]
+fn a_failed_start_shows_the_log_and_leaves_nothing() {
+    need_rabbitmq!();
+    let parent = TempDir::new().unwrap();
+    let nonsense = [("vm_memory_high_watermark.absolute".to_owned(), "nonsense".to_owned())];
+    let error = start(&Config { settings: nonsense.into(), ..config(parent.path()) }).unwrap_err();
+    assert!(matches!(error, Error::Exited { .. }), "{error}");
+    assert!(error.to_string().contains("vm_memory_high_watermark"), "{error}");
+    assert_eq!(left(parent.path(), &[], getuid().as_raw()), Vec::<String>::new());
+
+    let hasty = Config { start_timeout: Duration::from_millis(1), ..config(parent.path()) };
+    let error = start(&hasty).unwrap_err();
+    assert!(matches!(error, Error::NotReady { .. }), "{error}");
+    assert_eq!(left(parent.path(), &[], getuid().as_raw()), Vec::<String>::new());
+
+    let no_guard = Config { guard: vec!["false".into()], ..config(parent.path()) };
+    let error = start(&no_guard).unwrap_err();
+    assert!(matches!(error, Error::Guard(_)), "{error}");
+    assert_eq!(left(parent.path(), &[], getuid().as_raw()), Vec::<String>::new());
+}
+
+/// An owner in a process of its own.
+struct Owner {
+    process: Child,
+    broker: u32,
+    guard: u32,
+}
+
+impl Owner {
+    /// Starts one by `command`, the helper or something that becomes it.
+    fn start(mut command: Command, parent: &Path) -> Self {
+        let mut process = command.arg("own").arg(parent).stdout(Stdio::piped()).spawn().unwrap();
+        let mut told = String::new();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let broker = loop {
+            let line = lines.next().unwrap_or_else(|| panic!("the owner ended: {told}")).unwrap();
+            if let Some(pid) = line.strip_prefix("ready ") {
+                break pid.parse().unwrap();
+            }
+            told.push_str(&line);
+        };
+        let stat = fs::read_to_string(format!("/proc/{broker}/stat")).unwrap();
+        let guard = stat.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap().parse().unwrap();
+        assert_ne!(guard, process.id(), "the broker is the guardian's child");
+        Self { process, broker, guard }
+    }
+
+    fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+/// The way of a user in a shell without `HOME`: an ordinary one, where this test is root.
+#[test]
+fn an_ordinary_users_node_goes_when_its_owner_is_killed() {
+    need_rabbitmq!();
+    let files = TempDir::new().unwrap();
+    let parent = TempDir::new().unwrap();
+    let (command, uid) = if getuid().is_root() {
+        let helper = files.path().join("helper");
+        fs::copy(HELPER, &helper).unwrap();
+        for directory in [files.path(), parent.path()] {
+            fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        std::os::unix::fs::chown(parent.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+        let mut command = Command::new(helper);
+        command.uid(NOBODY).gid(NOBODY);
+        (command, NOBODY)
+    } else {
+        (Command::new(HELPER), getuid().as_raw())
+    };
+    let mut command = command;
+    command.env_remove("HOME").current_dir("/");
+    let owner = Owner::start(command, parent.path());
+    let pids = [owner.broker];
+    assert!(!left(parent.path(), &pids, uid).is_empty());
+    owner.kill();
+    assert_nothing_left_soon(parent.path(), &pids, uid);
+}
+
+#[test]
+fn the_next_start_removes_what_owner_and_guardian_could_not() {
+    need_rabbitmq!();
+    let parent = TempDir::new().unwrap();
+    let owner = Owner::start(Command::new(HELPER), parent.path());
+    let pids = [owner.broker];
+    let uid = getuid().as_raw();
+    kill_process(Pid::from_raw(owner.guard as i32).unwrap(), Signal::KILL).unwrap();
+    owner.kill();
+    thread::sleep(Duration::from_millis(200));
+    assert!(processes_of(parent.path()).contains(&pids[0]), "nobody is there to end the broker");
+
+    // Leftovers come first, also where the start then fails.
+    let nowhere = Config { root: Some("/nowhere".into()), ..config(parent.path()) };
+    let mut told = Vec::new();
+    let error = RabbitMq::start(&nowhere, &mut |step| told.push(step.to_owned())).unwrap_err();
+    assert!(matches!(error, Error::NotInstalled { .. }), "{error}");
+    assert_eq!(left(parent.path(), &pids, uid), Vec::<String>::new());
+    assert!(told.iter().any(|step| step.contains("left behind")), "{told:?}");
+}
+
+#[test]
+fn a_guardian_without_orders_says_so() {
+    for (arguments, code) in [(&[][..], 2), (&["/nowhere/launch.json"][..], 1)] {
+        let output = Command::new(HELPER).arg(guard::SUBCOMMAND).args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(code));
+        assert!(String::from_utf8_lossy(&output.stdout).starts_with("failed "));
+    }
+}

@@ -1,0 +1,6 @@
+//! AMQP 0-9-1: tables, bytes, and both sides of a connection in virtual time.
+
+mod common;
+mod methods;
+mod recorded;
+mod tables;

@@ -1,0 +1,62 @@
+// The latency heat map: time x log latency, darker where more messages fell. Percentiles alone
+// hide two modes; this shows them.
+
+import type uPlot from 'uplot';
+import type { HeatMap } from '../core/data';
+import { durationTick } from '../core/format';
+import { heatColor, type Palette } from '../core/theme';
+
+const LEVELS = 24;
+
+/** The bounds of the latency axis: whole rows, and a little room. */
+export function bounds(map: HeatMap): readonly [number, number] {
+  const high = map.low_ns * map.ratio ** map.rows;
+  return [map.low_ns / map.ratio ** 0.5, high * map.ratio ** 0.5];
+}
+
+/** Ticks at 1, and at 2 and 5 where there is room, of each decade. */
+export function logTicks(low: number, high: number, most: number): number[] {
+  for (const steps of [[1, 2, 5], [1, 3], [1]]) {
+    const out: number[] = [];
+    for (let e = Math.floor(Math.log10(low)); 10 ** e <= high; e++) {
+      for (const s of steps) if (s * 10 ** e >= low && s * 10 ** e <= high) out.push(s * 10 ** e);
+    }
+    if (out.length <= most || steps.length === 1) return out;
+  }
+  return [];
+}
+
+/** Draws the cells. Counts are per second, so that a short column is not pale for being short. */
+export function drawHeat(map: HeatMap, u: uPlot, p: Palette): void {
+  const { ctx } = u;
+  const colors = Array.from({ length: LEVELS }, (_, i) => heatColor(i / (LEVELS - 1), p.dark));
+  const rowEdges = Float64Array.from({ length: map.rows + 1 }, (_, r) =>
+    Math.round(u.valToPos(map.low_ns * map.ratio ** r, 'y', true)),
+  );
+  const top = Math.log1p(peak(map));
+  let column = 0;
+  for (let i = 0; i < map.cells.length; i += 3) {
+    column += map.cells[i]!;
+    const row = map.cells[i + 1]!;
+    const length = map.end[column]! - map.t[column]!;
+    const level = Math.log1p(map.cells[i + 2]! / length) / top;
+    const x = Math.round(u.valToPos(map.t[column]!, 'x', true));
+    const right = Math.round(u.valToPos(map.end[column]!, 'x', true));
+    const y = rowEdges[row + 1]!;
+    ctx.fillStyle = colors[Math.min(LEVELS - 1, Math.floor(level * LEVELS))]!;
+    ctx.fillRect(x, y, Math.max(1, right - x), Math.max(1, rowEdges[row]! - y));
+  }
+}
+
+/** The largest count of a cell per second. */
+export function peak(map: HeatMap): number {
+  let most = 0;
+  let column = 0;
+  for (let i = 0; i < map.cells.length; i += 3) {
+    column += map.cells[i]!;
+    most = Math.max(most, map.cells[i + 2]! / (map.end[column]! - map.t[column]!));
+  }
+  return most;
+}
+
+export const latencyTick = durationTick;

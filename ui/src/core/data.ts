@@ -1,0 +1,263 @@
+// What Rust embeds in the page (crates/report/src/html/data.rs) and how it is unpacked.
+
+export type PhaseName = 'warmup' | 'measure' | 'drain';
+export type MetricKey = 'ack_response' | 'end_to_end' | 'send_ack' | 'transfer' | 'send_delay';
+
+export interface Phase {
+  phase: PhaseName;
+  start: number;
+  end: number;
+}
+
+/** All values are nanoseconds; all are 0 at count 0. */
+export interface Latency {
+  count: number;
+  mean_ns: number;
+  p50_ns: number;
+  p90_ns: number;
+  p99_ns: number;
+  'p99.9_ns': number;
+  'p99.99_ns': number;
+  max_ns: number;
+}
+
+export interface Throughput {
+  total: number;
+  rate: number;
+}
+
+/** The figures of the measured phase; `null` where something could not be had. */
+export interface Figures {
+  sent: Throughput;
+  completed: Throughput;
+  received: Throughput;
+  blocked: Throughput;
+  requested_rate: number | null;
+  refused: number;
+  returned: number;
+  redelivered: number;
+  late_share: number | null;
+  measured_s: number;
+  latency: Record<MetricKey, Latency>;
+  cpu_us_per_message: { broker: number | null; client: number | null };
+  cpu_cores: { broker: number | null; client: number | null };
+  rss_mb: { broker: number | null; client: number | null };
+}
+
+type Column = (number | null)[];
+
+/** One entry per interval of the series. */
+export interface Series {
+  t: number[];
+  dt: number[];
+  requested: Column;
+  sent: Column;
+  completed: Column;
+  received: Column;
+  blocked: Column;
+  lag_ms: Column;
+  broker_cores: Column;
+  client_cores: Column;
+  broker_mb: Column;
+  client_mb: Column;
+  steal: Column;
+  latency: Record<MetricKey, { p50: Column; p99: Column; max: Column }>;
+}
+
+/** Counts by time (columns of equal or growing length) and by logarithm of the latency. */
+export interface HeatMap {
+  metric: MetricKey;
+  /** Start of each column in seconds, and the end of each. */
+  t: number[];
+  end: number[];
+  /** Lower bound of row 0 in nanoseconds; each row is `ratio` times the one below. */
+  low_ns: number;
+  ratio: number;
+  rows: number;
+  /** Triples of column delta, row, count, in the order of columns. */
+  cells: number[];
+}
+
+/** One metric's distribution: values at growing percentiles of the measured phase. */
+export interface Curve {
+  metric: MetricKey;
+  count: number;
+  /** Share of samples at or below the value, as the number of nines: -log10(1 - share). */
+  nines: number[];
+  ns: number[];
+}
+
+export interface QueueRow {
+  name: string;
+  type: string;
+  durable: boolean;
+  messages: number;
+  consumers: number;
+  arguments: string[];
+}
+
+export interface RunData {
+  format: number;
+  id: string;
+  name: string;
+  created: string;
+  state: 'complete' | 'interrupted' | 'failed' | 'cut_off';
+  error: string | null;
+  headline: { text: string; code: boolean }[];
+  warnings: { code: string; text: string }[];
+  notes: string[];
+  figures: Figures;
+  broker: { kind: string; version: string | null; pid: number | null };
+  phases: Phase[];
+  events: { t: number; label: string }[];
+  span: [number, number];
+  series: Series;
+  heat: HeatMap[];
+  curves: Curve[];
+  topology: {
+    queues: QueueRow[];
+    exchanges: { name: string; type: string }[];
+    bindings: { source: string; destination: string; routing_key: string }[];
+    omitted: number;
+  };
+  experiment: unknown;
+  versions: { bellows: string; broker: string | null; runtime: string | null };
+  hardware: {
+    cpu: string;
+    cores: number;
+    memory_bytes: number;
+    kernel: string;
+    os: string;
+    clock_source: string | null;
+    virtualised: boolean;
+    settings: [string, string][];
+  };
+  seed: string;
+  command: string[];
+  profile: ProfileHead | null;
+}
+
+/** The frame kinds by their number in the columns. */
+export const KINDS = [
+  'erlang',
+  'java',
+  'runtime',
+  'libc',
+  'kernel',
+  'native',
+  'unknown',
+  'thread',
+] as const;
+export type Kind = (typeof KINDS)[number];
+
+/** The part of a profile that travels as JSON. The columns follow it in the binary part. */
+export interface ProfileHead {
+  event: string;
+  kernel_event: string;
+  unit: string;
+  /** Nanoseconds of CPU time that a weight of 1 stands for; 0 where it stands for none. */
+  period_ns: number;
+  frequency: number;
+  lost: number;
+  throttled: number;
+  unknown_share: number;
+  complete_share: number;
+  own_cpu_ns: number;
+  notes: string[];
+  /** Sample times are multiples of this many nanoseconds. */
+  tick_ns: number;
+  modules: string[];
+  names: string[];
+  /** Per name: index into `modules`, and index into `KINDS`. */
+  module: number[];
+  kind: number[];
+  nodes: number;
+  samples: number;
+}
+
+/** A profile with its columns unpacked. Nodes come after their parents. */
+export interface Profile extends ProfileHead {
+  /** Per node: parent, -1 for a root; frame. */
+  parent: Int32Array;
+  frame: Uint32Array;
+  /** Per sample, in the order of time: seconds since the origin, leaf node, weight. */
+  time: Float64Array;
+  leaf: Uint32Array;
+  weight: Float64Array;
+}
+
+export interface Page {
+  run: RunData;
+  profile: Profile | null;
+}
+
+/** Reads the variable-length integers (LEB128) that the columns are made of. */
+export class Varints {
+  constructor(
+    private readonly bytes: Uint8Array,
+    private at = 0,
+  ) {}
+
+  next(): number {
+    let byte = this.byte();
+    if (byte < 128) return byte;
+    let value = byte & 127;
+    let scale = 128;
+    do {
+      byte = this.byte();
+      value += (byte & 127) * scale;
+      scale *= 128;
+    } while (byte >= 128);
+    return value;
+  }
+
+  private byte(): number {
+    const byte = this.bytes[this.at];
+    if (byte === undefined) throw new Error(`the profile's columns end early, at byte ${this.at}`);
+    this.at += 1;
+    return byte;
+  }
+}
+
+/** Unpacks `json length (4 bytes, little endian) | json | columns`. */
+export function unpack(bytes: Uint8Array): Page {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const length = view.getUint32(0, true);
+  const json = new TextDecoder().decode(bytes.subarray(4, 4 + length));
+  const run = JSON.parse(json) as RunData;
+  const head = run.profile;
+  return { run, profile: head ? unpackProfile(head, bytes.subarray(4 + length)) : null };
+}
+
+function unpackProfile(head: ProfileHead, columns: Uint8Array): Profile {
+  const input = new Varints(columns);
+  const parent = new Int32Array(head.nodes);
+  const frame = new Uint32Array(head.nodes);
+  // A node names its parent by distance; 0 stands for none.
+  for (let i = 0; i < head.nodes; i++) {
+    const distance = input.next();
+    parent[i] = distance === 0 ? -1 : i - distance;
+  }
+  for (let i = 0; i < head.nodes; i++) frame[i] = input.next();
+  const time = new Float64Array(head.samples);
+  const leaf = new Uint32Array(head.samples);
+  const weight = new Float64Array(head.samples);
+  const seconds = head.tick_ns / 1e9;
+  let ticks = 0;
+  for (let i = 0; i < head.samples; i++) {
+    ticks += input.next();
+    time[i] = ticks * seconds;
+  }
+  for (let i = 0; i < head.samples; i++) leaf[i] = input.next();
+  for (let i = 0; i < head.samples; i++) weight[i] = input.next();
+  return { ...head, parent, frame, time, leaf, weight };
+}
+
+/** Decodes the base64 text of a gzip stream without any request. */
+export async function inflate(base64: string): Promise<Uint8Array> {
+  const text = atob(base64.trim());
+  const packed = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) packed[i] = text.charCodeAt(i);
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}

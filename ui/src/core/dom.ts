@@ -1,0 +1,154 @@
+// Elements without HTML strings: every text is a text node, and its control characters are shown
+// as symbols. Names come from brokers and networks.
+
+import { visible } from './format';
+
+type Attribute = string | number | boolean | null | undefined | ((event: never) => void);
+export type Child = Node | string | null | undefined | false;
+
+/** Makes an element. `on…` takes a function, `false` and `null` leave an attribute out. */
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Record<string, Attribute> = {},
+  ...children: (Child | Child[])[]
+): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (typeof value === 'function') {
+      element.addEventListener(name.slice(2), value as EventListener);
+    } else {
+      const text = value === true ? '' : String(value);
+      element.setAttribute(name, name === 'title' || name === 'aria-label' ? visible(text) : text);
+    }
+  }
+  add(element, children.flat());
+  return element;
+}
+
+/** Appends children; strings become text nodes. */
+export function add(parent: Element, children: Child[]): void {
+  for (const child of children) {
+    if (child === null || child === undefined || child === false) continue;
+    parent.append(typeof child === 'string' ? document.createTextNode(visible(child)) : child);
+  }
+}
+
+/** Replaces all children. */
+export function fill(parent: Element, ...children: (Child | Child[])[]): void {
+  parent.replaceChildren();
+  add(parent, children.flat());
+}
+
+/** A button. */
+export function button(
+  label: string,
+  action: () => void,
+  attributes: Record<string, Attribute> = {},
+): HTMLButtonElement {
+  return h('button', { type: 'button', onclick: action, ...attributes }, label);
+}
+
+/** A set of choices of which one holds. */
+export interface Choice<T extends string> {
+  element: HTMLElement;
+  set(value: T): void;
+}
+
+/** Radio buttons drawn as one segmented control; arrow keys move as in any radio group. */
+export function choice<T extends string>(
+  label: string,
+  options: readonly (readonly [T, string, string?])[],
+  value: T,
+  change: (value: T) => void,
+): Choice<T> {
+  const group = `g${Math.random().toString(36).slice(2)}`;
+  const inputs = new Map<T, HTMLInputElement>();
+  const element = h('fieldset', { class: 'choice' }, h('legend', { class: 'hidden' }, label));
+  for (const [key, text, title] of options) {
+    const input = h('input', {
+      type: 'radio',
+      name: group,
+      value: key,
+      onchange: () => change(key),
+    });
+    input.checked = key === value;
+    inputs.set(key, input);
+    element.append(h('label', { title: title ?? null }, input, h('span', {}, text)));
+  }
+  return {
+    element,
+    set: (next) => {
+      const input = inputs.get(next);
+      if (input) input.checked = true;
+    },
+  };
+}
+
+/** Rows of text as a table. Columns marked `number` are right-aligned. */
+export function table(
+  caption: string,
+  columns: readonly { label: string; number?: boolean }[],
+  rows: readonly (readonly Child[])[],
+): HTMLTableElement {
+  return h(
+    'table',
+    {},
+    h('caption', {}, caption),
+    h(
+      'thead',
+      {},
+      h(
+        'tr',
+        {},
+        columns.map((c) => h('th', { scope: 'col', class: c.number ? 'num' : null }, c.label)),
+      ),
+    ),
+    h(
+      'tbody',
+      {},
+      rows.map((row) =>
+        h(
+          'tr',
+          {},
+          row.map((cell, i) => h('td', { class: columns[i]?.number ? 'num' : null }, cell)),
+        ),
+      ),
+    ),
+  );
+}
+
+/** Calls `make` when the details are opened for the first time: tables behind charts cost nothing. */
+export function later(summary: string, make: () => Node): HTMLDetailsElement {
+  const element = h('details', { class: 'behind' }, h('summary', {}, summary));
+  element.addEventListener(
+    'toggle',
+    () => {
+      if (element.childElementCount === 1) element.append(make());
+    },
+    { once: true },
+  );
+  return element;
+}
+
+/** Offers a file for download. */
+export function save(name: string, content: string | Blob, type = 'text/plain'): void {
+  const blob = typeof content === 'string' ? new Blob([content], { type }) : content;
+  const url = URL.createObjectURL(blob);
+  const link = h('a', { href: url, download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}
+
+/** Text as CSV: quoted where needed, and never a formula for a spreadsheet. */
+export function csv(rows: readonly (readonly (string | number | null)[])[]): string {
+  const cell = (value: string | number | null): string => {
+    if (value === null) return '';
+    if (typeof value === 'number') return String(value);
+    const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
+    return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  };
+  return rows.map((row) => row.map(cell).join(',')).join('\n') + '\n';
+}

@@ -1,0 +1,125 @@
+// Numbers as people read them: three significant digits, a unit that suits the value, and the
+// exact value for the hover text. Durations print exactly as the console prints them.
+
+const NARROW = '\u202f';
+
+/** Digits grouped by thousands: `54,800`. */
+export function grouped(value: number, decimals = 0): string {
+  const [whole, fraction] = Math.abs(value).toFixed(decimals).split('.') as [string, string?];
+  const sign = value < 0 && Number(value.toFixed(decimals)) !== 0 ? '-' : '';
+  const digits = whole.replace(/\B(?=(\d{3})+$)/g, ',');
+  return sign + digits + (fraction ? '.' + fraction : '');
+}
+
+/** Three significant digits without an exponent: `0.0123`, `1.20`, `54,800`. */
+export function significant(value: number): string {
+  if (!Number.isFinite(value)) return '–';
+  if (value === 0) return '0';
+  const rounded = Number(value.toPrecision(3));
+  const magnitude = Math.floor(Math.log10(Math.abs(rounded)));
+  return grouped(rounded, Math.min(12, Math.max(0, 2 - magnitude)));
+}
+
+/** Three significant digits with a decimal prefix: `54.8 k`, `1.20 M`. */
+export function si(value: number): string {
+  if (!Number.isFinite(value)) return '–';
+  const size = Math.abs(value);
+  if (size < 999.5) return Number.isInteger(value) ? String(value) : significant(value);
+  for (const [limit, scale, prefix] of [
+    [999.5e3, 1e3, 'k'],
+    [999.5e6, 1e6, 'M'],
+    [Number.POSITIVE_INFINITY, 1e9, 'G'],
+  ] as const) {
+    if (size < limit) return significant(value / scale) + NARROW + prefix;
+  }
+  return significant(value);
+}
+
+/** The same for the ticks of an axis: no more digits than the value needs. */
+export function siTick(value: number): string {
+  const size = Math.abs(value);
+  const [scale, prefix] =
+    size >= 1e9 ? [1e9, 'G'] : size >= 1e6 ? [1e6, 'M'] : size >= 1e3 ? [1e3, 'k'] : [1, ''];
+  const text = String(Number((value / scale).toPrecision(6)));
+  return prefix ? text + NARROW + prefix : text;
+}
+
+/** A duration in nanoseconds: `812 ns`, `4.21 ms`, `31.0 s`. */
+export function duration(ns: number): string {
+  if (!Number.isFinite(ns)) return '–';
+  if (ns < 1000) return `${Math.round(ns)} ns`;
+  const [value, unit] =
+    ns < 999_500 ? [ns / 1e3, 'us'] : ns < 999_500_000 ? [ns / 1e6, 'ms'] : [ns / 1e9, 's'];
+  return `${value.toFixed(value < 9.995 ? 2 : value < 99.95 ? 1 : 0)} ${unit}`;
+}
+
+/** A tick of a latency axis: `1 ms`, `100 us`. */
+export function durationTick(ns: number): string {
+  const [scale, unit] =
+    ns >= 1e9 ? [1e9, 's'] : ns >= 1e6 ? [1e6, 'ms'] : ns >= 1e3 ? [1e3, 'us'] : [1, 'ns'];
+  return `${Number((ns / scale).toPrecision(3))} ${unit}`;
+}
+
+/** The exact value for the hover text. */
+export function exactDuration(ns: number): string {
+  return `${grouped(ns)} ns`;
+}
+
+/** A share (0 to 1) in per cent, three digits at most: `9.50 %`, `0.03 %`, `100 %`. */
+export function percent(share: number): string {
+  const value = share * 100;
+  if (!Number.isFinite(value)) return '–';
+  if (value === 0) return '0 %';
+  if (value < 0.01) return '< 0.01 %';
+  return `${value < 9.995 ? value.toFixed(2) : value < 99.95 ? value.toFixed(1) : value.toFixed(0)} %`;
+}
+
+/** Megabytes (10^6 bytes) as MB or GB. */
+export function megabytes(mb: number): string {
+  return mb >= 999.5 ? `${significant(mb / 1e3)} GB` : `${significant(mb)} MB`;
+}
+
+/** A moment on the run's axis: `12.3 s`. */
+export function seconds(t: number): string {
+  return `${Number(t.toFixed(3))} s`;
+}
+
+/** A tick of the time axis; minutes once the run is long. */
+export function timeTick(t: number, spanSeconds: number): string {
+  if (spanSeconds <= 180) return String(Number(t.toFixed(3)));
+  const whole = Math.round(t);
+  const sign = whole < 0 ? '-' : '';
+  const size = Math.abs(whole);
+  const rest = String(size % 60).padStart(2, '0');
+  const minutes = Math.floor(size / 60);
+  if (minutes < 60) return `${sign}${minutes}:${rest}`;
+  return `${sign}${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, '0')}:${rest}`;
+}
+
+/** The name of a percentile, from its nines: `p50`, `p99.9`. */
+export const PERCENTILES = [
+  ['p50', 50, 'p50_ns'],
+  ['p90', 90, 'p90_ns'],
+  ['p99', 99, 'p99_ns'],
+  ['p99.9', 99.9, 'p99.9_ns'],
+  ['p99.99', 99.99, 'p99.99_ns'],
+] as const;
+
+/** Whether at least ten samples lie beyond a percentile, so that its value says something. */
+export function supports(count: number, percentile: number): boolean {
+  return count * Math.round((100 - percentile) * 1000) >= 10 * 100_000;
+}
+
+/** Control and direction characters as symbols, so that a name can neither hide nor reorder. */
+export function visible(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it looks for
+  return text.replace(
+    /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
+    (c) => {
+      const code = c.charCodeAt(0);
+      if (code < 0x20) return String.fromCharCode(0x2400 + code);
+      if (code === 0x7f) return '\u2421';
+      return `\u27e8U+${code.toString(16).toUpperCase().padStart(4, '0')}\u27e9`;
+    },
+  );
+}

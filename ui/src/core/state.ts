@@ -1,0 +1,117 @@
+// What the reader has chosen. It lives in the URL's fragment, so that a link shows what one saw.
+
+import type { MetricKey } from './data';
+
+export type Theme = 'auto' | 'light' | 'dark';
+export type Shape = 'icicle' | 'flame' | 'callers';
+export type Order = 'heavy' | 'name';
+export type SortBy = 'self' | 'total' | 'name';
+
+export interface State {
+  /** Chosen seconds of the run; null for the measured phase. */
+  window: readonly [number, number] | null;
+  /** Node of the profile's tree that fills the graph. */
+  zoom: number | null;
+  /** Frame whose share over time is shown. */
+  frame: number | null;
+  search: string;
+  shape: Shape;
+  order: Order;
+  sort: SortBy;
+  metric: MetricKey | null;
+  theme: Theme;
+}
+
+export const INITIAL: State = {
+  window: null,
+  zoom: null,
+  frame: null,
+  search: '',
+  shape: 'icicle',
+  order: 'heavy',
+  sort: 'self',
+  metric: null,
+  theme: 'auto',
+};
+
+const METRICS = ['ack_response', 'end_to_end', 'send_ack', 'transfer', 'send_delay'] as const;
+
+/** The fragment of a state, without `#`; only what differs from the initial state. */
+export function toFragment(state: State): string {
+  const out = new URLSearchParams();
+  if (state.window) out.set('t', state.window.map((t) => Number(t.toFixed(3))).join('-'));
+  if (state.zoom !== null) out.set('zoom', String(state.zoom));
+  if (state.frame !== null) out.set('frame', String(state.frame));
+  if (state.search) out.set('search', state.search);
+  if (state.shape !== INITIAL.shape) out.set('shape', state.shape);
+  if (state.order !== INITIAL.order) out.set('order', state.order);
+  if (state.sort !== INITIAL.sort) out.set('sort', state.sort);
+  if (state.metric) out.set('metric', state.metric);
+  if (state.theme !== INITIAL.theme) out.set('theme', state.theme);
+  return out.toString();
+}
+
+/** The state of a fragment; whatever makes no sense is left at its initial value. */
+export function fromFragment(fragment: string): State {
+  const input = new URLSearchParams(fragment.replace(/^#/, ''));
+  const one = <T extends string>(key: string, allowed: readonly T[], otherwise: T): T => {
+    const value = input.get(key);
+    return allowed.find((a) => a === value) ?? otherwise;
+  };
+  const index = (key: string): number | null => {
+    const value = input.get(key);
+    return value !== null && /^\d{1,9}$/.test(value) ? Number(value) : null;
+  };
+  const times = /^(-?\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)$/.exec(input.get('t') ?? '');
+  const from = Number(times?.[1]);
+  const to = Number(times?.[2]);
+  return {
+    window: times && from < to ? [from, to] : null,
+    zoom: index('zoom'),
+    frame: index('frame'),
+    search: input.get('search') ?? '',
+    shape: one('shape', ['icicle', 'flame', 'callers'], INITIAL.shape),
+    order: one('order', ['heavy', 'name'], INITIAL.order),
+    sort: one('sort', ['self', 'total', 'name'], INITIAL.sort),
+    metric: METRICS.find((m) => m === input.get('metric')) ?? null,
+    theme: one('theme', ['auto', 'light', 'dark'], INITIAL.theme),
+  };
+}
+
+type Listener = (state: State, changed: ReadonlySet<keyof State>) => void;
+
+/** Holds the state, tells whoever listens, and keeps the fragment in step. */
+export class Store {
+  private listeners: Listener[] = [];
+  state: State;
+
+  constructor(
+    fragment: string,
+    private readonly publish: (fragment: string, step: boolean) => void,
+  ) {
+    this.state = fromFragment(fragment);
+  }
+
+  listen(listener: Listener): void {
+    this.listeners.push(listener);
+  }
+
+  /** Changes part of the state. A `step` can be gone back to with the browser's own button. */
+  set(change: Partial<State>, step = false): void {
+    if (this.apply({ ...this.state, ...change })) this.publish(toFragment(this.state), step);
+  }
+
+  /** Takes over a fragment that came from outside: the back button, an edited address. */
+  load(fragment: string): void {
+    this.apply(fromFragment(fragment));
+  }
+
+  private apply(next: State): boolean {
+    const keys = Object.keys(next) as (keyof State)[];
+    const changed = new Set(keys.filter((k) => String(next[k]) !== String(this.state[k])));
+    if (changed.size === 0) return false;
+    this.state = next;
+    for (const listener of this.listeners) listener(next, changed);
+    return true;
+  }
+}

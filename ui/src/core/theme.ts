@@ -1,0 +1,104 @@
+// Colours. The page's are CSS variables, read once per theme; those of frames are computed here:
+// one hue family per kind of code, a shade per module, the same in every run.
+
+import type { Kind } from './data';
+
+export interface Palette {
+  dark: boolean;
+  paper: string;
+  ink: string;
+  soft: string;
+  faint: string;
+  line: string;
+  shade: string;
+  send: string;
+  receive: string;
+  delay: string;
+  accent: string;
+  font: string;
+  mono: string;
+}
+
+/** Reads the colours that hold at present. */
+export function palette(): Palette {
+  const style = getComputedStyle(document.documentElement);
+  const read = (name: string): string => style.getPropertyValue(name).trim();
+  return {
+    dark: read('--dark') === '1',
+    paper: read('--paper'),
+    ink: read('--ink'),
+    soft: read('--soft'),
+    faint: read('--faint'),
+    line: read('--line'),
+    shade: read('--shade'),
+    send: read('--send'),
+    receive: read('--receive'),
+    delay: read('--delay'),
+    accent: read('--accent'),
+    font: read('--sans'),
+    mono: read('--mono'),
+  };
+}
+
+/** Hue, and chroma in OKLCH, of each kind. Lightness carries the module. */
+const FAMILIES: Record<Kind, readonly [hue: number, chroma: number]> = {
+  erlang: [72, 0.115],
+  java: [48, 0.115],
+  runtime: [305, 0.075],
+  libc: [195, 0.06],
+  kernel: [250, 0.075],
+  native: [15, 0.085],
+  unknown: [0, 0],
+  thread: [80, 0.008],
+};
+
+export const KIND_LABELS: Record<Kind, string> = {
+  erlang: 'Erlang',
+  java: 'Java',
+  runtime: 'runtime',
+  libc: 'libc',
+  kernel: 'kernel',
+  native: 'native',
+  unknown: 'unknown',
+  thread: 'thread',
+};
+
+/** FNV-1a over UTF-16 units: small, and the same everywhere. */
+export function hash(text: string): number {
+  let value = 0x811c9dc5;
+  for (let i = 0; i < text.length; i++) {
+    value = Math.imul(value ^ text.charCodeAt(i), 0x01000193) >>> 0;
+  }
+  return value;
+}
+
+/** What a frame's shade depends on: Erlang code all lives in `[jit]`, so its module is its name's. */
+export function shadeKey(kind: Kind, name: string, module: string): string {
+  return kind === 'erlang' ? name.replace(/^\$/, '').split(':', 1)[0]! : module;
+}
+
+/** The fill of a frame; the ink on it is dark in both themes. */
+export function frameColor(kind: Kind, key: string, dark: boolean): string {
+  const [hue, chroma] = FAMILIES[kind];
+  const spread = hash(key) / 0xffffffff;
+  const base = kind === 'thread' ? (dark ? 0.62 : 0.86) : dark ? 0.68 : 0.8;
+  const lightness = base + (kind === 'thread' || kind === 'unknown' ? 0 : (spread - 0.5) * 0.11);
+  const turn = chroma < 0.02 ? 0 : (((hash(key + '~') >>> 8) % 1000) / 1000 - 0.5) * 14;
+  return `oklch(${lightness.toFixed(3)} ${chroma} ${(hue + turn).toFixed(1)})`;
+}
+
+/** The colour of a kind without a module, for legends. */
+export function kindColor(kind: Kind, dark: boolean): string {
+  const [hue, chroma] = FAMILIES[kind];
+  return `oklch(${kind === 'thread' ? (dark ? 0.62 : 0.86) : dark ? 0.68 : 0.8} ${chroma} ${hue})`;
+}
+
+/**
+ * The colour of a heat map's cell, 0 to 1: one hue, from nearly the paper to strong. Lightness
+ * falls on light paper and rises on dark, evenly in both.
+ */
+export function heatColor(level: number, dark: boolean): string {
+  const l = dark ? 0.3 + 0.56 * level : 0.945 - 0.53 * level;
+  const c = dark ? 0.045 + 0.075 * level : 0.018 + 0.115 * level;
+  return `oklch(${l.toFixed(3)} ${c.toFixed(3)} ${(245 + 12 * level).toFixed(0)})`;
+}

@@ -1,0 +1,74 @@
+// Everything that is computed of a profile for one window, remembered until the window changes.
+
+import type { Profile } from '../core/data';
+import { KINDS } from '../core/data';
+import {
+  callees,
+  callers,
+  functions,
+  link,
+  markedWeight,
+  outermost,
+  search,
+  type Tree,
+  type Weights,
+  weigh,
+} from './tree';
+
+export interface FunctionRow {
+  frame: number;
+  self: number;
+  total: number;
+}
+
+export class Analysis {
+  readonly tree: Tree;
+  private readonly flags: Uint8Array;
+  private key = '';
+  weights: Weights = { self: new Float64Array(), total: new Float64Array(), sum: 0 };
+  rows: FunctionRow[] = [];
+
+  constructor(readonly profile: Profile) {
+    this.tree = link(profile.frame, profile.parent);
+    this.flags = outermost(this.tree, profile.names.length);
+  }
+
+  /** Adds up the samples of a window. */
+  window(from: number, to: number): void {
+    const key = `${from},${to}`;
+    if (key === this.key) return;
+    this.key = key;
+    this.weights = weigh(this.profile, from, to);
+    const { self, total } = functions(
+      this.tree,
+      this.weights,
+      this.flags,
+      this.profile.names.length,
+    );
+    this.rows = [];
+    for (let frame = 0; frame < self.length; frame++) {
+      // Threads are the graph's first row and no functions.
+      if (total[frame]! > 0 && KINDS[this.profile.kind[frame]!] !== 'thread') {
+        this.rows.push({ frame, self: self[frame]!, total: total[frame]! });
+      }
+    }
+  }
+
+  /** The frames that a pattern finds and the share of samples below them; null for a bad pattern. */
+  find(pattern: string): { hits: Uint8Array; share: number; frames: number } | null {
+    const hits = search(this.profile.names, pattern);
+    if (!hits) return null;
+    const { sum } = this.weights;
+    const share = sum > 0 ? markedWeight(this.tree, this.weights, hits) / sum : 0;
+    const frames = this.rows.reduce((n, row) => n + hits[row.frame]!, 0);
+    return { hits, share, frames };
+  }
+
+  callers(frame: number): { tree: Tree; weights: Weights } {
+    return callers(this.tree, this.weights, this.flags, this.profile.names.length, frame);
+  }
+
+  callees(frame: number): { tree: Tree; weights: Weights } {
+    return callees(this.tree, this.weights, this.flags, this.profile.names.length, frame);
+  }
+}

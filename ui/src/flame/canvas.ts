@@ -1,0 +1,263 @@
+// Draws a tree of stacks on a canvas: only the rows in view, only what is wide enough to see.
+
+import { xml } from '../charts/export';
+import type { Profile } from '../core/data';
+import { KINDS } from '../core/data';
+import { h } from '../core/dom';
+import { grouped, percent, visible } from '../core/format';
+import { frameColor, type Palette, shadeKey } from '../core/theme';
+import { type Box, boxAt, type Compare, type Layout, layout, neighbour } from './layout';
+import type { Tree, Weights } from './tree';
+
+export const ROW = 18;
+/** Narrower boxes, in pixels, are left out. */
+const LEAST = 0.4;
+const TALLEST = 560;
+
+export interface Scene {
+  tree: Tree;
+  weights: Weights;
+  compare: Compare;
+  /** Root at the bottom. */
+  upward: boolean;
+  zoom: number | null;
+  /** Per frame: found by the search; null while nothing is searched. */
+  hits: Uint8Array | null;
+  /** Frame that is selected. */
+  frame: number | null;
+  /** What shares are of. */
+  sum: number;
+}
+
+export interface Actions {
+  /** A box was clicked, or Enter was pressed on it. */
+  open(node: number): void;
+  /** The box under the pointer or the keyboard's cursor changed. */
+  point(node: number | null): void;
+}
+
+export class FlameCanvas {
+  readonly element: HTMLElement;
+  private readonly canvas = h('canvas', { 'aria-hidden': 'true' });
+  private readonly space = h('div', { class: 'space' });
+  private readonly view: HTMLElement;
+  private readonly status = h('p', { class: 'hidden', 'aria-live': 'polite' });
+  private scene: Scene | null = null;
+  private found: Layout = { boxes: [], rows: 0 };
+  private palette: Palette | null = null;
+  private colors: string[] = [];
+  private hovered: number | null = null;
+  private focused: Box | null = null;
+  private width = 0;
+
+  constructor(
+    private readonly profile: Profile,
+    label: string,
+    private readonly actions: Actions,
+  ) {
+    this.view = h(
+      'div',
+      {
+        class: 'flame-view',
+        tabindex: 0,
+        role: 'application',
+        'aria-label': label,
+        onscroll: () => this.paint(),
+        onmousemove: (e: MouseEvent) => this.hover(this.under(e)),
+        onmouseleave: () => this.hover(null),
+        onclick: (e: MouseEvent) => {
+          const box = this.under(e);
+          this.focused = box;
+          if (box) this.actions.open(box.node);
+        },
+        onkeydown: (e: KeyboardEvent) => this.key(e),
+        onblur: () => this.hover(null),
+      },
+      this.canvas,
+      this.space,
+    );
+    this.element = h('div', { class: 'flame' }, this.view, this.status);
+  }
+
+  /** Draws a scene at a width. */
+  draw(scene: Scene, width: number, palette: Palette, tallest = TALLEST): void {
+    if (this.palette?.dark !== palette.dark || this.colors.length === 0) this.paint_colors(palette);
+    this.palette = palette;
+    const first = this.scene === null || this.scene.upward !== scene.upward;
+    this.scene = scene;
+    this.width = width;
+    this.found = layout(scene.tree, scene.weights, scene.zoom, scene.compare, LEAST / width);
+    const height = Math.max(this.found.rows, 3) * ROW;
+    const shown = Math.min(height, tallest);
+    this.space.style.height = `${height}px`;
+    this.view.style.height = `${shown}px`;
+    const ratio = window.devicePixelRatio || 1;
+    this.canvas.width = Math.round(width * ratio);
+    this.canvas.height = Math.round(shown * ratio);
+    this.canvas.style.width = `${width}px`;
+    this.canvas.style.height = `${shown}px`;
+    if (first) this.view.scrollTop = scene.upward ? height : 0;
+    this.paint();
+  }
+
+  /** The scene as SVG elements: every box that is drawn. */
+  svg(top: number): { body: string[]; height: number } {
+    const { scene, palette } = this;
+    if (!scene || !palette) return { body: [], height: 0 };
+    const body = this.found.boxes.map((box) => {
+      const y = top + this.top(box);
+      const w = box.width * this.width;
+      const name = this.profile.names[scene.tree.frame[box.node]!]!;
+      const letters = Math.floor((w - 6) / 6.6);
+      const text =
+        letters < 3 ? '' : name.length > letters ? `${name.slice(0, letters - 1)}…` : name;
+      const title = `${name} ${this.tooltip(box.node)}`;
+      return `<g><title>${xml(title)}</title><rect x="${(box.x * this.width).toFixed(1)}" y="${y}" width="${w.toFixed(1)}" height="${ROW - 1}" fill="${this.fill(box)}"/>${text ? `<text x="${(box.x * this.width + 3).toFixed(1)}" y="${y + 12.5}" fill="#17181c">${xml(text)}</text>` : ''}</g>`;
+    });
+    return { body, height: this.found.rows * ROW };
+  }
+
+  /** Self and total of a node as text. */
+  tooltip(node: number): string {
+    const s = this.scene!;
+    const total = s.weights.total[node]!;
+    const self = s.weights.self[node]!;
+    const unit = this.profile.unit;
+    const shares = `${percent(total / s.sum)} total, ${percent(self / s.sum)} self`;
+    return `${shares}, ${grouped(total)} ${unit}`;
+  }
+
+  private paint_colors(p: Palette): void {
+    const { names, kind, module, modules } = this.profile;
+    this.colors = names.map((name, i) => {
+      const k = KINDS[kind[i]!] ?? 'unknown';
+      return frameColor(k, shadeKey(k, name, modules[module[i]!] ?? ''), p.dark);
+    });
+  }
+
+  private top(box: Box): number {
+    return this.scene?.upward ? (this.found.rows - 1 - box.depth) * ROW : box.depth * ROW;
+  }
+
+  private fill(box: Box): string {
+    const s = this.scene!;
+    const p = this.palette!;
+    const frame = s.tree.frame[box.node]!;
+    const color = this.colors[frame]!;
+    const dim = s.hits ? !s.hits[frame] : s.frame !== null && s.frame !== frame;
+    if (dim && !box.context) return `color-mix(in oklab, ${color} 30%, ${p.paper})`;
+    return box.context ? `color-mix(in oklab, ${color} 45%, ${p.paper})` : color;
+  }
+
+  private paint(): void {
+    const { scene, palette: p } = this;
+    if (!scene || !p) return;
+    const ctx = this.canvas.getContext('2d')!;
+    const ratio = window.devicePixelRatio || 1;
+    const height = this.canvas.height / ratio;
+    const scroll = this.view.scrollTop;
+    ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
+    ctx.fillStyle = p.paper;
+    ctx.fillRect(0, 0, this.width, height);
+    ctx.font = `11.5px ${p.font}`;
+    ctx.textBaseline = 'middle';
+    for (const box of this.found.boxes) {
+      const y = this.top(box) - scroll;
+      if (y + ROW < 0 || y > height) continue;
+      this.paint_box(ctx, box, y, p);
+    }
+  }
+
+  private paint_box(ctx: CanvasRenderingContext2D, box: Box, y: number, p: Palette): void {
+    const x = box.x * this.width;
+    const w = box.width * this.width;
+    const gap = w > 3 ? 1 : w > 1.2 ? 0.4 : 0;
+    ctx.fillStyle = this.fill(box);
+    ctx.fillRect(x, y, Math.max(0.5, w - gap), ROW - 1);
+    const scene = this.scene!;
+    const frame = scene.tree.frame[box.node]!;
+    const marked = scene.hits?.[frame] || scene.frame === frame;
+    const pointed = box.node === this.hovered || box.node === this.focused?.node;
+    if ((marked || pointed) && w > 2) {
+      ctx.strokeStyle = p.ink;
+      ctx.lineWidth = pointed ? 1.5 : 1;
+      ctx.strokeRect(x + 0.75, y + 0.75, w - gap - 1.5, ROW - 2.5);
+    }
+    if (w < 26) return;
+    const dim = scene.hits ? !scene.hits[frame] : scene.frame !== null && scene.frame !== frame;
+    // Dimmed boxes take on the paper's colour, so their ink is the page's.
+    ctx.fillStyle = dim || box.context ? p.ink : '#17181c';
+    ctx.globalAlpha = dim ? 0.62 : 1;
+    ctx.fillText(fit(ctx, this.profile.names[frame]!, w - 8), x + 4, y + ROW / 2 - 0.5);
+    ctx.globalAlpha = 1;
+  }
+
+  private under(e: MouseEvent): Box | null {
+    const rect = this.view.getBoundingClientRect();
+    const x = (e.clientX - rect.left - this.view.clientLeft) / this.width;
+    const row = Math.floor(
+      (e.clientY - rect.top - this.view.clientTop + this.view.scrollTop) / ROW,
+    );
+    const depth = this.scene?.upward ? this.found.rows - 1 - row : row;
+    return boxAt(this.found, x, depth);
+  }
+
+  private hover(box: Box | null): void {
+    const node = box?.node ?? null;
+    if (node === this.hovered) return;
+    this.hovered = node;
+    this.view.style.cursor = node === null ? '' : 'pointer';
+    this.actions.point(node);
+    this.paint();
+  }
+
+  private key(e: KeyboardEvent): void {
+    const s = this.scene;
+    if (!s || e.ctrlKey || e.metaKey || e.altKey) return;
+    if (e.key === 'Enter' && this.focused) {
+      this.actions.open(this.focused.node);
+      e.preventDefault();
+      return;
+    }
+    const moves = {
+      ArrowLeft: 'left',
+      ArrowRight: 'right',
+      ArrowUp: 'up',
+      ArrowDown: 'down',
+    } as const;
+    let move: 'left' | 'right' | 'up' | 'down' | undefined = moves[e.key as keyof typeof moves];
+    if (!move) return;
+    if (s.upward && move === 'up') move = 'down';
+    else if (s.upward && move === 'down') move = 'up';
+    e.preventDefault();
+    const at = this.found.boxes.find((b) => b.node === this.focused?.node);
+    const next = at
+      ? neighbour(this.found, s.tree, at, move)
+      : (this.found.boxes.find((b) => !b.context) ?? null);
+    if (!next) return;
+    this.focused = next;
+    this.actions.point(next.node);
+    this.status.textContent = `${visible(this.profile.names[s.tree.frame[next.node]!]!)}, ${this.tooltip(next.node)}`;
+    const top = this.top(next);
+    const view = this.view;
+    if (top < view.scrollTop) view.scrollTop = top;
+    if (top + ROW > view.scrollTop + view.clientHeight)
+      view.scrollTop = top + ROW - view.clientHeight;
+    this.paint();
+  }
+}
+
+/** A name cut to a width. */
+function fit(ctx: CanvasRenderingContext2D, name: string, width: number): string {
+  const text = visible(name);
+  // A letter is about 6.4 px wide: measure only where it is close.
+  if (text.length * 5 < width || ctx.measureText(text).width <= width) return text;
+  let low = 0;
+  let high = Math.min(text.length, Math.ceil(width / 3));
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (ctx.measureText(`${text.slice(0, middle)}…`).width <= width) low = middle;
+    else high = middle - 1;
+  }
+  return low < 2 ? '' : `${text.slice(0, low)}…`;
+}

@@ -1,0 +1,273 @@
+// Trees of weighted stacks. All is computed per node, not per sample, so that a million samples
+// cost no more than one pass over them and one over the distinct stacks.
+
+import type { Profile } from '../core/data';
+
+/** A tree whose nodes come after their parents. Node lists are chains: `first`, then `next`. */
+export interface Tree {
+  frame: Uint32Array;
+  parent: Int32Array;
+  /** First child per node; the last entry is the first root. -1 ends a chain. */
+  first: Int32Array;
+  next: Int32Array;
+}
+
+/** Weights of a tree's nodes in one window of time. */
+export interface Weights {
+  self: Float64Array;
+  total: Float64Array;
+  sum: number;
+}
+
+/** Builds the chains of children. */
+export function link(frame: Uint32Array, parent: Int32Array): Tree {
+  const n = frame.length;
+  const first = new Int32Array(n + 1).fill(-1);
+  const next = new Int32Array(n).fill(-1);
+  for (let i = n - 1; i >= 0; i--) {
+    const p = parent[i]!;
+    const at = p < 0 ? n : p;
+    next[i] = first[at]!;
+    first[at] = i;
+  }
+  return { frame, parent, first, next };
+}
+
+/** The children of a node, or the roots for -1. */
+export function children(tree: Tree, node: number): number[] {
+  const out: number[] = [];
+  for (let c = tree.first[node < 0 ? tree.frame.length : node]!; c >= 0; c = tree.next[c]!) {
+    out.push(c);
+  }
+  return out;
+}
+
+/** The first sample at or after `time`. */
+export function sampleAt(times: Float64Array, time: number): number {
+  let low = 0;
+  let high = times.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (times[middle]! < time) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Adds up the samples of `from <= t < to`. */
+export function weigh(profile: Profile, from: number, to: number): Weights {
+  const self = new Float64Array(profile.nodes);
+  const { leaf, weight, time, parent } = profile;
+  const end = sampleAt(time, to);
+  let sum = 0;
+  for (let i = sampleAt(time, from); i < end; i++) {
+    self[leaf[i]!]! += weight[i]!;
+    sum += weight[i]!;
+  }
+  return { self, total: totals(self, parent), sum };
+}
+
+/** Adds every node's weight to its ancestors'. */
+export function totals(self: Float64Array, parent: Int32Array): Float64Array {
+  const total = self.slice();
+  for (let i = total.length - 1; i >= 0; i--) {
+    const p = parent[i]!;
+    if (p >= 0) total[p]! += total[i]!;
+  }
+  return total;
+}
+
+/** Per node: 1 where no ancestor has the same frame, so that recursion counts once. */
+export function outermost(tree: Tree, frames: number): Uint8Array {
+  const n = tree.frame.length;
+  const flags = new Uint8Array(n);
+  const onPath = new Uint32Array(frames);
+  const leave = (node: number): void => {
+    onPath[tree.frame[node]!]!--;
+  };
+  let node = tree.first[n]!;
+  while (node >= 0) {
+    const frame = tree.frame[node]!;
+    flags[node] = onPath[frame]! === 0 ? 1 : 0;
+    onPath[frame]!++;
+    const child = tree.first[node]!;
+    if (child >= 0) {
+      node = child;
+      continue;
+    }
+    leave(node);
+    while (tree.next[node]! < 0 && tree.parent[node]! >= 0) {
+      node = tree.parent[node]!;
+      leave(node);
+    }
+    node = tree.next[node]!;
+  }
+  return flags;
+}
+
+/** Self and total weight per frame; recursion counts once. */
+export function functions(
+  tree: Tree,
+  weights: Weights,
+  flags: Uint8Array,
+  frames: number,
+): { self: Float64Array; total: Float64Array } {
+  const self = new Float64Array(frames);
+  const total = new Float64Array(frames);
+  for (let i = 0; i < flags.length; i++) {
+    const frame = tree.frame[i]!;
+    self[frame]! += weights.self[i]!;
+    if (flags[i]) total[frame]! += weights.total[i]!;
+  }
+  return { self, total };
+}
+
+/** Per node: 1 where the node or an ancestor is one of the marked frames. */
+export function below(tree: Tree, marked: Uint8Array): Uint8Array {
+  const out = new Uint8Array(tree.frame.length);
+  for (let i = 0; i < out.length; i++) {
+    const p = tree.parent[i]!;
+    out[i] = marked[tree.frame[i]!]! | (p >= 0 ? out[p]! : 0);
+  }
+  return out;
+}
+
+/** The weight of all samples whose stack contains a marked frame at least once. */
+export function markedWeight(tree: Tree, weights: Weights, marked: Uint8Array): number {
+  const covered = below(tree, marked);
+  let sum = 0;
+  for (let i = 0; i < covered.length; i++) {
+    const p = tree.parent[i]!;
+    if (covered[i] && (p < 0 || !covered[p])) sum += weights.total[i]!;
+  }
+  return sum;
+}
+
+/** Marks the frames whose name a regular expression matches; null where it is not one. */
+export function search(names: readonly string[], pattern: string): Uint8Array | null {
+  let expression: RegExp;
+  try {
+    // Without capitals in the pattern, case does not matter.
+    expression = new RegExp(pattern, /[A-Z]/.test(pattern.replace(/\\./g, '')) ? '' : 'i');
+  } catch {
+    return null;
+  }
+  return Uint8Array.from(names, (name) => (expression.test(name) ? 1 : 0));
+}
+
+/** Samples per bin of time: of all stacks, and of those that contain a frame. */
+export function overTime(
+  profile: Profile,
+  tree: Tree,
+  frame: number | null,
+  from: number,
+  width: number,
+  bins: number,
+): { all: Float64Array; part: Float64Array } {
+  const all = new Float64Array(bins);
+  const part = new Float64Array(bins);
+  const marked = new Uint8Array(profile.names.length);
+  if (frame !== null) marked[frame] = 1;
+  const covered = frame === null ? null : below(tree, marked);
+  for (let i = 0; i < profile.samples; i++) {
+    const bin = Math.floor((profile.time[i]! - from) / width);
+    if (bin < 0 || bin >= bins) continue;
+    all[bin]! += profile.weight[i]!;
+    if (covered?.[profile.leaf[i]!]) part[bin]! += profile.weight[i]!;
+  }
+  return { all, part };
+}
+
+/** A tree under construction: children are found by their frame. */
+class Builder {
+  readonly frame: number[] = [];
+  readonly parent: number[] = [];
+  readonly self: number[] = [];
+  private readonly known = new Map<number, number>();
+
+  constructor(private readonly frames: number) {}
+
+  child(parent: number, frame: number): number {
+    const key = (parent + 1) * this.frames + frame;
+    const found = this.known.get(key);
+    if (found !== undefined) return found;
+    const id = this.frame.length;
+    this.frame.push(frame);
+    this.parent.push(parent);
+    this.self.push(0);
+    this.known.set(key, id);
+    return id;
+  }
+
+  finish(): { tree: Tree; weights: Weights } {
+    const parent = Int32Array.from(this.parent);
+    const self = Float64Array.from(this.self);
+    const total = totals(self, parent);
+    let sum = 0;
+    for (let i = 0; i < total.length; i++) if (parent[i]! < 0) sum += total[i]!;
+    return { tree: link(Uint32Array.from(this.frame), parent), weights: { self, total, sum } };
+  }
+}
+
+/** All that is called below a function, wherever it is called: subtrees laid on each other. */
+export function callees(
+  tree: Tree,
+  weights: Weights,
+  flags: Uint8Array,
+  frames: number,
+  wanted: number,
+): { tree: Tree; weights: Weights } {
+  const builder = new Builder(frames);
+  const merged = new Int32Array(tree.frame.length).fill(-1);
+  for (let i = 0; i < merged.length; i++) {
+    if (weights.total[i] === 0) continue;
+    const p = tree.parent[i]!;
+    const above = p >= 0 ? merged[p]! : -1;
+    if (above >= 0) merged[i] = builder.child(above, tree.frame[i]!);
+    else if (tree.frame[i] === wanted && flags[i]) merged[i] = builder.child(-1, wanted);
+    else continue;
+    builder.self[merged[i]!]! += weights.self[i]!;
+  }
+  return builder.finish();
+}
+
+/** All paths that lead to a function: the function is the root, its callers come below it. */
+export function callers(
+  tree: Tree,
+  weights: Weights,
+  flags: Uint8Array,
+  frames: number,
+  wanted: number,
+): { tree: Tree; weights: Weights } {
+  const builder = new Builder(frames);
+  for (let i = 0; i < tree.frame.length; i++) {
+    if (tree.frame[i] !== wanted || !flags[i] || weights.total[i] === 0) continue;
+    let at = -1;
+    for (let node = i; node >= 0; node = tree.parent[node]!) {
+      at = builder.child(at, tree.frame[node]!);
+    }
+    builder.self[at]! += weights.total[i]!;
+  }
+  return builder.finish();
+}
+
+/** The frames from the root to a node. */
+export function path(tree: Tree, node: number): number[] {
+  const out: number[] = [];
+  for (let i = node; i >= 0; i = tree.parent[i]!) out.push(i);
+  return out.reverse();
+}
+
+/** Folded stacks, as `flamegraph.pl` reads them: `a;b;c 12`. */
+export function folded(profile: Profile, tree: Tree, weights: Weights): string {
+  const prefix: string[] = [];
+  const lines: string[] = [];
+  for (let i = 0; i < tree.frame.length; i++) {
+    // `;` separates frames in the format.
+    const name = profile.names[tree.frame[i]!]!.replaceAll(';', ':').replaceAll('\n', ' ');
+    const p = tree.parent[i]!;
+    prefix[i] = weights.total[i] === 0 ? '' : p < 0 ? name : `${prefix[p]};${name}`;
+    if (weights.self[i]! > 0) lines.push(`${prefix[i]} ${weights.self[i]}`);
+  }
+  return lines.sort().join('\n') + '\n';
+}

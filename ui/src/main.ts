@@ -1,0 +1,143 @@
+// The page: unpacks the data, builds the sections in the order of the reader's questions.
+
+import 'uplot/dist/uPlot.min.css';
+import './style.css';
+import { inflate, type Page, unpack } from './core/data';
+import { choice, fill, h } from './core/dom';
+import { Store, type Theme } from './core/state';
+import { burn } from './sections/burn';
+import { details } from './sections/details';
+import { headline, masthead, tiles, warnings } from './sections/head';
+import { percentiles } from './sections/percentiles';
+import { timeline, type View } from './sections/timeline';
+
+const root = document.documentElement;
+
+function start(page: Page, app: HTMLElement): void {
+  const { run, profile } = page;
+  const store = new Store(location.hash, (fragment, step) => {
+    const url = `${location.pathname}${location.search}${fragment ? `#${fragment}` : ''}`;
+    if (step) history.pushState(null, '', url);
+    else history.replaceState(null, '', url);
+  });
+  applyTheme(store.state.theme);
+  const views: View[] = [];
+  const use = (view: View | null): HTMLElement | null => {
+    if (view) views.push(view);
+    return view?.element ?? null;
+  };
+  const main = h(
+    'main',
+    {},
+    headline(run),
+    warnings(run),
+    tiles(run),
+    use(timeline(run, store)),
+    profile ? use(burn(run, profile, store)) : null,
+    use(percentiles(run)),
+    details(run),
+  );
+  const theme = choice<Theme>(
+    'colours',
+    [
+      ['auto', 'auto', 'As the system is set'],
+      ['light', 'light'],
+      ['dark', 'dark'],
+    ],
+    store.state.theme,
+    (value) => store.set({ theme: value }),
+  );
+  fill(
+    app,
+    h('header', { class: 'masthead' }, masthead(run), theme.element),
+    main,
+    h(
+      'footer',
+      {},
+      h('span', {}, `bellows ${run.versions.bellows}`),
+      h(
+        'span',
+        {},
+        '/ search · Escape back · arrow keys in charts · the address keeps what you see',
+      ),
+    ),
+  );
+  const draw = (): void => {
+    for (const view of views) view.draw();
+  };
+  draw();
+  store.listen((state, changed) => {
+    if (!changed.has('theme')) return;
+    theme.set(state.theme);
+    applyTheme(state.theme);
+    draw();
+  });
+  follow(store, app, draw);
+}
+
+/** Redraws when the page's width, colours or medium change; keys and the address steer the state. */
+function follow(store: Store, app: HTMLElement, draw: () => void): void {
+  let width = app.clientWidth;
+  new ResizeObserver(() => {
+    if (app.clientWidth === width) return;
+    width = app.clientWidth;
+    requestAnimationFrame(draw);
+  }).observe(app);
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);
+  window.addEventListener('hashchange', () => store.load(location.hash));
+  window.addEventListener('popstate', () => store.load(location.hash));
+  window.addEventListener('beforeprint', () => {
+    root.classList.add('printing');
+    root.dataset.theme = 'light';
+    draw();
+  });
+  window.addEventListener('afterprint', () => {
+    root.classList.remove('printing');
+    applyTheme(store.state.theme);
+    draw();
+  });
+  document.addEventListener('keydown', (e) => {
+    const typing = e.target instanceof HTMLInputElement && e.target.type !== 'radio';
+    if (e.key === '/' && !typing) {
+      document.getElementById('search')?.focus();
+      e.preventDefault();
+    } else if (e.key === 'Escape' && back(store)) e.preventDefault();
+  });
+}
+
+/** One step back: the zoom, then the search, the function, the window. */
+function back(store: Store): boolean {
+  const { zoom, search, frame, window: chosen } = store.state;
+  if (zoom !== null) store.set({ zoom: null }, true);
+  else if (search) store.set({ search: '' });
+  else if (frame !== null) store.set({ frame: null }, true);
+  else if (chosen) store.set({ window: null }, true);
+  else return false;
+  return true;
+}
+
+function applyTheme(theme: Theme): void {
+  if (theme === 'auto') delete root.dataset.theme;
+  else root.dataset.theme = theme;
+}
+
+async function main(): Promise<void> {
+  const app = document.getElementById('app');
+  const data = document.getElementById('data');
+  if (!app || !data) return;
+  try {
+    if (typeof DecompressionStream === 'undefined') {
+      throw new Error(
+        'this browser cannot unpack the data; Chrome 80, Firefox 113, Safari 16.4 or later can',
+      );
+    }
+    start(unpack(await inflate(data.textContent ?? '')), app);
+    root.dataset.ready = String(Math.round(performance.now()));
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    fill(app, h('p', { class: 'failed' }, `This report cannot be shown: ${why}`));
+    console.error(error);
+  }
+}
+
+void main();

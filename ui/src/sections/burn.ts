@@ -1,0 +1,463 @@
+// Where it burned: samples over time, flame graph and function table, all of the same window.
+
+import { png, svg } from '../charts/export';
+import { Panel, type Shared } from '../charts/panel';
+import { KINDS, type Profile, type RunData } from '../core/data';
+import { button, choice, csv, fill, h, save } from '../core/dom';
+import { grouped, percent, seconds, significant } from '../core/format';
+import type { Store } from '../core/state';
+import { KIND_LABELS, kindColor, palette } from '../core/theme';
+import { Analysis } from '../flame/analysis';
+import { FlameCanvas, type Scene } from '../flame/canvas';
+import { byName, byWeight, type Compare } from '../flame/layout';
+import { folded, overTime, type Tree, type Weights } from '../flame/tree';
+import { FunctionTable, sorted } from './functions';
+import { clampWindow, effectiveWindow, type View } from './timeline';
+
+type Result = { hits: Uint8Array; share: number; frames: number } | null;
+
+/** The profile's section. Split into parts that each own some elements and one `draw`. */
+export function burn(run: RunData, profile: Profile, store: Store): View {
+  const analysis = new Analysis(profile);
+  const info = h('p', { class: 'pointed', 'aria-hidden': 'true' });
+  const open = (node: number): void => {
+    const frame = analysis.tree.frame[node]!;
+    // The first click zooms, the second on the same frame shows its share over time.
+    if (store.state.zoom === node) {
+      store.set({ frame: store.state.frame === frame ? null : frame }, true);
+    } else store.set({ zoom: node }, true);
+  };
+  const graph = new FlameCanvas(
+    profile,
+    'Flame graph. Arrow keys move between frames, Enter zooms, Escape goes back. The function table holds the same as text.',
+    { open, point: (node) => point(node) },
+  );
+  const pair = callersAndCallees(analysis, store);
+  const table = new FunctionTable(profile, store);
+  const strip = timeStrip(run, analysis, store);
+  const finder = searchBox(store);
+  const legend = h('p', { class: 'kinds' });
+  const controls = toolbar(run, analysis, store, graph);
+  const window_ = windowInputs(run, store);
+  const split = h(
+    'div',
+    { class: 'split' },
+    h('div', { class: 'graph' }, graph.element, pair.element, info, legend),
+    table.element,
+  );
+  const element = h(
+    'section',
+    { id: 'burn', 'aria-labelledby': 'burn-title' },
+    h('header', {}, h('h2', { id: 'burn-title' }, 'Where it burned'), window_.element),
+    facts(profile),
+    strip.element,
+    h('div', { class: 'bar-row' }, finder.element, controls),
+    split,
+  );
+
+  const point = (node: number | null): void => {
+    if (node === null) {
+      fill(info, h('span', { class: 'hint' }, hint(store)));
+      return;
+    }
+    const frame = analysis.tree.frame[node]!;
+    const where = profile.modules[profile.module[frame]!] ?? '';
+    fill(info, h('b', {}, profile.names[frame]!), ` ${where} `, graph.tooltip(node));
+  };
+
+  const draw = (): void => {
+    const p = palette();
+    const [from, to] = effectiveWindow(run, store);
+    analysis.window(from, to);
+    const { state } = store;
+    const result: Result = state.search ? analysis.find(state.search) : null;
+    finder.show(result, analysis.weights.sum);
+    const width = split.querySelector('.graph')!.clientWidth;
+    const two = state.shape === 'callers';
+    graph.element.hidden = two;
+    pair.element.hidden = !two;
+    const scene: Scene = {
+      tree: analysis.tree,
+      weights: analysis.weights,
+      compare: comparison(analysis.tree, analysis.weights, profile, store),
+      upward: state.shape === 'flame',
+      zoom: state.zoom !== null && state.zoom < profile.nodes ? state.zoom : null,
+      hits: result?.hits ?? null,
+      frame: state.frame,
+      sum: analysis.weights.sum,
+    };
+    if (width > 0) {
+      if (two) pair.draw(width, scene);
+      else graph.draw(scene, width, p, printing() ? 4000 : undefined);
+    }
+    table.draw(analysis.rows, result?.hits ?? null, analysis.weights.sum, p.dark);
+    drawLegend(legend, analysis, p.dark);
+    window_.show();
+    point(null);
+  };
+  store.listen((_, changed) => {
+    if (changed.has('window') || changed.has('frame')) strip.draw();
+    const own = ['window', 'zoom', 'frame', 'search', 'shape', 'order', 'sort'] as const;
+    if (own.some((key) => changed.has(key))) draw();
+  });
+  return {
+    element,
+    draw: () => {
+      strip.draw(true);
+      draw();
+    },
+  };
+}
+
+function printing(): boolean {
+  return document.documentElement.classList.contains('printing');
+}
+
+function hint(store: Store): string {
+  if (store.state.zoom !== null)
+    return 'Click the frame again for its share over time, Escape to go back.';
+  return 'Click a frame to zoom; narrow frames are left out.';
+}
+
+function comparison(tree: Tree, weights: Weights, profile: Profile, store: Store): Compare {
+  return store.state.order === 'name'
+    ? byName(tree, profile.names)
+    : byWeight(tree, weights, profile.names);
+}
+
+/** What the profile is, and how much of it can be trusted. */
+function facts(profile: Profile): HTMLElement {
+  const what = profile.event === 'cpu' ? 'CPU time of the broker' : profile.event;
+  const parts = [
+    `${grouped(profile.samples)} samples of ${what}`,
+    profile.frequency > 0 ? `${profile.frequency} Hz per core` : '',
+    `unknown share ${percent(profile.unknown_share)}`,
+    `complete stacks ${percent(profile.complete_share)}`,
+    profile.lost > 0 ? `${grouped(profile.lost)} lost` : '',
+    ...profile.notes,
+  ];
+  return h('p', { class: 'facts' }, parts.filter((t) => t !== '').join(' · '));
+}
+
+/** The kinds of code by self share: legend and first answer in one. */
+function drawLegend(element: HTMLElement, analysis: Analysis, dark: boolean): void {
+  const { profile } = analysis;
+  const sums = new Array<number>(KINDS.length).fill(0);
+  for (const row of analysis.rows) sums[profile.kind[row.frame]!]! += row.self;
+  const order = sums.map((sum, i) => ({ sum, kind: KINDS[i]! })).filter((k) => k.sum > 0);
+  fill(
+    element,
+    order
+      .sort((a, b) => b.sum - a.sum)
+      .map(({ sum, kind }) => {
+        const swatch = h('i', { class: 'swatch' });
+        swatch.style.background = kindColor(kind, dark);
+        return h(
+          'span',
+          { title: `self share of ${KIND_LABELS[kind]} code` },
+          swatch,
+          `${KIND_LABELS[kind]} ${percent(sum / analysis.weights.sum)}`,
+        );
+      }),
+  );
+}
+
+/** Callers above, callees below the selected function. */
+function callersAndCallees(
+  analysis: Analysis,
+  store: Store,
+): { element: HTMLElement; draw(width: number, scene: Scene): void } {
+  const { profile } = analysis;
+  const title = h('p', { class: 'sandwich' });
+  let trees: [Tree, Tree] | null = null;
+  const select = (which: 0 | 1) => (node: number) => {
+    const frame = trees?.[which].frame[node];
+    if (frame !== undefined) store.set({ frame }, true);
+  };
+  const info = h('p', { class: 'pointed', 'aria-hidden': 'true' });
+  const upper: FlameCanvas = new FlameCanvas(profile, 'Callers of the selected function', {
+    open: select(0),
+    point: (n) => say(upper, 0, n),
+  });
+  const lower: FlameCanvas = new FlameCanvas(profile, 'Callees of the selected function', {
+    open: select(1),
+    point: (n) => say(lower, 1, n),
+  });
+  const say = (canvas: FlameCanvas, which: 0 | 1, node: number | null): void => {
+    const frame = node === null ? undefined : trees?.[which].frame[node];
+    if (node === null || frame === undefined) fill(info, '\u00a0');
+    else fill(info, h('b', {}, profile.names[frame]!), ` ${canvas.tooltip(node)}`);
+  };
+  const element = h('div', {}, title, upper.element, lower.element, info);
+  return {
+    element,
+    draw: (width, scene) => {
+      const { frame } = store.state;
+      const none = frame === null || frame >= profile.names.length;
+      upper.element.hidden = none;
+      lower.element.hidden = none;
+      if (none) {
+        fill(
+          title,
+          'Choose a function in the table: its callers will stand above it, what it calls below.',
+        );
+        return;
+      }
+      fill(title, 'Callers above, callees below ', h('b', {}, profile.names[frame]!));
+      const above = analysis.callers(frame);
+      const below = analysis.callees(frame);
+      trees = [above.tree, below.tree];
+      const p = palette();
+      const part = { sum: scene.sum, zoom: null, hits: scene.hits, frame: null };
+      upper.draw(
+        {
+          ...above,
+          ...part,
+          upward: true,
+          compare: comparison(above.tree, above.weights, profile, store),
+        },
+        width,
+        p,
+        260,
+      );
+      lower.draw(
+        {
+          ...below,
+          ...part,
+          upward: false,
+          compare: comparison(below.tree, below.weights, profile, store),
+        },
+        width,
+        p,
+        320,
+      );
+    },
+  };
+}
+
+/** Samples over time in cores, and the selected function's part of them. */
+function timeStrip(
+  run: RunData,
+  analysis: Analysis,
+  store: Store,
+): { element: HTMLElement; draw(force?: boolean): void } {
+  const { profile } = analysis;
+  const element = h('div', { class: 'charts strip' });
+  const [from, to] = run.span;
+  const width = Math.max(0.25, Math.ceil((to - from) / 300));
+  const bins = Math.max(1, Math.ceil((to - from) / width));
+  const shared: Shared = {
+    t: Array.from({ length: bins }, (_, i) => from + i * width),
+    dt: new Array<number>(bins).fill(width),
+    span: run.span,
+    phases: run.phases,
+    events: run.events,
+    window: () => effectiveWindow(run, store),
+    chosen: () => store.state.window !== null,
+    choose: (a, b) => store.set({ window: clampWindow(run.span, a, b) }, true),
+    hover: (t) => panel?.pointer(t),
+  };
+  let panel: Panel | null = null;
+  const draw = (force = false): void => {
+    const frame = store.state.frame;
+    const known = frame !== null && frame < profile.names.length ? frame : null;
+    const { all, part } = overTime(profile, analysis.tree, known, from, width, bins);
+    const inCores = profile.period_ns > 0;
+    const scale = inCores ? profile.period_ns / 1e9 / width : 1 / width;
+    const format = (v: number): string =>
+      `${significant(v)} ${inCores ? 'cores' : `${profile.unit}/s`}`;
+    const trim = (values: Float64Array): (number | null)[] => Array.from(values, (v) => v * scale);
+    const name = known === null ? '' : profile.names[known]!;
+    const spec = {
+      id: 'samples',
+      title: known === null ? 'samples over time' : name,
+      unit: `${inCores ? 'cores' : `${profile.unit} per second`}${known === null ? '' : ', of all samples'}`,
+      height: 62,
+      lines: [
+        {
+          label: known === null ? 'sampled' : 'all samples',
+          values: trim(all),
+          color: (p: ReturnType<typeof palette>) => (known === null ? p.ink : p.faint),
+          format,
+          width: 1.25,
+          area: known === null,
+        },
+        ...(known === null
+          ? []
+          : [
+              {
+                label: 'this function',
+                values: trim(part),
+                color: (p: ReturnType<typeof palette>) => p.accent,
+                format,
+                area: true,
+              },
+            ]),
+      ],
+    };
+    if (!panel || force || panel.spec.title !== spec.title) {
+      panel = new Panel(spec, shared, () => true);
+      element.replaceChildren(panel.element);
+      if (element.clientWidth > 0) panel.draw(element.clientWidth, palette());
+    } else panel.refresh();
+  };
+  return { element, draw };
+}
+
+/** The regular expression, and what it found. */
+function searchBox(store: Store): {
+  element: HTMLElement;
+  show(result: Result, sum: number): void;
+} {
+  const input = h('input', {
+    type: 'search',
+    id: 'search',
+    placeholder: 'search: regular expression  ( / )',
+    'aria-label': 'Search functions by regular expression',
+    spellcheck: 'false',
+    autocomplete: 'off',
+    oninput: () => store.set({ search: input.value }),
+  });
+  const output = h('output', { for: 'search', class: 'matched', 'aria-live': 'polite' });
+  return {
+    element: h('div', { class: 'search' }, input, output),
+    show: (result) => {
+      const { search } = store.state;
+      if (input.value !== search) input.value = search;
+      const bad = search !== '' && result === null;
+      input.setAttribute('aria-invalid', bad ? 'true' : 'false');
+      output.classList.toggle('bad', bad);
+      fill(
+        output,
+        bad && 'not a regular expression',
+        result && h('b', {}, percent(result.share)),
+        result && ` of samples, ${grouped(result.frames)} functions`,
+      );
+    },
+  };
+}
+
+function toolbar(run: RunData, analysis: Analysis, store: Store, graph: FlameCanvas): HTMLElement {
+  const { profile } = analysis;
+  const shape = choice(
+    'shape',
+    [
+      ['icicle', 'icicle', 'Root at the top'],
+      ['flame', 'flame', 'Root at the bottom'],
+      ['callers', 'callers & callees', 'Around the function selected in the table'],
+    ],
+    store.state.shape,
+    (v) => store.set({ shape: v }),
+  );
+  const order = choice(
+    'order',
+    [
+      ['heavy', 'heaviest first', 'Left-heavy'],
+      ['name', 'by name', 'Alphabetical'],
+    ],
+    store.state.order,
+    (v) => store.set({ order: v }),
+  );
+  const back = button('whole graph', () => store.set({ zoom: null }, true), { class: 'quiet' });
+  const sync = (): void => {
+    shape.set(store.state.shape);
+    order.set(store.state.order);
+    back.disabled = store.state.zoom === null;
+  };
+  store.listen(sync);
+  sync();
+  const name = `${run.id}-${profile.event}`;
+  const picture = (): { text: string; width: number; height: number } => {
+    const part = graph.svg(8);
+    const width = graph.element.clientWidth;
+    return {
+      text: svg(width, part.height + 16, palette(), part.body),
+      width,
+      height: part.height + 16,
+    };
+  };
+  return h(
+    'div',
+    { class: 'tools' },
+    shape.element,
+    order.element,
+    back,
+    button('SVG', () => save(`${name}.svg`, picture().text, 'image/svg+xml'), {
+      title: 'Save the graph as SVG',
+    }),
+    button(
+      'PNG',
+      () => {
+        const { text, width, height } = picture();
+        void png(text, width, height).then((blob) => save(`${name}.png`, blob));
+      },
+      { title: 'Save the graph as PNG' },
+    ),
+    button(
+      'folded',
+      () => save(`${name}.folded`, folded(profile, analysis.tree, analysis.weights)),
+      {
+        title: 'Save the stacks of the window, folded',
+      },
+    ),
+    button('CSV', () => save(`${name}-functions.csv`, functionCsv(analysis, store), 'text/csv'), {
+      title: 'Save the function table as CSV',
+    }),
+  );
+}
+
+function functionCsv(analysis: Analysis, store: Store): string {
+  const { profile, weights } = analysis;
+  const rows = sorted(analysis.rows, store.state.sort, profile.names);
+  return csv([
+    [
+      'function',
+      'module',
+      `self_${profile.unit}`,
+      `total_${profile.unit}`,
+      'self_share',
+      'total_share',
+    ],
+    ...rows.map((r) => [
+      profile.names[r.frame]!,
+      profile.modules[profile.module[r.frame]!] ?? '',
+      r.self,
+      r.total,
+      r.self / weights.sum,
+      r.total / weights.sum,
+    ]),
+  ]);
+}
+
+/** The window as two numbers: the way to it without a pointer. */
+function windowInputs(run: RunData, store: Store): { element: HTMLElement; show(): void } {
+  const change = (): void => {
+    const from = Number(low.value);
+    const to = Number(high.value);
+    if (Number.isFinite(from) && Number.isFinite(to) && from < to) {
+      store.set({ window: clampWindow(run.span, from, to) }, true);
+    }
+  };
+  const field = (label: string): HTMLInputElement =>
+    h('input', { type: 'number', step: 'any', 'aria-label': label, onchange: change });
+  const low = field('window from, seconds');
+  const high = field('window to, seconds');
+  const name = h('span');
+  const reset = button('×', () => store.set({ window: null }, true), {
+    class: 'quiet',
+    title: 'Back to the measured phase',
+    'aria-label': 'Back to the measured phase',
+  });
+  return {
+    element: h('div', { class: 'window' }, name, low, '–', high, 's', reset),
+    show: () => {
+      const [from, to] = effectiveWindow(run, store);
+      low.value = String(Number(from.toFixed(3)));
+      high.value = String(Number(to.toFixed(3)));
+      fill(name, store.state.window ? 'window' : 'measured phase');
+      reset.hidden = store.state.window === null;
+      low.title = seconds(from);
+      high.title = seconds(to);
+    },
+  };
+}

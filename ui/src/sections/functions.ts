@@ -1,0 +1,150 @@
+// The function table: self and total share of the window, sortable, a row selects the function.
+
+import type { Profile } from '../core/data';
+import { KINDS } from '../core/data';
+import { button, fill, h } from '../core/dom';
+import { grouped, percent } from '../core/format';
+import type { SortBy, Store } from '../core/state';
+import { frameColor, shadeKey } from '../core/theme';
+import type { FunctionRow } from '../flame/analysis';
+
+const STEP = 40;
+
+/** Rows in the order of a column; equal ones by name. */
+export function sorted(
+  rows: readonly FunctionRow[],
+  by: SortBy,
+  names: readonly string[],
+): FunctionRow[] {
+  const name = (a: FunctionRow, b: FunctionRow): number => {
+    const x = names[a.frame]!;
+    const y = names[b.frame]!;
+    return x < y ? -1 : x > y ? 1 : a.frame - b.frame;
+  };
+  if (by === 'name') return rows.toSorted(name);
+  return rows.toSorted((a, b) => b[by] - a[by] || b.total - a.total || name(a, b));
+}
+
+export class FunctionTable {
+  readonly element: HTMLElement;
+  private readonly body = h('tbody');
+  private readonly more = h('div', { class: 'more' });
+  private readonly heads = new Map<SortBy, HTMLElement>();
+  private limit = STEP;
+
+  constructor(
+    private readonly profile: Profile,
+    private readonly store: Store,
+  ) {
+    const head = (by: SortBy, label: string, number: boolean): HTMLElement => {
+      const cell = h(
+        'th',
+        { scope: 'col', class: number ? 'num' : null },
+        button(label, () => store.set({ sort: by }), { title: `Sort by ${label}` }),
+      );
+      this.heads.set(by, cell);
+      return cell;
+    };
+    this.element = h(
+      'div',
+      { class: 'functions' },
+      h(
+        'div',
+        { class: 'scroll' },
+        h(
+          'table',
+          {},
+          h('caption', { class: 'hidden' }, 'Functions of the window'),
+          h(
+            'thead',
+            {},
+            h(
+              'tr',
+              {},
+              head('self', 'self', true),
+              head('total', 'total', true),
+              head('name', 'function', false),
+            ),
+          ),
+          this.body,
+        ),
+      ),
+      this.more,
+    );
+  }
+
+  draw(rows: readonly FunctionRow[], hits: Uint8Array | null, sum: number, dark: boolean): void {
+    const { state } = this.store;
+    for (const [by, cell] of this.heads) {
+      const order = by === 'name' ? 'ascending' : 'descending';
+      cell.setAttribute('aria-sort', by === state.sort ? order : 'none');
+    }
+    const wanted = hits ? rows.filter((row) => hits[row.frame]) : rows;
+    const list = sorted(wanted, state.sort, this.profile.names);
+    const most = { self: 0, total: 0 };
+    for (const row of rows) {
+      most.self = Math.max(most.self, row.self);
+      most.total = Math.max(most.total, row.total);
+    }
+    fill(
+      this.body,
+      list.slice(0, this.limit).map((row) => this.row(row, sum, most, dark)),
+    );
+    const rest = list.length - this.limit;
+    fill(
+      this.more,
+      list.length === 0 && 'No function matches.',
+      rest > 0 &&
+        button(`${grouped(Math.min(rest, 200))} more of ${grouped(list.length)} functions`, () => {
+          this.limit += 200;
+          this.draw(rows, hits, sum, dark);
+        }),
+    );
+  }
+
+  private row(
+    row: FunctionRow,
+    sum: number,
+    most: { self: number; total: number },
+    dark: boolean,
+  ): HTMLElement {
+    const { names, kind, module, modules, unit } = this.profile;
+    const name = names[row.frame]!;
+    const k = KINDS[kind[row.frame]!] ?? 'unknown';
+    const where = modules[module[row.frame]!] ?? '';
+    const selected = this.store.state.frame === row.frame;
+    const share = (value: number, top: number): HTMLElement => {
+      const cell = h(
+        'td',
+        { class: 'num bar', title: `${grouped(value)} of ${grouped(sum)} ${unit}` },
+        percent(sum > 0 ? value / sum : 0),
+      );
+      cell.style.setProperty('--w', `${top > 0 ? (value / top) * 100 : 0}%`);
+      return cell;
+    };
+    const swatch = h('i', { class: 'swatch' });
+    swatch.style.background = frameColor(k, shadeKey(k, name, where), dark);
+    return h(
+      'tr',
+      { class: selected ? 'selected' : null },
+      share(row.self, most.self),
+      share(row.total, most.total),
+      h(
+        'td',
+        { class: 'name' },
+        swatch,
+        h(
+          'button',
+          {
+            type: 'button',
+            title: where ? `${name} in ${where}` : name,
+            'aria-pressed': selected ? 'true' : 'false',
+            onclick: () => this.store.set({ frame: selected ? null : row.frame }, true),
+          },
+          name,
+        ),
+        h('span', { class: 'module' }, where),
+      ),
+    );
+  }
+}

@@ -1,0 +1,231 @@
+// The first screen: what happened, whether to believe it, how much and how slow.
+
+import type { Latency, MetricKey, RunData } from '../core/data';
+import { type Child, h } from '../core/dom';
+import {
+  duration,
+  exactDuration,
+  grouped,
+  megabytes,
+  PERCENTILES,
+  percent,
+  seconds,
+  significant,
+  supports,
+} from '../core/format';
+import { METRIC_NAMES } from './panels';
+
+const STATES: Record<RunData['state'], string> = {
+  complete: 'complete',
+  interrupted: 'stopped by the user',
+  failed: 'failed',
+  cut_off: 'cut off',
+};
+
+/** The sentence. */
+export function headline(run: RunData): HTMLElement {
+  return h(
+    'p',
+    { class: 'headline' },
+    run.headline.map((part) => (part.code ? h('code', {}, part.text) : part.text)),
+  );
+}
+
+/** Name, time, state. */
+export function masthead(run: RunData): HTMLElement[] {
+  const when = run.created.replace('T', ' ').replace(/(\.\d+)?Z$/, ' UTC');
+  const facts = [run.versions.broker, run.versions.runtime, when].filter((t) => t);
+  return [
+    h('h1', {}, run.name),
+    h('p', { class: 'when' }, facts.join(' · ')),
+    h('span', { class: `state ${run.state}` }, STATES[run.state]),
+  ];
+}
+
+const CODES: Record<string, string> = {
+  generator_saturated: 'Generator saturated',
+  rate_not_achieved: 'Rate not achieved',
+  too_few_cores: 'Too few cores',
+  debug_build: 'Debug build',
+  too_few_samples: 'Too few samples',
+  lost_samples: 'Profiler lost samples',
+  profiler_throttled: 'Profiler throttled',
+  profile_incomplete: 'Profile incomplete',
+  clock_not_steady: 'Clock not steady',
+  cpu_steal: 'CPU taken by the hypervisor',
+  not_steady_state: 'Not steady',
+  connection_blocked: 'Publishers blocked',
+  messages_not_accepted: 'Messages not accepted',
+  interrupted: 'Ended early',
+  archive_incomplete: 'Archive incomplete',
+};
+
+/** Warnings, or that there are none; notes of the reader of the archive after them. */
+export function warnings(run: RunData): HTMLElement {
+  const list = run.warnings.map((w) =>
+    h('li', {}, h('b', {}, CODES[w.code] ?? w.code.replaceAll('_', ' ')), ' ', w.text),
+  );
+  if (run.error) list.unshift(h('li', {}, h('b', {}, 'The run failed'), ' ', run.error));
+  const notes = run.notes.map((n) => h('li', { class: 'note' }, n));
+  return h(
+    'section',
+    { id: 'warnings', 'aria-labelledby': 'warnings-title' },
+    h('h2', { id: 'warnings-title', class: 'hidden' }, 'Warnings'),
+    list.length === 0
+      ? h(
+          'p',
+          { class: 'fine' },
+          h('b', {}, 'No warnings.'),
+          ' All validity checks of this run passed.',
+        )
+      : null,
+    list.length + notes.length > 0 ? h('ul', { class: 'warnings' }, list, notes) : null,
+  );
+}
+
+function tile(
+  label: string,
+  value: Child,
+  unit: string,
+  under: string,
+  title: string,
+): HTMLElement {
+  return h(
+    'div',
+    { class: 'tile', title },
+    h('dt', {}, label),
+    h('dd', {}, h('span', { class: 'figure' }, value), h('span', { class: 'unit' }, unit)),
+    under ? h('dd', { class: 'under' }, under) : null,
+  );
+}
+
+/** A percentile as text, marked where too few samples lie beyond it. */
+export function percentileCell(latency: Latency, percentile: number, ns: number): Child {
+  if (latency.count === 0) return h('span', { class: 'none' }, '–');
+  if (supports(latency.count, percentile))
+    return h('span', { title: exactDuration(ns) }, duration(ns));
+  const why = `${exactDuration(ns)}; fewer than 10 of ${grouped(latency.count)} samples lie beyond ${percentile} %`;
+  return h('span', { class: 'weak', title: why }, duration(ns), h('sup', {}, '†'));
+}
+
+/** Figures of the measured phase. */
+export function tiles(run: RunData): HTMLElement {
+  const f = run.figures;
+  const items: (HTMLElement | null)[] = [];
+  const flow = (
+    label: string,
+    t: { total: number; rate: number },
+    extra = '',
+  ): HTMLElement | null =>
+    t.total === 0
+      ? null
+      : tile(
+          label,
+          significant(t.rate),
+          'msg/s',
+          `${grouped(t.total)} in all${extra}`,
+          `${grouped(t.rate, 2)} msg/s in the measured phase; ${grouped(t.total)} messages with warm-up and drain`,
+        );
+  const asked = f.requested_rate === null ? '' : `, ${significant(f.requested_rate)} msg/s asked`;
+  items.push(flow('sent', f.sent, asked), flow('received', f.received));
+  if (f.refused > 0)
+    items.push(tile('refused', grouped(f.refused), 'messages', '', 'negative acknowledgements'));
+  if (f.returned > 0)
+    items.push(tile('returned', grouped(f.returned), 'messages', '', 'unroutable'));
+  if (f.redelivered > 0) {
+    items.push(tile('redelivered', grouped(f.redelivered), 'messages', '', 'redelivered flag set'));
+  }
+  items.push(cost('broker CPU', f.cpu_us_per_message.broker, f.cpu_cores.broker, run));
+  if (f.rss_mb.broker !== null) {
+    const [value, unit] = megabytes(f.rss_mb.broker).split(' ') as [string, string];
+    items.push(tile('broker memory', value, unit, 'peak, resident', `${f.rss_mb.broker} MB`));
+  }
+  items.push(cost('bellows CPU', f.cpu_us_per_message.client, f.cpu_cores.client, run));
+  return h(
+    'section',
+    { id: 'figures', 'aria-labelledby': 'figures-title' },
+    h(
+      'header',
+      {},
+      h('h2', { id: 'figures-title' }, 'How much, how slow'),
+      h(
+        'span',
+        { class: 'hint' },
+        f.measured_s > 0 ? `measured phase, ${seconds(Math.round(f.measured_s * 10) / 10)}` : '',
+      ),
+    ),
+    h('div', { class: 'figures' }, h('dl', { class: 'tiles' }, items), latencies(run)),
+  );
+}
+
+/** CPU per message where messages were counted, cores otherwise. */
+function cost(
+  label: string,
+  perMessage: number | null,
+  cores: number | null,
+  run: RunData,
+): HTMLElement | null {
+  const of = run.hardware.cores > 0 ? ` of ${run.hardware.cores} cores` : ' cores';
+  if (perMessage !== null && perMessage > 0) {
+    const under = cores === null ? '' : `${significant(cores)}${of}`;
+    return tile(
+      label,
+      significant(perMessage),
+      'us/msg',
+      under,
+      `${perMessage} CPU-microseconds per message`,
+    );
+  }
+  if (cores === null) return null;
+  return tile(label, significant(cores), 'cores', of.trim(), `${cores} cores on average`);
+}
+
+/** The two latencies that users feel, in one small table. */
+function latencies(run: RunData): HTMLElement | null {
+  const keys: MetricKey[] = ['ack_response', 'end_to_end'];
+  const rows = keys.filter((k) => run.figures.latency[k].count > 0);
+  if (rows.length === 0) return null;
+  const shown = PERCENTILES.filter(([name]) => name !== 'p90' && name !== 'p99.99');
+  const late = run.figures.late_share;
+  return h(
+    'div',
+    { class: 'scroll' },
+    h(
+      'table',
+      { class: 'latencies' },
+      h('caption', { class: 'hidden' }, 'Latencies of the measured phase'),
+      h(
+        'thead',
+        {},
+        h(
+          'tr',
+          {},
+          h('td'),
+          shown.map(([name]) => h('th', { scope: 'col', class: 'num' }, name)),
+          h('th', { scope: 'col', class: 'num' }, 'max'),
+        ),
+      ),
+      h(
+        'tbody',
+        {},
+        rows.map((key) => {
+          const l = run.figures.latency[key];
+          return h(
+            'tr',
+            { class: key },
+            h('th', { scope: 'row' }, METRIC_NAMES[key]),
+            shown.map(([, p, field]) => h('td', { class: 'num' }, percentileCell(l, p, l[field]))),
+            h('td', { class: 'num', title: exactDuration(l.max_ns) }, duration(l.max_ns)),
+          );
+        }),
+      ),
+    ),
+    late !== null && late > 0
+      ? h(
+          'p',
+          { class: 'hint' },
+          `${percent(late)} of messages were sent more than 1 ms after their intended time.`,
+        )
+      : null,
+  );
+}

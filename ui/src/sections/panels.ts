@@ -1,0 +1,182 @@
+// Which panels a run has: only those that its data can fill.
+
+import type uPlot from 'uplot';
+import { bounds, drawHeat, latencyTick, logTicks } from '../charts/heat';
+import type { Line, PanelSpec } from '../charts/panel';
+import type { HeatMap, MetricKey, RunData, Series } from '../core/data';
+import { duration, megabytes, si, significant } from '../core/format';
+
+export const METRIC_NAMES: Record<MetricKey, string> = {
+  ack_response: 'ack response',
+  end_to_end: 'end-to-end',
+  send_ack: 'send ack',
+  transfer: 'transfer',
+  send_delay: 'send delay',
+};
+
+type Column = (number | null)[];
+
+const some = (column: Column): boolean => column.some((v) => v !== null && v > 0);
+const perSecond = (v: number): string => `${si(v)}/s`;
+const cores = (v: number): string => `${significant(v)} cores`;
+const count = (v: number): string => si(Math.round(v));
+
+function rates(s: Series): PanelSpec | null {
+  const lines: Line[] = [];
+  if (some(s.requested)) {
+    lines.push({
+      label: 'requested',
+      values: s.requested,
+      color: (p) => p.faint,
+      format: perSecond,
+      width: 1,
+    });
+  }
+  // Acknowledgements follow the sends so closely that a second line says something only where
+  // there are no deliveries to show.
+  if (some(s.sent)) {
+    lines.push({
+      label: 'sent',
+      values: s.sent,
+      color: (p) => p.send,
+      format: perSecond,
+      area: true,
+    });
+  }
+  if (some(s.completed)) {
+    lines.push({
+      label: 'completed',
+      values: s.completed,
+      color: (p) => p.send,
+      format: perSecond,
+      width: 1,
+      dash: [4, 3],
+    });
+  }
+  if (some(s.received)) {
+    lines.push({
+      label: 'received',
+      values: s.received,
+      color: (p) => p.receive,
+      format: perSecond,
+    });
+  }
+  if (lines.length === 0) return null;
+  return { id: 'rates', title: 'rates', unit: 'messages per second', height: 116, lines };
+}
+
+/** The latency panel of one metric: the heat map with its percentiles over it. */
+export function latency(run: RunData, metric: MetricKey, tools: HTMLElement[]): PanelSpec | null {
+  const map = run.heat.find((m) => m.metric === metric);
+  if (!map || map.cells.length === 0) return null;
+  const { p50, p99, max } = run.series.latency[metric];
+  const [low, high] = bounds(map);
+  const line = (label: string, values: Column, width: number, dash?: number[]): Line => ({
+    label,
+    values,
+    color: (p) => p.ink,
+    format: duration,
+    width,
+    halo: true,
+    ...(dash ? { dash } : {}),
+  });
+  return {
+    id: 'latency',
+    title: `latency: ${METRIC_NAMES[metric]}`,
+    unit: 'log axis; darker or brighter: more messages',
+    height: 196,
+    lines: [line('max', max, 1, [2, 3]), line('p99', p99, 1.75), line('p50', p50, 1.25)],
+    log: [low, high],
+    tick: latencyTick,
+    ticks: (u: uPlot) => logTicks(low, high, Math.max(3, u.over.clientHeight / 18 || 9)),
+    under: (u, p) => drawHeat(map as HeatMap, u, p),
+    tools,
+  };
+}
+
+function cpu(run: RunData): PanelSpec | null {
+  const { broker_cores: broker, client_cores: client, steal } = run.series;
+  const lines: Line[] = [];
+  if (some(broker)) {
+    lines.push({ label: 'broker', values: broker, color: (p) => p.ink, format: cores, area: true });
+  }
+  if (some(client)) {
+    lines.push({ label: 'bellows', values: client, color: (p) => p.delay, format: cores });
+  }
+  if (lines.length === 0) return null;
+  if (some(steal)) {
+    lines.push({
+      label: 'stolen',
+      values: steal.map((v) => (v === null ? null : v * run.hardware.cores)),
+      color: (p) => p.faint,
+      format: cores,
+      width: 1,
+    });
+  }
+  const unit = run.hardware.cores > 0 ? `cores, of ${run.hardware.cores}` : 'cores';
+  return { id: 'cpu', title: 'CPU', unit, height: 84, lines };
+}
+
+function memory(s: Series): PanelSpec | null {
+  const lines: Line[] = [];
+  if (some(s.broker_mb)) {
+    lines.push({
+      label: 'broker',
+      values: s.broker_mb,
+      color: (p) => p.ink,
+      format: megabytes,
+      area: true,
+    });
+  }
+  if (some(s.client_mb)) {
+    lines.push({ label: 'bellows', values: s.client_mb, color: (p) => p.delay, format: megabytes });
+  }
+  if (lines.length === 0) return null;
+  return { id: 'memory', title: 'memory', unit: 'resident, MB', height: 72, lines };
+}
+
+/** Messages that are under way at the end of each interval, and what that means here. */
+export function backlog(run: RunData): { unit: string; values: Column } | null {
+  const { sent, completed, received } = run.figures;
+  if (sent.total === 0) return null;
+  const s = run.series;
+  // With more deliveries than messages (a topic) or without consumers, `sent - received` says
+  // nothing; what waits for its acknowledgement still does.
+  const consumed = received.total > 0 && received.total <= sent.total;
+  if (!consumed && completed.total === 0) return null;
+  const done = consumed ? s.received : s.completed;
+  let level = 0;
+  const values = s.t.map((_, i) => {
+    level += ((s.sent[i] ?? 0) - (done[i] ?? 0)) * s.dt[i]!;
+    return Math.max(0, Math.round(level));
+  });
+  return {
+    unit: consumed ? 'sent - received, messages' : 'sent - completed, messages',
+    values,
+  };
+}
+
+/** All panels but the latency one, which depends on the metric chosen. */
+export function panels(run: RunData): { before: PanelSpec[]; after: PanelSpec[] } {
+  const level = backlog(run);
+  const waiting: PanelSpec | null = level && {
+    id: 'backlog',
+    title: 'backlog',
+    unit: level.unit,
+    height: 64,
+    lines: [
+      {
+        label: 'under way',
+        values: level.values,
+        color: (p) => p.receive,
+        format: count,
+        area: true,
+      },
+    ],
+  };
+  const keep = (list: (PanelSpec | null)[]): PanelSpec[] => list.filter((s) => s !== null);
+  return {
+    before: keep([rates(run.series)]),
+    after: keep([cpu(run), memory(run.series), waiting]),
+  };
+}

@@ -1,0 +1,352 @@
+// One time axis for everything: panels under each other, a common crosshair, a window by dragging.
+
+import { type Drawn, panelSvg, png, svg } from '../charts/export';
+import { margins, Panel, type PanelSpec, type Shared } from '../charts/panel';
+import type { MetricKey, RunData } from '../core/data';
+import { button, choice, csv, fill, h, later, save, table } from '../core/dom';
+import { duration, grouped, seconds, significant } from '../core/format';
+import type { Store } from '../core/state';
+import { type Palette, palette } from '../core/theme';
+import { latency, METRIC_NAMES, panels } from './panels';
+
+export interface View {
+  element: HTMLElement;
+  /** Draws anew: another width, other colours. */
+  draw(): void;
+}
+
+/** The window that holds: the chosen one, else the measured phase, else everything. */
+export function effectiveWindow(run: RunData, store: Store): readonly [number, number] {
+  if (store.state.window) return store.state.window;
+  const measured = run.phases.find((p) => p.phase === 'measure');
+  return measured ? [measured.start, measured.end] : run.span;
+}
+
+const PHASE_LABELS = { warmup: 'warm-up', measure: 'measured', drain: 'drain' } as const;
+
+export function timeline(run: RunData, store: Store): View | null {
+  const metrics = run.heat.filter((m) => m.cells.length > 0).map((m) => m.metric);
+  const metric = (): MetricKey | undefined =>
+    metrics.find((m) => m === store.state.metric) ?? metrics[0];
+  const picker = choice(
+    'latency metric',
+    metrics.map((m) => [m, METRIC_NAMES[m]] as const),
+    metric() ?? 'ack_response',
+    (m) => store.set({ metric: m }),
+  );
+  const latencySpec = (): PanelSpec | null => {
+    const m = metric();
+    return m ? latency(run, m, metrics.length > 1 ? [picker.element] : []) : null;
+  };
+  const { before, after } = panels(run);
+  const middle = latencySpec();
+  const specs = [...before, ...(middle ? [middle] : []), ...after];
+  if (specs.length === 0 || run.series.t.length === 0) return null;
+
+  const readout = h('output', { class: 'readout', 'aria-live': 'polite' });
+  let pointer: number | null = null;
+  const list: Panel[] = [];
+  const shared: Shared = {
+    t: run.series.t,
+    dt: run.series.dt,
+    span: run.span,
+    phases: run.phases,
+    events: run.events,
+    window: () => effectiveWindow(run, store),
+    chosen: () => store.state.window !== null,
+    choose: (from, to) => store.set({ window: clampWindow(run.span, from, to) }, true),
+    hover: (t) => show(t),
+  };
+  for (const spec of specs) {
+    list.push(new Panel(spec, shared, () => list.at(-1)?.spec.id === spec.id));
+  }
+  const show = (t: number | null): void => {
+    if (t === pointer) return;
+    pointer = t;
+    for (const panel of list) {
+      panel.cross(t);
+      panel.pointer(t);
+    }
+    describe();
+  };
+  const describe = (): void => {
+    const [from, to] = shared.window();
+    const name = store.state.window ? 'window' : 'measured phase';
+    fill(
+      readout,
+      pointer === null
+        ? `${name} ${seconds(round(from))} to ${seconds(round(to))}`
+        : `at ${seconds(Math.round(pointer * 10) / 10)}`,
+    );
+  };
+
+  const lane = h('div', { class: 'lane' });
+  const reset = button('whole measured phase', () => store.set({ window: null }, true), {
+    class: 'quiet',
+    title: 'Back to the measured phase (Escape)',
+  });
+  const charts = h(
+    'div',
+    {
+      class: 'charts',
+      tabindex: 0,
+      role: 'group',
+      'aria-label':
+        'Time axis. Left and right move the crosshair, with Shift they choose a window, Escape goes back to the measured phase.',
+      onkeydown: (e: KeyboardEvent) => {
+        if (keyboard(e, run, store, pointer, show)) e.preventDefault();
+      },
+    },
+    lane,
+    list.map((p) => p.element),
+    h('p', { class: 'axis-name' }, `time since the start, ${axisUnit(run.span)}`),
+  );
+  const element = h(
+    'section',
+    { id: 'when', 'aria-labelledby': 'when-title' },
+    h(
+      'header',
+      {},
+      h('h2', { id: 'when-title' }, 'When'),
+      readout,
+      h('span', { class: 'hint' }, 'drag to choose a window'),
+      h(
+        'div',
+        { class: 'tools' },
+        reset,
+        button('SVG', () => void exportPicture(run, list, metric(), 'svg'), {
+          title: 'Save as SVG',
+        }),
+        button('PNG', () => void exportPicture(run, list, metric(), 'png'), {
+          title: 'Save as PNG',
+        }),
+        button('CSV', () => save(`${run.id}-series.csv`, seriesCsv(run), 'text/csv'), {
+          title: 'Save the series as CSV',
+        }),
+      ),
+    ),
+    charts,
+    later('The same as a table', () => seriesTable(run)),
+  );
+
+  const draw = (): void => {
+    const p = palette();
+    const width = charts.clientWidth;
+    if (width === 0) return;
+    drawLane(lane, run, width);
+    for (const panel of list) panel.draw(width, p);
+    describe();
+  };
+  store.listen((_, changed) => {
+    if (changed.has('metric')) {
+      const spec = latencySpec();
+      const panel = list.find((q) => q.spec.id === 'latency');
+      if (spec && panel) {
+        panel.element.querySelector('figcaption b')!.textContent = spec.title;
+        panel.update(spec);
+      }
+      const m = metric();
+      if (m) picker.set(m);
+    }
+    if (changed.has('window')) {
+      for (const panel of list) panel.refresh();
+      describe();
+    }
+    reset.disabled = store.state.window === null;
+  });
+  reset.disabled = store.state.window === null;
+  return { element, draw };
+}
+
+function round(t: number): number {
+  return Math.round(t * 100) / 100;
+}
+
+function axisUnit(span: readonly [number, number]): string {
+  const length = span[1] - span[0];
+  return length <= 180 ? 'seconds' : length < 3600 ? 'minutes:seconds' : 'hours:minutes:seconds';
+}
+
+/** A window inside the run, in whole milliseconds; null where nothing would be left. */
+export function clampWindow(
+  span: readonly [number, number],
+  from: number,
+  to: number,
+): readonly [number, number] | null {
+  const low = Math.max(span[0], Math.min(from, to));
+  const high = Math.min(span[1], Math.max(from, to));
+  const milli = (t: number): number => Math.round(t * 1000) / 1000;
+  return high - low < 0.001 ? null : [milli(low), milli(high)];
+}
+
+function keyboard(
+  e: KeyboardEvent,
+  run: RunData,
+  store: Store,
+  pointer: number | null,
+  show: (t: number | null) => void,
+): boolean {
+  const direction = e.key === 'ArrowLeft' ? -1 : e.key === 'ArrowRight' ? 1 : 0;
+  if (direction === 0) return false;
+  const [from, to] = effectiveWindow(run, store);
+  const step = run.series.dt[0] ?? 1;
+  const at = pointer ?? (direction > 0 ? from : to);
+  const next = Math.min(run.span[1], Math.max(run.span[0], at + direction * step));
+  if (e.shiftKey) {
+    // The edge nearer to the crosshair moves.
+    const edges: [number, number] =
+      Math.abs(at - from) <= Math.abs(at - to) ? [next, to] : [from, next];
+    store.set({ window: clampWindow(run.span, ...edges) });
+  }
+  show(next);
+  return true;
+}
+
+/** Phases by name, and events as labelled marks, above the panels. */
+function drawLane(lane: HTMLElement, run: RunData, width: number): void {
+  const { left, right } = margins(width);
+  const inner = width - left - right;
+  const [start, end] = run.span;
+  const x = (t: number): number => left + ((t - start) / (end - start)) * inner;
+  lane.replaceChildren();
+  for (const phase of run.phases) {
+    const size = x(phase.end) - x(phase.start);
+    if (size < 24) continue;
+    const mark = h('span', { class: `phase ${phase.phase}` }, PHASE_LABELS[phase.phase]);
+    mark.style.left = `${x(phase.start)}px`;
+    mark.style.width = `${size}px`;
+    lane.append(mark);
+  }
+  // A label keeps its line as long as it does not run into the one before.
+  const free: number[] = [];
+  const letter = 6.6;
+  for (const event of run.events) {
+    const at = x(event.t);
+    const text = event.label.length > 44 ? event.label.slice(0, 43) + '…' : event.label;
+    const size = text.length * letter + 14;
+    const flip = at + size > width;
+    const from = flip ? at - size : at;
+    let row = free.findIndex((f) => f <= from);
+    if (row < 0) row = free.push(0) - 1;
+    free[row] = from + size;
+    const mark = h(
+      'span',
+      { class: flip ? 'event flip' : 'event', title: `${seconds(event.t)}: ${event.label}` },
+      text,
+    );
+    mark.style.left = `${at}px`;
+    mark.style.top = `${18 + row * 16}px`;
+    lane.append(mark);
+  }
+  lane.style.height = `${20 + free.length * 16}px`;
+}
+
+function columns(run: RunData): { label: string; values: (number | null)[]; exact?: boolean }[] {
+  const s = run.series;
+  const all = [
+    { label: 'requested, msg/s', values: s.requested },
+    { label: 'sent, msg/s', values: s.sent },
+    { label: 'completed, msg/s', values: s.completed },
+    { label: 'received, msg/s', values: s.received },
+    { label: 'blocked, msg/s', values: s.blocked },
+    ...(Object.keys(METRIC_NAMES) as MetricKey[]).flatMap((m) =>
+      (['p50', 'p99', 'max'] as const).map((q) => ({
+        label: `${METRIC_NAMES[m]} ${q}, ns`,
+        values: s.latency[m][q],
+        exact: true,
+      })),
+    ),
+    { label: 'broker CPU, cores', values: s.broker_cores },
+    { label: 'bellows CPU, cores', values: s.client_cores },
+    { label: 'broker memory, MB', values: s.broker_mb },
+    { label: 'bellows memory, MB', values: s.client_mb },
+    { label: 'generator loop lag, ms', values: s.lag_ms },
+    { label: 'stolen CPU, share', values: s.steal },
+  ];
+  return all.filter((c) => c.values.some((v) => v !== null && v !== 0));
+}
+
+function phaseAt(run: RunData, t: number, dt: number): string {
+  const middle = t + dt / 2;
+  const phase = run.phases.find((p) => middle >= p.start && middle < p.end);
+  return phase ? PHASE_LABELS[phase.phase] : '';
+}
+
+function seriesTable(run: RunData): HTMLElement {
+  const cols = columns(run);
+  const rows = run.series.t.map((t, i) => [
+    significant(round(t)),
+    phaseAt(run, t, run.series.dt[i]!),
+    ...cols.map((c) => {
+      const v = c.values[i];
+      if (v === null || v === undefined) return '–';
+      return c.exact
+        ? h('span', { title: `${grouped(v)} ns` }, duration(v))
+        : h('span', { title: String(v) }, significant(v));
+    }),
+  ]);
+  const head = [
+    { label: 'from, s', number: true },
+    { label: 'phase' },
+    ...cols.map((c) => ({ label: c.exact ? c.label.replace(/, ns$/, '') : c.label, number: true })),
+  ];
+  return h('div', { class: 'scroll', tabindex: 0 }, table('Every interval of the run', head, rows));
+}
+
+function seriesCsv(run: RunData): string {
+  const cols = columns(run);
+  const [from, to] = run.span;
+  return csv([
+    ['from_s', 'length_s', 'phase', ...cols.map((c) => c.label)],
+    ...run.series.t.flatMap((t, i) =>
+      t < from || t > to
+        ? []
+        : [
+            [
+              t,
+              run.series.dt[i]!,
+              phaseAt(run, t, run.series.dt[i]!),
+              ...cols.map((c) => c.values[i] ?? null),
+            ],
+          ],
+    ),
+  ]);
+}
+
+async function exportPicture(
+  run: RunData,
+  list: Panel[],
+  metric: MetricKey | undefined,
+  kind: 'svg' | 'png',
+): Promise<void> {
+  const p: Palette = palette();
+  const drawn: Drawn[] = list.flatMap((panel) => {
+    const chart = panel.current;
+    if (!chart) return [];
+    let column = 0;
+    const lines = panel.spec.lines.map((line) => {
+      column += line.halo ? 2 : 1;
+      return {
+        label: line.quiet ? '' : line.label,
+        color: line.color(p),
+        dash: line.dash,
+        width: line.width ?? 1.5,
+        y: chart.data[column] as number[],
+      };
+    });
+    const heat =
+      panel.spec.id === 'latency' ? run.heat.find((m) => m.metric === metric) : undefined;
+    return [{ title: panel.spec.title, unit: panel.spec.unit, chart, lines, heat }];
+  });
+  const body: string[] = [];
+  let top = 8;
+  for (const d of drawn) {
+    const part = panelSvg(d, p, top);
+    body.push(...part.body);
+    top += part.height;
+  }
+  const width = drawn[0]?.chart.width ?? 800;
+  const text = svg(width, top + 8, p, body);
+  if (kind === 'svg') save(`${run.id}-time.svg`, text, 'image/svg+xml');
+  else save(`${run.id}-time.png`, await png(text, width, top + 8));
+}
