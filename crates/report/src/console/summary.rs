@@ -117,12 +117,11 @@ fn headline(record: &RunRecord, summary: &RunSummary) -> String {
             parts.push(format!("{} p99 {}", metric.name(), Nanos(latency.p99_ns)));
         }
     }
-    format!(
-        "{} ({}): {}",
-        sanitise(&record.name),
-        state_name(record.state),
-        parts.join("; ")
-    )
+    let state = match record.state {
+        RunState::Complete => String::new(),
+        state => format!(" ({})", state_name(state)),
+    };
+    format!("{}{state}: {}", sanitise(&record.name), parts.join("; "))
 }
 
 /// Messages at the left, and what they cost both processes at the right.
