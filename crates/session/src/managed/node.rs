@@ -167,6 +167,8 @@ impl Node {
         set("RABBITMQ_NODE_PORT", self.port.to_string().into());
         set("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1".into());
         set("RABBITMQ_DIST_PORT", self.control_port.to_string().into());
+        // Else derived from the place of a module, which is a link's.
+        set("RABBITMQ_PLUGINS_DIR", installation.plugins.clone().into());
         set("RABBITMQ_CONFIG_FILE", at("rabbitmq"));
         set("RABBITMQ_CONFIG_FILES", at("conf.d"));
         set("RABBITMQ_ADVANCED_CONFIG_FILE", at("advanced.config"));
