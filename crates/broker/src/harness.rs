@@ -274,6 +274,7 @@ impl World {
 
     /// The client's transport breaks.
     pub(crate) fn cut(&mut self, client: usize) {
+        self.pump();
         self.ends[client].is_over = true;
         self.node.disconnect(self.ends[client].key);
         self.pump();
@@ -315,7 +316,10 @@ impl End {
         let mut input = &self.to_client[..];
         loop {
             let mut rest = input;
-            let event = self.client.poll(now, &mut rest).expect("a broker that speaks AMQP");
+            let event = self
+                .client
+                .poll(now, &mut rest)
+                .expect("a broker that speaks AMQP");
             let seen = event.map(|event| owned(&event));
             input = &input[input.len() - rest.len()..];
             match seen {

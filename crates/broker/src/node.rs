@@ -34,6 +34,9 @@ pub(crate) struct Node {
     /// Sessions that are read again after a pause.
     resumed: Vec<Key>,
     is_blocked: bool,
+    /// Whether a session is paused; it may be before [`Node::turn`] finds memory full, and memory
+    /// may be free again by then.
+    has_paused: bool,
 }
 
 /// What the event loop does with a connection after its input was dealt with.
@@ -66,6 +69,7 @@ impl Node {
             touched: Vec::new(),
             resumed: Vec::new(),
             is_blocked: false,
+            has_paused: false,
         }
     }
 
@@ -92,6 +96,7 @@ impl Node {
             vhost,
             config,
             is_blocked,
+            has_paused,
             touched,
             ..
         } = self;
@@ -101,6 +106,7 @@ impl Node {
         while !session.peer.is_finished {
             if session.peer.is_publisher && (*is_blocked || vhost.memory.is_over()) {
                 session.pause();
+                *has_paused = true;
                 break;
             }
             let Session { server, peer } = session;
@@ -147,8 +153,9 @@ impl Node {
         }
         self.notify_orphans();
         let blocked = self.vhost.memory.is_blocked();
-        if blocked != self.is_blocked {
+        if blocked != self.is_blocked || !blocked && self.has_paused {
             self.is_blocked = blocked;
+            self.has_paused = blocked;
             self.tell_publishers();
         }
     }

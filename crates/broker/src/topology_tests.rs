@@ -345,6 +345,10 @@ fn deleting_may_depend_on_the_queues_state() {
         "PRECONDITION_FAILED - queue 'q' in vhost '/' is not empty"
     );
     assert_eq!(f.vhost.delete_queue(me, "q", true, false), Ok(1));
-    assert_eq!(f.vhost.delete_queue(me, "q", true, true), Ok(0), "gone already");
+    assert_eq!(
+        f.vhost.delete_queue(me, "q", true, true),
+        Ok(0),
+        "gone already"
+    );
     assert_eq!(f.vhost.memory.used(), 0);
 }
