@@ -23,7 +23,7 @@ use super::frame;
 use super::link::Link;
 use super::properties::Properties;
 use super::receive::{ChannelState, Incoming};
-use super::sniff;
+use super::sniff::{self, Greeting};
 use super::spec::*;
 use super::table::{FieldTable, Table};
 use super::template::PublishTemplate;
@@ -170,12 +170,18 @@ impl Client {
         input: &mut &'i [u8],
     ) -> Result<Option<Event<'a>>, Error> {
         self.link.hear(now, input);
-        if self.state == State::Greeting
-            && self.link.rx.offset() == 0
-            && let Some(error) = sniff::wrong_greeting(input, &[FRAME_METHOD, 0, 0])
-        {
-            self.state = State::Closed;
-            return Err(error);
+        if self.state == State::Greeting && self.link.rx.offset() == 0 {
+            match sniff::greeting(input, &[FRAME_METHOD, 0, 0]) {
+                Greeting::Right => {}
+                Greeting::Doubtful => {
+                    self.link.keep_unread(input);
+                    return Ok(None);
+                }
+                Greeting::Wrong(error) => {
+                    self.end();
+                    return Err(error);
+                }
+            }
         }
         loop {
             if self.state == State::Closed {

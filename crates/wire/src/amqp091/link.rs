@@ -18,7 +18,6 @@ use super::spec::{
 /// Frames up to this size are read before tuning; a `connection.start` may be large.
 const FRAME_MAX_UNTUNED: u32 = 131_072;
 
-#[derive(Debug)]
 pub(super) struct Link {
     pub(super) rx: Receiver,
     pub(super) frame_max: u32,
@@ -38,6 +37,16 @@ pub(super) struct Link {
     heard: u64,
     /// Start of the input that is not consumed, kept while a time-out may have to show it.
     unread: Snippet,
+}
+
+/// Without the output, which may hold a password.
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Link")
+            .field("offset", &self.rx.offset())
+            .field("pending", &self.pending().len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Link {

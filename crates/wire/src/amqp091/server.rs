@@ -25,7 +25,7 @@ use super::frame;
 use super::link::Link;
 use super::properties::Properties;
 use super::receive::{ChannelState, Incoming};
-use super::sniff;
+use super::sniff::{self, Greeting};
 use super::spec::*;
 use super::table::FieldTable;
 use super::template::DeliverTemplate;
@@ -199,9 +199,9 @@ impl Server {
 
     /// Whether the protocol header is complete; then `connection.start` is queued.
     fn greet(&mut self, input: &mut &[u8]) -> Result<bool, Error> {
-        if let Some(error) = sniff::wrong_greeting(input, &PROTOCOL_HEADER) {
+        if let Greeting::Wrong(error) = sniff::greeting(input, &PROTOCOL_HEADER) {
             self.link.out().extend_from_slice(&PROTOCOL_HEADER);
-            self.state = State::Closed;
+            self.end();
             return Err(error);
         }
         if input.len() < PROTOCOL_HEADER.len() {

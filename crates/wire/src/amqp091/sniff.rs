@@ -7,14 +7,25 @@ use super::spec::PROTOCOL_HEADER;
 /// Bytes that make a guess possible; fewer are waited for.
 const ENOUGH: usize = 8;
 
-/// The error for a greeting that is not what was expected; `None` while it may still become it.
-/// `expected` is how the right greeting begins.
-pub(super) fn wrong_greeting(input: &[u8], expected: &[u8]) -> Option<Error> {
-    let matches = input.iter().zip(expected).all(|(a, b)| a == b);
-    if matches || input.len() < ENOUGH {
-        return None;
+/// How a greeting begins.
+pub(super) enum Greeting {
+    /// As expected, as far as it goes.
+    Right,
+    /// Otherwise, but too little to tell what it is.
+    Doubtful,
+    /// Otherwise.
+    Wrong(Error),
+}
+
+/// Judges the first bytes of the peer. `expected` is how the right greeting begins.
+pub(super) fn greeting(input: &[u8], expected: &[u8]) -> Greeting {
+    if input.iter().zip(expected).all(|(a, b)| a == b) {
+        Greeting::Right
+    } else if input.len() < ENOUGH {
+        Greeting::Doubtful
+    } else {
+        Greeting::Wrong(wrong_protocol(input))
     }
-    Some(wrong_protocol(input))
 }
 
 /// The error, whatever the bytes are.

@@ -1,6 +1,8 @@
 //! AMQP 0-9-1: tables, bytes, and both sides of a connection in virtual time.
 
 mod common;
+mod faults;
 mod methods;
+mod pair;
 mod recorded;
 mod tables;
