@@ -54,9 +54,13 @@ pub(crate) struct DemoArgs {
 /// Changes to an experiment.
 #[derive(Debug, Args)]
 struct Changes {
-    /// Change a value by its path: load.0.rate=20000, phases.measure=30s
+    /// Change a value by its path: load.0.rate=20000, phases.measure=30s. May be repeated; what
+    /// BELLOWS_SET holds (parted by commas) is changed first
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// The environment's part of --set.
+    #[arg(long, hide = true, env = "BELLOWS_SET", value_delimiter = ',')]
+    set_before: Vec<String>,
     /// Take no profile
     #[arg(long)]
     no_profile: bool,
@@ -64,7 +68,7 @@ struct Changes {
 
 impl Changes {
     fn apply(&self, experiment: &mut Experiment) -> Result<(), Failure> {
-        for assignment in &self.set {
+        for assignment in self.set_before.iter().chain(&self.set) {
             experiment.set(assignment).map_err(Error::from)?;
         }
         if self.no_profile {

@@ -1,0 +1,222 @@
+//! The command line itself: help, wrong usage, reading what was kept, closed pipes.
+
+mod common;
+
+use std::fs;
+use std::io::Read;
+use std::process::Stdio;
+
+use common::{bellows, folder, run, start};
+
+const COMMANDS: [&str; 14] = [
+    "demo",
+    "run",
+    "client",
+    "producer",
+    "consumer",
+    "record",
+    "top",
+    "flame",
+    "broker",
+    "runs",
+    "report",
+    "doctor",
+    "completions",
+    "man",
+];
+
+const FOLDED: &str = "\
+scheduler;$rabbit_channel:handle_method/3;$rabbit_exchange:route/2 60
+scheduler;$rabbit_channel:handle_method/3;$ets:select/2 30
+scheduler;[unknown] 10
+";
+
+#[test]
+fn every_command_explains_itself_with_an_example() {
+    let dir = folder();
+    for command in COMMANDS {
+        for flag in ["--help", "-h"] {
+            let help = run(dir.path(), &[command, flag]);
+            help.assert_ok();
+            let example = format!("  bellows {command}");
+            assert!(help.stdout.contains("Examples:\n"), "{command} {flag}: {}", help.stdout);
+            assert!(help.stdout.contains(&example), "{command} {flag}: {}", help.stdout);
+            let widest = help.stdout.lines().map(|l| l.chars().count()).max();
+            assert!(widest <= Some(100), "{command} {flag} wraps at 100 columns: {}", help.stdout);
+        }
+    }
+    let help = run(dir.path(), &["--help"]);
+    for command in COMMANDS.iter().filter(|c| **c != "man") {
+        let about = help.stdout.lines().find(|l| l.trim_start().starts_with(&format!("{command} ")));
+        assert!(about.is_some(), "{command} is not listed:\n{}", help.stdout);
+    }
+    assert!(!help.stdout.contains("__guard"));
+    let version = run(dir.path(), &["--version"]);
+    assert!(version.stdout.starts_with("bellows 0."), "{version:?}");
+}
+
+#[test]
+fn wrong_usage_ends_with_2_and_leaves_nothing() {
+    let dir = folder();
+    for args in [
+        &["bogus"] as &[&str],
+        &[],
+        &["run"],
+        &["client", "--rate", "0"],
+        &["client", "--rate", "fast"],
+        &["client", "--tx"],
+        &["client", "--producers", "0"],
+        &["client", "--duration", "-3"],
+        &["client", "--url", "http://localhost"],
+        &["client", "tcp://x", "--duration", "1"],
+        &["client", "--message-size", "4", "--duration", "1"],
+        &["client", "--hdr", "x", "--no-archive"],
+        &["record"],
+        &["record", "--pid", "1", "--name", "x"],
+        &["top", "last", "--grep", "("],
+        &["broker", "--memory-limit", "some"],
+        &["run", "no-such-experiment"],
+        &["run", "missing.toml"],
+    ] {
+        let ended = run(dir.path(), args);
+        assert_eq!(ended.code(), Some(2), "{args:?}: {ended:#?}");
+        assert!(ended.stdout.is_empty() && !ended.stderr.contains("panicked"), "{ended:#?}");
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "something was left");
+}
+
+#[test]
+fn an_unknown_key_is_named_with_its_line_and_the_nearest_known_one() {
+    let dir = folder();
+    let file = "name = \"x\"\n\n[[load]]\ndestination = \"queue://q\"\nmax-pendign = 5\n";
+    fs::write(dir.path().join("mine.toml"), file).unwrap();
+    let ended = run(dir.path(), &["run", "mine.toml"]);
+    ended.assert_error(2, &["mine.toml:5", "\"max-pendign\""]);
+    assert!(ended.stderr.contains("help: did you mean \"max-pending\"?"), "{}", ended.stderr);
+
+    let ended = run(dir.path(), &["run", "embedded", "--set", "load.0.raet=5"]);
+    ended.assert_error(2, &["--set load.0.raet=5", "\"raet\""]);
+    assert!(ended.stderr.contains("\"rate\""), "{}", ended.stderr);
+
+    let ended = run(dir.path(), &["run", "stream-publsh"]);
+    ended.assert_error(2, &["stream-publsh"]);
+    assert!(ended.stderr.contains("\"stream-publish\""), "{}", ended.stderr);
+}
+
+#[test]
+fn the_experiments_are_listed() {
+    let dir = folder();
+    let ended = run(dir.path(), &["run", "--list"]);
+    ended.assert_ok();
+    assert!(ended.stdout.lines().any(|l| l.starts_with("stream-publish ")), "{}", ended.stdout);
+}
+
+#[test]
+fn profiles_of_other_tools_make_tables_and_flame_graphs() {
+    let dir = folder();
+    fs::write(dir.path().join("x.folded"), FOLDED).unwrap();
+    let table = run(dir.path(), &["top", "x.folded", "--sort", "total", "--limit", "1"]);
+    table.assert_ok();
+    assert!(table.stdout.contains("90.00  "), "{}", table.stdout);
+    assert!(table.stdout.contains("$rabbit_channel:handle_method/3"), "{}", table.stdout);
+    assert!(table.stdout.contains("unknown share 10.00 %"), "{}", table.stdout);
+
+    let json = run(dir.path(), &["top", "x.folded", "--grep", r"^\$ets\w*:", "--json"]);
+    json.assert_ok();
+    let rows: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(rows[0]["function"], "$ets:select/2");
+    assert_eq!(rows.as_array().map(Vec::len), Some(1));
+
+    let flame = run(dir.path(), &["flame", "x.folded", "-o", "x.svg", "--title", "a title"]);
+    flame.assert_ok();
+    assert_eq!(flame.stdout, "x.svg\n");
+    let svg = fs::read_to_string(dir.path().join("x.svg")).unwrap();
+    assert!(svg.contains("a title") && svg.contains("$rabbit_exchange:route/2"));
+    let piped = run(dir.path(), &["flame", "x.folded", "-o", "-"]);
+    assert!(piped.stdout.trim_end().ends_with("</svg>"), "{}", piped.stdout.len());
+
+    let unwritable = run(dir.path(), &["flame", "x.folded", "-o", "no/such/x.svg"]);
+    unwritable.assert_error(1, &["cannot write no/such/x.svg", "No such file"]);
+    let empty = run(dir.path(), &["flame", "x.folded", "--from", "5", "--to", "6"]);
+    empty.assert_error(1, &["no sample of x.folded lies between 5 s and 6 s"]);
+    run(dir.path(), &["top", "x.folded", "--from", "6", "--to", "5"])
+        .assert_error(2, &["the window from 6 s to 5 s is empty"]);
+}
+
+#[test]
+fn runs_that_are_not_there_are_named() {
+    let dir = folder();
+    run(dir.path(), &["top", "last"]).assert_error(1, &["there is no run in runs"]);
+    run(dir.path(), &["report", "7k2q"]).assert_error(1, &["there is no run in runs"]);
+    let none = run(dir.path(), &["runs"]);
+    none.assert_ok();
+    assert!(none.stdout.contains("no runs in runs"), "{none:?}");
+    let json = run(dir.path(), &["runs", "--json"]);
+    assert_eq!(json.stdout, "[]\n");
+    fs::create_dir_all(dir.path().join("empty")).unwrap();
+    run(dir.path(), &["report", "empty"]).assert_error(1, &["empty is not a run"]);
+    fs::write(dir.path().join("junk.folded"), [0xff, 0, 1, 2]).unwrap();
+    run(dir.path(), &["top", "junk.folded"]).assert_error(1, &["junk.folded"]);
+}
+
+#[test]
+fn the_doctor_sees_this_machine() {
+    let dir = folder();
+    let ended = run(dir.path(), &["doctor"]);
+    ended.assert_ok();
+    assert!(ended.stdout.contains(" checks: "), "{}", ended.stdout);
+    let widest = ended.stdout.lines().map(|l| l.chars().count()).max();
+    assert!(widest <= Some(100), "{}", ended.stdout);
+    let json = run(dir.path(), &["doctor", "--json"]);
+    let checks: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert!(checks.as_array().is_some_and(|c| c.len() >= 5), "{checks}");
+}
+
+#[test]
+fn completions_and_manual_cover_every_command() {
+    let dir = folder();
+    for shell in ["bash", "zsh", "fish"] {
+        let ended = run(dir.path(), &["completions", shell]);
+        ended.assert_ok();
+        assert!(ended.stdout.contains("max-pending"), "{shell}");
+    }
+    let page = run(dir.path(), &["man"]);
+    assert!(page.stdout.contains(".TH bellows"), "{page:?}");
+    run(dir.path(), &["man", "--out", "man1"]).assert_ok();
+    assert!(dir.path().join("man1/bellows-client.1").is_file());
+}
+
+#[test]
+fn a_closed_pipe_ends_it_quietly() {
+    let dir = folder();
+    fs::write(dir.path().join("x.folded"), FOLDED).unwrap();
+    for args in
+        [&["--help"] as &[&str], &["completions", "bash"], &["top", "x.folded"], &["doctor"]]
+    {
+        let mut command = bellows(dir.path(), args);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let mut stderr = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{args:?}: {stderr}");
+        assert_eq!(stderr, "", "{args:?}");
+    }
+}
+
+#[test]
+fn the_broker_says_when_it_is_ready_and_ends_with_its_signals() {
+    let dir = folder();
+    for name in ["INT", "TERM"] {
+        let broker = start(bellows(dir.path(), &["broker", "--listen", "127.0.0.1:0"]));
+        // It says so at once; the signal must find its handlers in place.
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        broker.signal(name);
+        let ended = broker.end();
+        ended.assert_ok();
+        assert!(ended.stdout.starts_with("ready amqp://127.0.0.1:"), "{ended:?}");
+        assert!(ended.stderr.contains("nothing survives"), "{ended:?}");
+    }
+    let broker = common::Broker::start(dir.path());
+    run(dir.path(), &["broker", "--listen", broker.address()])
+        .assert_error(1, &["cannot listen on", broker.address()]);
+}

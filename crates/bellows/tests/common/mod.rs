@@ -1,0 +1,211 @@
+//! Child processes with a deadline, an embedded broker, and peers that misbehave.
+#![allow(dead_code, reason = "every test file uses a part of it")]
+
+pub(crate) mod schema;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Longer than anything here takes on a busy machine; whoever reaches it hangs.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A `bellows` command in `dir`, deaf to the environment that the tests run in.
+pub(crate) fn bellows<S: AsRef<std::ffi::OsStr>>(dir: &Path, args: &[S]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bellows"));
+    command.current_dir(dir).args(args).stdin(Stdio::null());
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("BELLOWS_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// What a command left behind.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) took: Duration,
+}
+
+impl Ended {
+    pub(crate) fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    /// The one clear line, its remedy, the exit code, and no panic.
+    pub(crate) fn assert_error(&self, code: i32, parts: &[&str]) {
+        assert_eq!(self.code(), Some(code), "{self:#?}");
+        let errors: Vec<_> = self.stderr.lines().filter(|l| l.starts_with("error: ")).collect();
+        let [error] = errors.as_slice() else { panic!("not one error line: {self:#?}") };
+        for part in parts {
+            assert!(error.contains(part), "{part:?} is not in {error:?}");
+        }
+        assert!(self.stderr.contains("\nhelp: "), "no remedy: {self:#?}");
+        assert!(!self.stderr.contains("panicked"), "{self:#?}");
+    }
+
+    pub(crate) fn assert_ok(&self) {
+        assert_eq!(self.code(), Some(0), "{self:#?}");
+        assert!(!self.stderr.contains("panicked"), "{self:#?}");
+    }
+
+    /// The path that the last line of standard output names.
+    pub(crate) fn report(&self) -> PathBuf {
+        let last = self.stdout.lines().last().unwrap_or_default();
+        let path = last.strip_prefix("report: ").unwrap_or_else(|| panic!("no report: {self:#?}"));
+        PathBuf::from(path)
+    }
+}
+
+/// A started command whose output is collected.
+pub(crate) struct Started {
+    pub(crate) child: Child,
+    stdout: thread::JoinHandle<String>,
+    stderr: thread::JoinHandle<String>,
+    since: Instant,
+}
+
+pub(crate) fn start(mut command: Command) -> Started {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
+    Started {
+        stdout: collect(child.stdout.take().expect("piped")),
+        stderr: collect(child.stderr.take().expect("piped")),
+        child,
+        since: Instant::now(),
+    }
+}
+
+impl Started {
+    /// Sends a signal by name: `INT`, `KILL`.
+    pub(crate) fn signal(&self, name: &str) {
+        signal(self.child.id(), name);
+    }
+
+    /// Waits for the end; a command that outlives the deadline is killed and fails the test.
+    pub(crate) fn end(mut self) -> Ended {
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("wait") {
+                break status;
+            }
+            if self.since.elapsed() > DEADLINE {
+                self.child.kill().expect("kill");
+                let text = (self.stdout.join(), self.stderr.join());
+                panic!("it hangs after {DEADLINE:?}: {text:#?}");
+            }
+            thread::sleep(Duration::from_millis(10));
+        };
+        Ended {
+            status,
+            took: self.since.elapsed(),
+            stdout: self.stdout.join().expect("reader"),
+            stderr: self.stderr.join().expect("reader"),
+        }
+    }
+}
+
+/// Runs a `bellows` command to its end.
+pub(crate) fn run<S: AsRef<std::ffi::OsStr>>(dir: &Path, args: &[S]) -> Ended {
+    start(bellows(dir, args)).end()
+}
+
+pub(crate) fn signal(pid: u32, name: &str) {
+    let sent = Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()).status();
+    assert!(sent.expect("kill").success(), "cannot send {name} to {pid}");
+}
+
+fn collect(mut from: impl Read + Send + 'static) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        from.read_to_end(&mut bytes).expect("read");
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// `bellows broker` on a free port, gone when dropped.
+pub(crate) struct Broker {
+    pub(crate) child: Child,
+    pub(crate) url: String,
+}
+
+impl Broker {
+    pub(crate) fn start(dir: &Path) -> Self {
+        let args = ["broker", "--listen", "127.0.0.1:0", "--exit-with-stdin"];
+        let mut child = bellows(dir, &args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("start the broker");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("read");
+        let url = line.trim().strip_prefix("ready ").expect("the ready line").to_owned();
+        Self { child, url }
+    }
+
+    /// `127.0.0.1:PORT`.
+    pub(crate) fn address(&self) -> &str {
+        self.url.strip_prefix("amqp://").expect("scheme")
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A server that says something to everybody who connects, and then keeps the connection open.
+pub(crate) fn server_that_says(greeting: &'static [u8]) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
+    let address = listener.local_addr().expect("address");
+    thread::spawn(move || {
+        let mut kept: Vec<TcpStream> = Vec::new();
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("accept");
+            // Like a real server: it speaks after it was spoken to.
+            let _ = stream.read(&mut [0; 8]);
+            let _ = stream.write_all(greeting);
+            kept.push(stream);
+        }
+    });
+    address
+}
+
+/// Waits until `condition` holds.
+pub(crate) fn wait_for(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < DEADLINE, "no {what} within {DEADLINE:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The only run in `dir/runs`.
+pub(crate) fn only_run(dir: &Path) -> PathBuf {
+    let runs: Vec<_> = std::fs::read_dir(dir.join("runs"))
+        .expect("runs")
+        .map(|entry| entry.expect("entry").path())
+        .filter(|path| path.is_dir())
+        .collect();
+    let [run] = runs.as_slice() else { panic!("not one run: {runs:?}") };
+    run.clone()
+}
+
+/// Lines of a run's series so far.
+pub(crate) fn seconds_recorded(dir: &Path) -> usize {
+    let Ok(runs) = std::fs::read_dir(dir.join("runs")) else { return 0 };
+    let series = runs.flatten().map(|e| e.path().join("series.jsonl"));
+    series.filter_map(|p| std::fs::read_to_string(p).ok()).map(|t| t.lines().count()).sum()
+}
+
+/// A folder of the test's own.
+pub(crate) fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("temporary folder")
+}
