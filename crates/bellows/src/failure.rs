@@ -28,7 +28,11 @@ pub(crate) enum Done {
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Cause with the observed value, and the remedy.
-    Error { usage: bool, message: String, help: Option<String> },
+    Error {
+        usage: bool,
+        message: String,
+        help: Option<String>,
+    },
     /// Nobody reads the output any more: no reason to complain.
     Closed,
     /// A hidden subcommand's own code.
@@ -38,18 +42,30 @@ pub(crate) enum Failure {
 impl Failure {
     /// Something did not work.
     pub(crate) fn failed(message: impl Into<String>, help: impl Into<String>) -> Self {
-        Self::Error { usage: false, message: message.into(), help: Some(help.into()) }
+        Self::Error {
+            usage: false,
+            message: message.into(),
+            help: Some(help.into()),
+        }
     }
 
     /// The request itself makes no sense.
     pub(crate) fn usage(message: impl Into<String>, help: impl Into<String>) -> Self {
-        Self::Error { usage: true, message: message.into(), help: Some(help.into()) }
+        Self::Error {
+            usage: true,
+            message: message.into(),
+            help: Some(help.into()),
+        }
     }
 
     /// An error that says cause and remedy in one sentence.
     pub(crate) fn from_sentence(text: &str) -> Self {
         let (message, help) = parted(text);
-        Self::Error { usage: false, message, help }
+        Self::Error {
+            usage: false,
+            message,
+            help,
+        }
     }
 
     /// A file could not be read or written.
@@ -60,7 +76,10 @@ impl Failure {
             ErrorKind::StorageFull => "free some space, or choose another path",
             _ => "choose another path",
         };
-        Self::failed(format!("cannot {action} {}: {source}", path.display()), help)
+        Self::failed(
+            format!("cannot {action} {}: {source}", path.display()),
+            help,
+        )
     }
 }
 
@@ -78,7 +97,10 @@ impl From<io::Error> for Failure {
         if source.kind() == ErrorKind::BrokenPipe {
             return Self::Closed;
         }
-        Self::failed(format!("cannot write to standard output: {source}"), "send it elsewhere")
+        Self::failed(
+            format!("cannot write to standard output: {source}"),
+            "send it elsewhere",
+        )
     }
 }
 
@@ -94,7 +116,11 @@ impl From<session::Error> for Failure {
             session::Error::Stopped => (error.to_string(), None),
             _ => parted(&error.to_string()),
         };
-        Self::Error { usage, message, help }
+        Self::Error {
+            usage,
+            message,
+            help,
+        }
     }
 }
 
@@ -137,7 +163,11 @@ pub(crate) fn exit_code(outcome: Result<Done, Failure>) -> ExitCode {
         Ok(Done::Fine) | Err(Failure::Closed) => ExitCode::SUCCESS,
         Ok(Done::Invalid) => ExitCode::from(5),
         Err(Failure::Code(code)) => ExitCode::from(code),
-        Err(Failure::Error { usage, message, help }) => {
+        Err(Failure::Error {
+            usage,
+            message,
+            help,
+        }) => {
             let text = console::error(&message, help.as_deref(), Style::of(&io::stderr()));
             // Where standard error is closed too, the exit code is all that is left to say.
             let _ = io::stderr().write_all(text.as_bytes());

@@ -1,6 +1,8 @@
 //! SIGINT and SIGTERM: the first ends in order, the second at once.
 
 use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -13,20 +15,38 @@ use crate::failure::Failure;
 /// closed pipes and clean up after themselves.
 const GRACE: Duration = Duration::from_millis(250);
 
+/// Whether a second signal came; clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AtOnce(Arc<AtomicI32>);
+
+impl AtOnce {
+    /// The exit code of a command that a second signal ended.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            signal => Err(Failure::Code(exit_code(signal))),
+        }
+    }
+}
+
 /// Lets the first signal stop the load in order and the second end the process at once.
-pub(crate) fn stop_load(control: &load::Control) -> Result<(), Failure> {
+pub(crate) fn stop_load(control: &load::Control) -> Result<AtOnce, Failure> {
     let control = control.clone();
-    watch(move |signal, count| {
+    let at_once = AtOnce::default();
+    let second = at_once.clone();
+    let act = move |signal, count| {
         if count == 1 {
             let text = "\nstopping in order; once more to end at once\n";
             let _ = io::stderr().write_all(text.as_bytes());
             control.stop();
         } else {
+            second.0.store(signal, Ordering::Relaxed);
             control.abort();
             thread::sleep(GRACE);
             leave(signal);
         }
-    })
+    };
+    watch(act).map(|()| at_once)
 }
 
 /// Lets a signal stop the embedded broker. Where its parent ends it by closing a pipe, a Ctrl-C
@@ -46,7 +66,10 @@ pub(crate) fn stop_broker(stop: &broker::Stop, parent_decides: bool) -> Result<(
 
 fn watch(mut act: impl FnMut(i32, u32) + Send + 'static) -> Result<(), Failure> {
     let failed = |source: io::Error| {
-        Failure::failed(format!("cannot watch for signals: {source}"), "see ulimit -a")
+        Failure::failed(
+            format!("cannot watch for signals: {source}"),
+            "see ulimit -a",
+        )
     };
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
     let run = move || {
@@ -54,12 +77,22 @@ fn watch(mut act: impl FnMut(i32, u32) + Send + 'static) -> Result<(), Failure> 
             act(signal, count);
         }
     };
-    thread::Builder::new().name("signals".into()).spawn(run).map_err(failed)?;
+    thread::Builder::new()
+        .name("signals".into())
+        .spawn(run)
+        .map_err(failed)?;
     Ok(())
 }
 
-#[expect(clippy::exit, reason = "the user asked for an end at once; main waits for the load")]
+#[expect(
+    clippy::exit,
+    reason = "the user asked for an end at once; main waits for the load"
+)]
 fn leave(signal: i32) -> ! {
-    // The shell's convention for a process that a signal ended.
-    std::process::exit(128 + signal)
+    std::process::exit(i32::from(exit_code(signal)))
+}
+
+/// The shell's convention for a process that a signal ended.
+fn exit_code(signal: i32) -> u8 {
+    u8::try_from(signal).unwrap_or_default().saturating_add(128)
 }

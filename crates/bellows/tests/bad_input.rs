@@ -7,10 +7,20 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{Broker, bellows, folder, only_run, run, seconds_recorded, server_that_says, start, wait_for};
+use common::{
+    Broker, bellows, folder, only_run, run, seconds_recorded, server_that_says, start, wait_for,
+};
 
 fn client(dir: &Path, url: &str, more: &[&str]) -> common::Ended {
-    let base = ["client", "queue://Q", "--url", url, "--duration", "1", "--quiet"];
+    let base = [
+        "client",
+        "queue://Q",
+        "--url",
+        url,
+        "--duration",
+        "1",
+        "--quiet",
+    ];
     run(dir, &base.iter().chain(more).copied().collect::<Vec<_>>())
 }
 
@@ -21,9 +31,14 @@ fn nothing_is_left(dir: &Path) {
 #[test]
 fn nobody_listens() {
     let dir = folder();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
     let url = format!("amqp://127.0.0.1:{port}");
-    client(dir.path(), &url, &[]).assert_error(1, &["cannot connect to amqp://guest@127.0.0.1", "refused"]);
+    client(dir.path(), &url, &[])
+        .assert_error(1, &["cannot connect to amqp://guest@127.0.0.1", "refused"]);
     nothing_is_left(dir.path());
 }
 
@@ -41,7 +56,10 @@ fn the_password_is_wrong() {
     let broker = Broker::start(dir.path());
     let url = format!("amqp://guest:wrong@{}", broker.address());
     let ended = client(dir.path(), &url, &[]);
-    ended.assert_error(1, &["cannot log in to amqp://guest@", "ACCESS_REFUSED", "403"]);
+    ended.assert_error(
+        1,
+        &["cannot log in to amqp://guest@", "ACCESS_REFUSED", "403"],
+    );
     assert!(!ended.stderr.contains("wrong"), "{ended:?}");
     nothing_is_left(dir.path());
 }
@@ -62,7 +80,7 @@ fn the_server_sends_garbage() {
     client(dir.path(), &format!("amqp://{address}"), &[]).assert_error(1, &["HTTP"]);
     let address = server_that_says(&[0xde, 0xad, 0xbe, 0xef, 0xde, 0xad, 0xbe, 0xef, 0xff, 0xff]);
     client(dir.path(), &format!("amqp://{address}"), &[])
-        .assert_error(1, &["does not speak AMQP 0.9.1", "de ad be ef"]);
+        .assert_error(1, &["does not speak AMQP 0-9-1", "offset 0", "de ad be ef"]);
     nothing_is_left(dir.path());
 }
 
@@ -71,7 +89,10 @@ fn the_server_sends_half_a_frame_and_hangs() {
     let dir = folder();
     // The header of a method frame on channel 0 that announces 500 bytes, and ten of them.
     let address = server_that_says(&[1, 0, 0, 0, 0, 1, 0xf4, 0, 10, 0, 10, 0, 9, 0, 0, 0, 0]);
-    client(dir.path(), &format!("amqp://{address}"), &[]).assert_error(1, &["did not answer within"]);
+    client(dir.path(), &format!("amqp://{address}"), &[]).assert_error(
+        1,
+        &["no answer from amqp://guest@", "within 10.0 s", "17 bytes"],
+    );
     nothing_is_left(dir.path());
 }
 
@@ -96,25 +117,46 @@ fn the_queue_must_exist_and_does_not() {
 fn the_broker_is_killed_in_the_middle() {
     let dir = folder();
     let broker = Broker::start(dir.path());
-    let args = ["client", "--url", &broker.url, "--rate", "500", "--duration", "50", "--quiet"];
+    let args = [
+        "client",
+        "--url",
+        &broker.url,
+        "--rate",
+        "500",
+        "--duration",
+        "50",
+        "--quiet",
+    ];
     let client = start(bellows(dir.path(), &args));
     wait_for("recorded second", || seconds_recorded(dir.path()) >= 2);
     common::signal(broker.child.id(), "KILL");
     let ended = client.end();
     ended.assert_error(1, &["lost the connection to amqp://guest@"]);
-    assert!(ended.stdout.contains("--- result:                 fail\n"), "{ended:#?}");
+    assert!(
+        ended.stdout.contains("--- result:                 fail\n"),
+        "{ended:#?}"
+    );
     let record = fs::read_to_string(only_run(dir.path()).join("run.json")).unwrap();
     assert!(record.contains("\"failed\""), "{record}");
-    assert!(ended.report().is_file(), "what was measured until then has no report: {ended:#?}");
+    assert!(
+        ended.report().is_file(),
+        "what was measured until then has no report: {ended:#?}"
+    );
 }
 
 #[test]
 fn there_is_no_such_process() {
     let dir = folder();
-    run(dir.path(), &["record", "--pid", "4194304", "--duration", "1"])
-        .assert_error(1, &["4194304"]);
-    run(dir.path(), &["record", "--name", "no-such-program", "--duration", "1"])
-        .assert_error(1, &["no-such-program"]);
+    run(
+        dir.path(),
+        &["record", "--pid", "4194304", "--duration", "1"],
+    )
+    .assert_error(1, &["4194304"]);
+    run(
+        dir.path(),
+        &["record", "--name", "no-such-program", "--duration", "1"],
+    )
+    .assert_error(1, &["no-such-program"]);
     nothing_is_left(dir.path());
 }
 
@@ -122,15 +164,22 @@ fn there_is_no_such_process() {
 fn the_process_dies_while_it_is_profiled() {
     let dir = folder();
     let mut busy = Command::new("sh");
-    busy.args(["-c", "while :; do :; done"]).stdin(Stdio::null());
+    busy.args(["-c", "while :; do :; done"])
+        .stdin(Stdio::null());
     let mut busy = busy.spawn().unwrap();
     let pid = busy.id().to_string();
-    let recording = start(bellows(dir.path(), &["record", "--pid", &pid, "--duration", "50"]));
+    let recording = start(bellows(
+        dir.path(),
+        &["record", "--pid", &pid, "--duration", "50"],
+    ));
     std::thread::sleep(std::time::Duration::from_millis(1500));
     busy.kill().unwrap();
     busy.wait().unwrap();
     let ended = recording.end();
-    assert!(ended.took.as_secs() < 20, "it went on without the process: {ended:#?}");
+    assert!(
+        ended.took.as_secs() < 20,
+        "it went on without the process: {ended:#?}"
+    );
     assert!(!ended.stderr.contains("panicked"), "{ended:#?}");
     if ended.code() != Some(0) {
         // Where profiling is not permitted, that is what it says.
@@ -165,8 +214,14 @@ fn the_disk_is_full() {
     fs::write(disk.0.join("filler"), vec![0; 44 << 10]).unwrap();
     let ended = start(bellows(dir.path(), &args)).end();
     assert!(!ended.stderr.contains("panicked"), "{ended:#?}");
-    assert!(ended.stdout.contains("--- total sent:"), "the numbers are lost: {ended:#?}");
-    assert!(ended.stdout.contains("No space left on device"), "{ended:#?}");
+    assert!(
+        ended.stdout.contains("--- total sent:"),
+        "the numbers are lost: {ended:#?}"
+    );
+    assert!(
+        ended.stdout.contains("No space left on device"),
+        "{ended:#?}"
+    );
     ended.assert_error(1, &["report.html", "No space left on device"]);
     // Nothing half-written: what is there can be read.
     let listed = run(dir.path(), &["runs", "--runs", runs.to_str().unwrap()]);
@@ -180,8 +235,14 @@ impl SmallDisk {
     fn mount(at: &Path) -> Option<Self> {
         fs::create_dir_all(at).ok()?;
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"]).arg(at).stderr(Stdio::null());
-        mount.status().is_ok_and(|s| s.success()).then(|| Self(at.to_owned()))
+        mount
+            .args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"])
+            .arg(at)
+            .stderr(Stdio::null());
+        mount
+            .status()
+            .is_ok_and(|s| s.success())
+            .then(|| Self(at.to_owned()))
     }
 }
 

@@ -39,15 +39,30 @@ fn every_command_explains_itself_with_an_example() {
             let help = run(dir.path(), &[command, flag]);
             help.assert_ok();
             let example = format!("  bellows {command}");
-            assert!(help.stdout.contains("Examples:\n"), "{command} {flag}: {}", help.stdout);
-            assert!(help.stdout.contains(&example), "{command} {flag}: {}", help.stdout);
+            assert!(
+                help.stdout.contains("Examples:\n"),
+                "{command} {flag}: {}",
+                help.stdout
+            );
+            assert!(
+                help.stdout.contains(&example),
+                "{command} {flag}: {}",
+                help.stdout
+            );
             let widest = help.stdout.lines().map(|l| l.chars().count()).max();
-            assert!(widest <= Some(100), "{command} {flag} wraps at 100 columns: {}", help.stdout);
+            assert!(
+                widest <= Some(100),
+                "{command} {flag} wraps at 100 columns: {}",
+                help.stdout
+            );
         }
     }
     let help = run(dir.path(), &["--help"]);
     for command in COMMANDS.iter().filter(|c| **c != "man") {
-        let about = help.stdout.lines().find(|l| l.trim_start().starts_with(&format!("{command} ")));
+        let about = help
+            .stdout
+            .lines()
+            .find(|l| l.trim_start().starts_with(&format!("{command} ")));
         assert!(about.is_some(), "{command} is not listed:\n{}", help.stdout);
     }
     assert!(!help.stdout.contains("__guard"));
@@ -80,9 +95,16 @@ fn wrong_usage_ends_with_2_and_leaves_nothing() {
     ] {
         let ended = run(dir.path(), args);
         assert_eq!(ended.code(), Some(2), "{args:?}: {ended:#?}");
-        assert!(ended.stdout.is_empty() && !ended.stderr.contains("panicked"), "{ended:#?}");
+        assert!(
+            ended.stdout.is_empty() && !ended.stderr.contains("panicked"),
+            "{ended:#?}"
+        );
     }
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "something was left");
+    assert_eq!(
+        fs::read_dir(dir.path()).unwrap().count(),
+        0,
+        "something was left"
+    );
 }
 
 #[test]
@@ -92,7 +114,11 @@ fn an_unknown_key_is_named_with_its_line_and_the_nearest_known_one() {
     fs::write(dir.path().join("mine.toml"), file).unwrap();
     let ended = run(dir.path(), &["run", "mine.toml"]);
     ended.assert_error(2, &["mine.toml:5", "\"max-pendign\""]);
-    assert!(ended.stderr.contains("help: did you mean \"max-pending\"?"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("help: did you mean \"max-pending\"?"),
+        "{}",
+        ended.stderr
+    );
 
     let ended = run(dir.path(), &["run", "embedded", "--set", "load.0.raet=5"]);
     ended.assert_error(2, &["--set load.0.raet=5", "\"raet\""]);
@@ -100,7 +126,11 @@ fn an_unknown_key_is_named_with_its_line_and_the_nearest_known_one() {
 
     let ended = run(dir.path(), &["run", "stream-publsh"]);
     ended.assert_error(2, &["stream-publsh"]);
-    assert!(ended.stderr.contains("\"stream-publish\""), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("\"stream-publish\""),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
@@ -108,36 +138,67 @@ fn the_experiments_are_listed() {
     let dir = folder();
     let ended = run(dir.path(), &["run", "--list"]);
     ended.assert_ok();
-    assert!(ended.stdout.lines().any(|l| l.starts_with("stream-publish ")), "{}", ended.stdout);
+    assert!(
+        ended
+            .stdout
+            .lines()
+            .any(|l| l.starts_with("stream-publish ")),
+        "{}",
+        ended.stdout
+    );
 }
 
 #[test]
 fn profiles_of_other_tools_make_tables_and_flame_graphs() {
     let dir = folder();
     fs::write(dir.path().join("x.folded"), FOLDED).unwrap();
-    let table = run(dir.path(), &["top", "x.folded", "--sort", "total", "--limit", "1"]);
+    let table = run(
+        dir.path(),
+        &["top", "x.folded", "--sort", "total", "--limit", "1"],
+    );
     table.assert_ok();
     assert!(table.stdout.contains("90.00  "), "{}", table.stdout);
-    assert!(table.stdout.contains("$rabbit_channel:handle_method/3"), "{}", table.stdout);
-    assert!(table.stdout.contains("unknown share 10.00 %"), "{}", table.stdout);
+    assert!(
+        table.stdout.contains("$rabbit_channel:handle_method/3"),
+        "{}",
+        table.stdout
+    );
+    assert!(
+        table.stdout.contains("unknown share 10.00 %"),
+        "{}",
+        table.stdout
+    );
 
-    let json = run(dir.path(), &["top", "x.folded", "--grep", r"^\$ets\w*:", "--json"]);
+    let json = run(
+        dir.path(),
+        &["top", "x.folded", "--grep", r"^\$ets\w*:", "--json"],
+    );
     json.assert_ok();
     let rows: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(rows[0]["function"], "$ets:select/2");
     assert_eq!(rows.as_array().map(Vec::len), Some(1));
 
-    let flame = run(dir.path(), &["flame", "x.folded", "-o", "x.svg", "--title", "a title"]);
+    let flame = run(
+        dir.path(),
+        &["flame", "x.folded", "-o", "x.svg", "--title", "a title"],
+    );
     flame.assert_ok();
     assert_eq!(flame.stdout, "x.svg\n");
     let svg = fs::read_to_string(dir.path().join("x.svg")).unwrap();
     assert!(svg.contains("a title") && svg.contains("$rabbit_exchange:route/2"));
     let piped = run(dir.path(), &["flame", "x.folded", "-o", "-"]);
-    assert!(piped.stdout.trim_end().ends_with("</svg>"), "{}", piped.stdout.len());
+    assert!(
+        piped.stdout.trim_end().ends_with("</svg>"),
+        "{}",
+        piped.stdout.len()
+    );
 
     let unwritable = run(dir.path(), &["flame", "x.folded", "-o", "no/such/x.svg"]);
     unwritable.assert_error(1, &["cannot write no/such/x.svg", "No such file"]);
-    let empty = run(dir.path(), &["flame", "x.folded", "--from", "5", "--to", "6"]);
+    let empty = run(
+        dir.path(),
+        &["flame", "x.folded", "--from", "5", "--to", "6"],
+    );
     empty.assert_error(1, &["no sample of x.folded lies between 5 s and 6 s"]);
     run(dir.path(), &["top", "x.folded", "--from", "6", "--to", "5"])
         .assert_error(2, &["the window from 6 s to 5 s is empty"]);
@@ -190,14 +251,26 @@ fn completions_and_manual_cover_every_command() {
 fn a_closed_pipe_ends_it_quietly() {
     let dir = folder();
     fs::write(dir.path().join("x.folded"), FOLDED).unwrap();
-    for args in
-        [&["--help"] as &[&str], &["completions", "bash"], &["top", "x.folded"], &["doctor"]]
-    {
+    for args in [
+        &["--help"] as &[&str],
+        &["completions", "bash"],
+        &["top", "x.folded"],
+        &["doctor"],
+    ] {
         let mut command = bellows(dir.path(), args);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         drop(child.stdout.take());
         let mut stderr = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut stderr)
+            .unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(0), "{args:?}: {stderr}");
         assert_eq!(stderr, "", "{args:?}");
     }
@@ -213,7 +286,10 @@ fn the_broker_says_when_it_is_ready_and_ends_with_its_signals() {
         broker.signal(name);
         let ended = broker.end();
         ended.assert_ok();
-        assert!(ended.stdout.starts_with("ready amqp://127.0.0.1:"), "{ended:?}");
+        assert!(
+            ended.stdout.starts_with("ready amqp://127.0.0.1:"),
+            "{ended:?}"
+        );
         assert!(ended.stderr.contains("nothing survives"), "{ended:?}");
     }
     let broker = common::Broker::start(dir.path());

@@ -15,13 +15,20 @@ struct Block {
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("workspace root")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("workspace root")
 }
 
 fn pages() -> Vec<PathBuf> {
     let mut pages = vec![root().join("README.md")];
     let docs = fs::read_dir(root().join("docs")).expect("docs");
-    pages.extend(docs.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "md")));
+    pages.extend(
+        docs.flatten()
+            .map(|e| e.path())
+            .filter(|p| p.extension().is_some_and(|e| e == "md")),
+    );
     pages.sort();
     pages
 }
@@ -30,13 +37,20 @@ fn blocks() -> Vec<Block> {
     let mut blocks = Vec::new();
     for page in pages() {
         let text = fs::read_to_string(&page).expect("page");
-        let name = page.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = page
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let mut current: Option<Block> = None;
         for (index, line) in text.lines().enumerate() {
             match (&mut current, line.trim_end()) {
                 (None, "```sh") => {
                     let place = format!("{name}:{}", index + 1);
-                    current = Some(Block { place, script: String::new() });
+                    current = Some(Block {
+                        place,
+                        script: String::new(),
+                    });
                 }
                 (Some(_), "```") => blocks.extend(current.take()),
                 (Some(block), line) => {
@@ -57,9 +71,14 @@ fn without_make(block: &Block, makefile: &str) -> String {
     for line in block.script.lines() {
         let command = line.split('#').next().unwrap_or_default().trim();
         if let Some(targets) = command.strip_prefix("make ") {
-            for target in targets.split_whitespace().filter(|word| !word.contains('=')) {
+            for target in targets
+                .split_whitespace()
+                .filter(|word| !word.contains('='))
+            {
                 assert!(
-                    makefile.lines().any(|l| l.starts_with(&format!("{target}:"))),
+                    makefile
+                        .lines()
+                        .any(|l| l.starts_with(&format!("{target}:"))),
                     "{}: the Makefile has no target `{target}`",
                     block.place
                 );
@@ -111,7 +130,10 @@ fn run(block: &Block, script: &str) {
         status.is_some_and(|s| s.success()),
         "{}: {}\n--- script\n{script}--- output\n{said}",
         block.place,
-        status.map_or_else(|| format!("still running after {LIMIT:?}"), |s| s.to_string()),
+        status.map_or_else(
+            || format!("still running after {LIMIT:?}"),
+            |s| s.to_string()
+        ),
     );
 }
 
@@ -119,7 +141,11 @@ fn run(block: &Block, script: &str) {
 fn every_command_in_the_docs_works() {
     let makefile = fs::read_to_string(root().join("Makefile")).expect("Makefile");
     let blocks = blocks();
-    assert!(blocks.len() >= 5, "only {} sh blocks found: the search is broken", blocks.len());
+    assert!(
+        blocks.len() >= 5,
+        "only {} sh blocks found: the search is broken",
+        blocks.len()
+    );
     for block in &blocks {
         let script = without_make(block, &makefile);
         if !script.trim().is_empty() {

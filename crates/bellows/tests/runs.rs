@@ -37,16 +37,40 @@ fn the_demo_ends_by_naming_its_report() {
     let report = ended.report();
     let html = fs::read_to_string(dir.path().join(&report)).expect("report");
     assert!(html.contains("<!doctype html>") || html.contains("<!DOCTYPE html>"));
-    for part in
-        ["--- warmup true", "--- warmup false", "--- SUMMARY", "--- result:              success"]
-    {
-        assert!(ended.stdout.contains(part), "{part:?} is missing: {}", ended.stdout);
+    for part in [
+        "--- warmup true",
+        "--- warmup false",
+        "--- SUMMARY",
+        "--- result:              success",
+    ] {
+        assert!(
+            ended.stdout.contains(part),
+            "{part:?} is missing: {}",
+            ended.stdout
+        );
     }
-    assert!(ended.stdout.contains("--- total sent:             4000\n"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("--- aggregated ack response time: mean:"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("--- total sent:             4000\n"),
+        "{}",
+        ended.stdout
+    );
+    assert!(
+        ended
+            .stdout
+            .contains("--- aggregated ack response time: mean:"),
+        "{}",
+        ended.stdout
+    );
 
     let listed = run(dir.path(), &["runs"]);
-    assert!(listed.stdout.lines().nth(1).is_some_and(|l| l.contains("complete")), "{listed:?}");
+    assert!(
+        listed
+            .stdout
+            .lines()
+            .nth(1)
+            .is_some_and(|l| l.contains("complete")),
+        "{listed:?}"
+    );
     // The command that made the run is the one that makes it again.
     let record = read_json(&only_run(dir.path()).join("run.json"));
     assert_eq!(record["command"][1], "demo");
@@ -64,7 +88,10 @@ fn json_is_one_object_that_its_schema_describes() {
     let object: Value = serde_json::from_str(&ended.stdout).expect("one JSON object");
     let schema =
         read_json(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/run.schema.json"));
-    assert_eq!(common::schema::problems(&schema, &object), Vec::<String>::new());
+    assert_eq!(
+        common::schema::problems(&schema, &object),
+        Vec::<String>::new()
+    );
     assert_eq!(object["sent"]["total"], 4_000);
     assert_eq!(object["received"]["total"], 4_000);
     let record = read_json(&only_run(dir.path()).join("run.json"));
@@ -78,10 +105,17 @@ fn json_is_one_object_that_its_schema_describes() {
     wrong["warnings"][0]["code"] = Value::from("made_up");
     wrong.as_object_mut().expect("object").remove("profiles");
     let found = common::schema::problems(&schema, &wrong);
-    for place in
-        ["$.sent.total: minimum", "p99_ns: type", "$: additionalProperties", "code: enum", "$: required"]
-    {
-        assert!(found.iter().any(|p| p.contains(place)), "{place:?} was not found: {found:#?}");
+    for place in [
+        "$.sent.total: minimum",
+        "p99_ns: type",
+        "$: additionalProperties",
+        "code: enum",
+        "$: required",
+    ] {
+        assert!(
+            found.iter().any(|p| p.contains(place)),
+            "{place:?} was not found: {found:#?}"
+        );
     }
 }
 
@@ -90,9 +124,17 @@ fn with_json_everything_else_goes_to_standard_error() {
     let dir = folder();
     let ended = run(dir.path(), &demo(&["--json"]));
     ended.assert_ok();
-    assert!(serde_json::from_str::<Value>(&ended.stdout).is_ok(), "{}", ended.stdout);
+    assert!(
+        serde_json::from_str::<Value>(&ended.stdout).is_ok(),
+        "{}",
+        ended.stdout
+    );
     for part in ["--- warmup false", "--- SUMMARY", "report: "] {
-        assert!(ended.stderr.contains(part), "{part:?} is missing: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains(part),
+            "{part:?} is missing: {}",
+            ended.stderr
+        );
     }
 }
 
@@ -102,7 +144,11 @@ fn quiet_leaves_the_summary_only() {
     let ended = run(dir.path(), &demo(&["--quiet", "--no-profile"]));
     ended.assert_ok();
     assert_eq!(ended.stderr, "");
-    assert!(ended.stdout.starts_with("--- SUMMARY\n"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.starts_with("--- SUMMARY\n"),
+        "{}",
+        ended.stdout
+    );
     ended.report();
 }
 
@@ -110,7 +156,10 @@ fn quiet_leaves_the_summary_only() {
 fn strict_turns_warnings_into_5() {
     let dir = folder();
     // 1,000 messages are too few for the percentiles that are printed.
-    let ended = run(dir.path(), &demo(&["--strict", "--quiet", "--set", "load.0.rate=100"]));
+    let ended = run(
+        dir.path(),
+        &demo(&["--strict", "--quiet", "--set", "load.0.rate=100"]),
+    );
     assert_eq!(ended.code(), Some(5), "{ended:#?}");
     ended.report();
 }
@@ -119,7 +168,15 @@ fn strict_turns_warnings_into_5() {
 fn client_producer_and_consumer_count_the_same_messages() {
     let dir = folder();
     let broker = Broker::start(dir.path());
-    let base = ["queue://Q", "--url", &broker.url, "--message-count", "500", "--json", "--quiet"];
+    let base = [
+        "queue://Q",
+        "--url",
+        &broker.url,
+        "--message-count",
+        "500",
+        "--json",
+        "--quiet",
+    ];
     let with = |command: &str, more: &[&str]| {
         let args: Vec<&str> = [command].iter().chain(&base).chain(more).copied().collect();
         let ended = run(dir.path(), &args);
@@ -127,17 +184,26 @@ fn client_producer_and_consumer_count_the_same_messages() {
         serde_json::from_str::<Value>(&ended.stdout).expect("one JSON object")
     };
     let client = with("client", &["--max-pending", "50", "--no-archive"]);
-    assert_eq!((&client["sent"]["total"], &client["received"]["total"]), (&500.into(), &500.into()));
+    assert_eq!(
+        (&client["sent"]["total"], &client["received"]["total"]),
+        (&500.into(), &500.into())
+    );
     assert_eq!(client["run_dir"], "");
     let producer = with("producer", &["--max-pending", "50"]);
     assert_eq!(producer["completed"]["total"], 500);
     assert_eq!(producer["received"]["total"], 0);
     let consumer = with("consumer", &["--ack-every", "10", "--hdr", "out.hlog"]);
     assert_eq!(consumer["received"]["total"], 500);
-    assert!(fs::read_to_string(dir.path().join("out.hlog")).is_ok_and(|t| t.contains("end-to-end")));
+    assert!(
+        fs::read_to_string(dir.path().join("out.hlog")).is_ok_and(|t| t.contains("end-to-end"))
+    );
     let runs = run(dir.path(), &["runs", "--json"]);
     let runs: Value = serde_json::from_str(&runs.stdout).expect("JSON");
-    assert_eq!(runs.as_array().map(Vec::len), Some(2), "--no-archive kept a run, or one is lost");
+    assert_eq!(
+        runs.as_array().map(Vec::len),
+        Some(2),
+        "--no-archive kept a run, or one is lost"
+    );
 }
 
 #[test]
@@ -145,7 +211,14 @@ fn show_latency_and_rate_decide_what_a_block_holds() {
     let dir = folder();
     let broker = Broker::start(dir.path());
     let block = |more: &[&str]| {
-        let base = ["client", "--url", &broker.url, "--duration", "1", "--no-archive"];
+        let base = [
+            "client",
+            "--url",
+            &broker.url,
+            "--duration",
+            "1",
+            "--no-archive",
+        ];
         let args: Vec<&str> = base.iter().chain(more).copied().collect();
         let ended = run(dir.path(), &args);
         ended.assert_ok();
@@ -163,10 +236,21 @@ fn a_password_is_neither_shown_nor_kept() {
     let dir = folder();
     let broker = Broker::start(dir.path());
     let url = format!("amqp://guest:s3cret-in-url@{}", broker.address());
-    let args = ["client", "--url", &url, "--password", "guest", "--message-count", "10"];
+    let args = [
+        "client",
+        "--url",
+        &url,
+        "--password",
+        "guest",
+        "--message-count",
+        "10",
+    ];
     let ended = run(dir.path(), &args);
     ended.assert_ok();
-    let mut command = bellows(dir.path(), &["client", "--url", &broker.url, "--duration", "1"]);
+    let mut command = bellows(
+        dir.path(),
+        &["client", "--url", &broker.url, "--duration", "1"],
+    );
     command.env("BELLOWS_PASSWORD", "s3cret-in-env");
     let refused = start(command).end();
     refused.assert_error(1, &["cannot log in to amqp://guest@", "403"]);
@@ -176,7 +260,13 @@ fn a_password_is_neither_shown_nor_kept() {
         command
     })
     .end();
-    let mut texts = vec![ended.stdout, ended.stderr, refused.stdout, refused.stderr, help.stdout];
+    let mut texts = vec![
+        ended.stdout,
+        ended.stderr,
+        refused.stdout,
+        refused.stderr,
+        help.stdout,
+    ];
     for file in fs::read_dir(only_run(dir.path())).expect("run").flatten() {
         texts.push(String::from_utf8_lossy(&fs::read(file.path()).expect("file")).into_owned());
     }
@@ -187,7 +277,17 @@ fn a_password_is_neither_shown_nor_kept() {
 
 /// A client that would go on for a minute, once it has recorded two seconds.
 fn long_run(dir: &Path, url: &str) -> common::Started {
-    let args = ["client", "--url", url, "--rate", "500", "--max-pending", "100", "--duration", "60"];
+    let args = [
+        "client",
+        "--url",
+        url,
+        "--rate",
+        "500",
+        "--max-pending",
+        "100",
+        "--duration",
+        "60",
+    ];
     let client = start(bellows(dir, &args));
     wait_for("recorded second", || seconds_recorded(dir) >= 2);
     client
@@ -203,7 +303,10 @@ fn the_first_signal_ends_in_order() {
         let ended = client.end();
         ended.assert_ok();
         assert!(ended.took < Duration::from_secs(20), "{ended:#?}");
-        assert!(ended.stdout.contains("--- result:          interrupted\n"), "{ended:#?}");
+        assert!(
+            ended.stdout.contains("--- result:          interrupted\n"),
+            "{ended:#?}"
+        );
         assert!(ended.report().is_file(), "{ended:#?}");
         let record = read_json(&only_run(dir.path()).join("run.json"));
         assert_eq!(record["state"], "interrupted");
@@ -226,7 +329,11 @@ fn the_second_signal_ends_at_once() {
     let ended = client.end();
     common::signal(broker.child.id(), "CONT");
     assert_eq!(ended.code(), Some(130), "{ended:#?}");
-    assert!(asked.elapsed() < Duration::from_secs(3), "{:?}", asked.elapsed());
+    assert!(
+        asked.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        asked.elapsed()
+    );
 }
 
 #[test]
@@ -242,7 +349,10 @@ fn after_kill_9_the_folder_is_readable() {
     let report = run(dir.path(), &["report", "last"]);
     report.assert_ok();
     let path = report.stdout.trim_end();
-    assert!(fs::metadata(dir.path().join(path)).is_ok_and(|m| m.len() > 10_000), "{report:?}");
+    assert!(
+        fs::metadata(dir.path().join(path)).is_ok_and(|m| m.len() > 10_000),
+        "{report:?}"
+    );
     assert!(seconds_recorded(dir.path()) >= 2);
 }
 
@@ -254,18 +364,31 @@ fn kill_9_leaves_no_embedded_broker_behind() {
     let bellows = start(bellows(dir.path(), &args));
     wait_for("recorded second", || seconds_recorded(dir.path()) >= 1);
     let children = children(bellows.child.id());
-    assert!(!children.is_empty(), "the embedded broker is not a child process");
+    assert!(
+        !children.is_empty(),
+        "the embedded broker is not a child process"
+    );
     bellows.signal("KILL");
     bellows.end();
     wait_for("end of the embedded broker", || {
-        children.iter().all(|pid| !Path::new(&format!("/proc/{pid}/exe")).exists())
+        children
+            .iter()
+            .all(|pid| !Path::new(&format!("/proc/{pid}/exe")).exists())
     });
 }
 
 fn children(pid: u32) -> Vec<u32> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("tasks").flatten();
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"))
+        .expect("tasks")
+        .flatten();
     let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    lists.flat_map(|l| l.split_whitespace().filter_map(|p| p.parse().ok()).collect::<Vec<_>>()).collect()
+    lists
+        .flat_map(|l| {
+            l.split_whitespace()
+                .filter_map(|p| p.parse().ok())
+                .collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 #[test]
@@ -278,10 +401,15 @@ fn a_reader_that_goes_away_ends_the_run_quietly() {
         broker.url
     );
     let mut bash = Command::new("bash");
-    bash.args(["-c", &script]).current_dir(dir.path()).stdin(Stdio::null());
+    bash.args(["-c", &script])
+        .current_dir(dir.path())
+        .stdin(Stdio::null());
     let ended = start(bash).end();
     assert!(ended.took < Duration::from_secs(20), "{ended:#?}");
     assert!(ended.stdout.ends_with("\n0\n"), "{ended:#?}");
     let stderr = fs::read_to_string(dir.path().join("err")).expect("err");
-    assert!(!stderr.contains("panicked") && !stderr.contains("error:"), "{stderr}");
+    assert!(
+        !stderr.contains("panicked") && !stderr.contains("error:"),
+        "{stderr}"
+    );
 }

@@ -72,10 +72,17 @@ impl ProfileArgs {
         let window = profile.window((from * 1e9) as u64, (to * 1e9) as u64);
         if window.samples.is_empty() {
             let spans = profile.span.map_or_else(String::new, |(start, end)| {
-                format!(", which spans {:.1} s to {:.1} s", start as f64 / 1e9, end as f64 / 1e9)
+                format!(
+                    ", which spans {:.1} s to {:.1} s",
+                    start as f64 / 1e9,
+                    end as f64 / 1e9
+                )
             });
             return Err(Failure::failed(
-                format!("no sample of {} lies between {from} s and {to} s", self.profile),
+                format!(
+                    "no sample of {} lies between {from} s and {to} s",
+                    self.profile
+                ),
                 format!("choose a window inside the profile{spans}"),
             ));
         }

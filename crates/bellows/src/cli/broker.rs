@@ -21,7 +21,12 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BrokerArgs {
     /// Address to listen on; port 0 takes a free one. Others than loopback let the network in
-    #[arg(long, value_name = "ADDRESS:PORT", env = "BELLOWS_LISTEN", default_value = "127.0.0.1:5672")]
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        env = "BELLOWS_LISTEN",
+        default_value = "127.0.0.1:5672"
+    )]
     listen: SocketAddr,
     /// Memory for messages, above which publishers are blocked: 512MiB, 2GB
     #[arg(long, value_name = "SIZE", value_parser = size)]
@@ -34,7 +39,10 @@ pub(crate) struct BrokerArgs {
 impl BrokerArgs {
     /// Serves until it is stopped. Standard output gets one line, `ready amqp://ADDRESS:PORT`.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let mut config = Config { listen: self.listen, ..Config::default() };
+        let mut config = Config {
+            listen: self.listen,
+            ..Config::default()
+        };
         if let Some(bytes) = self.memory_limit {
             config.memory_limit_bytes = bytes;
         }
@@ -61,7 +69,9 @@ fn banner(address: SocketAddr, limit: u64) {
         limit / 1_000_000
     );
     if !address.ip().is_loopback() {
-        text.push_str("warning: the network can reach this broker, and anybody knows its password\n");
+        text.push_str(
+            "warning: the network can reach this broker, and anybody knows its password\n",
+        );
     }
     // A closed standard error is nobody's loss.
     let _ = io::stderr().write_all(text.as_bytes());
@@ -84,7 +94,9 @@ fn stop_with_stdin(stop: Stop) -> Result<(), Failure> {
 
 /// A number of bytes with an optional unit.
 fn size(text: &str) -> Result<u64, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
         "" | "b" => 1,

@@ -76,13 +76,17 @@ mod tests {
     use super::*;
 
     fn entries() -> Vec<RunEntry> {
-        ["2026-11-22T00-00-00Z-b-x2", "2026-11-21T00-00-00Z-a-x1", "2026-11-21T00-00-00Z-a-y1"]
-            .map(|id| RunEntry {
-                dir: id.into(),
-                id: id.into(),
-                record: Err("not read".into()),
-            })
-            .into()
+        [
+            "2026-11-22T00-00-00Z-b-x2",
+            "2026-11-21T00-00-00Z-a-x1",
+            "2026-11-21T00-00-00Z-a-y1",
+        ]
+        .map(|id| RunEntry {
+            dir: id.into(),
+            id: id.into(),
+            record: Err("not read".into()),
+        })
+        .into()
     }
 
     #[test]

@@ -68,7 +68,12 @@ struct Common {
     #[arg(value_name = "DESTINATION", default_value = "queue://TEST")]
     destination: String,
     /// The broker: amqp://USER@HOST:PORT/VHOST
-    #[arg(long, env = "BELLOWS_URL", hide_env_values = true, default_value = "amqp://localhost:5672")]
+    #[arg(
+        long,
+        env = "BELLOWS_URL",
+        hide_env_values = true,
+        default_value = "amqp://localhost:5672"
+    )]
     url: String,
     /// User, in place of the URL's
     #[arg(long, env = "BELLOWS_USER")]
@@ -177,7 +182,10 @@ impl ClientArgs {
 impl ProducerArgs {
     /// Sends.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let spec = LoadSpec { consumers: 0, ..self.producing.fill(self.common.spec()) };
+        let spec = LoadSpec {
+            consumers: 0,
+            ..self.producing.fill(self.common.spec())
+        };
         self.common.execute("producer", spec)
     }
 }
@@ -185,7 +193,10 @@ impl ProducerArgs {
 impl ConsumerArgs {
     /// Receives.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let spec = LoadSpec { producers: 0, ..self.consuming.fill(self.common.spec()) };
+        let spec = LoadSpec {
+            producers: 0,
+            ..self.consuming.fill(self.common.spec())
+        };
         self.common.execute("consumer", spec)
     }
 }
@@ -208,7 +219,11 @@ impl Common {
     }
 
     fn execute(self, command: &str, spec: LoadSpec) -> Result<Done, Failure> {
-        let events = if self.profile { ProfileSpec::default().events } else { Vec::new() };
+        let events = if self.profile {
+            ProfileSpec::default().events
+        } else {
+            Vec::new()
+        };
         let experiment = Experiment {
             name: command.to_owned(),
             threads: self.threads,
@@ -220,8 +235,15 @@ impl Common {
                 pid: self.pid,
                 ..BrokerSpec::default()
             },
-            phases: Phases { warmup: self.warmup, measure: self.duration, ..Phases::default() },
-            profile: ProfileSpec { events, ..ProfileSpec::default() },
+            phases: Phases {
+                warmup: self.warmup,
+                measure: self.duration,
+                ..Phases::default()
+            },
+            profile: ProfileSpec {
+                events,
+                ..ProfileSpec::default()
+            },
             load: vec![spec],
             ..Experiment::default()
         };
@@ -251,17 +273,32 @@ impl Producing {
 
 impl Consuming {
     fn fill(&self, spec: LoadSpec) -> LoadSpec {
-        let ack = if self.auto_ack { Acks::Auto } else { Acks::Every(self.ack_every) };
-        LoadSpec { consumers: self.consumers, prefetch: self.prefetch, ack, ..spec }
+        let ack = if self.auto_ack {
+            Acks::Auto
+        } else {
+            Acks::Every(self.ack_every)
+        };
+        LoadSpec {
+            consumers: self.consumers,
+            prefetch: self.prefetch,
+            ack,
+            ..spec
+        }
     }
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
-    std::fs::copy(from, to).map(|_| ()).map_err(|e| Failure::io("write", to, &e))
+    std::fs::copy(from, to)
+        .map(|_| ())
+        .map_err(|e| Failure::io("write", to, &e))
 }
 
 fn from_one(text: &str) -> Result<usize, String> {
-    let number = text.parse::<u32>().ok().filter(|n| *n > 0).and_then(|n| usize::try_from(n).ok());
+    let number = text
+        .parse::<u32>()
+        .ok()
+        .filter(|n| *n > 0)
+        .and_then(|n| usize::try_from(n).ok());
     number.ok_or_else(|| "expected a whole number, 1 or more".into())
 }
 

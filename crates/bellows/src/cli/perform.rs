@@ -11,6 +11,7 @@ use session::{Error, Experiment, Observer, RunOptions, RunOutcome};
 
 use super::args::OutputArgs;
 use crate::failure::{Done, Failure};
+use crate::signals::AtOnce;
 use crate::{output, signals};
 
 /// A run that has ended and was shown.
@@ -62,6 +63,7 @@ fn perform(
     let shown = tell(output, &shape, &carried.outcome, carried.place());
     carried.report?;
     shown?;
+    carried.at_once.check()?;
     judge(output, carried.outcome)
 }
 
@@ -71,6 +73,8 @@ pub(super) struct CarriedOut {
     pub(super) outcome: RunOutcome,
     /// The report's path; `None` where nothing was kept.
     pub(super) report: Result<Option<PathBuf>, Failure>,
+    /// Whether it was cut short.
+    pub(super) at_once: AtOnce,
 }
 
 impl CarriedOut {
@@ -89,17 +93,27 @@ pub(super) fn carry_out(
     work: impl FnOnce(&RunOptions, &load::Control, &mut dyn Observer) -> Result<RunOutcome, Error>,
 ) -> Result<CarriedOut, Failure> {
     let control = load::Control::new();
-    signals::stop_load(&control)?;
+    let at_once = signals::stop_load(&control)?;
     let options = RunOptions {
         runs_dir,
-        command: std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect(),
+        // The program's own name, not where this one happens to lie.
+        command: std::iter::once("bellows".to_owned())
+            .chain(std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()))
+            .collect(),
         bellows_exe: std::env::current_exe()
             .map_err(|e| Failure::io("find", Path::new("the bellows executable"), &e))?,
     };
     let live = output::live(shape, output.json, output.quiet);
-    let mut show = output::Show { live, control: control.clone() };
+    let mut show = output::Show {
+        live,
+        control: control.clone(),
+    };
     let outcome = work(&options, &control, &mut show);
-    let report = match outcome.as_ref().ok().and_then(|outcome| outcome.run_dir.as_deref()) {
+    let report = match outcome
+        .as_ref()
+        .ok()
+        .and_then(|outcome| outcome.run_dir.as_deref())
+    {
         Some(dir) => {
             show.live.step("writing the report");
             draw(dir).map(Some)
@@ -110,7 +124,11 @@ pub(super) fn carry_out(
     if show.live.is_closed() {
         return Err(Failure::Closed);
     }
-    Ok(CarriedOut { outcome: outcome?, report })
+    Ok(CarriedOut {
+        outcome: outcome?,
+        report,
+        at_once,
+    })
 }
 
 /// Leaves the flame graph and the report in the run's folder; the report's path.
@@ -118,7 +136,10 @@ fn draw(run_dir: &Path) -> Result<PathBuf, Failure> {
     if let Ok(profile) = Profile::open(run_dir)
         && !profile.samples.is_empty()
     {
-        let options = FlameOptions { title: heading(&profile), ..FlameOptions::default() };
+        let options = FlameOptions {
+            title: heading(&profile),
+            ..FlameOptions::default()
+        };
         flame::write_svg(&profile, &options, &run_dir.join("cpu.svg"))?;
     }
     Ok(report::html::write_report(run_dir)?)
@@ -165,7 +186,16 @@ pub(super) fn judge(output: &OutputArgs, outcome: RunOutcome) -> Result<Performe
         let why = record.error.unwrap_or_else(|| "the run failed".into());
         return Err(Failure::from_sentence(&why));
     }
-    let warned = record.summary.is_some_and(|summary| !summary.warnings.is_empty());
-    let done = if output.strict && warned { Done::Invalid } else { Done::Fine };
-    Ok(Performed { run_dir: outcome.run_dir, done })
+    let warned = record
+        .summary
+        .is_some_and(|summary| !summary.warnings.is_empty());
+    let done = if output.strict && warned {
+        Done::Invalid
+    } else {
+        Done::Fine
+    };
+    Ok(Performed {
+        run_dir: outcome.run_dir,
+        done,
+    })
 }

@@ -22,7 +22,12 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RecordArgs {
     /// Process to profile
-    #[arg(long, value_name = "PID", required_unless_present = "name", conflicts_with = "name")]
+    #[arg(
+        long,
+        value_name = "PID",
+        required_unless_present = "name",
+        conflicts_with = "name"
+    )]
     pid: Option<u32>,
     /// Process to profile, by the name of its executable or Erlang node
     #[arg(long, value_name = "NAME")]
@@ -51,8 +56,11 @@ impl RecordArgs {
             duration: (!self.duration.is_zero()).then_some(self.duration.0),
             name: "record".to_owned(),
         };
-        let shape =
-            Shape { title: "record".into(), measure: record.duration, ..Shape::default() };
+        let shape = Shape {
+            title: "record".into(),
+            measure: record.duration,
+            ..Shape::default()
+        };
         let runs = Some(self.output.runs.runs.clone());
         let carried =
             perform::carry_out(&self.output, runs, shape, |options, control, observer| {
@@ -66,6 +74,7 @@ impl RecordArgs {
             show(&carried)?;
         }
         carried.report?;
+        carried.at_once.check()?;
         perform::judge(&self.output, carried.outcome).map(|run| run.done)
     }
 }
@@ -74,7 +83,11 @@ fn show(carried: &CarriedOut) -> Result<(), Failure> {
     let style = output::style();
     if let Some(dir) = &carried.outcome.run_dir {
         let profile = Profile::open(dir)?;
-        let table = FunctionTable { limit: 12, sort: FunctionSort::SelfShare, only: &|_| true };
+        let table = FunctionTable {
+            limit: 12,
+            sort: FunctionSort::SelfShare,
+            only: &|_| true,
+        };
         output::print(&console::functions(&profile, &table, style))?;
     }
     for warning in &carried.outcome.record.warnings {

@@ -52,7 +52,11 @@ impl TopArgs {
             Sort::SelfShare => FunctionSort::SelfShare,
             Sort::Total => FunctionSort::Total,
         };
-        let table = FunctionTable { limit: self.limit, sort, only: &only };
+        let table = FunctionTable {
+            limit: self.limit,
+            sort,
+            only: &only,
+        };
         if self.json {
             let (rows, ..) = table.rows(&profile);
             output::print_json(&rows.iter().map(|row| &row.share).collect::<Vec<_>>())?;

@@ -42,8 +42,14 @@ impl Ended {
     /// The one clear line, its remedy, the exit code, and no panic.
     pub(crate) fn assert_error(&self, code: i32, parts: &[&str]) {
         assert_eq!(self.code(), Some(code), "{self:#?}");
-        let errors: Vec<_> = self.stderr.lines().filter(|l| l.starts_with("error: ")).collect();
-        let [error] = errors.as_slice() else { panic!("not one error line: {self:#?}") };
+        let errors: Vec<_> = self
+            .stderr
+            .lines()
+            .filter(|l| l.starts_with("error: "))
+            .collect();
+        let [error] = errors.as_slice() else {
+            panic!("not one error line: {self:#?}")
+        };
         for part in parts {
             assert!(error.contains(part), "{part:?} is not in {error:?}");
         }
@@ -59,7 +65,9 @@ impl Ended {
     /// The path that the last line of standard output names.
     pub(crate) fn report(&self) -> PathBuf {
         let last = self.stdout.lines().last().unwrap_or_default();
-        let path = last.strip_prefix("report: ").unwrap_or_else(|| panic!("no report: {self:#?}"));
+        let path = last
+            .strip_prefix("report: ")
+            .unwrap_or_else(|| panic!("no report: {self:#?}"));
         PathBuf::from(path)
     }
 }
@@ -73,7 +81,11 @@ pub(crate) struct Started {
 }
 
 pub(crate) fn start(mut command: Command) -> Started {
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("start");
     Started {
         stdout: collect(child.stdout.take().expect("piped")),
         stderr: collect(child.stderr.take().expect("piped")),
@@ -116,7 +128,10 @@ pub(crate) fn run<S: AsRef<std::ffi::OsStr>>(dir: &Path, args: &[S]) -> Ended {
 }
 
 pub(crate) fn signal(pid: u32, name: &str) {
-    let sent = Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()).status();
+    let sent = Command::new("kill")
+        .arg(format!("-{name}"))
+        .arg(pid.to_string())
+        .status();
     assert!(sent.expect("kill").success(), "cannot send {name} to {pid}");
 }
 
@@ -143,8 +158,14 @@ impl Broker {
             .spawn()
             .expect("start the broker");
         let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("read");
-        let url = line.trim().strip_prefix("ready ").expect("the ready line").to_owned();
+        BufReader::new(child.stdout.take().expect("piped"))
+            .read_line(&mut line)
+            .expect("read");
+        let url = line
+            .trim()
+            .strip_prefix("ready ")
+            .expect("the ready line")
+            .to_owned();
         Self { child, url }
     }
 
@@ -194,15 +215,22 @@ pub(crate) fn only_run(dir: &Path) -> PathBuf {
         .map(|entry| entry.expect("entry").path())
         .filter(|path| path.is_dir())
         .collect();
-    let [run] = runs.as_slice() else { panic!("not one run: {runs:?}") };
+    let [run] = runs.as_slice() else {
+        panic!("not one run: {runs:?}")
+    };
     run.clone()
 }
 
 /// Lines of a run's series so far.
 pub(crate) fn seconds_recorded(dir: &Path) -> usize {
-    let Ok(runs) = std::fs::read_dir(dir.join("runs")) else { return 0 };
+    let Ok(runs) = std::fs::read_dir(dir.join("runs")) else {
+        return 0;
+    };
     let series = runs.flatten().map(|e| e.path().join("series.jsonl"));
-    series.filter_map(|p| std::fs::read_to_string(p).ok()).map(|t| t.lines().count()).sum()
+    series
+        .filter_map(|p| std::fs::read_to_string(p).ok())
+        .map(|t| t.lines().count())
+        .sum()
 }
 
 /// A folder of the test's own.

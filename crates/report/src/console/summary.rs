@@ -84,7 +84,11 @@ fn compact(
     let lines: usize = sections.iter().map(Vec::len).sum();
     let gaps = sections.len().saturating_sub(1);
     // Blank lines between the sections are a comfort, and the first thing to go.
-    let gap = if lines + gaps <= room { vec![String::new()] } else { Vec::new() };
+    let gap = if lines + gaps <= room {
+        vec![String::new()]
+    } else {
+        Vec::new()
+    };
     sections.join(gap.as_slice())
 }
 
@@ -130,7 +134,12 @@ fn rates(shape: &Shape, summary: &RunSummary, style: Style) -> Vec<String> {
         format!("{}{}{}", left(name, 13), right(total, 15), right(rate, 12))
     };
     let cost = |who: &str, cpu: &str, memory: &str| {
-        format!("      {}{}{}", left(who, 8), right(cpu, 13), right(memory, 10))
+        format!(
+            "      {}{}{}",
+            left(who, 8),
+            right(cpu, 13),
+            right(memory, 10)
+        )
     };
     let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), three_digits);
     let (cpu, rss) = (&summary.cpu_us_per_message, &summary.rss_mb);
@@ -152,7 +161,11 @@ fn rates(shape: &Shape, summary: &RunSummary, style: Style) -> Vec<String> {
     .map(|(who, cpu, rss)| cost(who, &number(cpu), &number(rss)))
     .peekable();
 
-    let heads = if at_right.peek().is_some() { cost("", "CPU us/msg", "peak MB") } else { String::new() };
+    let heads = if at_right.peek().is_some() {
+        cost("", "CPU us/msg", "peak MB")
+    } else {
+        String::new()
+    };
     let mut out = vec![style.faint(&(messages("", "total", "msg/s") + &heads))];
     loop {
         match (at_left.next(), at_right.next()) {
