@@ -14,9 +14,9 @@
 //! [`Client::pending_output`] is written. When [`Client::next_timeout`] has passed,
 //! [`Client::handle_timeout`]; when the transport ended, [`Client::end_of_input`].
 
-use measure::{Nanos, Time};
+use measure::Time;
 
-use super::codec::SecretStr;
+use super::config::ClientConfig;
 use super::error::{EncodeError, Error};
 use super::event::{Closing, Event};
 use super::frame;
@@ -28,70 +28,8 @@ use super::spec::*;
 use super::table::{FieldTable, Table};
 use super::template::PublishTemplate;
 use super::{MAX_BODY, decode_method};
-use crate::Secret;
 
-/// How to log in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mechanism {
-    /// User and password.
-    #[default]
-    Plain,
-    /// Whatever the transport proves, as with client certificates.
-    External,
-}
-
-impl Mechanism {
-    /// Its name on the wire.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "PLAIN",
-            Self::External => "EXTERNAL",
-        }
-    }
-}
-
-/// What a client wants. `Default` is guest on `/`, with the limits of RabbitMQ's own clients.
-#[derive(Clone, Debug)]
-pub struct ClientConfig {
-    /// User name.
-    pub user: String,
-    /// Password.
-    pub password: Secret,
-    /// Login mechanism.
-    pub mechanism: Mechanism,
-    /// Virtual host, `/` by default.
-    pub virtual_host: String,
-    /// Heartbeat interval in seconds; 0 takes the server's.
-    pub heartbeat_s: u16,
-    /// Largest frame in bytes; 0 takes the server's. Below 4096 it counts as 4096.
-    pub frame_max: u32,
-    /// Highest channel; 0 takes the server's.
-    pub channel_max: u16,
-    /// Shown in the broker's list of connections.
-    pub connection_name: String,
-    /// Largest body that is joined, in bytes; at most [`MAX_BODY`].
-    pub max_body: u64,
-    /// How long the handshake may take, and the orderly close.
-    pub timeout: Nanos,
-}
-
-impl Default for ClientConfig {
-    fn default() -> Self {
-        Self {
-            user: "guest".to_owned(),
-            password: Secret::from("guest"),
-            mechanism: Mechanism::Plain,
-            virtual_host: "/".to_owned(),
-            heartbeat_s: 60,
-            frame_max: super::DEFAULT_FRAME_MAX,
-            channel_max: super::DEFAULT_CHANNEL_MAX,
-            connection_name: String::new(),
-            max_body: super::DEFAULT_MAX_BODY,
-            timeout: super::DEFAULT_TIMEOUT,
-        }
-    }
-}
+mod handshake;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -378,117 +316,6 @@ impl Client {
         self.link.arrived();
     }
 
-    fn on_handshake_method<'a>(
-        &mut self,
-        now: Time,
-        method: Method<'a>,
-    ) -> Result<Step<'a>, Error> {
-        match (self.state, method) {
-            (_, Method::ConnectionClose(close)) => return Ok(Step::Event(self.on_close(&close))),
-            (State::Greeting, Method::ConnectionStart(start)) => self.log_in(&start)?,
-            (State::LoggingIn, Method::ConnectionTune(tune)) => self.tune(now, tune)?,
-            (State::Opening, Method::ConnectionOpenOk(_)) => {
-                self.state = State::Open;
-                self.link.arrived();
-                return Ok(Step::Opened);
-            }
-            (state, method) => {
-                let (name, awaited) = (method.info().name, state.awaited());
-                let what = format!("{name} came instead of the {awaited}");
-                return Err(self.fail_with((reply::COMMAND_INVALID, what)));
-            }
-        }
-        Ok(Step::Nothing)
-    }
-
-    fn log_in(&mut self, start: &ConnectionStart<'_>) -> Result<(), Error> {
-        let version = (start.version_major, start.version_minor);
-        if version != (0, 9) {
-            let what = format!(
-                "the server speaks AMQP {}-{}, not 0-9-1",
-                version.0, version.1
-            );
-            return Err(self.fail_with((reply::NOT_ALLOWED, what)));
-        }
-        let wanted = self.config.mechanism.name();
-        if !start
-            .mechanisms
-            .split(|b| *b == b' ')
-            .any(|name| name == wanted.as_bytes())
-        {
-            self.state = State::Closed;
-            let offered = String::from_utf8_lossy(start.mechanisms).into_owned();
-            return Err(Error::NoMechanism { offered, wanted });
-        }
-        self.server_properties = start.server_properties.to_owned();
-        let response = match self.config.mechanism {
-            Mechanism::Plain => {
-                format!("\0{}\0{}", self.config.user, self.config.password.expose())
-            }
-            Mechanism::External => String::new(),
-        };
-        let properties = client_properties(&self.config)?;
-        self.link.send(
-            0,
-            &ConnectionStartOk {
-                client_properties: properties.view(),
-                mechanism: wanted,
-                response: SecretStr(response.as_bytes()),
-                locale: "en_US",
-            },
-        )?;
-        self.state = State::LoggingIn;
-        Ok(())
-    }
-
-    fn tune(&mut self, now: Time, tune: ConnectionTune) -> Result<(), Error> {
-        if tune.frame_max != 0 && tune.frame_max < FRAME_MIN_SIZE {
-            let what = format!(
-                "frame-max {}, the minimum is {FRAME_MIN_SIZE}",
-                tune.frame_max
-            );
-            return Err(self.fail_with((reply::SYNTAX_ERROR, what)));
-        }
-        let smaller = |ours: u32, theirs: u32| match (ours, theirs) {
-            (0, limit) | (limit, 0) => limit,
-            (a, b) => a.min(b),
-        };
-        let wanted = match self.config.frame_max {
-            0 => 0,
-            limit => limit.max(FRAME_MIN_SIZE),
-        };
-        let frame_max = match smaller(wanted, tune.frame_max) {
-            0 => super::DEFAULT_FRAME_MAX,
-            limit => limit,
-        };
-        let smaller = |a: u16, b: u16| smaller(a.into(), b.into()) as u16;
-        self.channel_max = smaller(self.config.channel_max, tune.channel_max);
-        if self.channel_max == 0 {
-            self.channel_max = super::DEFAULT_CHANNEL_MAX;
-        }
-        let heartbeat = smaller(self.config.heartbeat_s, tune.heartbeat);
-        self.link.tune(frame_max, heartbeat, now);
-        let channel_max = self.channel_max;
-        self.link.send(
-            0,
-            &ConnectionTuneOk {
-                channel_max,
-                frame_max,
-                heartbeat,
-            },
-        )?;
-        let virtual_host = self.config.virtual_host.as_str();
-        self.link.send(
-            0,
-            &ConnectionOpen {
-                virtual_host,
-                ..ConnectionOpen::default()
-            },
-        )?;
-        self.state = State::Opening;
-        Ok(())
-    }
-
     /// Tells the peer why the connection cannot go on.
     #[cold]
     fn fail(&mut self, error: Error) -> Error {
@@ -705,28 +532,4 @@ fn content_event<'a>(
             return Err((reply::COMMAND_INVALID, what));
         }
     })
-}
-
-/// What the client says about itself; RabbitMQ keys its behaviour on the capabilities.
-fn client_properties(config: &ClientConfig) -> Result<FieldTable, EncodeError> {
-    let mut capabilities = FieldTable::new();
-    for name in [
-        "publisher_confirms",
-        "exchange_exchange_bindings",
-        "basic.nack",
-        "consumer_cancel_notify",
-        "connection.blocked",
-        "authentication_failure_close",
-    ] {
-        capabilities.insert(name, true)?;
-    }
-    let mut properties = FieldTable::new();
-    properties.insert("product", "bellows")?;
-    properties.insert("version", env!("CARGO_PKG_VERSION"))?;
-    properties.insert("platform", "Rust")?;
-    properties.insert("capabilities", &capabilities)?;
-    if !config.connection_name.is_empty() {
-        properties.insert("connection_name", config.connection_name.as_str())?;
-    }
-    Ok(properties)
 }

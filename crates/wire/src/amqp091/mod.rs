@@ -13,6 +13,7 @@
 
 mod client;
 mod codec;
+mod config;
 mod error;
 mod event;
 mod frame;
@@ -29,12 +30,13 @@ mod template;
 
 use measure::Nanos;
 
-pub use client::{Client, ClientConfig, Mechanism};
+pub use client::Client;
 pub use codec::*;
+pub use config::{ClientConfig, Mechanism, ServerConfig};
 pub use error::{DecodeError, EncodeError, Error, Snippet};
 pub use event::{Closing, Event, ServerEvent};
 pub use properties::Properties;
-pub use server::{Server, ServerConfig};
+pub use server::Server;
 pub use spec::*;
 pub use table::{Array, FieldArray, FieldTable, Fields, MAX_NESTING, Table, Value, Values};
 pub use template::{DeliverTemplate, PublishTemplate};
