@@ -13,7 +13,10 @@ use measure::Nanos;
 pub fn cpu_time(pid: u32) -> Option<Nanos> {
     let pid = libc::pid_t::try_from(pid).ok().filter(|pid| *pid > 0)?;
     let mut clock: libc::clockid_t = 0;
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: both functions write to the variable behind their pointer and keep nothing.
     let read = unsafe {
         libc::clock_getcpuclockid(pid, &raw mut clock) == 0
@@ -43,7 +46,10 @@ mod tests {
 
     #[test]
     fn another_process_can_be_read() {
-        let mut child = std::process::Command::new("sleep").arg("5").spawn().unwrap();
+        let mut child = std::process::Command::new("sleep")
+            .arg("5")
+            .spawn()
+            .unwrap();
         let time = cpu_time(child.id());
         child.kill().unwrap();
         child.wait().unwrap();

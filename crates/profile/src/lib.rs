@@ -7,7 +7,7 @@
 //!
 //! [`Sampler::attach`] opens the events, [`Sampler::start`] switches them on, a thread of its own
 //! (`drain`) fetches, names and writes the samples, [`Sampler::stop`] ends it. This is the only
-//! crate of the workspace with `unsafe` code, all of it in the module `sys`.
+//! crate of the workspace with `unsafe` code, all of it in the modules `sys` and `cpu_time`.
 
 mod cpu_time;
 mod drain;

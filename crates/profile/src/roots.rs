@@ -1,7 +1,9 @@
 //! Where stacks begin: the functions that have no caller. The table is data.
 
 /// Functions at the root of a thread or process, by their whole name.
-const WHOLE: [&str; 15] = [
+const WHOLE: [&str; 16] = [
+    // What an Erlang process returns to when its function is done.
+    "$erts_beamasm:normal_exit/0",
     // Processes.
     "_start",
     "main",
@@ -32,7 +34,5 @@ const LAST_PART: [&str; 1] = [
 /// Whether a stack that contains this function reaches the root of its thread, or of its Erlang
 /// process.
 pub(crate) fn is_root(function: &str) -> bool {
-    WHOLE.contains(&function)
-        || LAST_PART.iter().any(|end| function.ends_with(end))
-        || function.contains("normal_exit")
+    WHOLE.contains(&function) || LAST_PART.iter().any(|end| function.ends_with(end))
 }

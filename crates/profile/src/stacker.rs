@@ -7,16 +7,17 @@ use archive::profile::{Frame, StacksWriter};
 use crate::record::Address;
 use crate::roots;
 use crate::source::Stack;
-use crate::symbols::Symbols;
+use crate::symbols::{Place, Symbols};
 
 /// Keeps what it has found, so that an address is named once and not once per sample.
 #[derive(Debug)]
 pub(crate) struct Stacker {
     symbols: Symbols,
     kernel: HashMap<u64, u32>,
-    user: HashMap<u64, u32>,
+    /// By address, and whether it is a return address.
+    user: HashMap<(u64, bool), u32>,
     /// Addresses whose answer came, or may yet come, from the JIT map.
-    jit: HashMap<u64, u32>,
+    jit: HashMap<(u64, bool), u32>,
     /// By frame: whether it is the root of a thread or Erlang process.
     is_root: Vec<bool>,
     /// An address was in no mapping, so there are new mappings.
@@ -64,7 +65,7 @@ impl Stacker {
                 }
                 Address::User(ip) => {
                     let caller = std::mem::replace(&mut in_user, true);
-                    self.user_frame(ip.saturating_sub(caller.into()), sink)
+                    self.user_frame(ip, caller, sink)
                 }
             });
         }
@@ -96,11 +97,12 @@ impl Stacker {
         }
     }
 
-    /// Reads the process's mappings again: it has new ones.
+    /// Reads the process's mappings again: it may have new ones.
     pub(crate) fn refresh_mappings(&mut self) {
-        self.symbols.refresh_mappings();
-        self.user.clear();
-        self.jit.clear();
+        if self.symbols.refresh_mappings() {
+            self.user.clear();
+            self.jit.clear();
+        }
     }
 
     fn kernel_frame(&mut self, address: u64, sink: &mut StacksWriter) -> u32 {
@@ -113,24 +115,26 @@ impl Stacker {
         frame
     }
 
-    fn user_frame(&mut self, address: u64, sink: &mut StacksWriter) -> u32 {
-        if let Some(&frame) = self.user.get(&address).or_else(|| self.jit.get(&address)) {
+    /// The frame of an address of the process, `caller` where it is a return address.
+    fn user_frame(&mut self, ip: u64, caller: bool, sink: &mut StacksWriter) -> u32 {
+        let key = (ip, caller);
+        if let Some(&frame) = self.user.get(&key).or_else(|| self.jit.get(&key)) {
             return frame;
         }
-        let mut found = self.symbols.user_frame(address);
-        if found.from_jit && found.frame.is_unknown() && self.symbols.refresh_jit() {
+        let mut found = self.symbols.user_frame(ip, caller);
+        if found.place == Place::Jit && found.frame.is_unknown() && self.symbols.refresh_jit() {
             // Compiled since the map was last read.
             self.jit.clear();
-            found = self.symbols.user_frame(address);
+            found = self.symbols.user_frame(ip, caller);
         }
-        self.missed |= found.frame.is_unknown() && found.frame.module.is_empty();
         let frame = self.intern(&found.frame, sink);
-        let cache = if found.from_jit {
-            &mut self.jit
-        } else {
-            &mut self.user
-        };
-        cache.insert(address, frame);
+        match found.place {
+            Place::File => drop(self.user.insert(key, frame)),
+            Place::Jit => drop(self.jit.insert(key, frame)),
+            // What code without frame pointers leaves in their place can be any number: such
+            // addresses are not kept, or they would fill the memory.
+            Place::Nowhere => self.missed = true,
+        }
         frame
     }
 

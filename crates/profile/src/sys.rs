@@ -1,5 +1,4 @@
-//! The system calls and the shared memory of performance events: all `unsafe` code of the
-//! workspace is here.
+//! The system calls and the shared memory of performance events.
 
 #![allow(unsafe_code)]
 

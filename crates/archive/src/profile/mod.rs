@@ -19,6 +19,8 @@ mod open;
 mod pprof;
 mod stacks;
 mod table;
+#[cfg(test)]
+mod tests;
 mod threads;
 mod tree;
 

@@ -16,7 +16,7 @@ use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
-use archive::profile::{Frame, FrameKind, UNKNOWN};
+use archive::profile::{Frame, FrameKind};
 
 use self::elf::ElfSymbols;
 use self::jit::JitMap;
@@ -47,11 +47,22 @@ struct Module {
     symbols: ElfSymbols,
 }
 
-/// A frame, and whether a JIT map gave or missed it: such answers hold only until the map grows.
+/// A frame, and where its address lies.
 #[derive(Debug)]
 pub(crate) struct Resolved {
     pub(crate) frame: Frame,
-    pub(crate) from_jit: bool,
+    pub(crate) place: Place,
+}
+
+/// Where an address lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In the code of a file.
+    File,
+    /// In memory that a compiler fills: the answer holds until the JIT map grows.
+    Jit,
+    /// In no memory that can be executed.
+    Nowhere,
 }
 
 impl Symbols {
@@ -86,11 +97,15 @@ impl Symbols {
         silent.then_some(self.jit_kind)
     }
 
-    /// Reads the process's mappings again. Keeps what is known where it has ended.
-    pub(crate) fn refresh_mappings(&mut self) {
+    /// Reads the process's mappings again; says whether they have changed. Keeps what is known
+    /// where it has ended.
+    pub(crate) fn refresh_mappings(&mut self) -> bool {
         let Some(maps) = procfs::maps(self.pid) else {
-            return;
+            return false;
         };
+        if self.mappings.iter().map(|(mapping, _)| mapping).eq(&maps) {
+            return false;
+        }
         self.mappings = maps
             .into_iter()
             .map(|mapping| {
@@ -106,6 +121,7 @@ impl Symbols {
         } else {
             FrameKind::Native
         };
+        true
     }
 
     /// Reads what was added to the JIT map; says whether answers from it may have changed.
@@ -121,13 +137,11 @@ impl Symbols {
         }
     }
 
-    /// The frame of an address of the process.
-    pub(crate) fn user_frame(&self, address: u64) -> Resolved {
-        let after = self
-            .mappings
-            .partition_point(|(mapping, _)| mapping.start <= address);
-        let found = after.checked_sub(1).and_then(|i| self.mappings.get(i));
-        let found = found.filter(|(mapping, _)| address < mapping.end);
+    /// The frame of an address of the process, `caller` where it is a return address: the
+    /// instruction after a call, which at the end of a function belongs to the next one.
+    pub(crate) fn user_frame(&self, ip: u64, caller: bool) -> Resolved {
+        let address = ip.saturating_sub(caller.into());
+        let found = self.mapping_at(address);
         if let Some((mapping, Some(module))) = found
             && let Some(module) = self.modules.get(*module)
         {
@@ -138,19 +152,25 @@ impl Symbols {
             };
             return Resolved {
                 frame,
-                from_jit: false,
+                place: Place::File,
             };
         }
-        let frame = match self.jit.find(address) {
-            Some(name) => Frame::new(name, "[jit]", self.jit_kind),
-            // Memory that can be executed and belongs to no file is a compiler's.
-            None if found.is_some() => Frame::unknown("[jit]"),
-            None => Frame::new(UNKNOWN, "", FrameKind::Unknown),
+        // The BEAM's compiler puts the first instruction of a function on the stack where no call
+        // returns to (`normal_exit`), so its addresses are taken as they are.
+        let (frame, place) = match (self.jit.find(ip), found) {
+            (Some(name), _) => (Frame::new(name, "[jit]", self.jit_kind), Place::Jit),
+            (None, Some(_)) => (Frame::unknown("[jit]"), Place::Jit),
+            (None, None) => (Frame::unknown(""), Place::Nowhere),
         };
-        Resolved {
-            frame,
-            from_jit: true,
-        }
+        Resolved { frame, place }
+    }
+
+    fn mapping_at(&self, address: u64) -> Option<&(Mapping, Option<usize>)> {
+        let after = self
+            .mappings
+            .partition_point(|(mapping, _)| mapping.start <= address);
+        let found = self.mappings.get(after.checked_sub(1)?)?;
+        (address < found.0.end).then_some(found)
     }
 
     /// The module of a mapping, loaded where it is new. A file that cannot be read is a module
@@ -247,17 +267,19 @@ mod tests {
     #[test]
     fn functions_of_this_process_have_their_names() {
         let symbols = own();
-        let frame = symbols.user_frame(findme as *const () as u64).frame;
+        let frame = symbols.user_frame(findme as *const () as u64, false).frame;
         assert!(frame.name.ends_with("tests::findme"), "{frame:?}");
         assert_eq!(frame.kind, FrameKind::Native);
-        let frame = symbols.user_frame(libc::getenv as *const () as u64).frame;
+        let frame = symbols
+            .user_frame(libc::getenv as *const () as u64, false)
+            .frame;
         if frame.module.starts_with("libc.so") {
             assert_eq!(
                 (frame.name.as_str(), frame.kind),
                 ("getenv", FrameKind::Libc)
             );
         }
-        assert_eq!(symbols.user_frame(1).frame, Frame::unknown(""));
+        assert_eq!(symbols.user_frame(1, false).frame, Frame::unknown(""));
         assert_eq!(symbols.kernel_frame(1), Frame::unknown("[kernel]"));
     }
 

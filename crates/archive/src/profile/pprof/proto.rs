@@ -57,8 +57,6 @@ pub(super) struct Label {
     pub(super) key: i64,
     #[prost(int64, tag = "2")]
     pub(super) str: i64,
-    #[prost(int64, tag = "3")]
-    pub(super) num: i64,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]

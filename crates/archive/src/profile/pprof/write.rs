@@ -1,6 +1,5 @@
 //! From the tables of a profile to pprof's.
 
-use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::io::{self, Write as _};
 
@@ -58,40 +57,47 @@ impl Writer {
             duration_nanos: signed(to.saturating_sub(from)),
             sample_type,
             sample,
-            mapping: mapping.values().copied().collect(),
+            mapping: mapping.iter().map(|(_, m)| *m).collect(),
             location,
             function,
             string_table: self.strings,
         }
     }
 
-    /// One mapping per module, in the order of their names.
-    fn mappings(&mut self, profile: &Profile) -> BTreeMap<String, proto::Mapping> {
-        let mut modules: BTreeMap<String, proto::Mapping> = BTreeMap::new();
-        for frame in profile.frames.iter().filter(|f| !f.module.is_empty()) {
-            modules.entry(frame.module.clone()).or_default();
-        }
-        for (id, (module, mapping)) in (1u64..).zip(&mut modules) {
-            *mapping = proto::Mapping {
-                id,
-                filename: self.string(module),
-                has_functions: true,
-            };
-        }
-        modules
+    /// One mapping per module: first the main binary, as the format has it, then by name.
+    fn mappings(&mut self, profile: &Profile) -> Vec<(String, proto::Mapping)> {
+        let command = profile.header.command.as_str();
+        let mut modules: Vec<&str> = profile.frames.iter().map(|f| f.module.as_str()).collect();
+        modules.retain(|module| !module.is_empty());
+        // The kernel cuts a command's name after 15 bytes.
+        modules.sort_by_key(|m| (command.is_empty() || !m.starts_with(command), *m));
+        modules.dedup();
+        (1u64..)
+            .zip(modules)
+            .map(|(id, module)| {
+                let filename = self.string(module);
+                let mapping = proto::Mapping {
+                    id,
+                    filename,
+                    has_functions: true,
+                };
+                (module.to_owned(), mapping)
+            })
+            .collect()
     }
 
     /// Frame `n` is location and function `n + 1`, for 0 is no id.
     fn functions(
         &mut self,
         profile: &Profile,
-        mappings: &BTreeMap<String, proto::Mapping>,
+        mappings: &[(String, proto::Mapping)],
     ) -> (Vec<proto::Location>, Vec<proto::Function>) {
+        let ids: HashMap<&str, u64> = mappings.iter().map(|(m, p)| (m.as_str(), p.id)).collect();
         (1u64..)
             .zip(&profile.frames)
             .map(|(id, frame)| {
                 let name = self.string(&frame.name);
-                let mapping_id = mappings.get(&frame.module).map_or(0, |m| m.id);
+                let mapping_id = ids.get(frame.module.as_str()).copied().unwrap_or(0);
                 let line = vec![proto::Line { function_id: id }];
                 (
                     proto::Location {
@@ -132,13 +138,11 @@ impl Writer {
                 let mut label = vec![proto::Label {
                     key: thread_key,
                     str,
-                    num: 0,
                 }];
                 if !complete {
                     label.push(proto::Label {
                         key: stack_key,
                         str: cut_off,
-                        num: 0,
                     });
                 }
                 let mut value = vec![signed(weight)];

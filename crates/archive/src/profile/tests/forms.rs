@@ -1,0 +1,209 @@
+//! Folded text and pprof, written and read.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+
+use super::{profile, small};
+use crate::profile::{FrameKind, Profile, ProfileError};
+
+fn lines(text: &str) -> BTreeSet<&str> {
+    let lines: BTreeSet<_> = text.lines().collect();
+    assert_eq!(lines.len(), text.lines().count(), "each stack stands once");
+    lines
+}
+
+fn open(name: &str, bytes: &[u8]) -> Result<Profile, ProfileError> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(name);
+    std::fs::write(&path, bytes).unwrap();
+    Profile::open(path)
+}
+
+/// What must survive any form: names, modules where the form has them, weights.
+fn table(profile: &Profile, modules: bool) -> BTreeSet<(String, String, u64, u64)> {
+    let rows = profile.functions().into_iter().map(|f| {
+        let module = if modules {
+            f.share.module
+        } else {
+            String::new()
+        };
+        (f.share.function, module, f.self_weight, f.total_weight)
+    });
+    rows.collect()
+}
+
+#[test]
+fn folded_text_merges_schedulers_and_sums_up() {
+    let text = small().folded();
+    let wanted = [
+        "scheduler;main;$loop/1;$route/2 4",
+        "scheduler;main;$loop/1;$fold/3;$fold/3;$route/2 2",
+        "aux;main 1",
+        "scheduler;[unknown];$send/2;_tcp_sendmsg 3",
+    ];
+    assert_eq!(lines(&text), BTreeSet::from(wanted));
+    assert_eq!(text, small().folded(), "the order of lines is no accident");
+    assert_eq!(Profile::default().folded(), "");
+}
+
+#[test]
+fn names_that_folded_text_cannot_carry_are_changed() {
+    let mut profile = profile(&[("t;a;b", 1)]);
+    profile.frames[0].name = "La;b\n<script>".into();
+    profile.threads[0] = "x;y\t".into();
+    assert_eq!(profile.folded(), "x:y?;La:b?<script>;b 1\n");
+}
+
+#[test]
+fn inferno_draws_the_folded_text() {
+    let text = small().folded();
+    let mut svg = Vec::new();
+    let mut options = inferno::flamegraph::Options::default();
+    inferno::flamegraph::from_lines(&mut options, text.lines(), &mut svg).unwrap();
+    let svg = String::from_utf8(svg).unwrap();
+    for title in [
+        "all (10 samples, 100%)",
+        "scheduler (9 samples, 90.00%)",
+        "$loop/1 (6 samples, 60.00%)",
+        "_tcp_sendmsg (3 samples, 30.00%)",
+    ] {
+        assert!(svg.contains(title), "{title} is missing in {svg}");
+    }
+}
+
+#[test]
+fn folded_text_is_read_back() {
+    let read = open("cpu.folded", small().folded().as_bytes()).unwrap();
+    assert!(read.is_consistent());
+    assert_eq!(table(&read, false), table(&small(), false));
+    assert_eq!(
+        read.folded(),
+        open("x", read.folded().as_bytes()).unwrap().folded()
+    );
+    assert_eq!(lines(&read.folded()), lines(&small().folded()));
+}
+
+#[test]
+fn folded_text_of_others_is_read_with_what_is_wrong_noted() {
+    let read = open(
+        "x.txt",
+        b"# comment\nt;a;b 2\n\nnonsense\nt;a 1.6\nalone 3\n; 1\n 5\n",
+    )
+    .unwrap();
+    assert_eq!(read.total_weight(), 2 + 2 + 3 + 1);
+    assert_eq!(read.notes.len(), 1);
+    assert!(read.notes[0].contains("2 lines") && read.notes[0].contains("`nonsense`"));
+    let error = open("x.txt", b"nothing here\n").unwrap_err().to_string();
+    assert!(
+        error.contains("x.txt") && error.contains("ends in a count"),
+        "{error}"
+    );
+}
+
+#[test]
+fn pprof_is_read_back() {
+    let mut original = small();
+    original.notes = vec!["a note".into()];
+    let bytes = original.to_pprof().unwrap();
+    let read = open("profile.pb.gz", &bytes).unwrap();
+    assert!(read.is_consistent());
+    assert_eq!(table(&read, true), table(&original, true));
+    assert_eq!(lines(&read.folded()), lines(&original.folded()));
+    let (a, b) = (read.summary(5), original.summary(5));
+    assert_eq!(
+        (a.samples, a.complete_share, a.unknown_share),
+        (b.samples, b.complete_share, b.unknown_share)
+    );
+    assert_eq!(read.notes, original.notes);
+    assert_eq!(
+        (read.header.period_ns, read.header.frequency),
+        (1_000_000, 1000)
+    );
+    assert_eq!(
+        (read.header.event.as_str(), read.header.unit.as_str()),
+        ("cpu", "samples")
+    );
+    assert_eq!(read.threads, original.threads);
+    let kinds: Vec<_> = read.functions().iter().map(|f| f.kind).collect();
+    assert!(kinds.contains(&FrameKind::Erlang) && kinds.contains(&FrameKind::Kernel));
+    let empty = open("e.pb.gz", &Profile::default().to_pprof().unwrap()).unwrap();
+    assert!(empty.samples.is_empty());
+}
+
+#[test]
+fn weights_of_another_unit_keep_it() {
+    let mut original = profile(&[("t;a", 4096)]);
+    original.header.event = "malloc".into();
+    original.header.unit = "bytes".into();
+    let read = open("m.pb.gz", &original.to_pprof().unwrap()).unwrap();
+    assert_eq!(
+        (read.header.event.as_str(), read.header.unit.as_str()),
+        ("malloc", "bytes")
+    );
+    assert_eq!((read.header.period_ns, read.total_weight()), (0, 4096));
+}
+
+/// A pprof message written down byte by byte, as another tool might have made it: a location with
+/// an inlined call, no mapping, no default type, values in nanoseconds only.
+#[test]
+fn pprof_of_other_tools_is_read() {
+    let message: &[u8] = &[
+        0x0a, 4, 0x08, 1, 0x10, 2, // sample_type: cpu, nanoseconds
+        0x12, 7, 0x0a, 2, 1, 2, 0x12, 1, 50, // sample: locations 1, 2; value 50
+        0x22, 8, 0x08, 1, 0x22, 4, 0x08, 1, 0x10, 9, // location 1: function 1, line 9
+        0x22, 10, 0x08, 2, 0x22, 2, 0x08, 2, 0x22, 2, 0x08, 3, // location 2: 2 inlined into 3
+        0x2a, 4, 0x08, 1, 0x10, 3, // function 1: leaf
+        0x2a, 4, 0x08, 2, 0x10, 4, // function 2: inner
+        0x2a, 4, 0x08, 3, 0x10, 5, // function 3: outer
+        0x32, 0, 0x32, 3, b'c', b'p', b'u', // strings
+        0x32, 11, b'n', b'a', b'n', b'o', b's', b'e', b'c', b'o', b'n', b'd', b's', 0x32, 4, b'l',
+        b'e', b'a', b'f', 0x32, 5, b'i', b'n', b'n', b'e', b'r', 0x32, 5, b'o', b'u', b't', b'e',
+        b'r',
+    ];
+    let read = open("other.pb", message).unwrap();
+    assert_eq!(read.folded(), "outer;inner;leaf 50\n");
+    assert_eq!(
+        (read.header.event.as_str(), read.header.unit.as_str()),
+        ("cpu", "nanoseconds")
+    );
+    // Cut anywhere or with any byte changed it is an error or another profile, never a panic.
+    for i in 0..message.len() {
+        let _ = open("cut.pb", &message[..i]);
+        let mut changed = message.to_vec();
+        changed[i] ^= 0x81;
+        let _ = open("changed.pb", &changed).map(|p| assert!(p.is_consistent()));
+    }
+}
+
+#[test]
+fn what_is_no_profile_is_refused_with_the_reason() {
+    for (name, bytes, reason) in [
+        ("empty", &b""[..], "the file is empty"),
+        ("x.pb.gz", b"\x1f\x8b\x08garbage", "cannot read"),
+        ("x.stacks", b"{\"header\":1}\n", "not a known header"),
+        ("x.bin", b"\xff\xfe\x00", "ends in a count"),
+    ] {
+        let error = open(name, bytes).unwrap_err().to_string();
+        assert!(error.contains(reason) && error.contains(name), "{error}");
+    }
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(b"no protobuf at all").unwrap();
+    let error = open("y.pb.gz", &gzip.finish().unwrap())
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("as pprof"), "{error}");
+    let dir = tempfile::tempdir().unwrap();
+    let error = Profile::open(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("cpu.stacks"), "{error}");
+    assert!(Profile::open(dir.path().join("none")).is_err());
+}
+
+#[test]
+fn a_run_folder_gives_its_richest_profile() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("cpu.folded"), "t;folded 1\n").unwrap();
+    assert_eq!(Profile::open(dir.path()).unwrap().frames[0].name, "folded");
+    let pprof = profile(&[("t;pprof", 1)]).to_pprof().unwrap();
+    std::fs::write(dir.path().join("profile.pb.gz"), pprof).unwrap();
+    assert_eq!(Profile::open(dir.path()).unwrap().frames[0].name, "pprof");
+}

@@ -1,0 +1,62 @@
+//! Tests of the model against small profiles written down by hand, and against plain models.
+
+mod forms;
+mod stacks_file;
+mod tables;
+
+use super::frames::{Frame, FrameKind};
+use super::model::{Profile, ProfileHeader, Sample};
+use super::tree::Builder;
+use measure::Time;
+
+/// A profile of stacks written as in folded text, `thread;root;…;leaf`, each with its weight, one
+/// millisecond after another. A leaf that ends in `!` makes the stack an incomplete one, which
+/// begins with a frame without a name.
+fn profile(stacks: &[(&str, u64)]) -> Profile {
+    let mut builder = Builder::default();
+    for (i, (stack, weight)) in (0u64..).zip(stacks) {
+        let complete = !stack.ends_with('!');
+        let (thread, frames) = stack.trim_end_matches('!').split_once(';').unwrap();
+        let thread = builder.thread(thread);
+        let mut parent = None;
+        if !complete {
+            let unknown = builder.frame(&Frame::unknown("beam.smp"));
+            parent = Some(builder.node(None, unknown));
+        }
+        for name in frames.split(';') {
+            let (module, kind) = match name.as_bytes().first() {
+                Some(b'$') => ("[jit]", FrameKind::Erlang),
+                Some(b'_') => ("[kernel]", FrameKind::Kernel),
+                _ => ("broker", FrameKind::Native),
+            };
+            let frame = builder.frame(&Frame::new(name, module, kind));
+            parent = Some(builder.node(parent, frame));
+        }
+        builder.profile.samples.push(Sample {
+            t: i * 1_000_000,
+            weight: *weight,
+            stack: parent.unwrap(),
+            thread,
+            cpu: 1,
+            complete,
+        });
+    }
+    let mut profile = builder.profile;
+    profile.header = ProfileHeader::cpu(1000, 4711, Time(77), 1_795_000_000_000_000_000);
+    profile.header.command = "broker".into();
+    profile.span = Some((5, 9_000_000));
+    profile.own_cpu_ns = 12;
+    assert!(profile.is_consistent());
+    profile
+}
+
+/// What the other tests share: two schedulers, recursion, a cut-off stack.
+fn small() -> Profile {
+    profile(&[
+        ("1_scheduler;main;$loop/1;$route/2", 3),
+        ("2_scheduler;main;$loop/1;$route/2", 1),
+        ("1_scheduler;main;$loop/1;$fold/3;$fold/3;$route/2", 2),
+        ("aux;main", 1),
+        ("1_scheduler;$send/2;_tcp_sendmsg!", 3),
+    ])
+}

@@ -1,0 +1,179 @@
+//! The stacks file: written while a profile is taken, read whole or cut off.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use super::small;
+use crate::profile::{Footer, Frame, Profile, StacksWriter};
+
+/// Writes a profile as a profiler would.
+fn write(profile: &Profile, mut writer: StacksWriter) -> io::Result<()> {
+    let threads: Vec<_> = profile.threads.iter().map(|t| writer.thread(t)).collect();
+    for (i, sample) in profile.samples.iter().enumerate() {
+        let mut parent = None;
+        for frame in profile.stack(sample.stack) {
+            let frame = writer.frame(frame);
+            parent = Some(writer.node(parent, frame));
+        }
+        writer.sample(&crate::profile::Sample {
+            stack: parent.unwrap(),
+            thread: threads[sample.thread as usize],
+            ..*sample
+        });
+        if i == 1 {
+            writer.flush();
+        }
+    }
+    writer.lost(2);
+    writer.lost(3);
+    writer.throttled(1);
+    writer.note("a \"note\"\nof two lines");
+    let (from, to) = profile.span.unwrap();
+    let own_cpu_ns = profile.own_cpu_ns;
+    writer.finish(Footer {
+        from,
+        to,
+        own_cpu_ns,
+    })
+}
+
+fn written(path: &Path) -> Profile {
+    let profile = small();
+    let writer = StacksWriter::create(path, profile.header.clone()).unwrap();
+    write(&profile, writer).unwrap();
+    profile
+}
+
+#[test]
+fn what_was_written_is_read_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("cpu.stacks");
+    let mut wanted = written(&path);
+    wanted.lost = 5;
+    wanted.throttled = 1;
+    wanted.notes = vec!["a \"note\"\nof two lines".into()];
+    assert_eq!(Profile::open(&path).unwrap(), wanted);
+    // A second profile does not overwrite the first.
+    assert!(StacksWriter::create(&path, wanted.header).is_err());
+}
+
+#[test]
+fn a_file_cut_off_anywhere_is_read_up_to_its_last_whole_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("cpu.stacks");
+    let whole = written(&path);
+    let bytes = std::fs::read(&path).unwrap();
+    let header = bytes.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+    let mut most = 0;
+    for len in header..bytes.len() {
+        std::fs::write(&path, &bytes[..len]).unwrap();
+        let cut = Profile::open(&path).unwrap();
+        assert!(cut.is_consistent());
+        assert_eq!(cut.samples, whole.samples[..cut.samples.len()]);
+        assert!(cut.samples.len() >= most, "more bytes, fewer samples");
+        most = cut.samples.len();
+        assert!(
+            cut.notes.iter().any(|note| note.contains("cut off")),
+            "{:?}",
+            cut.notes
+        );
+    }
+    assert_eq!(most, whole.samples.len());
+    for len in 1..header {
+        std::fs::write(&path, &bytes[..len]).unwrap();
+        let _ = Profile::open(&path);
+    }
+}
+
+#[test]
+fn everything_before_a_damaged_line_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("cpu.stacks");
+    let whole = written(&path);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let at = text.match_indices("{\"sample\"").nth(2).unwrap().0;
+    for bad in [
+        "garbage\n",
+        "{\"sample\":[1,99,0,0,true,1]}\n",
+        "{\"sample\":[1,0,99,0,true,1]}\n",
+        "{\"sample\":[-1,0,0,0,true,1]}\n",
+        "{\"node\":[99,0]}\n",
+        "{\"node\":[null,99]}\n",
+        "{\"header\":{}}\n",
+        "\0\0\0\n",
+        "\n",
+    ] {
+        std::fs::write(&path, format!("{}{bad}{}", &text[..at], &text[at..])).unwrap();
+        let read = Profile::open(&path).unwrap();
+        assert_eq!(read.samples, whole.samples[..2], "{bad}");
+        assert!(read.is_consistent());
+        assert!(read.notes[0].contains("cannot be used"), "{:?}", read.notes);
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error_at_the_end_and_no_panic() {
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let error = write(&small(), StacksWriter::new(full, small().header)).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+}
+
+/// Takes so many bytes, then refuses.
+struct Small(Arc<Mutex<Vec<u8>>>, usize);
+
+impl Write for Small {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut kept = self.0.lock().unwrap();
+        let room = self.1 - kept.len();
+        if room == 0 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let taken = room.min(bytes.len());
+        kept.extend_from_slice(&bytes[..taken]);
+        Ok(taken)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn what_was_written_before_the_disk_was_full_is_readable() {
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let mut writer = StacksWriter::new(Small(kept.clone(), 900), small().header);
+    let frame = writer.frame(&Frame::unknown(""));
+    let (stack, thread) = (writer.node(None, frame), writer.thread("t"));
+    let sample = crate::profile::Sample {
+        stack,
+        thread,
+        ..small().samples[0]
+    };
+    for i in 0..100 {
+        writer.sample(&sample);
+        if i % 5 == 0 {
+            writer.flush();
+        }
+    }
+    assert!(writer.error().is_some());
+    assert!(writer.finish(Footer::default()).is_err());
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("cpu.stacks");
+    std::fs::write(&path, &*kept.lock().unwrap()).unwrap();
+    let read = Profile::open(&path).unwrap();
+    assert!(
+        (5..100).contains(&read.samples.len()),
+        "{}",
+        read.samples.len()
+    );
+}
+
+#[test]
+fn the_header_can_be_completed_until_the_first_line() {
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let mut writer = StacksWriter::new(Small(kept, 1 << 20), small().header);
+    writer.header_mut().unwrap().pid = 1;
+    writer.flush();
+    assert!(writer.header_mut().is_none());
+}

@@ -1,0 +1,156 @@
+//! Function tables, summaries, windows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::frames::UNKNOWN;
+use super::{profile, small};
+use crate::profile::{Frame, FrameKind, Profile};
+
+/// Name, self weight, total weight.
+fn rows(profile: &Profile) -> Vec<(String, u64, u64)> {
+    let rows = profile.functions().into_iter();
+    rows.map(|f| (f.share.function, f.self_weight, f.total_weight))
+        .collect()
+}
+
+#[test]
+fn the_function_table_counts_recursion_once() {
+    let wanted = [
+        ("$route/2", 6, 6),
+        ("_tcp_sendmsg", 3, 3),
+        ("main", 1, 7),
+        ("$loop/1", 0, 6),
+        ("$send/2", 0, 3),
+        (UNKNOWN, 0, 3),
+        ("$fold/3", 0, 2),
+    ];
+    let wanted: Vec<_> = wanted.map(|(n, s, t)| (n.to_owned(), s, t)).into();
+    assert_eq!(rows(&small()), wanted);
+    let first = &small().functions()[0];
+    assert_eq!(first.kind, FrameKind::Erlang);
+    assert_eq!((first.share.self_share, first.share.total), (0.6, 0.6));
+    assert_eq!(first.share.module, "[jit]");
+}
+
+#[test]
+fn the_function_table_agrees_with_a_plain_model() {
+    // Random stacks of few functions, so that recursion of every shape occurs.
+    let mut random = 42u64;
+    let mut draw = |n: u64| {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (random >> 33) % n
+    };
+    let stacks: Vec<(String, u64)> = (0..500)
+        .map(|_| {
+            let depth = draw(12) + 1;
+            let frames: Vec<_> = (0..depth).map(|_| format!("f{}", draw(5))).collect();
+            (format!("t{};{}", draw(3), frames.join(";")), draw(9) + 1)
+        })
+        .collect();
+    let mut model: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for (stack, weight) in &stacks {
+        let frames: Vec<_> = stack.split(';').skip(1).collect();
+        model.entry(frames[frames.len() - 1]).or_default().0 += weight;
+        for name in frames.iter().collect::<BTreeSet<_>>() {
+            model.entry(name).or_default().1 += weight;
+        }
+    }
+    let borrowed: Vec<_> = stacks.iter().map(|(s, w)| (s.as_str(), *w)).collect();
+    let found = rows(&profile(&borrowed));
+    let found: BTreeMap<_, _> = found
+        .iter()
+        .map(|(n, s, t)| (n.as_str(), (*s, *t)))
+        .collect();
+    assert_eq!(found, model);
+}
+
+#[test]
+fn a_stack_a_million_frames_deep_is_no_problem() {
+    let mut profile = profile(&[("t;f", 1)]);
+    for i in 0..1_000_000 {
+        profile.stacks.push(crate::profile::StackNode {
+            parent: Some(i),
+            frame: 0,
+        });
+    }
+    profile.samples[0].stack = 1_000_000;
+    assert_eq!(rows(&profile), [("f".to_owned(), 1, 1)]);
+    assert_eq!(profile.stack(1_000_000).len(), 1_000_001);
+}
+
+#[test]
+fn the_summary_says_how_far_the_profile_can_be_trusted() {
+    let mut profile = small();
+    profile.lost = 5;
+    let summary = profile.summary(2);
+    assert_eq!(
+        (summary.event.as_str(), summary.samples, summary.lost),
+        ("cpu", 10, 5)
+    );
+    assert_eq!((summary.unknown_share, summary.complete_share), (0.3, 0.7));
+    assert_eq!(summary.top.len(), 2);
+    assert_eq!(summary.top[0].function, "$route/2");
+    let empty = Profile::default().summary(20);
+    assert_eq!(
+        (empty.samples, empty.unknown_share, empty.complete_share),
+        (0, 0.0, 0.0)
+    );
+    assert!(empty.top.is_empty());
+}
+
+#[test]
+fn a_window_takes_its_first_moment_and_not_its_end() {
+    let window = small().window(1_000_000, 3_000_000);
+    let times: Vec<_> = window.samples.iter().map(|s| s.t).collect();
+    assert_eq!(times, [1_000_000, 2_000_000]);
+    assert_eq!(window.span, Some((1_000_000, 3_000_000)));
+    assert!(window.is_consistent());
+    assert_eq!(window.total_weight(), 3);
+    assert!(small().window(3, 3).samples.is_empty());
+}
+
+#[test]
+fn tables_that_refer_to_nothing_do_no_harm() {
+    let mut broken = small();
+    broken.samples[0].stack = 10_000;
+    broken.samples[1].thread = 10_000;
+    broken.stacks[1].parent = Some(10_000);
+    broken.stacks[2].frame = 10_000;
+    assert!(!broken.is_consistent());
+    let _ = (broken.functions(), broken.folded(), broken.summary(9));
+    let _ = (
+        broken.to_pprof().unwrap(),
+        broken.stack(2),
+        broken.stack(u32::MAX),
+    );
+    // A loop.
+    let mut broken = small();
+    broken.stacks[0].parent = Some(1);
+    assert!(!broken.is_consistent());
+    let _ = (broken.functions(), broken.folded(), broken.stack(1));
+}
+
+#[test]
+fn kinds_are_told_from_names_where_nothing_else_is_known() {
+    for (name, module, kind) in [
+        ("$lists:map/2", "", FrameKind::Erlang),
+        ("[unknown]", "libc.so.6", FrameKind::Unknown),
+        ("", "", FrameKind::Unknown),
+        ("do_syscall_64_[k]", "", FrameKind::Kernel),
+        ("do_syscall_64", "[kernel]", FrameKind::Kernel),
+        ("do_syscall_64", "[kernel.kallsyms]", FrameKind::Kernel),
+        ("malloc", "libc.so.6", FrameKind::Libc),
+        ("clock_gettime", "[vdso]", FrameKind::Libc),
+        ("erts_schedule", "beam.smp", FrameKind::Runtime),
+        ("gc", "libjvm.so", FrameKind::Runtime),
+        ("main", "bellows", FrameKind::Native),
+    ] {
+        assert_eq!(
+            Frame::kind_from_name(name, module),
+            kind,
+            "{name} in {module}"
+        );
+    }
+}
