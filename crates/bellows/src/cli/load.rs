@@ -142,6 +142,9 @@ struct Producing {
     /// Unacknowledged messages allowed for each producer; 0 is no limit
     #[arg(long, value_name = "N", default_value_t = 1)]
     max_pending: u32,
+    /// Ask the broker for no acknowledgements
+    #[arg(long, conflicts_with = "max_pending")]
+    no_confirm: bool,
 }
 
 #[derive(Debug, Args)]
@@ -266,6 +269,7 @@ impl Producing {
             message_size: self.message_size,
             rate: self.rate,
             max_pending: self.max_pending,
+            confirm: !self.no_confirm,
             ..spec
         }
     }
