@@ -30,7 +30,11 @@ pub(super) enum Messenger {
 impl Messenger {
     pub(super) fn choose(installation: &Installation) -> Self {
         let erl_call = installation.erlang.emulator_directory.join("erl_call");
-        if erl_call.is_file() { Self::ErlCall } else { Self::RabbitMqCtl }
+        if erl_call.is_file() {
+            Self::ErlCall
+        } else {
+            Self::RabbitMqCtl
+        }
     }
 }
 
@@ -56,7 +60,11 @@ fn ask(node: &Node, installation: &Installation, messenger: Messenger) -> Result
     let mut command = match messenger {
         Messenger::ErlCall => {
             let mut command = Command::new(installation.erlang.emulator_directory.join("erl_call"));
-            command.args(["-address", &format!("127.0.0.1:{}", node.control_port), "-e"]);
+            command.args([
+                "-address",
+                &format!("127.0.0.1:{}", node.control_port),
+                "-e",
+            ]);
             command
         }
         Messenger::RabbitMqCtl => {
@@ -71,7 +79,10 @@ fn ask(node: &Node, installation: &Installation, messenger: Messenger) -> Result
         // The port of the node, without EPMD, and no port of its own.
         .env(
             "RABBITMQ_CTL_ERL_ARGS",
-            format!("-start_epmd false -erl_epmd_port {} -dist_listen false", node.control_port),
+            format!(
+                "-start_epmd false -erl_epmd_port {} -dist_listen false",
+                node.control_port
+            ),
         )
         .stdin(File::open(&question).map_err(Error::io("open", &question))?)
         .stdout(answers)
@@ -86,7 +97,10 @@ fn ask(node: &Node, installation: &Installation, messenger: Messenger) -> Result
             Ok(None) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(Error::Control(format!("no answer within {} s", TIMEOUT.as_secs())));
+                return Err(Error::Control(format!(
+                    "no answer within {} s",
+                    TIMEOUT.as_secs()
+                )));
             }
             Err(error) => return Err(Error::io("wait for", command.get_program())(error)),
         }

@@ -53,7 +53,10 @@ pub(super) struct Launch {
 #[must_use]
 pub fn main(args: &[OsString]) -> u8 {
     let [launch] = args else {
-        tell("failed", &format!("`{SUBCOMMAND}` is bellows' own, and takes one argument"));
+        tell(
+            "failed",
+            &format!("`{SUBCOMMAND}` is bellows' own, and takes one argument"),
+        );
         return 2;
     };
     match run(Path::new(launch)) {
@@ -80,9 +83,8 @@ fn run(launch: &Path) -> Result<(), Error> {
     remains.guard = ProcessId::of(std::process::id());
     remains.save()?;
 
-    let outcome = start(&launch, &mut remains).and_then(|broker| {
-        watch(broker, &signals).map_err(|error| failed("poll", error))
-    });
+    let outcome = start(&launch, &mut remains)
+        .and_then(|broker| watch(broker, &signals).map_err(|error| failed("poll", error)));
     remains.remove(Some(std::process::id()))?;
     outcome
 }
@@ -117,7 +119,10 @@ fn start(launch: &Launch, remains: &mut Remains) -> Result<Pid, Error> {
 fn watch(broker: Pid, signals: &UnixStream) -> io::Result<()> {
     // Without pidfd (Linux before 5.3) look twice a second.
     let mut ended = pidfd_open(broker, PidfdFlags::empty()).ok();
-    let nap = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+    let nap = Timespec {
+        tv_sec: 0,
+        tv_nsec: 500_000_000,
+    };
     let mut running = true;
     loop {
         let timeout = (running && ended.is_none()).then_some(nap);
@@ -177,11 +182,16 @@ fn signal_pipe() -> io::Result<UnixStream> {
 fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < OPEN_FILES) {
-        let allowed = limit.maximum.map_or(OPEN_FILES, |maximum| maximum.min(OPEN_FILES));
+        let allowed = limit
+            .maximum
+            .map_or(OPEN_FILES, |maximum| maximum.min(OPEN_FILES));
         // Whatever it is, the broker works with it.
         let _ = setrlimit(
             Resource::Nofile,
-            Rlimit { current: Some(allowed), maximum: limit.maximum },
+            Rlimit {
+                current: Some(allowed),
+                maximum: limit.maximum,
+            },
         );
     }
 }
@@ -190,5 +200,7 @@ fn raise_open_files() {
 fn tell(what: &str, detail: &str) {
     let line = format!("{what} {}\n", detail.replace('\n', " "));
     let mut stdout = io::stdout();
-    let _ = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
+    let _ = stdout
+        .write_all(line.as_bytes())
+        .and_then(|()| stdout.flush());
 }

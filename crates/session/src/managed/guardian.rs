@@ -41,12 +41,19 @@ impl Guardian {
     /// Starts one; `launch` is the file that tells it what to do.
     pub(super) fn start(command: &[OsString], node: &str, launch: &Path) -> Result<Self, Error> {
         let own = [
-            env::current_exe().map_err(Error::io("find", "/proc/self/exe"))?.into_os_string(),
+            env::current_exe()
+                .map_err(Error::io("find", "/proc/self/exe"))?
+                .into_os_string(),
             SUBCOMMAND.into(),
         ];
-        let command = if command.is_empty() { &own[..] } else { command };
-        let (program, arguments) =
-            command.split_first().ok_or_else(|| Error::Guard("it has no command".into()))?;
+        let command = if command.is_empty() {
+            &own[..]
+        } else {
+            command
+        };
+        let (program, arguments) = command
+            .split_first()
+            .ok_or_else(|| Error::Guard("it has no command".into()))?;
         let mut child = Command::new(program)
             .args(arguments)
             .arg(launch)
@@ -58,7 +65,11 @@ impl Guardian {
             .spawn()
             .map_err(Error::io("start", program))?;
         match child.stdout.take() {
-            Some(stdout) => Ok(Self { child, stdout, heard: Vec::new() }),
+            Some(stdout) => Ok(Self {
+                child,
+                stdout,
+                heard: Vec::new(),
+            }),
             None => Err(Error::Guard("it has no standard output".into())),
         }
     }
@@ -137,9 +148,18 @@ mod tests {
     #[test]
     fn what_the_guardian_says_is_understood() {
         assert_eq!(Said::parse("started 42"), Said::Started(42));
-        assert_eq!(Said::parse("exited signal 9"), Said::Exited("signal 9".into()));
-        assert_eq!(Said::parse("failed no room"), Said::Failed("no room".into()));
-        assert_eq!(Said::parse("Usage: x"), Said::Failed("it says \"Usage: x\"".into()));
+        assert_eq!(
+            Said::parse("exited signal 9"),
+            Said::Exited("signal 9".into())
+        );
+        assert_eq!(
+            Said::parse("failed no room"),
+            Said::Failed("no room".into())
+        );
+        assert_eq!(
+            Said::parse("Usage: x"),
+            Said::Failed("it says \"Usage: x\"".into())
+        );
     }
 
     #[test]
@@ -148,6 +168,9 @@ mod tests {
         let mut guardian = Guardian::start(&command, "test", Path::new("/nowhere")).unwrap();
         let said = guardian.listen(Duration::from_secs(10)).unwrap();
         assert_eq!(said, Some(Said::Failed("it says \"hello\"".into())));
-        assert_eq!(guardian.listen(Duration::from_secs(10)).unwrap(), Some(Said::Nothing));
+        assert_eq!(
+            guardian.listen(Duration::from_secs(10)).unwrap(),
+            Some(Said::Nothing)
+        );
     }
 }

@@ -12,8 +12,12 @@ use super::Error;
 
 /// Directories with RabbitMQ's own scripts. Under a prefix or root directory, and of the machine.
 /// Not `/usr/sbin`: Debian's wrappers there switch to the user `rabbitmq`.
-const SCRIPTS_UNDER_ROOT: [&str; 4] =
-    ["sbin", "usr/lib/rabbitmq/bin", "lib/rabbitmq/bin", "opt/rabbitmq/sbin"];
+const SCRIPTS_UNDER_ROOT: [&str; 4] = [
+    "sbin",
+    "usr/lib/rabbitmq/bin",
+    "lib/rabbitmq/bin",
+    "opt/rabbitmq/sbin",
+];
 const SCRIPTS_OF_MACHINE: [&str; 2] = ["/usr/lib/rabbitmq/bin", "/opt/rabbitmq/sbin"];
 
 /// Directories under a root directory that may have `erl` in them. The real places come before
@@ -46,7 +50,8 @@ pub(super) struct Erlang {
     pub(super) path: OsString,
     /// `/usr/lib/erlang`.
     pub(super) root: PathBuf,
-    /// Whether [`Erlang::root`] must be told to `erl`, whose script has another one built in.
+    /// Whether it may have been moved since it was built: its `erl` has the old place built in
+    /// (Debian's even ignores `ERL_ROOTDIR`) and must be replaced.
     pub(super) relocated: bool,
     /// `25`.
     pub(super) release: u32,
@@ -69,7 +74,12 @@ impl Installation {
             ))
         })?;
         let erlang = Erlang::find(root, &scripts.join("rabbitmq-server"))?;
-        Ok(Self { plugins, version: version.trim_end_matches(".ez").to_owned(), erlang, scripts })
+        Ok(Self {
+            plugins,
+            version: version.trim_end_matches(".ez").to_owned(),
+            erlang,
+            scripts,
+        })
     }
 
     /// Directories with the compiled modules of `rabbit` and of every application that it needs.
@@ -106,11 +116,16 @@ impl Erlang {
             ERLANG_UNDER_ROOT
                 .into_iter()
                 .map(|directory| root.join(directory))
-                .find(|directory| real(&directory.join("erl")).is_some_and(|at| at.starts_with(&root)))
+                .find(|directory| {
+                    real(&directory.join("erl")).is_some_and(|at| at.starts_with(&root))
+                })
         });
         let path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
         let search = own.iter().cloned().chain(env::split_paths(&path));
-        let Some(erl) = search.map(|directory| directory.join("erl")).find(|erl| erl.is_file()) else {
+        let Some(erl) = search
+            .map(|directory| directory.join("erl"))
+            .find(|erl| erl.is_file())
+        else {
             return Err(Error::NoErlang {
                 rabbitmq: rabbitmq.to_owned(),
                 searched: path.to_string_lossy().into_owned(),
@@ -124,6 +139,7 @@ impl Erlang {
         let release = real(&erl)
             .and_then(|erl| Some(erl.parent()?.parent()?.to_owned()))
             .and_then(|root| Release::of(&root).map(|release| (root, release)));
+        let relocated = own.is_some() && release.is_some();
         let (root, release) = match release {
             Some(found) => found,
             None => Release::ask(&erl)?,
@@ -132,7 +148,7 @@ impl Erlang {
             path,
             emulator_directory: root.join(format!("erts-{}", release.erts)).join("bin"),
             root,
-            relocated: own.is_some(),
+            relocated,
             release: release.otp,
         })
     }
@@ -176,35 +192,55 @@ impl Release {
             .map_err(Error::io("start", erl))?;
         let text = String::from_utf8_lossy(&output.stdout);
         let answer = text.lines().next().map(PathBuf::from);
-        answer.zip(text.lines().nth(1).and_then(Self::parse)).ok_or_else(|| {
-            Error::Config(format!(
-                "{} does not tell its version ({}): {}. Put a working Erlang into PATH",
-                erl.display(),
-                output.status,
-                String::from_utf8_lossy(&output.stderr).trim()
-            ))
-        })
+        answer
+            .zip(text.lines().nth(1).and_then(Self::parse))
+            .ok_or_else(|| {
+                Error::Config(format!(
+                    "{} does not tell its version ({}): {}. Put a working Erlang into PATH",
+                    erl.display(),
+                    output.status,
+                    String::from_utf8_lossy(&output.stderr).trim()
+                ))
+            })
     }
 }
 
 fn find_scripts(root: Option<&Path>) -> Result<PathBuf, Error> {
     let mut candidates: Vec<PathBuf> = match root {
-        Some(root) => SCRIPTS_UNDER_ROOT.iter().map(|directory| root.join(directory)).collect(),
+        Some(root) => SCRIPTS_UNDER_ROOT
+            .iter()
+            .map(|directory| root.join(directory))
+            .collect(),
         None => SCRIPTS_OF_MACHINE.iter().map(PathBuf::from).collect(),
     };
     if root.is_none() {
         // A prefix's own sbin in PATH: its scripts stand together, the wrappers stand alone.
         let path = env::var_os("PATH").unwrap_or_default();
         let real_directories = env::split_paths(&path)
-            .filter_map(|directory| Some(real(&directory.join("rabbitmq-server"))?.parent()?.to_owned()))
+            .filter_map(|directory| {
+                Some(
+                    real(&directory.join("rabbitmq-server"))?
+                        .parent()?
+                        .to_owned(),
+                )
+            })
             .filter(|directory| directory.join("rabbitmq-env").is_file());
         candidates.extend(real_directories);
     }
     candidates
         .iter()
-        .find_map(|directory| Some(real(&directory.join("rabbitmq-server"))?.parent()?.to_owned()))
+        .find_map(|directory| {
+            Some(
+                real(&directory.join("rabbitmq-server"))?
+                    .parent()?
+                    .to_owned(),
+            )
+        })
         .ok_or_else(|| Error::NotInstalled {
-            looked_for: candidates.iter().map(|at| at.join("rabbitmq-server")).collect(),
+            looked_for: candidates
+                .iter()
+                .map(|at| at.join("rabbitmq-server"))
+                .collect(),
         })
 }
 
@@ -222,11 +258,16 @@ fn versions_of(directory: &Path, name: &str) -> Vec<String> {
         .filter_map(|entry| {
             let file = entry.file_name().into_string().ok()?;
             let version = file.strip_prefix(name)?.strip_prefix('-')?;
-            version.starts_with(|first: char| first.is_ascii_digit()).then(|| version.to_owned())
+            version
+                .starts_with(|first: char| first.is_ascii_digit())
+                .then(|| version.to_owned())
         })
         .collect();
     versions.sort_by_key(|version| {
-        version.split('.').map(|part| part.parse().unwrap_or(0)).collect::<Vec<u64>>()
+        version
+            .split('.')
+            .map(|part| part.parse().unwrap_or(0))
+            .collect::<Vec<u64>>()
     });
     versions
 }
@@ -238,7 +279,10 @@ fn needed_applications(description: &str) -> Vec<String> {
         .split_once("{applications,[")
         .and_then(|(_, rest)| rest.split_once(']'))
         .map_or("", |(list, _)| list);
-    list.split(',').filter(|name| !name.is_empty()).map(|name| name.replace('\'', "")).collect()
+    list.split(',')
+        .filter(|name| !name.is_empty())
+        .map(|name| name.replace('\'', ""))
+        .collect()
 }
 
 #[cfg(test)]
@@ -247,7 +291,8 @@ mod tests {
 
     #[test]
     fn applications_are_read_off_their_description() {
-        let text = "{application, 'rabbit', [\n {applications, [kernel,\n  'stdlib', ra]},\n {env, []}]}.";
+        let text =
+            "{application, 'rabbit', [\n {applications, [kernel,\n  'stdlib', ra]},\n {env, []}]}.";
         assert_eq!(needed_applications(text), ["kernel", "stdlib", "ra"]);
         assert!(needed_applications("{application, x, [{applications, []}]}.").is_empty());
         assert!(needed_applications("garbage").is_empty());
@@ -263,7 +308,9 @@ mod tests {
 
     #[test]
     fn a_missing_installation_says_where_it_looked_and_what_to_do() {
-        let error = Installation::find(Some(Path::new("/nowhere"))).unwrap_err().to_string();
+        let error = Installation::find(Some(Path::new("/nowhere")))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("/nowhere/sbin/rabbitmq-server"), "{error}");
         assert!(error.contains("apt-get install rabbitmq-server"), "{error}");
     }

@@ -17,12 +17,12 @@ mod error;
 pub mod guard;
 mod guardian;
 mod install;
+mod log;
 mod node;
 mod process;
 mod remains;
 
 use std::{
-    fs,
     io::{Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpStream},
     time::{Duration, Instant},
@@ -99,8 +99,14 @@ impl RabbitMq {
             }
         };
         let runtime = format!("Erlang/OTP {}", installation.erlang.release);
-        let mut broker =
-            Self { installation, node, remains, guardian: Some(guardian), pid: 0, runtime };
+        let mut broker = Self {
+            installation,
+            node,
+            remains,
+            guardian: Some(guardian),
+            pid: 0,
+            runtime,
+        };
         // From here on, dropping `broker` removes all of it.
         broker.wait_until_ready(config.start_timeout)?;
         Ok(broker)
@@ -117,7 +123,10 @@ impl RabbitMq {
             match said {
                 Some(Said::Started(pid)) => started = Some(pid),
                 Some(Said::Exited(status)) => {
-                    return Err(Error::Exited { status, log: self.log_tail(TOLD_LINES) });
+                    return Err(Error::Exited {
+                        status,
+                        log: log::reason(&self.node.log(), TOLD_LINES),
+                    });
                 }
                 Some(Said::Failed(reason)) => return Err(Error::Guard(reason)),
                 Some(Said::Nothing) => return Err(Error::Guard("it ended by itself".into())),
@@ -129,14 +138,18 @@ impl RabbitMq {
                 return Ok(());
             }
             if Instant::now() > deadline {
-                return Err(Error::NotReady { waited: timeout, log: self.log_tail(TOLD_LINES) });
+                return Err(Error::NotReady {
+                    waited: timeout,
+                    log: self.log_tail(TOLD_LINES),
+                });
             }
         }
     }
 
     /// The start script becomes the emulator; one that starts it as a child is searched for it.
     fn emulator(&self, started: u32) -> u32 {
-        let is_emulator = |&pid: &u32| Stat::of(pid).is_some_and(|stat| stat.name.starts_with("beam"));
+        let is_emulator =
+            |&pid: &u32| Stat::of(pid).is_some_and(|stat| stat.name.starts_with("beam"));
         [started]
             .into_iter()
             .chain(process::of_node(&self.node.name, None))
@@ -179,18 +192,17 @@ impl RabbitMq {
     /// # Errors
     /// [`Error::Control`], also where the node does not answer within 20 s.
     pub fn topology(&self) -> Result<archive::Topology, Error> {
-        control::topology(&self.node, &self.installation, Messenger::choose(&self.installation))
+        control::topology(
+            &self.node,
+            &self.installation,
+            Messenger::choose(&self.installation),
+        )
     }
 
     /// The last `lines` lines that the node logged.
     #[must_use]
     pub fn log_tail(&self, lines: usize) -> String {
-        let log = fs::read(self.node.log()).unwrap_or_default();
-        let log = String::from_utf8_lossy(&log);
-        let mut tail: Vec<&str> =
-            log.lines().rev().filter(|line| !line.trim().is_empty()).take(lines).collect();
-        tail.reverse();
-        tail.join("\n")
+        log::tail(&self.node.log(), lines)
     }
 
     /// Stops the emulator's clock (SIGSTOP): a broker that hangs. `false`: it is gone.

@@ -1,16 +1,23 @@
 //! A node's files, ports and environment, so that nothing of the machine's own RabbitMQ leaks in.
 
 use std::{
-    env, ffi::OsString,
+    env,
+    ffi::OsString,
     fmt::Write as _,
-    fs::{self, File},
+    fs::{self, File, Permissions},
     io::Read,
     net::{Ipv4Addr, TcpListener},
-    os::unix::fs::{DirBuilderExt, symlink},
+    os::unix::fs::{DirBuilderExt, PermissionsExt, symlink},
     path::{Path, PathBuf},
 };
 
-use super::{Config, Error, guard::Launch, install::Installation, process, remains::{Remains, private_file}};
+use super::{
+    Config, Error,
+    guard::Launch,
+    install::{Erlang, Installation},
+    process,
+    remains::{Remains, private_file},
+};
 
 /// `vm_memory_high_watermark` of the reference experiment, bytes.
 const MEMORY_LIMIT: u64 = 15_000_000_000;
@@ -23,7 +30,15 @@ const DISK_FREE_LIMIT: u64 = 50_000_000;
 const NEEDED_SPACE: u64 = 256_000_000;
 
 /// Settings that bellows must know the values of.
-const OWN_SETTINGS: [&str; 4] = ["listeners.tcp", "default_user", "default_pass", "default_vhost"];
+const OWN_SETTINGS: [&str; 4] = [
+    "listeners.tcp",
+    "default_user",
+    "default_pass",
+    "default_vhost",
+];
+
+/// Directory of programs that the node finds first.
+const STARTERS: &str = "bin";
 
 /// Everything about a node that is settled before it runs.
 #[derive(Debug)]
@@ -49,9 +64,15 @@ impl Node {
         let parent = parent_directory(config);
         check_space(&parent)?;
         let name = format!("bellows-{}", random_hex(8)?);
-        let (port, control_port) = free_ports().map_err(Error::io("find a free port on", "127.0.0.1"))?;
-        let node =
-            Self { directory: parent.join(&name), name, port, control_port, notes: Vec::new() };
+        let (port, control_port) =
+            free_ports().map_err(Error::io("find a free port on", "127.0.0.1"))?;
+        let node = Self {
+            directory: parent.join(&name),
+            name,
+            port,
+            control_port,
+            notes: Vec::new(),
+        };
         let remains = Remains::new(&node.name, &node.directory)?;
         remains.save()?;
         match node.fill(config, installation, &remains) {
@@ -85,23 +106,32 @@ impl Node {
         remains: &Remains,
     ) -> Result<Self, Error> {
         let directory = &self.directory;
-        fs::DirBuilder::new().mode(0o700).create(directory).map_err(Error::io("create", directory))?;
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .create(directory)
+            .map_err(Error::io("create", directory))?;
         let write = |name: &str, text: &str| private_file(&directory.join(name), text.as_bytes());
         write(".erlang.cookie", &random_hex(20)?)?;
         let cookie = directory.join(".erlang.cookie");
         // Erlang refuses a cookie file that others can read; its own are read-only.
-        fs::set_permissions(&cookie, std::os::unix::fs::PermissionsExt::from_mode(0o400))
+        fs::set_permissions(&cookie, Permissions::from_mode(0o400))
             .map_err(Error::io("protect", &cookie))?;
         write("enabled_plugins", "[].\n")?;
         write("base.config", &base_config())?;
         if !config.settings.is_empty() {
-            let lines = config.settings.iter().map(|(key, value)| format!("{key} = {value}\n"));
+            let lines = config
+                .settings
+                .iter()
+                .map(|(key, value)| format!("{key} = {value}\n"));
             write("rabbitmq.conf", &lines.collect::<String>())?;
         }
         if let Some(advanced) = &config.advanced {
             write("advanced.config", advanced)?;
         }
         link_modules(installation, directory)?;
+        if installation.erlang.relocated {
+            write_starter(&installation.erlang, &directory.join(STARTERS))?;
+        }
         let arguments = self.emulator_arguments(config, installation);
         let launch = Launch {
             program: installation.scripts.join("rabbitmq-server"),
@@ -164,6 +194,8 @@ impl Node {
         let mut set = |key: &str, value: OsString| environment.push((key.into(), value));
         // Makes the script become the emulator instead of waiting for it.
         set("RUNNING_UNDER_SYSTEMD", "true".into());
+        // A node that fails says why in its log; a dump would only take time.
+        set("ERL_CRASH_DUMP_SECONDS", "0".into());
         set("RABBITMQ_NODE_PORT", self.port.to_string().into());
         set("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1".into());
         set("RABBITMQ_DIST_PORT", self.control_port.to_string().into());
@@ -185,9 +217,11 @@ impl Node {
         &self,
         installation: &Installation,
     ) -> Vec<(OsString, OsString)> {
-        let erlang = &installation.erlang;
+        let mut path = self.directory.join(STARTERS).into_os_string();
+        path.push(":");
+        path.push(&installation.erlang.path);
         let mut environment: Vec<(OsString, OsString)> = vec![
-            ("PATH".into(), erlang.path.clone()),
+            ("PATH".into(), path),
             // Erlang reads the cookie there.
             ("HOME".into(), self.directory.clone().into()),
             ("LANG".into(), "C.UTF-8".into()),
@@ -196,11 +230,11 @@ impl Node {
             // RabbitMQ's own start of an EPMD, whatever makes it do that, finds the port taken.
             ("ERL_EPMD_PORT".into(), self.control_port.to_string().into()),
             // Must name something that does not exist, or /etc/rabbitmq/rabbitmq-env.conf is read.
-            ("RABBITMQ_CONF_ENV_FILE".into(), self.directory.join("none").into()),
+            (
+                "RABBITMQ_CONF_ENV_FILE".into(),
+                self.directory.join("none").into(),
+            ),
         ];
-        if erlang.relocated {
-            environment.push(("ERL_ROOTDIR".into(), erlang.root.clone().into()));
-        }
         if let Some(libraries) = env::var_os("LD_LIBRARY_PATH") {
             environment.push(("LD_LIBRARY_PATH".into(), libraries));
         }
@@ -233,16 +267,37 @@ fn link_modules(installation: &Installation, node: &Path) -> Result<(), Error> {
     for (number, directory) in installation.module_directories().into_iter().enumerate() {
         let shortcut = shortcuts.join(number.to_string());
         symlink(&directory, &shortcut).map_err(Error::io("create", &shortcut))?;
-        for entry in fs::read_dir(&directory).map_err(Error::io("read", &directory))?.flatten() {
+        for entry in fs::read_dir(&directory)
+            .map_err(Error::io("read", &directory))?
+            .flatten()
+        {
             let name = entry.file_name();
             let target = Path::new("../l").join(number.to_string()).join(&name);
-            if target.extension().is_some_and(|extension| extension == "beam") {
+            if target
+                .extension()
+                .is_some_and(|extension| extension == "beam")
+            {
                 // A module that is there already came from an application before this one.
                 let _ = symlink(target, ebin.join(name));
             }
         }
     }
     Ok(())
+}
+
+/// Writes an `erl` that starts the Erlang at its present place.
+fn write_starter(erlang: &Erlang, directory: &Path) -> Result<(), Error> {
+    let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
+    let text = format!(
+        "#!/bin/sh\nROOTDIR={} BINDIR={bin} EMU=beam PROGNAME=erl\n\
+         export ROOTDIR BINDIR EMU PROGNAME\nexec {bin}/erlexec \"$@\"\n",
+        quoted(&erlang.root),
+        bin = quoted(&erlang.emulator_directory),
+    );
+    fs::create_dir(directory).map_err(Error::io("create", directory))?;
+    let erl = directory.join("erl");
+    private_file(&erl, text.as_bytes())?;
+    fs::set_permissions(&erl, Permissions::from_mode(0o700)).map_err(Error::io("protect", &erl))
 }
 
 fn check(config: &Config) -> Result<(), Error> {
@@ -255,7 +310,9 @@ fn check(config: &Config) -> Result<(), Error> {
             ));
         }
         if key.is_empty() || key.contains(['\n', '=', '#']) || value.contains('\n') {
-            return refuse(format!("broker.config: {key:?} = {value:?} is not a line of rabbitmq.conf"));
+            return refuse(format!(
+                "broker.config: {key:?} = {value:?} is not a line of rabbitmq.conf"
+            ));
         }
     }
     for argument in &config.emulator_arguments {
@@ -309,7 +366,9 @@ fn total_memory() -> u64 {
     let machine = fs::read_to_string("/proc/meminfo")
         .ok()
         .and_then(|text| {
-            let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+            let line = text
+                .lines()
+                .find_map(|line| line.strip_prefix("MemTotal:"))?;
             line.trim().strip_suffix(" kB")?.parse::<u64>().ok()
         })
         .map_or(u64::MAX, |kilobytes| kilobytes * 1024);
@@ -345,16 +404,28 @@ mod tests {
         assert!(check(&with("channel_max", "100")).is_ok());
         assert!(refused(&with("listeners.tcp.default", "5672")).contains("listeners.tcp.default"));
         assert!(refused(&with("a", "1\nlisteners.tcp.1 = 1")).contains("not a line"));
-        let words = Config { emulator_arguments: vec!["+S 4".into()], ..Config::default() };
+        let words = Config {
+            emulator_arguments: vec!["+S 4".into()],
+            ..Config::default()
+        };
         assert!(refused(&words).contains("splits at"));
-        assert!(refused(&Config { schedulers: Some(0), ..Config::default() }).contains("at least 1"));
+        assert!(
+            refused(&Config {
+                schedulers: Some(0),
+                ..Config::default()
+            })
+            .contains("at least 1")
+        );
     }
 
     #[test]
     fn a_full_disk_is_told_before_anything_is_made() {
         // The only file system of every Linux machine that never has room.
         let error = check_space(Path::new("/proc")).unwrap_err().to_string();
-        assert!(error.contains("/proc has 0 MB free") && error.contains("TMPDIR"), "{error}");
+        assert!(
+            error.contains("/proc has 0 MB free") && error.contains("TMPDIR"),
+            "{error}"
+        );
     }
 
     #[test]

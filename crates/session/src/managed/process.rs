@@ -28,7 +28,10 @@ pub(super) struct ProcessId {
 impl ProcessId {
     /// The process that has this pid now.
     pub(super) fn of(pid: u32) -> Option<Self> {
-        Stat::of(pid).map(|stat| Self { pid, start: stat.start })
+        Stat::of(pid).map(|stat| Self {
+            pid,
+            start: stat.start,
+        })
     }
 
     pub(super) fn is_alive(self) -> bool {
@@ -110,8 +113,11 @@ fn all() -> impl Iterator<Item = u32> {
 }
 
 fn is_marked(pid: u32, marker: &str) -> bool {
-    fs::read(format!("/proc/{pid}/environ"))
-        .is_ok_and(|environment| environment.split(|&byte| byte == 0).any(|v| v == marker.as_bytes()))
+    fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
+        environment
+            .split(|&byte| byte == 0)
+            .any(|v| v == marker.as_bytes())
+    })
 }
 
 /// Kills all of [`of_node`] until none is left, and returns all that were seen.
@@ -172,7 +178,12 @@ mod tests {
     #[test]
     fn a_name_with_blanks_and_parentheses_is_read_whole() {
         let line = b"42 (a) (b c) S 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2\n";
-        let expected = Stat { name: "a) (b c".into(), state: 'S', parent: 7, start: 987_654 };
+        let expected = Stat {
+            name: "a) (b c".into(),
+            state: 'S',
+            parent: 7,
+            start: 987_654,
+        };
         assert_eq!(Stat::parse(line), Some(expected));
         assert_eq!(Stat::parse(b"42 (cut"), None);
         assert_eq!(Stat::parse(b"42 (short) S 7"), None);
@@ -182,7 +193,13 @@ mod tests {
     fn another_process_with_the_same_pid_is_not_alive() {
         let me = ProcessId::of(std::process::id()).unwrap();
         assert!(me.is_alive());
-        assert!(!ProcessId { start: me.start + 1, ..me }.is_alive());
+        assert!(
+            !ProcessId {
+                start: me.start + 1,
+                ..me
+            }
+            .is_alive()
+        );
     }
 
     #[test]

@@ -76,7 +76,10 @@ impl Remains {
             private_directory(&state_directory())?;
             match private_file(&draft, &text) {
                 Err(Error::Io { source, .. })
-                    if source.kind() == io::ErrorKind::NotFound && attempt < 5 => attempt += 1,
+                    if source.kind() == io::ErrorKind::NotFound && attempt < 5 =>
+                {
+                    attempt += 1;
+                }
                 result => break result?,
             }
         }
@@ -89,7 +92,11 @@ impl Remains {
             Error::Guard(format!("processes {stuck:?} of {} do not die", self.name))
         })?;
         // The broker may have ended long ago; then its pid may be somebody else's by now.
-        pids.extend(self.broker.map(|broker| broker.pid).filter(|&pid| ProcessId::of(pid).is_none()));
+        pids.extend(
+            self.broker
+                .map(|broker| broker.pid)
+                .filter(|&pid| ProcessId::of(pid).is_none()),
+        );
         for file in pids.into_iter().flat_map(process::jit_files) {
             remove_own_file(&file);
         }
@@ -135,7 +142,10 @@ pub fn clean_leftovers() -> Vec<String> {
             continue;
         }
         told.push(match remains.remove(None) {
-            Ok(()) => format!("removed {}, which an interrupted run left behind", remains.name),
+            Ok(()) => format!(
+                "removed {}, which an interrupted run left behind",
+                remains.name
+            ),
             Err(error) => format!("could not remove {}: {error}", remains.name),
         });
     }
@@ -201,5 +211,8 @@ fn remove_directory(path: &Path) -> Result<(), Error> {
 
 /// Changes with every boot; empty where the kernel does not tell.
 fn boot_id() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+    fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
 }

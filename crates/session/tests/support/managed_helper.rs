@@ -1,12 +1,6 @@
 //! What `tests/managed.rs` starts: the guardian, and an owner to be killed.
 
-use std::{
-    env,
-    ffi::OsString,
-    process::ExitCode,
-    thread,
-    time::Duration,
-};
+use std::{env, ffi::OsString, process::ExitCode, thread, time::Duration};
 
 use session::managed::{Config, RabbitMq, guard};
 
@@ -21,7 +15,10 @@ fn main() -> ExitCode {
 
 /// Owns a node with its directory in `parent` until it is killed. Says what happens, line by line.
 fn own(parent: &OsString) -> ExitCode {
-    let config = Config { parent_directory: Some(parent.into()), ..Config::default() };
+    let config = Config {
+        parent_directory: Some(parent.into()),
+        ..Config::default()
+    };
     match RabbitMq::start(&config, &mut |step| println!("step {step}")) {
         Ok(broker) => {
             println!("ready {}", broker.pid());
