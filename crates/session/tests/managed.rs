@@ -1,5 +1,7 @@
 //! Managed nodes, with a real RabbitMQ: they start, answer, and leave nothing behind, whoever dies.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use std::{
     fs,
     io::{BufRead, BufReader},

@@ -1,5 +1,7 @@
 //! `scripts/setup` before a machine that lacks something, played with programs of its own making.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
