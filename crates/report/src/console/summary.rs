@@ -1,6 +1,6 @@
 //! The summary of a run on a terminal: at most 23 lines of 80 columns, the report's path last.
 
-use archive::{RunRecord, RunState, RunSummary, Throughput};
+use archive::{RunRecord, RunState, RunSummary, Throughput, Warning};
 use measure::{LatencySummary, Metric, Nanos, Phase};
 
 use super::live::marked;
@@ -8,8 +8,12 @@ use super::runs::state_name;
 use super::text::{Style, count, fit, left, percent, right, sanitise, three_digits, wrap};
 use super::{Shape, plain};
 
-/// Lines that leave room for the prompt on a screen of 24.
-const LINES: usize = 23;
+/// Lines that leave room for the prompt on the smallest screen it is made for, 24 rows.
+const LEAST_LINES: usize = 23;
+/// Lines beyond which nobody reads on.
+const MOST_LINES: usize = 40;
+/// Lines that warnings leave to a profile: its counts, heads and two functions.
+const PROFILE_LINES: usize = 4;
 /// Functions shown where there is room.
 const FUNCTIONS: usize = 5;
 
@@ -25,12 +29,13 @@ pub fn summary(
     style: Style,
 ) -> String {
     let mut lines = if style.terminal {
+        let lines = style.rows.saturating_sub(1).clamp(LEAST_LINES, MOST_LINES);
         compact(
             shape,
             record,
             summary,
             style,
-            LINES - usize::from(report.is_some()),
+            lines - usize::from(report.is_some()),
         )
     } else {
         let mut text = plain::summary(shape, record, summary);
@@ -72,7 +77,17 @@ fn compact(
         latencies(shape, summary, style),
     ];
     let used: usize = sections.iter().map(Vec::len).sum();
-    let warnings = warning_lines(summary, style, columns, room.saturating_sub(used + 2));
+    let reserved = if summary.profiles.is_empty() {
+        0
+    } else {
+        PROFILE_LINES
+    };
+    let warnings = warning_lines(
+        summary,
+        style,
+        columns,
+        room.saturating_sub(used + reserved),
+    );
     let left_over = room.saturating_sub(used + warnings.len());
     if left_over > 0 {
         // One line for the counts and one for the heads before the first function.
@@ -269,32 +284,55 @@ fn profile_lines(summary: &RunSummary, functions: usize, columns: usize) -> Vec<
     out
 }
 
-/// The warnings in full where they fit into `room` lines, else the first ones and their number.
+/// The warnings in full where they fit into `room` lines, else the first ones and what the others
+/// are about.
 fn warning_lines(summary: &RunSummary, style: Style, columns: usize, room: usize) -> Vec<String> {
+    const LABEL: &str = "! warning: ";
     if summary.warnings.is_empty() {
         return vec!["no warnings".into()];
     }
-    let label = "! warning: ";
     let mut out = Vec::new();
     for (position, warning) in summary.warnings.iter().enumerate() {
-        let lines = wrap(
+        let mut lines = wrap(
             &sanitise(&warning.text),
-            columns.saturating_sub(label.len()),
+            columns.saturating_sub(LABEL.len() + 2),
         );
-        let rest = summary.warnings.len() - position;
-        let keep_one = usize::from(rest > 1);
-        if out.len() + lines.len() + keep_one > room && position > 0 {
-            out.push(format!("  and {rest} more, in the report"));
+        let rest = summary.warnings.get(position..).unwrap_or_default();
+        let left = room.saturating_sub(out.len() + usize::from(rest.len() > 1));
+        if lines.len() > left && position > 0 {
+            out.push(fit(&others(rest), columns).into_owned());
             break;
+        }
+        let cut = lines.len() > left.max(1);
+        lines.truncate(left.max(1));
+        if let Some(last) = lines.last_mut().filter(|_| cut) {
+            last.push_str(" …");
         }
         for (index, line) in lines.iter().enumerate() {
             let head = if index == 0 {
-                style.caution(label)
+                style.caution(LABEL)
             } else {
-                " ".repeat(label.len())
+                " ".repeat(LABEL.len())
             };
             out.push(format!("{head}{line}"));
         }
     }
     out
+}
+
+/// `and 2 more, in the report: too few cores, interrupted`.
+fn others(warnings: &[Warning]) -> String {
+    let name = |warning: &Warning| {
+        let code = serde_json::to_value(warning.code).ok();
+        code.as_ref()
+            .and_then(|c| c.as_str())
+            .unwrap_or("another")
+            .replace('_', " ")
+    };
+    let names: Vec<String> = warnings.iter().map(name).collect();
+    format!(
+        "  and {} more, in the report: {}",
+        warnings.len(),
+        names.join(", ")
+    )
 }

@@ -269,12 +269,29 @@ fn the_summary_fits_a_small_terminal_whatever_there_is_to_say() {
             text.contains("~112 ms") && text.contains("fewer than ten samples"),
             "{text}"
         );
+        assert!(
+            text.contains("24,012 samples") && text.contains("$rabbit_channel"),
+            "{text}"
+        );
         match warnings {
-            0 => assert!(text.contains("no warnings") && text.contains("$rabbit_channel")),
+            0 => assert!(text.contains("no warnings")),
             1 => assert!(text.contains("! warning: 0: broker") && text.contains("4 cores")),
-            2 => assert!(text.contains("! warning: 1: broker")),
-            _ => assert!(text.contains("more, in the report"), "{text}"),
+            _ => assert!(
+                text.contains("more, in the report: too few cores"),
+                "{text}"
+            ),
         }
+        let large = Style {
+            rows: 50,
+            ..TERMINAL
+        };
+        let text = summary(&shape(), &record, &run, Some("x"), large);
+        assert_fits(&text, 80, 40);
+        assert_eq!(
+            text.contains("1: broker"),
+            warnings > 1,
+            "there is room for more: {text}"
+        );
     }
 }
 
