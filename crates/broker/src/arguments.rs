@@ -14,16 +14,6 @@ pub(crate) enum QueueType {
     Stream,
 }
 
-impl QueueType {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Classic => "classic",
-            Self::Quorum => "quorum",
-            Self::Stream => "stream",
-        }
-    }
-}
-
 /// `x-overflow`: what happens above a maximum length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Overflow {

@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 
 use mio::net::TcpListener;
 use mio::{Interest, Poll, Waker};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::reactor::{LISTENER, Reactor, WAKER};
 use crate::{Config, Error, Stop};
@@ -25,10 +26,13 @@ pub struct Broker {
 
 impl Broker {
     /// Starts listening. Clients that connect before [`Broker::run`] wait in the system's queue.
+    /// Raises this process's limit on open descriptors as far as it may, because every connection
+    /// takes one.
     ///
     /// # Errors
     /// When the address cannot be listened on or the system has no event queue to give.
     pub fn bind(config: Config) -> Result<Self, Error> {
+        raise_descriptor_limit();
         let failed = |what| move |source| Error::EventLoop { what, source };
         let poll = Poll::new().map_err(failed("create an event queue"))?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(failed("create a waker"))?;
@@ -86,6 +90,19 @@ impl Broker {
             thread: Some(thread),
         })
     }
+}
+
+/// Raises the soft limit on open descriptors to the hard one.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where it is refused, newcomers above the limit wait until others leave.
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            ..limit
+        },
+    );
 }
 
 /// A broker on its own thread. Dropping it stops the broker.

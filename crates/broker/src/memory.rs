@@ -36,6 +36,7 @@ impl Memory {
     }
 
     /// Bytes in use, bookkeeping included.
+    #[cfg(test)]
     pub(crate) const fn used(&self) -> u64 {
         self.used
     }

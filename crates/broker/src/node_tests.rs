@@ -436,7 +436,7 @@ fn a_stream_is_read_again_and_again() {
     );
     publish_numbers(&mut w, p, "s", 0..10);
     w.qos(c, 4, false);
-    let mut from = |w: &mut World, tag: &str, offset: &str| {
+    let from = |w: &mut World, tag: &str, offset: &str| {
         let mut arguments = FieldTable::new();
         match offset.parse::<i64>() {
             Ok(number) => arguments.insert("x-stream-offset", number).unwrap(),
@@ -476,7 +476,7 @@ fn mistakes_close_the_channel_or_the_connection_with_rabbitmqs_words() {
     let mut w = world();
     let c = w.client();
     w.queue(c, "q");
-    let mut channel_error = |w: &mut World, code: u16, text: &str, ask: &dyn Fn(&mut World)| {
+    let channel_error = |w: &mut World, code: u16, text: &str, ask: &dyn Fn(&mut World)| {
         ask(w);
         let expected = Seen::ChannelClosed(code, text.to_owned());
         assert_eq!(w.seen(c), [expected]);

@@ -40,8 +40,7 @@ pub(crate) fn deliver(
     if let Some(template) = &prepared.template
         && template.matches(exchange, routing_key)
     {
-        server.deliver(template, delivery_tag, redelivered, properties, body);
-        return Ok(());
+        return server.deliver(template, delivery_tag, redelivered, properties, body);
     }
     if prepared.template.is_none() || prepared.misses >= MISSES_BEFORE_REBUILD {
         let tag = &consumer.tag;

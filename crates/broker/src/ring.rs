@@ -81,7 +81,7 @@ mod tests {
         for (consumer, priority) in [(a, 0), (low, -5), (b, 0), (high, 9)] {
             ring.push(consumer, priority);
         }
-        let mut turns = |ring: &mut Ring, n: usize| {
+        let turns = |ring: &mut Ring, n: usize| {
             (0..n)
                 .map(|_| {
                     let c = ring.front();

@@ -82,16 +82,6 @@ impl<T> Slots<T> {
         }
     }
 
-    /// The key of what lives at this position now.
-    pub(crate) fn key_at(&self, index: usize) -> Option<Key> {
-        let slot = self.slots.get(index)?;
-        slot.value.as_ref()?;
-        Some(Key {
-            index: u32::try_from(index).ok()?,
-            generation: slot.generation,
-        })
-    }
-
     /// Takes a thing out; its key is void from now on.
     pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
         let slot = self.slots.get_mut(key.index())?;
@@ -102,20 +92,6 @@ impl<T> Slots<T> {
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(key.index);
         Some(value)
-    }
-
-    /// Everything with its key.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
-        self.slots.iter().enumerate().filter_map(|(index, slot)| {
-            let value = slot.value.as_ref()?;
-            Some((
-                Key {
-                    index: index as u32,
-                    generation: slot.generation,
-                },
-                value,
-            ))
-        })
     }
 
     /// Everything with its key.
@@ -155,7 +131,7 @@ mod tests {
         assert_eq!(c.index(), a.index(), "the place is used again");
         assert_eq!((slots.get(a), slots.get(c)), (None, Some(&"c")));
         assert_eq!(slots.remove(a), None);
-        assert_eq!(slots.key_at(b.index()), Some(b));
+        assert_eq!(slots.get(b), Some(&"b"));
         assert_eq!(slots.len(), 2);
     }
 }

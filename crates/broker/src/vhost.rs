@@ -131,8 +131,8 @@ impl VirtualHost {
         cache: &mut RouteCache,
     ) -> Result<(), Refusal> {
         if cache.version == self.version
-            && cache.routing_key == routing_key
-            && cache.exchange == exchange
+            && same(&cache.routing_key, routing_key)
+            && same(&cache.exchange, exchange)
         {
             return Ok(());
         }
@@ -246,6 +246,13 @@ impl VirtualHost {
         }
         self.mark_dirty(key);
     }
+}
+
+/// Whether two names are equal. An empty `String` points at no memory, and comparing nothing there
+/// costs a suppressed page fault in libc's vector code: a third of all time once.
+#[inline]
+fn same(a: &str, b: &str) -> bool {
+    a.len() == b.len() && (a.is_empty() || a == b)
 }
 
 /// The headers of a message; none where they cannot be read.
