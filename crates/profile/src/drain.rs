@@ -50,6 +50,8 @@ pub(crate) struct Drain {
     sink: StacksWriter,
     origin: Time,
     outcome: Outcome,
+    /// Samples whose stack reaches its root.
+    complete: u64,
     stack: Stack,
 }
 
@@ -81,6 +83,7 @@ impl Drain {
             origin: sink.header_mut().map_or(Time(0), |header| header.origin),
             sink,
             outcome: Outcome::default(),
+            complete: 0,
             stack: Stack::default(),
             target,
         }
@@ -185,7 +188,7 @@ impl Drain {
                 self.sink.throttled(1);
             }
             Record::Comm { pid, tid, name } if pid == self.target.pid => {
-                self.threads.renamed(tid, name)
+                self.threads.renamed(tid, name);
             }
             Record::Fork {
                 pid,
@@ -224,6 +227,7 @@ impl Drain {
             complete: node.complete,
         });
         self.outcome.samples += 1;
+        self.complete += u64::from(node.complete);
     }
 
     fn every_second(&mut self) {
@@ -243,6 +247,14 @@ impl Drain {
     fn finish(mut self, from: Time, cpu_before: Nanos) -> Outcome {
         if let Some(kind) = self.stacker.symbols().runtime_without_jit_map() {
             self.note(crate::symbols::remedy_without_jit_map(kind));
+        }
+        if self.complete < self.outcome.samples / 2 {
+            let share = 100.0 * self.complete as f64 / self.outcome.samples as f64;
+            self.note(&format!(
+                "only {share:.0} % of the stacks reach the root of their thread or Erlang process, \
+                 because code without frame pointers cuts the others short: shares at the leaf \
+                 (self) hold, total shares of callers are too small"
+            ));
         }
         self.outcome.own_cpu = thread_cpu().saturating_sub(cpu_before);
         let footer = Footer {

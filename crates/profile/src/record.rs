@@ -6,14 +6,16 @@ use perf_event_open_sys::bindings as b;
 use crate::ring::RawRecord;
 
 /// The fields of a sample that every source of stacks needs.
-pub(crate) const SAMPLE_TYPE: u64 =
-    (b::PERF_SAMPLE_TID | b::PERF_SAMPLE_TIME | b::PERF_SAMPLE_ID | b::PERF_SAMPLE_CPU) as u64
-        | b::PERF_SAMPLE_CALLCHAIN as u64;
+pub(crate) const SAMPLE_TYPE: u64 = (b::PERF_SAMPLE_TID
+    | b::PERF_SAMPLE_TIME
+    | b::PERF_SAMPLE_ID
+    | b::PERF_SAMPLE_CPU
+    | b::PERF_SAMPLE_CALLCHAIN) as u64;
 
 /// Marks inside a call chain are the highest 4,095 values.
-const CONTEXT_FIRST: u64 = b::PERF_CONTEXT_MAX as u64;
-const CONTEXT_KERNEL: u64 = b::PERF_CONTEXT_KERNEL as u64;
-const CONTEXT_USER: u64 = b::PERF_CONTEXT_USER as u64;
+const CONTEXT_FIRST: u64 = b::PERF_CONTEXT_MAX;
+const CONTEXT_KERNEL: u64 = b::PERF_CONTEXT_KERNEL;
+const CONTEXT_USER: u64 = b::PERF_CONTEXT_USER;
 
 /// A record that matters here.
 #[derive(Debug, PartialEq, Eq)]
@@ -84,12 +86,6 @@ impl<'a> Chain<'a> {
             }
             None
         })
-    }
-
-    /// A chain from its words, for tests.
-    #[cfg(test)]
-    pub(crate) fn from_bytes(bytes: &'a [u8]) -> Self {
-        Self(bytes)
     }
 }
 

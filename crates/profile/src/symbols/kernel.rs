@@ -32,7 +32,8 @@ impl KernelSymbols {
     }
 }
 
-/// `ffffffffc0201000 t ftrace_trampoline	[__builtin__ftrace]`; only code is kept.
+/// Lines are `ffffffffc0201000 t NAME`, with a tab and `[MODULE]` behind it for a module; only code is
+/// kept.
 fn parse(input: &mut dyn BufRead) -> io::Result<Table> {
     let mut builder = Builder::default();
     let mut line = String::new();
