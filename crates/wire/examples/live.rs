@@ -3,7 +3,7 @@
 //! broker.
 //!
 //! ```text
-//! cargo run -p wire --example live -- 127.0.0.1:5672
+//! cargo run -p wire --example live -- 127.0.0.1:5672 [USER PASSWORD VHOST]
 //! ```
 
 use std::error::Error;
@@ -36,7 +36,7 @@ impl Live {
         Ok(())
     }
 
-    /// Waits for the next event that `want` takes; others are printed.
+    /// Waits for the next event that `want` takes; others are printed, but for confirms.
     fn wait<T>(
         &mut self,
         mut want: impl FnMut(&Event<'_>) -> Option<T>,
@@ -50,7 +50,9 @@ impl Live {
                 if found.is_some() {
                     break;
                 }
-                println!("  {event:?}");
+                if !matches!(event, Event::Confirm { .. }) {
+                    println!("  {event:?}");
+                }
             }
             let consumed = self.unread.len() - input.len();
             self.unread.drain(..consumed);
@@ -87,7 +89,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         .unwrap_or_else(|| "127.0.0.1:5672".to_owned());
     let stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    let argument = |n, default: &str| {
+        std::env::args()
+            .nth(n)
+            .unwrap_or_else(|| default.to_owned())
+    };
     let config = ClientConfig {
+        user: argument(2, "guest"),
+        password: argument(3, "guest").into(),
+        virtual_host: argument(4, "/"),
         connection_name: "wire live".to_owned(),
         ..Default::default()
     };

@@ -22,12 +22,12 @@ use super::event::{Closing, Event};
 use super::frame;
 use super::link::Link;
 use super::properties::Properties;
-use super::receive::{ChannelState, Incoming};
+use super::receive::{ChannelState, Incoming, Settlement};
 use super::sniff::{self, Greeting};
 use super::spec::*;
 use super::table::{FieldTable, Table};
 use super::template::PublishTemplate;
-use super::{MAX_BODY, decode_method};
+use super::{MAX_BODY, Violation, decode_as, decode_method};
 
 mod handshake;
 
@@ -136,6 +136,15 @@ impl Client {
                 Err(error) => return Err(self.fail(error)),
             };
             match incoming {
+                Incoming::Settlement(settled) => {
+                    return match settlement_event(&settled) {
+                        Some(event) => Ok(Some(event)),
+                        None => {
+                            let what = "a server does not send basic.reject".to_owned();
+                            Err(self.fail_with((reply::COMMAND_INVALID, what), &[]))
+                        }
+                    };
+                }
                 Incoming::Heartbeat => {}
                 Incoming::Content {
                     channel,
@@ -144,10 +153,9 @@ impl Client {
                     properties,
                     body,
                 } => {
-                    return match content_event(channel, id, fields, properties, body) {
-                        Ok(event) => Ok(Some(event)),
-                        Err(what) => Err(self.fail_with(what)),
-                    };
+                    return content_event(channel, id, fields, properties, body)
+                        .map(Some)
+                        .map_err(|what| self.fail_with(what, fields));
                 }
                 Incoming::Joined { channel, id, body } => {
                     return self.joined_event(channel, id, body).map(Some);
@@ -155,7 +163,7 @@ impl Client {
                 Incoming::TooLarge { size, .. } => {
                     let limit = self.config.max_body.min(MAX_BODY);
                     let what = format!("a body of {size} bytes, the limit is {limit}");
-                    return Err(self.fail_with((reply::CONTENT_TOO_LARGE, what)));
+                    return Err(self.fail_with((reply::CONTENT_TOO_LARGE, what), &[]));
                 }
                 Incoming::Method {
                     channel,
@@ -176,12 +184,13 @@ impl Client {
         id: MethodId,
         body: Option<&'a [u8]>,
     ) -> Result<Event<'a>, Error> {
-        // Looked at twice, because an error needs the connection that the event borrows.
+        // Read twice, because telling the peer of an error needs the connection that the event
+        // borrows. Only messages that came in pieces pay for it.
         if let Err(what) = self.joined_parts(channel, id, body) {
-            return Err(self.fail_with(what));
+            return Err(self.fail_with(what, &[]));
         }
         self.joined_parts(channel, id, body)
-            .map_err(|(_, what)| self.link.rx.fault(reply::INTERNAL_ERROR, what, &[], 0))
+            .map_err(|(code, what)| self.link.rx.fault_consumed(code, what, &[]))
     }
 
     fn joined_parts<'a>(
@@ -218,7 +227,7 @@ impl Client {
     ) -> Result<Step<'a>, Error> {
         let method = match decode_method(id, fields) {
             Ok(method) => method,
-            Err(what) => return Err(self.fail_with(what)),
+            Err(what) => return Err(self.fail_with(what, fields)),
         };
         match self.state {
             State::Open => Ok(self.on_open_method(channel, method)),
@@ -230,25 +239,6 @@ impl Client {
     #[inline]
     fn on_open_method<'a>(&mut self, channel: u16, method: Method<'a>) -> Step<'a> {
         Step::Event(match method {
-            Method::BasicAck(BasicAck {
-                delivery_tag,
-                multiple,
-            }) => Event::Confirm {
-                channel,
-                delivery_tag,
-                multiple,
-                nack: false,
-            },
-            Method::BasicNack(BasicNack {
-                delivery_tag,
-                multiple,
-                ..
-            }) => Event::Confirm {
-                channel,
-                delivery_tag,
-                multiple,
-                nack: true,
-            },
             Method::BasicGetEmpty(_) => Event::GetEmpty { channel },
             Method::BasicCancel(BasicCancel {
                 consumer_tag,
@@ -328,8 +318,8 @@ impl Client {
     }
 
     #[cold]
-    fn fail_with(&mut self, (code, what): Violation) -> Error {
-        let error = self.link.rx.fault(code, what, &[], 0);
+    fn fail_with(&mut self, (code, what): Violation, bytes: &[u8]) -> Error {
+        let error = self.link.rx.fault_consumed(code, what, bytes);
         self.fail(error)
     }
 
@@ -486,8 +476,22 @@ impl Client {
     }
 }
 
-/// Reply code and explanation.
-pub(super) type Violation = (u16, String);
+#[inline]
+fn settlement_event(settled: &Settlement) -> Option<Event<'static>> {
+    let &Settlement {
+        channel,
+        method,
+        delivery_tag,
+        bits,
+    } = settled;
+    let nack = u16::from(method) == BasicNack::INFO.id.method;
+    (nack || u16::from(method) == BasicAck::INFO.id.method).then_some(Event::Confirm {
+        channel,
+        delivery_tag,
+        multiple: bits & 1 == 1,
+        nack,
+    })
+}
 
 #[inline]
 fn content_event<'a>(
@@ -497,8 +501,9 @@ fn content_event<'a>(
     properties: Properties<'a>,
     body: &'a [u8],
 ) -> Result<Event<'a>, Violation> {
-    Ok(match decode_method(id, fields)? {
-        Method::BasicDeliver(deliver) => Event::Delivery {
+    if id == BasicDeliver::INFO.id {
+        let deliver: BasicDeliver<'a> = decode_as(fields)?;
+        return Ok(Event::Delivery {
             channel,
             consumer_tag: deliver.consumer_tag,
             delivery_tag: deliver.delivery_tag,
@@ -507,8 +512,10 @@ fn content_event<'a>(
             routing_key: deliver.routing_key,
             properties,
             body,
-        },
-        Method::BasicGetOk(got) => Event::GetOk {
+        });
+    }
+    match decode_method(id, fields)? {
+        Method::BasicGetOk(got) => Ok(Event::GetOk {
             channel,
             delivery_tag: got.delivery_tag,
             redelivered: got.redelivered,
@@ -517,8 +524,8 @@ fn content_event<'a>(
             message_count: got.message_count,
             properties,
             body,
-        },
-        Method::BasicReturn(returned) => Event::Returned {
+        }),
+        Method::BasicReturn(returned) => Ok(Event::Returned {
             channel,
             code: returned.reply_code,
             text: returned.reply_text,
@@ -526,10 +533,10 @@ fn content_event<'a>(
             routing_key: returned.routing_key,
             properties,
             body,
-        },
+        }),
         method => {
             let what = format!("a server does not send {}", method.info().name);
-            return Err((reply::COMMAND_INVALID, what));
+            Err((reply::COMMAND_INVALID, what))
         }
-    })
+    }
 }

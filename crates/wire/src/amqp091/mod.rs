@@ -52,26 +52,45 @@ pub const DEFAULT_CHANNEL_MAX: u16 = 2_047;
 /// How long a handshake or an orderly close may take by default.
 pub const DEFAULT_TIMEOUT: Nanos = Nanos(10_000_000_000);
 
-/// Decodes all fields of a method; what is wrong comes with its reply code.
+/// Reply code and explanation of what a peer did wrong.
+type Violation = (u16, String);
+
+/// Decodes all fields of a method whose type is known.
 #[inline]
-fn decode_method(id: MethodId, fields: &[u8]) -> Result<Method<'_>, client::Violation> {
+fn decode_as<'a, M: DecodeMethod<'a>>(fields: &'a [u8]) -> Result<M, Violation> {
     let mut reader = Reader::new(fields);
-    let wrong = |what: &dyn std::fmt::Display| {
-        (
-            reply::SYNTAX_ERROR,
-            format!("{} cannot be read: {what}", id.name()),
-        )
-    };
+    match M::decode_fields(&mut reader) {
+        Ok(method) if reader.rest().is_empty() => Ok(method),
+        Ok(_) => Err(surplus(M::INFO.id, &reader)),
+        Err(error) => Err(unreadable(M::INFO.id, &error)),
+    }
+}
+
+/// Decodes all fields of a method.
+#[inline]
+fn decode_method(id: MethodId, fields: &[u8]) -> Result<Method<'_>, Violation> {
+    let mut reader = Reader::new(fields);
     match Method::decode_fields(id, &mut reader) {
         Ok(Some(method)) if reader.rest().is_empty() => Ok(method),
-        Ok(Some(_)) => Err(wrong(&format_args!(
-            "{} bytes too long",
-            reader.rest().len()
-        ))),
+        Ok(Some(_)) => Err(surplus(id, &reader)),
         Ok(None) => Err((
             reply::NOT_IMPLEMENTED,
             format!("AMQP 0-9-1 has no method {}", id.name()),
         )),
-        Err(error) => Err(wrong(&error)),
+        Err(error) => Err(unreadable(id, &error)),
     }
+}
+
+#[cold]
+fn surplus(id: MethodId, reader: &Reader<'_>) -> Violation {
+    let what = format!("{} is {} bytes too long", id.name(), reader.rest().len());
+    (reply::SYNTAX_ERROR, what)
+}
+
+#[cold]
+fn unreadable(id: MethodId, error: &DecodeError) -> Violation {
+    (
+        reply::SYNTAX_ERROR,
+        format!("{} cannot be read: {error}", id.name()),
+    )
 }

@@ -5,13 +5,17 @@
 //!         [method] .. [header] .. [body] .. [body]  cut, split or interleaved: joined per channel
 //! ```
 
+use std::fmt;
+
 use super::error::{Error, Snippet};
-use super::frame::{CONTENT_HEAD, HEAD, OVERHEAD};
+use super::frame::{HEAD, OVERHEAD};
 use super::properties::Properties;
 use super::spec::{
     CLASS_BASIC, CLASS_CONNECTION, ChannelClose, ChannelCloseOk, ChannelOpen, DecodeMethod,
     FRAME_BODY, FRAME_END, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, Kind, MethodId, reply,
 };
+
+mod content;
 
 const CHANNEL_OPEN: MethodId = ChannelOpen::INFO.id;
 const CHANNEL_CLOSE: MethodId = ChannelClose::INFO.id;
@@ -23,6 +27,8 @@ const KEEP: usize = 1 << 20;
 /// What came in, borrowed from the input.
 #[derive(Debug)]
 pub(super) enum Incoming<'i> {
+    /// A message was dealt with, or several.
+    Settlement(Settlement),
     /// A method without content.
     Method {
         channel: u16,
@@ -52,6 +58,17 @@ pub(super) enum Incoming<'i> {
     },
     /// Nothing but a sign of life.
     Heartbeat,
+}
+
+/// `basic.ack`, `basic.nack` or `basic.reject`.
+#[derive(Debug)]
+pub(super) struct Settlement {
+    pub(super) channel: u16,
+    /// 80, 120 or 90.
+    pub(super) method: u8,
+    pub(super) delivery_tag: u64,
+    /// `multiple`, then `requeue`; for `basic.reject` only `requeue`.
+    pub(super) bits: u8,
 }
 
 /// Where a channel stands.
@@ -108,6 +125,8 @@ pub(super) struct JoinedParts<'a> {
 pub(super) struct Receiver {
     /// Stream offset of the first byte that is not consumed.
     offset: u64,
+    /// Stream offset of the frame that was consumed last.
+    frame_offset: u64,
     frame_max: u32,
     max_body: u64,
     channels: Vec<Channel>,
@@ -123,6 +142,7 @@ impl Receiver {
     pub(super) const fn new(frame_max: u32, max_body: u64) -> Self {
         Self {
             offset: 0,
+            frame_offset: 0,
             frame_max,
             max_body,
             channels: Vec::new(),
@@ -178,6 +198,9 @@ impl Receiver {
     pub(super) fn next<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Incoming<'i>>, Error> {
         self.release_large();
         loop {
+            if let Some(settlement) = self.settlement(input) {
+                return Ok(Some(Incoming::Settlement(settlement)));
+            }
             let Some(frame) = self.frame(input, 0)? else {
                 return Ok(None);
             };
@@ -197,26 +220,77 @@ impl Receiver {
         }
     }
 
-    /// What [`Incoming::Joined`] announced; `body` is what it carried.
-    pub(super) fn joined<'a>(
-        &'a self,
-        channel: u16,
-        body: Option<&'a [u8]>,
-    ) -> Option<JoinedParts<'a>> {
-        let join = self.channels.get(usize::from(channel))?.join.as_deref()?;
-        Some(JoinedParts {
-            fields: &join.fields,
-            properties: Properties::from_bytes(&join.properties),
-            body: body.unwrap_or(&join.body),
+    /// Takes a `basic.ack`, `basic.nack` or `basic.reject` that stands at the start of the input as
+    /// a whole: nothing comes as often, and all have one layout.
+    #[inline]
+    fn settlement(&mut self, input: &mut &[u8]) -> Option<Settlement> {
+        const LEN: usize = OVERHEAD + 13;
+        let (
+            &[
+                FRAME_METHOD,
+                c0,
+                c1,
+                0,
+                0,
+                0,
+                13,
+                0,
+                60,
+                0,
+                method @ (80 | 90 | 120),
+                tag @ ..,
+                bits,
+                FRAME_END,
+            ],
+            rest,
+        ) = input.split_first_chunk::<LEN>()?
+        else {
+            return None;
+        };
+        let channel = u16::from_be_bytes([c0, c1]);
+        if self.draining || !self.is_idle(channel) {
+            return None;
+        }
+        *input = rest;
+        self.frame_offset = self.offset;
+        self.offset += LEN as u64;
+        Some(Settlement {
+            channel,
+            method,
+            delivery_tag: u64::from_be_bytes(tag),
+            bits,
         })
+    }
+
+    /// Whether a channel is open and not inside a message's content.
+    #[inline]
+    fn is_idle(&self, channel: u16) -> bool {
+        self.channels.get(usize::from(channel)).is_some_and(|slot| {
+            slot.state == ChannelState::Open
+                && slot
+                    .join
+                    .as_ref()
+                    .is_none_or(|join| join.stage == Stage::Method)
+        })
+    }
+
+    /// An error about the frame that was consumed last, of which `bytes` are a part.
+    #[cold]
+    pub(super) fn fault_consumed(&self, code: u16, what: String, bytes: &[u8]) -> Error {
+        Error::Protocol {
+            code,
+            what,
+            offset: self.frame_offset,
+            bytes: Snippet::of(bytes),
+        }
     }
 
     /// An error about the bytes that start `at` bytes into the input.
     #[cold]
-    pub(super) fn fault(&self, code: u16, what: String, input: &[u8], at: usize) -> Error {
+    fn fault(&self, code: u16, what: fmt::Arguments<'_>, input: &[u8], at: usize) -> Error {
         Error::Protocol {
             code,
-            what,
+            what: what.to_string(),
             offset: self.offset + at as u64,
             bytes: Snippet::of(input.get(at..).unwrap_or_default()),
         }
@@ -233,8 +307,12 @@ impl Receiver {
             kind,
             FRAME_METHOD | FRAME_HEADER | FRAME_BODY | FRAME_HEARTBEAT
         ) {
-            let what = format!("no frame starts with {kind:02x}");
-            return Err(self.fault(reply::FRAME_ERROR, what, input, at));
+            return Err(self.fault(
+                reply::FRAME_ERROR,
+                format_args!("no frame starts with {kind:02x}"),
+                input,
+                at,
+            ));
         }
         let Some((&[_, c0, c1, s0, s1, s2, s3], rest)) = bytes.split_first_chunk::<HEAD>() else {
             return Ok(None);
@@ -242,15 +320,23 @@ impl Receiver {
         let size = u32::from_be_bytes([s0, s1, s2, s3]);
         if u64::from(size) + OVERHEAD as u64 > u64::from(self.frame_max) {
             let max = self.frame_max;
-            let what = format!("a frame with {size} bytes of payload, frame-max is {max}");
-            return Err(self.fault(reply::FRAME_ERROR, what, input, at));
+            return Err(self.fault(
+                reply::FRAME_ERROR,
+                format_args!("a frame with {size} bytes of payload, frame-max is {max}"),
+                input,
+                at,
+            ));
         }
         let Some((payload, [end, ..])) = rest.split_at_checked(size as usize) else {
             return Ok(None);
         };
         if *end != FRAME_END {
-            let what = format!("a frame of {size} bytes of payload ends with {end:02x}, not ce");
-            return Err(self.fault(reply::FRAME_ERROR, what, input, at + HEAD + payload.len()));
+            return Err(self.fault(
+                reply::FRAME_ERROR,
+                format_args!("a frame of {size} bytes of payload ends with {end:02x}, not ce"),
+                input,
+                at + HEAD + payload.len(),
+            ));
         }
         Ok(Some(Frame {
             kind,
@@ -261,6 +347,7 @@ impl Receiver {
 
     #[inline]
     fn consume(&mut self, input: &mut &[u8], frame: &Frame<'_>) {
+        self.frame_offset = self.offset;
         self.skip(input, OVERHEAD + frame.payload.len());
     }
 
@@ -272,8 +359,12 @@ impl Receiver {
     ) -> Result<Option<Incoming<'i>>, Error> {
         let channel = frame.channel;
         let Some((&[c0, c1, m0, m1], fields)) = frame.payload.split_first_chunk() else {
-            let what = "a method frame without a method".to_owned();
-            return Err(self.fault(reply::SYNTAX_ERROR, what, input, 0));
+            return Err(self.fault(
+                reply::SYNTAX_ERROR,
+                format_args!("a method frame without a method"),
+                input,
+                0,
+            ));
         };
         let id = MethodId {
             class: u16::from_be_bytes([c0, c1]),
@@ -292,8 +383,10 @@ impl Receiver {
             }));
         }
         let header_at = OVERHEAD + frame.payload.len();
-        if let Some((properties, body, len)) = self.whole_content(channel, input, header_at)? {
-            self.skip(input, len);
+        if let Some(whole) = self.whole_content(channel, input, header_at)? {
+            self.frame_offset = self.offset;
+            self.skip(input, whole.len);
+            let (properties, body) = (whole.properties, whole.body);
             return Ok(Some(Incoming::Content {
                 channel,
                 id,
@@ -318,9 +411,16 @@ impl Receiver {
     /// Whether a method may come on this channel now; `false` when it is to be dropped.
     #[inline]
     fn admits(&self, channel: u16, id: MethodId, input: &[u8]) -> Result<bool, Error> {
+        if id.class != CLASS_CONNECTION && self.is_idle(channel) {
+            return Ok(true);
+        }
         if (id.class == CLASS_CONNECTION) != (channel == 0) {
-            let what = format!("{} on channel {channel}", id.name());
-            return Err(self.fault(reply::COMMAND_INVALID, what, input, 0));
+            return Err(self.fault(
+                reply::COMMAND_INVALID,
+                format_args!("{} on channel {channel}", id.name()),
+                input,
+                0,
+            ));
         }
         if channel == 0 {
             return Ok(true);
@@ -331,209 +431,29 @@ impl Receiver {
             ChannelState::Closing => return Ok(id == CHANNEL_CLOSE || id == CHANNEL_CLOSE_OK),
             ChannelState::Closed if id == CHANNEL_OPEN => return Ok(true),
             ChannelState::Closed => {
-                let what = format!("{} on channel {channel}, which is not open", id.name());
-                return Err(self.fault(reply::CHANNEL_ERROR, what, input, 0));
+                return Err(self.fault(
+                    reply::CHANNEL_ERROR,
+                    format_args!("{} on channel {channel}, which is not open", id.name()),
+                    input,
+                    0,
+                ));
             }
         }
         if slot
             .and_then(|s| s.join.as_ref())
             .is_some_and(|join| join.stage != Stage::Method)
         {
-            let what = format!(
-                "{} on channel {channel} inside a message's content",
-                id.name()
-            );
-            return Err(self.fault(reply::UNEXPECTED_FRAME, what, input, 0));
+            return Err(self.fault(
+                reply::UNEXPECTED_FRAME,
+                format_args!(
+                    "{} on channel {channel} inside a message's content",
+                    id.name()
+                ),
+                input,
+                0,
+            ));
         }
         Ok(true)
-    }
-
-    /// Header and body of a method, where they follow it in the input as a whole, and the length
-    /// of all three.
-    #[inline]
-    fn whole_content<'i>(
-        &self,
-        channel: u16,
-        input: &&'i [u8],
-        header_at: usize,
-    ) -> Result<Option<(Properties<'i>, &'i [u8], usize)>, Error> {
-        let Some(header) = self.frame(input, header_at)? else {
-            return Ok(None);
-        };
-        if header.kind != FRAME_HEADER || header.channel != channel {
-            return Ok(None);
-        }
-        let (size, properties) = self.content_header(&header, input, header_at)?;
-        let body_at = header_at + OVERHEAD + header.payload.len();
-        if size == 0 {
-            return Ok(Some((properties, &[], body_at)));
-        }
-        if size > self.max_body {
-            return Ok(None);
-        }
-        let Some(body) = self.frame(input, body_at)? else {
-            return Ok(None);
-        };
-        if body.kind != FRAME_BODY || body.channel != channel || body.payload.len() as u64 != size {
-            return Ok(None);
-        }
-        Ok(Some((
-            properties,
-            body.payload,
-            body_at + OVERHEAD + body.payload.len(),
-        )))
-    }
-
-    #[inline]
-    fn content_header<'i>(
-        &self,
-        frame: &Frame<'i>,
-        input: &[u8],
-        at: usize,
-    ) -> Result<(u64, Properties<'i>), Error> {
-        let Some((&[c0, c1, _, _, size @ ..], properties)) =
-            frame.payload.split_first_chunk::<CONTENT_HEAD>()
-        else {
-            let what = format!("a content header of {} bytes", frame.payload.len());
-            return Err(self.fault(reply::SYNTAX_ERROR, what, input, at));
-        };
-        let class = u16::from_be_bytes([c0, c1]);
-        if class != CLASS_BASIC {
-            let what = format!("a content header of class {class} after a method of class 60");
-            return Err(self.fault(reply::FRAME_ERROR, what, input, at));
-        }
-        if properties.len() < 2 {
-            let what = "a content header without property flags".to_owned();
-            return Err(self.fault(reply::SYNTAX_ERROR, what, input, at));
-        }
-        Ok((u64::from_be_bytes(size), Properties::from_bytes(properties)))
-    }
-
-    fn header<'i>(
-        &mut self,
-        frame: &Frame<'i>,
-        input: &mut &'i [u8],
-    ) -> Result<Option<Incoming<'i>>, Error> {
-        let channel = frame.channel;
-        if self.channel_state(channel) == ChannelState::Closing {
-            self.consume(input, frame);
-            return Ok(None);
-        }
-        let (size, properties) = self.content_header(frame, input, 0)?;
-        let max_body = self.max_body;
-        let Some(join) = self.join_at(channel, Stage::Header) else {
-            let what = format!("a content header on channel {channel} without its method");
-            return Err(self.fault(reply::UNEXPECTED_FRAME, what, input, 0));
-        };
-        let id = join.id;
-        join.properties.clear();
-        join.properties.extend_from_slice(properties.as_bytes());
-        join.size = size;
-        join.drop = size > max_body;
-        join.stage = if size == 0 {
-            Stage::Method
-        } else {
-            Stage::Body
-        };
-        let incoming = if join.drop {
-            Some(Incoming::TooLarge { channel, id, size })
-        } else if size == 0 {
-            Some(Incoming::Joined {
-                channel,
-                id,
-                body: None,
-            })
-        } else {
-            None
-        };
-        self.consume(input, frame);
-        Ok(incoming)
-    }
-
-    fn body<'i>(
-        &mut self,
-        frame: &Frame<'i>,
-        input: &mut &'i [u8],
-    ) -> Result<Option<Incoming<'i>>, Error> {
-        let channel = frame.channel;
-        let part = frame.payload;
-        if self.channel_state(channel) == ChannelState::Closing {
-            self.consume(input, frame);
-            return Ok(None);
-        }
-        let room = (2 * self.max_body).saturating_sub(self.held);
-        let Some(join) = self.join_at(channel, Stage::Body) else {
-            let what = format!("a content body on channel {channel} without its header");
-            return Err(self.fault(reply::UNEXPECTED_FRAME, what, input, 0));
-        };
-        let id = join.id;
-        // What is dropped is counted down in `size`, what is kept counts up in `body`.
-        let missing = join.size - join.body.len() as u64;
-        if part.len() as u64 > missing {
-            let what = format!(
-                "{} bytes of content body, {missing} are missing",
-                part.len()
-            );
-            return Err(self.fault(reply::FRAME_ERROR, what, input, 0));
-        }
-        let complete = part.len() as u64 == missing;
-        if complete {
-            join.stage = Stage::Method;
-        }
-        let whole = complete && join.body.is_empty();
-        if join.drop {
-            join.size = missing - part.len() as u64;
-        } else if !whole {
-            if part.len() as u64 > room {
-                let what = "too many bodies are under way at once".to_owned();
-                return Err(self.fault(reply::RESOURCE_ERROR, what, input, 0));
-            }
-            join.body.extend_from_slice(part);
-        }
-        let (dropped, held) = (join.drop, join.body.len() as u64);
-        self.consume(input, frame);
-        if dropped {
-            return Ok(None);
-        }
-        if whole {
-            return Ok(Some(Incoming::Joined {
-                channel,
-                id,
-                body: Some(part),
-            }));
-        }
-        self.held += part.len() as u64;
-        if !complete {
-            return Ok(None);
-        }
-        self.held = self.held.saturating_sub(held);
-        self.large = (held > KEEP as u64).then_some(channel);
-        Ok(Some(Incoming::Joined {
-            channel,
-            id,
-            body: None,
-        }))
-    }
-
-    /// The join of an open channel, if it is at this stage.
-    fn join_at(&mut self, channel: u16, stage: Stage) -> Option<&mut Join> {
-        let join = self
-            .channels
-            .get_mut(usize::from(channel))?
-            .join
-            .as_deref_mut()?;
-        (join.stage == stage).then_some(join)
-    }
-
-    /// Gives back the buffer of a large body that was handed out by the last call.
-    #[inline]
-    fn release_large(&mut self) {
-        if let Some(channel) = self.large.take()
-            && let Some(slot) = self.channels.get_mut(usize::from(channel))
-            && let Some(join) = slot.join.as_deref_mut()
-        {
-            join.body = Vec::new();
-        }
     }
 
     fn heartbeat<'i>(
@@ -542,8 +462,12 @@ impl Receiver {
         input: &mut &'i [u8],
     ) -> Result<Incoming<'i>, Error> {
         if frame.channel != 0 {
-            let what = format!("a heartbeat on channel {}", frame.channel);
-            return Err(self.fault(reply::FRAME_ERROR, what, input, 0));
+            return Err(self.fault(
+                reply::FRAME_ERROR,
+                format_args!("a heartbeat on channel {}", frame.channel),
+                input,
+                0,
+            ));
         }
         self.consume(input, frame);
         Ok(Incoming::Heartbeat)

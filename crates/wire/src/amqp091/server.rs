@@ -16,18 +16,17 @@
 
 use measure::Time;
 
-use super::client::Violation;
 use super::config::ServerConfig;
-use super::decode_method;
 use super::error::{EncodeError, Error};
 use super::event::{Closing, ServerEvent};
 use super::frame;
 use super::link::Link;
 use super::properties::Properties;
-use super::receive::{ChannelState, Incoming};
+use super::receive::{ChannelState, Incoming, Settlement};
 use super::sniff::{self};
 use super::spec::*;
 use super::template::DeliverTemplate;
+use super::{Violation, decode_as, decode_method};
 
 mod handshake;
 
@@ -131,6 +130,7 @@ impl Server {
                 Err(error) => return Err(self.fail(error)),
             };
             match incoming {
+                Incoming::Settlement(settled) => return Ok(Some(settlement_event(&settled))),
                 Incoming::Heartbeat => {}
                 Incoming::Content {
                     channel,
@@ -139,10 +139,9 @@ impl Server {
                     properties,
                     body,
                 } => {
-                    return match content_event(channel, id, fields, properties, body) {
-                        Ok(event) => Ok(Some(event)),
-                        Err(what) => Err(self.fail_with(what)),
-                    };
+                    return content_event(channel, id, fields, properties, body)
+                        .map(Some)
+                        .map_err(|what| self.fail_with(what, fields));
                 }
                 Incoming::Joined { channel, id, body } => {
                     return self.joined_event(channel, id, body).map(Some);
@@ -169,12 +168,13 @@ impl Server {
         id: MethodId,
         body: Option<&'a [u8]>,
     ) -> Result<ServerEvent<'a>, Error> {
-        // Looked at twice, because an error needs the connection that the event borrows.
+        // Read twice, because telling the peer of an error needs the connection that the event
+        // borrows. Only messages that came in pieces pay for it.
         if let Err(what) = self.joined_parts(channel, id, body) {
-            return Err(self.fail_with(what));
+            return Err(self.fail_with(what, &[]));
         }
         self.joined_parts(channel, id, body)
-            .map_err(|(_, what)| self.link.rx.fault(reply::INTERNAL_ERROR, what, &[], 0))
+            .map_err(|(code, what)| self.link.rx.fault_consumed(code, what, &[]))
     }
 
     fn joined_parts<'a>(
@@ -213,7 +213,7 @@ impl Server {
     ) -> Result<Option<ServerEvent<'a>>, Error> {
         let method = match decode_method(id, fields) {
             Ok(method) => method,
-            Err(what) => return Err(self.fail_with(what)),
+            Err(what) => return Err(self.fail_with(what, fields)),
         };
         match self.state {
             State::Open => self.on_open_method(channel, method),
@@ -229,33 +229,6 @@ impl Server {
         method: Method<'a>,
     ) -> Result<Option<ServerEvent<'a>>, Error> {
         Ok(Some(match method {
-            Method::BasicAck(BasicAck {
-                delivery_tag,
-                multiple,
-            }) => ServerEvent::Ack {
-                channel,
-                delivery_tag,
-                multiple,
-            },
-            Method::BasicNack(BasicNack {
-                delivery_tag,
-                multiple,
-                requeue,
-            }) => ServerEvent::Nack {
-                channel,
-                delivery_tag,
-                multiple,
-                requeue,
-            },
-            Method::BasicReject(BasicReject {
-                delivery_tag,
-                requeue,
-            }) => ServerEvent::Nack {
-                channel,
-                delivery_tag,
-                multiple: false,
-                requeue,
-            },
             Method::ChannelOpen(_) => self.open_channel(channel)?,
             Method::ChannelClose(close) => {
                 let ours = self.link.rx.channel_state(channel) == ChannelState::Closing;
@@ -283,11 +256,11 @@ impl Server {
     fn open_channel(&mut self, channel: u16) -> Result<ServerEvent<'static>, Error> {
         if channel > self.channel_max {
             let what = format!("channel {channel}, the highest is {}", self.channel_max);
-            return Err(self.fail_with((reply::NOT_ALLOWED, what)));
+            return Err(self.fail_with((reply::NOT_ALLOWED, what), &[]));
         }
         if self.link.rx.channel_state(channel) != ChannelState::Closed {
             let what = format!("channel {channel} is open already");
-            return Err(self.fail_with((reply::CHANNEL_ERROR, what)));
+            return Err(self.fail_with((reply::CHANNEL_ERROR, what), &[]));
         }
         self.link.rx.set_channel_state(channel, ChannelState::Open);
         self.link.send_small(channel, &ChannelOpenOk::default());
@@ -330,8 +303,8 @@ impl Server {
     }
 
     #[cold]
-    fn fail_with(&mut self, (code, what): Violation) -> Error {
-        let error = self.link.rx.fault(code, what, &[], 0);
+    fn fail_with(&mut self, (code, what): Violation, bytes: &[u8]) -> Error {
+        let error = self.link.rx.fault_consumed(code, what, bytes);
         self.fail(error)
     }
 
@@ -504,6 +477,36 @@ impl Server {
 }
 
 #[inline]
+fn settlement_event(settled: &Settlement) -> ServerEvent<'static> {
+    let &Settlement {
+        channel,
+        method,
+        delivery_tag,
+        bits,
+    } = settled;
+    let (first, second) = (bits & 1 == 1, bits & 2 == 2);
+    match u16::from(method) {
+        ack if ack == BasicAck::INFO.id.method => ServerEvent::Ack {
+            channel,
+            delivery_tag,
+            multiple: first,
+        },
+        nack if nack == BasicNack::INFO.id.method => ServerEvent::Nack {
+            channel,
+            delivery_tag,
+            multiple: first,
+            requeue: second,
+        },
+        _ => ServerEvent::Nack {
+            channel,
+            delivery_tag,
+            multiple: false,
+            requeue: first,
+        },
+    }
+}
+
+#[inline]
 fn content_event<'a>(
     channel: u16,
     id: MethodId,
@@ -511,19 +514,18 @@ fn content_event<'a>(
     properties: Properties<'a>,
     body: &'a [u8],
 ) -> Result<ServerEvent<'a>, Violation> {
-    match decode_method(id, fields)? {
-        Method::BasicPublish(publish) => Ok(ServerEvent::Publish {
-            channel,
-            exchange: publish.exchange,
-            routing_key: publish.routing_key,
-            mandatory: publish.mandatory,
-            immediate: publish.immediate,
-            properties,
-            body,
-        }),
-        method => {
-            let what = format!("a client does not send {}", method.info().name);
-            Err((reply::COMMAND_INVALID, what))
-        }
+    if id != BasicPublish::INFO.id {
+        let what = format!("a client does not send {}", id.name());
+        return Err((reply::COMMAND_INVALID, what));
     }
+    let publish: BasicPublish<'a> = decode_as(fields)?;
+    Ok(ServerEvent::Publish {
+        channel,
+        exchange: publish.exchange,
+        routing_key: publish.routing_key,
+        mandatory: publish.mandatory,
+        immediate: publish.immediate,
+        properties,
+        body,
+    })
 }

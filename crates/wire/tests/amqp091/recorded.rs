@@ -325,7 +325,13 @@ fn the_server_says_what_rabbitmq_said() {
             "basic.deliver",
             Box::new(|s| s.deliver(&template, 2, true, properties, b"hello world")),
         ),
-        ("basic.ack", Box::new(|s| Ok(s.confirm(CHANNEL, 1, false)))),
+        (
+            "basic.ack",
+            Box::new(|s| {
+                s.confirm(CHANNEL, 1, false);
+                Ok(())
+            }),
+        ),
         (
             "basic.return",
             Box::new(|s| {

@@ -28,7 +28,7 @@ impl Client {
             (state, method) => {
                 let (name, awaited) = (method.info().name, state.awaited());
                 let what = format!("{name} came instead of the {awaited}");
-                return Err(self.fail_with((reply::COMMAND_INVALID, what)));
+                return Err(self.fail_with((reply::COMMAND_INVALID, what), &[]));
             }
         }
         Ok(Step::Nothing)
@@ -41,7 +41,7 @@ impl Client {
                 "the server speaks AMQP {}-{}, not 0-9-1",
                 version.0, version.1
             );
-            return Err(self.fail_with((reply::NOT_ALLOWED, what)));
+            return Err(self.fail_with((reply::NOT_ALLOWED, what), &[]));
         }
         let wanted = self.config.mechanism.name();
         if !start
@@ -80,7 +80,7 @@ impl Client {
                 "frame-max {}, the minimum is {FRAME_MIN_SIZE}",
                 tune.frame_max
             );
-            return Err(self.fail_with((reply::SYNTAX_ERROR, what)));
+            return Err(self.fail_with((reply::SYNTAX_ERROR, what), &[]));
         }
         let smaller = |ours: u32, theirs: u32| match (ours, theirs) {
             (0, limit) | (limit, 0) => limit,

@@ -58,7 +58,7 @@ impl Server {
             (state, method) => {
                 let (name, awaited) = (method.info().name, state.awaited());
                 let what = format!("{name} came instead of the {awaited}");
-                Err(self.fail_with((reply::COMMAND_INVALID, what)))
+                Err(self.fail_with((reply::COMMAND_INVALID, what), &[]))
             }
         }
     }
@@ -74,12 +74,12 @@ impl Server {
             "EXTERNAL" if offered => std::str::from_utf8(start.response.0).ok().map(|u| (u, "")),
             other => {
                 let what = format!("the login mechanism {other:?} is not offered");
-                return Err(self.fail_with((reply::ACCESS_REFUSED, what)));
+                return Err(self.fail_with((reply::ACCESS_REFUSED, what), &[]));
             }
         };
         let Some((user, password)) = credentials else {
             let what = format!("the login response is not as {} has it", start.mechanism);
-            return Err(self.fail_with((reply::SYNTAX_ERROR, what)));
+            return Err(self.fail_with((reply::SYNTAX_ERROR, what), &[]));
         };
         self.state = State::LoginPending;
         Ok(ServerEvent::Login {
@@ -101,12 +101,12 @@ impl Server {
         if frame_max > self.config.frame_max || frame_max < FRAME_MIN_SIZE {
             let ours = self.config.frame_max;
             let what = format!("frame-max {frame_max} is not in {FRAME_MIN_SIZE} to {ours}");
-            return Err(self.fail_with((reply::NOT_ALLOWED, what)));
+            return Err(self.fail_with((reply::NOT_ALLOWED, what), &[]));
         }
         if channel_max > self.config.channel_max || channel_max == 0 {
             let ours = self.config.channel_max;
             let what = format!("channel-max {channel_max} is not in 1 to {ours}");
-            return Err(self.fail_with((reply::NOT_ALLOWED, what)));
+            return Err(self.fail_with((reply::NOT_ALLOWED, what), &[]));
         }
         self.channel_max = channel_max;
         self.link.tune(frame_max, heartbeat, now);

@@ -1,0 +1,149 @@
+//! The hot paths allocate nothing once their buffers have grown.
+
+use measure::Time;
+use wire::amqp091::*;
+
+const NOW: Time = Time(1);
+const BATCH: u64 = 100;
+
+/// Both sides after the handshake, with channel 1 open.
+fn open() -> (Client, Server) {
+    let mut client = Client::new(ClientConfig::default(), NOW);
+    let mut server = Server::new(ServerConfig::default(), NOW);
+    let mut opened = false;
+    while !client.is_open() || !opened {
+        if client.is_open() {
+            client.send(1, &ChannelOpen::default()).expect("sends");
+            opened = true;
+        }
+        let (mut bytes, mut input) = (Vec::new(), &[][..]);
+        take_from_client(&mut client, &mut bytes, &mut input);
+        while let Some(event) = server.poll(NOW, &mut input).expect("a client") {
+            let login = matches!(event, ServerEvent::Login { .. });
+            if login {
+                server.accept_login();
+            } else {
+                server.accept_open();
+            }
+        }
+        let mut bytes = Vec::new();
+        take_from_server(&mut server, &mut bytes);
+        let mut input = bytes.as_slice();
+        while client.poll(NOW, &mut input).expect("a server").is_some() {}
+    }
+    (client, server)
+}
+
+fn take_from_client<'a>(client: &mut Client, bytes: &'a mut Vec<u8>, input: &mut &'a [u8]) {
+    bytes.extend_from_slice(client.pending_output());
+    client.consume_output(bytes.len());
+    *input = bytes;
+}
+
+fn take_from_server(server: &mut Server, bytes: &mut Vec<u8>) {
+    let pending = server.pending_output();
+    bytes.extend_from_slice(pending);
+    server.consume_output(bytes.len());
+}
+
+/// One batch in each direction: publish, decode, confirm, deliver, decode, acknowledge. `cut`
+/// makes every message come in two pieces.
+fn batch(
+    client: &mut Client,
+    server: &mut Server,
+    publish: &PublishTemplate,
+    deliver: &DeliverTemplate,
+    buffer: &mut Vec<u8>,
+    cut: bool,
+) {
+    for i in 0..BATCH {
+        client.publish(publish, |body| body.fill(i as u8));
+    }
+    buffer.clear();
+    buffer.extend_from_slice(client.pending_output());
+    client.consume_output(buffer.len());
+    let mut seen = 0;
+    for piece in pieces(buffer, publish.wire_len(), cut) {
+        let mut input = piece;
+        while let Some(event) = server.poll(NOW, &mut input).expect("a client") {
+            seen += u64::from(matches!(event, ServerEvent::Publish { .. }));
+        }
+        assert!(input.is_empty());
+    }
+    assert_eq!(seen, BATCH);
+    for tag in 1..=BATCH {
+        server.confirm(1, tag, false);
+        server
+            .deliver(deliver, tag, false, Properties::NONE, &[7; 12])
+            .expect("delivers");
+    }
+    buffer.clear();
+    buffer.extend_from_slice(server.pending_output());
+    server.consume_output(buffer.len());
+    let (mut confirmed, mut delivered, mut input) = (0, 0, buffer.as_slice());
+    while let Some(event) = client.poll(NOW, &mut input).expect("a server") {
+        confirmed += u64::from(matches!(event, Event::Confirm { .. }));
+        delivered += u64::from(matches!(event, Event::Delivery { .. }));
+    }
+    assert_eq!((confirmed, delivered), (BATCH, BATCH));
+    client.ack(1, BATCH, true);
+    client.nack(1, BATCH, false, true);
+    client.reject(1, BATCH, true);
+    buffer.clear();
+    buffer.extend_from_slice(client.pending_output());
+    client.consume_output(buffer.len());
+    let mut input = buffer.as_slice();
+    while server.poll(NOW, &mut input).expect("a client").is_some() {}
+}
+
+/// The stream as it is, or cut between the frames of every message.
+fn pieces(bytes: &[u8], message: usize, cut: bool) -> impl Iterator<Item = &[u8]> {
+    // The last frame of each message: its body.
+    let split = if cut { message - 20 } else { message };
+    bytes.chunks(message).flat_map(move |m| {
+        let (a, b) = m.split_at(split);
+        [a, b]
+    })
+}
+
+fn allocations(cut: bool) -> u64 {
+    let (mut client, mut server) = open();
+    let to_queue = BasicPublish {
+        routing_key: "q",
+        ..Default::default()
+    };
+    let publish =
+        PublishTemplate::new(1, &to_queue, Properties::NONE, &[0; 12], client.frame_max())
+            .expect("encodes");
+    let deliver = DeliverTemplate::new(1, "c", "", "q").expect("encodes");
+    let mut buffer = Vec::new();
+    let mut run = || {
+        batch(
+            &mut client,
+            &mut server,
+            &publish,
+            &deliver,
+            &mut buffer,
+            cut,
+        );
+    };
+    run();
+    allocation_counter::measure(|| (0..10).for_each(|_| run())).count_total
+}
+
+#[test]
+fn messages_that_come_whole_allocate_nothing() {
+    assert_eq!(allocations(false), 0);
+}
+
+#[test]
+fn messages_that_come_in_pieces_allocate_nothing() {
+    assert_eq!(allocations(true), 0);
+}
+
+/// The counter counts.
+#[test]
+fn what_does_allocate_is_noticed() {
+    let info = allocation_counter::measure(|| drop(std::hint::black_box(vec![1u8; 100])));
+    assert_eq!(info.count_total, 1);
+}
