@@ -98,7 +98,7 @@ fn json_is_one_object_that_its_schema_describes() {
     assert_eq!(record["summary"], object, "run.json holds another summary");
 
     // The validator itself notices what is wrong.
-    let mut wrong = object.clone();
+    let mut wrong = object;
     wrong["sent"]["total"] = Value::from(-1);
     wrong["latency"]["transfer"]["p99_ns"] = Value::from("fast");
     wrong["extra"] = Value::from(1);

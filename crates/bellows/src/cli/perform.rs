@@ -98,7 +98,11 @@ pub(super) fn carry_out(
         runs_dir,
         // The program's own name, not where this one happens to lie.
         command: std::iter::once("bellows".to_owned())
-            .chain(std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()))
+            .chain(
+                std::env::args_os()
+                    .skip(1)
+                    .map(|a| a.to_string_lossy().into_owned()),
+            )
             .collect(),
         bellows_exe: std::env::current_exe()
             .map_err(|e| Failure::io("find", Path::new("the bellows executable"), &e))?,

@@ -3,7 +3,7 @@
 use archive::profile::{FunctionCount, Profile};
 
 use super::table::{Align, Table};
-use super::text::{Style, count, fit, percent, sanitise};
+use super::text::{Style, count, percent, sanitise, wrap};
 
 /// What the rows are ordered by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,7 +94,7 @@ fn footer(
             count(all as u64)
         )
     };
-    let mut lines = vec![
+    let lines = vec![
         format!(
             "{rows}; {} {}, {} lost",
             count(summary.samples),
@@ -107,14 +107,14 @@ fn footer(
             percent(summary.complete_share)
         ),
     ];
-    lines.extend(
-        profile
-            .notes
-            .iter()
-            .map(|note| format!("note: {}", sanitise(note))),
-    );
+    let notes = profile
+        .notes
+        .iter()
+        .map(|note| format!("note: {}", sanitise(note)));
     lines
         .into_iter()
-        .map(|line| style.faint(&fit(&line, columns)))
+        .chain(notes)
+        .flat_map(|line| wrap(&line, columns))
+        .map(|line| style.faint(&line))
         .collect()
 }

@@ -172,19 +172,16 @@ fn assert_fits(text: &str, columns: usize, rows: usize) {
 #[test]
 fn the_block_has_the_form_of_artemis_perf() {
     let text = plain::block(&shape(), &point(Phase::Warmup, 0.0));
+    // 8,114 samples leave eight beyond p99.9 and none beyond p99.99.
     let expected = "\
 --- warmup true
 --- sent:          8114 msg/sec
 --- blocked:       8114 msg/sec
 --- completed:     8114 msg/sec
 --- received:      8113 msg/sec
---- ack response time: mean:    485.42 us - 50.00%:    301.00 us - 90.00%:    619.00 us - 99.00%:   3231.00 us - 99.90%:  13759.00 us~- 99.99%: 112127.00 us - max:    250879.00 us
+--- ack response time: mean:    485.42 us - 50.00%:    301.00 us - 90.00%:    619.00 us - 99.00%:   3231.00 us - 99.90%:  13759.00 us~- 99.99%: 112127.00 us~- max:    250879.00 us
 ";
-    // 8,114 samples leave eight beyond p99.9 and none beyond p99.99.
-    let expected = expected
-        .replace("13759.00 us~", "13759.00 us~")
-        .replace("99.99%: 112127.00 us -", "99.99%: 112127.00 us~-");
-    assert!(text.starts_with(&expected), "{text}");
+    assert!(text.starts_with(expected), "{text}");
     let means: Vec<_> = text.lines().filter_map(|line| line.find("mean:")).collect();
     assert_eq!(means, [22 + 1; 5], "latency lines are not aligned:\n{text}");
 }
@@ -276,6 +273,7 @@ fn the_summary_fits_a_small_terminal_whatever_there_is_to_say() {
         match warnings {
             0 => assert!(text.contains("no warnings")),
             1 => assert!(text.contains("! warning: 0: broker") && text.contains("4 cores")),
+            2 => assert!(text.contains("! warning: 1: broker"), "{text}"),
             _ => assert!(
                 text.contains("more, in the report: too few cores"),
                 "{text}"
