@@ -42,20 +42,49 @@ pub(crate) fn live(shape: Shape, json: bool, quiet: bool) -> Live {
 
 /// Shows a run while it goes on, and stops it when nobody reads its output any more.
 pub(crate) struct Show {
-    pub(crate) live: Live,
-    pub(crate) control: load::Control,
+    live: Live,
+    control: load::Control,
+    told: bool,
+}
+
+impl Show {
+    pub(crate) const fn new(live: Live, control: load::Control) -> Self {
+        Self {
+            live,
+            control,
+            told: false,
+        }
+    }
+
+    /// Takes it off the screen; whether nobody reads its output any more.
+    pub(crate) fn close(&mut self) -> bool {
+        self.live.clear();
+        self.live.is_closed()
+    }
+
+    /// Says once that the user's wish to stop was heard.
+    fn look(&mut self) {
+        if self.control.is_stopping() && !self.told && !self.live.is_closed() {
+            self.told = true;
+            self.live
+                .say("stopping in order; Ctrl-C once more ends at once");
+        }
+    }
 }
 
 impl session::Observer for Show {
     fn step(&mut self, text: &str) {
+        self.look();
         self.live.step(text);
     }
 
     fn phase(&mut self, phase: Phase, length: Option<Nanos>) {
+        self.look();
         self.live.phase(phase, length);
     }
 
     fn point(&mut self, point: &SeriesPoint, cumulative: &Interval) {
+        self.look();
         self.live.point(point, cumulative);
         if self.live.is_closed() {
             self.control.stop();

@@ -1,6 +1,6 @@
 //! SIGINT and SIGTERM: the first ends in order, the second at once.
 
-use std::io::{self, Write};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
@@ -36,8 +36,6 @@ pub(crate) fn stop_load(control: &load::Control) -> Result<AtOnce, Failure> {
     let second = at_once.clone();
     let act = move |signal, count| {
         if count == 1 {
-            let text = "\nstopping in order; once more to end at once\n";
-            let _ = io::stderr().write_all(text.as_bytes());
             control.stop();
         } else {
             second.0.store(signal, Ordering::Relaxed);

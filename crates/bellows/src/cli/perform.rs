@@ -108,10 +108,7 @@ pub(super) fn carry_out(
             .map_err(|e| Failure::io("find", Path::new("the bellows executable"), &e))?,
     };
     let live = output::live(shape, output.json, output.quiet);
-    let mut show = output::Show {
-        live,
-        control: control.clone(),
-    };
+    let mut show = output::Show::new(live, control.clone());
     let outcome = work(&options, &control, &mut show);
     let report = match outcome
         .as_ref()
@@ -119,13 +116,12 @@ pub(super) fn carry_out(
         .and_then(|outcome| outcome.run_dir.as_deref())
     {
         Some(dir) => {
-            show.live.step("writing the report");
+            show.step("writing the report");
             draw(dir).map(Some)
         }
         None => Ok(None),
     };
-    show.live.clear();
-    if show.live.is_closed() {
+    if show.close() {
         return Err(Failure::Closed);
     }
     Ok(CarriedOut {

@@ -125,16 +125,18 @@ impl Live {
 
     /// Something happened.
     pub fn event(&mut self, event: &Event) {
-        let text = format!("{} {}", clock(event.t), sanitise(&event.label));
+        self.say(&format!("{} {}", clock(event.t), event.label));
+    }
+
+    /// Leaves one line above what is redrawn.
+    pub fn say(&mut self, text: &str) {
+        let text = sanitise(text);
         match &mut self.view {
             View::Quiet => {}
             View::Plain(_) => note(&text),
             View::Table(view) => {
-                let line = view
-                    .table
-                    .style
-                    .faint(&fit(&text, view.table.style.columns));
-                view.bar.println(line);
+                let style = view.table.style;
+                view.bar.println(style.faint(&fit(&text, style.columns)));
             }
         }
     }
