@@ -50,7 +50,7 @@ pub(super) enum Incoming<'i> {
         id: MethodId,
         body: Option<&'i [u8]>,
     },
-    /// A body above the limit is announced; the rest of it will be read and dropped.
+    /// A body above the limit is announced: the channel or the connection must be closed.
     TooLarge {
         channel: u16,
         id: MethodId,
@@ -97,8 +97,6 @@ struct Join {
     properties: Vec<u8>,
     body: Vec<u8>,
     size: u64,
-    /// The body is above the limit and dropped as it comes.
-    drop: bool,
 }
 
 #[derive(Debug, Default)]
@@ -187,7 +185,9 @@ impl Receiver {
         }
         if let Some(slot) = self.channels.get_mut(index) {
             slot.state = state;
-            if let Some(join) = slot.join.take() {
+            if let Some(join) = slot.join.take()
+                && join.stage == Stage::Body
+            {
                 self.held = self.held.saturating_sub(join.body.len() as u64);
             }
         }
@@ -400,7 +400,6 @@ impl Receiver {
             let join = slot.join.get_or_insert_default();
             join.stage = Stage::Header;
             join.id = id;
-            join.drop = false;
             join.body.clear();
             join.fields.clear();
             join.fields.extend_from_slice(fields);

@@ -520,3 +520,40 @@ fn output_is_kept_in_order_however_it_is_written() {
     }
     assert_eq!(expected.next(), None);
 }
+
+#[test]
+fn bodies_under_way_on_many_channels_are_bounded() {
+    let server = ServerConfig {
+        max_body: 10_000,
+        ..ServerConfig::default()
+    };
+    let mut pair = Pair::open(small_frames(), server);
+    let publish = BasicPublish::default();
+    let mut halves = Vec::new();
+    for channel in 1..=6 {
+        pair.client
+            .send(channel, &ChannelOpen::default())
+            .expect("sends");
+        pair.settle();
+        pair.client
+            .publish_message(channel, &publish, Properties::NONE, &[0; 10_000])
+            .expect("publishes");
+        let output = pair.client.pending_output().to_vec();
+        pair.client.consume_output(output.len());
+        // Two of three body frames: 8176 bytes.
+        halves.push(frames(&output)[..4].concat());
+    }
+    pair.server_log.clear();
+    let closed = |pair: &mut Pair, mut bytes: Vec<u8>| {
+        drain_server(pair.now, &mut pair.server, &mut bytes, &mut pair.server_log);
+        pair.server_log.last().cloned()
+    };
+    assert_eq!(closed(&mut pair, halves.remove(0)), None);
+    assert_eq!(closed(&mut pair, halves.remove(0)), None);
+    // A channel that goes away frees its part.
+    pair.server
+        .close_channel(1, 406, "enough", MethodId::default());
+    assert_eq!(closed(&mut pair, halves.remove(0)), None);
+    let error = closed(&mut pair, halves.remove(0)).expect("an error");
+    assert!(error.contains("RESOURCE_ERROR 506"), "{error}");
+}

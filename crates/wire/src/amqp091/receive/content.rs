@@ -132,23 +132,24 @@ impl Receiver {
         join.properties.clear();
         join.properties.extend_from_slice(properties.as_bytes());
         join.size = size;
-        join.drop = size > max_body;
-        join.stage = if size == 0 {
-            Stage::Method
-        } else {
-            Stage::Body
-        };
-        let incoming = if join.drop {
-            Some(Incoming::TooLarge { channel, id, size })
+        let (stage, incoming) = if size > max_body {
+            (
+                Stage::Method,
+                Some(Incoming::TooLarge { channel, id, size }),
+            )
         } else if size == 0 {
-            Some(Incoming::Joined {
-                channel,
-                id,
-                body: None,
-            })
+            (
+                Stage::Method,
+                Some(Incoming::Joined {
+                    channel,
+                    id,
+                    body: None,
+                }),
+            )
         } else {
-            None
+            (Stage::Body, None)
         };
+        join.stage = stage;
         self.consume(input, frame);
         Ok(incoming)
     }
@@ -174,7 +175,6 @@ impl Receiver {
             ));
         };
         let id = join.id;
-        // What is dropped is counted down in `size`, what is kept counts up in `body`.
         let missing = join.size - join.body.len() as u64;
         if part.len() as u64 > missing {
             return Err(self.fault(
@@ -191,38 +191,31 @@ impl Receiver {
         if complete {
             join.stage = Stage::Method;
         }
-        let whole = complete && join.body.is_empty();
-        if join.drop {
-            join.size = missing - part.len() as u64;
-        } else if !whole {
-            if part.len() as u64 > room {
-                return Err(self.fault(
-                    reply::RESOURCE_ERROR,
-                    format_args!("too many bodies are under way at once"),
-                    input,
-                    0,
-                ));
-            }
-            join.body.extend_from_slice(part);
-        }
-        let (dropped, held) = (join.drop, join.body.len() as u64);
-        self.consume(input, frame);
-        if dropped {
-            return Ok(None);
-        }
-        if whole {
+        if complete && join.body.is_empty() {
+            self.consume(input, frame);
             return Ok(Some(Incoming::Joined {
                 channel,
                 id,
                 body: Some(part),
             }));
         }
+        if part.len() as u64 > room {
+            return Err(self.fault(
+                reply::RESOURCE_ERROR,
+                format_args!("too many bodies are under way at once"),
+                input,
+                0,
+            ));
+        }
+        join.body.extend_from_slice(part);
+        let joined = join.body.len() as u64;
+        self.consume(input, frame);
         self.held += part.len() as u64;
         if !complete {
             return Ok(None);
         }
-        self.held = self.held.saturating_sub(held);
-        self.large = (held > KEEP as u64).then_some(channel);
+        self.held = self.held.saturating_sub(joined);
+        self.large = (joined > KEEP as u64).then_some(channel);
         Ok(Some(Incoming::Joined {
             channel,
             id,
