@@ -1,0 +1,185 @@
+//! The main job against a real RabbitMQ.
+
+mod common;
+
+use std::ffi::OsString;
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+use session::managed::{Config, RabbitMq, guard};
+
+/// A node that the test itself drives; its guardian is this build's.
+fn node() -> RabbitMq {
+    let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
+    let config = Config {
+        guard: vec![exe, guard::SUBCOMMAND.into()],
+        ..Config::default()
+    };
+    RabbitMq::start(&config, &mut |_| {}).expect("a managed RabbitMQ")
+}
+
+fn installed() -> bool {
+    testkit::has_rabbitmq()
+}
+
+fn summary(ended: &common::Ended) -> Value {
+    serde_json::from_str(&ended.stdout).expect("one object")
+}
+
+fn client(dir: &std::path::Path, url: &str, args: &[&str]) -> common::Started {
+    let mut all = vec!["producer"];
+    all.extend_from_slice(args);
+    all.extend_from_slice(&["--url", url, "--json", "--quiet", "--no-archive"]);
+    common::start(common::bellows(dir, &all))
+}
+
+#[test]
+fn run_counts_what_rabbitmq_counts_for_every_queue_type() {
+    if !installed() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = tempfile::tempdir().expect("folder");
+    let node = node();
+    for kind in ["classic", "quorum", "stream"] {
+        let queue = format!("queue://counted-{kind}");
+        let args = [
+            queue.as_str(),
+            "--queue-type",
+            kind,
+            "--persistent",
+            "--max-pending",
+            "500",
+            "--message-size",
+            "12",
+            "--warmup",
+            "500ms",
+            "--duration",
+            "2",
+        ];
+        let ended = client(dir.path(), &node.url(), &args).end();
+        ended.assert_ok();
+        let summary = summary(&ended);
+        let sent = summary["sent"]["total"].as_u64().expect("sent");
+        assert!(sent > 1_000, "{kind}: only {sent} sent");
+        assert_eq!(summary["completed"]["total"].as_u64(), Some(sent), "{kind}");
+        let broker = summary["cpu_us_per_message"]["broker"]
+            .as_f64()
+            .expect("broker CPU");
+        assert!(
+            broker > 0.5,
+            "{kind}: the broker's CPU was not seen: {broker} us a message"
+        );
+        // Quorum queues and streams report their length with a delay of a few seconds.
+        let name = format!("counted-{kind}");
+        let mut counted = None;
+        for _ in 0..20 {
+            let topology = node.topology().expect("topology");
+            counted = topology
+                .queues
+                .iter()
+                .find(|q| q.name == name)
+                .map(|q| q.messages);
+            if counted == Some(sent) {
+                break;
+            }
+            thread::sleep(Duration::from_millis(500));
+        }
+        assert_eq!(counted, Some(sent), "{kind}: RabbitMQ counts otherwise");
+    }
+    node.stop().expect("stop");
+}
+
+#[test]
+fn a_stall_of_the_broker_shows_in_ack_response_and_not_in_send_ack() {
+    if !installed() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = tempfile::tempdir().expect("folder");
+    let node = node();
+    let args = [
+        "queue://stalled",
+        "--rate",
+        "1000",
+        "--max-pending",
+        "10",
+        "--message-size",
+        "64",
+        "--warmup",
+        "1",
+        "--duration",
+        "4",
+    ];
+    let load = client(dir.path(), &node.url(), &args);
+    // In the middle of the measured phase, whenever within it that is.
+    thread::sleep(Duration::from_millis(2_500));
+    common::signal(node.pid(), "STOP");
+    thread::sleep(Duration::from_millis(500));
+    common::signal(node.pid(), "CONT");
+    let ended = load.end();
+    ended.assert_ok();
+    let summary = summary(&ended);
+    let of = |metric: &str, key: &str| {
+        summary["latency"][metric][key]
+            .as_u64()
+            .unwrap_or_else(|| panic!("{metric} {key}"))
+    };
+    assert_eq!(of("ack_response", "count"), 4_000, "{summary:#}");
+    // 500 messages became due in the stall and waited up to 500 ms: an eighth of all 4,000, so
+    // the 99th percentile lies in the stall and the 90th at its end.
+    assert!(of("ack_response", "max_ns") >= 480_000_000, "{summary:#}");
+    assert!(of("ack_response", "p99.9_ns") >= 450_000_000, "{summary:#}");
+    assert!(of("ack_response", "p99_ns") >= 400_000_000, "{summary:#}");
+    assert!(of("ack_response", "p90_ns") >= 50_000_000, "{summary:#}");
+    // Only the ten messages under way were slow once sent.
+    assert!(of("send_ack", "p99_ns") < 300_000_000, "{summary:#}");
+    node.stop().expect("stop");
+}
+
+#[test]
+fn the_main_job_leaves_a_whole_folder_and_no_broker() {
+    if !installed() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = tempfile::tempdir().expect("folder");
+    let args = [
+        "run",
+        "stream-publish",
+        "--set",
+        "phases.warmup=1s",
+        "--set",
+        "phases.measure=3s",
+    ];
+    let ended = common::start(common::bellows(dir.path(), &args)).end();
+    ended.assert_ok();
+    let report = dir.path().join(ended.report());
+    let folder = report.parent().expect("run folder");
+    for file in [
+        "run.json",
+        "series.jsonl",
+        "latency.hlog",
+        "cpu.stacks",
+        "profile.pb.gz",
+        "cpu.folded",
+        "cpu.svg",
+        "report.html",
+    ] {
+        let length = fs::metadata(folder.join(file)).map_or(0, |m| m.len());
+        assert!(length > 100, "{file} has {length} bytes");
+    }
+    let folded = fs::read_to_string(folder.join("cpu.folded")).expect("folded");
+    assert!(
+        folded.contains("$rabbit_channel:"),
+        "no Erlang function of the broker in the profile"
+    );
+    let record: Value =
+        serde_json::from_slice(&fs::read(folder.join("run.json")).expect("run.json"))
+            .expect("JSON");
+    let pid = record["summary"]["broker"]["pid"].as_u64().expect("pid");
+    assert!(
+        !std::path::Path::new(&format!("/proc/{pid}")).exists(),
+        "the broker still runs"
+    );
+    assert_eq!(record["topology"]["queues"][0]["type"], "stream");
+}
