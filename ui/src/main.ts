@@ -1,10 +1,14 @@
 // The page: unpacks the data, builds the sections in the order of the reader's questions.
 
 import 'uplot/dist/uPlot.min.css';
-import './style.css';
+import './style/base.css';
+import './style/page.css';
+import './style/charts.css';
+import './style/profile.css';
+import './style/media.css';
 import { inflate, type Page, unpack } from './core/data';
 import { choice, fill, h } from './core/dom';
-import { Store, type Theme } from './core/state';
+import { Pointer, Store, type Theme } from './core/state';
 import { burn } from './sections/burn';
 import { details } from './sections/details';
 import { headline, masthead, tiles, warnings } from './sections/head';
@@ -21,6 +25,7 @@ function start(page: Page, app: HTMLElement): void {
     else history.replaceState(null, '', url);
   });
   applyTheme(store.state.theme);
+  const pointer = new Pointer();
   const views: View[] = [];
   const use = (view: View | null): HTMLElement | null => {
     if (view) views.push(view);
@@ -32,8 +37,8 @@ function start(page: Page, app: HTMLElement): void {
     headline(run),
     warnings(run),
     tiles(run),
-    use(timeline(run, store)),
-    profile ? use(burn(run, profile, store)) : null,
+    use(timeline(run, store, pointer)),
+    profile ? use(burn(run, profile, store, pointer)) : null,
     use(percentiles(run)),
     details(run),
   );

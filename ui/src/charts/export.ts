@@ -4,7 +4,7 @@ import type uPlot from 'uplot';
 import type { HeatMap } from '../core/data';
 import { visible } from '../core/format';
 import { heatColor, type Palette } from '../core/theme';
-import { peak } from './heat';
+import { intensity, peak } from './heat';
 
 /** Text inside XML. */
 export function xml(text: string): string {
@@ -118,7 +118,7 @@ function heatSvg(
   y: (v: number) => number,
   p: Palette,
 ): string[] {
-  const top = Math.log1p(peak(map));
+  const top = peak(map);
   const out: string[] = [];
   let column = 0;
   for (let i = 0; i < map.cells.length; i += 3) {
@@ -126,7 +126,7 @@ function heatSvg(
     const row = map.cells[i + 1]!;
     const from = map.t[column]!;
     const to = map.end[column]!;
-    const level = Math.log1p(map.cells[i + 2]! / (to - from)) / top;
+    const level = intensity(map.cells[i + 2]! / (to - from), top);
     const high = y(map.low_ns * map.ratio ** (row + 1));
     out.push(
       `<rect x="${n(x(from))}" y="${n(high)}" width="${n(x(to) - x(from))}" height="${n(y(map.low_ns * map.ratio ** row) - high)}" fill="${heatColor(level, p.dark)}"/>`,

@@ -33,19 +33,27 @@ export function drawHeat(map: HeatMap, u: uPlot, p: Palette): void {
   const rowEdges = Float64Array.from({ length: map.rows + 1 }, (_, r) =>
     Math.round(u.valToPos(map.low_ns * map.ratio ** r, 'y', true)),
   );
-  const top = Math.log1p(peak(map));
+  const top = peak(map);
   let column = 0;
   for (let i = 0; i < map.cells.length; i += 3) {
     column += map.cells[i]!;
     const row = map.cells[i + 1]!;
     const length = map.end[column]! - map.t[column]!;
-    const level = Math.log1p(map.cells[i + 2]! / length) / top;
+    const level = intensity(map.cells[i + 2]! / length, top);
     const x = Math.round(u.valToPos(map.t[column]!, 'x', true));
     const right = Math.round(u.valToPos(map.end[column]!, 'x', true));
     const y = rowEdges[row + 1]!;
     ctx.fillStyle = colors[Math.min(LEVELS - 1, Math.floor(level * LEVELS))]!;
     ctx.fillRect(x, y, Math.max(1, right - x), Math.max(1, rowEdges[row]! - y));
   }
+}
+
+/**
+ * How strong a count looks beside the largest one, 0 to 1. A root keeps rare cells visible, as a
+ * logarithm would, and still tells the modes from their surroundings.
+ */
+export function intensity(count: number, most: number): number {
+  return (count / most) ** 0.4;
 }
 
 /** The largest count of a cell per second. */

@@ -54,12 +54,12 @@ export interface Shared {
   hover(time: number | null): void;
 }
 
-const GUTTER = 124;
+const GUTTER = 138;
 const LEFT = 54;
 
 /** Margins of the plotting area at a width; narrow screens have no room for labels beside it. */
 export function margins(width: number): { left: number; right: number } {
-  return width < 620 ? { left: 44, right: 6 } : { left: LEFT, right: GUTTER };
+  return width < 620 ? { left: 50, right: 6 } : { left: LEFT, right: GUTTER };
 }
 
 export class Panel {
@@ -102,8 +102,8 @@ export class Panel {
     this.chart = new uPlot(
       {
         width,
-        height: this.spec.height + axis + 8,
-        padding: [8, right, this.last() ? 0 : 1, 0],
+        height: this.spec.height + (axis || 6) + 8,
+        padding: [8, right, axis ? 0 : 6, 0],
         legend: { show: false },
         cursor: this.cursor(),
         scales: {
@@ -114,6 +114,8 @@ export class Panel {
         series: [{}, ...this.series(palette)],
         hooks: {
           drawClear: [(u) => this.backdrop(u, palette)],
+          drawAxes: [(u) => this.underlay(u, palette)],
+          ready: [() => this.place()],
           draw: [(u) => this.overlay(u, palette)],
           setSelect: [(u) => this.selected(u)],
           setCursor: [(u) => this.moved(u)],
@@ -122,7 +124,6 @@ export class Panel {
       this.data(),
       this.plot,
     );
-    this.place();
   }
 
   /** Redraws what depends on the window only. */
@@ -196,6 +197,7 @@ export class Panel {
       stroke: p.soft,
       grid,
       ticks: { show: false },
+      filter: (_, splits) => splits,
       space: this.spec.log ? 22 : 26,
       values: (_, splits) => splits.map((v) => (v === null ? null : (this.spec.tick ?? siTick)(v))),
     };
@@ -267,10 +269,17 @@ export class Panel {
       const b = u.valToPos(phase.end, 'x', true);
       ctx.fillRect(a, bbox.top, b - a, bbox.height);
     }
+    ctx.restore();
+  }
+
+  private underlay(u: uPlot, p: Palette): void {
+    if (!this.spec.under) return;
+    const { ctx, bbox } = u;
+    ctx.save();
     ctx.beginPath();
     ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
     ctx.clip();
-    this.spec.under?.(u, p);
+    this.spec.under(u, p);
     ctx.restore();
   }
 
@@ -330,7 +339,7 @@ export class Panel {
       .filter((l) => !l.quiet)
       .map((line) => {
         const value = this.at === null ? null : (line.values[this.at] ?? null);
-        const y = u.valToPos(ending(line.values), 'y');
+        const y = u.valToPos(this.ending(line.values), 'y') + 1;
         const text = h('span', { class: 'name' }, line.label);
         const shown = value === null ? null : h('span', { class: 'value' }, line.format(value));
         const swatch = h('i', { class: line.dash ? 'dashed' : '' });
@@ -358,13 +367,14 @@ export class Panel {
     this.labels.style.width = `${GUTTER - 8}px`;
     this.labels.append(...marks.map((m) => m.mark));
   }
-}
 
-/** Where a line ends: its last value. */
-function ending(values: (number | null)[]): number {
-  for (let i = values.length - 1; i >= 0; i--) {
-    const value = values[i];
-    if (value !== null && value !== undefined) return value;
+  /** Where a line ends: its last value before the drain. */
+  private ending(values: (number | null)[]): number {
+    const drain = this.shared.phases.find((p) => p.phase === 'drain')?.start ?? Number.MAX_VALUE;
+    for (let i = values.length - 1; i >= 0; i--) {
+      const value = values[i];
+      if (value !== null && value !== undefined && this.shared.t[i]! < drain) return value;
+    }
+    return 0;
   }
-  return 0;
 }

@@ -112,7 +112,6 @@ export function supports(count: number, percentile: number): boolean {
 
 /** Control and direction characters as symbols, so that a name can neither hide nor reorder. */
 export function visible(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it looks for
   return text.replace(
     /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
     (c) => {

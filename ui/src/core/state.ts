@@ -78,6 +78,26 @@ export function fromFragment(fragment: string): State {
   };
 }
 
+/** The moment under the pointer, common to all panels; not part of the address. */
+export class Pointer {
+  private readonly listeners: ((time: number | null) => void)[] = [];
+  private time: number | null = null;
+
+  get(): number | null {
+    return this.time;
+  }
+
+  listen(listener: (time: number | null) => void): void {
+    this.listeners.push(listener);
+  }
+
+  set(time: number | null): void {
+    if (time === this.time) return;
+    this.time = time;
+    for (const listener of this.listeners) listener(time);
+  }
+}
+
 type Listener = (state: State, changed: ReadonlySet<keyof State>) => void;
 
 /** Holds the state, tells whoever listens, and keeps the fragment in step. */

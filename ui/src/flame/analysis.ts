@@ -38,7 +38,10 @@ export class Analysis {
     const key = `${from},${to}`;
     if (key === this.key) return;
     this.key = key;
-    this.weights = weigh(this.profile, from, to);
+    const { timed } = this.profile;
+    this.weights = timed
+      ? weigh(this.profile, from, to)
+      : weigh(this.profile, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY);
     const { self, total } = functions(
       this.tree,
       this.weights,

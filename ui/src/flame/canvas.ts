@@ -188,7 +188,7 @@ export class FlameCanvas {
     // Dimmed boxes take on the paper's colour, so their ink is the page's.
     ctx.fillStyle = dim || box.context ? p.ink : '#17181c';
     ctx.globalAlpha = dim ? 0.62 : 1;
-    ctx.fillText(fit(ctx, this.profile.names[frame]!, w - 8), x + 4, y + ROW / 2 - 0.5);
+    ctx.fillText(shorten(ctx, this.profile.names[frame]!, w - 8), x + 4, y + ROW / 2 - 0.5);
     ctx.globalAlpha = 1;
   }
 
@@ -248,10 +248,10 @@ export class FlameCanvas {
 }
 
 /** A name cut to a width. */
-function fit(ctx: CanvasRenderingContext2D, name: string, width: number): string {
+function shorten(ctx: CanvasRenderingContext2D, name: string, width: number): string {
   const text = visible(name);
-  // A letter is about 6.4 px wide: measure only where it is close.
-  if (text.length * 5 < width || ctx.measureText(text).width <= width) return text;
+  // No letter of these fonts is wider than 9 px on average: measure only where it is close.
+  if (text.length * 9 < width || ctx.measureText(text).width <= width) return text;
   let low = 0;
   let high = Math.min(text.length, Math.ceil(width / 3));
   while (low < high) {

@@ -5,7 +5,7 @@ import { Panel, type Shared } from '../charts/panel';
 import { KINDS, type Profile, type RunData } from '../core/data';
 import { button, choice, csv, fill, h, save } from '../core/dom';
 import { grouped, percent, seconds, significant } from '../core/format';
-import type { Store } from '../core/state';
+import type { Pointer, Store } from '../core/state';
 import { KIND_LABELS, kindColor, palette } from '../core/theme';
 import { Analysis } from '../flame/analysis';
 import { FlameCanvas, type Scene } from '../flame/canvas';
@@ -17,7 +17,7 @@ import { clampWindow, effectiveWindow, type View } from './timeline';
 type Result = { hits: Uint8Array; share: number; frames: number } | null;
 
 /** The profile's section. Split into parts that each own some elements and one `draw`. */
-export function burn(run: RunData, profile: Profile, store: Store): View {
+export function burn(run: RunData, profile: Profile, store: Store, pointer: Pointer): View {
   const analysis = new Analysis(profile);
   const info = h('p', { class: 'pointed', 'aria-hidden': 'true' });
   const open = (node: number): void => {
@@ -34,7 +34,7 @@ export function burn(run: RunData, profile: Profile, store: Store): View {
   );
   const pair = callersAndCallees(analysis, store);
   const table = new FunctionTable(profile, store);
-  const strip = timeStrip(run, analysis, store);
+  const strip = timeStrip(run, analysis, store, pointer);
   const finder = searchBox(store);
   const legend = h('p', { class: 'kinds' });
   const controls = toolbar(run, analysis, store, graph);
@@ -48,9 +48,14 @@ export function burn(run: RunData, profile: Profile, store: Store): View {
   const element = h(
     'section',
     { id: 'burn', 'aria-labelledby': 'burn-title' },
-    h('header', {}, h('h2', { id: 'burn-title' }, 'Where it burned'), window_.element),
+    h(
+      'header',
+      {},
+      h('h2', { id: 'burn-title' }, 'Where it burned'),
+      profile.timed ? window_.element : null,
+    ),
     facts(profile),
-    strip.element,
+    profile.timed ? strip.element : null,
     h('div', { class: 'bar-row' }, finder.element, controls),
     split,
   );
@@ -240,6 +245,7 @@ function timeStrip(
   run: RunData,
   analysis: Analysis,
   store: Store,
+  pointer: Pointer,
 ): { element: HTMLElement; draw(force?: boolean): void } {
   const { profile } = analysis;
   const element = h('div', { class: 'charts strip' });
@@ -255,12 +261,22 @@ function timeStrip(
     window: () => effectiveWindow(run, store),
     chosen: () => store.state.window !== null,
     choose: (a, b) => store.set({ window: clampWindow(run.span, a, b) }, true),
-    hover: (t) => panel?.pointer(t),
+    hover: (t) => pointer.set(t),
   };
   let panel: Panel | null = null;
+  pointer.listen((t) => {
+    panel?.cross(t);
+    panel?.pointer(t);
+  });
+  let drawn: number | null | undefined;
   const draw = (force = false): void => {
-    const frame = store.state.frame;
+    const { frame } = store.state;
     const known = frame !== null && frame < profile.names.length ? frame : null;
+    if (panel && !force && known === drawn) {
+      panel.refresh();
+      return;
+    }
+    drawn = known;
     const { all, part } = overTime(profile, analysis.tree, known, from, width, bins);
     const inCores = profile.period_ns > 0;
     const scale = inCores ? profile.period_ns / 1e9 / width : 1 / width;
@@ -295,11 +311,9 @@ function timeStrip(
             ]),
       ],
     };
-    if (!panel || force || panel.spec.title !== spec.title) {
-      panel = new Panel(spec, shared, () => true);
-      element.replaceChildren(panel.element);
-      if (element.clientWidth > 0) panel.draw(element.clientWidth, palette());
-    } else panel.refresh();
+    panel = new Panel(spec, shared, () => true);
+    element.replaceChildren(panel.element);
+    if (element.clientWidth > 0) panel.draw(element.clientWidth, palette());
   };
   return { element, draw };
 }

@@ -83,7 +83,7 @@ export function latency(run: RunData, metric: MetricKey, tools: HTMLElement[]): 
   return {
     id: 'latency',
     title: `latency: ${METRIC_NAMES[metric]}`,
-    unit: 'log axis; darker or brighter: more messages',
+    unit: 'log axis; the stronger the colour, the more messages',
     height: 196,
     lines: [line('max', max, 1, [2, 3]), line('p99', p99, 1.75), line('p50', p50, 1.25)],
     log: [low, high],

@@ -35,6 +35,19 @@ export function nineTicks(most: number): number[] {
   return out;
 }
 
+/** Names of ticks, left out where they would run into the one before. */
+export function spaced(ticks: readonly number[], position: (v: number) => number): string[] {
+  let free = Number.NEGATIVE_INFINITY;
+  return ticks.map((tick) => {
+    const name = nineName(tick);
+    const half = name.length * 3.6;
+    const at = position(tick);
+    if (at - half < free) return '';
+    free = at + half + 6;
+    return name;
+  });
+}
+
 /** The number of nines beyond which fewer than ten samples lie. */
 export function supported(count: number): number {
   return count > 10 ? Math.log10(count / 10) : 0;
@@ -136,7 +149,7 @@ export function percentiles(run: RunData): View | null {
             size: 26,
             gap: 6,
             splits: () => nineTicks(most),
-            values: (_, s) => s.map((v) => (v === null ? null : nineName(v))),
+            values: (u, s) => spaced(s, (v) => u.valToPos(v, 'x')),
           },
           {
             font,
@@ -145,17 +158,17 @@ export function percentiles(run: RunData): View | null {
             ticks: { show: false },
             size: narrow ? 48 : 58,
             gap: 6,
+            filter: (_, splits) => splits,
             splits: (u) => logTicks(low, high, Math.max(4, (u.over?.clientHeight ?? 300) / 26)),
             values: (_, s) => s.map((v) => (v === null ? null : durationTick(v))),
           },
         ],
         series: [{}, ...parts.map((part) => lineStyle(part, p))],
-        hooks: { setCursor: [moved] },
+        hooks: { setCursor: [moved], ready: [(u) => labels(u, curves, ends, p, narrow)] },
       },
       [xs, ...parts.map((part) => part.values)],
       plot,
     );
-    labels(chart, curves, ends, p, narrow);
   };
 
   const element = h(

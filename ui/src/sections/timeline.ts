@@ -5,7 +5,7 @@ import { margins, Panel, type PanelSpec, type Shared } from '../charts/panel';
 import type { MetricKey, RunData } from '../core/data';
 import { button, choice, csv, fill, h, later, save, table } from '../core/dom';
 import { duration, grouped, seconds, significant } from '../core/format';
-import type { Store } from '../core/state';
+import type { Pointer, Store } from '../core/state';
 import { type Palette, palette } from '../core/theme';
 import { latency, METRIC_NAMES, panels } from './panels';
 
@@ -24,7 +24,7 @@ export function effectiveWindow(run: RunData, store: Store): readonly [number, n
 
 const PHASE_LABELS = { warmup: 'warm-up', measure: 'measured', drain: 'drain' } as const;
 
-export function timeline(run: RunData, store: Store): View | null {
+export function timeline(run: RunData, store: Store, pointer: Pointer): View | null {
   const metrics = run.heat.filter((m) => m.cells.length > 0).map((m) => m.metric);
   const metric = (): MetricKey | undefined =>
     metrics.find((m) => m === store.state.metric) ?? metrics[0];
@@ -44,7 +44,6 @@ export function timeline(run: RunData, store: Store): View | null {
   if (specs.length === 0 || run.series.t.length === 0) return null;
 
   const readout = h('output', { class: 'readout', 'aria-live': 'polite' });
-  let pointer: number | null = null;
   const list: Panel[] = [];
   const shared: Shared = {
     t: run.series.t,
@@ -55,28 +54,27 @@ export function timeline(run: RunData, store: Store): View | null {
     window: () => effectiveWindow(run, store),
     chosen: () => store.state.window !== null,
     choose: (from, to) => store.set({ window: clampWindow(run.span, from, to) }, true),
-    hover: (t) => show(t),
+    hover: (t) => pointer.set(t),
   };
   for (const spec of specs) {
     list.push(new Panel(spec, shared, () => list.at(-1)?.spec.id === spec.id));
   }
-  const show = (t: number | null): void => {
-    if (t === pointer) return;
-    pointer = t;
+  pointer.listen((t) => {
     for (const panel of list) {
       panel.cross(t);
       panel.pointer(t);
     }
     describe();
-  };
+  });
   const describe = (): void => {
     const [from, to] = shared.window();
     const name = store.state.window ? 'window' : 'measured phase';
+    const at = pointer.get();
     fill(
       readout,
-      pointer === null
+      at === null
         ? `${name} ${seconds(round(from))} to ${seconds(round(to))}`
-        : `at ${seconds(Math.round(pointer * 10) / 10)}`,
+        : `at ${seconds(Math.round(at * 10) / 10)}`,
     );
   };
 
@@ -94,7 +92,7 @@ export function timeline(run: RunData, store: Store): View | null {
       'aria-label':
         'Time axis. Left and right move the crosshair, with Shift they choose a window, Escape goes back to the measured phase.',
       onkeydown: (e: KeyboardEvent) => {
-        if (keyboard(e, run, store, pointer, show)) e.preventDefault();
+        if (keyboard(e, run, store, pointer)) e.preventDefault();
       },
     },
     lane,
@@ -109,7 +107,7 @@ export function timeline(run: RunData, store: Store): View | null {
       {},
       h('h2', { id: 'when-title' }, 'When'),
       readout,
-      h('span', { class: 'hint' }, 'drag to choose a window'),
+      h('span', { class: 'hint for-pointer' }, 'drag to choose a window'),
       h(
         'div',
         { class: 'tools' },
@@ -179,18 +177,12 @@ export function clampWindow(
   return high - low < 0.001 ? null : [milli(low), milli(high)];
 }
 
-function keyboard(
-  e: KeyboardEvent,
-  run: RunData,
-  store: Store,
-  pointer: number | null,
-  show: (t: number | null) => void,
-): boolean {
+function keyboard(e: KeyboardEvent, run: RunData, store: Store, pointer: Pointer): boolean {
   const direction = e.key === 'ArrowLeft' ? -1 : e.key === 'ArrowRight' ? 1 : 0;
   if (direction === 0) return false;
   const [from, to] = effectiveWindow(run, store);
   const step = run.series.dt[0] ?? 1;
-  const at = pointer ?? (direction > 0 ? from : to);
+  const at = pointer.get() ?? (direction > 0 ? from : to);
   const next = Math.min(run.span[1], Math.max(run.span[0], at + direction * step));
   if (e.shiftKey) {
     // The edge nearer to the crosshair moves.
@@ -198,7 +190,7 @@ function keyboard(
       Math.abs(at - from) <= Math.abs(at - to) ? [next, to] : [from, next];
     store.set({ window: clampWindow(run.span, ...edges) });
   }
-  show(next);
+  pointer.set(next);
   return true;
 }
 
@@ -224,17 +216,19 @@ function drawLane(lane: HTMLElement, run: RunData, width: number): void {
     const at = x(event.t);
     const text = event.label.length > 44 ? event.label.slice(0, 43) + '…' : event.label;
     const size = text.length * letter + 14;
-    const flip = at + size > width;
-    const from = flip ? at - size : at;
+    const flip = at + size > width && at > width / 2;
+    const room = flip ? at : width - at;
+    const from = flip ? Math.max(0, at - size) : at;
     let row = free.findIndex((f) => f <= from);
     if (row < 0) row = free.push(0) - 1;
-    free[row] = from + size;
+    free[row] = from + Math.min(size, room);
     const mark = h(
       'span',
       { class: flip ? 'event flip' : 'event', title: `${seconds(event.t)}: ${event.label}` },
       text,
     );
     mark.style.left = `${at}px`;
+    mark.style.maxWidth = `${room}px`;
     mark.style.top = `${18 + row * 16}px`;
     lane.append(mark);
   }

@@ -8,7 +8,7 @@ use crate::{ORIGIN, State};
 
 /// What sort of load.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub(crate) enum Shape {
     /// Publishing into a stream as fast as it goes.
     AllOut,
     /// 20,000 msg/s in and out of quorum queues.
@@ -18,17 +18,21 @@ pub enum Shape {
 }
 
 /// What the run came to.
-pub struct Run {
-    pub points: Vec<SeriesPoint>,
-    pub measured: Interval,
+pub(crate) struct Run {
+    pub(crate) points: Vec<SeriesPoint>,
+    pub(crate) measured: Interval,
 }
 
 const WARMUP: u32 = 5;
 const RATE: f64 = 20_000.0;
 
-pub fn write(writer: &mut RunWriter, state: &State) -> Run {
+pub(crate) fn write(writer: &mut RunWriter, state: &State) -> Run {
     let mut random = Random(7);
     let mut measured = Interval::new();
+    measured.reset(
+        ORIGIN + Nanos::from_secs_f64(f64::from(WARMUP)),
+        Phase::Measure,
+    );
     let mut points = Vec::new();
     let cut_off = state.state == archive::RunState::Running;
     let seconds = WARMUP

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::load::{Run, Shape};
 use crate::{ORIGIN, STARTED_UNIX_NS, State};
 
-pub fn record(id: &str, state: &State, run: &Run) -> RunRecord {
+pub(crate) fn record(id: &str, state: &State, run: &Run) -> RunRecord {
     let ended = state.state != RunState::Running;
     RunRecord {
         schema: RunRecord::SCHEMA.into(),

@@ -240,7 +240,7 @@ fn is_kernel(name: &str) -> bool {
         "ip_",
         "loopback",
         "sock_",
-        "ep_",
+        "ep_poll",
         "asm_",
         "schedule_",
         "copy_user",
@@ -251,7 +251,7 @@ fn is_kernel(name: &str) -> bool {
 }
 
 /// Writes `cpu.stacks` into a folder.
-pub fn write(dir: &Path, state: &State) -> io::Result<()> {
+pub(crate) fn write(dir: &Path, state: &State) -> io::Result<()> {
     let mut header = ProfileHeader::cpu(999, 4711, ORIGIN, STARTED_UNIX_NS);
     header.command = "beam.smp".into();
     let mut out = StacksWriter::create(&dir.join("cpu.stacks"), header)?;

@@ -189,8 +189,8 @@ mod tests {
         let counts: u64 = map.cells.chunks(3).filter_map(|c| c.get(2)).sum();
         assert_eq!(counts, 4);
         // 1,000 and 1,010 ns share a row, 50,000 ns lies 1.7 decades above.
-        assert_eq!(map.cells.get(..6), Some(&[0, 0, 2, 0, 34, 1][..]));
-        assert_eq!(map.rows, 35);
+        assert_eq!(map.cells.get(..6), Some(&[0, 0, 2, 0, 33, 1][..]));
+        assert_eq!(map.rows, 34);
     }
 
     #[test]

@@ -117,7 +117,7 @@ fn prefix(facts: &Facts<'_>) -> String {
 fn flow(facts: &Facts<'_>) -> String {
     let f = facts.figures;
     let place = place(&facts.record.topology, facts.broker);
-    let length = format!("for {} s", significant(f.measured_s));
+    let length = format!("for {} s", seconds(f.measured_s));
     let rates = match (f.sent.rate > 0.0, f.received.rate > 0.0) {
         (true, false) => format!("{} msg/s into {place}", significant(f.sent.rate)),
         (false, true) => format!("{} msg/s out of {place}", significant(f.received.rate)),
@@ -211,7 +211,7 @@ fn limit(facts: &Facts<'_>) -> Option<String> {
 /// The function of the broker's own code that has the largest share of the measured phase without
 /// being the frame of everything.
 pub(super) fn burning(profile: &Profile, measured: Option<(f64, f64)>) -> Option<(String, f64)> {
-    let ns = |s: f64| measure::Nanos::from_secs_f64(s).0;
+    let ns = |s: f64| Nanos::from_secs_f64(s).0;
     let timed = profile.samples.iter().any(|s| s.t > 0);
     let functions = match measured {
         Some((from, to)) if timed => profile.window(ns(from), ns(to)).functions(),
@@ -274,6 +274,15 @@ pub(super) fn grouped(value: f64) -> String {
         out.push(digit);
     }
     out
+}
+
+/// Seconds without digits that say nothing: `60`, `59.9`, `0.42`.
+fn seconds(value: f64) -> String {
+    let text = significant(value);
+    match text.split_once('.') {
+        Some((whole, fraction)) if fraction.bytes().all(|b| b == b'0') => whole.to_owned(),
+        _ => text,
+    }
 }
 
 fn percent(share: f64) -> String {

@@ -94,7 +94,7 @@ fn a_stream_is_published_to() {
     let record = record(RunState::Complete, &["stream"]);
     assert_eq!(
         said(&record, &figures(), &[], true),
-        "54,800 msg/s into a stream for 60.0 s; ack response p99 31.0 ms; the broker used 1.20 of \
+        "54,800 msg/s into a stream for 60 s; ack response p99 31.0 ms; the broker used 1.20 of \
          2 cores, 24 % of it below rabbit_channel:handle_method/3; limited by the broker."
     );
 }
@@ -121,7 +121,7 @@ fn a_missed_rate_is_said_and_nothing_is_blamed() {
         &[],
         false,
     );
-    assert!(text.starts_with("54,800 msg/s into 2 quorum queues for 60.0 s, of 60,000 requested;"));
+    assert!(text.starts_with("54,800 msg/s into 2 quorum queues for 60 s, of 60,000 requested;"));
     assert!(!text.contains("limited"), "{text}");
 }
 

@@ -33,11 +33,13 @@ pub(super) struct Head {
     kind: Vec<u8>,
     nodes: usize,
     samples: usize,
+    /// Whether the columns hold weights; without, each sample weighs 1.
+    weighted: bool,
 }
 
 /// Encodes a profile: its head, and the columns as variable-length integers (LEB128): per node the
 /// distance to its parent (0 for a root), per node its frame, then per sample the ticks since the
-/// one before, its leaf, its weight. The first frame of every stack is its group of threads.
+/// one before, its leaf, and its weight where not all weigh 1. The first frame of every stack is its group of threads.
 pub(super) fn encode(profile: &Profile) -> (Head, Vec<u8>) {
     let mut tables = Tables::new(profile);
     let mut order: Vec<u32> = (0..profile.samples.len() as u32).collect();
@@ -65,8 +67,11 @@ pub(super) fn encode(profile: &Profile) -> (Head, Vec<u8>) {
     for &(_, leaf, _) in &samples {
         put(&mut bytes, u64::from(leaf));
     }
-    for &(.., weight) in &samples {
-        put(&mut bytes, weight);
+    let weighted = samples.iter().any(|s| s.2 != 1);
+    if weighted {
+        for &(.., weight) in &samples {
+            put(&mut bytes, weight);
+        }
     }
     let summary = profile.summary(0);
     let head = Head {
@@ -85,6 +90,7 @@ pub(super) fn encode(profile: &Profile) -> (Head, Vec<u8>) {
         tick_ns: TICK_NS,
         nodes: tables.nodes.len(),
         samples: samples.len(),
+        weighted,
         ..tables.head
     };
     (head, bytes)
@@ -250,8 +256,8 @@ mod tests {
         // The group's root, the first stack below it, its child; the broken sample is left out.
         assert_eq!((head.nodes, head.samples), (3, 2));
         let distances_and_frames = [0, 1, 1, 2, 0, 1];
-        let (ticks, leaves, weights) = ([2, 7], [1, 2], [1, 1]);
-        let expected = [&distances_and_frames[..], &ticks, &leaves, &weights].concat();
+        let (ticks, leaves) = ([2, 7], [1, 2]);
+        let expected = [&distances_and_frames[..], &ticks, &leaves].concat();
         assert_eq!(bytes, expected);
         assert_eq!(head.kind.get(2), Some(&THREAD));
         assert!(head.timed);

@@ -1,0 +1,141 @@
+import { describe, expect, test } from 'vitest';
+import { bounds, intensity, logTicks } from '../src/charts/heat';
+import { type HeatMap, inflate, type RunData, unpack, Varints } from '../src/core/data';
+import { frameColor, shadeKey } from '../src/core/theme';
+import { flatten, shellQuote } from '../src/sections/details';
+import { backlog } from '../src/sections/panels';
+import { nineName, nineTicks, spaced, supported, valueAt } from '../src/sections/percentiles';
+import { clampWindow } from '../src/sections/timeline';
+
+describe('unpacking', () => {
+  test('integers of any length, and a clear end', () => {
+    const input = new Varints(Uint8Array.from([0, 127, 0x80, 1, 0xac, 2]));
+    expect([...input.read(new Uint32Array(4))]).toEqual([0, 127, 128, 300]);
+    expect(() => input.read(new Uint32Array(1))).toThrow(/end early/);
+  });
+
+  test('json, then the columns of the profile', () => {
+    const head = {
+      nodes: 3,
+      samples: 2,
+      tick_ns: 100_000,
+      weighted: false,
+      names: ['s', 'a', 'b'],
+    };
+    const json = new TextEncoder().encode(JSON.stringify({ name: 'x', profile: head }));
+    // The columns of the Rust test in crates/report/src/html/stacks.rs.
+    const columns = [0, 1, 1, 2, 0, 1, 2, 7, 1, 2];
+    const bytes = new Uint8Array(4 + json.length + columns.length);
+    new DataView(bytes.buffer).setUint32(0, json.length, true);
+    bytes.set(json, 4);
+    bytes.set(columns, 4 + json.length);
+    const { run, profile } = unpack(bytes);
+    expect(run.name).toBe('x');
+    expect([...profile!.parent]).toEqual([-1, 0, 1]);
+    expect([...profile!.frame]).toEqual([2, 0, 1]);
+    expect([...profile!.time].map((t) => Number(t.toFixed(6)))).toEqual([0.0002, 0.0009]);
+    expect([...profile!.leaf]).toEqual([1, 2]);
+  });
+
+  test('gzip in base64', async () => {
+    // printf hello | gzip -n | base64
+    const bytes = await inflate(' H4sIAAAAAAAAA8tIzcnJBwCGphA2BQAAAA==\n');
+    expect(new TextDecoder().decode(bytes)).toBe('hello');
+  });
+});
+
+describe('charts', () => {
+  const map: HeatMap = {
+    metric: 'send_ack',
+    t: [0],
+    end: [1],
+    low_ns: 1000,
+    ratio: 10 ** 0.05,
+    rows: 20,
+    cells: [0, 0, 5],
+  };
+
+  test('the latency axis holds all rows', () => {
+    const [low, high] = bounds(map);
+    expect(low).toBeLessThan(1000);
+    expect(high).toBeGreaterThan(10_000);
+  });
+
+  test('ticks get sparser, never none', () => {
+    expect(logTicks(900, 11_000, 9)).toEqual([1000, 2000, 5000, 10_000]);
+    expect(logTicks(900, 11_000, 3)).toEqual([1000, 3000, 10_000]);
+    expect(logTicks(1, 1e9, 4).length).toBeGreaterThan(0);
+  });
+
+  test('more is stronger', () => {
+    expect(intensity(10, 10)).toBe(1);
+    expect(intensity(1, 1000)).toBeGreaterThan(0.05);
+    expect(intensity(5, 10)).toBeLessThan(intensity(6, 10));
+  });
+
+  test('the axis of nines', () => {
+    expect(nineTicks(3).map(nineName)).toEqual(['min', 'p50', 'p90', 'p99', 'p99.9']);
+    expect(spaced(nineTicks(3), (v) => v * 40)).toEqual(['min', '', 'p90', 'p99', 'p99.9']);
+    expect(supported(10_000)).toBeCloseTo(3);
+    const curve = { metric: 'send_ack' as const, count: 10, nines: [0, 1, 1.3], ns: [5, 7, 9] };
+    expect(valueAt(curve, 1)).toBe(7);
+    expect(valueAt(curve, 1.2)).toBe(9);
+    expect(valueAt(curve, 2)).toBeNull();
+  });
+
+  test('a window stays inside the run', () => {
+    expect(clampWindow([0, 60], 50, 90)).toEqual([50, 60]);
+    expect(clampWindow([0, 60], 20, 10)).toEqual([10, 20]);
+    expect(clampWindow([0, 60], 70, 80)).toBeNull();
+  });
+});
+
+describe('backlog', () => {
+  const run = (sent: number, completed: number, received: number): RunData => {
+    const total = (n: number) => ({ total: n, rate: n });
+    return {
+      figures: { sent: total(sent), completed: total(completed), received: total(received) },
+      series: {
+        t: [0, 1],
+        dt: [1, 0.5],
+        sent: [sent, 0],
+        completed: [completed, 0],
+        received: [received, 0],
+      },
+    } as unknown as RunData;
+  };
+
+  test('what consumers have not seen, else what is not acknowledged, else nothing', () => {
+    expect(backlog(run(10, 9, 8))).toEqual({ unit: 'sent - received, messages', values: [2, 2] });
+    expect(backlog(run(10, 9, 0))).toEqual({ unit: 'sent - completed, messages', values: [1, 1] });
+    // A topic delivers more than was sent.
+    expect(backlog(run(10, 9, 20))?.unit).toBe('sent - completed, messages');
+    expect(backlog(run(10, 0, 0))).toBeNull();
+    expect(backlog(run(0, 0, 10))).toBeNull();
+  });
+});
+
+describe('details', () => {
+  test('a command can be pasted into a shell', () => {
+    expect(['run', '--set', "a b'c", '', '$x'].map(shellQuote).join(' ')).toBe(
+      `run --set 'a b'\\''c' '' '$x'`,
+    );
+  });
+
+  test('settings as the --set option takes them', () => {
+    expect(flatten({ load: [{ rate: 5, arguments: {} }], name: 'x', on: null })).toEqual([
+      ['load.0.rate', '5'],
+      ['load.0.arguments', '{}'],
+      ['name', 'x'],
+      ['on', 'null'],
+    ]);
+  });
+});
+
+test('a function keeps its colour between runs, modules differ in shade only', () => {
+  const color = (name: string) => frameColor('erlang', shadeKey('erlang', name, '[jit]'), false);
+  expect(color('$rabbit_channel:a/1')).toBe(color('$rabbit_channel:b/2'));
+  expect(color('$rabbit_channel:a/1')).toBe('oklch(0.827 0.115 66.9)');
+  expect(color('$rabbit_reader:a/1')).not.toBe(color('$rabbit_channel:a/1'));
+  expect(frameColor('unknown', '', false)).toMatch(/^oklch\(0\.800 0 /);
+});

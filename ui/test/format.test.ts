@@ -1,0 +1,94 @@
+import { describe, expect, test } from 'vitest';
+import { csv } from '../src/core/dom';
+import {
+  duration,
+  durationTick,
+  grouped,
+  megabytes,
+  percent,
+  si,
+  significant,
+  siTick,
+  supports,
+  timeTick,
+  visible,
+} from '../src/core/format';
+
+describe('numbers', () => {
+  test('durations print as the console prints them', () => {
+    // The same pairs as in crates/measure/src/units.rs.
+    for (const [ns, text] of [
+      [0, '0 ns'],
+      [812, '812 ns'],
+      [1_000, '1.00 us'],
+      [9_994, '9.99 us'],
+      [9_995, '10.0 us'],
+      [99_949, '99.9 us'],
+      [99_950, '100 us'],
+      [999_499, '999 us'],
+      [999_500, '1.00 ms'],
+      [4_210_000, '4.21 ms'],
+      [999_499_999, '999 ms'],
+      [999_500_000, '1.00 s'],
+      [31_000_000_000, '31.0 s'],
+      [3_600_000_000_000, '3600 s'],
+    ] as const) {
+      expect(duration(ns)).toBe(text);
+    }
+  });
+
+  test('three significant digits, grouped, carried over where rounding does', () => {
+    expect(significant(54_812.3)).toBe('54,800');
+    expect(significant(9.996)).toBe('10.0');
+    expect(significant(0.01234)).toBe('0.0123');
+    expect(significant(999_600)).toBe('1,000,000');
+    expect(significant(-1.234)).toBe('-1.23');
+    expect(significant(0)).toBe('0');
+    expect(significant(Number.NaN)).toBe('–');
+  });
+
+  test('prefixes are chosen by the rounded value', () => {
+    expect(si(999)).toBe('999');
+    expect(si(54_812)).toBe('54.8\u202fk');
+    expect(si(999_600)).toBe('1.00\u202fM');
+    expect(siTick(20_000)).toBe('20\u202fk');
+    expect(siTick(0.5)).toBe('0.5');
+    expect(durationTick(200_000_000)).toBe('200 ms');
+  });
+
+  test('exact values keep all digits', () => {
+    expect(grouped(1_234_567)).toBe('1,234,567');
+    expect(grouped(-0.2)).toBe('0');
+    expect(megabytes(224.6)).toBe('225 MB');
+    expect(megabytes(1_234)).toBe('1.23 GB');
+  });
+
+  test('shares never print as zero when they are not', () => {
+    expect(percent(0.095)).toBe('9.50 %');
+    expect(percent(0.00001)).toBe('< 0.01 %');
+    expect(percent(0)).toBe('0 %');
+    expect(percent(1)).toBe('100 %');
+  });
+
+  test('long runs count minutes and hours', () => {
+    expect(timeTick(65, 70)).toBe('65');
+    expect(timeTick(125, 600)).toBe('2:05');
+    expect(timeTick(3_725, 7_200)).toBe('1:02:05');
+  });
+
+  test('a percentile needs ten samples beyond it', () => {
+    expect(supports(99_999, 99.99)).toBe(false);
+    expect(supports(100_000, 99.99)).toBe(true);
+    expect(supports(19, 50)).toBe(false);
+    expect(supports(20, 50)).toBe(true);
+  });
+});
+
+test('control and direction characters are shown, everything else stays', () => {
+  expect(visible('a\u001b[31m\u202eb\u007f')).toBe('a␛[31m⟨U+202E⟩b␡');
+  expect(visible('$rabbit_exchange:route/2 – <b>')).toBe('$rabbit_exchange:route/2 – <b>');
+});
+
+test('a cell of a spreadsheet is never a formula', () => {
+  expect(csv([['=1+1', 'a"b', 2, null]])).toBe(`'=1+1,"a""b",2,\n`);
+});

@@ -1,0 +1,56 @@
+import type { Profile } from '../src/core/data';
+
+/** A profile from folded text, one line per sample: `seconds a;b;c`. */
+export function profileOf(lines: string[], weight = 1): Profile {
+  const names: string[] = [];
+  const parent: number[] = [];
+  const frame: number[] = [];
+  const known = new Map<string, number>();
+  const time: number[] = [];
+  const leaf: number[] = [];
+  for (const line of lines) {
+    const [t, stack] = line.split(' ') as [string, string];
+    let at = -1;
+    let path = '';
+    for (const name of stack.split(';')) {
+      path += `;${name}`;
+      let node = known.get(path);
+      if (node === undefined) {
+        if (!names.includes(name)) names.push(name);
+        node = parent.push(at) - 1;
+        frame.push(names.indexOf(name));
+        known.set(path, node);
+      }
+      at = node;
+    }
+    time.push(Number(t));
+    leaf.push(at);
+  }
+  return {
+    event: 'cpu',
+    kernel_event: 'cpu-clock',
+    unit: 'samples',
+    period_ns: 1_001_001,
+    frequency: 999,
+    lost: 0,
+    throttled: 0,
+    unknown_share: 0,
+    complete_share: 1,
+    own_cpu_ns: 0,
+    notes: [],
+    timed: true,
+    weighted: weight !== 1,
+    tick_ns: 100_000,
+    modules: [''],
+    names,
+    module: names.map(() => 0),
+    kind: names.map(() => 0),
+    nodes: parent.length,
+    samples: time.length,
+    parent: Int32Array.from(parent),
+    frame: Uint32Array.from(frame),
+    time: Float64Array.from(time),
+    leaf: Uint32Array.from(leaf),
+    weight: new Float64Array(time.length).fill(weight),
+  };
+}

@@ -1,0 +1,153 @@
+import { describe, expect, test } from 'vitest';
+import { Analysis } from '../src/flame/analysis';
+import { boxAt, byName, byWeight, layout, neighbour } from '../src/flame/layout';
+import { children, folded, link, overTime, sampleAt, search, weigh } from '../src/flame/tree';
+import { sorted } from '../src/sections/functions';
+import { profileOf } from './helpers';
+
+const profile = profileOf([
+  '0.5 root;a;b',
+  '1.0 root;a;b',
+  '1.5 root;a',
+  '2.0 root;c;a',
+  // Recursion: `a` counts once in this sample.
+  '2.5 root;a;b;a',
+]);
+const index = (name: string): number => profile.names.indexOf(name);
+
+describe('window', () => {
+  test('the bounds are from, inclusive, and to, exclusive', () => {
+    expect(weigh(profile, 1.0, 2.0).sum).toBe(2);
+    expect(weigh(profile, 0, 10).sum).toBe(5);
+    expect(weigh(profile, 5, 10).sum).toBe(0);
+    expect(sampleAt(profile.time, 1.5)).toBe(2);
+  });
+
+  test('self and total shares; recursion counts once', () => {
+    const analysis = new Analysis(profile);
+    analysis.window(0, 10);
+    const row = (name: string) => analysis.rows.find((r) => r.frame === index(name));
+    expect(row('root')).toMatchObject({ self: 0, total: 5 });
+    expect(row('a')).toMatchObject({ self: 3, total: 5 });
+    expect(row('b')).toMatchObject({ self: 2, total: 3 });
+    analysis.window(2.0, 2.4);
+    expect(row('b')).toBeUndefined();
+  });
+
+  test('a profile without times is in every window', () => {
+    const analysis = new Analysis({ ...profile, timed: false });
+    analysis.window(100, 200);
+    expect(analysis.weights.sum).toBe(5);
+  });
+
+  test('samples and one function over time', () => {
+    const tree = link(profile.frame, profile.parent);
+    const { all, part } = overTime(profile, tree, index('b'), 0, 1, 3);
+    expect([...all]).toEqual([1, 2, 2]);
+    expect([...part]).toEqual([1, 1, 1]);
+  });
+});
+
+describe('search', () => {
+  const analysis = new Analysis(profile);
+  analysis.window(0, 10);
+
+  test('says the share of samples below any hit, each once', () => {
+    expect(analysis.find('^b$')).toMatchObject({ share: 0.6, frames: 1 });
+    expect(analysis.find('a|b')).toMatchObject({ share: 1, frames: 2 });
+    expect(analysis.find('nothing')).toMatchObject({ share: 0, frames: 0 });
+  });
+
+  test('case matters only where the pattern has capitals', () => {
+    expect([...search(['ETS', 'ets'], 'ets')!]).toEqual([1, 1]);
+    expect([...search(['ETS', 'ets'], 'ETS')!]).toEqual([1, 0]);
+    // \S and \W are no capitals of the reader's.
+    expect([...search(['ETS', 'ets'], '^e\\S')!]).toEqual([1, 1]);
+  });
+
+  test('what is no expression is told apart from no hit', () => {
+    expect(analysis.find('(')).toBeNull();
+  });
+});
+
+describe('layout', () => {
+  const tree = link(profile.frame, profile.parent);
+  const weights = weigh(profile, 0, 10);
+
+  test('children lie inside their parents, heaviest first', () => {
+    const found = layout(tree, weights, null, byWeight(tree, weights, profile.names), 0);
+    expect(found.rows).toBe(4);
+    for (const box of found.boxes) {
+      const parent = found.boxes.find((b) => b.node === tree.parent[box.node]);
+      if (!parent) continue;
+      expect(box.x).toBeGreaterThanOrEqual(parent.x - 1e-12);
+      expect(box.x + box.width).toBeLessThanOrEqual(parent.x + parent.width + 1e-12);
+    }
+    expect(found.boxes[1]).toMatchObject({ x: 0, width: 0.8, depth: 1 });
+  });
+
+  test('narrow frames are left out with all below them', () => {
+    const found = layout(tree, weights, null, byName(tree, profile.names), 0.5);
+    expect(found.boxes.map((b) => profile.names[tree.frame[b.node]!])).toEqual(['root', 'a', 'b']);
+  });
+
+  test('zoom fills the width and keeps the way back', () => {
+    const node = children(tree, 0).find((n) => tree.frame[n] === index('a'))!;
+    const found = layout(tree, weights, node, byName(tree, profile.names), 0);
+    expect(found.boxes[0]).toMatchObject({ node: 0, width: 1, context: true });
+    expect(found.boxes[1]).toMatchObject({ node, width: 1, context: false });
+  });
+
+  test('a zoom into what the window does not hold shows the whole', () => {
+    const empty = weigh(profile, 2.0, 2.4);
+    const b = [...tree.frame].indexOf(index('b'));
+    const found = layout(tree, empty, b, byName(tree, profile.names), 0);
+    expect(found.boxes[0]).toMatchObject({ node: 0, context: false });
+  });
+
+  test('pointer and arrow keys find their frames', () => {
+    const found = layout(tree, weights, null, byWeight(tree, weights, profile.names), 0);
+    const a = boxAt(found, 0.1, 1)!;
+    expect(profile.names[tree.frame[a.node]!]).toBe('a');
+    expect(neighbour(found, tree, a, 'up')?.node).toBe(0);
+    expect(neighbour(found, tree, a, 'right')).toBe(boxAt(found, 0.9, 1));
+    expect(neighbour(found, tree, a, 'left')).toBeNull();
+    expect(profile.names[tree.frame[neighbour(found, tree, a, 'down')!.node]!]).toBe('b');
+    expect(boxAt(found, 0.5, 9)).toBeNull();
+  });
+});
+
+describe('callers and callees', () => {
+  const analysis = new Analysis(profile);
+  analysis.window(0, 10);
+  const text = (part: {
+    tree: Parameters<typeof folded>[1];
+    weights: Parameters<typeof folded>[2];
+  }) => folded(profile, part.tree, part.weights).trim().split('\n');
+
+  test('subtrees of all occurrences are laid on each other', () => {
+    expect(text(analysis.callees(index('a')))).toEqual(['a 2', 'a;b 2', 'a;b;a 1']);
+  });
+
+  test('paths to the function start at it', () => {
+    expect(text(analysis.callers(index('a')))).toEqual(['a;c;root 1', 'a;root 4']);
+  });
+});
+
+test('folded text holds the window and nothing else', () => {
+  const tree = link(profile.frame, profile.parent);
+  expect(folded(profile, tree, weigh(profile, 0, 1.6))).toBe('root;a 1\nroot;a;b 2\n');
+});
+
+test('the table sorts by any column, ties by name', () => {
+  const rows = [
+    { frame: 0, self: 1, total: 5 },
+    { frame: 1, self: 3, total: 5 },
+    { frame: 2, self: 3, total: 9 },
+  ];
+  const order = (by: 'self' | 'total' | 'name') =>
+    sorted(rows, by, ['zz', 'b', 'a']).map((r) => r.frame);
+  expect(order('self')).toEqual([2, 1, 0]);
+  expect(order('total')).toEqual([2, 1, 0]);
+  expect(order('name')).toEqual([2, 1, 0]);
+});
