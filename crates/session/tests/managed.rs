@@ -472,3 +472,49 @@ fn a_guardian_without_orders_says_so() {
         assert!(String::from_utf8_lossy(&output.stdout).starts_with("failed "));
     }
 }
+
+/// Played with a start script of our own: the first time it finds its port taken.
+#[test]
+fn a_port_that_somebody_takes_first_is_replaced() {
+    need_rabbitmq!();
+    let (root, parent) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    fs::create_dir_all(root.path().join("plugins/rabbit-9.8.7")).unwrap();
+    fs::create_dir(root.path().join("sbin")).unwrap();
+    let script = root.path().join("sbin/rabbitmq-server");
+    let ports = root.path().join("ports");
+    let text = format!(
+        "#!/bin/sh\necho $RABBITMQ_NODE_PORT >> {ports}\n\
+         [ $(wc -l < {ports}) = 1 ] && echo 'listen error: eaddrinuse' || echo 'another error'\n\
+         exit 3\n",
+        ports = ports.display()
+    );
+    fs::write(&script, text).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+
+    let config = Config {
+        root: Some(root.path().to_owned()),
+        ..config(parent.path())
+    };
+    let mut told = Vec::new();
+    let error = RabbitMq::start(&config, &mut |step| told.push(step.to_owned())).unwrap_err();
+    let is_the_second = |error: &Error| match error {
+        Error::Exited { status, log } => status == "exit status 3" && log == "another error",
+        _ => false,
+    };
+    assert!(is_the_second(&error), "{error}");
+    assert!(
+        told.iter().any(|step| step.contains("RabbitMQ 9.8.7")),
+        "{told:?}"
+    );
+    assert!(
+        told.iter().any(|step| step.contains("trying others")),
+        "{told:?}"
+    );
+    let ports = fs::read_to_string(ports).unwrap();
+    let ports: Vec<&str> = ports.lines().collect();
+    assert!(ports.len() == 2 && ports[0] != ports[1], "{ports:?}");
+    assert_eq!(
+        left(parent.path(), &[], getuid().as_raw()),
+        Vec::<String>::new()
+    );
+}
