@@ -28,44 +28,82 @@ pub(crate) enum Done {
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Cause with the observed value, and the remedy.
-    Error {
-        usage: bool,
-        message: String,
-        help: Option<String>,
-    },
+    Error(Trouble),
     /// Nobody reads the output any more: no reason to complain.
     Closed,
     /// A hidden subcommand's own code.
     Code(u8),
 }
 
+/// What went wrong, as it is printed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Trouble {
+    /// The request itself makes no sense.
+    usage: bool,
+    /// Cause with the observed value.
+    message: String,
+    /// The remedy.
+    help: Option<String>,
+    /// Lines of somebody's log that explain it.
+    log: String,
+}
+
+impl Trouble {
+    /// Takes the other crates' errors apart, which say cause and remedy in one text: the remedy
+    /// stands after the last semicolon or in sentences of its own, and a log follows on lines of
+    /// its own.
+    fn read(text: &str) -> Self {
+        let (head, log) = text.split_once('\n').unwrap_or((text, ""));
+        let head = head.trim().trim_end_matches("Its last words:").trim_end();
+        let sentence = |(at, _): &(usize, &str)| {
+            head.get(at + 2..)
+                .is_some_and(|rest| rest.starts_with(char::is_uppercase))
+        };
+        let parts = head
+            .rsplit_once("; ")
+            .or_else(|| {
+                let (at, _) = head.match_indices(". ").find(sentence)?;
+                Some((head.get(..at)?, head.get(at + 2..)?))
+            })
+            .map_or((head, None), |(message, help)| {
+                (message, Some(help.to_owned()))
+            });
+        let message = parts.0.trim_end_matches('.').to_owned();
+        Self {
+            usage: false,
+            message,
+            help: parts.1,
+            log: log.to_owned(),
+        }
+    }
+}
+
 impl Failure {
     /// Something did not work.
     pub(crate) fn failed(message: impl Into<String>, help: impl Into<String>) -> Self {
-        Self::Error {
+        let (message, help) = (message.into(), Some(help.into()));
+        Self::Error(Trouble {
             usage: false,
-            message: message.into(),
-            help: Some(help.into()),
-        }
+            message,
+            help,
+            log: String::new(),
+        })
     }
 
     /// The request itself makes no sense.
     pub(crate) fn usage(message: impl Into<String>, help: impl Into<String>) -> Self {
-        Self::Error {
+        let (message, help) = (message.into(), Some(help.into()));
+        Self::Error(Trouble {
             usage: true,
-            message: message.into(),
-            help: Some(help.into()),
-        }
-    }
-
-    /// An error that says cause and remedy in one sentence.
-    pub(crate) fn from_sentence(text: &str) -> Self {
-        let (message, help) = parted(text);
-        Self::Error {
-            usage: false,
             message,
             help,
-        }
+            log: String::new(),
+        })
+    }
+
+    /// An error that says cause and remedy in one text.
+    pub(crate) fn from_sentence(text: &str) -> Self {
+        Self::Error(Trouble::read(text))
     }
 
     /// A file could not be read or written.
@@ -80,14 +118,6 @@ impl Failure {
             format!("cannot {action} {}: {source}", path.display()),
             help,
         )
-    }
-}
-
-/// The other crates' errors say the remedy after a semicolon, where there is one.
-fn parted(text: &str) -> (String, Option<String>) {
-    match text.rsplit_once("; ") {
-        Some((message, help)) => (message.to_owned(), Some(help.to_owned())),
-        None => (text.to_owned(), None),
     }
 }
 
@@ -106,20 +136,20 @@ impl From<io::Error> for Failure {
 
 impl From<session::Error> for Failure {
     fn from(error: session::Error) -> Self {
-        let usage = match &error {
-            session::Error::Experiment(_) => true,
-            session::Error::Load(load) => load.is_usage(),
-            _ => false,
-        };
-        let (message, help) = match &error {
-            session::Error::Load(load) => (load.to_string(), Some(load.help().to_owned())),
-            session::Error::Stopped => (error.to_string(), None),
-            _ => parted(&error.to_string()),
-        };
-        Self::Error {
-            usage,
-            message,
-            help,
+        match &error {
+            session::Error::Load(load) if load.is_usage() => {
+                Self::usage(load.to_string(), load.help())
+            }
+            session::Error::Load(load) => Self::failed(load.to_string(), load.help()),
+            session::Error::Experiment(experiment) => Self::Error(Trouble {
+                usage: true,
+                ..Trouble::read(&experiment.to_string())
+            }),
+            session::Error::Stopped => Self::failed(
+                "stopped before the load began",
+                "nothing was measured or kept",
+            ),
+            _ => Self::from_sentence(&error.to_string()),
         }
     }
 }
@@ -163,12 +193,14 @@ pub(crate) fn exit_code(outcome: Result<Done, Failure>) -> ExitCode {
         Ok(Done::Fine) | Err(Failure::Closed) => ExitCode::SUCCESS,
         Ok(Done::Invalid) => ExitCode::from(5),
         Err(Failure::Code(code)) => ExitCode::from(code),
-        Err(Failure::Error {
+        Err(Failure::Error(Trouble {
             usage,
             message,
             help,
-        }) => {
-            let text = console::error(&message, help.as_deref(), Style::of(&io::stderr()));
+            log,
+        })) => {
+            let style = Style::of(&io::stderr());
+            let text = console::error(&message, help.as_deref(), &log, style);
             // Where standard error is closed too, the exit code is all that is left to say.
             let _ = io::stderr().write_all(text.as_bytes());
             ExitCode::from(if usage { 2 } else { 1 })
@@ -181,4 +213,44 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     // A closed pipe (`bellows --help | head`) is nothing to complain about.
     let _ = error.print();
     ExitCode::from(if error.use_stderr() { 2 } else { 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Trouble;
+
+    #[test]
+    fn cause_remedy_and_log_are_told_apart() {
+        for (text, message, help, log) in [
+            ("no room; free some", "no room", Some("free some"), ""),
+            ("a; b; do this", "a; b", Some("do this"), ""),
+            ("x.toml:3: unknown key", "x.toml:3: unknown key", None, ""),
+            (
+                "looked for /a, /b.c. Install it, or not",
+                "looked for /a, /b.c",
+                Some("Install it, or not"),
+                "",
+            ),
+            (
+                "it ended (1). Its last words:\none\ntwo",
+                "it ended (1)",
+                None,
+                "one\ntwo",
+            ),
+            (
+                "not within 60 s. Too busy? Its last words:\none",
+                "not within 60 s",
+                Some("Too busy?"),
+                "one",
+            ),
+        ] {
+            let read = Trouble::read(text);
+            assert_eq!(
+                (read.message.as_str(), read.help.as_deref()),
+                (message, help),
+                "{text}"
+            );
+            assert_eq!(read.log, log);
+        }
+    }
 }

@@ -112,10 +112,11 @@ fn load(name: &str) -> Result<Experiment, Failure> {
     if !looks_like_file {
         return Ok(Experiment::built_in(name).map_err(Error::from)?);
     }
-    let text = std::fs::read_to_string(path).map_err(|source| Failure::Error {
-        usage: true,
-        message: format!("cannot read {name}: {source}"),
-        help: Some("`bellows run --list` lists the built-in experiments".into()),
+    let text = std::fs::read_to_string(path).map_err(|source| {
+        Failure::usage(
+            format!("cannot read {name}: {source}"),
+            "`bellows run --list` lists the built-in experiments",
+        )
     })?;
     Ok(Experiment::from_toml(&text, name).map_err(Error::from)?)
 }

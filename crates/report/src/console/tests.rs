@@ -307,13 +307,14 @@ fn names_from_the_network_cannot_move_the_cursor() {
         );
     }
     let text = error(
-        "closed by the broker: \u{1b}[31mNOT\r\nFOUND",
+        "closed: \u{1b}[31mNOT\r\nFOUND",
         Some("look"),
+        "a\tb\nc",
         Style::PLAIN,
     );
     assert_eq!(
         text,
-        "error: closed by the broker: ␛[31mNOT FOUND\nhelp: look\n"
+        "error: closed: ␛[31mNOT FOUND\nhelp: look\n  a␉b\n  c\n"
     );
 }
 
