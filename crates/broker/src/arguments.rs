@@ -69,40 +69,35 @@ impl Arguments {
                 "invalid arg '{argument}' for queue '{name}' in vhost '/': {why}"
             ))
         };
-        let length = |argument| match table.get(argument) {
+        let length = |argument| match table
+            .get(argument)
+            .map(|v| (v, v.as_i64().map(u64::try_from)))
+        {
             None => Ok(None),
-            Some(value) => match value.as_i64().map(u64::try_from) {
-                Some(Ok(n)) => Ok(Some(n)),
-                Some(Err(_)) => Err(invalid(
-                    argument,
-                    &format!("{{value_negative,{}}}", show(value)),
-                )),
-                None => Err(invalid(
-                    argument,
-                    &format!("{{unacceptable_type,{}}}", type_name(value)),
-                )),
-            },
+            Some((_, Some(Ok(n)))) => Ok(Some(n)),
+            Some((value, Some(Err(_)))) => Err(invalid(
+                argument,
+                &format!("{{value_negative,{}}}", show(value)),
+            )),
+            Some((value, None)) => Err(invalid(argument, &not_an_integer(value))),
         };
         let queue_type = match table.get("x-queue-type").map(|v| (v, v.as_str())) {
             None | Some((_, Some("classic"))) => QueueType::Classic,
             Some((_, Some("quorum"))) => QueueType::Quorum,
             Some((_, Some("stream"))) => QueueType::Stream,
-            Some((other, _)) => {
-                return Err(invalid(
-                    "x-queue-type",
-                    &format!("unsupported queue type {}", show(other)),
-                ));
+            Some((_, Some(other))) => {
+                let why = format!("\"unsupported queue type '{other}'\"");
+                return Err(invalid("x-queue-type", &why));
+            }
+            Some((other, None)) => {
+                let why = format!("{{unacceptable_type,{}}}", type_name(other));
+                return Err(invalid("x-queue-type", &why));
             }
         };
-        let overflow = match table.get("x-overflow").map(|v| (v, v.as_str())) {
-            None | Some((_, Some("drop-head"))) => Overflow::DropHead,
-            Some((_, Some("reject-publish"))) => Overflow::RejectPublish,
-            Some((other, _)) => {
-                return Err(invalid(
-                    "x-overflow",
-                    &format!("{{invalid_overflow,{}}}", show(other)),
-                ));
-            }
+        let overflow = match table.get("x-overflow").map(Value::as_str) {
+            None | Some(Some("drop-head")) => Overflow::DropHead,
+            Some(Some("reject-publish")) => Overflow::RejectPublish,
+            Some(_) => return Err(invalid("x-overflow", "invalid_overflow")),
         };
         let max_length = length("x-max-length")?;
         let max_length_bytes = length("x-max-length-bytes")?;
@@ -122,41 +117,41 @@ pub(crate) fn check_equivalent(
     current: Table<'_>,
 ) -> Result<(), Refusal> {
     for argument in COMPARED {
-        // A queue without a type is a classic one.
-        let or_default = |table: Table<'_>| match table.get(argument) {
-            None if argument == "x-queue-type" => Described(Some(Value::Str(b"classic"))).text(),
-            value => Described(value).text(),
+        let (new, old) = (received.get(argument), current.get(argument));
+        let (received, current) = match (new, old) {
+            (Some(new), Some(old)) if same_value(new, old) => continue,
+            (Some(new), Some(old)) => (format!("'{}'", show(new)), format!("'{}'", show(old))),
+            (None, None) => continue,
+            // A queue without a type is a classic one.
+            (Some(Value::Str(b"classic")), None) | (None, Some(Value::Str(b"classic")))
+                if argument == "x-queue-type" =>
+            {
+                continue;
+            }
+            _ => (described(new), described(old)),
         };
-        let equal = match (received.get(argument), current.get(argument)) {
-            (Some(a), Some(b)) => same_value(a, b),
-            _ => or_default(received) == or_default(current),
-        };
-        if !equal {
-            return Err(Refusal::inequivalent(
-                argument,
-                "queue",
-                name,
-                &Described(received.get(argument)).text(),
-                &Described(current.get(argument)).text(),
-            ));
-        }
+        return Err(Refusal::inequivalent(
+            argument, "queue", name, &received, &current,
+        ));
     }
     Ok(())
 }
 
-/// A value as RabbitMQ describes it in a refusal.
-struct Described<'a>(Option<Value<'a>>);
-
-impl Described<'_> {
-    fn text(&self) -> String {
-        self.0.map_or_else(
-            || "none".to_owned(),
-            |v| format!("the value '{}' of type '{}'", show(v), type_name(v)),
-        )
-    }
+/// A value that only one side has, as RabbitMQ describes it in a refusal.
+fn described(value: Option<Value<'_>>) -> String {
+    value.map_or_else(
+        || "none".to_owned(),
+        |v| format!("the value '{}' of type '{}'", show(v), type_name(v)),
+    )
 }
 
-fn show(value: Value<'_>) -> String {
+/// What RabbitMQ says of a value that should be an integer.
+pub(crate) fn not_an_integer(value: Value<'_>) -> String {
+    format!("\"expected integer, got {}\"", type_name(value))
+}
+
+/// A value as people write it.
+pub(crate) fn show(value: Value<'_>) -> String {
     match (value.as_str(), value.as_i64(), value.as_bool()) {
         (Some(text), _, _) => text.to_owned(),
         (_, Some(number), _) => number.to_string(),
@@ -228,14 +223,19 @@ mod tests {
             (
                 "x-max-length",
                 Value::from("many"),
-                "{unacceptable_type,longstr}",
+                "\"expected integer, got longstr\"",
             ),
             (
                 "x-queue-type",
                 Value::from("fast"),
-                "unsupported queue type fast",
+                "\"unsupported queue type 'fast'\"",
             ),
-            ("x-overflow", Value::Bool(true), "{invalid_overflow,true}"),
+            (
+                "x-queue-type",
+                Value::I32(1),
+                "{unacceptable_type,signedint}",
+            ),
+            ("x-overflow", Value::Bool(true), ": invalid_overflow"),
             (
                 "x-message-ttl",
                 Value::I32(5),
@@ -272,5 +272,14 @@ mod tests {
                 .to_owned())
         );
         assert!(check(&[("x-queue-type", Value::from("quorum"))], &[]).is_err());
+        let other = check(
+            &[("x-max-length", Value::I32(6))],
+            &[("x-max-length", Value::I32(5))],
+        );
+        assert!(
+            other
+                .unwrap_err()
+                .ends_with("received '6' but current is '5'")
+        );
     }
 }

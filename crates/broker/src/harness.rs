@@ -1,6 +1,7 @@
 //! A node and clients in one thread and in virtual time, for tests.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use measure::{Nanos, Time};
 use wire::Secret;
@@ -216,6 +217,14 @@ impl World {
             .expect("a message that can be sent");
     }
 
+    /// Publishes numbers to a queue as texts.
+    pub(crate) fn publish_numbers(&mut self, client: usize, queue: &str, range: Range<u32>) {
+        for i in range {
+            self.publish(client, "", queue, &i.to_string());
+        }
+        self.pump();
+    }
+
     /// Declares a queue with defaults, on channel 1.
     pub(crate) fn queue(&mut self, client: usize, name: &str) {
         let answer = self.ask(
@@ -407,4 +416,19 @@ pub(crate) fn consume<'a>(queue: &'a str, tag: &'a str) -> BasicConsume<'a> {
         consumer_tag: tag,
         ..BasicConsume::default()
     }
+}
+
+/// A world with a broker as it comes.
+pub(crate) fn world() -> World {
+    World::new(Config::default())
+}
+
+/// The answer `{name}-ok` without fields.
+pub(crate) fn method(name: &str) -> Seen {
+    Seen::Method(format!("{name}Ok"))
+}
+
+/// Numbers as texts.
+pub(crate) fn bodies(range: Range<u32>) -> Vec<String> {
+    range.map(|i| i.to_string()).collect()
 }

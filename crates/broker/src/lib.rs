@@ -11,8 +11,11 @@ mod arguments;
 mod broker;
 mod channel;
 mod config;
+mod consume;
 mod consumer;
 mod delivery;
+#[cfg(test)]
+mod delivery_tests;
 mod error;
 mod exchange;
 #[cfg(test)]

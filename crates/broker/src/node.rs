@@ -401,16 +401,33 @@ impl Session {
     }
 }
 
-/// What the broker says about itself; the capabilities are `wire`'s.
+/// What the broker can do; RabbitMQ's names.
+const CAPABILITIES: [&str; 8] = [
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "consumer_priorities",
+    "authentication_failure_close",
+    "per_consumer_qos",
+];
+
+/// What the broker says about itself.
 fn properties() -> FieldTable {
+    // Short ASCII names and values cannot be refused.
+    let mut capabilities = FieldTable::new();
+    for name in CAPABILITIES {
+        let _ = capabilities.insert(name, true);
+    }
     let mut properties = FieldTable::new();
+    let _ = properties.insert("capabilities", &capabilities);
     for (name, value) in [
         ("product", "bellows broker"),
         ("version", env!("CARGO_PKG_VERSION")),
         ("platform", "Rust"),
         ("cluster_name", "bellows@localhost"),
     ] {
-        // Short ASCII names and values cannot be refused.
         let _ = properties.insert(name, value);
     }
     properties

@@ -1,25 +1,23 @@
 //! What clients ask for besides publishing and acknowledging.
 
 use wire::amqp091::{
-    BasicCancel, BasicConsume, BasicGet, BasicQos, BasicQosOk, BasicRecoverOk, ChannelFlowOk,
-    ConfirmSelectOk, ConnectionUpdateSecretOk, EncodeMethod, ExchangeBind, ExchangeBindOk,
-    ExchangeDeclareOk, ExchangeDeleteOk, ExchangeUnbind, ExchangeUnbindOk, Method, QueueBind,
-    QueueBindOk, QueueDeclare, QueueDeleteOk, QueuePurgeOk, QueueUnbind, QueueUnbindOk, TxCommitOk,
-    TxRollbackOk, TxSelectOk, Value,
+    BasicGet, BasicQos, BasicQosOk, BasicRecoverOk, ChannelFlowOk, ConfirmSelectOk,
+    ConnectionUpdateSecretOk, EncodeMethod, ExchangeBind, ExchangeBindOk, ExchangeDeclareOk,
+    ExchangeDeleteOk, ExchangeUnbind, ExchangeUnbindOk, Method, QueueBind, QueueBindOk,
+    QueueDeclare, QueueDeleteOk, QueuePurgeOk, QueueUnbind, QueueUnbindOk, TxCommitOk,
+    TxRollbackOk, TxSelectOk,
 };
 
 use crate::channel::{Confirms, Mode, Settlement};
-use crate::consumer::{Consumer, Parked};
+use crate::consumer::Parked;
 use crate::exchange::Destination;
-use crate::log::Cursor;
-use crate::outgoing::Prepared;
 use crate::refusal::Refusal;
 use crate::session::{Peer, Reply};
 use crate::slots::Key;
 use crate::vhost::VirtualHost;
 
 /// What became of a request.
-type Outcome = Result<Reply, Refusal>;
+pub(crate) type Outcome = Result<Reply, Refusal>;
 
 /// The answer, unless the client wants none.
 fn unless(no_wait: bool, method: impl Into<Method<'static>>) -> Reply {
@@ -203,93 +201,13 @@ impl Peer {
     }
 
     /// The queue meant: an empty name is the last one declared on the channel.
-    fn queue_name(&mut self, number: u16, name: &str) -> Result<Box<str>, Refusal> {
+    pub(crate) fn queue_name(&mut self, number: u16, name: &str) -> Result<Box<str>, Refusal> {
         if !name.is_empty() {
             return Ok(name.into());
         }
         let last = self.channel_mut(number).map(|c| c.last_queue.clone());
         last.filter(|n| !n.is_empty())
             .ok_or_else(|| Refusal::missing_queue("no previously declared queue"))
-    }
-
-    fn consume(
-        &mut self,
-        number: u16,
-        wanted: &BasicConsume<'_>,
-        vhost: &mut VirtualHost,
-    ) -> Outcome {
-        let name = self.queue_name(number, wanted.queue)?;
-        let key = vhost.queue_key(self.key, &name)?;
-        let connection = self.key;
-        let Some(channel) = self.channel_mut(number) else {
-            return Ok(Reply::None);
-        };
-        let tag = if wanted.consumer_tag.is_empty() {
-            vhost.generated_name("amq.ctag")
-        } else {
-            wanted.consumer_tag.to_owned()
-        };
-        if channel
-            .consumers
-            .get(&*tag)
-            .is_some_and(|c| vhost.consumers.get(*c).is_some())
-        {
-            let text = format!("attempt to reuse consumer tag '{tag}'");
-            return Err(Refusal::not_allowed(&text));
-        }
-        let cursor = vhost.check_consume(key, wanted, channel.prefetch)?;
-        let Some(queue) = vhost.queues.get_mut(key) else {
-            return Ok(Reply::None);
-        };
-        queue.exclusively_consumed = wanted.exclusive;
-        let priority = wanted
-            .arguments
-            .get("x-priority")
-            .and_then(Value::as_i64)
-            .unwrap_or(0);
-        let priority = if queue.is_stream() {
-            0
-        } else {
-            priority as i32
-        };
-        let consumer = vhost.consumers.insert(Consumer {
-            connection,
-            channel: number,
-            tag: tag.as_str().into(),
-            queue: key,
-            no_ack: wanted.no_ack,
-            prefetch: channel.prefetch,
-            unacked: 0,
-            priority,
-            parked: Parked::No,
-            cursor,
-            prepared: Prepared::default(),
-        });
-        queue.consumers.push(consumer);
-        queue.ring.push(consumer, priority);
-        channel.consumers.insert(tag.into(), consumer);
-        Ok(Reply::Consuming(consumer, wanted.no_wait))
-    }
-
-    fn cancel(
-        &mut self,
-        number: u16,
-        wanted: &BasicCancel<'_>,
-        vhost: &mut VirtualHost,
-    ) -> Outcome {
-        let Some(channel) = self.channel_mut(number) else {
-            return Ok(Reply::None);
-        };
-        if let Some(consumer) = channel.consumers.remove(wanted.consumer_tag)
-            && let Some(queue) = vhost.remove_consumer(consumer)
-        {
-            vhost.remove_queue(queue);
-        }
-        Ok(if wanted.no_wait {
-            Reply::None
-        } else {
-            Reply::Cancelled(wanted.consumer_tag.into())
-        })
     }
 
     fn get(&mut self, number: u16, wanted: &BasicGet<'_>, vhost: &mut VirtualHost) -> Outcome {
@@ -423,46 +341,5 @@ impl VirtualHost {
             )));
         }
         Ok(queue.purge(&mut self.memory))
-    }
-
-    /// Whether a queue lets this consumer in; for a stream, where it starts.
-    fn check_consume(
-        &self,
-        key: Key,
-        wanted: &BasicConsume<'_>,
-        prefetch: u32,
-    ) -> Result<Cursor, Refusal> {
-        let Some(queue) = self.queues.get(key) else {
-            return Ok(Cursor::default());
-        };
-        let place = format!("queue '{}' in vhost '/'", queue.name);
-        if queue.exclusively_consumed || wanted.exclusive && !queue.consumers.is_empty() {
-            return Err(Refusal::access(&format!("{place} in exclusive use")));
-        }
-        if !queue.is_stream() {
-            return Ok(Cursor::default());
-        }
-        if wanted.no_ack {
-            let text = format!("automatic acknowledgement not supported by stream queues {place}");
-            return Err(Refusal::not_implemented(&text));
-        }
-        if prefetch == 0 {
-            let text = format!("consumer prefetch count is not set for stream {place}");
-            return Err(Refusal::precondition(&text));
-        }
-        let log = queue.log();
-        match wanted.arguments.get("x-stream-offset") {
-            None => Ok(log.last()),
-            Some(offset) => match (offset.as_str(), offset.as_i64().map(u64::try_from)) {
-                (Some("first"), _) => Ok(log.first()),
-                (Some("last"), _) => Ok(log.last_segment()),
-                (Some("next"), _) => Ok(log.last()),
-                (_, Some(Ok(index))) => Ok(log.at_index(index)),
-                _ => Err(Refusal::precondition(&format!(
-                    "invalid arg 'x-stream-offset' for {place}: {offset:?}; the embedded broker \
-                     knows first, last, next and a number"
-                ))),
-            },
-        }
     }
 }

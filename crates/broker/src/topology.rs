@@ -15,19 +15,14 @@ impl VirtualHost {
     /// Declares an exchange, or checks that an equal one exists.
     pub(crate) fn declare_exchange(&mut self, wanted: &ExchangeDeclare<'_>) -> Result<(), Refusal> {
         let name = wanted.exchange;
-        if wanted.passive {
-            // The default exchange exists, without an entry of its own.
-            return if name.is_empty() {
-                Ok(())
-            } else {
-                self.exchange_key(name).map(|_| ())
-            };
-        }
         if name.is_empty() {
             return Err(Refusal::default_exchange());
         }
+        if wanted.passive {
+            return self.exchange_key(name).map(|_| ());
+        }
         let kind = Kind::from_name(wanted.kind).ok_or_else(|| {
-            Refusal::command_invalid(&format!("unknown exchange type '{}'", wanted.kind))
+            Refusal::command_invalid(&format!("invalid exchange type '{}'", wanted.kind))
         })?;
         if let Ok(key) = self.exchange_key(name)
             && let Some(current) = self.exchanges.get(key)
@@ -52,7 +47,8 @@ impl VirtualHost {
             return Err(Refusal::default_exchange());
         }
         if name.starts_with(RESERVED_PREFIX) {
-            return Err(Refusal::reserved("exchange", name));
+            let text = format!("deletion of system exchange '{name}' in vhost '/' not allowed");
+            return Err(Refusal::access(&text));
         }
         let Ok(key) = self.exchange_key(name) else {
             return Ok(());
@@ -110,6 +106,13 @@ impl VirtualHost {
             return Err(Refusal::default_exchange());
         }
         let from = self.exchange_key(source)?;
+        if self
+            .exchanges
+            .get(from)
+            .is_some_and(|x| x.kind == Kind::Headers)
+        {
+            check_match(arguments)?;
+        }
         let binding = Binding {
             key: routing_key.into(),
             destination,
@@ -224,7 +227,7 @@ impl VirtualHost {
                 return Err(Refusal::precondition(&text));
             }
             if if_empty && queue.ready() > 0 {
-                let text = format!("queue '{name}' in vhost '/' is not empty");
+                let text = format!("queue '{name}' in vhost '/' not empty");
                 return Err(Refusal::precondition(&text));
             }
         }
@@ -248,6 +251,17 @@ impl VirtualHost {
     }
 }
 
+/// A headers binding names one of four ways to match, or none.
+fn check_match(arguments: Table<'_>) -> Result<(), Refusal> {
+    match arguments.get("x-match").map(|v| (v, v.as_str())) {
+        None | Some((_, Some("all" | "any" | "all-with-x" | "any-with-x"))) => Ok(()),
+        Some((other, _)) => Err(Refusal::precondition(&format!(
+            "Invalid x-match field value <<\"{}\">>; expected all, any, all-with-x, or any-with-x",
+            arguments::show(other)
+        ))),
+    }
+}
+
 const fn flags_of(wanted: &QueueDeclare<'_>) -> Flags {
     Flags {
         durable: wanted.durable,
@@ -264,7 +278,7 @@ fn check_type(name: &str, queue_type: QueueType, flags: Flags) -> Result<(), Ref
     for (wrong, property) in [
         (!flags.durable, "non-durable"),
         (flags.auto_delete, "auto-delete"),
-        (flags.exclusive, "exclusive"),
+        (flags.exclusive, "exclusive-owner"),
     ] {
         if wrong {
             return Err(Refusal::precondition(&format!(

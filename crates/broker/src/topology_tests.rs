@@ -342,7 +342,7 @@ fn deleting_may_depend_on_the_queues_state() {
         .expect_err("not empty");
     assert_eq!(
         refusal.text,
-        "PRECONDITION_FAILED - queue 'q' in vhost '/' is not empty"
+        "PRECONDITION_FAILED - queue 'q' in vhost '/' not empty"
     );
     assert_eq!(f.vhost.delete_queue(me, "q", true, false), Ok(1));
     assert_eq!(

@@ -34,7 +34,7 @@ fn newcomers_wait_while_no_descriptor_is_left_and_nothing_spins() {
         ..limit
     };
     setrlimit(Resource::Nofile, scarce).expect("a lower limit");
-    let broker = broker.spawn().expect("a thread");
+    let _running = broker.spawn().expect("a thread");
 
     let mut clients: Vec<Connection> = waiting.into_iter().map(Connection::start).collect();
     let mut served = clients.remove(0);
