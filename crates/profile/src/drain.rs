@@ -263,7 +263,9 @@ impl Drain {
             own_cpu_ns: self.outcome.own_cpu.0,
         };
         if let Err(error) = self.sink.finish(footer) {
-            self.outcome.write_error = Some(error.to_string());
+            self.outcome.notes.push(format!(
+                "the stacks file ends before the samples do: {error}; make room on the disk"
+            ));
         }
         self.outcome
     }

@@ -52,12 +52,9 @@ pub struct Outcome {
     pub throttled: u64,
     /// CPU time that the sampler's thread used while sampling.
     pub own_cpu: Nanos,
-    /// What the reader of the profile should know: missing permissions, a process that died. The
-    /// profile carries the same.
+    /// What the reader of the profile should know: missing permissions, a process that died, a
+    /// disk that was full. The profile carries the same, as far as it could be written.
     pub notes: Vec<String>,
-    /// Why the stacks file ends before the samples do, where it does (a full disk). What is in it
-    /// is readable.
-    pub write_error: Option<String>,
 }
 
 /// Samples one process, all threads of it, those that start later included.
@@ -147,8 +144,8 @@ impl Sampler {
     /// Switches sampling off, writes what is still in the rings, and ends the stacks file.
     ///
     /// # Errors
-    /// The sampler's thread failed. A file that could not be written to its end is no error:
-    /// [`Outcome::write_error`] says so.
+    /// The sampler's thread failed. A file that could not be written to its end is no error: a note
+    /// says so, and what is in the file is readable.
     pub fn stop(mut self) -> Result<Outcome, Error> {
         self.end()
     }

@@ -23,8 +23,9 @@ pub(crate) fn demangle(symbol: &str) -> String {
             return name;
         }
     }
-    match symbol.split_once("@@") {
-        Some((name, _)) if !name.is_empty() => name.to_owned(),
+    match symbol.split_once('@') {
+        // `getenv@plt` is not `getenv`.
+        Some((name, version)) if !name.is_empty() && version != "plt" => name.to_owned(),
         _ => symbol.to_owned(),
     }
 }
@@ -47,6 +48,7 @@ mod tests {
                 "std::vector<int, std::allocator<int> >::push_back",
             ),
             ("memcpy@@GLIBC_2.14", "memcpy"),
+            ("pthread_getspecific@GLIBC_2.2.5", "pthread_getspecific"),
             ("getenv@plt", "getenv@plt"),
             ("$rabbit_exchange:route/2", "$rabbit_exchange:route/2"),
             ("_Zgarbage", "_Zgarbage"),
