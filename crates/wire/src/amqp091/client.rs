@@ -476,7 +476,7 @@ impl Client {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn settlement_event(settled: &Settlement) -> Option<Event<'static>> {
     let &Settlement {
         channel,
@@ -493,7 +493,7 @@ fn settlement_event(settled: &Settlement) -> Option<Event<'static>> {
     })
 }
 
-#[inline]
+#[inline(always)]
 fn content_event<'a>(
     channel: u16,
     id: MethodId,

@@ -4,6 +4,9 @@
 //! input   [method][header][body]                    all there: borrowed from the input
 //!         [method] .. [header] .. [body] .. [body]  cut, split or interleaved: joined per channel
 //! ```
+//!
+//! What runs per message is `inline(always)`: otherwise what came in is handed up as an enum in
+//! memory, copied at every level, and reading a message takes twice as long (`examples/hot_paths`).
 
 use std::fmt;
 
@@ -165,6 +168,7 @@ impl Receiver {
     }
 
     /// Consumes `n` bytes that are no frame.
+    #[inline(always)]
     pub(super) fn skip(&mut self, input: &mut &[u8], n: usize) {
         let n = n.min(input.len());
         *input = input.get(n..).unwrap_or_default();
@@ -194,7 +198,7 @@ impl Receiver {
     }
 
     /// The next thing that came in, `None` when more bytes are needed.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Incoming<'i>>, Error> {
         self.release_large();
         loop {
@@ -222,7 +226,7 @@ impl Receiver {
 
     /// Takes a `basic.ack`, `basic.nack` or `basic.reject` that stands at the start of the input as
     /// a whole: nothing comes as often, and all have one layout.
-    #[inline]
+    #[inline(always)]
     fn settlement(&mut self, input: &mut &[u8]) -> Option<Settlement> {
         const LEN: usize = OVERHEAD + 13;
         let (
@@ -263,7 +267,7 @@ impl Receiver {
     }
 
     /// Whether a channel is open and not inside a message's content.
-    #[inline]
+    #[inline(always)]
     fn is_idle(&self, channel: u16) -> bool {
         self.channels.get(usize::from(channel)).is_some_and(|slot| {
             slot.state == ChannelState::Open
@@ -297,7 +301,7 @@ impl Receiver {
     }
 
     /// Reads the frame that starts `at` bytes into the input, without consuming it.
-    #[inline]
+    #[inline(always)]
     fn frame<'i>(&self, input: &&'i [u8], at: usize) -> Result<Option<Frame<'i>>, Error> {
         let bytes: &'i [u8] = input.get(at..).unwrap_or_default();
         let Some(&kind) = bytes.first() else {
@@ -345,13 +349,13 @@ impl Receiver {
         }))
     }
 
-    #[inline]
+    #[inline(always)]
     fn consume(&mut self, input: &mut &[u8], frame: &Frame<'_>) {
         self.frame_offset = self.offset;
         self.skip(input, OVERHEAD + frame.payload.len());
     }
 
-    #[inline]
+    #[inline(always)]
     fn method<'i>(
         &mut self,
         frame: &Frame<'i>,
@@ -408,7 +412,7 @@ impl Receiver {
     }
 
     /// Whether a method may come on this channel now; `false` when it is to be dropped.
-    #[inline]
+    #[inline(always)]
     fn admits(&self, channel: u16, id: MethodId, input: &[u8]) -> Result<bool, Error> {
         if id.class != CLASS_CONNECTION && self.is_idle(channel) {
             return Ok(true);

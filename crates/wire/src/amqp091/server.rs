@@ -476,7 +476,7 @@ impl Server {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn settlement_event(settled: &Settlement) -> ServerEvent<'static> {
     let &Settlement {
         channel,
@@ -506,7 +506,7 @@ fn settlement_event(settled: &Settlement) -> ServerEvent<'static> {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn content_event<'a>(
     channel: u16,
     id: MethodId,

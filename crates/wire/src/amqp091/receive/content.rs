@@ -32,7 +32,7 @@ impl Receiver {
 
     /// Header and body of a method, where they follow it in the input as a whole, and the length
     /// of all three.
-    #[inline]
+    #[inline(always)]
     pub(super) fn whole_content<'i>(
         &self,
         channel: u16,
@@ -71,7 +71,7 @@ impl Receiver {
         }))
     }
 
-    #[inline]
+    #[inline(always)]
     fn content_header<'i>(
         &self,
         frame: &Frame<'i>,
