@@ -43,18 +43,30 @@ fn parse_stat(text: &str) -> Option<Stat> {
 
 /// All process numbers.
 pub(crate) fn all() -> Vec<u32> {
-    let Ok(folder) = fs::read_dir("/proc") else { return Vec::new() };
-    folder.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect()
+    let Ok(folder) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    folder
+        .flatten()
+        .filter_map(|e| e.file_name().to_str()?.parse().ok())
+        .collect()
 }
 
 /// The processes that descend from `root`, without itself.
 pub(crate) fn descendants(root: u32) -> Vec<u32> {
-    let parents: Vec<(u32, u32)> =
-        all().into_iter().filter_map(|pid| Some((pid, stat(pid)?.parent))).collect();
+    let parents: Vec<(u32, u32)> = all()
+        .into_iter()
+        .filter_map(|pid| Some((pid, stat(pid)?.parent)))
+        .collect();
     let mut tree = vec![root];
     let mut next = 0;
     while let Some(&parent) = tree.get(next) {
-        tree.extend(parents.iter().filter(|(_, p)| *p == parent).map(|(pid, _)| *pid));
+        tree.extend(
+            parents
+                .iter()
+                .filter(|(_, p)| *p == parent)
+                .map(|(pid, _)| *pid),
+        );
         next += 1;
     }
     tree.split_off(1)
@@ -63,7 +75,9 @@ pub(crate) fn descendants(root: u32) -> Vec<u32> {
 /// The arguments a process was started with; empty where they cannot be read.
 pub(crate) fn arguments(pid: u32) -> Vec<String> {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let words = bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
+    let words = bytes
+        .split(|byte| *byte == 0)
+        .map(|word| String::from_utf8_lossy(word).into_owned());
     let mut words: Vec<String> = words.collect();
     words.pop();
     words
@@ -72,7 +86,10 @@ pub(crate) fn arguments(pid: u32) -> Vec<String> {
 /// The processes whose executable has this name, else those with it as a word of their command
 /// line; without ourselves.
 pub(crate) fn named(name: &str) -> Vec<u32> {
-    let others: Vec<u32> = all().into_iter().filter(|pid| *pid != std::process::id()).collect();
+    let others: Vec<u32> = all()
+        .into_iter()
+        .filter(|pid| *pid != std::process::id())
+        .collect();
     let by = |matches: &dyn Fn(u32) -> bool| -> Vec<u32> {
         others.iter().copied().filter(|pid| matches(*pid)).collect()
     };
@@ -82,7 +99,11 @@ pub(crate) fn named(name: &str) -> Vec<u32> {
     if !executables.is_empty() {
         return executables;
     }
-    by(&|pid| arguments(pid).iter().any(|word| word == name || word.ends_with(&format!("/{name}"))))
+    by(&|pid| {
+        arguments(pid)
+            .iter()
+            .any(|word| word == name || word.ends_with(&format!("/{name}")))
+    })
 }
 
 /// The processes that listen on a TCP port of this machine, where we may see them.
@@ -96,8 +117,13 @@ pub(crate) fn listening_on(port: u16) -> Vec<u32> {
         return Vec::new();
     }
     let holds = |pid: &u32| {
-        let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-        files.flatten().filter_map(|file| socket_inode(&file.path())).any(|s| sockets.contains(&s))
+        let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+            return false;
+        };
+        files
+            .flatten()
+            .filter_map(|file| socket_inode(&file.path()))
+            .any(|s| sockets.contains(&s))
     };
     let mut pids: Vec<u32> = all().into_iter().filter(holds).collect();
     // A child that inherited the socket does not serve it.
@@ -108,19 +134,31 @@ pub(crate) fn listening_on(port: u16) -> Vec<u32> {
 
 /// The ports that a process listens on.
 pub(crate) fn listening_ports(pid: u32) -> Vec<u16> {
-    let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
-    let own: BTreeSet<u64> = files.flatten().filter_map(|f| socket_inode(&f.path())).collect();
+    let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return Vec::new();
+    };
+    let own: BTreeSet<u64> = files
+        .flatten()
+        .filter_map(|f| socket_inode(&f.path()))
+        .collect();
     let tables = ["tcp", "tcp6"].map(|name| fs::read_to_string(format!("/proc/net/{name}")));
     let sockets = tables.iter().flatten().flat_map(|table| sockets(table));
-    let ports: BTreeSet<u16> =
-        sockets.filter(|(_, inode)| own.contains(inode)).map(|(port, _)| port).collect();
+    let ports: BTreeSet<u16> = sockets
+        .filter(|(_, inode)| own.contains(inode))
+        .map(|(port, _)| port)
+        .collect();
     ports.into_iter().collect()
 }
 
 /// `socket:[12345]`, what a file descriptor's link reads.
 fn socket_inode(link: &Path) -> Option<u64> {
     let target = fs::read_link(link).ok()?;
-    target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+    target
+        .to_str()?
+        .strip_prefix("socket:[")?
+        .strip_suffix(']')?
+        .parse()
+        .ok()
 }
 
 /// Port and inode of the listening sockets in `/proc/net/tcp`:
@@ -132,17 +170,25 @@ fn sockets(table: &str) -> impl Iterator<Item = (u16, u64)> {
         if *fields.get(3)? != LISTEN {
             return None;
         }
-        Some((u16::from_str_radix(port, 16).ok()?, fields.get(9)?.parse().ok()?))
+        Some((
+            u16::from_str_radix(port, 16).ok()?,
+            fields.get(9)?.parse().ok()?,
+        ))
     })
 }
 
 fn listening_inodes(table: &str, port: u16) -> Vec<u64> {
-    sockets(table).filter(|(listening, _)| *listening == port).map(|(_, inode)| inode).collect()
+    sockets(table)
+        .filter(|(listening, _)| *listening == port)
+        .map(|(_, inode)| inode)
+        .collect()
 }
 
 /// Whether a host name means this machine.
 pub(crate) fn is_this_machine(host: &str, port: u16) -> bool {
-    let Ok(addresses) = (host, port).to_socket_addrs() else { return false };
+    let Ok(addresses) = (host, port).to_socket_addrs() else {
+        return false;
+    };
     let addresses: Vec<SocketAddr> = addresses.collect();
     !addresses.is_empty() && addresses.iter().all(|address| is_own_address(address.ip()))
 }
@@ -166,7 +212,15 @@ mod tests {
                     18446744073709551615 1";
         let stat = parse_stat(line).unwrap();
         assert_eq!(stat.command, "a) b (c");
-        assert_eq!((stat.parent, stat.children_ticks, stat.threads, stat.rss_pages), (7, 70, 11, 555));
+        assert_eq!(
+            (
+                stat.parent,
+                stat.children_ticks,
+                stat.threads,
+                stat.rss_pages
+            ),
+            (7, 70, 11, 555)
+        );
         assert_eq!(parse_stat("42 (cut"), None);
         assert_eq!(parse_stat("42 (cut) S 7"), None);
     }
@@ -184,7 +238,10 @@ mod tests {
 
     #[test]
     fn children_are_found_until_they_end() {
-        let mut child = std::process::Command::new("sleep").arg("5").spawn().unwrap();
+        let mut child = std::process::Command::new("sleep")
+            .arg("5")
+            .spawn()
+            .unwrap();
         let me = std::process::id();
         assert!(descendants(me).contains(&child.id()));
         assert_eq!(arguments(child.id()).last().map(String::as_str), Some("5"));

@@ -57,7 +57,9 @@ pub fn record(
         "profile": {"pid": pid, "events": [file::CPU], "frequency": what.frequency},
     });
     let Some(writer) = start.writer(options, &mut record)? else {
-        return Err(Error::Process("a recording is its archive; name a folder for runs".to_owned()));
+        return Err(Error::Process(
+            "a recording is its archive; name a folder for runs".to_owned(),
+        ));
     };
     observer.step("preparing the profiler");
     let profiling = match start.profiling(what.frequency, pid, &writer) {
@@ -108,7 +110,10 @@ impl Recorder<'_> {
         let mut measured = Interval::new();
         measured.reset(from, Phase::Measure);
         while !ended && !control.is_stopping() && end.is_none_or(|end| Clock.now() < end) {
-            let next = [Some(before.at + Nanos::SECOND), end].into_iter().flatten().min();
+            let next = [Some(before.at + Nanos::SECOND), end]
+                .into_iter()
+                .flatten()
+                .min();
             ended = self.wait(next.unwrap_or(before.at), control);
             let after = self.usage.read();
             measured.end = after.at;
@@ -124,22 +129,38 @@ impl Recorder<'_> {
         }];
         let window = (since_origin(from).0, since_origin(to).0);
         let early = control.is_stopping() && duration.is_some();
-        record.state = if early { RunState::Interrupted } else { RunState::Complete };
+        record.state = if early {
+            RunState::Interrupted
+        } else {
+            RunState::Complete
+        };
         self.observer.step("writing the profile");
         let profiled = self.profiling.finish(Some(window), &mut self.writer);
         let mut summary = summary(&self.writer, self.pid, self.peak_rss, &profiled);
         summary.warnings = profiled.warnings;
         if ended {
-            summary.warnings.push(target_ended(self.pid, to.since(from)));
+            summary
+                .warnings
+                .push(target_ended(self.pid, to.since(from)));
         }
         let length = to.since(from);
-        let facts = warnings::Facts { interrupted: early, length, ..warnings::Facts::default() };
-        summary.warnings.extend(warnings::warnings(&facts).into_iter().filter(|warning| {
-            // Without load, the build of bellows slows nothing that is measured.
-            warning.code != WarningCode::DebugBuild
-        }));
+        let facts = warnings::Facts {
+            interrupted: early,
+            length,
+            ..warnings::Facts::default()
+        };
+        summary
+            .warnings
+            .extend(warnings::warnings(&facts).into_iter().filter(|warning| {
+                // Without load, the build of bellows slows nothing that is measured.
+                warning.code != WarningCode::DebugBuild
+            }));
         let record = crate::run::close(Some(&mut self.writer), record, summary, self.observer);
-        RunOutcome { run_dir: Some(self.writer.dir().to_path_buf()), record, measured }
+        RunOutcome {
+            run_dir: Some(self.writer.dir().to_path_buf()),
+            record,
+            measured,
+        }
     }
 
     /// Sleeps until `until`, a stop, or the end of the process, which it returns.
@@ -179,16 +200,13 @@ impl Recorder<'_> {
 fn target_ended(pid: u32, after: Nanos) -> Warning {
     Warning::new(
         WarningCode::ProfileIncomplete,
-        format!("process {pid} ended after {after}: the profile covers no more; record a shorter time"),
+        format!(
+            "process {pid} ended after {after}: the profile covers no more; record a shorter time"
+        ),
     )
 }
 
-fn summary(
-    writer: &RunWriter,
-    pid: u32,
-    peak_rss: (u64, u64),
-    profiled: &Profiled,
-) -> RunSummary {
+fn summary(writer: &RunWriter, pid: u32, peak_rss: (u64, u64), profiled: &Profiled) -> RunSummary {
     let mb = |bytes: u64| (bytes > 0).then(|| bytes as f64 / 1e6);
     RunSummary {
         schema: RunSummary::SCHEMA.to_owned(),
@@ -204,7 +222,10 @@ fn summary(
         blocked: Throughput::default(),
         latency: PerMetric::default(),
         cpu_us_per_message: PerMessage::default(),
-        rss_mb: Rss { broker: mb(peak_rss.0), client: mb(peak_rss.1) },
+        rss_mb: Rss {
+            broker: mb(peak_rss.0),
+            client: mb(peak_rss.1),
+        },
         profiles: profiled.summary.iter().cloned().collect(),
         warnings: Vec::new(),
     }
@@ -267,7 +288,13 @@ mod tests {
             command: Vec::new(),
             bellows_exe: "bellows".into(),
         };
-        let e = record(&what, &options, &load::Control::new(), &mut crate::NoObserver).unwrap_err();
+        let e = record(
+            &what,
+            &options,
+            &load::Control::new(),
+            &mut crate::NoObserver,
+        )
+        .unwrap_err();
         assert!(e.to_string().contains("no process 4294967295"), "{e}");
         assert!(!runs.path().join("runs").exists());
     }

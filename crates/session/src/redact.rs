@@ -5,8 +5,15 @@
 pub(crate) const BLOT: &str = "***";
 
 /// Parts of names whose values are secrets.
-const SECRET_NAMES: [&str; 7] =
-    ["password", "passwd", "default_pass", "secret", "token", "cookie", "passphrase"];
+const SECRET_NAMES: [&str; 7] = [
+    "password",
+    "passwd",
+    "default_pass",
+    "secret",
+    "token",
+    "cookie",
+    "passphrase",
+];
 
 /// Whether a key, option or variable of this name holds a secret.
 pub(crate) fn is_secret(name: &str) -> bool {
@@ -16,7 +23,11 @@ pub(crate) fn is_secret(name: &str) -> bool {
 
 /// The value of a key, blotted out where the key holds a secret.
 pub(crate) fn value(key: &str, value: &str) -> String {
-    if is_secret(key) { BLOT.to_owned() } else { text(value) }
+    if is_secret(key) {
+        BLOT.to_owned()
+    } else {
+        text(value)
+    }
 }
 
 /// Any text: passwords in URLs, and values after `password=` and its like, are blotted out.
@@ -26,7 +37,13 @@ pub(crate) fn text(text: &str) -> String {
 
 /// Text of several lines in an unknown language: lines that speak of secrets are left out.
 pub(crate) fn lines(all: &str) -> String {
-    let kept = all.lines().map(|line| if is_secret(line) { BLOT.to_owned() } else { text(line) });
+    let kept = all.lines().map(|line| {
+        if is_secret(line) {
+            BLOT.to_owned()
+        } else {
+            text(line)
+        }
+    });
     kept.collect::<Vec<_>>().join("\n")
 }
 
@@ -76,16 +93,24 @@ fn urls(text: &str) -> String {
 /// `broker.password=secret` becomes `broker.password=***`; also inside a URL's query.
 fn assignments(text: &str) -> String {
     // An argument that is one assignment: its value may hold anything.
-    if let Some((key, _)) = text.split_once('=').filter(|(key, _)| is_secret(key) && !key.contains("://")) {
+    if let Some((key, _)) = text
+        .split_once('=')
+        .filter(|(key, _)| is_secret(key) && !key.contains("://"))
+    {
         return format!("{key}={BLOT}");
     }
     let mut parts = text.split_inclusive(['?', '&', ' ', ',', ';']);
     let one = |part: &str| {
-        let Some((key, value)) = part.split_once('=') else { return part.to_owned() };
+        let Some((key, value)) = part.split_once('=') else {
+            return part.to_owned();
+        };
         if !is_secret(key) {
             return part.to_owned();
         }
-        let end = value.chars().last().filter(|c| matches!(c, '?' | '&' | ' ' | ',' | ';'));
+        let end = value
+            .chars()
+            .last()
+            .filter(|c| matches!(c, '?' | '&' | ' ' | ',' | ';'));
         format!("{key}={BLOT}{}", end.map_or_else(String::new, String::from))
     };
     parts.by_ref().map(one).collect()
@@ -98,12 +123,18 @@ mod tests {
     #[test]
     fn passwords_in_urls_are_blotted_out() {
         for (given, kept) in [
-            ("amqp://guest:s3cret@host:5672/vhost", "amqp://guest:***@host:5672/vhost"),
+            (
+                "amqp://guest:s3cret@host:5672/vhost",
+                "amqp://guest:***@host:5672/vhost",
+            ),
             ("amqp://guest:p@ss:w@host", "amqp://guest:***@host"),
             ("amqp://guest:p/w@host", "amqp://guest:***@host"),
             ("amqp://host:5672/", "amqp://host:5672/"),
             ("amqp://user@host/%2F", "amqp://user@host/%2F"),
-            ("two http://a:b@c/ and amqp://d:e@f", "two http://a:***@c/ and amqp://d:***@f"),
+            (
+                "two http://a:b@c/ and amqp://d:e@f",
+                "two http://a:***@c/ and amqp://d:***@f",
+            ),
             ("http://c/x?token=s3cret&y=1", "http://c/x?token=***&y=1"),
             ("broker.password=two, words", "broker.password=***"),
         ] {
@@ -114,9 +145,20 @@ mod tests {
     #[test]
     fn passwords_in_arguments_are_blotted_out() {
         let given = [
-            "bellows", "client", "--password", "s3cret", "--user", "me", "--password=s3cret",
-            "--consumer-url", "amqp://a:s3cret@b", "--set", "broker.password=s3cret",
-            "--auth-token", "s3cret", "queue://x",
+            "bellows",
+            "client",
+            "--password",
+            "s3cret",
+            "--user",
+            "me",
+            "--password=s3cret",
+            "--consumer-url",
+            "amqp://a:s3cret@b",
+            "--set",
+            "broker.password=s3cret",
+            "--auth-token",
+            "s3cret",
+            "queue://x",
         ];
         let given: Vec<String> = given.iter().map(|s| (*s).to_owned()).collect();
         let kept = arguments(&given);
@@ -128,6 +170,9 @@ mod tests {
 
     #[test]
     fn lines_that_speak_of_secrets_are_left_out() {
-        assert_eq!(lines("[{rabbit, [\n{default_pass, <<\"x\">>},\n{a, 1}]}]."), "[{rabbit, [\n***\n{a, 1}]}].");
+        assert_eq!(
+            lines("[{rabbit, [\n{default_pass, <<\"x\">>},\n{a, 1}]}]."),
+            "[{rabbit, [\n***\n{a, 1}]}]."
+        );
     }
 }

@@ -102,7 +102,11 @@ impl ProcUsage {
         let cpu = Nanos(cpu.tv_sec.cast_unsigned() * 1_000_000_000 + cpu.tv_nsec.cast_unsigned());
         let stat = processes::stat(std::process::id())?;
         let rss_bytes = stat.rss_pages.saturating_mul(self.page_bytes);
-        Some(Used { cpu, rss_bytes, threads: stat.threads })
+        Some(Used {
+            cpu,
+            rss_bytes,
+            threads: stat.threads,
+        })
     }
 }
 
@@ -111,19 +115,39 @@ impl UsageSource for ProcUsage {
         // The clock is read right beside what divides by it.
         let broker = self.broker();
         let at = Clock.now();
-        let machine = fs::read_to_string("/proc/stat").ok().and_then(|text| parse_machine(&text));
-        Reading { at, broker, client: self.client(), machine }
+        let machine = fs::read_to_string("/proc/stat")
+            .ok()
+            .and_then(|text| parse_machine(&text));
+        Reading {
+            at,
+            broker,
+            client: self.client(),
+            machine,
+        }
     }
 }
 
 /// `cpu  user nice system idle iowait irq softirq steal guest guest_nice`; guest time is part of
 /// user time already (proc(5)).
 fn parse_machine(text: &str) -> Option<Machine> {
-    let fields = text.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace();
-    let ticks: Vec<u64> = fields.take(8).map(|field| field.parse().unwrap_or(0)).collect();
+    let fields = text
+        .lines()
+        .next()?
+        .strip_prefix("cpu ")?
+        .split_ascii_whitespace();
+    let ticks: Vec<u64> = fields
+        .take(8)
+        .map(|field| field.parse().unwrap_or(0))
+        .collect();
     let at = |i: usize| ticks.get(i).copied().unwrap_or(0);
-    let total = ticks.iter().fold(0u64, |sum, ticks| sum.saturating_add(*ticks));
-    Some(Machine { total, idle: at(3).saturating_add(at(4)), steal: at(7) })
+    let total = ticks
+        .iter()
+        .fold(0u64, |sum, ticks| sum.saturating_add(*ticks));
+    Some(Machine {
+        total,
+        idle: at(3).saturating_add(at(4)),
+        steal: at(7),
+    })
 }
 
 /// What was used between two readings.
@@ -132,7 +156,11 @@ pub(crate) fn between(before: &Reading, after: &Reading) -> Usage {
     let process = |before: Option<Used>, after: Option<Used>| {
         let (before, after) = (before?, after?);
         let cpu_cores = ratio(after.cpu.saturating_sub(before.cpu).0, elapsed.0)?;
-        Some(ProcessUsage { cpu_cores, rss_bytes: after.rss_bytes, threads: after.threads })
+        Some(ProcessUsage {
+            cpu_cores,
+            rss_bytes: after.rss_bytes,
+            threads: after.threads,
+        })
     };
     let share = |part: fn(&Machine) -> u64| {
         let (before, after) = (before.machine?, after.machine?);
@@ -202,7 +230,14 @@ mod tests {
     #[test]
     fn the_machine_line_is_understood() {
         let machine = parse_machine("cpu  10 20 30 400 50 6 7 80 9 9\ncpu0 1 2").unwrap();
-        assert_eq!(machine, Machine { total: 603, idle: 450, steal: 80 });
+        assert_eq!(
+            machine,
+            Machine {
+                total: 603,
+                idle: 450,
+                steal: 80
+            }
+        );
         assert_eq!(parse_machine(""), None);
         let reading = |total, idle, steal| Reading {
             machine: Some(Machine { total, idle, steal }),

@@ -4,11 +4,23 @@ use super::error::unknown_name;
 use super::{Error, Experiment};
 
 const FILES: [(&str, &str); 5] = [
-    ("stream-publish", include_str!("../../../../experiments/stream-publish.toml")),
-    ("classic-in-out", include_str!("../../../../experiments/classic-in-out.toml")),
-    ("quorum-publish", include_str!("../../../../experiments/quorum-publish.toml")),
+    (
+        "stream-publish",
+        include_str!("../../../../experiments/stream-publish.toml"),
+    ),
+    (
+        "classic-in-out",
+        include_str!("../../../../experiments/classic-in-out.toml"),
+    ),
+    (
+        "quorum-publish",
+        include_str!("../../../../experiments/quorum-publish.toml"),
+    ),
     ("rated", include_str!("../../../../experiments/rated.toml")),
-    ("embedded", include_str!("../../../../experiments/embedded.toml")),
+    (
+        "embedded",
+        include_str!("../../../../experiments/embedded.toml"),
+    ),
 ];
 
 /// A built-in experiment.
@@ -24,14 +36,19 @@ impl BuiltIn {
     /// What question it answers.
     #[must_use]
     pub fn description(&self) -> String {
-        find(self.name).map(|experiment| experiment.description).unwrap_or_default()
+        find(self.name)
+            .map(|experiment| experiment.description)
+            .unwrap_or_default()
     }
 }
 
 /// The built-in experiments.
 #[must_use]
 pub fn built_ins() -> Vec<BuiltIn> {
-    FILES.iter().map(|(name, text)| BuiltIn { name, text }).collect()
+    FILES
+        .iter()
+        .map(|(name, text)| BuiltIn { name, text })
+        .collect()
 }
 
 pub(super) fn find(name: &str) -> Result<Experiment, Error> {

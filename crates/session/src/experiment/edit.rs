@@ -10,11 +10,15 @@ pub(super) fn edited(experiment: &Experiment, assignment: &str) -> Result<Experi
     let shown = crate::redact::text(assignment);
     let fail = |text: String| Error::new(&format!("--set {shown}"), None, text);
     let Some((path, value)) = assignment.split_once('=') else {
-        return Err(fail("it has no value; write --set load.0.rate=20000".to_owned()));
+        return Err(fail(
+            "it has no value; write --set load.0.rate=20000".to_owned(),
+        ));
     };
     let parts: Vec<&str> = path.trim().split('.').collect();
     if parts.iter().any(|part| part.is_empty()) {
-        return Err(fail("a part of the path is empty; write --set load.0.rate=20000".to_owned()));
+        return Err(fail(
+            "a part of the path is empty; write --set load.0.rate=20000".to_owned(),
+        ));
     }
     let mut root = Value::try_from(experiment).map_err(|e| fail(e.to_string()))?;
     replace(&mut root, &parts, read_value(value.trim())).map_err(fail)?;
@@ -40,7 +44,11 @@ fn replace(at: &mut Value, path: &[&str], new: Value) -> Result<(), String> {
     match at {
         Value::Table(table) => {
             let missing = || Value::Table(toml::Table::new());
-            replace(table.entry((*first).to_owned()).or_insert_with(missing), rest, new)
+            replace(
+                table.entry((*first).to_owned()).or_insert_with(missing),
+                rest,
+                new,
+            )
         }
         Value::Array(items) => {
             let count = items.len();

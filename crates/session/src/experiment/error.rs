@@ -15,7 +15,11 @@ const ALIKE: f64 = 0.75;
 
 impl Error {
     pub(crate) fn new(origin: &str, line: Option<usize>, text: impl Into<String>) -> Self {
-        Self { origin: origin.to_owned(), line, text: text.into() }
+        Self {
+            origin: origin.to_owned(),
+            line,
+            text: text.into(),
+        }
     }
 
     /// From the TOML reader, about `source`.
@@ -25,7 +29,10 @@ impl Error {
         };
         let before = source.get(..span.start).unwrap_or(source);
         let line = before.matches('\n').count() + 1;
-        let key = source.lines().nth(line - 1).and_then(|text| text.split_once('='));
+        let key = source
+            .lines()
+            .nth(line - 1)
+            .and_then(|text| text.split_once('='));
         let text = explained(e.message());
         let text = match key.map(|(key, _)| key.trim()) {
             // Where the key itself is wrong, or the message names it, it stands there already.
@@ -70,13 +77,18 @@ fn explained(message: &str) -> String {
 pub(crate) fn unknown_name(what: &str, unknown: &str, known: &[&str]) -> String {
     match nearest(unknown, known) {
         Some(nearest) => format!("unknown {what} {unknown:?}; did you mean {nearest:?}?"),
-        None => format!("unknown {what} {unknown:?}; there are: {}", known.join(", ")),
+        None => format!(
+            "unknown {what} {unknown:?}; there are: {}",
+            known.join(", ")
+        ),
     }
 }
 
 fn nearest<'a>(unknown: &str, known: &[&'a str]) -> Option<&'a str> {
     let plain = |name: &str| name.to_lowercase().replace('_', "-");
-    let scored = known.iter().map(|k| (strsim::jaro_winkler(&plain(unknown), &plain(k)), *k));
+    let scored = known
+        .iter()
+        .map(|k| (strsim::jaro_winkler(&plain(unknown), &plain(k)), *k));
     let (score, name) = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
     (score >= ALIKE).then_some(name)
 }

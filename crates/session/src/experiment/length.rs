@@ -37,22 +37,32 @@ impl FromStr for Length {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("{text:?} is no length of time; write \"60s\", \"500ms\", \"2m\" or \"1h30m\"");
+        let bad = || {
+            format!("{text:?} is no length of time; write \"60s\", \"500ms\", \"2m\" or \"1h30m\"")
+        };
         let mut rest = text.trim();
         let mut total = 0f64;
         if rest.is_empty() {
             return Err(bad());
         }
         while !rest.is_empty() {
-            let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+            let digits = rest
+                .find(|c: char| !c.is_ascii_digit() && c != '.')
+                .unwrap_or(rest.len());
             let (number, after) = rest.split_at(digits);
-            let letters = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
+            let letters = after
+                .find(|c: char| !c.is_ascii_alphabetic())
+                .unwrap_or(after.len());
             let (unit, next) = after.split_at(letters);
             let number: f64 = number.parse().map_err(|_| bad())?;
             let unit_ns = if unit.is_empty() && next.is_empty() && rest.len() == text.trim().len() {
                 1_000_000_000
             } else {
-                UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(bad)?.1
+                UNITS
+                    .iter()
+                    .find(|(name, _)| *name == unit)
+                    .ok_or_else(bad)?
+                    .1
             };
             total += number * unit_ns as f64;
             rest = next;
@@ -71,7 +81,10 @@ impl fmt::Display for Length {
         if ns == 0 {
             return f.write_str("0s");
         }
-        let unit = UNITS.iter().rev().find(|(_, unit)| ns % unit == 0);
+        let unit = UNITS
+            .iter()
+            .rev()
+            .find(|(_, unit)| ns.is_multiple_of(*unit));
         let (name, unit) = unit.unwrap_or(&UNITS[0]);
         write!(f, "{}{name}", ns / unit)
     }

@@ -151,7 +151,10 @@ pub struct ProfileSpec {
 
 impl Default for ProfileSpec {
     fn default() -> Self {
-        Self { events: vec![archive::file::CPU.to_owned()], frequency: 999 }
+        Self {
+            events: vec![archive::file::CPU.to_owned()],
+            frequency: 999,
+        }
     }
 }
 
@@ -200,7 +203,10 @@ impl Experiment {
         let mut public = self.clone();
         let broker = &mut public.broker;
         broker.url = broker.url.as_deref().map(crate::redact::text);
-        broker.password = broker.password.as_ref().map(|_| crate::redact::BLOT.to_owned());
+        broker.password = broker
+            .password
+            .as_ref()
+            .map(|_| crate::redact::BLOT.to_owned());
         broker.advanced = broker.advanced.as_deref().map(crate::redact::lines);
         for (key, value) in &mut broker.env {
             *value = crate::redact::value(key, value);

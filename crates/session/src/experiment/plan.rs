@@ -14,8 +14,18 @@ impl Experiment {
     /// # Errors
     /// A destination that cannot be read.
     pub(crate) fn plan(&self, endpoint: &Endpoint, run_id: u32) -> Result<Plan, load::Error> {
-        let groups = self.load.iter().map(|spec| group(spec, endpoint)).collect::<Result<_, _>>()?;
-        Ok(Plan { groups, threads: self.threads, phases: phases(&self.phases), run_id, ..Plan::default() })
+        let groups = self
+            .load
+            .iter()
+            .map(|spec| group(spec, endpoint))
+            .collect::<Result<_, _>>()?;
+        Ok(Plan {
+            groups,
+            threads: self.threads,
+            phases: phases(&self.phases),
+            run_id,
+            ..Plan::default()
+        })
     }
 }
 
@@ -59,7 +69,11 @@ fn group(spec: &LoadSpec, endpoint: &Endpoint) -> Result<Group, load::Error> {
             // Without producers the count is the consumers' to reach.
             message_count: message_count.filter(|_| spec.producers == 0),
         },
-        queues: QueueHandling { declare: spec.declare, purge: spec.purge, delete: spec.delete },
+        queues: QueueHandling {
+            declare: spec.declare,
+            purge: spec.purge,
+            delete: spec.delete,
+        },
     })
 }
 
@@ -84,7 +98,9 @@ fn destinations(spec: &LoadSpec) -> Result<Vec<Destination>, load::Error> {
     if spec.num_destinations == 1 {
         return Ok(vec![named(first.name.clone())]);
     }
-    Ok((0..spec.num_destinations).map(|i| named(format!("{}{i}", first.name))).collect())
+    Ok((0..spec.num_destinations)
+        .map(|i| named(format!("{}{i}", first.name)))
+        .collect())
 }
 
 fn argument(value: &ArgumentValue) -> Argument {

@@ -13,7 +13,13 @@ impl Experiment {
     /// # Errors
     /// The first value that makes no sense, with the remedy.
     pub fn validate(&self) -> Result<(), Error> {
-        let fail = |text: String| Err(Error::new(&format!("experiment {:?}", self.name), None, text));
+        let fail = |text: String| {
+            Err(Error::new(
+                &format!("experiment {:?}", self.name),
+                None,
+                text,
+            ))
+        };
         if self.load.is_empty() {
             return fail("there is no load; add a [[load]] with a destination".to_owned());
         }

@@ -96,7 +96,11 @@ impl Broker {
         let here = processes::is_this_machine(&endpoint.host, endpoint.port);
         let by_port = || processes::listening_on(endpoint.port).first().copied();
         let pid = experiment.broker.pid.or_else(|| by_port().filter(|_| here));
-        if let Some(pid) = experiment.broker.pid.filter(|pid| processes::stat(*pid).is_none()) {
+        if let Some(pid) = experiment
+            .broker
+            .pid
+            .filter(|pid| processes::stat(*pid).is_none())
+        {
             return Err(Error::Process(format!(
                 "broker.pid = {pid}: there is no such process; leave it out to find it by its port"
             )));
@@ -128,12 +132,18 @@ impl Broker {
             Handle::Embedded(_) => "bellows embedded broker",
             Handle::Attached => return None,
         };
-        Some(format!("{name} {}", self.version.as_deref().unwrap_or_default()).trim_end().to_owned())
+        Some(
+            format!("{name} {}", self.version.as_deref().unwrap_or_default())
+                .trim_end()
+                .to_owned(),
+        )
     }
 
     /// Queues, exchanges and bindings, where the broker is ours to ask.
     pub(crate) fn topology(&self, recording: &mut Recording<'_>) -> Topology {
-        let Handle::Managed(node) = &self.handle else { return Topology::default() };
+        let Handle::Managed(node) = &self.handle else {
+            return Topology::default();
+        };
         node.topology().unwrap_or_else(|e| {
             recording.note(&format!("the topology could not be read: {e}"));
             Topology::default()
@@ -170,7 +180,10 @@ fn managed_config(spec: &BrokerSpec, options: &RunOptions) -> managed::Config {
         advanced: spec.advanced.clone(),
         environment: spec.env.clone(),
         emulator_arguments: spec.erlang_args.clone(),
-        guard: vec![options.bellows_exe.clone().into(), managed::guard::SUBCOMMAND.into()],
+        guard: vec![
+            options.bellows_exe.clone().into(),
+            managed::guard::SUBCOMMAND.into(),
+        ],
         ..managed::Config::default()
     }
 }
@@ -282,7 +295,10 @@ mod tests {
     #[test]
     fn the_ready_line_is_understood() {
         let read = |text: &'static str| ready_line(text.as_bytes());
-        assert_eq!(read("ready amqp://127.0.0.1:4567\n").as_deref(), Some("amqp://127.0.0.1:4567"));
+        assert_eq!(
+            read("ready amqp://127.0.0.1:4567\n").as_deref(),
+            Some("amqp://127.0.0.1:4567")
+        );
         assert_eq!(read("error: port taken\n"), None);
         assert_eq!(read("ready amqp://nonsense\n"), None);
         assert_eq!(read(""), None);
@@ -299,7 +315,11 @@ mod tests {
         let written: Vec<String> = settings.iter().map(|(k, v)| format!("{k} = {v}")).collect();
         assert_eq!(
             written,
-            ["a.b = true", "heartbeat = 60", "vm_memory_high_watermark.absolute = 2GB"]
+            [
+                "a.b = true",
+                "heartbeat = 60",
+                "vm_memory_high_watermark.absolute = 2GB"
+            ]
         );
     }
 }

@@ -36,7 +36,10 @@ impl Recording<'_> {
             })
             .collect();
         let profiled = self.finish_profile(&outcome);
-        let usage = self.measured_usage.map(|(begin, end)| between(&begin, &end)).unwrap_or_default();
+        let usage = self
+            .measured_usage
+            .map(|(begin, end)| between(&begin, &end))
+            .unwrap_or_default();
         let facts = self.facts(&outcome, &usage);
         let mut found = warnings(&facts);
         found.extend(profiled.warnings.clone());
@@ -50,7 +53,10 @@ impl Recording<'_> {
         summary.warnings = found;
         let record = close(self.writer.as_mut(), self.record, summary, self.observer);
         RunOutcome {
-            run_dir: self.writer.as_ref().map(|writer| writer.dir().to_path_buf()),
+            run_dir: self
+                .writer
+                .as_ref()
+                .map(|writer| writer.dir().to_path_buf()),
             record,
             measured: self.measured,
         }
@@ -58,12 +64,19 @@ impl Recording<'_> {
 
     fn finish_profile(&mut self, outcome: &load::Outcome) -> Profiled {
         let profiling = std::mem::take(&mut self.profiling);
-        let Some(writer) = &mut self.writer else { return Profiled::default() };
+        let Some(writer) = &mut self.writer else {
+            return Profiled::default();
+        };
         self.observer.step("writing the profile");
         let since_origin = |at: measure::Time| at.since(self.setting.origin).0;
-        let measured = outcome.phases.iter().find(|span| span.phase == Phase::Measure);
+        let measured = outcome
+            .phases
+            .iter()
+            .find(|span| span.phase == Phase::Measure);
         // A run that was stopped in the warm-up has measured nothing.
-        let window = measured.map_or((0, 0), |span| (since_origin(span.start), since_origin(span.end)));
+        let window = measured.map_or((0, 0), |span| {
+            (since_origin(span.start), since_origin(span.end))
+        });
         profiling.finish(Some(window), writer)
     }
 
@@ -72,14 +85,22 @@ impl Recording<'_> {
             total: count(&outcome.totals),
             rate: per_second(count(&self.measured.counters), self.measured_length),
         };
-        let messages = self.measured.counters.sent.max(self.measured.counters.received);
+        let messages = self
+            .measured
+            .counters
+            .sent
+            .max(self.measured.counters.received);
         let us_each = |cores: f64| {
-            (messages > 0).then(|| cores * self.measured_length.as_secs_f64() * 1e6 / messages as f64)
+            (messages > 0)
+                .then(|| cores * self.measured_length.as_secs_f64() * 1e6 / messages as f64)
         };
         let mb = |bytes: u64| (bytes > 0).then(|| bytes as f64 / 1e6);
         RunSummary {
             schema: RunSummary::SCHEMA.to_owned(),
-            run_dir: self.writer.as_ref().map_or_else(String::new, |w| shown(w.dir())),
+            run_dir: self
+                .writer
+                .as_ref()
+                .map_or_else(String::new, |w| shown(w.dir())),
             broker: self.setting.broker.clone(),
             sent: throughput(|counters| counters.sent),
             completed: throughput(|counters| counters.completed),
@@ -93,7 +114,10 @@ impl Recording<'_> {
                     .client
                     .and_then(|used| us_each((used.cpu_cores - profiled.own_cores).max(0.0))),
             },
-            rss_mb: Rss { broker: mb(self.peak_rss.0), client: mb(self.peak_rss.1) },
+            rss_mb: Rss {
+                broker: mb(self.peak_rss.0),
+                client: mb(self.peak_rss.1),
+            },
             profiles: profiled.summary.into_iter().collect(),
             warnings: Vec::new(),
         }
@@ -164,7 +188,11 @@ pub(crate) fn close(
 }
 
 fn per_second(count: u64, length: Nanos) -> f64 {
-    if length == Nanos::ZERO { 0.0 } else { count as f64 / length.as_secs_f64() }
+    if length == Nanos::ZERO {
+        0.0
+    } else {
+        count as f64 / length.as_secs_f64()
+    }
 }
 
 fn shown(path: &Path) -> String {

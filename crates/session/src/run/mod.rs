@@ -139,12 +139,17 @@ pub(crate) struct Start {
 impl Start {
     pub(crate) fn now() -> Self {
         let seed = RandomState::new().build_hasher().finish() as u32;
-        Self { origin: Clock.now(), unix_ns: wall_clock_unix_ns(), seed }
+        Self {
+            origin: Clock.now(),
+            unix_ns: wall_clock_unix_ns(),
+            seed,
+        }
     }
 
     /// A record of what is known when a run begins.
     pub(crate) fn record(&self, name: &str, options: &RunOptions) -> RunRecord {
-        let created = jiff::Timestamp::from_nanosecond(i128::from(self.unix_ns)).unwrap_or_default();
+        let created =
+            jiff::Timestamp::from_nanosecond(i128::from(self.unix_ns)).unwrap_or_default();
         RunRecord {
             schema: RunRecord::SCHEMA.to_owned(),
             id: String::new(),
@@ -152,7 +157,10 @@ impl Start {
             created: format!("{created:.0}"),
             command: redact::arguments(&options.command),
             experiment: serde_json::Value::Null,
-            versions: Versions { bellows: env!("CARGO_PKG_VERSION").to_owned(), ..Versions::default() },
+            versions: Versions {
+                bellows: env!("CARGO_PKG_VERSION").to_owned(),
+                ..Versions::default()
+            },
             hardware: hardware::read(),
             seed: self.seed.into(),
             origin: self.origin,
@@ -173,7 +181,9 @@ impl Start {
         options: &RunOptions,
         record: &mut RunRecord,
     ) -> Result<Option<RunWriter>, Error> {
-        let Some(runs_dir) = &options.runs_dir else { return Ok(None) };
+        let Some(runs_dir) = &options.runs_dir else {
+            return Ok(None);
+        };
         let mut writer = RunWriter::create(runs_dir, &record.name, self.unix_ns)?;
         record.id = writer.id().to_owned();
         writer.set_origin(self.origin, self.unix_ns);

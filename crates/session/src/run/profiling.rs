@@ -45,7 +45,10 @@ impl Profiling {
     /// A profile is wanted and cannot be had.
     pub(crate) fn unavailable(cause: &str) -> Self {
         let text = format!("there is no CPU profile: {cause}");
-        Self { warnings: vec![Warning::new(WarningCode::ProfileIncomplete, text)], ..Self::default() }
+        Self {
+            warnings: vec![Warning::new(WarningCode::ProfileIncomplete, text)],
+            ..Self::default()
+        }
     }
 
     /// Opens the events, switched off, and the file.
@@ -65,9 +68,16 @@ impl Profiling {
                 return Ok(Self::unavailable(&cause));
             }
         };
-        let options = Options { frequency, ..Options::default() };
+        let options = Options {
+            frequency,
+            ..Options::default()
+        };
         match Sampler::attach(pid, &options, sink) {
-            Ok(sampler) => Ok(Self { stacks, sampler: Some(sampler), ..Self::default() }),
+            Ok(sampler) => Ok(Self {
+                stacks,
+                sampler: Some(sampler),
+                ..Self::default()
+            }),
             Err(e) => {
                 // An empty file would look like a profile without samples.
                 let _ = fs::remove_file(&stacks);
@@ -86,7 +96,9 @@ impl Profiling {
         if self.started.is_some() {
             return;
         }
-        let Some(sampler) = &mut self.sampler else { return };
+        let Some(sampler) = &mut self.sampler else {
+            return;
+        };
         match sampler.start() {
             Ok(()) => self.started = Some(Clock.now()),
             Err(e) => *self = Self::unavailable(&e.to_string()),
@@ -101,8 +113,13 @@ impl Profiling {
     /// Ends sampling, cuts the profile to `window` (nanoseconds since the origin), and writes the
     /// forms that other tools read.
     pub(crate) fn finish(mut self, window: Option<(u64, u64)>, writer: &mut RunWriter) -> Profiled {
-        let mut profiled = Profiled { warnings: self.warnings, ..Profiled::default() };
-        let Some(sampler) = self.sampler.take() else { return profiled };
+        let mut profiled = Profiled {
+            warnings: self.warnings,
+            ..Profiled::default()
+        };
+        let Some(sampler) = self.sampler.take() else {
+            return profiled;
+        };
         let sampled = self.started.map(|started| Clock.now().since(started));
         match sampler.stop() {
             Ok(outcome) => {
@@ -134,7 +151,10 @@ impl Profiling {
 }
 
 fn write_derived(profile: &Profile, writer: &mut RunWriter) {
-    writer.write_file(&format!("{}.folded", file::CPU), profile.folded().as_bytes());
+    writer.write_file(
+        &format!("{}.folded", file::CPU),
+        profile.folded().as_bytes(),
+    );
     match profile.to_pprof() {
         Ok(bytes) => writer.write_file(file::PPROF, &bytes),
         Err(e) => writer.complain(file::PPROF, &e.to_string()),
@@ -155,10 +175,19 @@ fn write_stacks(profile: &Profile, path: &Path) -> io::Result<()> {
     let mut writer = StacksWriter::create(path, profile.header.clone())?;
     let mut nodes: Vec<Option<u32>> = vec![None; profile.stacks.len()];
     for sample in &profile.samples {
-        let Some(stack) = copy_node(profile, &mut writer, &mut nodes, sample.stack) else { continue };
-        let name = profile.threads.get(sample.thread as usize).map_or("", String::as_str);
+        let Some(stack) = copy_node(profile, &mut writer, &mut nodes, sample.stack) else {
+            continue;
+        };
+        let name = profile
+            .threads
+            .get(sample.thread as usize)
+            .map_or("", String::as_str);
         let thread = writer.thread(name);
-        writer.sample(&archive::profile::Sample { stack, thread, ..*sample });
+        writer.sample(&archive::profile::Sample {
+            stack,
+            thread,
+            ..*sample
+        });
     }
     for note in &profile.notes {
         writer.note(note);
@@ -170,7 +199,11 @@ fn write_stacks(profile: &Profile, path: &Path) -> io::Result<()> {
         writer.throttled(profile.throttled);
     }
     let (from, to) = profile.span.unwrap_or_default();
-    writer.finish(Footer { from, to, own_cpu_ns: profile.own_cpu_ns })
+    writer.finish(Footer {
+        from,
+        to,
+        own_cpu_ns: profile.own_cpu_ns,
+    })
 }
 
 /// Writes a stack from its root down to `leaf`, as far as it is new; its new index.
@@ -192,7 +225,9 @@ fn copy_node(
         at = profile.stacks.get(index as usize)?.parent;
     }
     for index in path.into_iter().rev() {
-        let frame = profile.frames.get(profile.stacks.get(index as usize)?.frame as usize)?;
+        let frame = profile
+            .frames
+            .get(profile.stacks.get(index as usize)?.frame as usize)?;
         let frame = writer.frame(frame);
         let node = writer.node(parent, frame);
         *nodes.get_mut(index as usize)? = Some(node);
@@ -218,10 +253,23 @@ mod tests {
             let stack = writer.node(Some(root), leaf);
             let thread = writer.thread("1_scheduler");
             let t = second * 1_000_000_000;
-            writer.sample(&Sample { t, weight: 1, stack, thread, cpu: 0, complete: true });
+            writer.sample(&Sample {
+                t,
+                weight: 1,
+                stack,
+                thread,
+                cpu: 0,
+                complete: true,
+            });
         }
         writer.lost(3);
-        writer.finish(Footer { from: 0, to: 10_000_000_000, own_cpu_ns: 5 }).unwrap();
+        writer
+            .finish(Footer {
+                from: 0,
+                to: 10_000_000_000,
+                own_cpu_ns: 5,
+            })
+            .unwrap();
     }
 
     #[test]
@@ -229,7 +277,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("cpu.stacks");
         sampled(&path);
-        let cut = Profile::open(&path).unwrap().window(2_000_000_000, 5_000_000_000);
+        let cut = Profile::open(&path)
+            .unwrap()
+            .window(2_000_000_000, 5_000_000_000);
         rewrite(&cut, &path).unwrap();
         let read = Profile::open(&path).unwrap();
         assert_eq!(read.samples.len(), 3);

@@ -101,7 +101,10 @@ impl<'a> Recording<'a> {
 
     fn keep_event(&mut self, at: Time, label: String) {
         let label = crate::redact::text(&label);
-        let event = Event { t: self.seconds_since_origin(at), label };
+        let event = Event {
+            t: self.seconds_since_origin(at),
+            label,
+        };
         self.observer.event(&event);
         if self.record.events.len() < MOST_EVENTS {
             self.record.events.push(event);
@@ -139,8 +142,13 @@ impl<'a> Recording<'a> {
         self.peak_rss.1 = self.peak_rss.1.max(rss(point.client));
         if interval.length() >= WHOLE_SECOND {
             let counters = interval.counters;
-            self.seconds.push((counters.sent, counters.received, point.dt));
-            let p99 = point.latency.ack_response.p99_ns.max(point.latency.end_to_end.p99_ns);
+            self.seconds
+                .push((counters.sent, counters.received, point.dt));
+            let p99 = point
+                .latency
+                .ack_response
+                .p99_ns
+                .max(point.latency.end_to_end.p99_ns);
             self.lag_and_p99.push((interval.loop_lag_max.0, p99));
         }
     }
@@ -151,7 +159,10 @@ impl<'a> Recording<'a> {
             t: self.seconds_since_origin(interval.start),
             dt: interval.length().as_secs_f64(),
             phase: interval.phase,
-            requested_rate: self.setting.requested_rate.filter(|_| interval.phase != Phase::Drain),
+            requested_rate: self
+                .setting
+                .requested_rate
+                .filter(|_| interval.phase != Phase::Drain),
             counters: interval.counters,
             latency: PerMetric::from_fn(|metric| {
                 LatencySummary::of(interval.latencies.histogram(metric))
@@ -185,7 +196,9 @@ impl load::Sink for Recording<'_> {
 
     fn event(&mut self, event: load::Event) {
         match event {
-            load::Event::Connected { product, version, .. } => self.connected(&product, &version),
+            load::Event::Connected {
+                product, version, ..
+            } => self.connected(&product, &version),
             load::Event::Started { at } => {
                 self.measure_at = Some(at + self.setting.phases.warmup);
                 // What setting up took is no part of the first second.

@@ -114,7 +114,12 @@ fn generator_saturated(facts: &Facts) -> Option<Warning> {
     if seconds == 0 || (seconds as f64) < facts.lag_and_p99.len() as f64 * LAG_SECONDS {
         return None;
     }
-    let worst = facts.lag_and_p99.iter().map(|(lag, _)| *lag).max().unwrap_or(0);
+    let worst = facts
+        .lag_and_p99
+        .iter()
+        .map(|(lag, _)| *lag)
+        .max()
+        .unwrap_or(0);
     warning(format!(
         "the generator itself was up to {} late, in {seconds} of {} seconds by more than half of \
          the 99th percentile: the latencies are partly its own; leave it a free core, or lower \
@@ -133,7 +138,8 @@ fn rate_not_achieved(facts: &Facts) -> Option<Warning> {
     let achieved = facts.counters.sent as f64 / seconds;
     let late = facts.counters.late as f64 / facts.counters.sent.max(1) as f64;
     // A tenth of a message more or less is a matter of where the phase was cut.
-    let short = achieved < requested * ACHIEVED && (requested * seconds - achieved * seconds) >= 1.5;
+    let short =
+        achieved < requested * ACHIEVED && (requested * seconds - achieved * seconds) >= 1.5;
     if !short && late <= LATE {
         return None;
     }
@@ -175,12 +181,14 @@ fn too_few_cores(facts: &Facts) -> Option<Warning> {
     let idle = facts.idle.map_or_else(String::new, |idle| {
         format!(", and {:.0} % of the machine stood idle", idle * 100.0)
     });
+    // Where other processes filled the machine, more cores than it has are needed all the same.
+    let advised = needed.max(f64::from(facts.cores) + 1.0);
     Some(Warning::new(
         WarningCode::TooFewCores,
         format!(
             "the broker used {broker:.1} cores and bellows {client:.1} of the {} they share{idle}: \
              they take CPU time from each other, so rates and latencies would be better apart; \
-             use a machine with at least {needed:.0} cores for both, or put the broker on another",
+             use a machine with at least {advised:.0} cores for both, or put the broker on another",
             facts.cores
         ),
     ))
@@ -200,7 +208,10 @@ fn cpu_steal(facts: &Facts) -> Option<Warning> {
 }
 
 fn clock_not_steady(facts: &Facts) -> Option<Warning> {
-    let source = facts.clock_source.as_deref().filter(|name| POOR_CLOCKS.contains(name))?;
+    let source = facts
+        .clock_source
+        .as_deref()
+        .filter(|name| POOR_CLOCKS.contains(name))?;
     Some(Warning::new(
         WarningCode::ClockNotSteady,
         format!(
@@ -219,16 +230,29 @@ fn connection_blocked(facts: &Facts) -> Option<Warning> {
             "the broker blocked publishers {} time(s) ({}): rates and latencies show its alarm, \
              not its speed; raise its memory or disk limit, or consume what is published",
             facts.blocked.len(),
-            if reason.is_empty() { "it gave no reason" } else { reason }
+            if reason.is_empty() {
+                "it gave no reason"
+            } else {
+                reason
+            }
         ),
     ))
 }
 
 fn messages_not_accepted(facts: &Facts) -> Option<Warning> {
     let parts = [
-        (facts.counters.nacked, "refused (nack): a queue's limit is reached, or it has no leader"),
-        (facts.counters.returned, "returned: no queue is bound where they were sent"),
-        (facts.unconfirmed, "not confirmed by the end of the drain: allow a longer phases.drain"),
+        (
+            facts.counters.nacked,
+            "refused (nack): a queue's limit is reached, or it has no leader",
+        ),
+        (
+            facts.counters.returned,
+            "returned: no queue is bound where they were sent",
+        ),
+        (
+            facts.unconfirmed,
+            "not confirmed by the end of the drain: allow a longer phases.drain",
+        ),
     ];
     let parts: Vec<String> = parts
         .iter()
@@ -281,13 +305,22 @@ fn interrupted(facts: &Facts) -> Option<Warning> {
 fn too_few_samples(facts: &Facts) -> Option<Warning> {
     let unsupported = |metric: Metric| {
         let summary = facts.latency.get(metric);
-        let first = LatencySummary::PERCENTILES.iter().find(|(p, _)| !summary.supports(*p))?;
+        let first = LatencySummary::PERCENTILES
+            .iter()
+            .find(|(p, _)| !summary.supports(*p))?;
         (summary.count > 0).then(|| {
-            format!("{} has {} samples, too few for {}", metric.name(), summary.count, first.1)
+            format!(
+                "{} has {} samples, too few for {}",
+                metric.name(),
+                summary.count,
+                first.1
+            )
         })
     };
-    let parts: Vec<String> =
-        [Metric::AckResponse, Metric::EndToEnd].into_iter().filter_map(unsupported).collect();
+    let parts: Vec<String> = [Metric::AckResponse, Metric::EndToEnd]
+        .into_iter()
+        .filter_map(unsupported)
+        .collect();
     (!parts.is_empty()).then(|| {
         Warning::new(
             WarningCode::TooFewSamples,
@@ -325,7 +358,10 @@ pub(crate) fn profile_warnings(outcome: &profile::Outcome) -> Vec<Warning> {
         ));
     }
     if !outcome.notes.is_empty() {
-        warnings.push(Warning::new(WarningCode::ProfileIncomplete, outcome.notes.join("; ")));
+        warnings.push(Warning::new(
+            WarningCode::ProfileIncomplete,
+            outcome.notes.join("; "),
+        ));
     }
     warnings
 }

@@ -1,0 +1,206 @@
+//! The machine: cores, permissions, symbols, clock.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use archive::profile::{ProfileHeader, StacksWriter};
+use measure::{Clock, wall_clock_unix_ns};
+use rustix::process::{Resource, getrlimit};
+
+use super::{Check, Status};
+use crate::hardware::trimmed;
+
+/// Open files that a profile of a broker with many threads on many cores needs.
+const WANTED_FILES: u64 = 8_192;
+
+pub(super) fn cores(cores: u32) -> Check {
+    let observed = format!("{cores} that this process may use");
+    if cores >= 4 {
+        return Check::new(
+            "cores",
+            Status::Ok,
+            observed,
+            "enough for a broker and a generator beside each other",
+        );
+    }
+    Check::new(
+        "cores",
+        Status::Warn,
+        observed,
+        "broker and generator take CPU time from each other: all-out rates are too low and \
+         latencies too high; compare such runs only with each other",
+    )
+    .fix("use a machine with 4 cores or more, or put the broker on another machine")
+}
+
+/// Tries what a profile would do, on this process.
+pub(super) fn profiling() -> Check {
+    const NAME: &str = "perf permissions";
+    let paranoid = trimmed("/proc/sys/kernel/perf_event_paranoid").unwrap_or_else(|| "?".into());
+    let observed = |what: &str| format!("{what} (kernel.perf_event_paranoid = {paranoid})");
+    match trial() {
+        Ok(notes) if notes.is_empty() => Check::new(
+            NAME,
+            Status::Ok,
+            observed("user and kernel stacks can be sampled"),
+            "profiles show where the broker and the kernel below it spend their time",
+        ),
+        Ok(notes) => Check::new(
+            NAME,
+            Status::Warn,
+            observed(&notes.join("; ")),
+            "profiles lack a part, most often the kernel's",
+        )
+        .fix("sysctl kernel.perf_event_paranoid=1 (as root), or run bellows as root"),
+        Err(error) => Check::new(
+            NAME,
+            Status::Bad,
+            observed(&error.to_string()),
+            "no profile can be taken; load and latency are measured all the same",
+        )
+        .fix("sysctl kernel.perf_event_paranoid=1 (as root), or run bellows as root"),
+    }
+}
+
+fn trial() -> Result<Vec<String>, profile::Error> {
+    let header = ProfileHeader::cpu(999, 0, Clock.now(), wall_clock_unix_ns());
+    let sink = StacksWriter::new(io::sink(), header);
+    let mut sampler =
+        profile::Sampler::attach(std::process::id(), &profile::Options::default(), sink)?;
+    sampler.start()?;
+    Ok(sampler.stop()?.notes)
+}
+
+pub(super) fn kernel_symbols() -> Check {
+    let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    judge_kernel_symbols(&symbols)
+}
+
+/// Addresses that are all zero are hidden ones.
+fn judge_kernel_symbols(symbols: &str) -> Check {
+    const NAME: &str = "kernel symbols";
+    let named = symbols
+        .lines()
+        .filter(|line| !line.starts_with("0000000000000000"))
+        .count();
+    if named > 0 {
+        return Check::new(
+            NAME,
+            Status::Ok,
+            format!("{named} names"),
+            "frames of the kernel have names",
+        );
+    }
+    let observed = if symbols.is_empty() {
+        "/proc/kallsyms cannot be read"
+    } else {
+        "hidden"
+    };
+    Check::new(
+        NAME,
+        Status::Warn,
+        observed,
+        "frames of the kernel have no names",
+    )
+    .fix("sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1 (as root), or run as root")
+}
+
+pub(super) fn tracefs() -> Check {
+    const NAME: &str = "tracefs";
+    let mounted = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"]
+        .into_iter()
+        .find(|path| Path::new(path).join("events").is_dir());
+    match mounted {
+        Some(path) => Check::new(NAME, Status::Ok, path, "tracepoints can be counted"),
+        None => Check::new(
+            NAME,
+            Status::Warn,
+            "not mounted, or not readable for this user",
+            "CPU profiles need it not; events such as mmap() calls do",
+        )
+        .fix("mount -t tracefs tracefs /sys/kernel/tracing (as root)"),
+    }
+}
+
+pub(super) fn clock(source: Option<&str>) -> Check {
+    const NAME: &str = "clock source";
+    match source {
+        // Both are read in user space.
+        Some(fast @ ("tsc" | "kvm-clock" | "arch_sys_counter" | "hyperv_clocksource_tsc_page")) => {
+            Check::new(
+                NAME,
+                Status::Ok,
+                fast,
+                "steady, and read without a system call",
+            )
+        }
+        Some(slow) => Check::new(
+            NAME,
+            Status::Warn,
+            slow,
+            "every reading of the clock is a system call: the generator needs more CPU",
+        )
+        .fix(
+            "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource (as root)",
+        ),
+        None => Check::new(
+            NAME,
+            Status::Warn,
+            "unknown",
+            "it cannot be said whether it is steady",
+        ),
+    }
+}
+
+pub(super) fn open_files() -> Check {
+    const NAME: &str = "open files";
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let observed = format!("at most {limit}");
+    if limit >= WANTED_FILES {
+        return Check::new(
+            NAME,
+            Status::Ok,
+            observed,
+            "enough for connections and profiles",
+        );
+    }
+    Check::new(
+        NAME,
+        Status::Warn,
+        observed,
+        "each connection needs one, a profile one for every thread and core",
+    )
+    .fix(format!("ulimit -n {WANTED_FILES}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_cores_are_told_with_a_remedy() {
+        assert_eq!(cores(8).status, Status::Ok);
+        let two = cores(2);
+        assert_eq!(two.status, Status::Warn);
+        assert!(two.fix.is_some() && two.observed.contains('2'));
+    }
+
+    #[test]
+    fn hidden_kernel_addresses_are_recognised() {
+        let hidden = "0000000000000000 T _text\n0000000000000000 t x\n";
+        assert_eq!(judge_kernel_symbols(hidden).status, Status::Warn);
+        assert_eq!(judge_kernel_symbols("").status, Status::Warn);
+        assert_eq!(
+            judge_kernel_symbols("ffffffff81000000 T _text\n").status,
+            Status::Ok
+        );
+    }
+
+    #[test]
+    fn clocks_that_need_a_system_call_are_told() {
+        assert_eq!(clock(Some("tsc")).status, Status::Ok);
+        assert_eq!(clock(Some("hpet")).status, Status::Warn);
+        assert_eq!(clock(None).status, Status::Warn);
+    }
+}

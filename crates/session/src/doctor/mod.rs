@@ -1,0 +1,65 @@
+//! What this machine lets us measure, and the fix for what it does not.
+
+mod brokers;
+mod machine;
+
+/// How a check turned out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Status {
+    /// Fine.
+    Ok,
+    /// Works, with less than could be had.
+    Warn,
+    /// Something does not work.
+    Bad,
+}
+
+/// One check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// What was looked at: `perf permissions`.
+    pub name: String,
+    /// How it turned out.
+    pub status: Status,
+    /// What was found.
+    pub observed: String,
+    /// What that means for a measurement.
+    pub meaning: String,
+    /// The command or setting that improves it.
+    pub fix: Option<String>,
+}
+
+impl Check {
+    fn new(name: &str, status: Status, observed: impl Into<String>, meaning: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            status,
+            observed: observed.into(),
+            meaning: meaning.to_owned(),
+            fix: None,
+        }
+    }
+
+    fn fix(self, fix: impl Into<String>) -> Self {
+        Self {
+            fix: Some(fix.into()),
+            ..self
+        }
+    }
+}
+
+/// Looks at the machine. Takes well below a second and changes nothing.
+#[must_use]
+pub fn checks() -> Vec<Check> {
+    let mut checks = vec![
+        machine::cores(crate::hardware::cores()),
+        machine::profiling(),
+        machine::kernel_symbols(),
+        machine::tracefs(),
+        machine::clock(crate::hardware::clock_source().as_deref()),
+        machine::open_files(),
+        brokers::installed(),
+    ];
+    checks.extend(brokers::running());
+    checks
+}
