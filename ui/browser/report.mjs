@@ -88,6 +88,17 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     return { page, done };
   }
 
+  /** What a section's button offers for download. */
+  async function exported(page, section, name) {
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.locator(`${section} .tools`).getByRole('button', { name, exact: true }).click(),
+    ]);
+    const parts = [];
+    for await (const part of await download.createReadStream()) parts.push(part);
+    return Buffer.concat(parts);
+  }
+
   const hash = (page) => page.evaluate(() => decodeURIComponent(location.hash));
   const zoomed = (page) =>
     page.evaluate(() => new URLSearchParams(location.hash.slice(1)).get('zoom'));
@@ -228,6 +239,9 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     await page.locator('#search').fill('rabbit_exchange:route/2');
     await page.locator('.functions td button').first().click();
     assert.match(await page.locator('.sandwich').innerText(), /below \$rabbit_exchange:route\/2$/);
+    const svg = (await exported(page, '#burn', 'SVG')).toString();
+    assert.match(svg, /<title>\$rabbit_channel:handle_method\/6 /);
+    assert.match(svg, /<title>\$ets:select\/2 /);
     await done();
   });
 
@@ -257,6 +271,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     const { page, done } = await open('rate');
     await page.getByText('The same as a table').click();
     const rows = page.locator('.behind tbody tr');
+    await rows.first().waitFor();
     assert.equal(await rows.count(), 66);
     assert.match(await rows.first().innerText(), /^0\s+warm-up/);
     assert.match(await page.locator('#latency table').innerText(), /end-to-end/);
@@ -265,30 +280,23 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
 
   test('exports are what is shown', async () => {
     const { page, done } = await open('full', '#t=20-21&search=osiris');
-    const exported = async (section, name) => {
-      const [download] = await Promise.all([
-        page.waitForEvent('download'),
-        page.locator(`${section} .tools`).getByRole('button', { name, exact: true }).click(),
-      ]);
-      const stream = await download.createReadStream();
-      const parts = [];
-      for await (const part of stream) parts.push(part);
-      return Buffer.concat(parts);
-    };
     for (const section of ['#when', '#burn', '#latency']) {
-      const svg = (await exported(section, 'SVG')).toString();
+      const svg = (await exported(page, section, 'SVG')).toString();
       assert.match(svg, /^<svg xmlns=/, section);
       assert.ok(!/NaN|undefined/.test(svg), section);
-      const png = await exported(section, 'PNG');
+      const png = await exported(page, section, 'PNG');
       assert.equal(png.subarray(1, 4).toString(), 'PNG', section);
       assert.ok(png.length > 5_000, section);
     }
-    const folded = (await exported('#burn', 'folded')).toString().trim().split('\n');
+    const folded = (await exported(page, '#burn', 'folded')).toString().trim().split('\n');
     const samples = folded.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
     assert.ok(samples > 800 && samples < 1_500, `${samples} samples in a second`);
-    assert.match((await exported('#burn', 'CSV')).toString(), /^function,module,self_samples/);
     assert.match(
-      (await exported('#when', 'CSV')).toString(),
+      (await exported(page, '#burn', 'CSV')).toString(),
+      /^function,module,self_samples/,
+    );
+    assert.match(
+      (await exported(page, '#when', 'CSV')).toString(),
       /^from_s,length_s,phase,"sent, msg\/s"/,
     );
     await done();

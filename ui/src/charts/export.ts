@@ -40,6 +40,9 @@ export interface Drawn {
     y: number[];
   }[];
   heat?: HeatMap | undefined;
+  /** Shaded parts of the time axis, and labelled moments, in seconds. */
+  shaded?: { start: number; end: number }[];
+  events?: { t: number; label: string }[];
 }
 
 interface AxisInternals {
@@ -59,7 +62,11 @@ export function panelSvg(d: Drawn, p: Palette, top: number): { body: string[]; h
   const body = [
     `<text x="${left}" y="${top + 14}" fill="${xml(p.ink)}"><tspan font-weight="600">${xml(d.title)}</tspan> <tspan fill="${xml(p.soft)}">${xml(d.unit)}</tspan></text>`,
   ];
-  if (d.heat) body.push(...heatSvg(d.heat, x, y, p));
+  for (const part of d.shaded ?? []) {
+    body.push(
+      `<rect x="${n(x(part.start))}" y="${n(y0)}" width="${n(x(part.end) - x(part.start))}" height="${n(hgt)}" fill="${xml(p.shade)}"/>`,
+    );
+  }
   (u.axes as AxisInternals[]).forEach((axis, i) => {
     (axis._splits ?? []).forEach((v, s) => {
       const label = axis._values?.[s] ?? '';
@@ -78,16 +85,28 @@ export function panelSvg(d: Drawn, p: Palette, top: number): { body: string[]; h
       }
     });
   });
+  if (d.heat) body.push(...heatSvg(d.heat, x, y, p));
   const xs = u.data[0] as number[];
+  const names: { label: string; color: string; y: number }[] = [];
   for (const line of d.lines) {
     body.push(
       `<path d="${stepPath(xs, line.y, x, y)}" fill="none" stroke="${xml(line.color)}" stroke-width="${line.width}"${line.dash ? ` stroke-dasharray="${line.dash.join(' ')}"` : ''}/>`,
     );
     const end = line.y.findLast((v) => v !== null);
-    if (end !== undefined && line.label)
-      body.push(
-        `<text x="${n(left + w + 6)}" y="${n(y(end) + 4)}" fill="${xml(line.color)}">${xml(line.label)}</text>`,
-      );
+    if (end !== undefined && line.label) names.push({ ...line, y: y(end) + 4 });
+  }
+  let free = 0;
+  for (const name of names.sort((a, b) => a.y - b.y)) {
+    free = Math.max(name.y, free);
+    body.push(
+      `<text x="${n(left + w + 6)}" y="${n(free)}" fill="${xml(name.color)}">${xml(name.label)}</text>`,
+    );
+    free += 13;
+  }
+  for (const event of d.events ?? []) {
+    body.push(
+      `<path d="M${n(x(event.t))} ${n(y0)}v${n(hgt)}" stroke="${xml(p.ink)}" stroke-opacity="0.55" stroke-dasharray="2 3"><title>${xml(event.label)}</title></path>`,
+    );
   }
   return { body, height: hgt + 24 + 24 };
 }

@@ -373,7 +373,8 @@ export class Panel {
     const drain = this.shared.phases.find((p) => p.phase === 'drain')?.start ?? Number.MAX_VALUE;
     for (let i = values.length - 1; i >= 0; i--) {
       const value = values[i];
-      if (value !== null && value !== undefined && this.shared.t[i]! < drain) return value;
+      const middle = this.shared.t[i]! + this.shared.dt[i]! / 2;
+      if (value !== null && value !== undefined && middle < drain) return value;
     }
     return 0;
   }

@@ -12,7 +12,11 @@ import { FlameCanvas, type Scene } from '../flame/canvas';
 import { byName, byWeight, type Compare } from '../flame/layout';
 import { folded, overTime, type Tree, type Weights } from '../flame/tree';
 import { FunctionTable, sorted } from './functions';
+import { subject } from './panels';
 import { clampWindow, effectiveWindow, type View } from './timeline';
+
+/** SVG elements and their height. */
+type Part = { body: string[]; height: number };
 
 type Result = { hits: Uint8Array; share: number; frames: number } | null;
 
@@ -37,7 +41,12 @@ export function burn(run: RunData, profile: Profile, store: Store, pointer: Poin
   const strip = timeStrip(run, analysis, store, pointer);
   const finder = searchBox(store);
   const legend = h('p', { class: 'kinds' });
-  const controls = toolbar(run, analysis, store, graph);
+  const controls = toolbar(run, analysis, store, () => {
+    const part = (store.state.shape === 'callers' ? pair : graph).svg(8);
+    const width = split.querySelector('.graph')!.clientWidth;
+    const height = part.height + 16;
+    return { text: svg(width, height, palette(), part.body), width, height };
+  });
   const window_ = windowInputs(run, store);
   const split = h(
     'div',
@@ -54,7 +63,7 @@ export function burn(run: RunData, profile: Profile, store: Store, pointer: Poin
       h('h2', { id: 'burn-title' }, 'Where it burned'),
       profile.timed ? window_.element : null,
     ),
-    facts(profile),
+    facts(run, profile),
     profile.timed ? strip.element : null,
     h('div', { class: 'bar-row' }, finder.element, controls),
     split,
@@ -131,15 +140,16 @@ function comparison(tree: Tree, weights: Weights, profile: Profile, store: Store
 }
 
 /** What the profile is, and how much of it can be trusted. */
-function facts(profile: Profile): HTMLElement {
-  const what = profile.event === 'cpu' ? 'CPU time of the broker' : profile.event;
+function facts(run: RunData, profile: Profile): HTMLElement {
+  const what = profile.event === 'cpu' ? `CPU time of the ${subject(run)}` : profile.event;
   const parts = [
     `${grouped(profile.samples)} samples of ${what}`,
     profile.frequency > 0 ? `${profile.frequency} Hz per core` : '',
     `unknown share ${percent(profile.unknown_share)}`,
     `complete stacks ${percent(profile.complete_share)}`,
     profile.lost > 0 ? `${grouped(profile.lost)} lost` : '',
-    ...profile.notes,
+    // What already stands among the warnings need not be read twice.
+    ...profile.notes.filter((n) => !run.warnings.some((w) => w.text.includes(n))),
   ];
   return h('p', { class: 'facts' }, parts.filter((t) => t !== '').join(' · '));
 }
@@ -171,7 +181,7 @@ function drawLegend(element: HTMLElement, analysis: Analysis, dark: boolean): vo
 function callersAndCallees(
   analysis: Analysis,
   store: Store,
-): { element: HTMLElement; draw(width: number, scene: Scene): void } {
+): { element: HTMLElement; draw(width: number, scene: Scene): void; svg(top: number): Part } {
   const { profile } = analysis;
   const title = h('p', { class: 'sandwich' });
   let trees: [Tree, Tree] | null = null;
@@ -196,6 +206,12 @@ function callersAndCallees(
   const element = h('div', {}, title, upper.element, lower.element, info);
   return {
     element,
+    svg: (top) => {
+      if (store.state.frame === null) return { body: [], height: 0 };
+      const above = upper.svg(top);
+      const below = lower.svg(top + above.height);
+      return { body: [...above.body, ...below.body], height: above.height + below.height };
+    },
     draw: (width, scene) => {
       const { frame } = store.state;
       const none = frame === null || frame >= profile.names.length;
@@ -351,7 +367,12 @@ function searchBox(store: Store): {
   };
 }
 
-function toolbar(run: RunData, analysis: Analysis, store: Store, graph: FlameCanvas): HTMLElement {
+function toolbar(
+  run: RunData,
+  analysis: Analysis,
+  store: Store,
+  picture: () => { text: string; width: number; height: number },
+): HTMLElement {
   const { profile } = analysis;
   const shape = choice(
     'shape',
@@ -381,15 +402,6 @@ function toolbar(run: RunData, analysis: Analysis, store: Store, graph: FlameCan
   store.listen(sync);
   sync();
   const name = `${run.id}-${profile.event}`;
-  const picture = (): { text: string; width: number; height: number } => {
-    const part = graph.svg(8);
-    const width = graph.element.clientWidth;
-    return {
-      text: svg(width, part.height + 16, palette(), part.body),
-      width,
-      height: part.height + 16,
-    };
-  };
   return h(
     'div',
     { class: 'tools' },

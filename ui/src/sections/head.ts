@@ -13,7 +13,7 @@ import {
   significant,
   supports,
 } from '../core/format';
-import { METRIC_NAMES } from './panels';
+import { METRIC_NAMES, subject } from './panels';
 
 const STATES: Record<RunData['state'], string> = {
   complete: 'complete',
@@ -60,24 +60,26 @@ const CODES: Record<string, string> = {
   archive_incomplete: 'Archive incomplete',
 };
 
+/** What the absence of warnings means: the checks are made when a run ends. */
+function fine(state: RunData['state']): string {
+  return state === 'cut_off'
+    ? ' None were recorded until the run was cut off; the checks at its end were not made.'
+    : ' All validity checks of this run passed.';
+}
+
 /** Warnings, or that there are none; notes of the reader of the archive after them. */
 export function warnings(run: RunData): HTMLElement {
   const list = run.warnings.map((w) =>
-    h('li', {}, h('b', {}, CODES[w.code] ?? w.code.replaceAll('_', ' ')), ' ', w.text),
+    h('li', {}, h('b', {}, `${CODES[w.code] ?? w.code.replaceAll('_', ' ')}:`), ' ', w.text),
   );
-  if (run.error) list.unshift(h('li', {}, h('b', {}, 'The run failed'), ' ', run.error));
+  if (run.error) list.unshift(h('li', {}, h('b', {}, 'The run failed:'), ' ', run.error));
   const notes = run.notes.map((n) => h('li', { class: 'note' }, n));
   return h(
     'section',
     { id: 'warnings', 'aria-labelledby': 'warnings-title' },
     h('h2', { id: 'warnings-title', class: 'hidden' }, 'Warnings'),
     list.length === 0
-      ? h(
-          'p',
-          { class: 'fine' },
-          h('b', {}, 'No warnings.'),
-          ' All validity checks of this run passed.',
-        )
+      ? h('p', { class: 'fine' }, h('b', {}, 'No warnings.'), fine(run.state))
       : null,
     list.length + notes.length > 0 ? h('ul', { class: 'warnings' }, list, notes) : null,
   );
@@ -135,10 +137,12 @@ export function tiles(run: RunData): HTMLElement {
   if (f.redelivered > 0) {
     items.push(tile('redelivered', grouped(f.redelivered), 'messages', '', 'redelivered flag set'));
   }
-  items.push(cost('broker CPU', f.cpu_us_per_message.broker, f.cpu_cores.broker, run));
+  items.push(cost(`${subject(run)} CPU`, f.cpu_us_per_message.broker, f.cpu_cores.broker, run));
   if (f.rss_mb.broker !== null) {
     const [value, unit] = megabytes(f.rss_mb.broker).split(' ') as [string, string];
-    items.push(tile('broker memory', value, unit, 'peak, resident', `${f.rss_mb.broker} MB`));
+    items.push(
+      tile(`${subject(run)} memory`, value, unit, 'peak, resident', `${f.rss_mb.broker} MB`),
+    );
   }
   items.push(cost('bellows CPU', f.cpu_us_per_message.client, f.cpu_cores.client, run));
   return h(

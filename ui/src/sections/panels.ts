@@ -14,6 +14,11 @@ export const METRIC_NAMES: Record<MetricKey, string> = {
   send_delay: 'send delay',
 };
 
+/** What was profiled and measured beside bellows: a broker under load, or any process. */
+export function subject(run: RunData): 'broker' | 'process' {
+  return run.figures.sent.total + run.figures.received.total > 0 ? 'broker' : 'process';
+}
+
 type Column = (number | null)[];
 
 const some = (column: Column): boolean => column.some((v) => v !== null && v > 0);
@@ -98,7 +103,13 @@ function cpu(run: RunData): PanelSpec | null {
   const { broker_cores: broker, client_cores: client, steal } = run.series;
   const lines: Line[] = [];
   if (some(broker)) {
-    lines.push({ label: 'broker', values: broker, color: (p) => p.ink, format: cores, area: true });
+    lines.push({
+      label: subject(run),
+      values: broker,
+      color: (p) => p.ink,
+      format: cores,
+      area: true,
+    });
   }
   if (some(client)) {
     lines.push({ label: 'bellows', values: client, color: (p) => p.delay, format: cores });
@@ -117,11 +128,12 @@ function cpu(run: RunData): PanelSpec | null {
   return { id: 'cpu', title: 'CPU', unit, height: 84, lines };
 }
 
-function memory(s: Series): PanelSpec | null {
+function memory(run: RunData): PanelSpec | null {
+  const s = run.series;
   const lines: Line[] = [];
   if (some(s.broker_mb)) {
     lines.push({
-      label: 'broker',
+      label: subject(run),
       values: s.broker_mb,
       color: (p) => p.ink,
       format: megabytes,
@@ -177,6 +189,6 @@ export function panels(run: RunData): { before: PanelSpec[]; after: PanelSpec[] 
   const keep = (list: (PanelSpec | null)[]): PanelSpec[] => list.filter((s) => s !== null);
   return {
     before: keep([rates(run.series)]),
-    after: keep([cpu(run), memory(run.series), waiting]),
+    after: keep([cpu(run), memory(run), waiting]),
   };
 }

@@ -1,13 +1,13 @@
 // One time axis for everything: panels under each other, a common crosshair, a window by dragging.
 
-import { type Drawn, panelSvg, png, svg } from '../charts/export';
+import { type Drawn, panelSvg, png, svg, xml } from '../charts/export';
 import { margins, Panel, type PanelSpec, type Shared } from '../charts/panel';
 import type { MetricKey, RunData } from '../core/data';
 import { button, choice, csv, fill, h, later, save, table } from '../core/dom';
 import { duration, grouped, seconds, significant } from '../core/format';
 import type { Pointer, Store } from '../core/state';
 import { type Palette, palette } from '../core/theme';
-import { latency, METRIC_NAMES, panels } from './panels';
+import { latency, METRIC_NAMES, panels, subject } from './panels';
 
 export interface View {
   element: HTMLElement;
@@ -50,7 +50,7 @@ export function timeline(run: RunData, store: Store, pointer: Pointer): View | n
     dt: run.series.dt,
     span: run.span,
     phases: run.phases,
-    events: run.events,
+    events: run.events.filter((e) => e.t >= run.span[0] && e.t <= run.span[1]),
     window: () => effectiveWindow(run, store),
     chosen: () => store.state.window !== null,
     choose: (from, to) => store.set({ window: clampWindow(run.span, from, to) }, true),
@@ -212,7 +212,7 @@ function drawLane(lane: HTMLElement, run: RunData, width: number): void {
   // A label keeps its line as long as it does not run into the one before.
   const free: number[] = [];
   const letter = 6.6;
-  for (const event of run.events) {
+  for (const event of run.events.filter((e) => e.t >= start && e.t <= end)) {
     const at = x(event.t);
     const text = event.label.length > 44 ? event.label.slice(0, 43) + '…' : event.label;
     const size = text.length * letter + 14;
@@ -250,9 +250,9 @@ function columns(run: RunData): { label: string; values: (number | null)[]; exac
         exact: true,
       })),
     ),
-    { label: 'broker CPU, cores', values: s.broker_cores },
+    { label: `${subject(run)} CPU, cores`, values: s.broker_cores },
     { label: 'bellows CPU, cores', values: s.client_cores },
-    { label: 'broker memory, MB', values: s.broker_mb },
+    { label: `${subject(run)} memory, MB`, values: s.broker_mb },
     { label: 'bellows memory, MB', values: s.client_mb },
     { label: 'generator loop lag, ms', values: s.lag_ms },
     { label: 'stolen CPU, share', values: s.steal },
@@ -330,10 +330,18 @@ async function exportPicture(
     });
     const heat =
       panel.spec.id === 'latency' ? run.heat.find((m) => m.metric === metric) : undefined;
-    return [{ title: panel.spec.title, unit: panel.spec.unit, chart, lines, heat }];
+    const { title, unit } = panel.spec;
+    const shaded = run.phases.filter((phase) => phase.phase !== 'measure');
+    return [{ title, unit, chart, lines, heat, shaded, events: run.events }];
   });
   const body: string[] = [];
   let top = 8;
+  for (const event of run.events) {
+    body.push(
+      `<text x="8" y="${top + 12}" fill="${xml(p.ink)}">${xml(`${seconds(event.t)}: ${event.label}`)}</text>`,
+    );
+    top += 16;
+  }
   for (const d of drawn) {
     const part = panelSvg(d, p, top);
     body.push(...part.body);

@@ -37,8 +37,11 @@ const MOST_SHARE: f64 = 0.5;
 /// An all-out generator that found the in-flight budget used up for so many of its messages spent
 /// its time waiting for the broker.
 const BLOCKED_SHARE: f64 = 0.5;
+/// An all-out generator that used less than this of a core had nothing to do but to wait.
+const IDLE_CORES: f64 = 0.5;
 /// Erlang modules that every process runs in: a share below them says nothing.
-const FRAMEWORK: [&str; 9] = [
+const FRAMEWORK: [&str; 10] = [
+    "erts_beamasm",
     "proc_lib",
     "gen",
     "gen_server",
@@ -178,9 +181,16 @@ fn cpu(facts: &Facts<'_>) -> String {
     let Some(cores) = facts.figures.cpu_cores.broker else {
         return String::new();
     };
+    let f = facts.figures;
+    // A profile without load may be of any process.
+    let who = if f.sent.total + f.received.total > 0 {
+        "the broker"
+    } else {
+        "the process"
+    };
     match facts.record.hardware.cores {
-        0 => format!("the broker used {} cores", significant(cores)),
-        all => format!("the broker used {} of {all} cores", significant(cores)),
+        0 => format!("{who} used {} cores", significant(cores)),
+        all => format!("{who} used {} of {all} cores", significant(cores)),
     }
 }
 
@@ -194,16 +204,18 @@ fn limit(facts: &Facts<'_>) -> Option<String> {
     if has(WarningCode::ConnectionBlocked) {
         return Some("the broker blocked its publishers".into());
     }
-    let waiting = f.blocked.rate > f.sent.rate * BLOCKED_SHARE;
+    let cores = f64::from(facts.record.hardware.cores);
+    let (broker, client) = (f.cpu_cores.broker, f.cpu_cores.client);
+    let waiting = f.blocked.rate > f.sent.rate * BLOCKED_SHARE
+        || client.is_some_and(|used| used < IDLE_CORES);
     if f.requested_rate.is_some() || f.sent.rate <= 0.0 || !waiting {
         return None;
     }
-    let busy = f.cpu_cores.broker.unwrap_or(0.0) + f.cpu_cores.client.unwrap_or(0.0);
-    let cores = f64::from(facts.record.hardware.cores);
-    if has(WarningCode::TooFewCores) && cores > 0.0 && busy > cores * 0.9 {
-        return Some(format!(
-            "broker and generator filled the {cores:.0} cores that they shared"
-        ));
+    if has(WarningCode::TooFewCores) {
+        // Who took the cores from whom cannot be told, only that they were full.
+        let busy = broker.unwrap_or(0.0) + client.unwrap_or(0.0);
+        return (cores > 0.0 && busy > cores * 0.9)
+            .then(|| format!("broker and generator filled the {cores:.0} cores that they shared"));
     }
     Some("limited by the broker".into())
 }

@@ -164,3 +164,27 @@ fn numbers_keep_three_digits() {
         assert_eq!(significant(value), text);
     }
 }
+
+#[test]
+fn cores_that_were_shared_leave_the_blame_open() {
+    let warnings = [Warning::new(WarningCode::TooFewCores, "")];
+    let record = record(RunState::Complete, &[]);
+    let mut figures = figures();
+    let text = said(&record, &figures, &warnings, false);
+    assert!(text.ends_with("the broker used 1.20 of 2 cores."), "{text}");
+    figures.cpu_cores.client = Some(0.7);
+    let text = said(&record, &figures, &warnings, false);
+    assert!(
+        text.ends_with("filled the 2 cores that they shared."),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_busy_generator_that_never_waited_blames_nobody() {
+    let mut figures = figures();
+    figures.blocked.rate = 0.0;
+    figures.cpu_cores.client = Some(0.8);
+    let text = said(&record(RunState::Complete, &[]), &figures, &[], false);
+    assert!(!text.contains("limited"), "{text}");
+}
