@@ -60,11 +60,14 @@ impl Broker {
         self.address
     }
 
-    /// Serves on this thread until `stop` is used. What was held in memory is gone afterwards.
+    /// Serves on this thread, naming it [`THREAD_NAME`], until `stop` is used. What was held in
+    /// memory is gone afterwards.
     ///
     /// # Errors
     /// When the event queue fails; clients' mistakes are never errors of the broker.
     pub fn run(&mut self, stop: &Stop) -> Result<(), Error> {
+        // A thread without its name serves as well.
+        let _ = rustix::thread::set_name(c"bellows-broker");
         stop.attach(Arc::clone(&self.waker));
         Reactor::new(self.config.clone(), &mut self.poll, &self.listener).run(stop)
     }

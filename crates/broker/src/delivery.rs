@@ -51,6 +51,7 @@ impl VirtualHost {
             }
             let Session { server, peer } = session;
             let Some(channel) = peer.channel_mut(consumer.channel) else {
+                queue.ring.pop();
                 continue;
             };
             let Some(taken) = queue.take() else { break };

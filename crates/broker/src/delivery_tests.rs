@@ -298,3 +298,72 @@ fn closing_a_channel_gives_back_what_it_had() {
     w.consume(a, "q", "c");
     assert_eq!(w.bodies(a), bodies(0..3));
 }
+
+#[test]
+fn who_does_not_read_the_answers_may_not_ask_for_more() {
+    let mut w = World::new(Config {
+        unsent_limit_bytes: 10_000,
+        ..Config::default()
+    });
+    let (producer, c) = (w.client(), w.client());
+    w.queue(producer, "q");
+    let body = "x".repeat(1000);
+    for _ in 0..100 {
+        w.publish(producer, "", "q", &body);
+    }
+    w.pump();
+    w.set_reading(c, false);
+    for _ in 0..100 {
+        w.send(
+            c,
+            1,
+            &BasicGet {
+                queue: "q",
+                no_ack: true,
+                ..BasicGet::default()
+            },
+        );
+    }
+    w.pump();
+    assert!(
+        (20_000..22_000).contains(&w.waiting(c)),
+        "{} bytes",
+        w.waiting(c)
+    );
+    w.set_reading(c, true);
+    assert_eq!(
+        w.seen(c).len(),
+        100,
+        "nothing that was asked for is forgotten"
+    );
+}
+
+#[test]
+fn a_full_stream_leaves_memory_to_queues() {
+    let mut w = World::new(Config {
+        memory_limit_bytes: 8 << 20,
+        ..Config::default()
+    });
+    let p = w.client();
+    let mut arguments = FieldTable::new();
+    arguments.insert("x-queue-type", "stream").unwrap();
+    let arguments = arguments.view();
+    w.ask(
+        p,
+        1,
+        &QueueDeclare {
+            queue: "s",
+            durable: true,
+            arguments,
+            ..Default::default()
+        },
+    );
+    w.queue(p, "q");
+    let body = "x".repeat(10_000);
+    for queue in ["s", "q"] {
+        for _ in 0..if queue == "s" { 2_000 } else { 300 } {
+            w.publish(p, "", queue, &body);
+        }
+        assert_eq!(w.seen(p), [], "{queue}: nobody is blocked");
+    }
+}

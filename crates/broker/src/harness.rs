@@ -55,6 +55,8 @@ struct End {
     client: Client,
     key: Key,
     to_node: Vec<u8>,
+    /// All that it ever sent.
+    sent: Vec<u8>,
     to_client: Vec<u8>,
     seen: VecDeque<Seen>,
     /// Whether it takes what is sent to it.
@@ -86,6 +88,7 @@ impl World {
             client,
             key,
             to_node: Vec::new(),
+            sent: Vec::new(),
             to_client: Vec::new(),
             seen: VecDeque::new(),
             reads: true,
@@ -113,6 +116,7 @@ impl World {
             for end in self.ends.iter_mut().filter(|e| !e.is_over) {
                 let output = end.client.pending_output();
                 end.to_node.extend_from_slice(output);
+                end.sent.extend_from_slice(output);
                 let n = output.len();
                 end.client.consume_output(n);
                 let mut input = &end.to_node[..];
@@ -279,6 +283,11 @@ impl World {
     /// The client stops or resumes taking what is sent to it.
     pub(crate) fn set_reading(&mut self, client: usize, reads: bool) {
         self.ends[client].reads = reads;
+    }
+
+    /// All bytes that a client sent so far.
+    pub(crate) fn sent(&self, client: usize) -> &[u8] {
+        &self.ends[client].sent
     }
 
     /// The client's transport breaks.

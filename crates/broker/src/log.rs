@@ -102,6 +102,8 @@ pub(crate) struct Log {
     end: u64,
     /// Records appended ever.
     appended: u64,
+    /// Bytes of all segments.
+    bytes: u64,
 }
 
 /// A reader's place in a [`Log`].
@@ -124,9 +126,11 @@ impl Log {
             .back()
             .map(|s| (s.data.capacity(), s.data.len()));
         if tail.is_none_or(|(capacity, used)| capacity - used < needed) {
+            let data = memory.take(needed, tail.map_or(0, |(capacity, _)| capacity));
+            self.bytes += data.capacity() as u64;
             self.segments.push_back(Segment {
                 base: self.end,
-                data: memory.take(needed, tail.map_or(0, |(capacity, _)| capacity)),
+                data,
                 live: 0,
                 first_index: self.appended,
                 count: 0,
@@ -190,7 +194,7 @@ impl Log {
         if segment.live == 0
             && let Some(segment) = self.segments.remove(at)
         {
-            memory.give(segment.data);
+            self.give(segment, memory);
         }
         true
     }
@@ -202,15 +206,15 @@ impl Log {
             return false;
         }
         if let Some(segment) = self.segments.pop_front() {
-            memory.give(segment.data);
+            self.give(segment, memory);
         }
         true
     }
 
     /// Forgets everything.
     pub(crate) fn clear(&mut self, memory: &mut Memory) {
-        for segment in self.segments.drain(..) {
-            memory.give(segment.data);
+        while let Some(segment) = self.segments.pop_front() {
+            self.give(segment, memory);
         }
     }
 
@@ -273,8 +277,13 @@ impl Log {
     }
 
     /// Bytes of all segments.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.segments.iter().map(|s| s.data.capacity() as u64).sum()
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn give(&mut self, segment: Segment, memory: &mut Memory) {
+        self.bytes -= segment.data.capacity() as u64;
+        memory.give(segment.data);
     }
 
     /// The index of the segment that holds `address`.

@@ -17,6 +17,8 @@ const BOOKKEEPING_BYTES: u64 = 32;
 #[derive(Debug)]
 pub(crate) struct Memory {
     used: u64,
+    /// What of `used` belongs to streams.
+    streams: u64,
     limit: u64,
     resume: u64,
     blocked: bool,
@@ -28,6 +30,7 @@ impl Memory {
     pub(crate) fn new(limit: u64, resume: u64) -> Self {
         Self {
             used: 0,
+            streams: 0,
             limit,
             resume,
             blocked: false,
@@ -44,6 +47,17 @@ impl Memory {
     /// Whether more than the limit is in use.
     pub(crate) const fn is_over(&self) -> bool {
         self.used > self.limit
+    }
+
+    /// Whether streams use more than their half. Their messages are never settled, so without a
+    /// share of their own they would leave nothing for queues.
+    pub(crate) const fn streams_are_over(&self) -> bool {
+        self.streams > self.limit / 2
+    }
+
+    /// Counts what a stream's log took or gave back, as told by its size before and after.
+    pub(crate) const fn note_stream(&mut self, before: u64, after: u64) {
+        self.streams = self.streams + after - before;
     }
 
     /// Whether publishers have to wait: set above the limit, cleared below the resume mark.

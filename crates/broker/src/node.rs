@@ -19,6 +19,11 @@ use crate::session::{Peer, Reply, Session};
 use crate::slots::{Key, Slots};
 use crate::vhost::VirtualHost;
 
+/// Bytes that may wait to be written to all connections together, shared evenly once they are many.
+const UNSENT_TOTAL_BYTES: usize = 64 << 20;
+/// What a connection's share is at least.
+const UNSENT_LEAST_BYTES: usize = 64 << 10;
+
 /// What publishers are told when memory is full; RabbitMQ's words.
 const LOW_ON_MEMORY: &str = "low on memory";
 
@@ -91,6 +96,7 @@ impl Node {
 
     /// Deals with bytes from a connection; what is left in `input` comes again with the next.
     pub(crate) fn input(&mut self, key: Key, now: Time, input: &mut &[u8]) -> Verdict {
+        let unsent_limit = self.unsent_limit();
         let Self {
             sessions,
             vhost,
@@ -107,6 +113,12 @@ impl Node {
             if session.peer.is_publisher && (*is_blocked || vhost.memory.is_over()) {
                 session.pause();
                 *has_paused = true;
+                break;
+            }
+            // Answers are not bounded by prefetch: who does not read them may not ask for more.
+            // Twice the limit of deliveries, so that a slow consumer can still acknowledge.
+            if session.server.pending_output().len() > 2 * unsent_limit {
+                session.peer.is_clogged = true;
                 break;
             }
             let Session { server, peer } = session;
@@ -140,14 +152,23 @@ impl Node {
         session.verdict()
     }
 
+    /// Bytes that may wait for one connection before it gets no more deliveries.
+    fn unsent_limit(&self) -> usize {
+        let share = UNSENT_TOTAL_BYTES / self.sessions.len().max(1);
+        self.config
+            .unsent_limit_bytes
+            .min(share.max(UNSENT_LEAST_BYTES))
+    }
+
     /// Delivers what the input since the last turn made deliverable, tells consumers of deleted
     /// queues, and blocks or unblocks publishers.
     pub(crate) fn turn(&mut self) {
+        let unsent_limit_bytes = self.unsent_limit();
         while let Some(queue) = self.vhost.dirty.pop() {
             let mut exits = Exits {
                 sessions: &mut self.sessions,
                 touched: &mut self.touched,
-                unsent_limit_bytes: self.config.unsent_limit_bytes,
+                unsent_limit_bytes,
             };
             self.vhost.dispatch(queue, &mut exits);
         }
@@ -221,13 +242,17 @@ impl Node {
 
     /// So many bytes of the output are written.
     pub(crate) fn written(&mut self, key: Key, bytes: usize) {
-        let Some(session) = self.sessions.get_mut(key) else {
+        let low = self.unsent_limit() / 2;
+        let Some(Session { server, peer }) = self.sessions.get_mut(key) else {
             return;
         };
-        session.server.consume_output(bytes);
-        let waiting = session.server.pending_output().len();
-        if !session.peer.starved.is_empty() && waiting <= self.config.unsent_limit_bytes / 2 {
-            session.peer.wake_starved(&mut self.vhost);
+        server.consume_output(bytes);
+        if server.pending_output().len() > low {
+            return;
+        }
+        peer.wake_starved(&mut self.vhost);
+        if std::mem::take(&mut peer.is_clogged) {
+            self.resumed.push(key);
         }
     }
 
@@ -238,9 +263,9 @@ impl Node {
             .map_or(Verdict::Finish, Session::verdict)
     }
 
-    /// Whether a turn would deliver something.
+    /// Whether a turn would do something even without new input.
     pub(crate) fn has_work(&self) -> bool {
-        !self.vhost.dirty.is_empty() || !self.vhost.orphans.is_empty()
+        !(self.vhost.dirty.is_empty() && self.vhost.orphans.is_empty() && self.resumed.is_empty())
     }
 
     /// Heartbeats and time-outs. Calls `gone` with each connection to drop at once.
@@ -261,6 +286,16 @@ impl Node {
         }
     }
 
+    /// Deletes all queues; returns the bytes that messages take afterwards.
+    #[cfg(test)]
+    pub(crate) fn clear(&mut self) -> u64 {
+        let all: Vec<Key> = self.vhost.queue_names.values().copied().collect();
+        for queue in all {
+            self.vhost.remove_queue(queue);
+        }
+        self.vhost.memory.used()
+    }
+
     /// Says goodbye to everybody.
     pub(crate) fn shut_down(&mut self, now: Time) {
         for (_, Session { server, peer }) in self.sessions.iter_mut() {
@@ -278,7 +313,7 @@ impl Session {
     fn verdict(&self) -> Verdict {
         if self.peer.is_finished {
             Verdict::Finish
-        } else if self.peer.is_paused {
+        } else if self.peer.is_paused || self.peer.is_clogged {
             Verdict::Pause
         } else {
             Verdict::Read

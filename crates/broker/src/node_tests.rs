@@ -1,12 +1,14 @@
 //! What clients see of the broker, through `wire`'s client, in virtual time.
 
 use wire::amqp091::{
-    BasicCancel, BasicGet, BasicPublish, BasicQos, ChannelOpen, ClientConfig, ConfirmSelect,
-    FieldTable, QueueBind, QueueDeclare, QueueDelete, TxCommit, TxRollback, TxSelect,
+    BasicCancel, BasicGet, BasicNack, BasicPublish, BasicQos, ChannelOpen, ClientConfig,
+    ConfirmSelect, FieldTable, QueueBind, QueueDeclare, QueueDelete, TxCommit, TxRollback,
+    TxSelect,
 };
 
 use crate::config::{Config, User};
 use crate::harness::*;
+use crate::node::Verdict;
 
 #[test]
 fn one_confirm_answers_a_batch_and_returns_come_first() {
@@ -353,4 +355,137 @@ fn declaring_without_a_name_gives_one_that_an_empty_name_stands_for() {
             body: "hello".to_owned()
         }
     );
+}
+
+/// The bytes of a client that does a bit of everything.
+fn busy_session() -> Vec<u8> {
+    let mut w = world();
+    let c = w.client();
+    w.ask(
+        c,
+        1,
+        &QueueDeclare {
+            queue: "q",
+            auto_delete: true,
+            ..QueueDeclare::default()
+        },
+    );
+    let bind = QueueBind {
+        queue: "q",
+        exchange: "amq.topic",
+        routing_key: "a.#",
+        ..Default::default()
+    };
+    w.ask(c, 1, &bind);
+    w.ask(c, 1, &ConfirmSelect::default());
+    for i in 0..20 {
+        w.publish_with(c, "amq.topic", "a.b", i % 3 == 0, &i.to_string());
+        w.publish_with(c, "", "nowhere", true, "back");
+    }
+    w.seen(c);
+    w.qos(c, 5, false);
+    w.consume(c, "q", "c");
+    w.ack(c, 3, true);
+    w.send(
+        c,
+        1,
+        &BasicNack {
+            delivery_tag: 5,
+            multiple: true,
+            requeue: true,
+        },
+    );
+    w.pump();
+    w.send(c, 2, &ChannelOpen::default());
+    w.send(c, 2, &TxSelect {});
+    w.send(
+        c,
+        2,
+        &BasicGet {
+            queue: "q",
+            ..BasicGet::default()
+        },
+    );
+    w.send(c, 2, &TxCommit {});
+    w.send(
+        c,
+        1,
+        &BasicCancel {
+            consumer_tag: "c",
+            no_wait: false,
+        },
+    );
+    w.pump();
+    w.sent(c).to_vec()
+}
+
+#[test]
+fn damaged_input_harms_nobody_else_and_leaks_nothing() {
+    let session = busy_session();
+    let mut w = world();
+    let witness = w.client();
+    w.queue(witness, "witness");
+    // A fixed linear congruential generator (Knuth's MMIX): the same damage every time.
+    let (mut state, mut survived) = (1u64, 0);
+    let mut random = |below: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    for _ in 0..5_000 {
+        let mut bytes = session.clone();
+        for _ in 0..=random(3) {
+            let at = random(bytes.len());
+            bytes[at] = match random(3) {
+                0 => random(256) as u8,
+                1 => bytes[at] ^ (1 << random(8)),
+                _ => 0,
+            };
+        }
+        bytes.truncate(random(bytes.len()).max(bytes.len() / 2));
+        let key = w.node.connect(w.now);
+        let mut left = &bytes[..];
+        while let Verdict::Read = w.node.verdict(key) {
+            let before = left.len();
+            // In pieces, so that frames are cut anywhere.
+            let mut piece = &left[..left.len().min(1 + random(400))];
+            let offered = piece.len();
+            w.node.input(key, w.now, &mut piece);
+            left = &left[offered - piece.len()..];
+            w.node.turn();
+            let n = w.node.output(key).len();
+            w.node.written(key, n);
+            if left.is_empty() || left.len() == before && random(4) == 0 {
+                break;
+            }
+        }
+        survived += usize::from(left.is_empty() && w.node.verdict(key) == Verdict::Read);
+        w.node.disconnect(key);
+        w.node.turn();
+    }
+    assert!(
+        (500..4_500).contains(&survived),
+        "{survived} sessions went through in spite of it"
+    );
+    w.publish(witness, "", "witness", "alive");
+    let got = w.ask(
+        witness,
+        1,
+        &BasicGet {
+            queue: "witness",
+            no_ack: true,
+            ..BasicGet::default()
+        },
+    );
+    assert_eq!(
+        got,
+        Seen::GetOk {
+            redelivered: false,
+            left: 0,
+            body: "alive".to_owned()
+        }
+    );
+    // Damaged names leave queues behind; with them goes everything.
+    assert_eq!(w.node.clear(), 0);
 }

@@ -108,8 +108,7 @@ impl Queue {
     /// drops its oldest messages instead does that here.
     pub(crate) fn push(&mut self, record: &Record<'_>, memory: &mut Memory) -> bool {
         if self.is_stream() {
-            self.log.append(record, memory);
-            self.trim_stream(memory);
+            self.append_to_stream(record, memory);
             return true;
         }
         let bytes = record.body.len() as u64;
@@ -139,16 +138,23 @@ impl Queue {
                 .is_some_and(|max| self.ready_bytes + more_bytes > max)
     }
 
-    /// Drops a stream's oldest segments: above its own limit, and as soon as all memory is used,
-    /// because a stream's messages are never settled.
-    fn trim_stream(&mut self, memory: &mut Memory) {
-        while (self
-            .arguments
-            .max_length_bytes
-            .is_some_and(|max| self.log.bytes() > max)
-            || memory.is_over())
-            && self.log.drop_oldest(memory)
-        {}
+    /// Adds a message to a stream, and drops its oldest segments while it is above its own limit or
+    /// all streams together are above theirs.
+    fn append_to_stream(&mut self, record: &Record<'_>, memory: &mut Memory) {
+        let before = self.log.bytes();
+        self.log.append(record, memory);
+        memory.note_stream(before, self.log.bytes());
+        loop {
+            let before = self.log.bytes();
+            let own = self
+                .arguments
+                .max_length_bytes
+                .is_some_and(|max| before > max);
+            if !(own || memory.streams_are_over()) || !self.log.drop_oldest(memory) {
+                return;
+            }
+            memory.note_stream(before, self.log.bytes());
+        }
     }
 
     /// Takes the oldest ready message.
@@ -218,10 +224,12 @@ impl Queue {
 
     /// Frees everything, before the queue goes away; returns how many messages were ready.
     pub(crate) fn clear(&mut self, memory: &mut Memory) -> u64 {
-        if !self.is_stream() {
+        let count = self.ready();
+        if self.is_stream() {
+            memory.note_stream(self.log.bytes(), 0);
+        } else {
             memory.release(self.ready + self.unacked);
         }
-        let count = self.ready();
         self.log.clear(memory);
         count
     }
@@ -348,11 +356,11 @@ mod tests {
             assert!(push(&mut q, i, &mut memory));
         }
         assert!(
-            memory.used() <= (4 << 20) + (256 << 10),
+            memory.used() <= (2 << 20) + (256 << 10),
             "{} bytes",
             memory.used()
         );
-        assert!(q.ready() > 100_000 && q.ready() < 1_000_000);
+        assert!(q.ready() > 50_000 && q.ready() < 1_000_000);
         let mut cursor = q.log().first();
         let oldest = q.log().next(&mut cursor).expect("messages");
         assert_eq!(

@@ -187,6 +187,10 @@ impl Peer {
         }
         let key = vhost.declare_queue(self.key, &wanted)?;
         if wanted.exclusive && vhost.queues.len() > known {
+            if self.owned.len() == self.owned.capacity() {
+                self.owned
+                    .retain(|queue| vhost.queues.get(*queue).is_some());
+            }
             self.owned.push(key);
         }
         let name = vhost.queues.get(key).map(|q| q.name.clone());

@@ -39,6 +39,8 @@ pub(crate) struct Peer {
     pub(crate) is_publisher: bool,
     /// Whether it is not read because memory is full.
     pub(crate) is_paused: bool,
+    /// Whether it is not read because it does not read what it is sent.
+    pub(crate) is_clogged: bool,
     /// Whether the transport ends when the output is written.
     pub(crate) is_finished: bool,
     /// How long it may take to write the rest and see the client's end, in seconds.
@@ -53,7 +55,6 @@ pub(crate) struct Peer {
     pub(crate) returns: HashMap<u16, Log>,
     /// Its exclusive queues.
     pub(crate) owned: Vec<Key>,
-    user: String,
 }
 
 /// What is left to do when an event was dealt with and no longer borrows the connection.
@@ -96,6 +97,7 @@ impl Peer {
             hears_refusal: false,
             is_publisher: false,
             is_paused: false,
+            is_clogged: false,
             is_finished: false,
             ticks_left: LINGER_TICKS,
             is_touched: false,
@@ -103,7 +105,6 @@ impl Peer {
             unconfirmed: Vec::new(),
             returns: HashMap::new(),
             owned: Vec::new(),
-            user: String::new(),
         }
     }
 
@@ -194,7 +195,7 @@ impl Peer {
                 (
                     0,
                     if known {
-                        self.logged_in(user)
+                        Reply::Login
                     } else {
                         Reply::Reject(login_refused(mechanism))
                     },
@@ -224,11 +225,6 @@ impl Peer {
             }
             _ => (0, Reply::None),
         }
-    }
-
-    fn logged_in(&mut self, user: &str) -> Reply {
-        user.clone_into(&mut self.user);
-        Reply::Login
     }
 
     fn read_capabilities(&mut self, client_properties: Table<'_>) {
