@@ -51,7 +51,10 @@ fn main() -> Result<()> {
         return tokio::runtime::Runtime::new()?.block_on(lapin_peer::publish(args));
     }
     let bellows = cli.bellows.canonicalize().with_context(|| {
-        format!("no {}: build it with `cargo build --release -p bellows`", cli.bellows.display())
+        format!(
+            "no {}: build it with `cargo build --release -p bellows`",
+            cli.bellows.display()
+        )
     })?;
     let bench = scenarios::Bench {
         bellows,

@@ -15,7 +15,11 @@ pub fn run(bellows: &Path, args: &[&str]) -> Result<RunSummary> {
         .output()
         .with_context(|| format!("cannot start {}", bellows.display()))?;
     if !output.status.success() {
-        bail!("bellows {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+        bail!(
+            "bellows {}: {}",
+            args.join(" "),
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
     }
     serde_json::from_slice(&output.stdout).context("bellows printed no run object")
 }

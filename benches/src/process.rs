@@ -31,7 +31,9 @@ pub fn run(command: &mut Command, warmup_s: f64) -> Result<Cost> {
     let (mut messages, mut end, mut cpu_end, mut rss_mb) = (0.0, 0.0, 0.0, 0.0f64);
     for line in BufReader::new(stdout).lines() {
         let line = line?;
-        let Some(time) = number_after(&line, "time ") else { continue };
+        let Some(time) = number_after(&line, "time ") else {
+            continue;
+        };
         let sent = number_after(&line, "sent: ").unwrap_or(0.0);
         let received = number_after(&line, "received: ").unwrap_or(0.0);
         let Ok(cpu) = cpu_seconds(pid) else { break };
@@ -45,7 +47,9 @@ pub fn run(command: &mut Command, warmup_s: f64) -> Result<Cost> {
         end = time;
     }
     let status = child.wait()?;
-    let Some(window) = window else { bail!("the peer printed no rate line and ended with {status}") };
+    let Some(window) = window else {
+        bail!("the peer printed no rate line and ended with {status}")
+    };
     if messages == 0.0 {
         bail!("the peer handled no message after its warm-up and ended with {status}");
     }
@@ -64,23 +68,41 @@ struct Window {
 /// The number that follows a label, thousands separators ignored.
 fn number_after(line: &str, label: &str) -> Option<f64> {
     let rest = line.split_once(label)?.1;
-    let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
+    let end = rest
+        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
+        .unwrap_or(rest.len());
     rest[..end].parse().ok()
 }
 
 /// User and system time of a process, all its threads, in seconds.
 pub fn cpu_seconds(pid: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let fields: Vec<&str> =
-        stat.rsplit_once(')').context("malformed stat")?.1.split_whitespace().collect();
-    let ticks = |i: usize| fields.get(i).and_then(|f| f.parse::<f64>().ok()).unwrap_or(0.0);
+    let fields: Vec<&str> = stat
+        .rsplit_once(')')
+        .context("malformed stat")?
+        .1
+        .split_whitespace()
+        .collect();
+    let ticks = |i: usize| {
+        fields
+            .get(i)
+            .and_then(|f| f.parse::<f64>().ok())
+            .unwrap_or(0.0)
+    };
     Ok((ticks(11) + ticks(12)) / rustix::param::clock_ticks_per_second() as f64)
 }
 
 fn peak_rss_mb(pid: u32) -> Result<f64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find(|l| l.starts_with("VmHWM:")).context("no VmHWM")?;
-    let kb: f64 = line.split_whitespace().nth(1).context("no value")?.parse()?;
+    let line = status
+        .lines()
+        .find(|l| l.starts_with("VmHWM:"))
+        .context("no VmHWM")?;
+    let kb: f64 = line
+        .split_whitespace()
+        .nth(1)
+        .context("no value")?
+        .parse()?;
     Ok(kb * 1024.0 / 1e6)
 }
 

@@ -40,8 +40,13 @@ fn rabbitmq(bench: &Bench) -> Result<RabbitMq> {
         bench.bellows.clone().into_os_string(),
         session::managed::guard::SUBCOMMAND.into(),
     ];
-    let config = Config { guard, ..Config::default() };
-    Ok(RabbitMq::start(&config, &mut |step| eprintln!("bench:   {step}"))?)
+    let config = Config {
+        guard,
+        ..Config::default()
+    };
+    Ok(RabbitMq::start(&config, &mut |step| {
+        eprintln!("bench:   {step}")
+    })?)
 }
 
 fn perf_test(classpath: &str, url: &str, seconds: u64, args: &str) -> Result<process::Cost> {
@@ -60,14 +65,32 @@ fn stream_publish(bench: &Bench) -> Result<Vec<Row>> {
     let summary = own::run(
         &bench.bellows,
         &[
-            "producer", "queue://bellows-stream", "--queue-type", "stream", "--persistent",
-            "--max-pending", "2000", "--message-size", "12", "--url", &url,
-            "--warmup", "5", "--duration", &seconds,
+            "producer",
+            "queue://bellows-stream",
+            "--queue-type",
+            "stream",
+            "--persistent",
+            "--max-pending",
+            "2000",
+            "--message-size",
+            "12",
+            "--url",
+            &url,
+            "--warmup",
+            "5",
+            "--duration",
+            &seconds,
         ],
     )?;
     let lapin = process::run(
         Command::new(std::env::current_exe()?)
-            .args(["lapin", "--url", &format!("{url}/%2f"), "--queue", "lapin-stream"])
+            .args([
+                "lapin",
+                "--url",
+                &format!("{url}/%2f"),
+                "--queue",
+                "lapin-stream",
+            ])
             .args(["--window", "2000", "--size", "12"])
             .args(["--seconds", &(WARMUP_S + bench.seconds).to_string()]),
         WARMUP_S as f64,
@@ -83,7 +106,10 @@ fn stream_publish(bench: &Bench) -> Result<Vec<Row>> {
         )
     });
     let java = java.transpose()?;
-    let cost = summary.cpu_us_per_message.client.context("bellows told no CPU time")?;
+    let cost = summary
+        .cpu_us_per_message
+        .client
+        .context("bellows told no CPU time")?;
     let memory = summary.rss_mb.client.context("bellows told no memory")?;
     let mut cpu = Row::new("stream publish, 12 B, confirms: client CPU", "us/msg", cost)
         .beside("lapin", lapin.cpu_us_per_message)
@@ -91,8 +117,8 @@ fn stream_publish(bench: &Bench) -> Result<Vec<Row>> {
             cost * 3.0 <= lapin.cpu_us_per_message
                 && java.is_none_or(|java| cost * 10.0 <= java.cpu_us_per_message)
         });
-    let mut rate = Row::new("stream publish: rate", "msg/s", summary.sent.rate)
-        .beside("lapin", lapin.rate);
+    let mut rate =
+        Row::new("stream publish: rate", "msg/s", summary.sent.rate).beside("lapin", lapin.rate);
     let mut rss = Row::new("stream publish: client memory", "MB", memory)
         .beside("lapin", lapin.rss_mb)
         .goal("under 40 MB", memory < 40.0);
@@ -115,17 +141,37 @@ fn classic_in_out(bench: &Bench) -> Result<Vec<Row>> {
     let summary = own::run(
         &bench.bellows,
         &[
-            "client", "queue://bellows-classic", "--max-pending", "100", "--message-size", "1024",
-            "--prefetch", "200", "--ack-every", "100", "--url", &url,
-            "--warmup", "5", "--duration", &seconds,
+            "client",
+            "queue://bellows-classic",
+            "--max-pending",
+            "100",
+            "--message-size",
+            "1024",
+            "--prefetch",
+            "200",
+            "--ack-every",
+            "100",
+            "--url",
+            &url,
+            "--warmup",
+            "5",
+            "--duration",
+            &seconds,
         ],
     )?;
-    let cost = summary.cpu_us_per_message.client.context("bellows told no CPU time")?;
+    let cost = summary
+        .cpu_us_per_message
+        .client
+        .context("bellows told no CPU time")?;
     let memory = summary.rss_mb.client.context("bellows told no memory")?;
-    let mut cpu = Row::new("classic queue, 1 KiB in and out: client CPU", "us/msg", cost);
+    let mut cpu = Row::new(
+        "classic queue, 1 KiB in and out: client CPU",
+        "us/msg",
+        cost,
+    );
     let mut rate = Row::new("classic queue: rate", "msg/s", summary.received.rate);
-    let mut rss = Row::new("classic queue: client memory", "MB", memory)
-        .goal("under 40 MB", memory < 40.0);
+    let mut rss =
+        Row::new("classic queue: client memory", "MB", memory).goal("under 40 MB", memory < 40.0);
     if let Some(classpath) = bench.perf_test_classpath.as_deref() {
         let java = perf_test(
             classpath,
@@ -135,7 +181,9 @@ fn classic_in_out(bench: &Bench) -> Result<Vec<Row>> {
              --qos 200 --multi-ack-every 100",
         )?;
         let reached = cost * 10.0 <= java.cpu_us_per_message;
-        cpu = cpu.beside("PerfTest", java.cpu_us_per_message).goal("at most 1/10 of PerfTest", reached);
+        cpu = cpu
+            .beside("PerfTest", java.cpu_us_per_message)
+            .goal("at most 1/10 of PerfTest", reached);
         rate = rate.beside("PerfTest", java.rate);
         rss = rss.beside("PerfTest", java.rss_mb);
     } else {
@@ -164,7 +212,10 @@ impl Embedded {
         let Some(url) = line.trim().strip_prefix("ready ") else {
             bail!("the embedded broker said {line:?} instead of `ready amqp://…`");
         };
-        Ok(Self { url: url.to_owned(), child })
+        Ok(Self {
+            url: url.to_owned(),
+            child,
+        })
     }
 }
 
@@ -184,17 +235,35 @@ fn embedded(bench: &Bench) -> Result<Vec<Row>> {
     let summary = own::run(
         &bench.bellows,
         &[
-            "producer", "queue://all-out", "--no-confirm", "--message-size", "12", "--url",
-            &broker.url, "--queue-args", "x-max-length=100000", "--warmup", "2",
-            "--duration", &seconds,
+            "producer",
+            "queue://all-out",
+            "--no-confirm",
+            "--message-size",
+            "12",
+            "--url",
+            &broker.url,
+            "--queue-args",
+            "x-max-length=100000",
+            "--warmup",
+            "2",
+            "--duration",
+            &seconds,
         ],
     )?;
     let rate = summary.sent.rate;
     let memory = summary.rss_mb.client.context("bellows told no memory")?;
-    let goal = if rate >= 2e6 { "2 M msg/s" } else { "floor of 1 M msg/s (stretch 2 M)" };
+    let goal = if rate >= 2e6 {
+        "2 M msg/s"
+    } else {
+        "floor of 1 M msg/s (stretch 2 M)"
+    };
     Ok(vec![
-        Row::new("embedded broker, 12 B, unconfirmed, one thread", "msg/s", rate)
-            .goal(goal, rate >= 1e6),
+        Row::new(
+            "embedded broker, 12 B, unconfirmed, one thread",
+            "msg/s",
+            rate,
+        )
+        .goal(goal, rate >= 1e6),
         Row::new("embedded broker: client memory", "MB", memory).goal("under 40 MB", memory < 40.0),
     ])
 }
@@ -206,18 +275,34 @@ fn schedule(bench: &Bench) -> Result<Vec<Row>> {
     let summary = own::run(
         &bench.bellows,
         &[
-            "producer", "queue://bellows-rated", "--rate", "20000", "--max-pending", "2000",
-            "--message-size", "64", "--queue-args", "x-max-length=100000", "--url", &node.url(),
-            "--warmup", "5", "--duration", &seconds,
+            "producer",
+            "queue://bellows-rated",
+            "--rate",
+            "20000",
+            "--max-pending",
+            "2000",
+            "--message-size",
+            "64",
+            "--queue-args",
+            "x-max-length=100000",
+            "--url",
+            &node.url(),
+            "--warmup",
+            "5",
+            "--duration",
+            &seconds,
         ],
     )?;
     node.stop()?;
     let delay = &summary.latency.send_delay;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let busy = [summary.cpu_us_per_message.broker, summary.cpu_us_per_message.client]
-        .into_iter()
-        .flatten()
-        .sum::<f64>()
+    let busy = [
+        summary.cpu_us_per_message.broker,
+        summary.cpu_us_per_message.client,
+    ]
+    .into_iter()
+    .flatten()
+    .sum::<f64>()
         * summary.sent.rate
         / 1e6;
     let free = cores as f64 - busy;

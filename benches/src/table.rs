@@ -37,16 +37,30 @@ pub struct Goal {
 
 impl Row {
     pub fn new(what: impl Into<String>, unit: &'static str, value: f64) -> Self {
-        Self { what: what.into(), unit, value, peers: Vec::new(), goal: None, note: None }
+        Self {
+            what: what.into(),
+            unit,
+            value,
+            peers: Vec::new(),
+            goal: None,
+            note: None,
+        }
     }
 
     pub fn beside(mut self, name: &'static str, value: f64) -> Self {
-        self.peers.push(PeerValue { name, value, ratio: self.value / value });
+        self.peers.push(PeerValue {
+            name,
+            value,
+            ratio: self.value / value,
+        });
         self
     }
 
     pub fn goal(mut self, text: impl Into<String>, reached: bool) -> Self {
-        self.goal = Some(Goal { text: text.into(), reached });
+        self.goal = Some(Goal {
+            text: text.into(),
+            reached,
+        });
         self
     }
 
@@ -61,12 +75,29 @@ pub fn text(rows: &[Row]) -> String {
     let mut out = String::new();
     let width = rows.iter().map(|r| r.what.len()).max().unwrap_or(0);
     for row in rows {
-        let _ = write!(out, "{:width$}  {:>10} {:<8}", row.what, figure(row.value), row.unit);
+        let _ = write!(
+            out,
+            "{:width$}  {:>10} {:<8}",
+            row.what,
+            figure(row.value),
+            row.unit
+        );
         for peer in &row.peers {
-            let _ = write!(out, "  {} {} (ratio {})", peer.name, figure(peer.value), figure(peer.ratio));
+            let _ = write!(
+                out,
+                "  {} {} (ratio {})",
+                peer.name,
+                figure(peer.value),
+                figure(peer.ratio)
+            );
         }
         if let Some(goal) = &row.goal {
-            let _ = write!(out, "  [{}: {}]", goal.text, if goal.reached { "yes" } else { "NO" });
+            let _ = write!(
+                out,
+                "  [{}: {}]",
+                goal.text,
+                if goal.reached { "yes" } else { "NO" }
+            );
         }
         out.push('\n');
         if let Some(note) = &row.note {

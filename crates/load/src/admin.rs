@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use measure::{Clock, Nanos, Time};
 use wire::amqp091::{
-    ChannelOpen, Client, EncodeMethod, Event, FieldTable, QueueDeclare, QueueDelete,
-    QueuePurge, Table,
+    ChannelOpen, Client, EncodeMethod, Event, FieldTable, QueueDeclare, QueueDelete, QueuePurge,
+    Table,
 };
 
 use crate::failure::{self, Stage};

@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 use crate::{Nanos, Recorder, Time};
 
 /// The part of a run that an interval belongs to. No interval spans two.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Load runs, nothing counts towards the aggregates.

@@ -22,8 +22,13 @@ pub enum Metric {
 
 impl Metric {
     /// All metrics, headline first.
-    pub const ALL: [Self; 5] =
-        [Self::AckResponse, Self::EndToEnd, Self::SendAck, Self::Transfer, Self::SendDelay];
+    pub const ALL: [Self; 5] = [
+        Self::AckResponse,
+        Self::EndToEnd,
+        Self::SendAck,
+        Self::Transfer,
+        Self::SendDelay,
+    ];
 
     /// The name that people read and the tag in the HDR log.
     #[must_use]
@@ -102,6 +107,8 @@ impl<T> PerMetric<T> {
 
     /// Metric and value, headline first.
     pub fn iter(&self) -> impl Iterator<Item = (Metric, &T)> {
-        Metric::ALL.into_iter().map(|metric| (metric, self.get(metric)))
+        Metric::ALL
+            .into_iter()
+            .map(|metric| (metric, self.get(metric)))
     }
 }

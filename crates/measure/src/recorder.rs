@@ -36,7 +36,9 @@ impl Recorder {
     /// Allocates all that it will ever need.
     #[must_use]
     pub fn new() -> Self {
-        Self { histograms: PerMetric::from_fn(|_| new_histogram()) }
+        Self {
+            histograms: PerMetric::from_fn(|_| new_histogram()),
+        }
     }
 
     /// Records one latency. Values above an hour count as an hour.
@@ -48,7 +50,9 @@ impl Recorder {
     /// Records the same latency for `count` messages, as when one confirm covers a batch.
     #[inline]
     pub fn record_n(&mut self, metric: Metric, value: Nanos, count: u64) {
-        self.histograms.get_mut(metric).saturating_record_n(value.0, count);
+        self.histograms
+            .get_mut(metric)
+            .saturating_record_n(value.0, count);
     }
 
     /// Adds the buckets of another recorder.
@@ -111,8 +115,13 @@ pub struct LatencySummary {
 
 impl LatencySummary {
     /// Percentiles that are printed, with the name each has.
-    pub const PERCENTILES: [(f64, &'static str); 5] =
-        [(50.0, "p50"), (90.0, "p90"), (99.0, "p99"), (99.9, "p99.9"), (99.99, "p99.99")];
+    pub const PERCENTILES: [(f64, &'static str); 5] = [
+        (50.0, "p50"),
+        (90.0, "p90"),
+        (99.0, "p99"),
+        (99.9, "p99.9"),
+        (99.99, "p99.99"),
+    ];
 
     /// Reads a histogram.
     #[must_use]
@@ -120,7 +129,11 @@ impl LatencySummary {
         if histogram.is_empty() {
             return Self::default();
         }
-        let at = |percentile: f64| histogram.value_at_percentile(percentile).min(histogram.max());
+        let at = |percentile: f64| {
+            histogram
+                .value_at_percentile(percentile)
+                .min(histogram.max())
+        };
         Self {
             count: histogram.len(),
             mean_ns: histogram.mean().round() as u64,
@@ -144,7 +157,13 @@ impl LatencySummary {
     /// The value of one of [`Self::PERCENTILES`], by its position there.
     #[must_use]
     pub const fn percentile_values(&self) -> [u64; 5] {
-        [self.p50_ns, self.p90_ns, self.p99_ns, self.p99_9_ns, self.p99_99_ns]
+        [
+            self.p50_ns,
+            self.p90_ns,
+            self.p99_ns,
+            self.p99_9_ns,
+            self.p99_99_ns,
+        ]
     }
 }
 
@@ -154,7 +173,10 @@ mod tests {
 
     #[test]
     fn an_empty_histogram_is_all_zero() {
-        assert_eq!(LatencySummary::of(&new_histogram()), LatencySummary::default());
+        assert_eq!(
+            LatencySummary::of(&new_histogram()),
+            LatencySummary::default()
+        );
     }
 
     #[test]
@@ -165,9 +187,16 @@ mod tests {
         }
         let summary = LatencySummary::of(recorder.histogram(Metric::SendAck));
         for (value, expected) in summary.percentile_values().into_iter().zip([
-            5_000_000u64, 9_000_000, 9_900_000, 9_990_000, 9_999_000,
+            5_000_000u64,
+            9_000_000,
+            9_900_000,
+            9_990_000,
+            9_999_000,
         ]) {
-            assert!(value.abs_diff(expected) * 1_000 <= expected, "{value} for {expected}");
+            assert!(
+                value.abs_diff(expected) * 1_000 <= expected,
+                "{value} for {expected}"
+            );
         }
         assert_eq!(summary.count, 10_000);
         assert!(summary.max_ns >= 10_000_000);
@@ -175,7 +204,10 @@ mod tests {
 
     #[test]
     fn a_percentile_needs_ten_samples_beyond_it() {
-        let with = |count| LatencySummary { count, ..LatencySummary::default() };
+        let with = |count| LatencySummary {
+            count,
+            ..LatencySummary::default()
+        };
         assert!(!with(99_999).supports(99.99));
         assert!(with(100_000).supports(99.99));
         assert!(!with(19).supports(50.0));

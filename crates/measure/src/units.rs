@@ -7,7 +7,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// A length of time in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Nanos(pub u64);
 
@@ -32,7 +34,11 @@ impl Nanos {
     /// Seconds, rounded down to nanoseconds; negative and non-finite values become zero.
     #[must_use]
     pub fn from_secs_f64(seconds: f64) -> Self {
-        if seconds.is_finite() && seconds > 0.0 { Self((seconds * 1e9) as u64) } else { Self::ZERO }
+        if seconds.is_finite() && seconds > 0.0 {
+            Self((seconds * 1e9) as u64)
+        } else {
+            Self::ZERO
+        }
     }
 
     /// The same length in seconds.
@@ -99,7 +105,9 @@ impl fmt::Display for Nanos {
 
 /// An instant: nanoseconds of the system's monotonic clock (`CLOCK_MONOTONIC`), which all
 /// processes of a machine share. It means nothing on another machine or after a reboot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Time(pub u64);
 

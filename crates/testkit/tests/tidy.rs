@@ -15,25 +15,53 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("profile", &["archive", "measure"]),
     ("session", &["archive", "load", "measure", "profile"]),
     ("report", &["archive", "measure"]),
-    ("bellows", &["archive", "broker", "load", "measure", "profile", "report", "session"]),
+    (
+        "bellows",
+        &[
+            "archive", "broker", "load", "measure", "profile", "report", "session",
+        ],
+    ),
 ];
 
 /// Words that must not occur in the sources of a crate (tests excepted), and why.
 const BANS: &[(&str, &[&str], &str)] = &[
     (
         "wire",
-        &["std::net", "std::thread", "std::fs", "Instant::now", "SystemTime", "Clock", "mio::"],
+        &[
+            "std::net",
+            "std::thread",
+            "std::fs",
+            "Instant::now",
+            "SystemTime",
+            "Clock",
+            "mio::",
+        ],
         "wire is sans-IO: bytes and `now` come in as arguments",
     ),
-    ("archive", &["std::net", "TcpStream", "UdpSocket"], "the archive knows no network"),
-    ("session", &["clap::"], "session knows nothing of the command line"),
-    ("report", &["TcpStream"], "the report decides nothing and fetches nothing"),
+    (
+        "archive",
+        &["std::net", "TcpStream", "UdpSocket"],
+        "the archive knows no network",
+    ),
+    (
+        "session",
+        &["clap::"],
+        "session knows nothing of the command line",
+    ),
+    (
+        "report",
+        &["TcpStream"],
+        "the report decides nothing and fetches nothing",
+    ),
 ];
 
 const MAX_LINES: usize = 600;
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("workspace root")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("workspace root")
 }
 
 fn files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
@@ -41,7 +69,10 @@ fn files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
         let path = entry.path();
         let name = entry.file_name();
         if path.is_dir() {
-            if !["target", "node_modules", "dist", "runs"].iter().any(|skip| name == *skip) {
+            if !["target", "node_modules", "dist", "runs"]
+                .iter()
+                .any(|skip| name == *skip)
+            {
                 files(&path, extension, found);
             }
         } else if path.extension().is_some_and(|e| e == extension) {
@@ -86,7 +117,9 @@ fn crates_depend_only_in_the_directions_of_the_architecture() {
     for entry in fs::read_dir(&crates).expect("crates").flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let Some((_, allowed)) = DIRECTIONS.iter().find(|(known, _)| *known == name) else {
-            wrong.push(format!("crate {name} has no row in DIRECTIONS: decide what it may use"));
+            wrong.push(format!(
+                "crate {name} has no row in DIRECTIONS: decide what it may use"
+            ));
             continue;
         };
         let manifest = fs::read_to_string(entry.path().join("Cargo.toml")).expect("manifest");
@@ -113,12 +146,18 @@ fn crates_keep_away_from_what_the_architecture_bans() {
         for (path, text) in &sources {
             for (number, line) in product_code(path, text) {
                 for (banned_in, words, why) in BANS {
-                    if let Some(word) = words.iter().find(|w| *banned_in == name && line.contains(*w)) {
+                    if let Some(word) = words
+                        .iter()
+                        .find(|w| *banned_in == name && line.contains(*w))
+                    {
                         wrong.push(format!("{}:{number}: `{word}`: {why}", path.display()));
                     }
                 }
                 if name != "bellows" && line.contains("process::exit") {
-                    wrong.push(format!("{}:{number}: a library must not exit", path.display()));
+                    wrong.push(format!(
+                        "{}:{number}: a library must not exit",
+                        path.display()
+                    ));
                 }
             }
         }
@@ -132,14 +171,21 @@ fn unsafe_code_lives_in_profile_alone() {
     for (name, sources) in crate_sources() {
         for (path, text) in &sources {
             let has = |word: &str| {
-                text.lines().any(|l| !l.trim_start().starts_with("//") && l.contains(word))
+                text.lines()
+                    .any(|l| !l.trim_start().starts_with("//") && l.contains(word))
             };
-            if name != "profile" && (has("unsafe {") || has("unsafe fn") || has("allow(unsafe_code")) {
+            if name != "profile"
+                && (has("unsafe {") || has("unsafe fn") || has("allow(unsafe_code"))
+            {
                 wrong.push(path.display().to_string());
             }
         }
     }
-    assert!(wrong.is_empty(), "unsafe outside crate profile:\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "unsafe outside crate profile:\n{}",
+        wrong.join("\n")
+    );
 }
 
 #[test]
@@ -150,15 +196,25 @@ fn files_stay_short_enough_to_read() {
         files(&root.join(folder), "rs", &mut found);
         files(&root.join(folder), "ts", &mut found);
     }
-    assert!(found.len() > 20, "the search found no sources, so this test checks nothing");
+    assert!(
+        found.len() > 20,
+        "the search found no sources, so this test checks nothing"
+    );
     let mut wrong = Vec::new();
     for path in found {
-        let lines = fs::read_to_string(&path).expect("UTF-8 source").lines().count();
+        let lines = fs::read_to_string(&path)
+            .expect("UTF-8 source")
+            .lines()
+            .count();
         if lines > MAX_LINES {
             wrong.push(format!("{lines:5} {}", path.display()));
         }
     }
-    assert!(wrong.is_empty(), "longer than {MAX_LINES} lines:\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "longer than {MAX_LINES} lines:\n{}",
+        wrong.join("\n")
+    );
 }
 
 #[test]
@@ -167,9 +223,22 @@ fn nothing_is_left_for_later() {
     for sources in crate_sources().into_values() {
         for (path, text) in sources {
             for (number, line) in text.lines().enumerate() {
-                let marks = ["TODO", "FIXME", "XXX", "HACK", "todo!(", "unimplemented!(", "PLACEHOLDER"];
+                let marks = [
+                    "TODO",
+                    "FIXME",
+                    "XXX",
+                    "HACK",
+                    "todo!(",
+                    "unimplemented!(",
+                    "PLACEHOLDER",
+                ];
                 if marks.iter().any(|mark| line.contains(mark)) {
-                    wrong.push(format!("{}:{}: {}", path.display(), number + 1, line.trim()));
+                    wrong.push(format!(
+                        "{}:{}: {}",
+                        path.display(),
+                        number + 1,
+                        line.trim()
+                    ));
                 }
             }
         }

@@ -20,6 +20,10 @@ pub(crate) struct Series {
     thread: usize,
     reports: SyncSender<Report>,
     returned: Receiver<Box<Interval>>,
+    #[expect(
+        clippy::vec_box,
+        reason = "boxes travel through channels without a copy of the histograms"
+    )]
     spare: Vec<Box<Interval>>,
     current: Box<Interval>,
     /// The next whole second of the phase.

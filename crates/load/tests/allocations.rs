@@ -1,0 +1,138 @@
+//! The data path allocates nothing: after warm-up, no event loop asks for memory.
+#![allow(
+    unsafe_code,
+    reason = "a global allocator that counts is an unsafe trait"
+)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use load::{Ack, Control, Destination, Event, Group, Phases, Plan, Sink};
+use measure::{Interval, Nanos, Phase, Rate};
+
+struct Counting;
+
+/// Allocations of threads that are neither the broker's nor the test's.
+static COUNTED: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// 0: not looked at yet; 1: counted; 2: not.
+    static KIND: Cell<u8> = const { Cell::new(0) };
+    static LOOKING: Cell<bool> = const { Cell::new(false) };
+}
+
+fn is_counted() -> bool {
+    let looking = LOOKING.try_with(|l| l.replace(true)).unwrap_or(true);
+    if looking {
+        return false;
+    }
+    let kind = KIND.try_with(|kind| {
+        if kind.get() == 0 {
+            let ours = thread::current()
+                .name()
+                .is_some_and(|name| name.starts_with("load "));
+            kind.set(if ours { 1 } else { 2 });
+        }
+        kind.get()
+    });
+    let _ = LOOKING.try_with(|l| l.set(false));
+    kind == Ok(1)
+}
+
+// SAFETY: every call is passed on to the system's allocator unchanged; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if is_counted() {
+            COUNTED.fetch_add(1, Ordering::Relaxed);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if is_counted() {
+            COUNTED.fetch_add(1, Ordering::Relaxed);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[derive(Default)]
+struct Watch {
+    at_measure: Option<u64>,
+    last: u64,
+    messages: u64,
+}
+
+impl Sink for Watch {
+    fn interval(&mut self, merged: &Interval) {
+        if merged.phase == Phase::Measure {
+            // The first measured interval may still end in the warm-up's growth of buffers.
+            self.at_measure
+                .get_or_insert_with(|| COUNTED.load(Ordering::Relaxed));
+            self.last = COUNTED.load(Ordering::Relaxed);
+            self.messages += merged.counters.received;
+        }
+    }
+
+    fn event(&mut self, _: Event) {}
+}
+
+#[test]
+fn no_event_loop_allocates_after_warm_up() {
+    let broker = broker::Broker::bind(broker::Config {
+        listen: "127.0.0.1:0".parse().expect("address"),
+        ..broker::Config::default()
+    })
+    .expect("bind")
+    .spawn()
+    .expect("spawn");
+    let url = format!("amqp://{}", broker.local_addr());
+    let queue = Destination::parse("queue://allocations").expect("destination");
+    let mut group = Group::new(url.parse().expect("url"), vec![queue]);
+    group.producers.per_destination = 1;
+    group.consumers.per_destination = 1;
+    // Below what the consumer takes, so that the broker need not block the producer for memory:
+    // its reason is a text, and that allocates.
+    group.producers.rate = Rate::per_second(100_000.0);
+    group.producers.max_pending = 500;
+    group.producers.message_size = 32;
+    group.consumers.ack = Ack::Every(50);
+    group.consumers.prefetch = 200;
+    let plan = Plan {
+        groups: vec![group],
+        phases: Phases {
+            warmup: Nanos::from_millis(1_500),
+            measure: Some(Nanos::from_millis(3_000)),
+            ..Phases::default()
+        },
+        ..Plan::default()
+    };
+    let mut watch = Watch::default();
+    let before = COUNTED.load(Ordering::Relaxed);
+    let outcome = load::run(&plan, &Control::new(), &mut watch).expect("load");
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    assert!(watch.messages > 10_000, "only {} messages", watch.messages);
+    let first = watch.at_measure.expect("a measured interval");
+    assert!(
+        first > before,
+        "the event loops' names have changed: nothing is counted"
+    );
+    assert_eq!(
+        watch.last - first,
+        0,
+        "allocations while {} messages passed",
+        watch.messages
+    );
+}

@@ -1,0 +1,288 @@
+//! Whole loads against the embedded broker, and against peers that misbehave.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use load::{Ack, Control, Destination, Error, Event, Group, Outcome, Phases, Plan, Sink};
+use measure::{Interval, Metric, Nanos, Phase, Rate};
+
+/// Keeps the intervals of each phase apart.
+#[derive(Default)]
+struct Kept {
+    measured: Option<Interval>,
+    bounds: Vec<(Phase, u64, u64)>,
+    events: Vec<Event>,
+}
+
+impl Sink for Kept {
+    fn interval(&mut self, merged: &Interval) {
+        self.bounds
+            .push((merged.phase, merged.start.0, merged.end.0));
+        if merged.phase == Phase::Measure {
+            match &mut self.measured {
+                Some(sum) => sum.merge(merged),
+                None => self.measured = Some(merged.clone()),
+            }
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        self.events.push(event);
+    }
+}
+
+fn embedded() -> broker::Running {
+    let config = broker::Config {
+        listen: "127.0.0.1:0".parse().expect("address"),
+        ..broker::Config::default()
+    };
+    broker::Broker::bind(config)
+        .expect("bind")
+        .spawn()
+        .expect("spawn")
+}
+
+fn group(broker: &broker::Running, destination: &str) -> Group {
+    let url = format!("amqp://{}", broker.local_addr());
+    let destination = Destination::parse(destination).expect("destination");
+    let mut group = Group::new(url.parse().expect("url"), vec![destination]);
+    group.producers.per_destination = 1;
+    group.consumers.per_destination = 1;
+    group.producers.max_pending = 200;
+    group.producers.message_size = 32;
+    group.consumers.prefetch = 200;
+    group.consumers.ack = Ack::Every(50);
+    group
+}
+
+fn plan(group: Group, warmup_ms: u64, measure_ms: u64) -> Plan {
+    Plan {
+        groups: vec![group],
+        phases: Phases {
+            warmup: Nanos::from_millis(warmup_ms),
+            measure: (measure_ms > 0).then(|| Nanos::from_millis(measure_ms)),
+            ..Phases::default()
+        },
+        ..Plan::default()
+    }
+}
+
+fn run(plan: &Plan) -> (Outcome, Kept) {
+    let mut kept = Kept::default();
+    let outcome = load::run(plan, &Control::new(), &mut kept).expect("the load starts");
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    (outcome, kept)
+}
+
+#[test]
+fn all_out_nothing_is_lost_between_sender_broker_and_receiver() {
+    let broker = embedded();
+    for (destination, size, ack) in [
+        ("queue://whole", 32, Ack::Every(50)),
+        ("queue://compact", 12, Ack::Auto),
+        ("topic://news", 1024, Ack::Every(1)),
+    ] {
+        let mut group = group(&broker, destination);
+        group.producers.message_size = size;
+        group.consumers.ack = ack;
+        let (outcome, kept) = run(&plan(group, 200, 600));
+        let totals = outcome.totals;
+        assert!(totals.sent > 100, "{destination}: {totals:?}");
+        assert_eq!(totals.completed, totals.sent, "{destination}");
+        assert_eq!(totals.received, totals.sent, "{destination}");
+        assert_eq!(
+            (totals.nacked, totals.redelivered, outcome.unconfirmed),
+            (0, 0, 0)
+        );
+        let measured = kept.measured.expect("measured");
+        for metric in [Metric::AckResponse, Metric::EndToEnd, Metric::Transfer] {
+            assert!(
+                measured.latencies.histogram(metric).len() > 50,
+                "{destination}: {metric:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn intervals_are_cut_where_phases_meet() {
+    let broker = embedded();
+    let (outcome, kept) = run(&plan(group(&broker, "queue://cut"), 300, 1_200));
+    let measured = outcome
+        .phases
+        .iter()
+        .find(|p| p.phase == Phase::Measure)
+        .expect("measured");
+    let length = measured.end.since(measured.start);
+    assert!(length.0.abs_diff(1_200_000_000) < 60_000_000, "{length}");
+    for (phase, start, end) in &kept.bounds {
+        let span = outcome
+            .phases
+            .iter()
+            .find(|p| p.phase == *phase)
+            .expect("a known phase");
+        assert!(
+            span.start.0 <= *start && *end <= span.end.0.max(*start),
+            "{:?}",
+            kept.bounds
+        );
+    }
+    let measure: Vec<_> = kept
+        .bounds
+        .iter()
+        .filter(|b| b.0 == Phase::Measure)
+        .collect();
+    assert_eq!(measure.first().map(|b| b.1), Some(measured.start.0));
+    assert_eq!(measure.last().map(|b| b.2), Some(measured.end.0));
+    assert!(
+        measure.windows(2).all(|pair| pair[0].2 == pair[1].1),
+        "{measure:?}"
+    );
+}
+
+#[test]
+fn a_rate_is_kept_over_producers_and_threads() {
+    let broker = embedded();
+    let mut group = group(&broker, "queue://rated");
+    group.producers.per_destination = 3;
+    group.producers.rate = Rate::per_second(1_000.0);
+    let plan = Plan {
+        threads: 2,
+        ..plan(group, 0, 2_000)
+    };
+    let (outcome, kept) = run(&plan);
+    // The schedule gives exactly this many instants to the measured phase.
+    assert!(
+        outcome.measured.sent.abs_diff(2_000) <= 1,
+        "{:?}",
+        outcome.measured
+    );
+    assert_eq!(outcome.totals.received, outcome.totals.sent);
+    let measured = kept.measured.expect("measured");
+    assert!(measured.latencies.histogram(Metric::SendDelay).len() >= 1_990);
+}
+
+#[test]
+fn a_rate_below_the_number_of_producers_works() {
+    let broker = embedded();
+    let mut group = group(&broker, "queue://slow");
+    group.producers.per_destination = 5;
+    group.producers.rate = Rate::per_second(2.0);
+    let (outcome, _) = run(&plan(group, 0, 2_000));
+    assert!(
+        (3..=5).contains(&outcome.totals.sent),
+        "{:?}",
+        outcome.totals
+    );
+}
+
+#[test]
+fn a_message_count_ends_the_load() {
+    let broker = embedded();
+    let mut group = group(&broker, "queue://counted");
+    group.producers.message_count = Some(5_000);
+    let (outcome, _) = run(&plan(group, 0, 0));
+    assert_eq!(outcome.totals.sent, 5_000);
+    assert_eq!(outcome.totals.received, 5_000);
+}
+
+#[test]
+fn without_confirms_nothing_is_completed_and_all_is_received() {
+    let broker = embedded();
+    let mut group = group(&broker, "queue://unconfirmed");
+    group.producers.confirm = false;
+    group.producers.message_count = Some(20_000);
+    let (outcome, _) = run(&plan(group, 0, 0));
+    assert_eq!((outcome.totals.sent, outcome.totals.completed), (20_000, 0));
+    assert_eq!(outcome.totals.received, 20_000);
+}
+
+#[test]
+fn stopping_ends_in_order_with_nothing_under_way() {
+    let broker = embedded();
+    let plan = plan(group(&broker, "queue://stopped"), 0, 60_000);
+    let control = Control::new();
+    let stopper = control.clone();
+    let handle = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(700));
+        stopper.stop();
+    });
+    let start = Instant::now();
+    let mut kept = Kept::default();
+    let outcome = load::run(&plan, &control, &mut kept).expect("the load starts");
+    handle.join().expect("stopper");
+    assert!(
+        start.elapsed() < Duration::from_secs(15),
+        "{:?}",
+        start.elapsed()
+    );
+    assert!(
+        outcome.interrupted && outcome.error.is_none(),
+        "{outcome:?}"
+    );
+    assert_eq!(outcome.totals.received, outcome.totals.sent);
+}
+
+/// A server that answers each connection with the same bytes, then says nothing more.
+fn scripted(answer: &'static [u8]) -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let address = listener.local_addr().expect("address");
+    thread::spawn(move || {
+        let mut open = Vec::new();
+        for stream in listener.incoming().flatten() {
+            let mut stream = stream;
+            let _ = stream.read(&mut [0; 8]);
+            let _ = stream.write_all(answer);
+            open.push(stream);
+        }
+    });
+    address
+}
+
+fn refused(answer: &'static [u8]) -> (Error, Duration) {
+    let url = format!("amqp://{}", scripted(answer));
+    let mut group = Group::new(url.parse().expect("url"), vec![Destination::queue("q")]);
+    group.producers.per_destination = 1;
+    let plan = Plan {
+        patience: Nanos::from_millis(500),
+        ..plan(group, 0, 1_000)
+    };
+    let start = Instant::now();
+    let error = load::run(&plan, &Control::new(), &mut Kept::default());
+    (error.expect_err("no broker there"), start.elapsed())
+}
+
+#[test]
+fn silent_half_spoken_and_foreign_servers_end_in_time_with_one_line() {
+    for answer in [
+        &b""[..],
+        &b"\x01\x00\x00\x00\x00\x01"[..],
+        &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..],
+    ] {
+        let (error, took) = refused(answer);
+        let text = error.to_string();
+        assert!(took < Duration::from_secs(8), "{took:?}: {text}");
+        assert!(!text.is_empty() && !text.contains('\n'), "{text:?}");
+        assert!(!error.help().to_string().is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn a_broker_that_goes_away_leaves_what_was_counted() {
+    let broker = embedded();
+    let plan = plan(group(&broker, "queue://gone"), 0, 60_000);
+    let killer = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(800));
+        drop(broker);
+    });
+    let mut kept = Kept::default();
+    let outcome = load::run(&plan, &Control::new(), &mut kept).expect("the load starts");
+    killer.join().expect("killer");
+    assert!(outcome.error.is_some(), "{outcome:?}");
+    assert!(
+        outcome.totals.sent > 100 && outcome.totals.received > 0,
+        "{outcome:?}"
+    );
+}
