@@ -22,7 +22,7 @@ setup: ## Install the packages that the tests need
 test: setup test-rust test-ui ## Run every test
 
 test-rust:
-	cargo test --workspace
+	cargo test --workspace --no-fail-fast
 
 test-ui:
 	cd ui && npm ci --no-audit --no-fund && npm run check && npm test && npm run verify

@@ -101,7 +101,7 @@ fn run(block: &Block, script: &str) {
     );
     let log = folder.path().join("docs-test.log");
     let output = fs::File::create(&log).expect("log");
-    let guarded = format!("trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\n{script}");
+    let guarded = format!("trap 'set +e; jobs -p | xargs -r kill; wait' EXIT\n{script}");
     let mut child = Command::new("bash")
         .args(["-euo", "pipefail", "-c", &guarded])
         .current_dir(folder.path())
