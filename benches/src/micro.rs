@@ -21,7 +21,7 @@ pub fn record() -> Vec<Row> {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     // Values are made beforehand, spread over 100 us to 100 ms as latencies are.
     let values: Vec<u64> = (0..65_536)
-        .map(|_| 100_000 << (random.next() % 10) | random.next() % 100_000)
+        .map(|_| (100_000 << (random.next() % 10)) | (random.next() % 100_000))
         .collect();
     let start = Instant::now();
     for i in 0..COUNT {
