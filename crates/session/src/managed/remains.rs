@@ -91,11 +91,12 @@ impl Remains {
         let mut pids = process::kill_node(&self.name, ancestor).map_err(|stuck| {
             Error::Guard(format!("processes {stuck:?} of {} do not die", self.name))
         })?;
-        // The broker may have ended long ago; then its pid may be somebody else's by now.
+        // The broker may have ended long ago; then its pid may be somebody else's by now. One that
+        // was killed just now may still be in the table, waiting to be collected.
         pids.extend(
             self.broker
-                .map(|broker| broker.pid)
-                .filter(|&pid| ProcessId::of(pid).is_none()),
+                .filter(|broker| ProcessId::of(broker.pid).is_none_or(|now| now == *broker))
+                .map(|broker| broker.pid),
         );
         for file in pids.into_iter().flat_map(process::jit_files) {
             remove_own_file(&file);
