@@ -129,8 +129,8 @@ fn no_event_loop_allocates_after_warm_up() {
         first > before,
         "the event loops' names have changed: nothing is counted"
     );
-    // On a machine that is busy with other things a stall can make a buffer outgrow what warm-up
-    // needed: a handful of times in a run, never once per message or batch.
+    // Zero is what most runs show. One allocation was seen on a busy machine and its cause is not
+    // known yet, so a handful is let pass: far less than one per message, batch or interval.
     let allocations = watch.last - first;
     assert!(
         allocations <= 4,
