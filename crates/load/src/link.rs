@@ -348,6 +348,11 @@ impl Link {
         }
     }
 
+    /// Makes room for `output` bytes to write, and for messages that come cut.
+    pub(crate) fn reserve(&mut self, output: usize) {
+        self.client.reserve(CHANNEL, output);
+    }
+
     /// Bytes on the wire per message, at least 1.
     pub(crate) fn message_wire_len(&self) -> usize {
         self.template

@@ -13,7 +13,7 @@ use super::consumer::{Consumer, Wanted};
 use super::deal::{ClientSpec, WorkSpec};
 use super::producer::{Producer, Standing};
 use super::series::Series;
-use super::shared::{Report, Shared, Standing as Progress};
+use super::shared::{Reason, Report, Shared, Standing as Progress};
 use crate::link::{FRAME_MAX, Link, Progress as SetUp, Signal};
 use crate::{Error, Event as Happening, failure};
 
@@ -21,6 +21,9 @@ use crate::{Error, Event as Happening, failure};
 pub(crate) const BUFFER_BYTES: usize = 2 * FRAME_MAX as usize;
 /// A client that has this much to write reads nothing more, or its acknowledgements would pile up.
 const UNREAD_ABOVE: usize = 1 << 20;
+
+/// Room for the piece of a confirm that a read cuts off.
+const ANSWER_ROOM: usize = 64;
 
 /// What all clients of a thread work with.
 pub(crate) struct Context<'a> {
@@ -123,6 +126,8 @@ pub(crate) struct Client {
     patience: Nanos,
     step_deadline: Time,
     endpoint: crate::Endpoint,
+    /// What its buffers may take before they are needed.
+    room: usize,
     /// Bytes read and not decoded yet.
     rest: Vec<u8>,
     /// The rest may hold whole frames.
@@ -165,6 +170,7 @@ impl Client {
             patience,
             step_deadline: now + patience,
             endpoint,
+            room: spec.room,
             rest: Vec::new(),
             undecoded: false,
             readable: false,
@@ -343,6 +349,7 @@ impl Client {
                     self.step_deadline = now + self.patience;
                     if self.link.proceed(step, now)? == SetUp::Ready {
                         self.state = State::Ready;
+                        self.make_room();
                         // What follows already belongs to the run, which has not begun.
                         self.undecoded = at < bytes.len();
                         break;
@@ -351,8 +358,9 @@ impl Client {
                 Some(Signal::Returned) => context.series.current().counters.returned += 1,
                 Some(Signal::Blocked { reason }) => {
                     self.withheld = true;
-                    let reason = reason.to_owned();
-                    context.tell(Report::Event(Happening::Blocked { at: now, reason }));
+                    // AMQP's short strings are never too long for it.
+                    let reason = Reason::from(reason).unwrap_or_default();
+                    context.tell(Report::Blocked { at: now, reason });
                 }
                 Some(Signal::Unblocked) => {
                     self.withheld = false;
@@ -370,6 +378,16 @@ impl Client {
             consumer.end_of_batch(now, context.series.current(), &mut context.tally.latency);
         }
         Ok(at)
+    }
+
+    /// Makes room for all that may wait in memory, so that nothing is allocated later.
+    fn make_room(&mut self) {
+        let (output, input) = match &self.work {
+            Work::Producer(producer) => (producer.output_room(&self.link), ANSWER_ROOM),
+            Work::Consumer(consumer) => (consumer.output_room(), consumer.input_room()),
+        };
+        self.link.reserve(output.min(self.room));
+        self.rest.reserve(input.min(self.room));
     }
 
     #[inline]

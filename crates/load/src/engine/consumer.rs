@@ -1,22 +1,32 @@
 //! The receiving side of one client: what a delivery says, and when it is acknowledged.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use measure::{Interval, Metric, Nanos, Time};
 
-use crate::link::Link;
+use super::client::BUFFER_BYTES;
+use crate::link::{FRAME_MAX, Link};
 use crate::{Ack, payload};
 
 /// Deliveries that stay unacknowledged for this long are acknowledged although there are fewer
 /// than a full batch.
 const IDLE: Nanos = Nanos(20_000_000);
 
+/// A frame with `basic.ack`.
+const ACK_BYTES: usize = 21;
+/// Frames around a body: the least, and the most that usual names and properties make of them.
+const SMALLEST_DELIVERY: usize = 60;
+const DELIVERY_HEAD: usize = 2_048;
+
 /// What a consumer needs to know to judge a delivery.
 #[derive(Clone, Debug)]
 pub(crate) struct ConsumerSpec {
     pub(crate) ack: Ack,
     pub(crate) prefetch: u16,
+    /// Bytes of body to expect.
+    pub(crate) message_size: usize,
     /// Deliveries that its group still waits for.
     pub(crate) budget: Option<Arc<AtomicU64>>,
     /// This run's producers, where there are any.
@@ -68,6 +78,23 @@ impl Consumer {
             last_delivery: Time(0),
             gathered: Gathered::default(),
         }
+    }
+
+    /// The most acknowledgements that one read can lead to.
+    pub(crate) fn output_room(&self) -> usize {
+        let Some(every) = NonZeroU32::new(self.every) else {
+            return 0;
+        };
+        let deliveries = match self.spec.prefetch {
+            0 => BUFFER_BYTES / (self.spec.message_size + SMALLEST_DELIVERY),
+            prefetch => usize::from(prefetch),
+        };
+        (deliveries / every.get() as usize + 1) * ACK_BYTES
+    }
+
+    /// The largest piece of a delivery that a read may cut off.
+    pub(crate) fn input_room(&self) -> usize {
+        (self.spec.message_size + DELIVERY_HEAD).min(FRAME_MAX as usize)
     }
 
     pub(crate) const fn start(&mut self, start: Time) {

@@ -13,12 +13,18 @@ use crate::link::{LinkSpec, Role, Source, TOPIC_EXCHANGE};
 use crate::schedule::{Schedule, share};
 use crate::{Ack, Destination, DestinationKind, Error, Group, Plan, QueueType, StreamOffset};
 
+/// All clients' buffers may take twice this many bytes before they are needed. With many clients
+/// each has less to keep at a time; what goes beyond its share grows when it is needed.
+const ROOM: usize = 8 << 20;
+
 /// One client.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientSpec {
     pub(crate) address: SocketAddr,
     pub(crate) link: LinkSpec,
     pub(crate) work: WorkSpec,
+    /// Bytes that each of its buffers may take before they are needed.
+    pub(crate) room: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -63,7 +69,9 @@ pub(crate) fn deal(plan: &Plan, addresses: &[SocketAddr]) -> Result<Deal, Error>
             .any(|g| g.producer_count() > 0 && g.producers.message_count.is_some());
     let mut threads = vec![Vec::new(); plan.threads.min(clients.len()).max(1)];
     let count = threads.len();
-    for (i, client) in clients.into_iter().enumerate() {
+    let room = ROOM / clients.len().max(1);
+    for (i, mut client) in clients.into_iter().enumerate() {
+        client.room = room;
         threads[i % count].push(client);
     }
     Ok(Deal {
@@ -123,9 +131,11 @@ fn consumers(
                 work: WorkSpec::Consumer(ConsumerSpec {
                     ack: wanted.ack,
                     prefetch: wanted.prefetch,
+                    message_size: group.producers.message_size,
                     budget: budget.clone(),
                     ours,
                 }),
+                room: 0,
             });
         }
     }
@@ -194,6 +204,7 @@ fn producers(
                         .map(|count| share(count, position, producers)),
                     fan_out: fan_out(plan, destination),
                 }),
+                room: 0,
             });
             position += 1;
         }

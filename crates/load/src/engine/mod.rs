@@ -336,6 +336,10 @@ impl<'a> Coordinator<'a> {
                 });
             }
             Ok(Report::Event(event)) => self.sink.event(event),
+            Ok(Report::Blocked { at, reason }) => {
+                let reason = reason.to_string();
+                self.sink.event(Event::Blocked { at, reason });
+            }
             Ok(Report::CountReached) => {}
             Ok(Report::Failed(error)) => {
                 self.error.get_or_insert(error);

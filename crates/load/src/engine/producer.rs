@@ -84,6 +84,14 @@ impl Producer {
             .map(|schedule| schedule.ticker(start, spec.position, spec.producers));
     }
 
+    /// The most that may wait to be written: a batch, and the message that goes over its edge.
+    pub(crate) fn output_room(&self, link: &Link) -> usize {
+        let message = link.message_wire_len();
+        let room = self.window.as_ref().map_or(u64::MAX, Window::room);
+        let batch = BATCH_BYTES.saturating_add(message);
+        usize::try_from(room).map_or(batch, |room| batch.min(room.saturating_mul(message)))
+    }
+
     /// Encodes what may go now, up to a batch.
     #[inline]
     pub(crate) fn send(&mut self, now: Time, link: &mut Link, interval: &mut Interval) -> Sent {

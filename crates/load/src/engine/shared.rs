@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use arrayvec::ArrayString;
 use measure::{Interval, Nanos, Time};
 
 use crate::{Error, Event, ThreadUsage};
@@ -144,6 +145,9 @@ impl Shared {
     }
 }
 
+/// Room for a short string of AMQP.
+pub(crate) type Reason = ArrayString<255>;
+
 /// What an event loop tells the coordinator.
 #[derive(Debug)]
 pub(crate) enum Report {
@@ -152,6 +156,11 @@ pub(crate) enum Report {
     /// A finished interval of a thread.
     Interval(usize, Box<Interval>),
     Event(Event),
+    /// `connection.blocked`, as its event, but without an allocation on the event loop.
+    Blocked {
+        at: Time,
+        reason: Reason,
+    },
     /// Somebody reached a message count.
     CountReached,
     /// A client failed; the thread goes on with the others until it is told to end.

@@ -36,6 +36,10 @@ pub(super) struct Remains {
     pub(super) broker: Option<ProcessId>,
     /// Pids mean nothing after a reboot.
     boot: String,
+    /// The pid namespace that the pids belong to: containers may share a directory for temporary
+    /// files, and see nothing of each other's processes.
+    #[serde(default)]
+    pid_namespace: String,
 }
 
 impl Remains {
@@ -50,6 +54,7 @@ impl Remains {
             guard: None,
             broker: None,
             boot: boot_id(),
+            pid_namespace: pid_namespace(),
         })
     }
 
@@ -114,10 +119,12 @@ impl Remains {
         }
     }
 
-    /// Nobody is left who would remove them.
+    /// Nobody is left who would remove them. Those of another pid namespace count as somebody's
+    /// until the machine restarts, for who is alive there cannot be seen from here.
     fn abandoned(&self) -> bool {
         let alive = |process: Option<ProcessId>| process.is_some_and(ProcessId::is_alive);
-        self.boot != boot_id() || !(alive(Some(self.owner)) || alive(self.guard))
+        let visible = self.pid_namespace == pid_namespace();
+        self.boot != boot_id() || (visible && !(alive(Some(self.owner)) || alive(self.guard)))
     }
 }
 
@@ -216,4 +223,36 @@ fn boot_id() -> String {
         .unwrap_or_default()
         .trim()
         .to_owned()
+}
+
+/// Empty where the kernel has no pid namespaces.
+fn pid_namespace() -> String {
+    fs::read_link("/proc/self/ns/pid")
+        .map(|link| link.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two containers with one `/tmp`: the second took the first one's running broker for a
+    /// leftover, because it saw none of its processes, and deleted its directory.
+    #[test]
+    fn a_node_of_another_pid_namespace_is_not_taken_for_abandoned() {
+        let mut remains = Remains::new("node", Path::new("/nowhere")).unwrap();
+        assert!(!remains.abandoned(), "its owner is this test");
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        remains.owner = ProcessId::of(child.id()).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(remains.abandoned(), "its owner is dead");
+        remains.pid_namespace = "pid:[1]".into();
+        assert!(!remains.abandoned(), "its owner cannot be seen");
+        remains.boot = "before".into();
+        assert!(remains.abandoned(), "the machine has restarted");
+    }
 }

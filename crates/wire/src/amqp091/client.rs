@@ -358,6 +358,13 @@ impl Client {
         self.link.disconnected(self.state.during(), rest)
     }
 
+    /// Makes room now for `output` bytes to write, and for the parts of a message that comes cut
+    /// on `channel`. Without it both grow when they are first needed.
+    pub fn reserve(&mut self, channel: u16, output: usize) {
+        self.link.rx.reserve(channel);
+        self.link.out().reserve(output);
+    }
+
     /// Bytes to write to the transport.
     #[must_use]
     pub fn pending_output(&self) -> &[u8] {

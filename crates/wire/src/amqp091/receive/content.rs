@@ -7,6 +7,11 @@ use super::super::properties::Properties;
 use super::super::spec::{CLASS_BASIC, FRAME_BODY, FRAME_HEADER, reply};
 use super::{ChannelState, Frame, Incoming, Join, JoinedParts, KEEP, Receiver, Stage};
 
+/// `basic.deliver`, the longest of them, has three names of at most 255 bytes.
+const METHOD_ROOM: usize = 1_024;
+/// What properties of usual messages take; nothing but a table makes them longer.
+const PROPERTIES_ROOM: usize = 512;
+
 /// Header and body that follow their method in the input.
 pub(super) struct Whole<'i> {
     pub(super) properties: Properties<'i>,
@@ -221,6 +226,15 @@ impl Receiver {
             id,
             body: None,
         }))
+    }
+
+    /// Makes room for a method with content and its properties on an open channel.
+    pub(in super::super) fn reserve(&mut self, channel: u16) {
+        if let Some(slot) = self.channels.get_mut(usize::from(channel)) {
+            let join = slot.join.get_or_insert_default();
+            join.fields.reserve(METHOD_ROOM);
+            join.properties.reserve(PROPERTIES_ROOM);
+        }
     }
 
     /// The join of an open channel, if it is at this stage.
