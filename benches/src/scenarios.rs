@@ -44,9 +44,8 @@ fn rabbitmq(bench: &Bench) -> Result<RabbitMq> {
         guard,
         ..Config::default()
     };
-    Ok(RabbitMq::start(&config, &mut |step| {
-        eprintln!("bench:   {step}")
-    })?)
+    let mut progress = |step: &str| eprintln!("bench:   {step}");
+    Ok(RabbitMq::start(&config, &mut progress, &|| false)?)
 }
 
 fn perf_test(classpath: &str, url: &str, seconds: u64, args: &str) -> Result<process::Cost> {

@@ -66,7 +66,7 @@ impl Trouble {
                 Some((head.get(..at)?, head.get(at + 2..)?))
             })
             .map_or((head, None), |(message, help)| {
-                (message, Some(help.to_owned()))
+                (message, Some(without_capital(help)))
             });
         let message = parts.0.trim_end_matches('.').to_owned();
         Self {
@@ -75,6 +75,18 @@ impl Trouble {
             help: parts.1,
             log: log.to_owned(),
         }
+    }
+}
+
+/// A sentence that goes on after a colon: `Install it` as `install it`; names as `RabbitMQ` stay.
+fn without_capital(sentence: &str) -> String {
+    let (word, _) = sentence.split_once(' ').unwrap_or((sentence, ""));
+    let mut letters = sentence.chars();
+    match letters.next() {
+        Some(first) if word.chars().skip(1).all(char::is_lowercase) => {
+            first.to_lowercase().chain(letters).collect()
+        }
+        _ => sentence.to_owned(),
     }
 }
 
@@ -228,7 +240,7 @@ mod tests {
             (
                 "looked for /a, /b.c. Install it, or not",
                 "looked for /a, /b.c",
-                Some("Install it, or not"),
+                Some("install it, or not"),
                 "",
             ),
             (
@@ -240,7 +252,7 @@ mod tests {
             (
                 "not within 60 s. Too busy? Its last words:\none",
                 "not within 60 s",
-                Some("Too busy?"),
+                Some("too busy?"),
                 "one",
             ),
         ] {

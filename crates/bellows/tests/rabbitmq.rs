@@ -17,7 +17,7 @@ fn node() -> RabbitMq {
         guard: vec![exe, guard::SUBCOMMAND.into()],
         ..Config::default()
     };
-    RabbitMq::start(&config, &mut |_| {}).expect("a managed RabbitMQ")
+    RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ")
 }
 
 fn installed() -> bool {
@@ -150,6 +150,8 @@ fn the_main_job_leaves_a_whole_folder_and_no_broker() {
         "phases.warmup=1s",
         "--set",
         "phases.measure=3s",
+        "--set",
+        "broker.env.PLUGIN_PASSWORD=s3cret-in-env",
     ];
     let ended = common::start(common::bellows(dir.path(), &args)).end();
     ended.assert_ok();
@@ -168,6 +170,17 @@ fn the_main_job_leaves_a_whole_folder_and_no_broker() {
         let length = fs::metadata(folder.join(file)).map_or(0, |m| m.len());
         assert!(length > 100, "{file} has {length} bytes");
     }
+    let files = fs::read_dir(folder).expect("folder").flatten();
+    for text in files
+        .map(|file| fs::read(file.path()).expect("file"))
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .chain([ended.stdout, ended.stderr])
+    {
+        assert!(
+            !text.contains("s3cret") && !text.contains("guest:guest"),
+            "{text}"
+        );
+    }
     let folded = fs::read_to_string(folder.join("cpu.folded")).expect("folded");
     assert!(
         folded.contains("$rabbit_channel:"),
@@ -185,4 +198,50 @@ fn the_main_job_leaves_a_whole_folder_and_no_broker() {
         thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(record["topology"]["queues"][0]["type"], "stream");
+}
+
+/// Processes and files of managed nodes that were there for `bellows` with this pid.
+fn remains_of(bellows: u32) -> Vec<String> {
+    let states = format!("/tmp/bellows-{}", rustix::process::getuid().as_raw());
+    fs::read_dir(states)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| fs::read_to_string(entry.path()).ok())
+        .filter(|state| state.contains(&format!("\"owner\":{{\"pid\":{bellows},")))
+        .collect()
+}
+
+/// Starts a run, and sends it signals once its RabbitMQ is on the way.
+fn interrupted_while_rabbitmq_starts(signals: &[&str]) -> common::Ended {
+    let dir = common::folder();
+    let run = common::start(common::bellows(dir.path(), &["run", "stream-publish"]));
+    let pid = run.child.id();
+    common::wait_for("node", || !remains_of(pid).is_empty());
+    // It takes some four seconds to be ready.
+    thread::sleep(Duration::from_millis(500));
+    for signal in signals {
+        run.signal(signal);
+        thread::sleep(Duration::from_millis(100));
+    }
+    let asked = Instant::now();
+    let ended = run.end();
+    assert!(asked.elapsed() < Duration::from_secs(3), "{ended:#?}");
+    common::wait_for("end of the node", || remains_of(pid).is_empty());
+    assert!(!dir.path().join("runs").exists(), "nothing was measured");
+    ended
+}
+
+#[test]
+fn a_signal_while_rabbitmq_starts_is_heeded_at_once() {
+    if !installed() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let ended = interrupted_while_rabbitmq_starts(&["INT"]);
+    ended.assert_error(1, &["stopped before the load began"]);
+    let ended = interrupted_while_rabbitmq_starts(&["TERM", "INT"]);
+    assert!(
+        matches!(ended.code(), Some(1 | 130)),
+        "the first may have ended it before the second came: {ended:#?}"
+    );
 }

@@ -42,7 +42,7 @@ fn config(parent: &Path) -> Config {
 }
 
 fn start(config: &Config) -> Result<RabbitMq, Error> {
-    RabbitMq::start(config, &mut |_| {})
+    RabbitMq::start(config, &mut |_| {}, &|| false)
 }
 
 /// Live processes whose environment names the directory, as that of every process of its node does.
@@ -334,6 +334,21 @@ fn a_failed_start_shows_the_log_and_leaves_nothing() {
         Vec::<String>::new()
     );
 
+    // What a Ctrl-C during the start comes to: it is heeded while the node is on its way.
+    let begin = Instant::now();
+    let unwanted = || begin.elapsed() > Duration::from_millis(1_500);
+    let error = RabbitMq::start(&config(parent.path()), &mut |_| {}, &unwanted).unwrap_err();
+    assert!(matches!(error, Error::Cancelled), "{error}");
+    assert!(
+        begin.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        begin.elapsed()
+    );
+    assert_eq!(
+        left(parent.path(), &[], getuid().as_raw()),
+        Vec::<String>::new()
+    );
+
     let hasty = Config {
         start_timeout: Duration::from_millis(1),
         ..config(parent.path())
@@ -458,7 +473,8 @@ fn the_next_start_removes_what_owner_and_guardian_could_not() {
         ..config(parent.path())
     };
     let mut told = Vec::new();
-    let error = RabbitMq::start(&nowhere, &mut |step| told.push(step.to_owned())).unwrap_err();
+    let error =
+        RabbitMq::start(&nowhere, &mut |step| told.push(step.to_owned()), &|| false).unwrap_err();
     assert!(matches!(error, Error::NotInstalled { .. }), "{error}");
     assert_eq!(left(parent.path(), &pids, uid), Vec::<String>::new());
     assert!(
@@ -503,7 +519,8 @@ fn a_port_that_somebody_takes_first_is_replaced() {
         ..config(parent.path())
     };
     let mut told = Vec::new();
-    let error = RabbitMq::start(&config, &mut |step| told.push(step.to_owned())).unwrap_err();
+    let error =
+        RabbitMq::start(&config, &mut |step| told.push(step.to_owned()), &|| false).unwrap_err();
     let is_the_second = |error: &Error| match error {
         Error::Exited { status, log } => status == "exit status 3" && log == "another error",
         _ => false,

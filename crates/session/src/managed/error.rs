@@ -65,6 +65,9 @@ pub enum Error {
         /// Last lines of its log.
         log: String,
     },
+    /// Nobody wants the node any more.
+    #[error("the start of RabbitMQ was cancelled")]
+    Cancelled,
     /// The guardian process failed.
     #[error("the guardian process of RabbitMQ failed: {0}")]
     Guard(String),

@@ -62,11 +62,16 @@ pub struct RabbitMq {
 }
 
 impl RabbitMq {
-    /// Starts a node and waits until it accepts AMQP connections. `progress` gets short sentences.
+    /// Starts a node and waits until it accepts AMQP connections. `progress` gets short sentences;
+    /// `cancelled` is asked every few milliseconds whether anybody still wants the node.
     ///
     /// # Errors
     /// Every [`Error`] but [`Error::Control`]; nothing is left behind.
-    pub fn start(config: &Config, progress: &mut dyn FnMut(&str)) -> Result<Self, Error> {
+    pub fn start(
+        config: &Config,
+        progress: &mut dyn FnMut(&str),
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Self, Error> {
         for sentence in clean_leftovers() {
             progress(&sentence);
         }
@@ -77,7 +82,7 @@ impl RabbitMq {
                 "starting RabbitMQ {} on Erlang/OTP {}",
                 installation.version, installation.erlang.release
             ));
-            match Self::try_start(config, installation) {
+            match Self::try_start(config, installation, cancelled) {
                 Err(Error::Exited { log, .. })
                     if log.contains("eaddrinuse") && attempt < PORT_ATTEMPTS =>
                 {
@@ -89,7 +94,11 @@ impl RabbitMq {
         }
     }
 
-    fn try_start(config: &Config, installation: Installation) -> Result<Self, Error> {
+    fn try_start(
+        config: &Config,
+        installation: Installation,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Self, Error> {
         let (node, remains) = Node::prepare(config, &installation)?;
         let guardian = match Guardian::start(&config.guard, &node.name, &node.launch()) {
             Ok(guardian) => guardian,
@@ -108,11 +117,15 @@ impl RabbitMq {
             runtime,
         };
         // From here on, dropping `broker` removes all of it.
-        broker.wait_until_ready(config.start_timeout)?;
+        broker.wait_until_ready(config.start_timeout, cancelled)?;
         Ok(broker)
     }
 
-    fn wait_until_ready(&mut self, timeout: Duration) -> Result<(), Error> {
+    fn wait_until_ready(
+        &mut self,
+        timeout: Duration,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<(), Error> {
         let deadline = Instant::now() + timeout;
         let mut started = None;
         loop {
@@ -136,6 +149,9 @@ impl RabbitMq {
                 self.pid = self.emulator(pid);
                 self.remains.broker = ProcessId::of(self.pid);
                 return Ok(());
+            }
+            if cancelled() {
+                return Err(Error::Cancelled);
             }
             if Instant::now() > deadline {
                 return Err(Error::NotReady {

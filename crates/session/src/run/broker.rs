@@ -46,10 +46,11 @@ impl Broker {
     pub(crate) fn start(
         experiment: &Experiment,
         options: &RunOptions,
+        control: &load::Control,
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
         match experiment.broker.kind {
-            BrokerKind::Rabbitmq => Self::managed(&experiment.broker, options, observer),
+            BrokerKind::Rabbitmq => Self::managed(&experiment.broker, options, control, observer),
             BrokerKind::Embedded => Self::embedded(options, observer),
             BrokerKind::Attach => Self::attached(experiment),
         }
@@ -58,11 +59,16 @@ impl Broker {
     fn managed(
         spec: &BrokerSpec,
         options: &RunOptions,
+        control: &load::Control,
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
         observer.step("starting RabbitMQ");
         let config = managed_config(spec, options);
-        let node = RabbitMq::start(&config, &mut |text| observer.step(text))?;
+        let mut progress = |text: &str| observer.step(text);
+        let node = match RabbitMq::start(&config, &mut progress, &|| control.is_stopping()) {
+            Err(managed::Error::Cancelled) => return Err(Error::Stopped),
+            result => result?,
+        };
         for note in node.notes() {
             observer.step(note);
         }

@@ -4,6 +4,8 @@ mod broker;
 mod finish;
 mod profiling;
 mod recording;
+#[cfg(test)]
+mod tests;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
@@ -58,7 +60,7 @@ pub fn run(
     observer: &mut dyn Observer,
 ) -> Result<RunOutcome, Error> {
     experiment.validate()?;
-    let broker = Broker::start(experiment, options, observer)?;
+    let broker = Broker::start(experiment, options, control, observer)?;
     let outcome = if control.is_stopping() {
         Err(Error::Stopped)
     } else {

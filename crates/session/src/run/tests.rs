@@ -1,0 +1,222 @@
+//! What a load reports, through to the archive and the summary: no broker, no socket, no clock.
+
+use archive::{RunReader, WarningCode};
+use load::{Event, Outcome, PhaseTimes, Sink, ThreadUsage};
+use measure::{Metric, Phase};
+
+use super::*;
+use crate::usage::{Reading, UsageSource, Used};
+
+const SECOND: u64 = 1_000_000_000;
+const MS: u64 = 1_000_000;
+
+/// Every reading is a second after the one before: half a core of the broker, a tenth of ours.
+#[derive(Default)]
+struct Metered(u64);
+
+impl UsageSource for Metered {
+    fn read(&mut self) -> Reading {
+        let used = |share: u64, rss_bytes| Used {
+            cpu: measure::Nanos(self.0 * share * SECOND / 10),
+            rss_bytes,
+            threads: 3,
+        };
+        let reading = Reading {
+            at: Time(self.0 * SECOND),
+            broker: Some(used(5, 200_000_000)),
+            client: Some(used(1, 20_000_000)),
+            machine: None,
+        };
+        self.0 += 1;
+        reading
+    }
+}
+
+#[derive(Default)]
+struct Heard {
+    phases: Vec<Phase>,
+    points: usize,
+    warnings: Vec<WarningCode>,
+    events: Vec<String>,
+}
+
+impl Observer for Heard {
+    fn phase(&mut self, phase: Phase, _: Option<measure::Nanos>) {
+        self.phases.push(phase);
+    }
+    fn point(&mut self, _: &archive::SeriesPoint, _: &Interval) {
+        self.points += 1;
+    }
+    fn event(&mut self, event: &archive::Event) {
+        self.events.push(event.label.clone());
+    }
+    fn warning(&mut self, warning: &archive::Warning) {
+        self.warnings.push(warning.code);
+    }
+}
+
+/// One second from `second` on, with `count` messages of this latency.
+fn interval(second: u64, phase: Phase, count: u64, latency_ms: u64) -> Interval {
+    let mut interval = Interval::new();
+    interval.reset(Time(second * SECOND), phase);
+    interval.end = Time((second + 1) * SECOND);
+    interval.counters.completed = count;
+    if phase != Phase::Drain {
+        interval.counters.sent = count;
+    }
+    let latency = measure::Nanos(latency_ms * MS);
+    interval
+        .latencies
+        .record_n(Metric::AckResponse, latency, count);
+    interval
+}
+
+fn outcome(error: Option<load::Error>) -> Outcome {
+    let span = |phase, start, end| PhaseTimes {
+        phase,
+        start: Time(start * SECOND),
+        end: Time(end * SECOND),
+    };
+    Outcome {
+        start: Time(10 * SECOND),
+        phases: vec![
+            span(Phase::Warmup, 10, 12),
+            span(Phase::Measure, 12, 22),
+            span(Phase::Drain, 22, 23),
+        ],
+        totals: measure::Counters {
+            sent: 12_000,
+            completed: 12_000,
+            ..measure::Counters::default()
+        },
+        measured: measure::Counters::default(),
+        unconfirmed: 0,
+        interrupted: false,
+        error,
+        threads: vec![ThreadUsage::default()],
+        spun: false,
+    }
+}
+
+/// Two seconds of warm-up, ten measured ones, one of drain, as a load would tell them.
+fn play(dir: &std::path::Path, observer: &mut Heard, error: Option<load::Error>) -> RunOutcome {
+    let start = Start {
+        origin: Time(9 * SECOND),
+        unix_ns: 1_700_000_000 * SECOND,
+        seed: 7,
+    };
+    let options = RunOptions {
+        runs_dir: Some(dir.to_owned()),
+        command: vec!["bellows".into(), "--password".into(), "s3cret".into()],
+        bellows_exe: PathBuf::from("bellows"),
+    };
+    let mut record = start.record("played", &options);
+    let writer = start.writer(&options, &mut record).unwrap();
+    let setting = Setting {
+        origin: start.origin,
+        requested_rate: None,
+        phases: load::Phases {
+            warmup: measure::Nanos(2 * SECOND),
+            measure: Some(measure::Nanos(10 * SECOND)),
+            ..load::Phases::default()
+        },
+        broker: archive::BrokerSummary::default(),
+        shared_machine: false,
+    };
+    let usage = Box::new(Metered::default());
+    let mut recording = Recording::new(setting, record, writer, Profiling::off(), usage, observer);
+    recording.event(Event::Connected {
+        endpoint: "amqp://guest@h:1/".into(),
+        product: "RabbitMQ".into(),
+        version: "9.9".into(),
+    });
+    recording.event(Event::Started {
+        at: Time(10 * SECOND),
+    });
+    let phase = |recording: &mut Recording<'_>, phase, second| {
+        recording.event(Event::PhaseStarted {
+            phase,
+            at: Time(second * SECOND),
+        });
+    };
+    phase(&mut recording, Phase::Warmup, 10);
+    recording.interval(&interval(10, Phase::Warmup, 1_000, 900));
+    recording.interval(&interval(11, Phase::Warmup, 1_000, 900));
+    phase(&mut recording, Phase::Measure, 12);
+    for second in 12..22 {
+        recording.interval(&interval(second, Phase::Measure, 990, 2));
+    }
+    recording.event(Event::Blocked {
+        at: Time(21 * SECOND),
+        reason: "low on memory".into(),
+    });
+    phase(&mut recording, Phase::Drain, 22);
+    recording.interval(&interval(22, Phase::Drain, 100, 500));
+    recording.finish(Ending {
+        outcome: outcome(error),
+        topology: Topology::default(),
+    })
+}
+
+#[test]
+fn what_a_load_reports_reaches_summary_archive_and_observer() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut heard = Heard::default();
+    let ended = play(dir.path(), &mut heard, None);
+    let summary = ended.record.summary.as_ref().unwrap();
+
+    // Totals hold the warm-up, rates do not; they divide by the measured length.
+    assert_eq!((summary.sent.total, summary.sent.rate), (12_000, 990.0));
+    // Messages answered in the drain were sent in the measured phase: 100 of 10,000 took 500 ms.
+    let latency = &summary.latency.ack_response;
+    assert_eq!(latency.count, 10_000);
+    assert!(latency.p90_ns.abs_diff(2 * MS) < MS / 100, "{latency:?}");
+    assert!(latency.max_ns.abs_diff(500 * MS) < MS, "{latency:?}");
+    assert!(latency.max_ns < 600 * MS, "no warm-up sample leaks");
+    // Half a core, 990 messages a second.
+    let cost = summary.cpu_us_per_message.broker.unwrap();
+    assert!((cost - 0.5e6 / 990.0).abs() < 0.01, "{cost}");
+    assert_eq!(summary.rss_mb.client, Some(20.0));
+    assert_eq!(summary.broker.version.as_deref(), Some("9.9"));
+    assert!(heard.warnings.contains(&WarningCode::ConnectionBlocked));
+    assert_eq!(heard.warnings.len(), summary.warnings.len());
+
+    assert_eq!(heard.phases, [Phase::Warmup, Phase::Measure, Phase::Drain]);
+    assert_eq!(heard.points, 13);
+    assert_eq!(
+        heard.events,
+        ["the broker blocked a connection: low on memory"]
+    );
+
+    let run = ended.run_dir.as_deref().unwrap();
+    let read = RunReader::open(run).unwrap();
+    let kept = read.record.summary.as_ref().unwrap();
+    assert_eq!(
+        (&kept.latency, &kept.sent),
+        (&summary.latency, &summary.sent)
+    );
+    assert_eq!(kept.warnings, summary.warnings);
+    assert_eq!(read.points.len(), 13);
+    assert_eq!(read.record.phases[1].start, 3.0, "seconds since the origin");
+    let measured = read.merged(Phase::Measure).unwrap();
+    assert_eq!(measured.ack_response.len(), 10_000);
+    let warmup = read.merged(Phase::Warmup).unwrap();
+    assert_eq!(warmup.ack_response.len(), 2_000);
+    let text = std::fs::read_to_string(run.join("run.json")).unwrap();
+    assert!(!text.contains("s3cret"), "{text}");
+}
+
+#[test]
+fn a_load_that_breaks_off_is_kept_as_failed_with_its_cause() {
+    let dir = tempfile::tempdir().unwrap();
+    let lost = load::Error::Machine {
+        action: "wait for the sockets".into(),
+        detail: "a played failure".into(),
+    };
+    let ended = play(dir.path(), &mut Heard::default(), Some(lost));
+    assert_eq!(ended.record.state, RunState::Failed);
+    let read = RunReader::open(ended.run_dir.as_deref().unwrap()).unwrap();
+    let error = read.record.error.unwrap();
+    assert!(error.contains("a played failure"), "{error}");
+    assert!(read.record.summary.is_some(), "what was measured is kept");
+}
