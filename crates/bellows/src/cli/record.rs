@@ -81,6 +81,7 @@ impl RecordArgs {
 
 fn show(carried: &CarriedOut) -> Result<(), Failure> {
     let style = output::style();
+    let mut warnings = carried.outcome.record.warnings.clone();
     if let Some(dir) = &carried.outcome.run_dir {
         let profile = Profile::open(dir)?;
         let table = FunctionTable {
@@ -89,10 +90,10 @@ fn show(carried: &CarriedOut) -> Result<(), Failure> {
             only: &|_| true,
         };
         output::print(&console::functions(&profile, &table, style))?;
+        // The table's own notes say these.
+        warnings.retain(|warning| !profile.notes.contains(&warning.text));
     }
-    for warning in &carried.outcome.record.warnings {
-        output::print(&format!("warning: {}\n", console::sanitise(&warning.text)))?;
-    }
+    output::print(&console::warnings(&warnings, style))?;
     match carried.place() {
         Some(place) => output::print(&format!("report: {}\n", place.display())),
         None => Ok(()),

@@ -265,21 +265,29 @@ impl LiveTable {
         }
         out.push(self.bar(columns));
         out.push(String::new());
-        self.rates(&mut out, columns);
-        out.push(String::new());
-        self.latencies(&mut out, columns);
-        out.push(String::new());
+        if self.has_load() {
+            self.rates(&mut out, columns);
+            out.push(String::new());
+            self.latencies(&mut out, columns);
+            out.push(String::new());
+        }
         out.extend(self.usage().map(|line| fit(&line, columns).into_owned()));
         out.extend(self.warning_lines(columns));
         out.truncate(self.style.rows.saturating_sub(1).max(3));
         out
     }
 
+    /// Whether there are messages to speak of; a profile alone has none.
+    const fn has_load(&self) -> bool {
+        self.shape.producers || self.shape.consumers
+    }
+
     /// One segment per phase, as long as the phase is, and the time in the present one.
     fn bar(&self, columns: usize) -> String {
         let phases = [Phase::Warmup, Phase::Measure, Phase::Drain]
             .into_iter()
-            .filter(|p| *p != Phase::Warmup || self.shape.warmup > Nanos::ZERO);
+            .filter(|p| *p != Phase::Warmup || self.shape.warmup > Nanos::ZERO)
+            .filter(|p| *p != Phase::Drain || self.has_load());
         let now = self.phase.unwrap_or_default();
         let planned = self.shape.planned(now).filter(|l| *l > Nanos::ZERO);
         let time = match planned {

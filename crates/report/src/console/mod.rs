@@ -23,7 +23,7 @@ pub use error::error;
 pub use functions::{FunctionSort, FunctionTable, functions};
 pub use live::Live;
 pub use runs::runs;
-pub use summary::summary;
+pub use summary::{summary, warnings};
 pub use text::{Style, sanitise};
 
 /// What a run consists of, so that only what applies is shown.

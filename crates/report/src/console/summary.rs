@@ -286,6 +286,21 @@ fn profile_lines(summary: &RunSummary, functions: usize, columns: usize) -> Vec<
 
 /// The warnings in full where they fit into `room` lines, else the first ones and what the others
 /// are about.
+/// Warnings under something else than a summary, one after the other, each line ending in a
+/// newline. On a terminal they are wrapped.
+#[must_use]
+pub fn warnings(all: &[Warning], style: Style) -> String {
+    let columns = if style.terminal {
+        style.columns.min(100)
+    } else {
+        usize::MAX
+    };
+    all.iter()
+        .flat_map(|warning| wrap(&format!("warning: {}", sanitise(&warning.text)), columns))
+        .map(|line| style.caution(&line) + "\n")
+        .collect()
+}
+
 fn warning_lines(summary: &RunSummary, style: Style, columns: usize, room: usize) -> Vec<String> {
     const LABEL: &str = "! warning: ";
     if summary.warnings.is_empty() {

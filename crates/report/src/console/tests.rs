@@ -522,3 +522,19 @@ fn doctor_explains_only_what_is_not_in_order() {
     assert!(text.contains("2 checks: 0 warn, 1 bad"));
     assert_fits(&text, 100, 24);
 }
+
+#[test]
+fn a_profile_alone_shows_no_messages_and_no_drain() {
+    let shape = Shape {
+        measure: Some(Nanos(10_000_000_000)),
+        ..Shape::default()
+    };
+    let mut live = LiveTable::new(shape, TERMINAL);
+    live.point(&point(Phase::Measure, 0.0), &Interval::new());
+    let text = live.lines().join("\n");
+    assert!(
+        text.contains("measure ") && text.contains(" / 0:10"),
+        "{text}"
+    );
+    assert!(!text.contains("msg/s") && !text.contains("drain"), "{text}");
+}
