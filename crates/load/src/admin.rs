@@ -247,7 +247,7 @@ fn property(properties: Table<'_>, name: &str) -> String {
 }
 
 /// A destination's arguments, its type among them.
-fn arguments(destination: &Destination) -> Result<FieldTable, Error> {
+pub(crate) fn arguments(destination: &Destination) -> Result<FieldTable, Error> {
     let mut table = table_of(&destination.arguments)?;
     if destination.queue_type != QueueType::Classic && table.get("x-queue-type").is_none() {
         table

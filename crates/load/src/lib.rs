@@ -20,7 +20,7 @@ pub use endpoint::Endpoint;
 pub use error::Error;
 pub use plan::{
     Ack, Argument, Consumers, Destination, DestinationKind, Group, Phases, Plan, Producers,
-    QueueHandling, QueueType, Spin, StreamOffset,
+    QueueHandling, QueueType, Recovery, Spin, StreamOffset,
 };
 pub use report::{Event, Outcome, PhaseTimes, Sink, ThreadUsage};
 

@@ -34,6 +34,17 @@ pub(crate) struct LinkSpec {
     pub(crate) connection_name: String,
     pub(crate) patience: Nanos,
     pub(crate) role: Role,
+    /// The queue to declare when the connection is made anew: a broker that has restarted may have
+    /// forgotten it. The first time it was done before.
+    pub(crate) declaration: Option<Declaration>,
+}
+
+/// A queue with its properties.
+#[derive(Clone, Debug)]
+pub(crate) struct Declaration {
+    pub(crate) queue: String,
+    pub(crate) durable: bool,
+    pub(crate) arguments: FieldTable,
 }
 
 #[derive(Clone, Debug)]
@@ -116,6 +127,8 @@ pub(crate) struct Link {
     /// The queue consumed from, once it is known.
     queue: String,
     stage: Stage,
+    /// The declaration is still to come.
+    declare: bool,
 }
 
 /// The configuration of every connection to an endpoint.
@@ -149,7 +162,17 @@ impl Link {
             template: None,
             queue,
             stage: Stage::LogIn,
+            declare: false,
         }
+    }
+
+    /// Begins again on a new transport.
+    pub(crate) fn restart(&mut self, now: Time) {
+        let spec = self.spec.clone();
+        *self = Self {
+            declare: spec.declaration.is_some(),
+            ..Self::new(spec, now)
+        };
     }
 
     /// Takes bytes off `input` and tells what they say; `None` when more are needed.
@@ -215,6 +238,7 @@ impl Link {
                 self.stage = Stage::SetUp("open a channel".into());
                 self.send(&ChannelOpen::default())?;
             }
+            (Step::ChannelOpen, _) if self.declare => self.declare()?,
             (Step::ChannelOpen, Role::Producer { confirm: true, .. }) => {
                 self.stage = Stage::SetUp("ask for publisher confirms".into());
                 self.send(&ConfirmSelect::default())?;
@@ -255,6 +279,8 @@ impl Link {
                     ..QueueBind::default()
                 })?;
             }
+            // The declaration above, after which it goes on as usual.
+            (Step::Declared { .. }, _) => return self.proceed(Step::ChannelOpen, now),
             (Step::ChannelOpen | Step::Bound, Role::Consumer { prefetch, .. }) => {
                 let prefetch_count = *prefetch;
                 self.stage = Stage::SetUp(format!("limit the prefetch to {prefetch_count}"));
@@ -274,6 +300,23 @@ impl Link {
     fn ready(&mut self) -> Progress {
         self.stage = Stage::Running;
         Progress::Ready
+    }
+
+    fn declare(&mut self) -> Result<(), Error> {
+        self.declare = false;
+        let Some(declaration) = &self.spec.declaration else {
+            return Ok(());
+        };
+        self.stage = Stage::SetUp(format!("declare queue {:?} again", declaration.queue));
+        let method = QueueDeclare {
+            queue: &declaration.queue,
+            durable: declaration.durable,
+            arguments: declaration.arguments.view(),
+            ..QueueDeclare::default()
+        };
+        self.client
+            .send(CHANNEL, &method)
+            .map_err(|error| failure::of_wire(&self.spec.endpoint, &self.stage, &error))
     }
 
     fn consume(&mut self) -> Result<(), Error> {

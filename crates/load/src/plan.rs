@@ -88,6 +88,36 @@ pub struct Group {
     pub consumers: Consumers,
     /// What happens to the queues before and after.
     pub queues: QueueHandling,
+    /// Whether connections that are lost while the load runs are made anew; `None` ends the run.
+    pub recovery: Option<Recovery>,
+}
+
+/// How long a client waits before it connects again: each time anew by chance between the two, so
+/// that many do not come at once. It tries until the load ends. Messages that were not confirmed
+/// stay unconfirmed and are not sent again; what became due meanwhile is sent as soon as possible
+/// and keeps its intended time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recovery {
+    /// The shortest wait.
+    pub min: Nanos,
+    /// The longest wait.
+    pub max: Nanos,
+}
+
+impl Recovery {
+    /// A wait for the `attempt`-th time that this `client` tries.
+    pub(crate) fn wait(self, client: u64, attempt: u64) -> Nanos {
+        let span = self.max.0.saturating_sub(self.min.0).saturating_add(1);
+        Nanos(self.min.0 + scatter(client.rotate_left(32) ^ attempt) % span)
+    }
+}
+
+/// Spreads neighbouring numbers evenly: SplitMix64 (Steele, Lea and Flood, 2014).
+const fn scatter(number: u64) -> u64 {
+    let x = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ (x >> 31)
 }
 
 impl Group {
@@ -106,6 +136,7 @@ impl Group {
                 ..Consumers::default()
             },
             queues: QueueHandling::default(),
+            recovery: None,
         }
     }
 

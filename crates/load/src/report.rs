@@ -51,6 +51,19 @@ pub enum Event {
         /// When.
         at: Time,
     },
+    /// The first of an event loop's connections was lost; the load goes on, as
+    /// [`crate::Recovery`] asks.
+    Lost {
+        /// When.
+        at: Time,
+        /// Why.
+        detail: String,
+    },
+    /// All of an event loop's connections are back.
+    Recovered {
+        /// When the last one was.
+        at: Time,
+    },
     /// Anything else worth a line.
     Note(String),
 }
@@ -90,11 +103,13 @@ pub struct PhaseTimes {
     pub end: Time,
 }
 
-/// CPU time of one event loop.
+/// What one event loop used and went through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadUsage {
     /// From its start to its end, set-up included.
     pub total: Nanos,
     /// During the measured phase.
     pub measured: Nanos,
+    /// Connections that were lost and made anew, or tried to be, as [`crate::Recovery`] asks.
+    pub lost_connections: u64,
 }

@@ -71,6 +71,13 @@ impl Window {
         }
     }
 
+    /// Forgets all messages, for a channel that counts from 1 again; tells how many were open.
+    pub(crate) fn restart(&mut self) -> u64 {
+        self.ring.fill(SETTLED);
+        (self.first, self.next) = (1, 1);
+        std::mem::take(&mut self.open)
+    }
+
     /// Messages that are not answered.
     pub(crate) const fn open(&self) -> u64 {
         self.open
@@ -219,6 +226,21 @@ mod tests {
         assert_eq!(settle(&mut window, 4, true), [], "answered already");
         assert_eq!(settle(&mut window, 0, true), [run(9, 1)], "0 is all");
         assert_eq!((window.open(), window.room()), (0, 10));
+    }
+
+    #[test]
+    fn a_new_channel_counts_from_one_again() {
+        let mut window = Window::new(10);
+        for _ in 0..5 {
+            window.push(Time(1), Time(1));
+        }
+        settle(&mut window, 2, false);
+        assert_eq!(window.restart(), 4);
+        assert_eq!((window.open(), window.room()), (0, 10));
+        assert_eq!(window.settle(1, false, |_| ()), Err(NeverSent));
+        window.push(Time(7), Time(8));
+        let run = settle(&mut window, 1, false);
+        assert_eq!((run.len(), run[0].intended), (1, Time(7)));
     }
 
     #[test]

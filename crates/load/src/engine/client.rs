@@ -1,6 +1,7 @@
 //! One client on its socket: reads in batches, decides, writes in batches.
 
 use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 
@@ -12,6 +13,7 @@ use mio::{Interest, Registry, Token};
 use super::consumer::{Consumer, Wanted};
 use super::deal::{ClientSpec, WorkSpec};
 use super::producer::{Producer, Standing};
+use super::repair::Repair;
 use super::series::Series;
 use super::shared::{Reason, Report, Shared, Standing as Progress};
 use crate::link::{FRAME_MAX, Link, Progress as SetUp, Signal};
@@ -27,6 +29,7 @@ const ANSWER_ROOM: usize = 64;
 
 /// What all clients of a thread work with.
 pub(crate) struct Context<'a> {
+    pub(crate) registry: &'a Registry,
     pub(crate) series: &'a mut Series,
     pub(crate) shared: &'a Shared,
     pub(crate) reports: &'a SyncSender<Report>,
@@ -45,6 +48,9 @@ pub(crate) struct Tally {
     pub(crate) latency: Nanos,
     /// The clock's last reading.
     pub(crate) last_now: Time,
+    /// Clients without a connection at present, and all that ever lost theirs.
+    pub(crate) broken: u64,
+    pub(crate) lost_connections: u64,
     /// CPU time when the measured phase began, and how much it took.
     measure_cpu: Nanos,
     pub(crate) measured_cpu: Nanos,
@@ -98,11 +104,13 @@ pub(crate) enum State {
     /// Set up, waiting for the common start.
     Ready,
     Running,
+    /// Lost its connection, and waits to make a new one.
+    Broken,
     Leaving,
     Gone,
 }
 
-enum Work {
+pub(super) enum Work {
     Producer(Producer),
     Consumer(Consumer),
 }
@@ -119,10 +127,13 @@ pub(crate) enum Next {
 }
 
 pub(crate) struct Client {
-    stream: TcpStream,
-    link: Link,
-    work: Work,
+    pub(super) stream: TcpStream,
+    pub(super) link: Link,
+    pub(super) work: Work,
     pub(crate) state: State,
+    token: Token,
+    address: SocketAddr,
+    pub(super) recovery: Option<Repair>,
     patience: Nanos,
     step_deadline: Time,
     endpoint: crate::Endpoint,
@@ -152,11 +163,8 @@ impl Client {
         now: Time,
     ) -> Result<Self, Error> {
         let endpoint = spec.link.endpoint.clone();
-        let failed = |error: std::io::Error| failure::of_connect(&endpoint, &error);
-        let mut stream = TcpStream::connect(spec.address).map_err(failed)?;
-        registry
-            .register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)
-            .map_err(failed)?;
+        let stream = dial(spec.address, registry, token)
+            .map_err(|error| failure::of_connect(&endpoint, &error))?;
         let patience = spec.link.patience;
         let work = match spec.work {
             WorkSpec::Producer(spec) => Work::Producer(Producer::new(spec)),
@@ -167,6 +175,9 @@ impl Client {
             link: Link::new(spec.link, now),
             work,
             state: State::Connecting,
+            token,
+            address: spec.address,
+            recovery: spec.recovery.map(Repair::new),
             patience,
             step_deadline: now + patience,
             endpoint,
@@ -193,6 +204,7 @@ impl Client {
     pub(crate) fn start(&mut self, start: Time) {
         if self.state == State::Ready {
             self.state = State::Running;
+            self.may_be_repaired_from_now_on();
             match &mut self.work {
                 Work::Producer(producer) => producer.start(start),
                 Work::Consumer(consumer) => consumer.start(start),
@@ -222,6 +234,11 @@ impl Client {
     /// Does one bounded batch of whatever can be done.
     #[inline]
     pub(crate) fn turn(&mut self, context: &mut Context<'_>) -> Result<Next, Error> {
+        if self.state == State::Broken
+            && let Some(due) = self.connect_again(context)?
+        {
+            return Ok(Next::At(due));
+        }
         if self.state == State::Connecting && !self.finish_connecting()? {
             return Ok(Next::Wait);
         }
@@ -253,7 +270,7 @@ impl Client {
 
     fn may_read(&self) -> bool {
         (self.readable || self.undecoded)
-            && !matches!(self.state, State::Ready | State::Gone)
+            && !matches!(self.state, State::Ready | State::Broken | State::Gone)
             && self.link.pending_output().len() < UNREAD_ABOVE
     }
 
@@ -350,6 +367,7 @@ impl Client {
                     if self.link.proceed(step, now)? == SetUp::Ready {
                         self.state = State::Ready;
                         self.make_room();
+                        self.resume(context);
                         // What follows already belongs to the run, which has not begun.
                         self.undecoded = at < bytes.len();
                         break;
@@ -472,7 +490,7 @@ impl Client {
     /// What is due now and then: heartbeats, left-over acknowledgements, steps that take too long.
     /// Tells whether the client needs a turn.
     pub(crate) fn housekeep(&mut self, now: Time) -> Result<bool, Error> {
-        if self.state == State::Gone {
+        if matches!(self.state, State::Broken | State::Gone) {
             return Ok(false);
         }
         if self.link.next_timeout().is_some_and(|due| due <= now) {
@@ -492,10 +510,39 @@ impl Client {
     }
 
     /// Messages without an answer.
-    pub(crate) fn open(&self) -> u64 {
+    pub(crate) fn unanswered(&self) -> u64 {
         match &self.work {
-            Work::Producer(producer) => producer.open(),
+            Work::Producer(producer) => producer.unanswered(),
             Work::Consumer(_) => 0,
         }
     }
+
+    /// Drops the connection.
+    pub(super) fn hang_up(&mut self) {
+        self.state = State::Broken;
+        self.rest.clear();
+        self.undecoded = false;
+        self.readable = false;
+        self.writable = false;
+        self.read_closed = false;
+        self.withheld = false;
+        // Both fail only where the other side has gone already.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+
+    /// Starts to connect on a new socket.
+    pub(super) fn dial_again(&mut self, now: Time, registry: &Registry) -> Result<(), Error> {
+        self.state = State::Connecting;
+        self.step_deadline = now + self.patience;
+        self.stream = dial(self.address, registry, self.token)
+            .map_err(|error| failure::of_connect(&self.endpoint, &error))?;
+        self.link.restart(now);
+        Ok(())
+    }
+}
+
+fn dial(address: SocketAddr, registry: &Registry, token: Token) -> std::io::Result<TcpStream> {
+    let mut stream = TcpStream::connect(address)?;
+    registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
+    Ok(stream)
 }

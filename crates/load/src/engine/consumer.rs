@@ -101,6 +101,11 @@ impl Consumer {
         self.start = start;
     }
 
+    /// Its connection is gone, and what was not acknowledged goes back to its queue.
+    pub(crate) const fn restart(&mut self) {
+        self.unacked = 0;
+    }
+
     /// Whether it may have deliveries to acknowledge when nothing comes for a while.
     pub(crate) const fn gathers_acks(&self) -> bool {
         self.every > 1

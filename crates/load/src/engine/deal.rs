@@ -8,10 +8,12 @@ use wire::amqp091::FieldTable;
 
 use super::consumer::{ConsumerSpec, Ours};
 use super::producer::ProducerSpec;
-use crate::admin::table_of;
-use crate::link::{LinkSpec, Role, Source, TOPIC_EXCHANGE};
+use crate::admin::{arguments, table_of};
+use crate::link::{Declaration, LinkSpec, Role, Source, TOPIC_EXCHANGE};
 use crate::schedule::{Schedule, share};
-use crate::{Ack, Destination, DestinationKind, Error, Group, Plan, QueueType, StreamOffset};
+use crate::{
+    Ack, Destination, DestinationKind, Error, Group, Plan, QueueType, Recovery, StreamOffset,
+};
 
 /// All clients' buffers may take twice this many bytes before they are needed. With many clients
 /// each has less to keep at a time; what goes beyond its share grows when it is needed.
@@ -23,6 +25,7 @@ pub(crate) struct ClientSpec {
     pub(crate) address: SocketAddr,
     pub(crate) link: LinkSpec,
     pub(crate) work: WorkSpec,
+    pub(crate) recovery: Option<Recovery>,
     /// Bytes that each of its buffers may take before they are needed.
     pub(crate) room: usize,
 }
@@ -57,7 +60,7 @@ pub(crate) fn deal(plan: &Plan, addresses: &[SocketAddr]) -> Result<Deal, Error>
         consumers(plan, group, *address, ours, &mut budgets, &mut clients)?;
     }
     for (group, address) in plan.groups.iter().zip(addresses) {
-        producers(plan, group, *address, first_id, &mut clients);
+        producers(plan, group, *address, first_id, &mut clients)?;
         first_id += group.producer_count() as u32;
     }
     let counting = |client: &&ClientSpec| matches!(&client.work, WorkSpec::Producer(p) if p.limit.is_some_and(|limit| limit > 0));
@@ -127,7 +130,7 @@ fn consumers(
             let name = format!("bellows consumer {n} of {destination}");
             clients.push(ClientSpec {
                 address,
-                link: link(plan, group, name, role),
+                link: link(plan, group, destination, name, role)?,
                 work: WorkSpec::Consumer(ConsumerSpec {
                     ack: wanted.ack,
                     prefetch: wanted.prefetch,
@@ -135,6 +138,7 @@ fn consumers(
                     budget: budget.clone(),
                     ours,
                 }),
+                recovery: group.recovery,
                 room: 0,
             });
         }
@@ -164,7 +168,7 @@ fn producers(
     address: SocketAddr,
     first_id: u32,
     clients: &mut Vec<ClientSpec>,
-) {
+) -> Result<(), Error> {
     let wanted = &group.producers;
     let producers = group.producer_count() as u64;
     let mut position = 0;
@@ -188,9 +192,10 @@ fn producers(
                 link: link(
                     plan,
                     group,
+                    destination,
                     format!("bellows producer {id} of {destination}"),
                     role,
-                ),
+                )?,
                 work: WorkSpec::Producer(ProducerSpec {
                     id,
                     run_id: plan.run_id,
@@ -204,11 +209,13 @@ fn producers(
                         .map(|count| share(count, position, producers)),
                     fan_out: fan_out(plan, destination),
                 }),
+                recovery: group.recovery,
                 room: 0,
             });
             position += 1;
         }
     }
+    Ok(())
 }
 
 /// How many deliveries the plan's own consumers should make of one message.
@@ -227,13 +234,30 @@ fn fan_out(plan: &Plan, destination: &Destination) -> u64 {
     if copies { consumers } else { consumers.min(1) }
 }
 
-fn link(plan: &Plan, group: &Group, connection_name: String, role: Role) -> LinkSpec {
-    LinkSpec {
+fn link(
+    plan: &Plan,
+    group: &Group,
+    destination: &Destination,
+    connection_name: String,
+    role: Role,
+) -> Result<LinkSpec, Error> {
+    let again = group.recovery.is_some() && group.queues.declare;
+    let declaration = if again && destination.kind == DestinationKind::Queue {
+        Some(Declaration {
+            queue: destination.name.clone(),
+            durable: destination.is_durable(),
+            arguments: arguments(destination)?,
+        })
+    } else {
+        None
+    };
+    Ok(LinkSpec {
         endpoint: group.endpoint.clone(),
         connection_name,
         patience: plan.patience,
         role,
-    }
+        declaration,
+    })
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod consumer;
 mod deal;
 mod pace;
 mod producer;
+mod repair;
 mod series;
 mod shared;
 mod worker;

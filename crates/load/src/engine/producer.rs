@@ -62,6 +62,8 @@ pub(crate) struct Producer {
     sequence: u64,
     /// The next message was counted as blocked already.
     blocked: bool,
+    /// Messages whose answer went down with their connection.
+    abandoned: u64,
 }
 
 impl Producer {
@@ -73,6 +75,7 @@ impl Producer {
             window,
             sequence: 0,
             blocked: false,
+            abandoned: 0,
         }
     }
 
@@ -232,8 +235,15 @@ impl Producer {
         Ok(count)
     }
 
-    /// Messages without an answer.
-    pub(crate) fn open(&self) -> u64 {
-        self.window.as_ref().map_or(0, Window::open)
+    /// Its connection is gone; tells how many answers will not come.
+    pub(crate) fn restart(&mut self) -> u64 {
+        let open = self.window.as_mut().map_or(0, Window::restart);
+        self.abandoned += open;
+        open
+    }
+
+    /// Messages without an answer, also those that will never have one.
+    pub(crate) fn unanswered(&self) -> u64 {
+        self.window.as_ref().map_or(0, Window::open) + self.abandoned
     }
 }

@@ -116,6 +116,7 @@ impl Worker {
         let usage = ThreadUsage {
             total: thread_cpu(),
             measured: self.tally.measured_cpu,
+            lost_connections: self.tally.lost_connections,
         };
         let _ = self.reports.send(Report::Finished(self.thread, usage));
     }
@@ -134,6 +135,7 @@ impl Worker {
 
     fn context(&mut self) -> (Context<'_>, &mut Vec<Client>) {
         let context = Context {
+            registry: self.poll.registry(),
             series: &mut self.series,
             shared: &self.shared,
             reports: &self.reports,
@@ -265,6 +267,11 @@ impl Worker {
     fn client_failed(&mut self, at: usize, error: Error) {
         let client = &mut self.clients[at];
         let leaving = client.state == State::Leaving;
+        let number = ((self.thread as u64) << 32) | at as u64;
+        if !leaving && client.break_off(number, &error, &self.reports, &mut self.tally) {
+            self.enqueue(at);
+            return;
+        }
         client.state = State::Gone;
         if !leaving {
             self.fail(error);
@@ -384,7 +391,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         // Reports what stayed open, for the outcome.
         let mut progress = self.tally.progress;
-        progress.open = self.clients.iter().map(Client::open).sum();
+        progress.open = self.clients.iter().map(Client::unanswered).sum();
         self.shared.progress[self.thread].publish(progress);
     }
 }

@@ -1,0 +1,137 @@
+//! Connections that are lost while the load runs, and made anew.
+
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
+
+use load::{Ack, Control, Destination, Error, Event, Group, Outcome, Phases, Plan, Recovery, Sink};
+use measure::{Interval, Metric, Nanos, Phase, Rate};
+
+#[derive(Default)]
+struct Kept {
+    measured: Interval,
+    events: Vec<Event>,
+}
+
+impl Sink for Kept {
+    fn interval(&mut self, merged: &Interval) {
+        if merged.phase != Phase::Warmup {
+            self.measured.merge(merged);
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        self.events.push(event);
+    }
+}
+
+fn embedded(listen: SocketAddr) -> broker::Running {
+    let config = broker::Config {
+        listen,
+        ..broker::Config::default()
+    };
+    broker::Broker::bind(config)
+        .expect("bind")
+        .spawn()
+        .expect("spawn")
+}
+
+fn plan(address: SocketAddr, recovery: Option<Recovery>) -> Plan {
+    let url = format!("amqp://{address}");
+    let queue = Destination::parse("queue://recovery").expect("destination");
+    let mut group = Group::new(url.parse().expect("url"), vec![queue]);
+    group.producers.per_destination = 2;
+    group.producers.rate = Rate::per_second(1_000.0);
+    group.producers.max_pending = 100;
+    group.producers.message_size = 32;
+    group.consumers.per_destination = 2;
+    group.consumers.ack = Ack::Every(10);
+    group.recovery = recovery;
+    Plan {
+        groups: vec![group],
+        phases: Phases {
+            measure: Some(Nanos::from_millis(3_000)),
+            ..Phases::default()
+        },
+        ..Plan::default()
+    }
+}
+
+/// Runs the load while the broker is away from the first second on, for 500 ms.
+fn with_an_outage(recovery: Option<Recovery>) -> (Outcome, Kept) {
+    let broker = embedded("127.0.0.1:0".parse().expect("address"));
+    let address = broker.local_addr();
+    let outage = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(1_000));
+        drop(broker);
+        thread::sleep(Duration::from_millis(500));
+        embedded(address)
+    });
+    let mut kept = Kept::default();
+    let outcome = load::run(&plan(address, recovery), &Control::new(), &mut kept).expect("load");
+    drop(outage.join().expect("outage"));
+    (outcome, kept)
+}
+
+#[test]
+fn a_load_outlives_its_broker_and_keeps_its_schedule() {
+    let (outcome, kept) = with_an_outage(Some(Recovery {
+        min: Nanos::from_millis(20),
+        max: Nanos::from_millis(60),
+    }));
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    let lost: u64 = outcome.threads.iter().map(|t| t.lost_connections).sum();
+    assert_eq!(lost, 4, "two producers and two consumers");
+    // Every message of the schedule was sent, once: the overdue ones late.
+    assert_eq!(outcome.totals.sent, 3_000, "{outcome:?}");
+    let answered = outcome.totals.completed + outcome.unconfirmed;
+    assert_eq!(answered, 3_000, "{outcome:?}");
+    assert!(outcome.unconfirmed <= 200, "{outcome:?}");
+    // What its users felt: somebody waited all the time that the broker was away.
+    let response = kept.measured.latencies.histogram(Metric::AckResponse);
+    assert!(response.max() >= 480_000_000, "{} ns", response.max());
+    assert!(response.max() <= 1_500_000_000, "{} ns", response.max());
+    let at = |what: fn(&Event) -> bool| kept.events.iter().position(what).expect("event");
+    let lost = at(|event| matches!(event, Event::Lost { .. }));
+    let back = at(|event| matches!(event, Event::Recovered { .. }));
+    assert!(lost < back, "{:?}", kept.events);
+}
+
+#[test]
+fn without_recovery_the_loss_ends_the_load() {
+    let (outcome, _) = with_an_outage(None);
+    assert!(
+        matches!(
+            outcome.error,
+            Some(Error::Lost { .. } | Error::Connect { .. })
+        ),
+        "{outcome:?}"
+    );
+}
+
+#[test]
+fn a_broker_that_never_comes_back_does_not_hang_the_end() {
+    let broker = embedded("127.0.0.1:0".parse().expect("address"));
+    let address = broker.local_addr();
+    let recovery = Recovery {
+        min: Nanos::from_millis(50),
+        max: Nanos::from_millis(50),
+    };
+    let end = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(800));
+        drop(broker);
+    });
+    let mut plan = plan(address, Some(recovery));
+    plan.phases.measure = Some(Nanos::from_millis(1_500));
+    plan.phases.drain = Nanos::from_millis(1_000);
+    let begin = std::time::Instant::now();
+    let outcome = load::run(&plan, &Control::new(), &mut Kept::default()).expect("load");
+    end.join().expect("end");
+    assert!(
+        begin.elapsed() < Duration::from_secs(6),
+        "{:?}",
+        begin.elapsed()
+    );
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    assert!(outcome.totals.sent < 1_500, "{outcome:?}");
+}
