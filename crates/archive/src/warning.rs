@@ -30,6 +30,8 @@ pub enum WarningCode {
     NotSteadyState,
     /// The broker blocked publishers (memory or disk alarm).
     ConnectionBlocked,
+    /// Connections were lost and made anew.
+    ConnectionsLost,
     /// Messages were refused, returned or not acknowledged.
     MessagesNotAccepted,
     /// The run ended before its time.

@@ -7,7 +7,8 @@ use clap::{Args, ValueEnum};
 use measure::Rate;
 use session::Experiment;
 use session::experiment::{
-    Acks, ArgumentValue, BrokerKind, BrokerSpec, Length, LoadSpec, Phases, ProfileSpec, QueueType,
+    Acks, ArgumentValue, BrokerKind, BrokerSpec, Length, LengthRange, LoadSpec, Phases,
+    ProfileSpec, QueueType,
 };
 
 use super::args::OutputArgs;
@@ -117,6 +118,10 @@ struct Common {
     /// Copy the HDR histogram log to this file
     #[arg(long, value_name = "FILE", conflicts_with = "no_archive")]
     hdr: Option<PathBuf>,
+    /// Make lost connections anew after so long (1s, or by chance between two: 1s-5s), in place of
+    /// ending with the first
+    #[arg(long, value_name = "WAIT")]
+    recover: Option<LengthRange>,
     /// Keep no run folder and write no report
     #[arg(long, conflicts_with = "profile")]
     no_archive: bool,
@@ -217,6 +222,7 @@ impl Common {
             arguments: self.queue_args.iter().cloned().collect(),
             message_count: self.message_count,
             declare: !self.no_declare,
+            recover: self.recover,
             ..LoadSpec::default()
         }
     }

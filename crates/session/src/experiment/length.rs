@@ -111,3 +111,72 @@ impl<'de> Deserialize<'de> for Length {
         text.parse().map_err(serde::de::Error::custom)
     }
 }
+
+/// One length, or any between two: `"1s"`, `"30s-60s"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LengthRange {
+    /// The shortest.
+    pub min: Length,
+    /// The longest.
+    pub max: Length,
+}
+
+impl FromStr for LengthRange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (min, max) = text.split_once('-').unwrap_or((text, text));
+        let (min, max): (Length, Length) = (min.parse()?, max.parse()?);
+        if min > max {
+            return Err(format!("{text:?} ends before it begins; write {max}-{min}"));
+        }
+        Ok(Self { min, max })
+    }
+}
+
+impl fmt::Display for LengthRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.min == self.max {
+            self.min.fmt(f)
+        } else {
+            write!(f, "{}-{}", self.min, self.max)
+        }
+    }
+}
+
+impl Serialize for LengthRange {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for LengthRange {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Text(String),
+            Seconds(f64),
+        }
+        let text = match Written::deserialize(deserializer)? {
+            Written::Text(text) => text,
+            Written::Seconds(seconds) => seconds.to_string(),
+        };
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_read_and_written() {
+        let written = |text: &str| text.parse::<LengthRange>().map(|range| range.to_string());
+        assert_eq!(written("1s"), Ok("1s".into()));
+        assert_eq!(written("500ms-2s"), Ok("500ms-2s".into()));
+        assert_eq!(written("30-60"), Ok("30s-1m".into()));
+        assert!(written("5s-1s").unwrap_err().contains("1s-5s"));
+        assert!(written("-1s").is_err() && written("soon").is_err());
+    }
+}

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use measure::Rate;
 use serde::{Deserialize, Serialize};
 
+use super::LengthRange;
+
 /// One group of producers and consumers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
@@ -51,6 +53,10 @@ pub struct LoadSpec {
     pub ack: Acks,
     /// Where stream consumers start.
     pub stream_offset: StreamOffset,
+    /// Connections that are lost are made anew after so long, by chance between two lengths where
+    /// two are given; absent: the run ends with the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recover: Option<LengthRange>,
 }
 
 impl Default for LoadSpec {
@@ -76,6 +82,7 @@ impl Default for LoadSpec {
             prefetch: 200,
             ack: Acks::Every(1),
             stream_offset: StreamOffset::Next,
+            recover: None,
         }
     }
 }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use built_in::{BuiltIn, built_ins};
 pub use error::Error;
-pub use length::Length;
+pub use length::{Length, LengthRange};
 pub use load_spec::{Acks, ArgumentValue, LoadSpec, QueueType, StreamOffset};
 
 /// One experiment, as its file says it. Every default is stated here, once.

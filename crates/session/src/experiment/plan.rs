@@ -2,7 +2,7 @@
 
 use load::{
     Ack, Argument, Consumers, Destination, DestinationKind, Endpoint, Group, Plan, Producers,
-    QueueHandling, StreamOffset as LoadOffset,
+    QueueHandling, Recovery, StreamOffset as LoadOffset,
 };
 use measure::Nanos;
 
@@ -74,6 +74,10 @@ fn group(spec: &LoadSpec, endpoint: &Endpoint) -> Result<Group, load::Error> {
             purge: spec.purge,
             delete: spec.delete,
         },
+        recovery: spec.recover.map(|wait| Recovery {
+            min: wait.min.0,
+            max: wait.max.0,
+        }),
     })
 }
 

@@ -150,6 +150,7 @@ impl Recording<'_> {
                 .map(|thread| thread.measured.as_secs_f64() / length)
                 .collect(),
             spun: outcome.spun,
+            lost_connections: outcome.threads.iter().map(|t| t.lost_connections).sum(),
             broker_cores: usage.broker.map(|used| used.cpu_cores),
             client_cores: usage.client.map(|used| used.cpu_cores),
             idle: usage.idle,

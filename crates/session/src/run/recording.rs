@@ -221,6 +221,12 @@ impl load::Sink for Recording<'_> {
             load::Event::Unblocked { at } => {
                 self.keep_event(at, "the broker unblocked a connection".to_owned());
             }
+            load::Event::Lost { at, detail } => {
+                self.keep_event(at, format!("connections are being made anew: {detail}"));
+            }
+            load::Event::Recovered { at } => {
+                self.keep_event(at, "all connections are back".to_owned());
+            }
             load::Event::Note(text) => self.note(&text),
         }
     }

@@ -67,11 +67,13 @@ pub(crate) struct Facts {
     pub(crate) blocked: Vec<String>,
     /// Stopped before its time.
     pub(crate) interrupted: bool,
+    /// Connections that were lost and made anew.
+    pub(crate) lost_connections: u64,
 }
 
 /// All warnings that follow from the facts, the gravest for the numbers first.
 pub(crate) fn warnings(facts: &Facts) -> Vec<Warning> {
-    let rules: [fn(&Facts) -> Option<Warning>; 11] = [
+    let rules: [fn(&Facts) -> Option<Warning>; 12] = [
         debug_build,
         generator_saturated,
         rate_not_achieved,
@@ -79,6 +81,7 @@ pub(crate) fn warnings(facts: &Facts) -> Vec<Warning> {
         cpu_steal,
         clock_not_steady,
         connection_blocked,
+        connections_lost,
         messages_not_accepted,
         not_steady_state,
         interrupted,
@@ -239,6 +242,20 @@ fn connection_blocked(facts: &Facts) -> Option<Warning> {
     ))
 }
 
+fn connections_lost(facts: &Facts) -> Option<Warning> {
+    (facts.lost_connections > 0).then(|| {
+        Warning::new(
+            WarningCode::ConnectionsLost,
+            format!(
+                "{} connections were lost and made anew: the latencies hold the time without them, \
+                 and the averages describe no state that lasts; look at the chart, and into the \
+                 broker's log",
+                facts.lost_connections
+            ),
+        )
+    })
+}
+
 fn messages_not_accepted(facts: &Facts) -> Option<Warning> {
     let parts = [
         (
@@ -251,7 +268,11 @@ fn messages_not_accepted(facts: &Facts) -> Option<Warning> {
         ),
         (
             facts.unconfirmed,
-            "not confirmed by the end of the drain: allow a longer phases.drain",
+            if facts.lost_connections > 0 {
+                "not confirmed: their connections were lost"
+            } else {
+                "not confirmed by the end of the drain: allow a longer phases.drain"
+            },
         ),
     ];
     let parts: Vec<String> = parts
