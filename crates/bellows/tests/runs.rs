@@ -294,6 +294,49 @@ fn long_run(dir: &Path, url: &str) -> common::Started {
 }
 
 #[test]
+fn a_load_with_recover_outlives_its_broker() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let address = broker.address().to_owned();
+    let args = [
+        "client",
+        "--url",
+        &broker.url,
+        "--rate",
+        "500",
+        "--max-pending",
+        "100",
+        "--duration",
+        "4",
+        "--recover",
+        "50ms-150ms",
+        "--json",
+    ];
+    let client = start(bellows(dir.path(), &args));
+    wait_for("recorded second", || seconds_recorded(dir.path()) >= 1);
+    drop(broker);
+    std::thread::sleep(Duration::from_millis(400));
+    let _second = Broker::start_at(dir.path(), &address);
+    let ended = client.end();
+    ended.assert_ok();
+    let summary: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    assert_eq!(summary["sent"]["total"], 2_000, "{summary:#}");
+    let max = summary["latency"]["ack_response"]["max_ns"].as_u64();
+    assert!(max.is_some_and(|ns| ns >= 380_000_000), "{summary:#}");
+    let warnings = summary["warnings"].as_array().expect("warnings");
+    assert!(
+        warnings.iter().any(|w| w["code"] == "connections_lost"),
+        "{summary:#}"
+    );
+    let record = read_json(&only_run(dir.path()).join("run.json"));
+    let labels = record["events"].to_string();
+    assert!(
+        labels.contains("made anew") && labels.contains("are back"),
+        "{labels}"
+    );
+}
+
+#[test]
 fn the_first_signal_ends_in_order() {
     for name in ["INT", "TERM"] {
         let dir = folder();

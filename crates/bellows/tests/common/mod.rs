@@ -151,7 +151,11 @@ pub(crate) struct Broker {
 
 impl Broker {
     pub(crate) fn start(dir: &Path) -> Self {
-        let args = ["broker", "--listen", "127.0.0.1:0", "--exit-with-stdin"];
+        Self::start_at(dir, "127.0.0.1:0")
+    }
+
+    pub(crate) fn start_at(dir: &Path, listen: &str) -> Self {
+        let args = ["broker", "--listen", listen, "--exit-with-stdin"];
         let mut child = bellows(dir, &args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
