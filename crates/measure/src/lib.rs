@@ -5,6 +5,7 @@
 
 mod clock;
 mod interval;
+pub mod ledger;
 mod metric;
 mod recorder;
 mod units;
