@@ -23,9 +23,11 @@ struct Entry {
     sent: Time,
 }
 
-/// Neighbouring messages with the same times, answered together.
+/// Messages one after the other with the same times, answered together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
+    /// Tag of the first.
+    pub(crate) first: u64,
     pub(crate) intended: Time,
     pub(crate) sent: Time,
     pub(crate) count: u64,
@@ -122,6 +124,7 @@ impl Window {
             if entry != SETTLED {
                 self.open -= 1;
                 settled(Run {
+                    first: tag,
                     intended: entry.intended,
                     sent: entry.sent,
                     count: 1,
@@ -139,6 +142,9 @@ impl Window {
             let entry = self.ring[at];
             self.first += 1;
             if entry == SETTLED {
+                if let Some(done) = run.take() {
+                    settled(done);
+                }
                 continue;
             }
             self.open -= 1;
@@ -148,6 +154,7 @@ impl Window {
                 }
                 _ => {
                     let next = Run {
+                        first: self.first - 1,
                         intended: entry.intended,
                         sent: entry.sent,
                         count: 1,
@@ -216,15 +223,19 @@ mod tests {
         for time in [5, 5, 5, 8, 8, 9] {
             window.push(Time(time), Time(time));
         }
-        let run = |time, count| Run {
+        let run = |first, time, count| Run {
+            first,
             intended: Time(time),
             sent: Time(time),
             count,
         };
-        assert_eq!(settle(&mut window, 2, false), [run(5, 1)]);
-        assert_eq!(settle(&mut window, 5, true), [run(5, 2), run(8, 2)]);
+        assert_eq!(settle(&mut window, 2, false), [run(2, 5, 1)]);
+        assert_eq!(
+            settle(&mut window, 5, true),
+            [run(1, 5, 1), run(3, 5, 1), run(4, 8, 2)]
+        );
         assert_eq!(settle(&mut window, 4, true), [], "answered already");
-        assert_eq!(settle(&mut window, 0, true), [run(9, 1)], "0 is all");
+        assert_eq!(settle(&mut window, 0, true), [run(6, 9, 1)], "0 is all");
         assert_eq!((window.open(), window.room()), (0, 10));
     }
 
@@ -274,21 +285,25 @@ mod tests {
                 }
                 let tag = next - 1 - random.below(60.min(next - 1));
                 let multiple = random.below(3) == 0;
-                let expected: Vec<(u64, u64)> = if multiple {
+                let expected: Vec<(u64, (u64, u64))> = if multiple {
                     let later = model.split_off(&(tag + 1));
-                    std::mem::replace(&mut model, later).into_values().collect()
+                    std::mem::replace(&mut model, later).into_iter().collect()
                 } else {
-                    model.remove(&tag).into_iter().collect()
+                    model.remove_entry(&tag).into_iter().collect()
                 };
                 let settled = settle(&mut window, tag, multiple);
                 assert!(
-                    settled
-                        .windows(2)
-                        .all(|w| (w[0].intended, w[0].sent) != (w[1].intended, w[1].sent))
+                    settled.windows(2).all(|w| {
+                        (w[0].intended, w[0].sent) != (w[1].intended, w[1].sent)
+                            || w[0].first + w[0].count < w[1].first
+                    })
                 );
-                let settled: Vec<(u64, u64)> = settled
+                let settled: Vec<(u64, (u64, u64))> = settled
                     .into_iter()
-                    .flat_map(|run| vec![(run.intended.0, run.sent.0); run.count as usize])
+                    .flat_map(|run| {
+                        (run.first..run.first + run.count)
+                            .map(move |tag| (tag, (run.intended.0, run.sent.0)))
+                    })
                     .collect();
                 assert_eq!(settled, expected);
                 assert_eq!(window.open(), model.len() as u64);

@@ -2,6 +2,7 @@
 
 use measure::{Interval, Metric, Nanos, Time};
 
+use super::pages::Pages;
 use crate::link::Link;
 use crate::payload;
 use crate::schedule::Ticker;
@@ -30,6 +31,8 @@ pub(crate) struct ProducerSpec {
     pub(crate) limit: Option<u64>,
     /// Deliveries that each message should lead to.
     pub(crate) fan_out: u64,
+    /// Its confirms' track in the event loop's ledger, where there is one.
+    pub(crate) track: Option<usize>,
 }
 
 /// Where a producer stands after a turn.
@@ -64,6 +67,8 @@ pub(crate) struct Producer {
     blocked: bool,
     /// Messages whose answer went down with their connection.
     abandoned: u64,
+    /// Sequence number of the message that has delivery tag 1 on the present channel.
+    first_tag: u64,
 }
 
 impl Producer {
@@ -76,6 +81,7 @@ impl Producer {
             sequence: 0,
             blocked: false,
             abandoned: 0,
+            first_tag: 0,
         }
     }
 
@@ -211,12 +217,18 @@ impl Producer {
         now: Time,
         interval: &mut Interval,
         latency: &mut Nanos,
+        ledger: Option<&mut Pages>,
     ) -> Result<u64, NeverSent> {
         let window = self.window.as_mut().ok_or(NeverSent)?;
         let mut count = 0;
+        let mut notes = ledger.zip(self.spec.track);
         window.settle(tag, multiple, |run| {
             count += run.count;
             if !nack {
+                if let Some((pages, track)) = &mut notes {
+                    let first = self.first_tag + run.first - 1;
+                    pages.notes.note_range(*track, first, run.count);
+                }
                 let (response, service) = (now.since(run.intended), now.since(run.sent));
                 interval
                     .latencies
@@ -239,7 +251,13 @@ impl Producer {
     pub(crate) fn restart(&mut self) -> u64 {
         let open = self.window.as_mut().map_or(0, Window::restart);
         self.abandoned += open;
+        self.first_tag = self.sequence;
         open
+    }
+
+    /// Messages sent.
+    pub(crate) const fn sent(&self) -> u64 {
+        self.sequence
     }
 
     /// Messages without an answer, also those that will never have one.
