@@ -258,7 +258,11 @@ mod tests {
         assert_eq!(read(&[b'x'; 64], now), Err(Unreadable::Corrupt), "text");
         let mut body = [0; 32];
         write(&mut body, 0, 0, 0, Time(10), Time(30));
-        assert_eq!(read(&body, Time(20)), Err(Unreadable::Foreign), "from the future");
+        assert_eq!(
+            read(&body, Time(20)),
+            Err(Unreadable::Foreign),
+            "from the future"
+        );
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub struct Plan {
     pub run_id: u32,
     /// Whether a loop may spin through the last microseconds before a message is due.
     pub spin: Spin,
+    /// Keep the ledger: which messages were lost, duplicated, reordered or damaged.
+    pub ledger: bool,
     /// The longest that any single step of setting up or closing may take (name look-up,
     /// connecting, each answer of the broker).
     pub patience: Nanos,
@@ -33,6 +35,7 @@ impl Default for Plan {
             phases: Phases::default(),
             run_id: 0,
             spin: Spin::Auto,
+            ledger: true,
             patience: Nanos(10_000_000_000),
         }
     }

@@ -1,5 +1,6 @@
 //! What a running load tells its caller, and what is left when it has ended.
 
+use measure::ledger::LedgerSummary;
 use measure::{Counters, Interval, Nanos, Phase, Time};
 
 use crate::Error;
@@ -85,6 +86,9 @@ pub struct Outcome {
     pub interrupted: bool,
     /// What ended the run before its time. What was counted until then stands above.
     pub error: Option<Error>,
+    /// What became of every message; `None` without both producers and consumers, where consumers
+    /// end by a count, or where it is not wanted.
+    pub ledger: Option<LedgerSummary>,
     /// CPU time of each event loop.
     pub threads: Vec<ThreadUsage>,
     /// Whether the loops spun before messages were due: their CPU time then says nothing about

@@ -292,12 +292,10 @@ mod tests {
                     model.remove_entry(&tag).into_iter().collect()
                 };
                 let settled = settle(&mut window, tag, multiple);
-                assert!(
-                    settled.windows(2).all(|w| {
-                        (w[0].intended, w[0].sent) != (w[1].intended, w[1].sent)
-                            || w[0].first + w[0].count < w[1].first
-                    })
-                );
+                assert!(settled.windows(2).all(|w| {
+                    (w[0].intended, w[0].sent) != (w[1].intended, w[1].sent)
+                        || w[0].first + w[0].count < w[1].first
+                }));
                 let settled: Vec<(u64, (u64, u64))> = settled
                     .into_iter()
                     .flat_map(|run| {

@@ -12,6 +12,7 @@ use mio::{Interest, Registry, Token};
 
 use super::consumer::{Consumer, Wanted};
 use super::deal::{ClientSpec, WorkSpec};
+use super::pages::Pages;
 use super::producer::{Producer, Standing};
 use super::repair::Repair;
 use super::series::Series;
@@ -36,6 +37,7 @@ pub(crate) struct Context<'a> {
     /// Where bytes are read to and decoded in; left-overs move to their client.
     pub(crate) buffer: &'a mut [u8],
     pub(crate) tally: &'a mut Tally,
+    pub(crate) pages: &'a mut Option<Pages>,
 }
 
 /// What a thread has seen so far, beside its intervals.
@@ -311,6 +313,9 @@ impl Client {
         let decoded = self.decode(now, &buffer[..filled], context);
         context.buffer = buffer;
         let decoded = decoded?;
+        if let Some(pages) = context.pages {
+            pages.send_when_due(context.reports);
+        }
         self.rest.clear();
         self.rest
             .extend_from_slice(&context.buffer[decoded..filled]);
@@ -345,9 +350,13 @@ impl Client {
                     if wanted == Wanted::No {
                         continue;
                     }
-                    let interval = context.series.current();
-                    let ours = consumer.take(body, now, interval, &mut context.tally.latency);
-                    interval.counters.redelivered += u64::from(redelivered);
+                    let ours = consumer.take(
+                        (body, redelivered),
+                        now,
+                        context.series.current(),
+                        &mut context.tally.latency,
+                        context.pages.as_mut(),
+                    );
                     consumer.acknowledge(tag, now, &mut self.link);
                     context.tally.handled += 1;
                     context.tally.progress.received += u64::from(ours);
@@ -419,8 +428,13 @@ impl Client {
             return Ok(());
         };
         let (interval, latency) = (context.series.current(), &mut context.tally.latency);
+        // What is answered after the end of the drain came too late for the ledger, too.
+        let pages = context
+            .pages
+            .as_mut()
+            .filter(|_| self.state == State::Running);
         let count = producer
-            .answer(answer, now, interval, latency)
+            .answer(answer, now, interval, latency, pages)
             .map_err(|_| Error::Protocol {
                 endpoint: self.endpoint.to_string(),
                 detail: format!(
@@ -514,6 +528,14 @@ impl Client {
         match &self.work {
             Work::Producer(producer) => producer.unanswered(),
             Work::Consumer(_) => 0,
+        }
+    }
+
+    /// A producer's number and how much it sent.
+    pub(crate) fn sent(&self) -> Option<(u32, u64)> {
+        match &self.work {
+            Work::Producer(producer) => Some((producer.spec.id, producer.sent())),
+            Work::Consumer(_) => None,
         }
     }
 

@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use measure::{Interval, Metric, Nanos, Time};
 
 use super::client::BUFFER_BYTES;
+use super::pages::{Pages, Tracks};
+use crate::Ack;
 use crate::link::{FRAME_MAX, Link};
-use crate::{Ack, payload};
+use crate::payload::{self, Unreadable};
 
 /// Deliveries that stay unacknowledged for this long are acknowledged although there are fewer
 /// than a full batch.
@@ -31,6 +33,15 @@ pub(crate) struct ConsumerSpec {
     pub(crate) budget: Option<Arc<AtomicU64>>,
     /// This run's producers, where there are any.
     pub(crate) ours: Option<Ours>,
+    /// Where the ledger keeps this consumer's deliveries.
+    pub(crate) tracks: Option<TrackSpec>,
+}
+
+/// See [`Tracks`].
+#[derive(Clone, Debug)]
+pub(crate) struct TrackSpec {
+    pub(crate) producers: Arc<[u32]>,
+    pub(crate) first: usize,
 }
 
 /// How this run's messages are told from others.
@@ -59,10 +70,15 @@ pub(crate) struct Consumer {
     last_tag: u64,
     last_delivery: Time,
     gathered: Gathered,
+    tracks: Option<Tracks>,
 }
 
 impl Consumer {
-    pub(crate) fn new(spec: ConsumerSpec) -> Self {
+    pub(crate) fn new(mut spec: ConsumerSpec) -> Self {
+        let tracks = spec
+            .tracks
+            .take()
+            .map(|tracks| Tracks::new(tracks.producers, tracks.first));
         let every = match spec.ack {
             Ack::Auto => 0,
             // The broker stops at the prefetch limit, so waiting for more would be for ever.
@@ -77,6 +93,7 @@ impl Consumer {
             last_tag: 0,
             last_delivery: Time(0),
             gathered: Gathered::default(),
+            tracks,
         }
     }
 
@@ -116,24 +133,40 @@ impl Consumer {
     #[inline]
     pub(crate) fn take(
         &mut self,
-        body: &[u8],
+        (body, redelivered): (&[u8], bool),
         now: Time,
         interval: &mut Interval,
         latency: &mut Nanos,
+        pages: Option<&mut Pages>,
     ) -> bool {
         interval.counters.received += 1;
-        let Some(header) = payload::read(body, now) else {
-            return false;
+        interval.counters.redelivered += u64::from(redelivered);
+        let (header, mut pages) = match (payload::read(body, now), pages) {
+            (Ok(header), pages) => (header, pages),
+            (Err(cause), pages) => {
+                if let Some(pages) = pages {
+                    pages.odd.corrupt += u64::from(cause == Unreadable::Corrupt);
+                    pages.odd.foreign += u64::from(cause == Unreadable::Foreign);
+                }
+                return false;
+            }
         };
         let mut sent = header.sent;
         if let Some(ours) = self.spec.ours {
             let foreign = header.run.is_some_and(|run| run != ours.run_id);
             if foreign || header.intended < self.start {
+                if let Some(pages) = pages {
+                    pages.odd.foreign += 1;
+                }
                 return false;
             }
             if ours.all_out {
                 sent = Some(sent.unwrap_or(header.intended));
             }
+        }
+        if let (Some(tracks), Some(pages)) = (&mut self.tracks, &mut pages) {
+            tracks.take(&header, redelivered, pages);
+            pages.odd.corrupt += u64::from(!payload::is_whole(body));
         }
         let gathered = &mut self.gathered;
         if gathered.count > 0 && (gathered.intended, gathered.sent) == (header.intended, sent) {

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 
 use wire::amqp091::FieldTable;
 
+use super::accounts::{self, Accounts};
 use super::consumer::{ConsumerSpec, Ours};
 use super::producer::ProducerSpec;
 use crate::admin::{arguments, table_of};
@@ -25,6 +26,7 @@ pub(crate) struct ClientSpec {
     pub(crate) address: SocketAddr,
     pub(crate) link: LinkSpec,
     pub(crate) work: WorkSpec,
+    pub(crate) destination: Destination,
     pub(crate) recovery: Option<Recovery>,
     /// Bytes that each of its buffers may take before they are needed.
     pub(crate) room: usize,
@@ -47,6 +49,8 @@ pub(crate) struct Deal {
     pub(crate) budgets: Vec<Arc<AtomicU64>>,
     /// Whether the run ends by a message count.
     pub(crate) anybody_counts: bool,
+    /// Who keeps which part of the ledger; otherwise why there is none, where somebody might wonder.
+    pub(crate) accounts: Result<Accounts, Option<String>>,
 }
 
 /// Deals the clients out to threads, round-robin over all groups, consumers before producers so
@@ -77,7 +81,9 @@ pub(crate) fn deal(plan: &Plan, addresses: &[SocketAddr]) -> Result<Deal, Error>
         client.room = room;
         threads[i % count].push(client);
     }
+    let accounts = accounts::open(plan, &mut threads);
     Ok(Deal {
+        accounts,
         threads,
         counting_producers,
         budgets,
@@ -137,7 +143,9 @@ fn consumers(
                     message_size: group.producers.message_size,
                     budget: budget.clone(),
                     ours,
+                    tracks: None,
                 }),
+                destination: destination.clone(),
                 recovery: group.recovery,
                 room: 0,
             });
@@ -208,7 +216,9 @@ fn producers(
                         .message_count
                         .map(|count| share(count, position, producers)),
                     fan_out: fan_out(plan, destination),
+                    track: None,
                 }),
+                destination: destination.clone(),
                 recovery: group.recovery,
                 room: 0,
             });

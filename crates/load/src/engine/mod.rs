@@ -1,10 +1,12 @@
 //! Runs a plan: prepares queues, starts the event loops, decides when phases end, and puts
 //! together what the loops report.
 
+mod accounts;
 mod client;
 mod consumer;
 mod deal;
 mod pace;
+mod pages;
 mod producer;
 mod repair;
 mod series;
@@ -21,6 +23,7 @@ use measure::{Clock, Counters, Interval, Nanos, Phase, Time};
 use mio::Waker;
 
 use self::deal::{Deal, deal};
+use self::pages::{Books, PARCELS};
 use self::series::{Merger, POOL};
 use self::shared::{Report, Shared, Standing};
 use self::worker::{Worker, Workshop};
@@ -122,6 +125,7 @@ fn never_started() -> Outcome {
         unconfirmed: 0,
         interrupted: true,
         error: None,
+        ledger: None,
         threads: Vec::new(),
         spun: false,
     }
@@ -134,6 +138,7 @@ struct Coordinator<'a> {
     shared: Arc<Shared>,
     reports: Receiver<Report>,
     merger: Merger,
+    books: Option<Books>,
     wakers: Vec<Waker>,
     threads: Vec<Option<JoinHandle<()>>>,
     usage: Vec<ThreadUsage>,
@@ -160,7 +165,12 @@ impl<'a> Coordinator<'a> {
         deal: Deal,
     ) -> Result<Self, Error> {
         let count = deal.threads.len();
-        let (sender, reports) = sync_channel(count * (POOL + 1) + EVENT_ROOM);
+        let room = count * (POOL + PARCELS + 1) + EVENT_ROOM;
+        let (sender, reports) = sync_channel(room);
+        let (books, mut pages) = Books::open(&deal.accounts, count);
+        if let Err(Some(reason)) = deal.accounts {
+            sink.event(Event::Note(reason));
+        }
         let shared = Arc::new(Shared::new(count, deal.counting_producers, deal.budgets));
         let spin = pace::may_spin(plan, count);
         let all_out = plan.requested_rate().is_none();
@@ -175,6 +185,7 @@ impl<'a> Coordinator<'a> {
                 shared: Arc::clone(&shared),
                 reports: sender.clone(),
                 returned,
+                pages: pages.pop_front(),
                 may_rest: all_out,
                 spin,
                 patience: plan.patience,
@@ -187,6 +198,7 @@ impl<'a> Coordinator<'a> {
             shared,
             reports,
             merger: Merger::new(give_back),
+            books,
             wakers: Vec::with_capacity(count),
             threads: Vec::with_capacity(count),
             usage: vec![ThreadUsage::default(); count],
@@ -336,6 +348,11 @@ impl<'a> Coordinator<'a> {
                     }
                 });
             }
+            Ok(Report::Parcel(thread, parcel, last)) => {
+                if let Some(books) = &mut self.books {
+                    books.add(thread, parcel, last);
+                }
+            }
             Ok(Report::Event(event)) => self.sink.event(event),
             Ok(Report::Blocked { at, reason }) => {
                 let reason = reason.to_string();
@@ -415,6 +432,7 @@ impl<'a> Coordinator<'a> {
             unconfirmed: self.shared.standing().open,
             interrupted: self.control.is_stopping(),
             error: self.error.take(),
+            ledger: self.books.as_ref().map(Books::summary),
             threads: std::mem::take(&mut self.usage),
             spun: self.spin,
         }

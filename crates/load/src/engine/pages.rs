@@ -1,10 +1,14 @@
 //! An event loop's part of the ledger, and its way to the coordinator.
 
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-use measure::ledger::{Noted, Notes, Parcel};
+use measure::ledger::{Ledger, LedgerSummary, Noted, Notes, Parcel};
 
+use super::accounts::Accounts;
 use super::shared::Report;
+use crate::payload::Header;
 
 /// Parcels per thread. All exist from the beginning.
 pub(crate) const PARCELS: usize = 4;
@@ -20,6 +24,7 @@ pub(crate) struct Oddities {
 /// An event loop's notes.
 #[derive(Debug)]
 pub(crate) struct Pages {
+    thread: usize,
     pub(crate) notes: Notes,
     pub(crate) odd: Oddities,
     spare: Vec<Parcel>,
@@ -28,8 +33,9 @@ pub(crate) struct Pages {
 
 impl Pages {
     /// Pages for these tracks; emptied parcels come back through `returned`.
-    pub(crate) fn new(tracks: &[u32], returned: Receiver<Parcel>) -> Self {
+    pub(crate) fn new(thread: usize, tracks: &[u32], returned: Receiver<Parcel>) -> Self {
         Self {
+            thread,
             notes: Notes::new(tracks),
             odd: Oddities::default(),
             spare: std::iter::repeat_with(Parcel::default)
@@ -55,9 +61,8 @@ impl Pages {
         };
         let parcel = self.notes.exchange(empty);
         // The loop never waits: what the coordinator has no room for yet goes later.
-        if let Err(TrySendError::Full(Report::Parcel(parcel, _))) =
-            reports.try_send(Report::Parcel(parcel, None))
-        {
+        let report = Report::Parcel(self.thread, parcel, None);
+        if let Err(TrySendError::Full(Report::Parcel(_, parcel, _))) = reports.try_send(report) {
             self.spare.push(self.notes.exchange(parcel));
         }
     }
@@ -71,7 +76,57 @@ impl Pages {
             sent,
         };
         // A coordinator that is gone wants no reports.
-        let _ = reports.send(Report::Parcel(parcel, Some(Box::new(last))));
+        let _ = reports.send(Report::Parcel(self.thread, parcel, Some(Box::new(last))));
+    }
+}
+
+/// The coordinator's side: the ledger, and the way back of emptied parcels.
+#[derive(Debug)]
+pub(crate) struct Books {
+    ledger: Ledger,
+    give_back: Vec<SyncSender<Parcel>>,
+}
+
+impl Books {
+    /// Opens the books and each thread's pages; neither where there are no accounts.
+    pub(crate) fn open(
+        accounts: &Result<Accounts, Option<String>>,
+        threads: usize,
+    ) -> (Option<Self>, VecDeque<Pages>) {
+        let Ok(accounts) = accounts else {
+            return (None, VecDeque::new());
+        };
+        let mut give_back = Vec::with_capacity(threads);
+        let mut pages = VecDeque::with_capacity(threads);
+        for (thread, tracks) in accounts.threads.iter().enumerate() {
+            let (sender, returned) = sync_channel(PARCELS + 1);
+            give_back.push(sender);
+            pages.push_back(Pages::new(thread, tracks, returned));
+        }
+        let ledger = Ledger::new(accounts.producers, &accounts.deliveries);
+        (Some(Self { ledger, give_back }), pages)
+    }
+
+    pub(crate) fn add(&mut self, thread: usize, mut parcel: Parcel, last: Option<Box<Last>>) {
+        self.ledger.add(&parcel);
+        parcel.clear();
+        if let Some(sender) = self.give_back.get(thread) {
+            // An event loop that has ended wants nothing back.
+            let _ = sender.try_send(parcel);
+        }
+        let Some(last) = last else {
+            return;
+        };
+        let odd = last.odd;
+        self.ledger
+            .add_counts(odd.reordered, odd.corrupt, odd.foreign);
+        for (producer, count) in last.sent {
+            self.ledger.set_sent(producer as usize, count);
+        }
+    }
+
+    pub(crate) fn summary(&self) -> LedgerSummary {
+        self.ledger.summary()
     }
 }
 
@@ -87,38 +142,30 @@ pub(crate) struct Last {
 #[derive(Debug)]
 pub(crate) struct Tracks {
     /// The producers of its destination, ascending.
-    producers: std::sync::Arc<[u32]>,
+    producers: Arc<[u32]>,
     /// Track of the first producer's deliveries; the others follow.
     first: usize,
     /// By producer: one more than the highest sequence seen here, 0 for none.
     highest: Vec<u64>,
     /// Where the last message's producer was found.
     last: usize,
-    /// Bodies carry only the low bits of producer and sequence.
-    compact: bool,
 }
 
 impl Tracks {
-    pub(crate) fn new(producers: std::sync::Arc<[u32]>, first: usize, compact: bool) -> Self {
+    pub(crate) fn new(producers: Arc<[u32]>, first: usize) -> Self {
         let highest = vec![0; producers.len()];
         Self {
             producers,
             first,
             highest,
             last: 0,
-            compact,
         }
     }
 
     /// Takes a delivery down.
     #[inline]
-    pub(crate) fn take(
-        &mut self,
-        producer: u32,
-        sequence: u64,
-        redelivered: bool,
-        pages: &mut Pages,
-    ) {
+    pub(crate) fn take(&mut self, header: &Header, redelivered: bool, pages: &mut Pages) {
+        let producer = header.producer;
         if self.producers.get(self.last) != Some(&producer) {
             match self.producers.binary_search(&producer) {
                 Ok(at) => self.last = at,
@@ -133,10 +180,10 @@ impl Tracks {
         let Some(highest) = self.highest.get_mut(at) else {
             return;
         };
-        let sequence = if self.compact {
-            widen(sequence, *highest)
+        let sequence = if header.run.is_none() {
+            widen(header.sequence, *highest)
         } else {
-            sequence
+            header.sequence
         };
         if redelivered {
             pages.notes.note_redelivered(self.first + at, sequence);
@@ -169,6 +216,10 @@ mod tests {
         assert_eq!(widen(0, WRAP - 1), WRAP, "the next after the wrap");
         assert_eq!(widen(WRAP - 1, WRAP + 2), WRAP - 1, "late, from before it");
         assert_eq!(widen(7, 9 * WRAP + 6), 9 * WRAP + 7);
-        assert_eq!(widen(u32::MAX as u64, 0), 0, "nothing lies before the first");
+        assert_eq!(
+            widen(u32::MAX as u64, 0),
+            0,
+            "nothing lies before the first"
+        );
     }
 }

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arrayvec::ArrayString;
+use measure::ledger::Parcel;
 use measure::{Interval, Nanos, Time};
 
+use super::pages::Last;
 use crate::{Error, Event, ThreadUsage};
 
 const NEVER: u64 = u64::MAX;
@@ -153,6 +155,8 @@ pub(crate) type Reason = ArrayString<255>;
 pub(crate) enum Report {
     /// All of a thread's clients are set up.
     Ready,
+    /// A piece of the ledger, and with the last one what the thread counted by itself.
+    Parcel(usize, Parcel, Option<Box<Last>>),
     /// A finished interval of a thread.
     Interval(usize, Box<Interval>),
     Event(Event),

@@ -12,6 +12,7 @@ use mio::{Events, Poll, Token, Waker};
 use super::client::{BUFFER_BYTES, Client, Context, Next, State, Tally, thread_cpu};
 use super::deal::{ClientSpec, WorkSpec};
 use super::pace::{Rest, SPIN_BEFORE, Timer, sleep_until};
+use super::pages::Pages;
 use super::series::Series;
 use super::shared::{Report, Shared};
 use crate::{Error, ThreadUsage};
@@ -41,6 +42,8 @@ pub(crate) struct Workshop {
     pub(crate) shared: Arc<Shared>,
     pub(crate) reports: SyncSender<Report>,
     pub(crate) returned: Receiver<Box<Interval>>,
+    /// Where there is a ledger.
+    pub(crate) pages: Option<Pages>,
     /// Sleep between looks at the sockets where that cannot be seen; see [`Rest`].
     pub(crate) may_rest: bool,
     pub(crate) spin: bool,
@@ -66,6 +69,7 @@ pub(crate) struct Worker {
     tally: Tally,
     course: Course,
     rest: Rest,
+    pages: Option<Pages>,
     spin: bool,
     patience: Nanos,
     next_housekeeping: Time,
@@ -98,6 +102,7 @@ impl Worker {
             tally: Tally::default(),
             course: Course::SettingUp,
             rest,
+            pages: workshop.pages,
             spin: workshop.spin,
             patience: workshop.patience,
             next_housekeeping: Time(0),
@@ -118,6 +123,10 @@ impl Worker {
             measured: self.tally.measured_cpu,
             lost_connections: self.tally.lost_connections,
         };
+        if let Some(pages) = self.pages.take() {
+            let sent = self.clients.iter().filter_map(Client::sent).collect();
+            pages.finish(sent, &self.reports);
+        }
         let _ = self.reports.send(Report::Finished(self.thread, usage));
     }
 
@@ -141,6 +150,7 @@ impl Worker {
             reports: &self.reports,
             buffer: &mut self.buffer,
             tally: &mut self.tally,
+            pages: &mut self.pages,
         };
         (context, &mut self.clients)
     }

@@ -1,0 +1,157 @@
+//! Who keeps which track of the ledger.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::consumer::TrackSpec;
+use super::deal::{ClientSpec, WorkSpec};
+use crate::{Destination, DestinationKind, Plan, QueueType};
+
+/// Bodies below the full header tell so many producers apart.
+const MOST_PRODUCERS: usize = 1 << 16;
+/// A track takes about a kilobyte on its event loop.
+const MOST_TRACKS: usize = 50_000;
+
+/// The tracks of a run.
+#[derive(Debug)]
+pub(crate) struct Accounts {
+    pub(crate) producers: usize,
+    /// The producer of each track of deliveries.
+    pub(crate) deliveries: Vec<usize>,
+    /// The names of each thread's tracks.
+    pub(crate) threads: Vec<Vec<u32>>,
+}
+
+/// Opens accounts for all clients, and tells them which are theirs. `None`: this run has no ledger;
+/// with a reason where somebody might wonder.
+pub(crate) fn open(
+    plan: &Plan,
+    threads: &mut [Vec<ClientSpec>],
+) -> Result<Accounts, Option<String>> {
+    let consumers_count = plan
+        .groups
+        .iter()
+        .any(|group| group.consumer_count() > 0 && group.consumers.message_count.is_some());
+    let senders = senders(threads);
+    let consumers = threads
+        .iter()
+        .flatten()
+        .any(|client| matches!(client.work, WorkSpec::Consumer(_)));
+    if !plan.ledger || consumers_count || senders.is_empty() || !consumers {
+        return Err(None);
+    }
+    let producers = senders.values().map(|ids| ids.len()).sum();
+    if producers > MOST_PRODUCERS {
+        return Err(Some(format!(
+            "no ledger is kept of {producers} producers: {MOST_PRODUCERS} are the most"
+        )));
+    }
+    let mut accounts = Accounts {
+        producers,
+        deliveries: Vec::new(),
+        threads: Vec::new(),
+    };
+    // Competing consumers of a queue share their tracks, wherever they run.
+    let mut shared: HashMap<Key, usize> = HashMap::new();
+    for clients in threads {
+        let tracks = accounts.open_thread(clients, &senders, &mut shared);
+        accounts.threads.push(tracks);
+    }
+    let tracks = accounts.deliveries.len();
+    if tracks > MOST_TRACKS {
+        return Err(Some(format!(
+            "no ledger is kept: {tracks} pairs of producer and subscriber are too many, \
+             {MOST_TRACKS} are the most"
+        )));
+    }
+    Ok(accounts)
+}
+
+type Key = (bool, String);
+
+fn key(destination: &Destination) -> Key {
+    (
+        destination.kind == DestinationKind::Topic,
+        destination.name.clone(),
+    )
+}
+
+/// The producers of each destination, ascending.
+fn senders(threads: &[Vec<ClientSpec>]) -> HashMap<Key, Arc<[u32]>> {
+    let mut senders: HashMap<Key, Vec<u32>> = HashMap::new();
+    for client in threads.iter().flatten() {
+        if let WorkSpec::Producer(producer) = &client.work {
+            senders
+                .entry(key(&client.destination))
+                .or_default()
+                .push(producer.id);
+        }
+    }
+    let sorted = |(key, mut ids): (Key, Vec<u32>)| {
+        ids.sort_unstable();
+        (key, ids.into())
+    };
+    senders.into_iter().map(sorted).collect()
+}
+
+impl Accounts {
+    /// The names of a thread's tracks, in the order that its clients know them by.
+    fn open_thread(
+        &mut self,
+        clients: &mut [ClientSpec],
+        senders: &HashMap<Key, Arc<[u32]>>,
+        shared: &mut HashMap<Key, usize>,
+    ) -> Vec<u32> {
+        let mut names = Vec::new();
+        let mut here: HashMap<Key, usize> = HashMap::new();
+        for client in clients {
+            let key = key(&client.destination);
+            match &mut client.work {
+                WorkSpec::Producer(producer) => {
+                    producer.track = Some(names.len());
+                    names.push(producer.id);
+                }
+                WorkSpec::Consumer(consumer) => {
+                    let Some(ids) = senders.get(&key) else {
+                        continue;
+                    };
+                    let first = if gets_everything(&client.destination) {
+                        let first = self.open_deliveries(ids);
+                        add(&mut names, self.producers + first, ids.len())
+                    } else {
+                        *here.entry(key.clone()).or_insert_with(|| {
+                            let first = *shared
+                                .entry(key)
+                                .or_insert_with(|| self.open_deliveries(ids));
+                            add(&mut names, self.producers + first, ids.len())
+                        })
+                    };
+                    consumer.tracks = Some(TrackSpec {
+                        producers: Arc::clone(ids),
+                        first,
+                    });
+                }
+            }
+        }
+        names
+    }
+
+    fn open_deliveries(&mut self, producers: &[u32]) -> usize {
+        let first = self.deliveries.len();
+        self.deliveries
+            .extend(producers.iter().map(|id| *id as usize));
+        first
+    }
+}
+
+/// Adds `count` names from `first` on; tells where they stand.
+fn add(names: &mut Vec<u32>, first: usize, count: usize) -> usize {
+    let at = names.len();
+    names.extend((first..first + count).map(|name| name as u32));
+    at
+}
+
+/// Whether every consumer gets every message.
+fn gets_everything(destination: &Destination) -> bool {
+    destination.kind == DestinationKind::Topic || destination.queue_type == QueueType::Stream
+}

@@ -1,0 +1,142 @@
+//! The ledger of whole loads against the embedded broker.
+
+use load::{Ack, Control, Destination, Event, Group, Outcome, Phases, Plan, Sink};
+use measure::ledger::LedgerSummary;
+use measure::{Interval, Nanos, Rate};
+
+struct Deaf;
+
+impl Sink for Deaf {
+    fn interval(&mut self, _: &Interval) {}
+    fn event(&mut self, _: Event) {}
+}
+
+fn embedded() -> broker::Running {
+    let config = broker::Config {
+        listen: "127.0.0.1:0".parse().expect("address"),
+        ..broker::Config::default()
+    };
+    broker::Broker::bind(config)
+        .expect("bind")
+        .spawn()
+        .expect("spawn")
+}
+
+fn group(broker: &broker::Running, destinations: &[&str], clients: (usize, usize)) -> Group {
+    let url = format!("amqp://{}", broker.local_addr());
+    let destinations = destinations
+        .iter()
+        .map(|text| Destination::parse(text).expect("destination"));
+    let mut group = Group::new(url.parse().expect("url"), destinations.collect());
+    group.producers.per_destination = clients.0;
+    group.consumers.per_destination = clients.1;
+    group.producers.max_pending = 300;
+    group.producers.message_size = 40;
+    group.consumers.ack = Ack::Every(20);
+    group
+}
+
+fn run(group: Group, threads: usize) -> Outcome {
+    let plan = Plan {
+        groups: vec![group],
+        threads,
+        run_id: 77,
+        phases: Phases {
+            warmup: Nanos::from_millis(200),
+            measure: Some(Nanos::from_millis(800)),
+            ..Phases::default()
+        },
+        ..Plan::default()
+    };
+    let outcome = load::run(&plan, &Control::new(), &mut Deaf).expect("the load starts");
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    outcome
+}
+
+/// All was sent once to each of so many receivers, and arrived in order.
+fn in_order(sent: u64, receivers: u64) -> LedgerSummary {
+    LedgerSummary {
+        sent: sent * receivers,
+        delivered: sent * receivers,
+        exact: true,
+        ..LedgerSummary::default()
+    }
+}
+
+#[test]
+fn a_clean_load_loses_repeats_and_reorders_nothing() {
+    let broker = embedded();
+    // Destinations, producers and consumers of each, threads, size, receivers of a message.
+    let cases = [
+        (&["queue://one"][..], (1, 1), 1, 40, 1),
+        (&["queue://competing"], (3, 3), 2, 1_024, 1),
+        (&["topic://news"], (2, 3), 2, 40, 3),
+        (&["queue://a", "queue://b", "topic://c"], (2, 1), 2, 12, 1),
+        (&["queue://checked"], (2, 2), 1, 17, 1),
+    ];
+    for (destinations, clients, threads, size, receivers) in cases {
+        let mut group = group(&broker, destinations, clients);
+        group.producers.message_size = size;
+        let outcome = run(group, threads);
+        let sent = outcome.totals.sent;
+        assert!(sent > 1_000, "{destinations:?}: {sent}");
+        assert_eq!(
+            outcome.ledger,
+            Some(in_order(sent, receivers)),
+            "{destinations:?}"
+        );
+    }
+}
+
+#[test]
+fn without_confirms_every_message_counts_as_unconfirmed() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://unconfirmed"], (2, 1));
+    group.producers.confirm = false;
+    group.producers.rate = Rate::per_second(5_000.0);
+    let outcome = run(group, 1);
+    let sent = outcome.totals.sent;
+    let expected = LedgerSummary {
+        unconfirmed_delivered: sent,
+        ..in_order(sent, 1)
+    };
+    assert_eq!(outcome.ledger, Some(expected));
+}
+
+#[test]
+fn messages_of_an_earlier_run_are_foreign() {
+    let broker = embedded();
+    let mut earlier = group(&broker, &["queue://shared"], (1, 0));
+    earlier.producers.message_count = Some(50);
+    let outcome = run(earlier, 1);
+    assert_eq!(
+        (outcome.totals.sent, outcome.ledger),
+        (50, None),
+        "nobody received"
+    );
+    let mut group = group(&broker, &["queue://shared"], (1, 1));
+    group.producers.rate = Rate::per_second(2_000.0);
+    let outcome = run(group, 1);
+    let expected = LedgerSummary {
+        foreign: 50,
+        ..in_order(outcome.totals.sent, 1)
+    };
+    assert_eq!(outcome.ledger, Some(expected));
+}
+
+#[test]
+fn messages_that_nobody_takes_are_lost() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://full"], (1, 1));
+    // The queue keeps the ten newest; older ones are confirmed and thrown away.
+    group.destinations[0].arguments = vec![("x-max-length".into(), load::Argument::Integer(10))];
+    group.consumers.prefetch = 1;
+    group.consumers.ack = Ack::Every(1);
+    let outcome = run(group, 1);
+    let ledger = outcome.ledger.expect("ledger");
+    assert_eq!(ledger.sent, outcome.totals.sent);
+    assert_eq!(ledger.delivered, outcome.totals.received);
+    assert_eq!(ledger.lost, ledger.sent - ledger.delivered, "{ledger:?}");
+    assert!(ledger.lost > 0, "{ledger:?}");
+    assert_eq!((ledger.duplicated, ledger.reordered), (0, 0), "{ledger:?}");
+}
