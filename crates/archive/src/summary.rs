@@ -1,6 +1,7 @@
 //! The object for machines: `summary` of `run.json` and what `--json` prints. Its JSON schema is
 //! `docs/run.schema.json`; a test holds the two together.
 
+use measure::ledger::LedgerSummary;
 use measure::{LatencySummary, PerMetric};
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,9 @@ pub struct RunSummary {
     pub received: Throughput,
     /// Messages that found the in-flight budget used up.
     pub blocked: Throughput,
+    /// What became of every message, warm-up and drain included; `None` where no ledger was kept.
+    #[serde(default)]
+    pub ledger: Option<LedgerSummary>,
     /// Latencies of the measured phase.
     pub latency: PerMetric<LatencySummary>,
     /// CPU time of the measured phase per message.

@@ -32,6 +32,8 @@ pub enum WarningCode {
     ConnectionBlocked,
     /// Connections were lost and made anew.
     ConnectionsLost,
+    /// Messages were lost, repeated without need, or damaged.
+    MessagesLost,
     /// Messages were refused, returned or not acknowledged.
     MessagesNotAccepted,
     /// The run ended before its time.

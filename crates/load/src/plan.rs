@@ -444,7 +444,9 @@ impl Plan {
                 "describe equal clients as one group",
             ));
         }
-        self.groups.iter().try_for_each(Group::validate)
+        self.groups
+            .iter()
+            .try_for_each(|group| group.validate(self.ledger))
     }
 }
 
@@ -454,9 +456,9 @@ const RATES: std::ops::RangeInclusive<f64> = 1e-6..=1e9;
 const LARGEST_MESSAGE: usize = 512 << 20;
 
 impl Group {
-    fn validate(&self) -> Result<(), Error> {
+    fn validate(&self, ledger: bool) -> Result<(), Error> {
         if self.producer_count() > 0 {
-            self.producers.validate()?;
+            self.producers.validate(ledger)?;
         }
         for destination in &self.destinations {
             destination.validate(&self.consumers)?;
@@ -472,14 +474,17 @@ impl Group {
 }
 
 impl Producers {
-    fn validate(&self) -> Result<(), Error> {
-        if self.message_size < COMPACT_LEN {
+    fn validate(&self, ledger: bool) -> Result<(), Error> {
+        if self.message_size < COMPACT_LEN && ledger {
             return Err(Error::invalid(
                 format!(
                     "a message of {} bytes has no room for producer, sequence and time",
                     self.message_size
                 ),
-                format!("ask for at least {COMPACT_LEN} bytes"),
+                format!(
+                    "ask for at least {COMPACT_LEN} bytes, or for no ledger (--no-ledger), which \
+                     gives up end-to-end latency too"
+                ),
             ));
         }
         if self.message_size > LARGEST_MESSAGE {

@@ -26,6 +26,21 @@ export interface Throughput {
   rate: number;
 }
 
+/** What became of every message, the warm-up's too. */
+export interface Ledger {
+  sent: number;
+  delivered: number;
+  lost: number;
+  unconfirmed_missing: number;
+  unconfirmed_delivered: number;
+  duplicated: number;
+  duplicated_redelivered: number;
+  reordered: number;
+  corrupt: number;
+  foreign: number;
+  exact: boolean;
+}
+
 /** The figures of the measured phase; `null` where something could not be had. */
 export interface Figures {
   sent: Throughput;
@@ -36,6 +51,7 @@ export interface Figures {
   refused: number;
   returned: number;
   redelivered: number;
+  ledger: Ledger | null;
   late_share: number | null;
   measured_s: number;
   latency: Record<MetricKey, Latency>;

@@ -1,6 +1,6 @@
 // The first screen: what happened, whether to believe it, how much and how slow.
 
-import type { Latency, MetricKey, RunData } from '../core/data';
+import type { Latency, Ledger, MetricKey, RunData } from '../core/data';
 import { type Child, h } from '../core/dom';
 import {
   duration,
@@ -55,6 +55,8 @@ const CODES: Record<string, string> = {
   cpu_steal: 'CPU taken by the hypervisor',
   not_steady_state: 'Not steady',
   connection_blocked: 'Publishers blocked',
+  connections_lost: 'Connections lost',
+  messages_lost: 'Messages lost or damaged',
   messages_not_accepted: 'Messages not accepted',
   interrupted: 'Ended early',
   archive_incomplete: 'Archive incomplete',
@@ -134,6 +136,7 @@ export function tiles(run: RunData): HTMLElement {
     items.push(tile('refused', grouped(f.refused), 'messages', '', 'negative acknowledgements'));
   if (f.returned > 0)
     items.push(tile('returned', grouped(f.returned), 'messages', '', 'unroutable'));
+  items.push(...(f.ledger ? account(f.ledger) : []));
   if (f.redelivered > 0) {
     items.push(tile('redelivered', grouped(f.redelivered), 'messages', '', 'redelivered flag set'));
   }
@@ -160,6 +163,39 @@ export function tiles(run: RunData): HTMLElement {
     ),
     h('div', { class: 'figures' }, h('dl', { class: 'tiles' }, items), latencies(run)),
   );
+}
+
+/** What became of the messages. */
+function account(ledger: Ledger): HTMLElement[] {
+  const of = `of ${grouped(ledger.sent)}${ledger.exact ? '' : ', about'}`;
+  const missing = ledger.unconfirmed_missing;
+  const items = [
+    tile(
+      'lost',
+      grouped(ledger.lost),
+      'messages',
+      missing > 0 ? `and ${grouped(missing)} never confirmed` : of,
+      `confirmed and never delivered, ${of} messages with warm-up and drain`,
+    ),
+    tile(
+      'duplicated',
+      grouped(ledger.duplicated),
+      'deliveries',
+      ledger.duplicated_redelivered > 0
+        ? `and ${grouped(ledger.duplicated_redelivered)} flagged`
+        : of,
+      `delivered again without the redelivered flag; ${grouped(ledger.duplicated_redelivered)} with it`,
+    ),
+  ];
+  if (ledger.reordered > 0)
+    items.push(
+      tile('reordered', grouped(ledger.reordered), 'deliveries', of, 'older than one before it'),
+    );
+  if (ledger.corrupt > 0)
+    items.push(
+      tile('corrupt', grouped(ledger.corrupt), 'deliveries', of, 'not the content that was sent'),
+    );
+  return items;
 }
 
 /** CPU per message where messages were counted, cores otherwise. */

@@ -97,6 +97,9 @@ struct Common {
     /// Event loops, one thread each
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = from_one)]
     threads: usize,
+    /// Do not account for every message; bodies below 12 bytes are then allowed
+    #[arg(long)]
+    no_ledger: bool,
     /// Show latencies every second, not only in the summary
     #[arg(long)]
     show_latency: bool,
@@ -236,6 +239,7 @@ impl Common {
         let experiment = Experiment {
             name: command.to_owned(),
             threads: self.threads,
+            ledger: !self.no_ledger,
             broker: BrokerSpec {
                 kind: BrokerKind::Attach,
                 url: Some(self.url),

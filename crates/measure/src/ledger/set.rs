@@ -20,13 +20,13 @@ enum Content {
 }
 
 impl Content {
-    fn of(bits: Bits) -> Self {
-        let holes = BLOCK as usize - ones(&bits) as usize;
+    fn of(bits: &Bits) -> Self {
+        let holes = BLOCK as usize - ones(bits) as usize;
         if holes == 0 {
             return Self::Full;
         }
         if holes > FEW_HOLES {
-            return Self::Map(Box::new(bits));
+            return Self::Map(Box::new(*bits));
         }
         let missing = |at: &u16| {
             let (_, word, bit) = place(u64::from(*at));
@@ -90,7 +90,7 @@ impl Set {
             *word |= new;
         }
         self.count -= overlap;
-        let content = Content::of(after);
+        let content = Content::of(&after);
         self.bytes += content.bytes();
         self.blocks.insert(index, content);
         self.advance();

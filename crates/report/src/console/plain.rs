@@ -7,6 +7,7 @@ use archive::{RunRecord, RunState, RunSummary, SeriesPoint};
 use measure::{LatencySummary, Metric, PerMetric, Phase};
 
 use super::Shape;
+use super::text::count;
 
 /// Order and names of the latencies in a block: headline first, then as Artemis has them.
 const BLOCK: [(Metric, &str); 5] = [
@@ -76,10 +77,46 @@ pub(super) fn summary(shape: &Shape, record: &RunRecord, summary: &RunSummary) -
     if shape.consumers {
         total("total received:", summary.received.total);
     }
+    for line in ledger(summary) {
+        let _ = writeln!(out, "--- {line}");
+    }
     if latencies(&mut out, &SUMMARY, shape, &summary.latency) {
         let _ = writeln!(out, "{FOOTNOTE}");
     }
     out
+}
+
+/// What became of every message, in one line; two where more is to be said than that all is well.
+pub(super) fn ledger(summary: &RunSummary) -> Vec<String> {
+    let Some(ledger) = summary.ledger else {
+        return Vec::new();
+    };
+    let about = if ledger.exact { "" } else { "about " };
+    let mut lines = vec![format!(
+        "ledger: {about}{} lost, {} duplicated, {} redelivered, {} reordered, {} corrupt",
+        count(ledger.lost),
+        count(ledger.duplicated),
+        count(ledger.duplicated_redelivered),
+        count(ledger.reordered),
+        count(ledger.corrupt)
+    )];
+    let rest = [
+        (ledger.unconfirmed_missing, "never confirmed nor delivered"),
+        (
+            ledger.unconfirmed_delivered,
+            "never confirmed but delivered",
+        ),
+        (ledger.foreign, "of another run"),
+    ];
+    let rest: Vec<String> = rest
+        .iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, what)| format!("{} {what}", count(*number)))
+        .collect();
+    if !rest.is_empty() {
+        lines.push(format!("        {}", rest.join(", ")));
+    }
+    lines
 }
 
 /// Writes the lines that apply, aligned with each other; says whether any value was marked.

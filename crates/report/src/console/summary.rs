@@ -184,7 +184,11 @@ fn rates(shape: &Shape, summary: &RunSummary, style: Style) -> Vec<String> {
     let mut out = vec![style.faint(&(messages("", "total", "msg/s") + &heads))];
     loop {
         match (at_left.next(), at_right.next()) {
-            (None, None) => return out,
+            (None, None) => {
+                let lines = plain::ledger(summary);
+                out.extend(lines.iter().flat_map(|line| wrap(line, style.columns)));
+                return out;
+            }
             (line, cost) => out.push(
                 line.unwrap_or_else(|| messages("", "", "")) + cost.as_deref().unwrap_or_default(),
             ),

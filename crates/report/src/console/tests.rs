@@ -6,6 +6,7 @@ use archive::{
     Rss, RunEntry, RunRecord, RunState, RunSummary, SeriesPoint, Throughput, Topology, Versions,
     Warning, WarningCode,
 };
+use measure::ledger::LedgerSummary;
 use measure::{
     Counters, Interval, LatencySummary, Metric, Nanos, PerMetric, Phase, Recorder, Time,
 };
@@ -92,6 +93,7 @@ fn run_summary(warnings: usize) -> RunSummary {
         completed: through,
         received: through,
         blocked: through,
+        ledger: None,
         latency: PerMetric::from_fn(|_| latency(50_000)),
         cpu_us_per_message: PerMessage {
             broker: Some(21.9),
@@ -537,4 +539,50 @@ fn a_profile_alone_shows_no_messages_and_no_drain() {
         "{text}"
     );
     assert!(!text.contains("msg/s") && !text.contains("drain"), "{text}");
+}
+
+#[test]
+fn the_ledger_is_one_line_where_all_is_well() {
+    let mut run = run_summary(0);
+    let clean = LedgerSummary {
+        sent: 1_234_567,
+        delivered: 1_234_567,
+        exact: true,
+        ..LedgerSummary::default()
+    };
+    run.ledger = Some(clean);
+    for style in [TERMINAL, Style::PLAIN] {
+        let text = summary(
+            &shape(),
+            &record(RunState::Complete, None),
+            &run,
+            None,
+            style,
+        );
+        assert!(
+            text.contains("ledger: 0 lost, 0 duplicated, 0 redelivered, 0 reordered, 0 corrupt\n"),
+            "{text}"
+        );
+        assert!(!text.contains("never confirmed"), "{text}");
+    }
+    run.ledger = Some(LedgerSummary {
+        lost: 1_234,
+        unconfirmed_missing: 5,
+        foreign: 7,
+        exact: false,
+        ..clean
+    });
+    let text = summary(
+        &shape(),
+        &record(RunState::Complete, None),
+        &run,
+        None,
+        TERMINAL,
+    );
+    assert_fits(&text, 80, 24);
+    assert!(
+        text.contains("about 1,234 lost")
+            && text.contains("5 never confirmed nor delivered, 7 of another run"),
+        "{text}"
+    );
 }

@@ -2,6 +2,7 @@
 //! it was cut off before it could write one.
 
 use archive::{PerMessage, Rss, RunReader, SeriesPoint, Throughput};
+use measure::ledger::LedgerSummary;
 use measure::{Counters, LatencySummary, PerMetric, Phase};
 use serde::Serialize;
 
@@ -19,6 +20,7 @@ pub(super) struct Figures {
     pub(super) refused: u64,
     pub(super) returned: u64,
     pub(super) redelivered: u64,
+    pub(super) ledger: Option<LedgerSummary>,
     /// Share of the measured phase's messages sent over 1 ms late; absent when all-out.
     pub(super) late_share: Option<f64>,
     /// Measured length of the measured phase.
@@ -41,6 +43,7 @@ impl Figures {
             figures.received = summary.received;
             figures.blocked = summary.blocked;
             figures.latency = summary.latency.clone();
+            figures.ledger = summary.ledger;
             figures.cpu_us_per_message = summary.cpu_us_per_message;
             figures.rss_mb = summary.rss_mb;
         }
@@ -105,6 +108,7 @@ impl Sum {
             refused: all.counters.nacked,
             returned: all.counters.returned,
             redelivered: all.counters.redelivered,
+            ledger: None,
             late_share: requested_rate.and_then(|_| ratio(c.late as f64, c.sent as f64)),
             measured_s: short(self.seconds),
             latency,

@@ -24,6 +24,7 @@ fn figures() -> Figures {
         refused: 0,
         returned: 0,
         redelivered: 0,
+        ledger: None,
         late_share: None,
         measured_s: 60.0,
         latency: PerMetric {

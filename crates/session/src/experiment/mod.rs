@@ -29,6 +29,8 @@ pub struct Experiment {
     pub description: String,
     /// Threads of the load generator, one event loop each.
     pub threads: usize,
+    /// Whether every message is accounted for: lost, duplicated, reordered, damaged.
+    pub ledger: bool,
     /// What is under load.
     pub broker: BrokerSpec,
     /// How long each phase lasts.
@@ -45,6 +47,7 @@ impl Default for Experiment {
             name: "run".to_owned(),
             description: String::new(),
             threads: 1,
+            ledger: true,
             broker: BrokerSpec::default(),
             phases: Phases::default(),
             profile: ProfileSpec::default(),

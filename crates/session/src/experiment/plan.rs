@@ -22,6 +22,7 @@ impl Experiment {
         Ok(Plan {
             groups,
             threads: self.threads,
+            ledger: self.ledger,
             phases: phases(&self.phases),
             run_id,
             ..Plan::default()

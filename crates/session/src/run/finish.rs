@@ -106,6 +106,7 @@ impl Recording<'_> {
             completed: throughput(|counters| counters.completed),
             received: throughput(|counters| counters.received),
             blocked: throughput(|counters| counters.blocked),
+            ledger: outcome.ledger,
             latency: self.latency(),
             cpu_us_per_message: PerMessage {
                 broker: usage.broker.and_then(|used| us_each(used.cpu_cores)),
@@ -150,6 +151,7 @@ impl Recording<'_> {
                 .map(|thread| thread.measured.as_secs_f64() / length)
                 .collect(),
             spun: outcome.spun,
+            ledger: outcome.ledger,
             lost_connections: outcome.threads.iter().map(|t| t.lost_connections).sum(),
             broker_cores: usage.broker.map(|used| used.cpu_cores),
             client_cores: usage.client.map(|used| used.cpu_cores),

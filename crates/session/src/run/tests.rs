@@ -2,6 +2,7 @@
 
 use archive::{RunReader, WarningCode};
 use load::{Event, Outcome, PhaseTimes, Sink, ThreadUsage};
+use measure::ledger::LedgerSummary;
 use measure::{Metric, Phase};
 
 use super::*;
@@ -93,6 +94,13 @@ fn outcome(error: Option<load::Error>) -> Outcome {
         unconfirmed: 0,
         interrupted: false,
         error,
+        ledger: Some(LedgerSummary {
+            sent: 12_000,
+            delivered: 11_998,
+            lost: 2,
+            exact: true,
+            ..LedgerSummary::default()
+        }),
         threads: vec![ThreadUsage::default()],
         spun: false,
     }
@@ -179,6 +187,8 @@ fn what_a_load_reports_reaches_summary_archive_and_observer() {
     assert_eq!(summary.rss_mb.client, Some(20.0));
     assert_eq!(summary.broker.version.as_deref(), Some("9.9"));
     assert!(heard.warnings.contains(&WarningCode::ConnectionBlocked));
+    assert_eq!(summary.ledger.map(|ledger| ledger.lost), Some(2));
+    assert!(heard.warnings.contains(&WarningCode::MessagesLost));
     assert_eq!(heard.warnings.len(), summary.warnings.len());
 
     assert_eq!(heard.phases, [Phase::Warmup, Phase::Measure, Phase::Drain]);

@@ -4,6 +4,7 @@
 mod steady;
 
 use archive::{Warning, WarningCode};
+use measure::ledger::LedgerSummary;
 use measure::{Counters, LatencySummary, Metric, Nanos, PerMetric};
 
 pub(crate) use steady::trend;
@@ -69,11 +70,13 @@ pub(crate) struct Facts {
     pub(crate) interrupted: bool,
     /// Connections that were lost and made anew.
     pub(crate) lost_connections: u64,
+    /// What became of every message, where that is known.
+    pub(crate) ledger: Option<LedgerSummary>,
 }
 
 /// All warnings that follow from the facts, the gravest for the numbers first.
 pub(crate) fn warnings(facts: &Facts) -> Vec<Warning> {
-    let rules: [fn(&Facts) -> Option<Warning>; 12] = [
+    let rules: [fn(&Facts) -> Option<Warning>; 13] = [
         debug_build,
         generator_saturated,
         rate_not_achieved,
@@ -81,6 +84,7 @@ pub(crate) fn warnings(facts: &Facts) -> Vec<Warning> {
         cpu_steal,
         clock_not_steady,
         connection_blocked,
+        messages_lost,
         connections_lost,
         messages_not_accepted,
         not_steady_state,
@@ -240,6 +244,39 @@ fn connection_blocked(facts: &Facts) -> Option<Warning> {
             }
         ),
     ))
+}
+
+fn messages_lost(facts: &Facts) -> Option<Warning> {
+    let ledger = facts.ledger?;
+    let parts = [
+        (ledger.lost, "confirmed and never delivered"),
+        (
+            ledger.unconfirmed_missing,
+            "neither confirmed nor delivered",
+        ),
+        (
+            ledger.duplicated,
+            "delivered again without the redelivered flag",
+        ),
+        (ledger.corrupt, "damaged"),
+    ];
+    let parts: Vec<String> = parts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    (!parts.is_empty()).then(|| {
+        Warning::new(
+            WarningCode::MessagesLost,
+            format!(
+                "of {} messages, {}: end-to-end latencies are those of the others; look for limits \
+                 of length or age on the queue, for a drain that was too short, and into the \
+                 broker's log",
+                ledger.sent,
+                parts.join(", ")
+            ),
+        )
+    })
 }
 
 fn connections_lost(facts: &Facts) -> Option<Warning> {
