@@ -92,6 +92,65 @@ fn run_counts_what_rabbitmq_counts_for_every_queue_type() {
 }
 
 #[test]
+fn the_ledger_of_a_clean_run_is_clean_for_every_queue_type() {
+    if !installed() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = tempfile::tempdir().expect("folder");
+    let node = node();
+    for kind in ["classic", "quorum", "stream"] {
+        let queue = format!("queue://ledger-{kind}");
+        let args = [
+            "client",
+            &queue,
+            "--queue-type",
+            kind,
+            "--rate",
+            "3000",
+            "--producers",
+            "2",
+            "--consumers",
+            "2",
+            "--max-pending",
+            "500",
+            "--message-size",
+            "200",
+            "--ack-every",
+            "10",
+            "--duration",
+            "2",
+            "--url",
+            &node.url(),
+            "--json",
+            "--quiet",
+            "--no-archive",
+        ];
+        let ended = common::start(common::bellows(dir.path(), &args)).end();
+        ended.assert_ok();
+        let summary = summary(&ended);
+        let sent = summary["sent"]["total"].as_u64().expect("sent");
+        // Every subscriber of a stream gets every message.
+        let receivers = if kind == "stream" { 2 } else { 1 };
+        let ledger = &summary["ledger"];
+        assert_eq!(ledger["sent"], sent * receivers, "{kind}: {summary:#}");
+        assert_eq!(ledger["delivered"], sent * receivers, "{kind}: {summary:#}");
+        for key in [
+            "lost",
+            "unconfirmed_missing",
+            "unconfirmed_delivered",
+            "duplicated",
+            "duplicated_redelivered",
+            "reordered",
+            "corrupt",
+            "foreign",
+        ] {
+            assert_eq!(ledger[key], 0, "{kind}, {key}: {ledger:#}");
+        }
+    }
+    node.stop().expect("stop");
+}
+
+#[test]
 fn a_stall_of_the_broker_shows_in_ack_response_and_not_in_send_ack() {
     if !installed() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");

@@ -456,3 +456,21 @@ fn a_reader_that_goes_away_ends_the_run_quietly() {
         "{stderr}"
     );
 }
+
+#[test]
+fn without_a_ledger_bodies_may_be_smaller_than_its_header() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let args = |more: &[&'static str]| {
+        let mut args = vec!["producer", "--url", &broker.url, "--message-size", "4"];
+        args.extend_from_slice(&["--message-count", "20", "--json", "--no-archive"]);
+        args.extend_from_slice(more);
+        run(dir.path(), &args)
+    };
+    args(&[]).assert_error(2, &["a message of 4 bytes"]);
+    let ended = args(&["--no-ledger"]);
+    ended.assert_ok();
+    let summary: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    assert_eq!(summary["completed"]["total"], 20);
+    assert_eq!(summary["ledger"], Value::Null);
+}
