@@ -27,6 +27,9 @@ pub struct RunSummary {
     /// What became of every message, warm-up and drain included; `None` where no ledger was kept.
     #[serde(default)]
     pub ledger: Option<LedgerSummary>,
+    /// What was done to the broker, and how long it took to come back.
+    #[serde(default)]
+    pub faults: Vec<FaultOutcome>,
     /// Latencies of the measured phase.
     pub latency: PerMetric<LatencySummary>,
     /// CPU time of the measured phase per message.
@@ -42,6 +45,22 @@ pub struct RunSummary {
 impl RunSummary {
     /// Name and version of the format.
     pub const SCHEMA: &'static str = "bellows.run/1";
+}
+
+/// A fault of the broker. Times after it are in seconds since it began; `None` where they did not
+/// come within the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FaultOutcome {
+    /// `stop` or `kill`.
+    pub kind: String,
+    /// When it began, in seconds since the run's origin.
+    pub t: f64,
+    /// The broker went on, or was ready again.
+    pub back_s: Option<f64>,
+    /// The first message was confirmed again.
+    pub first_confirm_s: Option<f64>,
+    /// Producers were on schedule, and consumers had a message that was due since then.
+    pub backlog_gone_s: Option<f64>,
 }
 
 /// What was under load.

@@ -1,4 +1,4 @@
-//! Stopping a load from outside.
+//! Stopping a load from outside, and asking it to watch for a broker's return.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -6,7 +6,13 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// A handle that stops a running load; clones share their state. Safe to use in a signal handler
 /// thread. Answered within about 20 ms.
 #[derive(Clone, Debug, Default)]
-pub struct Control(Arc<AtomicU8>);
+pub struct Control(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    request: AtomicU8,
+    watch: AtomicU8,
+}
 
 /// What has been asked of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,6 +20,17 @@ pub(crate) enum Request {
     Run,
     Stop,
     Abort,
+}
+
+/// How far the return of a broker has got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watch {
+    /// Nobody watches.
+    Off,
+    /// For the first confirm.
+    Confirm,
+    /// For producers to be on schedule, and consumers to have what was sent since.
+    Backlog,
 }
 
 impl Control {
@@ -26,12 +43,12 @@ impl Control {
     /// Orderly end: nothing more is sent, what is under way is drained, queues are handled as
     /// planned.
     pub fn stop(&self) {
-        self.0.fetch_max(1, Ordering::Relaxed);
+        self.0.request.fetch_max(1, Ordering::Relaxed);
     }
 
     /// End at once: no drain, connections are dropped. Queues that were to be deleted stay.
     pub fn abort(&self) {
-        self.0.fetch_max(2, Ordering::Relaxed);
+        self.0.request.fetch_max(2, Ordering::Relaxed);
     }
 
     /// Whether an end was asked for.
@@ -40,11 +57,41 @@ impl Control {
         self.request() != Request::Run
     }
 
+    /// From now on watches for the first confirm ([`crate::Event::FirstConfirm`]), and then for the
+    /// end of the backlog ([`crate::Event::BacklogGone`]). Call it when a broker that was away is
+    /// about to come back.
+    pub fn watch_return(&self) {
+        self.0.watch.store(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn request(&self) -> Request {
-        match self.0.load(Ordering::Relaxed) {
+        match self.0.request.load(Ordering::Relaxed) {
             0 => Request::Run,
             1 => Request::Stop,
             _ => Request::Abort,
         }
+    }
+
+    #[inline]
+    pub(crate) fn watch(&self) -> Watch {
+        match self.0.watch.load(Ordering::Relaxed) {
+            0 => Watch::Off,
+            1 => Watch::Confirm,
+            _ => Watch::Backlog,
+        }
+    }
+
+    /// Goes from one state to the next; `false` where somebody else did, or it is another.
+    pub(crate) fn watch_on(&self, from: Watch, to: Watch) -> bool {
+        let number = |watch| match watch {
+            Watch::Off => 0,
+            Watch::Confirm => 1,
+            Watch::Backlog => 2,
+        };
+        let (order, failed) = (Ordering::Relaxed, Ordering::Relaxed);
+        self.0
+            .watch
+            .compare_exchange(number(from), number(to), order, failed)
+            .is_ok()
     }
 }

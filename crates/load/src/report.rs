@@ -65,6 +65,17 @@ pub enum Event {
         /// When the last one was.
         at: Time,
     },
+    /// The first confirm since [`crate::Control::watch_return`].
+    FirstConfirm {
+        /// When it was decoded.
+        at: Time,
+    },
+    /// After that every producer is on schedule again, and every consumer has had a message that was
+    /// due since: what had piled up is worked off.
+    BacklogGone {
+        /// When that was seen, within 25 ms.
+        at: Time,
+    },
     /// Anything else worth a line.
     Note(String),
 }

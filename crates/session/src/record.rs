@@ -220,6 +220,7 @@ fn summary(writer: &RunWriter, pid: u32, peak_rss: (u64, u64), profiled: &Profil
         completed: Throughput::default(),
         received: Throughput::default(),
         blocked: Throughput::default(),
+        faults: Vec::new(),
         ledger: None,
         latency: PerMetric::default(),
         cpu_us_per_message: PerMessage::default(),

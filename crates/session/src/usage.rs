@@ -45,12 +45,17 @@ pub(crate) struct Machine {
 pub(crate) trait UsageSource {
     /// What has been used up to now.
     fn read(&mut self) -> Reading;
+    /// The broker is another process from now on.
+    fn follow(&mut self, _pid: u32) {}
 }
 
 /// Reads `/proc` and the processes' CPU clocks.
 #[derive(Debug)]
 pub(crate) struct ProcUsage {
     broker: Option<u32>,
+    /// CPU time of the processes that this one has replaced, and of this one at the last reading.
+    before: Nanos,
+    latest: Nanos,
     descendants: Vec<u32>,
     readings: u32,
     page_bytes: u64,
@@ -62,6 +67,8 @@ impl ProcUsage {
         let ticks_per_second = rustix::param::clock_ticks_per_second().max(1);
         Self {
             broker,
+            before: Nanos::ZERO,
+            latest: Nanos::ZERO,
             descendants: Vec::new(),
             readings: 0,
             page_bytes: rustix::param::page_size() as u64,
@@ -84,6 +91,8 @@ impl ProcUsage {
                 sum.threads += used.threads;
             }
         }
+        self.latest = sum.cpu;
+        sum.cpu += self.before;
         Some(sum)
     }
 
@@ -124,6 +133,16 @@ impl UsageSource for ProcUsage {
             client: self.client(),
             machine,
         }
+    }
+
+    fn follow(&mut self, pid: u32) {
+        if self.broker == Some(pid) {
+            return;
+        }
+        self.broker = Some(pid);
+        self.before += std::mem::take(&mut self.latest);
+        self.descendants.clear();
+        self.readings = 0;
     }
 }
 

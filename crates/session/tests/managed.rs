@@ -301,12 +301,28 @@ fn two_nodes_run_side_by_side_and_leave_nothing() {
         own.notes()
     );
 
-    let pids = [own.pid(), rooted.pid()];
+    // A crash and a new start: another process, the same data behind the same port.
+    let (url, mut own) = (own.url(), own);
+    let first = own.pid();
+    own.restart(&|| false).unwrap();
+    assert_ne!(own.pid(), first);
+    assert_eq!(own.url(), url);
+    let names = |broker: &RabbitMq| {
+        let queues = broker.topology().unwrap().queues;
+        queues.into_iter().map(|it| it.name).collect::<Vec<_>>()
+    };
+    assert!(
+        names(&own).contains(&"safe".to_owned()),
+        "{:?}",
+        names(&own)
+    );
+
+    let pids = [first, own.pid(), rooted.pid()];
     assert!(own.pause() && own.resume());
     assert!(rooted.pause());
     drop(rooted);
     assert_eq!(
-        left(other_parent.path(), &pids[1..], getuid().as_raw()),
+        left(other_parent.path(), &pids[2..], getuid().as_raw()),
         Vec::<String>::new()
     );
     assert!(own.kill());

@@ -57,6 +57,7 @@ fn summary(id: &str) -> RunSummary {
         completed: Throughput::default(),
         received: Throughput::default(),
         blocked: Throughput::default(),
+        faults: Vec::new(),
         ledger: None,
         latency: PerMetric::default(),
         cpu_us_per_message: PerMessage::default(),

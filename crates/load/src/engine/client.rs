@@ -17,6 +17,7 @@ use super::producer::{Producer, Standing};
 use super::repair::Repair;
 use super::series::Series;
 use super::shared::{Reason, Report, Shared, Standing as Progress};
+use crate::control::Watch;
 use crate::link::{FRAME_MAX, Link, Progress as SetUp, Signal};
 use crate::{Error, Event as Happening, failure};
 
@@ -442,6 +443,15 @@ impl Client {
                     answer.0
                 ),
             })?;
+        if context.shared.control.watch() == Watch::Confirm
+            && !answer.2
+            && context
+                .shared
+                .control
+                .watch_on(Watch::Confirm, Watch::Backlog)
+        {
+            context.tell(Report::Event(Happening::FirstConfirm { at: now }));
+        }
         let progress = &mut context.tally.progress;
         progress.open = progress.open.saturating_sub(count);
         if answer.2 {
@@ -536,6 +546,16 @@ impl Client {
         match &self.work {
             Work::Producer(producer) => Some((producer.spec.id, producer.sent())),
             Work::Consumer(_) => None,
+        }
+    }
+
+    /// Whether it still has to catch up with the return of a broker: a producer with its schedule,
+    /// a consumer with what was due from `since` on.
+    pub(crate) fn is_behind(&self, now: Time, since: Time) -> bool {
+        match (&self.work, self.state) {
+            (Work::Producer(producer), State::Running) => producer.is_late(now),
+            (Work::Consumer(consumer), State::Running) => consumer.latest() < since,
+            _ => true,
         }
     }
 

@@ -70,6 +70,8 @@ pub(crate) struct Consumer {
     last_tag: u64,
     last_delivery: Time,
     gathered: Gathered,
+    /// Intended time of the last of this run's messages.
+    latest: Time,
     tracks: Option<Tracks>,
 }
 
@@ -93,6 +95,7 @@ impl Consumer {
             last_tag: 0,
             last_delivery: Time(0),
             gathered: Gathered::default(),
+            latest: Time(0),
             tracks,
         }
     }
@@ -116,6 +119,11 @@ impl Consumer {
 
     pub(crate) const fn start(&mut self, start: Time) {
         self.start = start;
+    }
+
+    /// Intended time of the last of this run's messages.
+    pub(crate) const fn latest(&self) -> Time {
+        self.latest
     }
 
     /// Its connection is gone, and what was not acknowledged goes back to its queue.
@@ -168,6 +176,7 @@ impl Consumer {
             tracks.take(&header, redelivered, pages);
             pages.odd.corrupt += u64::from(!payload::is_whole(body));
         }
+        self.latest = header.intended;
         let gathered = &mut self.gathered;
         if gathered.count > 0 && (gathered.intended, gathered.sent) == (header.intended, sent) {
             gathered.count += 1;

@@ -28,7 +28,7 @@ use self::series::{Merger, POOL};
 use self::shared::{Report, Shared, Standing};
 use self::worker::{Worker, Workshop};
 use crate::admin::{Admin, Interruption};
-use crate::control::Request;
+use crate::control::{Request, Watch};
 use crate::{
     Control, DestinationKind, Error, Event, Group, Outcome, PhaseTimes, Plan, QueueType, Sink,
     ThreadUsage,
@@ -40,6 +40,8 @@ const LOOK: Duration = Duration::from_millis(20);
 const NOTICE: Nanos = Nanos(5_000_000);
 /// A drain ends when nothing has come for this long and nothing is unconfirmed.
 const QUIET: Nanos = Nanos(2_000_000_000);
+/// The question whether anybody is behind, without the consumers.
+const PRODUCERS_ONLY: Time = Time(0);
 /// Reports that are not intervals have this much room.
 const EVENT_ROOM: usize = 64;
 
@@ -147,6 +149,8 @@ struct Coordinator<'a> {
     ready: usize,
     finished: usize,
     error: Option<Error>,
+    /// While a broker's return is watched: since when all producers are on schedule.
+    caught_up: Option<Time>,
 }
 
 /// Where the run is, as the coordinator sees it.
@@ -171,7 +175,12 @@ impl<'a> Coordinator<'a> {
         if let Err(Some(reason)) = deal.accounts {
             sink.event(Event::Note(reason));
         }
-        let shared = Arc::new(Shared::new(count, deal.counting_producers, deal.budgets));
+        let shared = Arc::new(Shared::new(
+            control.clone(),
+            count,
+            deal.counting_producers,
+            deal.budgets,
+        ));
         let spin = pace::may_spin(plan, count);
         let all_out = plan.requested_rate().is_none();
         let mut give_back = Vec::with_capacity(count);
@@ -207,6 +216,7 @@ impl<'a> Coordinator<'a> {
             ready: 0,
             finished: 0,
             error: None,
+            caught_up: None,
         };
         for (thread, (worker, waker)) in workers.into_iter().enumerate() {
             let handle = std::thread::Builder::new()
@@ -336,8 +346,35 @@ impl<'a> Coordinator<'a> {
             || (now > drain.last_change + NOTICE && confirmed && (delivered || quiet))
     }
 
+    /// Follows the return of a broker from the first confirm to the end of the backlog.
+    fn watch_return(&mut self) {
+        if self.control.watch() != Watch::Backlog {
+            self.caught_up = None;
+            return;
+        }
+        let now = Clock.now();
+        let Some(since) = self.caught_up else {
+            // Producers come first: whatever a consumer has had is later than this.
+            self.caught_up = Some(PRODUCERS_ONLY);
+            self.shared.set_caught_up_from(PRODUCERS_ONLY);
+            return;
+        };
+        if !self.shared.nobody_is_behind(since) {
+            return;
+        }
+        if since == PRODUCERS_ONLY {
+            // They are on schedule. What is due from here on tells when consumers are, too.
+            self.caught_up = Some(now);
+            self.shared.set_caught_up_from(now);
+        } else if self.control.watch_on(Watch::Backlog, Watch::Off) {
+            self.caught_up = None;
+            self.sink.event(Event::BacklogGone { at: now });
+        }
+    }
+
     /// Takes one report, if one comes in time.
     fn receive(&mut self, timeout: Duration) -> Result<(), Error> {
+        self.watch_return();
         match self.reports.recv_timeout(timeout) {
             Ok(Report::Ready) => self.ready += 1,
             Ok(Report::Interval(thread, interval)) => {

@@ -255,6 +255,13 @@ impl Producer {
         open
     }
 
+    /// Whether it is behind its schedule. All-out there is none.
+    pub(crate) fn is_late(&self, now: Time) -> bool {
+        let done = self.spec.limit == Some(self.sequence);
+        let late = |ticker: &Ticker| now.since(ticker.due()) > LATE;
+        !done && self.ticker.as_ref().is_some_and(late)
+    }
+
     /// Messages sent.
     pub(crate) const fn sent(&self) -> u64 {
         self.sequence

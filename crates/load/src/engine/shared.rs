@@ -9,7 +9,7 @@ use measure::ledger::Parcel;
 use measure::{Interval, Nanos, Time};
 
 use super::pages::Last;
-use crate::{Error, Event, ThreadUsage};
+use crate::{Control, Error, Event, ThreadUsage};
 
 const NEVER: u64 = u64::MAX;
 
@@ -29,6 +29,9 @@ pub(crate) struct Progress {
     open: AtomicU64,
     expected: AtomicU64,
     received: AtomicU64,
+    /// While a broker's return is watched: clients that are behind, and what consumers were asked.
+    behind: AtomicU64,
+    looked_since: AtomicU64,
 }
 
 /// A sum of [`Progress`].
@@ -43,6 +46,11 @@ pub(crate) struct Standing {
 }
 
 impl Progress {
+    pub(crate) fn publish_behind(&self, clients: u64, since: Time) {
+        self.behind.store(clients, Ordering::Relaxed);
+        self.looked_since.store(since.0, Ordering::Release);
+    }
+
     pub(crate) fn publish(&self, standing: Standing) {
         self.open.store(standing.open, Ordering::Relaxed);
         self.expected.store(standing.expected, Ordering::Relaxed);
@@ -58,6 +66,9 @@ pub(crate) struct Shared {
     drain_at: AtomicU64,
     end_at: AtomicU64,
     abort: AtomicBool,
+    pub(crate) control: Control,
+    /// Consumers have caught up with the return of a broker when they have had a message due since.
+    caught_up_from: AtomicU64,
     /// Producers with a message count that have not reached it.
     pub(crate) producers_left: AtomicU64,
     /// Deliveries that groups of consumers with a message count still wait for.
@@ -66,13 +77,20 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(threads: usize, producers_left: u64, budgets: Vec<Arc<AtomicU64>>) -> Self {
+    pub(crate) fn new(
+        control: Control,
+        threads: usize,
+        producers_left: u64,
+        budgets: Vec<Arc<AtomicU64>>,
+    ) -> Self {
         Self {
             start: AtomicU64::new(0),
             measure_at: AtomicU64::new(NEVER),
             drain_at: AtomicU64::new(NEVER),
             end_at: AtomicU64::new(NEVER),
             abort: AtomicBool::new(false),
+            control,
+            caught_up_from: AtomicU64::new(NEVER),
             producers_left: AtomicU64::new(producers_left),
             budgets,
             progress: std::iter::repeat_with(Progress::default)
@@ -116,6 +134,22 @@ impl Shared {
     /// Brings the end of counting forward.
     pub(crate) fn end_at(&self, at: Time) {
         self.end_at.fetch_min(at.0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_caught_up_from(&self, at: Time) {
+        self.caught_up_from.store(at.0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn caught_up_from(&self) -> Time {
+        Time(self.caught_up_from.load(Ordering::Relaxed))
+    }
+
+    /// Whether every thread has looked since then, and found nobody behind.
+    pub(crate) fn nobody_is_behind(&self, since: Time) -> bool {
+        self.progress.iter().all(|progress| {
+            progress.looked_since.load(Ordering::Acquire) == since.0
+                && progress.behind.load(Ordering::Relaxed) == 0
+        })
     }
 
     pub(crate) fn abort(&self) {

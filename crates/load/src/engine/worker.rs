@@ -15,12 +15,15 @@ use super::pace::{Rest, SPIN_BEFORE, Timer, sleep_until};
 use super::pages::Pages;
 use super::series::Series;
 use super::shared::{Report, Shared};
+use crate::control::Watch;
 use crate::{Error, ThreadUsage};
 
 const TIMER: Token = Token(usize::MAX - 1);
 const WAKER: Token = Token(usize::MAX);
 /// How often a loop looks at heartbeats, time-outs and left-over acknowledgements.
 const HOUSEKEEPING: Nanos = Nanos(50_000_000);
+/// How often a loop looks who is behind, while somebody wants to know.
+const LOOK: Nanos = Nanos(5_000_000);
 /// Clients of one thread that connect and log in at the same time, so that a broker's backlog of
 /// connections (128 by default) does not overflow.
 const AT_ONCE: usize = 32;
@@ -73,6 +76,7 @@ pub(crate) struct Worker {
     spin: bool,
     patience: Nanos,
     next_housekeeping: Time,
+    next_look: Time,
     failed: bool,
 }
 
@@ -106,6 +110,7 @@ impl Worker {
             spin: workshop.spin,
             patience: workshop.patience,
             next_housekeeping: Time(0),
+            next_look: Time(0),
             failed: false,
         };
         Ok((worker, waker))
@@ -137,6 +142,7 @@ impl Worker {
             self.give_turns();
             self.housekeep();
             self.shared.progress[self.thread].publish(self.tally.progress);
+            self.look_who_is_behind();
             turn_start = self.wait(turn_start)?;
         }
         Ok(())
@@ -309,6 +315,21 @@ impl Worker {
                 Err(error) => self.client_failed(at, error),
             }
         }
+    }
+
+    /// While the return of a broker is watched, tells how many clients are not over it yet.
+    fn look_who_is_behind(&mut self) {
+        let now = self.tally.last_now;
+        if self.shared.control.watch() != Watch::Backlog || now < self.next_look {
+            return;
+        }
+        self.next_look = now + LOOK;
+        let since = self.shared.caught_up_from();
+        let behind = self
+            .clients
+            .iter()
+            .filter(|client| client.is_behind(now, since));
+        self.shared.progress[self.thread].publish_behind(behind.count() as u64, since);
     }
 
     /// Sleeps until there is something to do, and returns when the loop came back to it.

@@ -226,6 +226,7 @@ fn summary(state: &State, run: &Run) -> RunSummary {
         completed: throughput(all.completed, m.counters.completed),
         received: throughput(all.received, m.counters.received),
         blocked: throughput(all.blocked, m.counters.blocked),
+        faults: Vec::new(),
         ledger: Some(ledger()),
         latency: m.latencies.summaries(),
         cpu_us_per_message: PerMessage {

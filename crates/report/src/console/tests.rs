@@ -93,6 +93,7 @@ fn run_summary(warnings: usize) -> RunSummary {
         completed: through,
         received: through,
         blocked: through,
+        faults: Vec::new(),
         ledger: None,
         latency: PerMetric::from_fn(|_| latency(50_000)),
         cpu_us_per_message: PerMessage {

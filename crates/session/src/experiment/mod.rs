@@ -4,6 +4,7 @@
 mod built_in;
 mod edit;
 mod error;
+mod fault_spec;
 mod length;
 mod load_spec;
 mod plan;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub use built_in::{BuiltIn, built_ins};
 pub use error::Error;
+pub use fault_spec::{FaultKind, FaultSpec};
 pub use length::{Length, LengthRange};
 pub use load_spec::{Acks, ArgumentValue, LoadSpec, QueueType, StreamOffset};
 
@@ -37,6 +39,9 @@ pub struct Experiment {
     pub phases: Phases,
     /// What is sampled while the measured phase lasts.
     pub profile: ProfileSpec,
+    /// What is done to the broker while the load runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fault: Vec<FaultSpec>,
     /// Groups of producers and consumers; at least one.
     pub load: Vec<LoadSpec>,
 }
@@ -51,6 +56,7 @@ impl Default for Experiment {
             broker: BrokerSpec::default(),
             phases: Phases::default(),
             profile: ProfileSpec::default(),
+            fault: Vec::new(),
             load: Vec::new(),
         }
     }

@@ -40,6 +40,9 @@ impl Experiment {
                 ));
             }
         }
+        if let Some(text) = self.fault_problem() {
+            return fail(text);
+        }
         let plan = self.endpoint().and_then(|endpoint| self.plan(&endpoint, 0));
         match plan.and_then(|plan| plan.validate()) {
             Ok(()) => Ok(()),

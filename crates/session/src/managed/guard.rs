@@ -3,8 +3,9 @@
 //!
 //! It lives in a session of its own, so that the terminal's Ctrl-C reaches neither it nor the node,
 //! and it adopts whatever the node's processes abandon. Its standard input is a pipe from bellows:
-//! end of file means that bellows wants the node gone, or is gone itself. On its standard output it
-//! says, a line each, `started PID`, `exited STATUS`, `failed REASON`.
+//! end of file means that bellows wants the node gone, or is gone itself; the byte [`AGAIN`] asks it
+//! to start a broker that was killed once more, with the same data. On its standard output it says, a
+//! line each, `started PID`, `exited STATUS`, `failed REASON`.
 
 use std::{
     ffi::OsString,
@@ -32,6 +33,9 @@ use super::{Error, process::ProcessId, remains::Remains};
 
 /// The hidden subcommand of the executable that leads to [`main`].
 pub const SUBCOMMAND: &str = "__guard";
+
+/// Asks for another start.
+pub(super) const AGAIN: u8 = b'r';
 
 /// Sockets and files that a broker under load needs at least; Debian's service sets the same.
 const OPEN_FILES: u64 = 65_536;
@@ -83,8 +87,10 @@ fn run(launch: &Path) -> Result<(), Error> {
     remains.guard = ProcessId::of(std::process::id());
     remains.save()?;
 
-    let outcome = start(&launch, &mut remains)
-        .and_then(|broker| watch(broker, &signals).map_err(|error| failed("poll", error)));
+    let outcome = start(&launch, &mut remains).and_then(|broker| {
+        let again = &mut || start(&launch, &mut remains);
+        watch(broker, again, &signals).map_err(|error| failed("poll", error))
+    });
     remains.remove(Some(std::process::id()))?;
     outcome
 }
@@ -108,15 +114,20 @@ fn start(launch: &Launch, remains: &mut Remains) -> Result<Pid, Error> {
         .process_group(0)
         .spawn()
         .map_err(Error::io("start", &launch.program))?;
-    remains.broker = ProcessId::of(child.id());
+    let before = std::mem::replace(&mut remains.broker, ProcessId::of(child.id()));
+    remains.replaced.extend(before.map(|broker| broker.pid));
     remains.save()?;
     tell("started", &child.id().to_string());
     Ok(Pid::from_child(&child))
 }
 
 /// Waits until bellows lets go or a signal asks to end. Tells when the broker ends by itself, and
-/// then goes on waiting: its log is still of use.
-fn watch(broker: Pid, signals: &UnixStream) -> io::Result<()> {
+/// then goes on waiting: its log is still of use, and it may be started once more.
+fn watch(
+    mut broker: Pid,
+    again: &mut dyn FnMut() -> Result<Pid, Error>,
+    signals: &UnixStream,
+) -> io::Result<()> {
     // Without pidfd (Linux before 5.3) look twice a second.
     let mut ended = pidfd_open(broker, PidfdFlags::empty()).ok();
     let nap = Timespec {
@@ -126,8 +137,20 @@ fn watch(broker: Pid, signals: &UnixStream) -> io::Result<()> {
     let mut running = true;
     loop {
         let timeout = (running && ended.is_none()).then_some(nap);
-        if wait_for_news(signals, ended.as_ref(), timeout.as_ref())? {
-            return Ok(());
+        match wait_for_news(signals, ended.as_ref(), timeout.as_ref())? {
+            News::End => return Ok(()),
+            News::Again if !running => match again() {
+                Ok(pid) => {
+                    broker = pid;
+                    ended = pidfd_open(broker, PidfdFlags::empty()).ok();
+                    running = true;
+                }
+                Err(error) => tell("failed", &error.to_string()),
+            },
+            News::Again | News::Other => {}
+        }
+        if !running {
+            continue;
         }
         if let Ok(Some((_, status))) = waitpid(Some(broker), WaitOptions::NOHANG) {
             running = false;
@@ -142,12 +165,23 @@ fn watch(broker: Pid, signals: &UnixStream) -> io::Result<()> {
     }
 }
 
-/// Sleeps until something happened; `true`: it is time to end.
+/// What woke the guardian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum News {
+    /// It is time to end.
+    End,
+    /// [`AGAIN`].
+    Again,
+    /// The broker may have ended, or nothing.
+    Other,
+}
+
+/// Sleeps until something happened.
 fn wait_for_news(
     signals: &UnixStream,
     ended: Option<&OwnedFd>,
     timeout: Option<&Timespec>,
-) -> io::Result<bool> {
+) -> io::Result<News> {
     let stdin = io::stdin();
     let mut fds = vec![
         PollFd::new(&stdin, PollFlags::IN),
@@ -155,18 +189,22 @@ fn wait_for_news(
     ];
     fds.extend(ended.map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)));
     match poll(&mut fds, timeout) {
-        Err(Errno::INTR) => return Ok(false),
+        Err(Errno::INTR) => return Ok(News::Other),
         result => result?,
     };
     let happened = |index: usize| fds.get(index).is_some_and(|fd| !fd.revents().is_empty());
     if happened(1) {
-        return Ok(true);
+        return Ok(News::End);
     }
     if happened(0) {
         let mut byte = [0];
-        return Ok(!matches!(stdin.lock().read(&mut byte), Ok(1)));
+        return Ok(match stdin.lock().read(&mut byte) {
+            Ok(1) if byte == [AGAIN] => News::Again,
+            Ok(1) => News::Other,
+            _ => News::End,
+        });
     }
-    Ok(false)
+    Ok(News::Other)
 }
 
 /// A stream that becomes readable when a signal asks this process to end.

@@ -3,7 +3,7 @@
 use std::{
     env,
     ffi::OsString,
-    io::Read,
+    io::{Read, Write},
     path::Path,
     process::{Child, ChildStdout, Command, Stdio},
     time::{Duration, Instant},
@@ -14,7 +14,11 @@ use rustix::{
     time::Timespec,
 };
 
-use super::{Error, guard::SUBCOMMAND, process::MARKER};
+use super::{
+    Error,
+    guard::{AGAIN, SUBCOMMAND},
+    process::MARKER,
+};
 
 /// Time for the guardian to kill the node and remove its data, which may be many gigabytes.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
@@ -100,6 +104,15 @@ impl Guardian {
                 Ok(length) => self.heard.extend(buffer.iter().take(length)),
             }
         }
+    }
+
+    /// Asks it to start the broker once more, after it has said that it exited.
+    pub(super) fn start_again(&mut self) -> Result<(), Error> {
+        let asked = match &mut self.child.stdin {
+            Some(stdin) => stdin.write_all(&[AGAIN]).and_then(|()| stdin.flush()),
+            None => Err(std::io::ErrorKind::BrokenPipe.into()),
+        };
+        asked.map_err(|error| Error::Guard(format!("it takes no orders: {error}")))
     }
 
     /// Lets go of it and waits until it has removed everything.

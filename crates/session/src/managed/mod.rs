@@ -44,6 +44,9 @@ use remains::Remains;
 /// How often a node that is starting is asked whether it is ready.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// Time that a killed emulator may take to be gone, with all its memory.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
+
 /// Tries with other ports, where somebody took one before the node did.
 const PORT_ATTEMPTS: u32 = 3;
 
@@ -59,6 +62,7 @@ pub struct RabbitMq {
     guardian: Option<Guardian>,
     pid: u32,
     runtime: String,
+    start_timeout: Duration,
 }
 
 impl RabbitMq {
@@ -115,6 +119,7 @@ impl RabbitMq {
             guardian: Some(guardian),
             pid: 0,
             runtime,
+            start_timeout: config.start_timeout,
         };
         // From here on, dropping `broker` removes all of it.
         broker.wait_until_ready(config.start_timeout, cancelled)?;
@@ -235,6 +240,34 @@ impl RabbitMq {
     /// `false`: it is gone already.
     pub fn kill(&self) -> bool {
         process::signal(self.pid, Signal::KILL)
+    }
+
+    /// Kills the emulator where it still runs, and starts it once more with the same data, name and
+    /// ports. Its pid is another one then. `cancelled` as for [`Self::start`].
+    ///
+    /// # Errors
+    /// As for [`Self::start`]; the node is not running then.
+    pub fn restart(&mut self, cancelled: &dyn Fn() -> bool) -> Result<(), Error> {
+        self.kill();
+        let deadline = Instant::now() + EXIT_TIMEOUT;
+        let guardian = self
+            .guardian
+            .as_mut()
+            .ok_or_else(|| Error::Guard("it is gone".into()))?;
+        loop {
+            match guardian.listen(LOOK_EVERY)? {
+                Some(Said::Exited(_)) => break,
+                Some(Said::Failed(reason)) => return Err(Error::Guard(reason)),
+                Some(Said::Nothing) => return Err(Error::Guard("it ended by itself".into())),
+                Some(Said::Started(_)) | None => {}
+            }
+            if Instant::now() > deadline {
+                return Err(Error::Guard("the killed broker does not end".into()));
+            }
+        }
+        guardian.start_again()?;
+        self.remains.replaced.push(self.pid);
+        self.wait_until_ready(self.start_timeout, cancelled)
     }
 
     /// Stops the node at once and removes all of it; nothing is flushed to data that is thrown away.

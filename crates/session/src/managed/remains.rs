@@ -34,6 +34,9 @@ pub(super) struct Remains {
     pub(super) guard: Option<ProcessId>,
     /// The emulator, once it runs.
     pub(super) broker: Option<ProcessId>,
+    /// Emulators that were killed and replaced; their files are kept, for a profile may need them.
+    #[serde(default)]
+    pub(super) replaced: Vec<u32>,
     /// Pids mean nothing after a reboot.
     boot: String,
     /// The pid namespace that the pids belong to: containers may share a directory for temporary
@@ -53,6 +56,7 @@ impl Remains {
             owner,
             guard: None,
             broker: None,
+            replaced: Vec::new(),
             boot: boot_id(),
             pid_namespace: pid_namespace(),
         })
@@ -103,6 +107,7 @@ impl Remains {
                 .filter(|broker| ProcessId::of(broker.pid).is_none_or(|now| now == *broker))
                 .map(|broker| broker.pid),
         );
+        pids.extend(&self.replaced);
         for file in pids.into_iter().flat_map(process::jit_files) {
             remove_own_file(&file);
         }

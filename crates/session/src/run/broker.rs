@@ -145,6 +145,14 @@ impl Broker {
         )
     }
 
+    /// The node, where it is ours to stop and kill.
+    pub(crate) fn node(&mut self) -> Option<&mut RabbitMq> {
+        match &mut self.handle {
+            Handle::Managed(node) => Some(node),
+            Handle::Embedded(_) | Handle::Attached => None,
+        }
+    }
+
     /// Queues, exchanges and bindings, where the broker is ours to ask.
     pub(crate) fn topology(&self, recording: &mut Recording<'_>) -> Topology {
         let Handle::Managed(node) = &self.handle else {

@@ -107,6 +107,7 @@ impl Recording<'_> {
             received: throughput(|counters| counters.received),
             blocked: throughput(|counters| counters.blocked),
             ledger: outcome.ledger,
+            faults: self.faults.clone(),
             latency: self.latency(),
             cpu_us_per_message: PerMessage {
                 broker: usage.broker.and_then(|used| us_each(used.cpu_cores)),

@@ -1,6 +1,7 @@
 //! One experiment, from broker to archive.
 
 mod broker;
+mod faults;
 mod finish;
 mod profiling;
 mod recording;
@@ -9,6 +10,7 @@ mod tests;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
+use std::thread;
 
 use archive::{RunRecord, RunState, RunWriter, Topology, Versions, file};
 use measure::{Clock, Interval, Time, wall_clock_unix_ns};
@@ -17,6 +19,7 @@ use crate::experiment::ProfileSpec;
 use crate::usage::ProcUsage;
 use crate::{Error, Experiment, Observer, hardware, redact};
 use broker::Broker;
+use faults::Timeline;
 use finish::Ending;
 pub(crate) use finish::close;
 pub(crate) use profiling::{Profiled, Profiling};
@@ -60,11 +63,11 @@ pub fn run(
     observer: &mut dyn Observer,
 ) -> Result<RunOutcome, Error> {
     experiment.validate()?;
-    let broker = Broker::start(experiment, options, control, observer)?;
+    let mut broker = Broker::start(experiment, options, control, observer)?;
     let outcome = if control.is_stopping() {
         Err(Error::Stopped)
     } else {
-        apply_load(experiment, options, control, observer, &broker)
+        apply_load(experiment, options, control, observer, &mut broker)
     };
     broker.stop(observer);
     outcome
@@ -75,7 +78,7 @@ fn apply_load(
     options: &RunOptions,
     control: &load::Control,
     observer: &mut dyn Observer,
-    broker: &Broker,
+    broker: &mut Broker,
 ) -> Result<RunOutcome, Error> {
     let start = Start::now();
     let plan = experiment.plan(&broker.endpoint, start.seed)?;
@@ -100,7 +103,11 @@ fn apply_load(
     let usage = Box::new(ProcUsage::new(broker.pid));
     observer.step("connecting");
     let mut recording = Recording::new(setting, record, writer, profiling, usage, observer);
-    match load::run(&plan, control, &mut recording) {
+    let result = thread::scope(|scope| {
+        let timeline = Timeline::start(scope, &experiment.fault, broker.node(), control);
+        recording.run(&plan, control, timeline)
+    });
+    match result {
         Ok(outcome) => {
             recording.observer.step("reading the broker's topology");
             let topology = broker.topology(&mut recording);

@@ -1,6 +1,6 @@
 //! What the load reports, on its way into the archive, to the observer and into the sums.
 
-use archive::{BrokerSummary, Event, RunRecord, RunWriter, SeriesPoint};
+use archive::{BrokerSummary, Event, FaultOutcome, RunRecord, RunWriter, SeriesPoint};
 use measure::{Clock, Counters, Interval, LatencySummary, Nanos, PerMetric, Phase, Time};
 
 use super::profiling::{LEAD, Profiling};
@@ -43,7 +43,9 @@ pub(crate) struct Recording<'a> {
     /// Messages sent, received and the length in seconds of each whole second.
     pub(crate) seconds: Vec<(u64, u64, f64)>,
     pub(crate) blocked: Vec<String>,
-    usage: Box<dyn UsageSource>,
+    /// What was done to the broker so far.
+    pub(crate) faults: Vec<FaultOutcome>,
+    pub(super) usage: Box<dyn UsageSource>,
     last_usage: Reading,
     /// When the measured phase is due.
     measure_at: Option<Time>,
@@ -75,6 +77,7 @@ impl<'a> Recording<'a> {
             lag_and_p99: Vec::new(),
             seconds: Vec::new(),
             blocked: Vec::new(),
+            faults: Vec::new(),
             last_usage: usage.read(),
             usage,
             measure_at: None,
@@ -99,7 +102,7 @@ impl<'a> Recording<'a> {
         at.since(self.setting.origin).as_secs_f64()
     }
 
-    fn keep_event(&mut self, at: Time, label: String) {
+    pub(super) fn keep_event(&mut self, at: Time, label: String) {
         let label = crate::redact::text(&label);
         let event = Event {
             t: self.seconds_since_origin(at),
@@ -226,6 +229,12 @@ impl load::Sink for Recording<'_> {
             }
             load::Event::Recovered { at } => {
                 self.keep_event(at, "all connections are back".to_owned());
+            }
+            load::Event::FirstConfirm { at } => {
+                self.since_fault(at, "first confirm", |fault| &mut fault.first_confirm_s);
+            }
+            load::Event::BacklogGone { at } => {
+                self.since_fault(at, "backlog gone", |fault| &mut fault.backlog_gone_s);
             }
             load::Event::Note(text) => self.note(&text),
         }
