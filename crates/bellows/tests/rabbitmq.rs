@@ -259,6 +259,110 @@ fn the_main_job_leaves_a_whole_folder_and_no_broker() {
     assert_eq!(record["topology"]["queues"][0]["type"], "stream");
 }
 
+/// A run of a few seconds in which RabbitMQ is killed and started again.
+fn summary_of_a_crash(loads: &str) -> Value {
+    let dir = common::folder();
+    let experiment = format!(
+        r#"
+name = "crash"
+[broker]
+kind = "rabbitmq"
+[phases]
+warmup = "500ms"
+measure = "24s"
+drain = "15s"
+[profile]
+events = []
+[[fault]]
+at = "1500ms"
+kind = "kill"
+for = "500ms"
+{loads}"#
+    );
+    fs::write(dir.path().join("crash.toml"), experiment).expect("write");
+    let args = ["run", "crash.toml", "--json", "--quiet"];
+    let ended = common::start(common::bellows(dir.path(), &args)).end();
+    ended.assert_ok();
+    let summary = summary(&ended);
+    let fault = &summary["faults"][0];
+    let back = fault["back_s"].as_f64().expect("it comes back");
+    let first = fault["first_confirm_s"].as_f64().expect("a confirm");
+    assert!((0.5..24.0).contains(&back) && first > 0.5, "{fault:#}");
+    let max = summary["latency"]["ack_response"]["max_ns"].as_u64();
+    let longest = max.expect("latency") as f64 / 1e9;
+    // Somebody's message was due just after the crash, and waited for the first confirm.
+    assert!((longest - first).abs() < 1.0, "{longest} s, {fault:#}");
+    summary
+}
+
+#[test]
+fn a_crash_loses_no_confirmed_message_of_a_quorum_queue_or_a_stream() {
+    if !installed() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let load = |kind: &str| {
+        format!(
+            r#"
+[[load]]
+destination = "queue://crash-{kind}"
+queue-type = "{kind}"
+persistent = true
+rate = 800
+max-pending = 200
+message-size = 100
+ack = 20
+recover = "100ms-400ms"
+"#
+        )
+    };
+    let summary = summary_of_a_crash(&(load("quorum") + &load("stream")));
+    let ledger = &summary["ledger"];
+    assert_eq!(ledger["lost"], 0, "{summary:#}");
+    assert_eq!(
+        (&ledger["duplicated"], &ledger["corrupt"]),
+        (&0.into(), &0.into())
+    );
+    assert_eq!(ledger["exact"], true);
+    let count = |key: &str| ledger[key].as_u64().expect("count");
+    let (sent, delivered) = (count("sent"), count("delivered"));
+    assert_eq!(sent, delivered + count("unconfirmed_missing"), "{ledger:#}");
+    assert_eq!(sent, summary["sent"]["total"].as_u64().expect("total"));
+    let lost = summary["warnings"].as_array().expect("warnings");
+    assert!(
+        lost.iter().any(|w| w["code"] == "connections_lost"),
+        "{summary:#}"
+    );
+}
+
+#[test]
+fn a_crash_loses_what_a_transient_queue_holds_and_the_ledger_says_how_much() {
+    if !installed() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    // The consumer falls behind, so that there is something to lose.
+    let load = r#"
+[[load]]
+destination = "queue://crash-transient"
+durable = false
+rate = 15000
+max-pending = 1000
+message-size = 100
+prefetch = 1
+recover = "100ms-400ms"
+"#;
+    let summary = summary_of_a_crash(load);
+    let ledger = &summary["ledger"];
+    let count = |key: &str| ledger[key].as_u64().expect("count");
+    assert!(count("lost") > 0, "{summary:#}");
+    let received = summary["received"]["total"].as_u64().expect("received");
+    assert_eq!(count("delivered"), received, "{summary:#}");
+    assert_eq!(
+        count("sent"),
+        received + count("lost") + count("unconfirmed_missing"),
+        "{ledger:#}"
+    );
+}
+
 /// Processes and files of managed nodes that were there for `bellows` with this pid.
 fn remains_of(bellows: u32) -> Vec<String> {
     let states = format!("/tmp/bellows-{}", rustix::process::getuid().as_raw());

@@ -20,6 +20,8 @@ use crate::{Endpoint, Error};
 const CHANNEL: u16 = 1;
 /// A tag is unique within its channel only; every delivery carries it, so it is short.
 const CONSUMER_TAG: &str = "c";
+/// Where a stream's consumer begins, and where a message of it is.
+pub(crate) const STREAM_OFFSET: &str = "x-stream-offset";
 /// The exchange behind `topic://`.
 pub(crate) const TOPIC_EXCHANGE: &str = "amq.topic";
 /// The largest frame asked for: RabbitMQ's own limit. A reader needs room for one.
@@ -37,6 +39,8 @@ pub(crate) struct LinkSpec {
     /// The queue to declare when the connection is made anew: a broker that has restarted may have
     /// forgotten it. The first time it was done before.
     pub(crate) declaration: Option<Declaration>,
+    /// The connection may be made anew, and a stream's consumer then goes on where it was.
+    pub(crate) resumes: bool,
 }
 
 /// A queue with its properties.
@@ -129,6 +133,12 @@ pub(crate) struct Link {
     stage: Stage,
     /// The declaration is still to come.
     declare: bool,
+    /// Reads a stream and may have to go on from where it was.
+    follows_stream: bool,
+    /// The offset after the last message that came.
+    next_offset: Option<i64>,
+    /// Not the first connection.
+    again: bool,
 }
 
 /// The configuration of every connection to an endpoint.
@@ -156,6 +166,12 @@ impl Link {
             } => name.clone(),
             _ => String::new(),
         };
+        let follows_stream = match &spec.role {
+            Role::Consumer { arguments, .. } => {
+                spec.resumes && arguments.get(STREAM_OFFSET).is_some()
+            }
+            Role::Producer { .. } => false,
+        };
         Self {
             spec,
             client: Client::new(config, now),
@@ -163,6 +179,9 @@ impl Link {
             queue,
             stage: Stage::LogIn,
             declare: false,
+            follows_stream,
+            next_offset: None,
+            again: false,
         }
     }
 
@@ -171,6 +190,8 @@ impl Link {
         let spec = self.spec.clone();
         *self = Self {
             declare: spec.declaration.is_some(),
+            next_offset: self.next_offset,
+            again: true,
             ..Self::new(spec, now)
         };
     }
@@ -192,12 +213,18 @@ impl Link {
                 delivery_tag,
                 redelivered,
                 body,
+                properties,
                 ..
-            } => Signal::Delivery {
-                tag: delivery_tag,
-                redelivered,
-                body,
-            },
+            } => {
+                if self.follows_stream {
+                    self.next_offset = offset_of(properties).map(|offset| offset + 1);
+                }
+                Signal::Delivery {
+                    tag: delivery_tag,
+                    redelivered,
+                    body,
+                }
+            }
             Event::Confirm {
                 delivery_tag,
                 multiple,
@@ -327,6 +354,17 @@ impl Link {
             return Ok(());
         };
         self.stage = Stage::SetUp(format!("consume from {:?}", self.queue));
+        let mut arguments = arguments.clone();
+        if self.follows_stream && self.again {
+            // Where nothing has come yet, all of it: other runs' messages are told apart.
+            let inserted = match self.next_offset {
+                Some(offset) => arguments.insert(STREAM_OFFSET, offset),
+                None => arguments.insert(STREAM_OFFSET, "first"),
+            };
+            inserted.map_err(|error| {
+                failure::of_wire(&self.spec.endpoint, &self.stage, &error.into())
+            })?;
+        }
         let method = BasicConsume {
             queue: &self.queue,
             consumer_tag: CONSUMER_TAG,
@@ -466,6 +504,12 @@ impl Link {
     pub(crate) fn took_too_long(&self) -> Error {
         failure::of_patience(&self.spec.endpoint, &self.stage, self.spec.patience)
     }
+}
+
+/// The place of a message in its stream.
+fn offset_of(properties: Properties<'_>) -> Option<i64> {
+    let headers = properties.decode().ok()?.headers?;
+    headers.get(STREAM_OFFSET)?.as_i64()
 }
 
 fn step_of(method: &Method<'_>) -> Option<Step> {

@@ -10,7 +10,7 @@ use super::accounts::{self, Accounts};
 use super::consumer::{ConsumerSpec, Ours};
 use super::producer::ProducerSpec;
 use crate::admin::{arguments, table_of};
-use crate::link::{Declaration, LinkSpec, Role, Source, TOPIC_EXCHANGE};
+use crate::link::{Declaration, LinkSpec, Role, STREAM_OFFSET, Source, TOPIC_EXCHANGE};
 use crate::schedule::{Schedule, share};
 use crate::{
     Ack, Destination, DestinationKind, Error, Group, Plan, QueueType, Recovery, StreamOffset,
@@ -156,13 +156,13 @@ fn consumers(
 
 fn subscription(group: &Group, destination: &Destination) -> Result<FieldTable, Error> {
     let mut table = table_of(&group.consumers.arguments)?;
-    if destination.queue_type == QueueType::Stream && table.get("x-stream-offset").is_none() {
+    if destination.queue_type == QueueType::Stream && table.get(STREAM_OFFSET).is_none() {
         match group.consumers.stream_offset {
-            StreamOffset::First => table.insert("x-stream-offset", "first"),
-            StreamOffset::Last => table.insert("x-stream-offset", "last"),
-            StreamOffset::Next => table.insert("x-stream-offset", "next"),
+            StreamOffset::First => table.insert(STREAM_OFFSET, "first"),
+            StreamOffset::Last => table.insert(STREAM_OFFSET, "last"),
+            StreamOffset::Next => table.insert(STREAM_OFFSET, "next"),
             StreamOffset::Offset(offset) => {
-                table.insert("x-stream-offset", i64::try_from(offset).unwrap_or(i64::MAX))
+                table.insert(STREAM_OFFSET, i64::try_from(offset).unwrap_or(i64::MAX))
             }
         }
         .map_err(|error| Error::invalid(error.to_string(), "shorten the argument"))?;
@@ -267,6 +267,7 @@ fn link(
         patience: plan.patience,
         role,
         declaration,
+        resumes: group.recovery.is_some(),
     })
 }
 

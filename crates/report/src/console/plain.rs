@@ -7,7 +7,7 @@ use archive::{RunRecord, RunState, RunSummary, SeriesPoint};
 use measure::{LatencySummary, Metric, PerMetric, Phase};
 
 use super::Shape;
-use super::text::count;
+use super::text::{count, sanitise};
 
 /// Order and names of the latencies in a block: headline first, then as Artemis has them.
 const BLOCK: [(Metric, &str); 5] = [
@@ -77,7 +77,7 @@ pub(super) fn summary(shape: &Shape, record: &RunRecord, summary: &RunSummary) -
     if shape.consumers {
         total("total received:", summary.received.total);
     }
-    for line in ledger(summary) {
+    for line in ledger(summary).into_iter().chain(faults(summary)) {
         let _ = writeln!(out, "--- {line}");
     }
     if latencies(&mut out, &SUMMARY, shape, &summary.latency) {
@@ -117,6 +117,26 @@ pub(super) fn ledger(summary: &RunSummary) -> Vec<String> {
         lines.push(format!("        {}", rest.join(", ")));
     }
     lines
+}
+
+/// How long the broker and its clients took to come back from each fault.
+pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
+    summary.faults.iter().map(|fault| {
+        let after = |seconds: Option<f64>| {
+            seconds.map_or_else(
+                || "not seen".to_owned(),
+                |seconds| format!("{seconds:.2} s"),
+            )
+        };
+        format!(
+            "{} at {:.1} s: broker back {}, first confirm {}, backlog gone {}",
+            sanitise(&fault.kind),
+            fault.t,
+            after(fault.back_s),
+            after(fault.first_confirm_s),
+            after(fault.backlog_gone_s)
+        )
+    })
 }
 
 /// Writes the lines that apply, aligned with each other; says whether any value was marked.

@@ -185,8 +185,10 @@ fn rates(shape: &Shape, summary: &RunSummary, style: Style) -> Vec<String> {
     loop {
         match (at_left.next(), at_right.next()) {
             (None, None) => {
-                let lines = plain::ledger(summary);
-                out.extend(lines.iter().flat_map(|line| wrap(line, style.columns)));
+                let lines = plain::ledger(summary)
+                    .into_iter()
+                    .chain(plain::faults(summary));
+                out.extend(lines.flat_map(|line| wrap(&line, style.columns)));
                 return out;
             }
             (line, cost) => out.push(

@@ -3,7 +3,7 @@
 use super::error::unknown_name;
 use super::{Error, Experiment};
 
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 6] = [
     (
         "stream-publish",
         include_str!("../../../../experiments/stream-publish.toml"),
@@ -16,6 +16,7 @@ const FILES: [(&str, &str); 5] = [
         "quorum-publish",
         include_str!("../../../../experiments/quorum-publish.toml"),
     ),
+    ("crash", include_str!("../../../../experiments/crash.toml")),
     ("rated", include_str!("../../../../experiments/rated.toml")),
     (
         "embedded",

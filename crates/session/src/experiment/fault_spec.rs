@@ -83,3 +83,44 @@ impl Experiment {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(faults: &str, recover: &str) -> String {
+        let text = format!(
+            "[phases]\nmeasure = \"20s\"\n{faults}\n[[load]]\ndestination = \"queue://q\"\n{recover}"
+        );
+        let experiment = Experiment::from_toml(&text, "test").unwrap();
+        experiment
+            .validate()
+            .map_or_else(|error| error.to_string(), |()| String::new())
+    }
+
+    #[test]
+    fn faults_that_cannot_be_played_are_refused_with_the_remedy() {
+        let fault = |at: &str, kind: &str, length: &str| {
+            format!("[[fault]]\nat = \"{at}\"\nkind = \"{kind}\"\nfor = \"{length}\"\n")
+        };
+        let stop = fault("5s", "stop", "2s");
+        let recover = "recover = \"1s\"";
+        assert_eq!(problem(&stop, ""), "");
+        assert_eq!(problem(&fault("5s", "kill", "2s"), recover), "");
+        let refused = |faults: &str, part: &str| {
+            let text = problem(faults, "");
+            assert!(text.contains(part), "{part:?} is not in {text:?}");
+        };
+        refused(&fault("5s", "kill", "2s"), "add recover = ");
+        refused(&fault("19s", "stop", "2s"), "which is only 20s long");
+        refused(&fault("5s", "stop", "0s"), "fault.0.for is 0s");
+        refused(
+            &(stop.clone() + &fault("6s", "stop", "1s")),
+            "fault.1.at = 6s",
+        );
+        refused(
+            &format!("[broker]\nkind = \"embedded\"\n{stop}"),
+            "kind = \"rabbitmq\"",
+        );
+    }
+}

@@ -153,6 +153,7 @@ impl Recording<'_> {
                 .collect(),
             spun: outcome.spun,
             ledger: outcome.ledger,
+            faults: self.faults.len(),
             lost_connections: outcome.threads.iter().map(|t| t.lost_connections).sum(),
             broker_cores: usage.broker.map(|used| used.cpu_cores),
             client_cores: usage.client.map(|used| used.cpu_cores),

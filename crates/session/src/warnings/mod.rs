@@ -70,6 +70,8 @@ pub(crate) struct Facts {
     pub(crate) interrupted: bool,
     /// Connections that were lost and made anew.
     pub(crate) lost_connections: u64,
+    /// What was done to the broker.
+    pub(crate) faults: usize,
     /// What became of every message, where that is known.
     pub(crate) ledger: Option<LedgerSummary>,
 }
@@ -151,7 +153,9 @@ fn rate_not_achieved(facts: &Facts) -> Option<Warning> {
         return None;
     }
     let blocked = facts.counters.blocked as f64 / facts.counters.sent.max(1) as f64;
-    let remedy = if blocked > 0.01 {
+    let remedy = if facts.lost_connections > 0 || facts.faults > 0 {
+        "what became due while the broker was away had to wait".to_owned()
+    } else if blocked > 0.01 {
         format!(
             "{:.0} % found --max-pending used up: raise it, or ask for less than the broker can \
              take",
@@ -162,12 +166,20 @@ fn rate_not_achieved(facts: &Facts) -> Option<Warning> {
     };
     Some(Warning::new(
         WarningCode::RateNotAchieved,
-        format!(
-            "{achieved:.0} messages per second were sent where {requested:.0} were asked for, \
-             {:.1} % of them over 1 ms late: ack response and end-to-end count that delay, as \
-             users would feel it, but describe {achieved:.0} per second; {remedy}",
-            late * 100.0
-        ),
+        if short {
+            format!(
+                "{achieved:.0} messages per second were sent where {requested:.0} were asked for, \
+                 {:.1} % of them over 1 ms late: ack response and end-to-end count that delay, as \
+                 users would feel it, but describe {achieved:.0} per second; {remedy}",
+                late * 100.0
+            )
+        } else {
+            format!(
+                "{:.1} % of the messages were sent over 1 ms after their time: ack response and \
+                 end-to-end count that delay, as users would feel it; {remedy}",
+                late * 100.0
+            )
+        },
     ))
 }
 
