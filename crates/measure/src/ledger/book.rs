@@ -39,7 +39,8 @@ pub struct LedgerSummary {
     /// The same with the flag: what at-least-once delivery allows.
     pub duplicated_redelivered: u64,
     /// First deliveries, without the flag, of a message older than one that the same consumer had
-    /// had from the same producer.
+    /// had from the same producer. Each event loop decides from what it has seen: where repetitions
+    /// reach another consumer than the message did, this can be off by as many.
     pub reordered: u64,
     /// Deliveries whose content is not what was sent. Where the header is hit, nobody can tell
     /// which message it was, so it counts as missing too.

@@ -11,7 +11,7 @@
 //! whoever of the competing consumers takes them; its deliveries to one subscriber, where every
 //! subscriber gets every message.
 //!
-//! Counts are exact as long as [`LedgerSummary::exact`] says so: sets that fragment beyond
+//! Counts other than `reordered` (see [`LedgerSummary::reordered`]) are exact as long as [`LedgerSummary::exact`] says so: sets that fragment beyond
 //! [`MOST_BYTES`] are settled from their oldest messages on, and what comes for those later is
 //! taken for a repetition.
 
