@@ -11,8 +11,11 @@ mod failure;
 mod link;
 pub mod payload;
 mod plan;
+mod random;
 mod report;
+mod requested;
 mod schedule;
+mod sizes;
 mod window;
 
 pub use control::Control;
@@ -23,6 +26,9 @@ pub use plan::{
     QueueHandling, QueueType, Recovery, Spin, StreamOffset,
 };
 pub use report::{Event, Outcome, PhaseTimes, Sink, ThreadUsage};
+pub use requested::Requested;
+pub use schedule::{Arrivals, Pace, Schedule, Shape, Step, Trace};
+pub use sizes::{Bodies, Distribution, Sizes};
 
 /// Runs a load to its end on `plan.threads` threads, and reports to `sink` on the calling one.
 ///

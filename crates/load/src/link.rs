@@ -9,11 +9,12 @@ use measure::{Nanos, Time};
 use wire::Secret;
 use wire::amqp091::{
     BasicCancel, BasicConsume, BasicProperties, BasicPublish, BasicQos, ChannelOpen, Client,
-    ClientConfig, ConfirmSelect, EncodeMethod, Event, FieldTable, Mechanism, Method, Properties,
-    PublishTemplate, QueueBind, QueueDeclare,
+    ClientConfig, ConfirmSelect, EncodeMethod, Event, FieldTable, HeadTemplate, Mechanism, Method,
+    Properties, PublishTemplate, QueueBind, QueueDeclare,
 };
 
 use crate::failure::{self, Stage};
+use crate::payload::FILLER;
 use crate::{Endpoint, Error};
 
 /// The only channel of a client.
@@ -59,7 +60,7 @@ pub(crate) enum Role {
         confirm: bool,
         persistent: bool,
         mandatory: bool,
-        message_size: usize,
+        bodies: BodyLengths,
     },
     Consumer {
         source: Source,
@@ -67,6 +68,22 @@ pub(crate) enum Role {
         no_ack: bool,
         arguments: FieldTable,
     },
+}
+
+/// How long message bodies are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyLengths {
+    /// All of them: their frames are encoded once.
+    Same(usize),
+    /// From the first to the second.
+    Between(usize, usize),
+}
+
+/// A message's frames, as far as they are the same for all.
+enum Template {
+    Whole(PublishTemplate),
+    /// The head, and the bytes on the wire of the smallest and the largest message.
+    Head(HeadTemplate, usize, usize),
 }
 
 /// What a consumer reads from.
@@ -127,7 +144,7 @@ pub(crate) enum Progress {
 pub(crate) struct Link {
     spec: LinkSpec,
     client: Client,
-    template: Option<PublishTemplate>,
+    template: Option<Template>,
     /// The queue consumed from, once it is known.
     queue: String,
     stage: Stage,
@@ -383,13 +400,13 @@ impl Link {
             .map_err(|error| failure::of_wire(&self.spec.endpoint, &self.stage, &error))
     }
 
-    fn template(&self) -> Result<PublishTemplate, Error> {
+    fn template(&self) -> Result<Template, Error> {
         let Role::Producer {
             exchange,
             routing_key,
             persistent,
             mandatory,
-            message_size,
+            bodies,
             ..
         } = &self.spec.role
         else {
@@ -411,21 +428,37 @@ impl Link {
             mandatory: *mandatory,
             ..BasicPublish::default()
         };
-        PublishTemplate::new(
-            CHANNEL,
-            &publish,
-            Properties::from_bytes(&properties),
-            &vec![0; *message_size],
-            self.client.frame_max(),
-        )
+        let properties = Properties::from_bytes(&properties);
+        let frame_max = self.client.frame_max();
+        match bodies {
+            BodyLengths::Same(size) => {
+                let body = vec![FILLER; *size];
+                PublishTemplate::new(CHANNEL, &publish, properties, &body, frame_max)
+                    .map(Template::Whole)
+            }
+            BodyLengths::Between(least, most) => {
+                HeadTemplate::new(CHANNEL, &publish, properties, frame_max).map(|head| {
+                    let (least, most) = (head.wire_len(*least), head.wire_len(*most));
+                    Template::Head(head, least, most)
+                })
+            }
+        }
         .map_err(encode)
     }
 
-    /// Queues one message; `fill` writes the front of its body.
+    /// Queues one message of the length that all have; `fill` writes the front of its body.
     #[inline]
     pub(crate) fn publish(&mut self, fill: impl FnOnce(&mut [u8])) {
-        if let Some(template) = &self.template {
+        if let Some(Template::Whole(template)) = &self.template {
             self.client.publish(template, fill);
+        }
+    }
+
+    /// Queues one message with a body of its own; `fill` writes the front of it.
+    #[inline]
+    pub(crate) fn publish_body(&mut self, body: &[u8], fill: impl FnOnce(&mut [u8])) {
+        if let Some(Template::Head(head, ..)) = &self.template {
+            self.client.publish_body(head, body, fill);
         }
     }
 
@@ -434,12 +467,13 @@ impl Link {
         self.client.reserve(CHANNEL, output);
     }
 
-    /// Bytes on the wire per message, at least 1.
-    pub(crate) fn message_wire_len(&self) -> usize {
-        self.template
-            .as_ref()
-            .map_or(1, PublishTemplate::wire_len)
-            .max(1)
+    /// Bytes on the wire of the smallest and the largest message, at least 1.
+    pub(crate) fn message_wire_len(&self) -> (usize, usize) {
+        match &self.template {
+            Some(Template::Whole(template)) => (template.wire_len(), template.wire_len()),
+            Some(Template::Head(_, least, most)) => (*least, *most),
+            None => (1, 1),
+        }
     }
 
     /// Acknowledges deliveries up to `tag`.

@@ -62,6 +62,20 @@ pub enum Unreadable {
 #[inline]
 pub fn write(body: &mut [u8], run: u32, producer: u32, sequence: u64, intended: Time, sent: Time) {
     let len = body.len();
+    write_front(body, len, run, producer, sequence, intended, sent);
+}
+
+/// The same for the front of a body of `len` bytes: a large one is cut into frames.
+#[inline]
+pub fn write_front(
+    body: &mut [u8],
+    len: usize,
+    run: u32,
+    producer: u32,
+    sequence: u64,
+    intended: Time,
+    sent: Time,
+) {
     if let Some(head) = body.first_chunk_mut::<FULL_LEN>() {
         let delay = sent.since(intended).0.min(MOST_48);
         head[0..4].copy_from_slice(&run.to_le_bytes());

@@ -1,9 +1,12 @@
 //! What to do: the resolved description of one load, without a default that is not stated here.
 
-use measure::{Nanos, Rate};
+use std::sync::Arc;
 
-use crate::payload::COMPACT_LEN;
-use crate::{Endpoint, Error};
+use measure::Nanos;
+
+use crate::random::scatter;
+use crate::sizes::check_range;
+use crate::{Endpoint, Error, Pace, Requested, Shape, Sizes, Trace};
 
 /// A whole load: who sends what to where, for how long.
 #[derive(Clone, Debug)]
@@ -113,14 +116,6 @@ impl Recovery {
         let span = self.max.0.saturating_sub(self.min.0).saturating_add(1);
         Nanos(self.min.0 + scatter(client.rotate_left(32) ^ attempt) % span)
     }
-}
-
-/// Spreads neighbouring numbers evenly: SplitMix64 (Steele, Lea and Flood, 2014).
-const fn scatter(number: u64) -> u64 {
-    let x = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ (x >> 31)
 }
 
 impl Group {
@@ -311,13 +306,13 @@ pub enum Argument {
 pub struct Producers {
     /// Producers for each destination, each with a connection of its own.
     pub per_destination: usize,
-    /// Messages per second of the whole group; `None` sends all-out.
-    pub rate: Option<Rate>,
+    /// When they send.
+    pub pace: Pace,
     /// Unacknowledged messages allowed per producer; 0 is unlimited. Has no effect without
     /// `confirm`.
     pub max_pending: u32,
-    /// Body length in bytes, at least 12.
-    pub message_size: usize,
+    /// Body lengths in bytes, at least 12. A trace that has sizes outdoes them.
+    pub sizes: Sizes,
     /// Delivery mode 2.
     pub persistent: bool,
     /// Ask for publisher confirms. Without them nothing is ever counted as completed.
@@ -334,9 +329,9 @@ impl Default for Producers {
     fn default() -> Self {
         Self {
             per_destination: 1,
-            rate: None,
+            pace: Pace::AllOut,
             max_pending: 1,
-            message_size: 1_024,
+            sizes: Sizes::default(),
             persistent: false,
             confirm: true,
             mandatory: false,
@@ -402,18 +397,30 @@ pub enum StreamOffset {
 }
 
 impl Plan {
-    /// The rate asked for over all groups; `None` as soon as one group sends all-out or nobody
+    /// What is asked for over all groups; `None` as soon as one group has no schedule or nobody
     /// sends.
-    #[must_use]
-    pub fn requested_rate(&self) -> Option<Rate> {
-        let senders = self
-            .groups
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a schedule that cannot be kept.
+    pub fn requested(&self) -> Result<Option<Requested>, Error> {
+        let mut requested = Requested::default();
+        for group in self.senders() {
+            match &group.producers.pace {
+                Pace::Scheduled(schedule) => requested.add(
+                    schedule.timetable(group.producer_count() as u64)?,
+                    group.producers.message_count,
+                ),
+                Pace::AllOut | Pace::Think(_) => return Ok(None),
+            }
+        }
+        Ok(Some(requested).filter(|_| self.senders().next().is_some()))
+    }
+
+    /// The groups that send.
+    pub(crate) fn senders(&self) -> impl Iterator<Item = &Group> {
+        self.groups
             .iter()
-            .filter(|group| group.producer_count() > 0);
-        let total = senders
-            .map(|group| group.producers.rate.map(Rate::get))
-            .sum::<Option<f64>>();
-        total.and_then(Rate::per_second)
+            .filter(|group| group.producer_count() > 0)
     }
 
     /// Finds what cannot be run before anything is connected.
@@ -450,15 +457,11 @@ impl Plan {
     }
 }
 
-/// The slowest and the fastest rate whose exact arithmetic stays within 128 bits.
-const RATES: std::ops::RangeInclusive<f64> = 1e-6..=1e9;
-/// The largest message, 512 MiB: RabbitMQ's own limit (`max_message_size`).
-const LARGEST_MESSAGE: usize = 512 << 20;
-
 impl Group {
     fn validate(&self, ledger: bool) -> Result<(), Error> {
         if self.producer_count() > 0 {
-            self.producers.validate(ledger)?;
+            self.producers
+                .validate(self.producer_count() as u64, ledger)?;
         }
         for destination in &self.destinations {
             destination.validate(&self.consumers)?;
@@ -474,36 +477,51 @@ impl Group {
 }
 
 impl Producers {
-    fn validate(&self, ledger: bool) -> Result<(), Error> {
-        if self.message_size < COMPACT_LEN && ledger {
-            return Err(Error::invalid(
-                format!(
-                    "a message of {} bytes has no room for producer, sequence and time",
-                    self.message_size
-                ),
-                format!(
-                    "ask for at least {COMPACT_LEN} bytes, or for no ledger (--no-ledger), which \
-                     gives up end-to-end latency too"
-                ),
-            ));
+    /// A trace that says how large its messages are.
+    pub(crate) fn sizing_trace(&self) -> Option<(&Arc<Trace>, bool)> {
+        match &self.pace {
+            Pace::Scheduled(schedule) => match &schedule.shape {
+                Shape::Trace { trace, .. } if trace.has_sizes() => {
+                    Some((trace, schedule.per_producer))
+                }
+                _ => None,
+            },
+            Pace::AllOut | Pace::Think(_) => None,
         }
-        if self.message_size > LARGEST_MESSAGE {
-            return Err(Error::invalid(
-                format!(
-                    "a message of {} bytes is larger than brokers accept",
-                    self.message_size
-                ),
-                format!("ask for at most {LARGEST_MESSAGE} bytes"),
-            ));
-        }
-        if let Some(rate) = self.rate.filter(|rate| !RATES.contains(&rate.get())) {
-            return Err(Error::invalid(
-                format!(
-                    "a rate of {} messages per second cannot be kept",
-                    rate.get()
-                ),
-                "ask for 0.000001 to 1000000000, or for no rate to send all-out",
-            ));
+    }
+
+    /// The smallest and the largest body.
+    pub(crate) fn size_range(&self) -> (usize, usize) {
+        self.sizing_trace()
+            .and_then(|(trace, _)| trace.size_range())
+            .unwrap_or_else(|| self.sizes.range())
+    }
+
+    fn validate(&self, producers: u64, ledger: bool) -> Result<(), Error> {
+        self.sizes.validate(ledger)?;
+        let (least, most) = self.size_range();
+        check_range(least, most, ledger)?;
+        match &self.pace {
+            Pace::AllOut => {}
+            Pace::Scheduled(schedule) => {
+                schedule.timetable(producers)?;
+            }
+            Pace::Think(_) if !self.confirm => {
+                return Err(Error::invalid(
+                    "a think time counts from the broker's answer, and no answer is asked for",
+                    "ask for confirms, or give a rate instead of a think time",
+                ));
+            }
+            Pace::Think(_) if self.max_pending != 1 => {
+                return Err(Error::invalid(
+                    format!(
+                        "with a think time each producer waits for one answer at a time, not for {}",
+                        self.max_pending
+                    ),
+                    "leave --max-pending at 1, and ask for as many producers as there are users",
+                ));
+            }
+            Pace::Think(_) => {}
         }
         Ok(())
     }

@@ -9,7 +9,10 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use load::{Ack, Control, Destination, Event, Group, Phases, Plan, Sink};
+use load::{
+    Ack, Arrivals, Control, Destination, Distribution, Event, Group, Pace, Phases, Plan, Schedule,
+    Shape, Sink, Sizes,
+};
 use measure::{Interval, Nanos, Phase};
 
 struct Counting;
@@ -104,11 +107,30 @@ fn no_event_loop_allocates_after_warm_up() {
     group.producers.per_destination = 1;
     group.consumers.per_destination = 1;
     group.producers.max_pending = 500;
-    group.producers.message_size = 32;
+    group.producers.sizes = 32.into();
     group.consumers.ack = Ack::Every(50);
     group.consumers.prefetch = 200;
+    // Beside it what is computed and drawn for every message.
+    let mut drawn = group.clone();
+    drawn.destinations = vec![Destination::parse("queue://drawn").expect("destination")];
+    drawn.producers.pace = Pace::Scheduled(Schedule {
+        shape: Shape::Sine {
+            mean: 2_000.0,
+            amplitude: 1_000.0,
+            period: Nanos::SECOND,
+        },
+        arrivals: Arrivals::Poisson { seed: 1 },
+        per_producer: false,
+    });
+    drawn.producers.sizes = Sizes::Random {
+        distribution: Distribution::Uniform {
+            min: 12,
+            max: 3_000,
+        },
+        seed: 1,
+    };
     let plan = Plan {
-        groups: vec![group],
+        groups: vec![group, drawn],
         phases: Phases {
             warmup: Nanos::from_millis(1_500),
             measure: Some(Nanos::from_millis(3_000)),

@@ -51,7 +51,7 @@ fn group(broker: &broker::Running, destination: &str) -> Group {
     group.producers.per_destination = 1;
     group.consumers.per_destination = 1;
     group.producers.max_pending = 200;
-    group.producers.message_size = 32;
+    group.producers.sizes = 32.into();
     group.consumers.prefetch = 200;
     group.consumers.ack = Ack::Every(50);
     group
@@ -85,7 +85,7 @@ fn all_out_nothing_is_lost_between_sender_broker_and_receiver() {
         ("topic://news", 1024, Ack::Every(1)),
     ] {
         let mut group = group(&broker, destination);
-        group.producers.message_size = size;
+        group.producers.sizes = size.into();
         group.consumers.ack = ack;
         let (outcome, kept) = run(&plan(group, 200, 600));
         let totals = outcome.totals;
@@ -147,7 +147,7 @@ fn a_rate_is_kept_over_producers_and_threads() {
     let broker = embedded();
     let mut group = group(&broker, "queue://rated");
     group.producers.per_destination = 3;
-    group.producers.rate = Rate::per_second(1_000.0);
+    group.producers.pace = Rate::per_second(1_000.0).expect("a rate").into();
     let plan = Plan {
         threads: 2,
         ..plan(group, 0, 2_000)
@@ -169,7 +169,7 @@ fn a_rate_below_the_number_of_producers_works() {
     let broker = embedded();
     let mut group = group(&broker, "queue://slow");
     group.producers.per_destination = 5;
-    group.producers.rate = Rate::per_second(2.0);
+    group.producers.pace = Rate::per_second(2.0).expect("a rate").into();
     let (outcome, _) = run(&plan(group, 0, 2_000));
     assert!(
         (3..=5).contains(&outcome.totals.sent),

@@ -31,7 +31,7 @@ fn group(broker: &broker::Running, destinations: &[&str], clients: (usize, usize
     group.producers.per_destination = clients.0;
     group.consumers.per_destination = clients.1;
     group.producers.max_pending = 300;
-    group.producers.message_size = 40;
+    group.producers.sizes = 40.into();
     group.consumers.ack = Ack::Every(20);
     group
 }
@@ -76,7 +76,7 @@ fn a_clean_load_loses_repeats_and_reorders_nothing() {
     ];
     for (destinations, clients, threads, size, receivers) in cases {
         let mut group = group(&broker, destinations, clients);
-        group.producers.message_size = size;
+        group.producers.sizes = size.into();
         let outcome = run(group, threads);
         let sent = outcome.totals.sent;
         assert!(sent > 1_000, "{destinations:?}: {sent}");
@@ -93,7 +93,7 @@ fn without_confirms_every_message_counts_as_unconfirmed() {
     let broker = embedded();
     let mut group = group(&broker, &["queue://unconfirmed"], (2, 1));
     group.producers.confirm = false;
-    group.producers.rate = Rate::per_second(5_000.0);
+    group.producers.pace = Rate::per_second(5_000.0).expect("a rate").into();
     let outcome = run(group, 1);
     let sent = outcome.totals.sent;
     let expected = LedgerSummary {
@@ -115,7 +115,7 @@ fn messages_of_an_earlier_run_are_foreign() {
         "nobody received"
     );
     let mut group = group(&broker, &["queue://shared"], (1, 1));
-    group.producers.rate = Rate::per_second(2_000.0);
+    group.producers.pace = Rate::per_second(2_000.0).expect("a rate").into();
     let outcome = run(group, 1);
     let expected = LedgerSummary {
         foreign: 50,

@@ -41,9 +41,9 @@ fn plan(address: SocketAddr, recovery: Option<Recovery>) -> Plan {
     let queue = Destination::parse("queue://recovery").expect("destination");
     let mut group = Group::new(url.parse().expect("url"), vec![queue]);
     group.producers.per_destination = 2;
-    group.producers.rate = Rate::per_second(1_000.0);
+    group.producers.pace = Rate::per_second(1_000.0).expect("a rate").into();
     group.producers.max_pending = 100;
-    group.producers.message_size = 32;
+    group.producers.sizes = 32.into();
     group.consumers.per_destination = 2;
     group.consumers.ack = Ack::Every(10);
     group.recovery = recovery;

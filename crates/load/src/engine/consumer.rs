@@ -50,6 +50,8 @@ pub(crate) struct Ours {
     pub(crate) run_id: u32,
     /// All producers send all-out, so that a message without `s_i` has `s_i = t_i`.
     pub(crate) all_out: bool,
+    /// Behind the header of every message there is nothing but filler.
+    pub(crate) plain: bool,
 }
 
 /// Neighbouring deliveries with the same times.
@@ -174,7 +176,8 @@ impl Consumer {
         }
         if let (Some(tracks), Some(pages)) = (&mut self.tracks, &mut pages) {
             tracks.take(&header, redelivered, pages);
-            pages.odd.corrupt += u64::from(!payload::is_whole(body));
+            let plain = self.spec.ours.is_none_or(|ours| ours.plain);
+            pages.odd.corrupt += u64::from(plain && !payload::is_whole(body));
         }
         self.latest = header.intended;
         let gathered = &mut self.gathered;

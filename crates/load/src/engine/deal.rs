@@ -8,12 +8,15 @@ use wire::amqp091::FieldTable;
 
 use super::accounts::{self, Accounts};
 use super::consumer::{ConsumerSpec, Ours};
-use super::producer::ProducerSpec;
+use super::producer::{Pacing, ProducerSpec};
 use crate::admin::{arguments, table_of};
-use crate::link::{Declaration, LinkSpec, Role, STREAM_OFFSET, Source, TOPIC_EXCHANGE};
-use crate::schedule::{Schedule, share};
+use crate::link::{
+    BodyLengths, Declaration, LinkSpec, Role, STREAM_OFFSET, Source, TOPIC_EXCHANGE,
+};
+use crate::schedule::share;
+use crate::sizes::Stock;
 use crate::{
-    Ack, Destination, DestinationKind, Error, Group, Plan, QueueType, Recovery, StreamOffset,
+    Ack, Destination, DestinationKind, Error, Group, Pace, Plan, QueueType, Recovery, StreamOffset,
 };
 
 /// All clients' buffers may take twice this many bytes before they are needed. With many clients
@@ -67,13 +70,11 @@ pub(crate) fn deal(plan: &Plan, addresses: &[SocketAddr]) -> Result<Deal, Error>
         producers(plan, group, *address, first_id, &mut clients)?;
         first_id += group.producer_count() as u32;
     }
-    let counting = |client: &&ClientSpec| matches!(&client.work, WorkSpec::Producer(p) if p.limit.is_some_and(|limit| limit > 0));
+    let counting = |client: &&ClientSpec| matches!(&client.work, WorkSpec::Producer(p) if p.ends());
     let counting_producers = clients.iter().filter(counting).count() as u64;
     let anybody_counts = !budgets.is_empty()
-        || plan
-            .groups
-            .iter()
-            .any(|g| g.producer_count() > 0 && g.producers.message_count.is_some());
+        || counting_producers > 0
+        || plan.senders().any(|g| g.producers.message_count.is_some());
     let mut threads = vec![Vec::new(); plan.threads.min(clients.len()).max(1)];
     let count = threads.len();
     let room = ROOM / clients.len().max(1);
@@ -93,16 +94,11 @@ pub(crate) fn deal(plan: &Plan, addresses: &[SocketAddr]) -> Result<Deal, Error>
 
 /// What consumers must know of this run's producers.
 fn ours(plan: &Plan) -> Option<Ours> {
-    let mut senders = plan
-        .groups
-        .iter()
-        .filter(|group| group.producer_count() > 0)
-        .peekable();
-    senders.peek()?;
-    let all_out = senders.all(|group| group.producers.rate.is_none());
+    plan.senders().next()?;
     Some(Ours {
         run_id: plan.run_id,
-        all_out,
+        all_out: plan.senders().all(|g| g.producers.pace.is_all_out()),
+        plain: plan.senders().all(|g| g.producers.sizes.is_plain()),
     })
 }
 
@@ -140,7 +136,7 @@ fn consumers(
                 work: WorkSpec::Consumer(ConsumerSpec {
                     ack: wanted.ack,
                     prefetch: wanted.prefetch,
-                    message_size: group.producers.message_size,
+                    message_size: group.producers.size_range().1,
                     budget: budget.clone(),
                     ours,
                     tracks: None,
@@ -179,6 +175,16 @@ fn producers(
 ) -> Result<(), Error> {
     let wanted = &group.producers;
     let producers = group.producer_count() as u64;
+    let pacing = pacing(plan, group)?;
+    let trace = wanted
+        .sizing_trace()
+        .map(|(trace, each)| (Arc::clone(trace), each));
+    let stock = Stock::new(&wanted.sizes, trace);
+    let (least, most) = wanted.size_range();
+    let bodies = match stock {
+        None => BodyLengths::Same(most),
+        Some(_) => BodyLengths::Between(least, most),
+    };
     let mut position = 0;
     for _ in 0..wanted.per_destination {
         for destination in &group.destinations {
@@ -192,7 +198,7 @@ fn producers(
                 confirm: wanted.confirm,
                 persistent: wanted.persistent,
                 mandatory: wanted.mandatory,
-                message_size: wanted.message_size,
+                bodies,
             };
             let id = first_id + position as u32;
             clients.push(ClientSpec {
@@ -207,7 +213,9 @@ fn producers(
                 work: WorkSpec::Producer(ProducerSpec {
                     id,
                     run_id: plan.run_id,
-                    schedule: wanted.rate.map(Schedule::new),
+                    pacing: pacing.clone(),
+                    message_size: most,
+                    contents: stock.as_ref().and_then(|s| s.contents(position, producers)),
                     position,
                     producers,
                     confirm: wanted.confirm,
@@ -226,6 +234,21 @@ fn producers(
         }
     }
     Ok(())
+}
+
+/// A group's pace made ready. A schedule with a last message ends the run where nothing else does.
+fn pacing(plan: &Plan, group: &Group) -> Result<Pacing, Error> {
+    Ok(match &group.producers.pace {
+        Pace::AllOut => Pacing::AllOut,
+        Pace::Think(pause) => Pacing::Think(*pause),
+        Pace::Scheduled(schedule) => {
+            let table = schedule.timetable(group.producer_count() as u64)?;
+            Pacing::Scheduled {
+                ends_run: table.ends() && plan.phases.measure.is_none(),
+                table: Arc::new(table),
+            }
+        }
+    })
 }
 
 /// How many deliveries the plan's own consumers should make of one message.

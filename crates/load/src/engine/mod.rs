@@ -182,7 +182,9 @@ impl<'a> Coordinator<'a> {
             deal.budgets,
         ));
         let spin = pace::may_spin(plan, count);
-        let all_out = plan.requested_rate().is_none();
+        let all_out = plan
+            .senders()
+            .all(|group| group.producers.pace.is_all_out());
         let mut give_back = Vec::with_capacity(count);
         let mut workers = Vec::with_capacity(count);
         for (thread, clients) in deal.threads.into_iter().enumerate() {

@@ -76,7 +76,7 @@ pub(crate) fn may_spin(plan: &Plan, threads: usize) -> bool {
     let scheduled = plan
         .groups
         .iter()
-        .any(|group| group.producer_count() > 0 && group.producers.rate.is_some());
+        .any(|group| group.producer_count() > 0 && !group.producers.pace.is_all_out());
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     scheduled
         && match plan.spin {

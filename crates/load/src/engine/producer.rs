@@ -1,11 +1,14 @@
 //! The sending side of one client: which message is next, and whether it may go.
 
+use std::sync::Arc;
+
 use measure::{Interval, Metric, Nanos, Time};
 
 use super::pages::Pages;
 use crate::link::Link;
 use crate::payload;
-use crate::schedule::Ticker;
+use crate::schedule::{Ticker, Timetable};
+use crate::sizes::Contents;
 use crate::window::{NeverSent, Window};
 
 /// A message that leaves later than this after its intended time counts as late.
@@ -14,14 +17,28 @@ const LATE: Nanos = Nanos(1_000_000);
 /// refuses bytes, so this bounds what waits in our own memory after its `s_i` was taken.
 const BATCH_BYTES: usize = 64 << 10;
 
+/// See [`crate::Pace`].
+#[derive(Clone, Debug)]
+pub(crate) enum Pacing {
+    AllOut,
+    Scheduled {
+        table: Arc<Timetable>,
+        /// After its last message there is nothing to wait for.
+        ends_run: bool,
+    },
+    Think(Nanos),
+}
+
 /// What a producer is and how it began.
 #[derive(Clone, Debug)]
 pub(crate) struct ProducerSpec {
     /// Counted over all groups.
     pub(crate) id: u32,
     pub(crate) run_id: u32,
-    /// `None` sends all-out.
-    pub(crate) schedule: Option<crate::schedule::Schedule>,
+    pub(crate) pacing: Pacing,
+    /// Bytes of every body, unless they differ from message to message.
+    pub(crate) message_size: usize,
+    pub(crate) contents: Option<Contents>,
     /// Which of the group's producers this is, and of how many.
     pub(crate) position: u64,
     pub(crate) producers: u64,
@@ -35,6 +52,24 @@ pub(crate) struct ProducerSpec {
     pub(crate) track: Option<usize>,
 }
 
+impl ProducerSpec {
+    /// Whether the run may be waiting for its last message.
+    pub(crate) fn ends(&self) -> bool {
+        self.limit.is_some_and(|limit| limit > 0)
+            || matches!(self.pacing, Pacing::Scheduled { ends_run: true, .. })
+    }
+}
+
+/// When the next message is due.
+enum Clockwork {
+    /// At once.
+    AllOut,
+    /// Then.
+    Ticker(Ticker),
+    /// Then, once the last one was answered.
+    Thinking { due: Time, pause: Nanos },
+}
+
 /// Where a producer stands after a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
@@ -44,7 +79,8 @@ pub(crate) enum Standing {
     Until(Time),
     /// The in-flight budget is used up.
     Full,
-    /// Its share of the message count is sent, or the load has not begun.
+    /// Its share of the message count is sent, its schedule has ended, the answer that it waits
+    /// for has not come, or the load has not begun.
     Idle,
 }
 
@@ -53,13 +89,16 @@ pub(crate) enum Standing {
 pub(crate) struct Sent {
     pub(crate) count: u64,
     pub(crate) standing: Standing,
-    /// The last message of the count was sent in this turn.
+    /// The last message of the count or the schedule was sent.
     pub(crate) reached_limit: bool,
 }
 
 pub(crate) struct Producer {
     pub(crate) spec: ProducerSpec,
-    ticker: Option<Ticker>,
+    /// `None` until the start.
+    clockwork: Option<Clockwork>,
+    /// Its end is of no interest, or known.
+    end_told: bool,
     window: Option<Window>,
     /// Messages sent so far, which is the next one's sequence number.
     sequence: u64,
@@ -75,8 +114,9 @@ impl Producer {
     pub(crate) fn new(spec: ProducerSpec) -> Self {
         let window = spec.confirm.then(|| Window::new(spec.max_pending));
         Self {
+            end_told: !spec.ends(),
             spec,
-            ticker: None,
+            clockwork: None,
             window,
             sequence: 0,
             blocked: false,
@@ -88,14 +128,25 @@ impl Producer {
     /// Fixes the schedule; nothing is due before.
     pub(crate) fn start(&mut self, start: Time) {
         let spec = &self.spec;
-        self.ticker = spec
-            .schedule
-            .map(|schedule| schedule.ticker(start, spec.position, spec.producers));
+        self.clockwork = Some(match &spec.pacing {
+            Pacing::AllOut => Clockwork::AllOut,
+            Pacing::Scheduled { table, .. } => {
+                Clockwork::Ticker(Ticker::new(table, start, spec.position))
+            }
+            Pacing::Think(pause) => {
+                let part = u128::from(pause.0) * u128::from(spec.position);
+                let offset = part / u128::from(spec.producers.max(1));
+                Clockwork::Thinking {
+                    due: start + Nanos(offset as u64),
+                    pause: *pause,
+                }
+            }
+        });
     }
 
     /// The most that may wait to be written: a batch, and the message that goes over its edge.
     pub(crate) fn output_room(&self, link: &Link) -> usize {
-        let message = link.message_wire_len();
+        let (_, message) = link.message_wire_len();
         let room = self.window.as_ref().map_or(u64::MAX, Window::room);
         let batch = BATCH_BYTES.saturating_add(message);
         usize::try_from(room).map_or(batch, |room| batch.min(room.saturating_mul(message)))
@@ -105,18 +156,30 @@ impl Producer {
     #[inline]
     pub(crate) fn send(&mut self, now: Time, link: &mut Link, interval: &mut Interval) -> Sent {
         let before = self.sequence;
-        let standing = if self.spec.schedule.is_some() {
-            self.send_scheduled(now, link, interval)
-        } else {
-            self.send_all_out(now, link, interval)
+        let (standing, ended) = match self.clockwork.take() {
+            None => (Standing::Idle, false),
+            Some(Clockwork::AllOut) => {
+                self.clockwork = Some(Clockwork::AllOut);
+                (self.send_all_out(now, link, interval), false)
+            }
+            Some(Clockwork::Ticker(mut ticker)) => {
+                let standing = self.send_scheduled(&mut ticker, now, link, interval);
+                let ended = ticker.is_over();
+                self.clockwork = Some(Clockwork::Ticker(ticker));
+                (standing, ended)
+            }
+            Some(Clockwork::Thinking { due, pause }) => {
+                self.clockwork = Some(Clockwork::Thinking { due, pause });
+                (self.send_after_thinking(due, now, link, interval), false)
+            }
         };
         let count = self.sequence - before;
         interval.counters.sent += count;
-        let reached_limit = count > 0 && self.spec.limit == Some(self.sequence);
+        let ended = ended || self.spec.limit == Some(self.sequence);
         Sent {
             count,
             standing,
-            reached_limit,
+            reached_limit: ended && !std::mem::replace(&mut self.end_told, ended),
         }
     }
 
@@ -138,7 +201,7 @@ impl Producer {
             return (0, Standing::Full);
         }
         let free = BATCH_BYTES.saturating_sub(link.pending_output().len());
-        let batch = (free / link.message_wire_len()).max(1) as u64;
+        let batch = (free / link.message_wire_len().0.max(1)).max(1) as u64;
         (left.min(room).min(batch), Standing::More)
     }
 
@@ -147,6 +210,9 @@ impl Producer {
         let (count, standing) = self.allowance(link, interval);
         for _ in 0..count {
             self.send_one(now, now, link);
+            if self.has_batch(link) {
+                break;
+            }
         }
         if count == 0 {
             standing
@@ -155,17 +221,15 @@ impl Producer {
         }
     }
 
-    fn send_scheduled(&mut self, now: Time, link: &mut Link, interval: &mut Interval) -> Standing {
-        let Some(mut ticker) = self.ticker else {
-            return Standing::Idle;
-        };
+    fn send_scheduled(
+        &mut self,
+        ticker: &mut Ticker,
+        now: Time,
+        link: &mut Link,
+        interval: &mut Interval,
+    ) -> Standing {
         if ticker.due() > now {
-            let done = self.spec.limit == Some(self.sequence);
-            return if done {
-                Standing::Idle
-            } else {
-                Standing::Until(ticker.due())
-            };
+            return self.until(ticker);
         }
         let (count, standing) = self.allowance(link, interval);
         if count == 0 {
@@ -177,19 +241,57 @@ impl Producer {
                 break;
             }
             ticker.advance();
-            let delay = now.since(due);
-            interval.latencies.record(Metric::SendDelay, delay);
-            interval.counters.late += u64::from(delay > LATE);
-            self.send_one(due, now, link);
+            self.send_due(due, now, link, interval);
+            if self.has_batch(link) {
+                break;
+            }
         }
-        self.ticker = Some(ticker);
-        if self.spec.limit == Some(self.sequence) {
-            Standing::Idle
-        } else if ticker.due() > now {
-            Standing::Until(ticker.due())
+        if ticker.due() > now || self.spec.limit == Some(self.sequence) {
+            self.until(ticker)
         } else {
             self.after(link, interval)
         }
+    }
+
+    /// Closed loop: one message, when the last one is answered and the pause is over.
+    fn send_after_thinking(
+        &mut self,
+        due: Time,
+        now: Time,
+        link: &mut Link,
+        interval: &mut Interval,
+    ) -> Standing {
+        let done = self.spec.limit == Some(self.sequence);
+        if done || self.window.as_ref().is_some_and(|w| w.open() > 0) {
+            return Standing::Idle;
+        }
+        if due > now {
+            return Standing::Until(due);
+        }
+        self.send_due(due, now, link, interval);
+        Standing::Idle
+    }
+
+    /// An answer has come, or never will: the next message waits from now on.
+    fn think(&mut self, now: Time) {
+        if let Some(Clockwork::Thinking { due, pause }) = &mut self.clockwork {
+            *due = now + *pause;
+        }
+    }
+
+    fn until(&self, ticker: &Ticker) -> Standing {
+        if ticker.is_over() || self.spec.limit == Some(self.sequence) {
+            Standing::Idle
+        } else {
+            Standing::Until(ticker.due())
+        }
+    }
+
+    /// Whether so many messages of different lengths wait that they should be written. Messages of
+    /// the same length were counted before.
+    #[inline]
+    fn has_batch(&self, link: &Link) -> bool {
+        self.spec.contents.is_some() && link.pending_output().len() >= BATCH_BYTES
     }
 
     /// Where things stand after a batch: looks at the budget at once, so that the message which
@@ -199,9 +301,28 @@ impl Producer {
     }
 
     #[inline]
+    fn send_due(&mut self, due: Time, now: Time, link: &mut Link, interval: &mut Interval) {
+        let delay = now.since(due);
+        interval.latencies.record(Metric::SendDelay, delay);
+        interval.counters.late += u64::from(delay > LATE);
+        self.send_one(due, now, link);
+    }
+
+    #[inline]
     fn send_one(&mut self, intended: Time, now: Time, link: &mut Link) {
         let (run, id, sequence) = (self.spec.run_id, self.spec.id, self.sequence);
-        link.publish(|body| payload::write(body, run, id, sequence, intended, now));
+        let fill = |len: usize| {
+            move |front: &mut [u8]| {
+                payload::write_front(front, len, run, id, sequence, intended, now);
+            }
+        };
+        match &self.spec.contents {
+            None => link.publish(fill(self.spec.message_size)),
+            Some(contents) => {
+                let body = contents.body(sequence);
+                link.publish_body(body, fill(body.len()));
+            }
+        }
         if let Some(window) = &mut self.window {
             window.push(intended, now);
         }
@@ -244,22 +365,29 @@ impl Producer {
         } else {
             interval.counters.completed += count;
         }
+        self.think(now);
         Ok(count)
     }
 
     /// Its connection is gone; tells how many answers will not come.
-    pub(crate) fn restart(&mut self) -> u64 {
+    pub(crate) fn restart(&mut self, now: Time) -> u64 {
         let open = self.window.as_mut().map_or(0, Window::restart);
         self.abandoned += open;
         self.first_tag = self.sequence;
+        if open > 0 {
+            self.think(now);
+        }
         open
     }
 
-    /// Whether it is behind its schedule. All-out there is none.
+    /// Whether it is behind its schedule. All-out and with a think time there is none.
     pub(crate) fn is_late(&self, now: Time) -> bool {
         let done = self.spec.limit == Some(self.sequence);
-        let late = |ticker: &Ticker| now.since(ticker.due()) > LATE;
-        !done && self.ticker.as_ref().is_some_and(late)
+        let late = |clockwork: &Clockwork| match clockwork {
+            Clockwork::Ticker(ticker) => now.since(ticker.due()) > LATE,
+            Clockwork::AllOut | Clockwork::Thinking { .. } => false,
+        };
+        !done && self.clockwork.as_ref().is_some_and(late)
     }
 
     /// Messages sent.

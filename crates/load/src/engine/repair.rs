@@ -72,7 +72,7 @@ impl Client {
         }
         match &mut self.work {
             Work::Producer(producer) => {
-                let open = producer.restart();
+                let open = producer.restart(now);
                 tally.progress.open = tally.progress.open.saturating_sub(open);
             }
             Work::Consumer(consumer) => consumer.restart(),

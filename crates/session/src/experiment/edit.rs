@@ -22,7 +22,21 @@ pub(super) fn edited(experiment: &Experiment, assignment: &str) -> Result<Experi
     }
     let mut root = Value::try_from(experiment).map_err(|e| fail(e.to_string()))?;
     replace(&mut root, &parts, read_value(value.trim())).map_err(fail)?;
+    drop_other_paces(&mut root, &parts);
     Experiment::deserialize(root).map_err(|e| Error::from_edit(&shown, e.message()))
+}
+
+/// Of a group's rate, schedule and think time, the one that was set last counts.
+fn drop_other_paces(root: &mut Value, path: &[&str]) {
+    const PACES: [&str; 3] = ["rate", "schedule", "think-time"];
+    let ["load", index, key, ..] = path else {
+        return;
+    };
+    let group = index.parse::<usize>().ok();
+    let group = group.and_then(|index| root.get_mut("load")?.get_mut(index)?.as_table_mut());
+    if let Some(group) = group.filter(|_| PACES.contains(key)) {
+        group.retain(|other, _| other == key || !PACES.contains(&other.as_str()));
+    }
 }
 
 /// TOML where it is TOML (`20000`, `true`, `["cpu"]`, `"text"`), text otherwise (`30s`).

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use measure::Rate;
 use serde::{Deserialize, Serialize};
 
-use super::LengthRange;
+use super::{Length, LengthRange, ScheduleSpec, SizeSpec};
 
 /// One group of producers and consumers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,12 +33,21 @@ pub struct LoadSpec {
     /// Messages per second of the whole group; absent: as fast as acknowledgements allow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
+    /// A rate that changes, in place of `rate`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<ScheduleSpec>,
+    /// The rate or schedule is each producer's, not that of all together.
+    pub rate_per_producer: bool,
+    /// Closed loop, in place of a rate: each producer waits for the answer to its message, then so
+    /// long, then sends the next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub think_time: Option<Length>,
     /// Messages in flight per producer; 0 = unlimited.
     pub max_pending: u32,
     /// Whether the broker acknowledges messages (publisher confirms).
     pub confirm: bool,
-    /// Body size in bytes, 12 at least.
-    pub message_size: usize,
+    /// Body sizes in bytes, 12 at least.
+    pub message_size: SizeSpec,
     /// Whether messages survive a restart of the broker.
     pub persistent: bool,
     /// Messages of the whole group, after which it ends; 0 = no limit.
@@ -59,6 +68,15 @@ pub struct LoadSpec {
     pub recover: Option<LengthRange>,
 }
 
+impl LoadSpec {
+    /// Whether its messages have intended times of their own.
+    #[must_use]
+    pub const fn is_paced(&self) -> bool {
+        self.producers > 0
+            && (self.rate.is_some() || self.schedule.is_some() || self.think_time.is_some())
+    }
+}
+
 impl Default for LoadSpec {
     fn default() -> Self {
         Self {
@@ -72,9 +90,12 @@ impl Default for LoadSpec {
             delete: false,
             producers: 1,
             rate: None,
+            schedule: None,
+            rate_per_producer: false,
+            think_time: None,
             max_pending: 1,
             confirm: true,
-            message_size: 1024,
+            message_size: SizeSpec::fixed(1024),
             persistent: false,
             message_count: 0,
             mandatory: false,

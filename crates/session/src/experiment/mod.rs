@@ -8,6 +8,11 @@ mod fault_spec;
 mod length;
 mod load_spec;
 mod plan;
+mod schedule_spec;
+mod size_spec;
+mod spec_text;
+#[cfg(test)]
+mod spec_tests;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -20,6 +25,8 @@ pub use error::Error;
 pub use fault_spec::{FaultKind, FaultSpec};
 pub use length::{Length, LengthRange};
 pub use load_spec::{Acks, ArgumentValue, LoadSpec, QueueType, StreamOffset};
+pub use schedule_spec::ScheduleSpec;
+pub use size_spec::SizeSpec;
 
 /// One experiment, as its file says it. Every default is stated here, once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,8 +1,8 @@
 //! What an experiment means to the load engine.
 
 use load::{
-    Ack, Argument, Consumers, Destination, DestinationKind, Endpoint, Group, Plan, Producers,
-    QueueHandling, Recovery, StreamOffset as LoadOffset,
+    Ack, Argument, Arrivals, Consumers, Destination, DestinationKind, Endpoint, Group, Pace, Plan,
+    Producers, QueueHandling, Recovery, Schedule, Shape, StreamOffset as LoadOffset,
 };
 use measure::Nanos;
 
@@ -45,9 +45,9 @@ fn group(spec: &LoadSpec, endpoint: &Endpoint) -> Result<Group, load::Error> {
         destinations: destinations(spec)?,
         producers: Producers {
             per_destination: spec.producers,
-            rate: spec.rate,
+            pace: pace(spec)?,
             max_pending: spec.max_pending,
-            message_size: spec.message_size,
+            sizes: spec.message_size.sizes()?,
             persistent: spec.persistent,
             confirm: spec.confirm,
             mandatory: spec.mandatory,
@@ -80,6 +80,22 @@ fn group(spec: &LoadSpec, endpoint: &Endpoint) -> Result<Group, load::Error> {
             max: wait.max.0,
         }),
     })
+}
+
+fn pace(spec: &LoadSpec) -> Result<Pace, load::Error> {
+    if let Some(pause) = spec.think_time {
+        return Ok(Pace::Think(pause.0));
+    }
+    if let Some(schedule) = &spec.schedule {
+        return schedule.schedule(spec.rate_per_producer).map(Pace::Scheduled);
+    }
+    Ok(spec.rate.map_or(Pace::AllOut, |rate| {
+        Pace::Scheduled(Schedule {
+            shape: Shape::Constant(rate),
+            arrivals: Arrivals::Even,
+            per_producer: spec.rate_per_producer,
+        })
+    }))
 }
 
 fn destinations(spec: &LoadSpec) -> Result<Vec<Destination>, load::Error> {

@@ -2,7 +2,7 @@
 
 use load::Endpoint;
 
-use super::{BrokerKind, BrokerSpec, Error, Experiment, QueueType};
+use super::{BrokerKind, BrokerSpec, Error, Experiment, LoadSpec, QueueType};
 
 /// More destinations are a slip of the keyboard: each needs a connection per client.
 const MOST_DESTINATIONS: usize = 100_000;
@@ -43,6 +43,11 @@ impl Experiment {
         if let Some(text) = self.fault_problem() {
             return fail(text);
         }
+        for (i, spec) in self.load.iter().enumerate() {
+            if let Some(text) = pace_problem(spec) {
+                return fail(format!("load.{i}.{text}"));
+            }
+        }
         let plan = self.endpoint().and_then(|endpoint| self.plan(&endpoint, 0));
         match plan.and_then(|plan| plan.validate()) {
             Ok(()) => Ok(()),
@@ -81,6 +86,30 @@ impl Experiment {
                  999 is usual"
             )
         })
+    }
+}
+
+/// Keys that exclude each other, or do nothing alone.
+fn pace_problem(spec: &LoadSpec) -> Option<String> {
+    let given = [
+        ("rate", spec.rate.is_some()),
+        ("schedule", spec.schedule.is_some()),
+        ("think-time", spec.think_time.is_some()),
+    ];
+    let given: Vec<&str> = given
+        .into_iter()
+        .filter_map(|(key, given)| given.then_some(key))
+        .collect();
+    match given.as_slice() {
+        [first, second, ..] => Some(format!(
+            "{second}: there is a {first} too, and a group has one pace; leave one of them out"
+        )),
+        [] | ["think-time"] if spec.rate_per_producer => Some(
+            "rate-per-producer = true has no effect without a rate; give a rate or a schedule, or \
+             leave it out"
+                .to_owned(),
+        ),
+        _ => None,
     }
 }
 

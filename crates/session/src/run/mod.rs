@@ -95,7 +95,8 @@ fn apply_load(
     };
     let setting = Setting {
         origin: start.origin,
-        requested_rate: plan.requested_rate().map(measure::Rate::get),
+        requested: plan.requested()?,
+        closed_loop: plan.is_closed_loop(),
         phases: plan.phases,
         broker: broker.summary(),
         shared_machine: broker.shares_this_machine,

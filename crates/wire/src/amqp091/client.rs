@@ -26,7 +26,7 @@ use super::receive::{ChannelState, Incoming, Settlement};
 use super::sniff::{self, Greeting};
 use super::spec::*;
 use super::table::{FieldTable, Table};
-use super::template::PublishTemplate;
+use super::template::{HeadTemplate, PublishTemplate};
 use super::{MAX_BODY, Violation, decode_as, decode_method};
 
 mod handshake;
@@ -394,6 +394,21 @@ impl Client {
     pub fn publish(&mut self, template: &PublishTemplate, fill: impl FnOnce(&mut [u8])) {
         if self.state == State::Open {
             template.put(self.link.out(), fill);
+        }
+    }
+
+    /// Hot path: queues a message whose body is its own. `fill` writes into the first body frame's
+    /// payload, which is the front of `body` until then. Does nothing on a connection that is not
+    /// open.
+    #[inline]
+    pub fn publish_body(
+        &mut self,
+        template: &HeadTemplate,
+        body: &[u8],
+        fill: impl FnOnce(&mut [u8]),
+    ) {
+        if self.state == State::Open {
+            template.put(self.link.out(), body, fill);
         }
     }
 

@@ -101,12 +101,18 @@ pub(super) fn put_content(
     out.extend_from_slice(&fixed);
     out.extend_from_slice(properties);
     out.push(FRAME_END);
-    for part in body.chunks(body_part_max(frame_max)) {
+    put_body(out, channel, body, body_part_max(frame_max));
+    Ok(())
+}
+
+/// Appends a body in frames of at most `part_max` bytes each, which is above zero.
+#[inline]
+pub(super) fn put_body(out: &mut Vec<u8>, channel: u16, body: &[u8], part_max: usize) {
+    for part in body.chunks(part_max.max(1)) {
         out.extend_from_slice(&head(FRAME_BODY, channel, part.len()));
         out.extend_from_slice(part);
         out.push(FRAME_END);
     }
-    Ok(())
 }
 
 /// The most body bytes that one frame holds.

@@ -83,6 +83,65 @@ impl PublishTemplate {
     }
 }
 
+/// A message's frames before its body, for bodies that differ. For
+/// [`super::Client::publish_body`].
+#[derive(Clone, Debug)]
+pub struct HeadTemplate {
+    bytes: Vec<u8>,
+    /// Where the body's length stands in the content header.
+    size_at: usize,
+    channel: u16,
+    /// The most body bytes in one frame.
+    part_max: usize,
+}
+
+impl HeadTemplate {
+    /// Encodes `basic.publish` and the content header; bodies will be split at the connection's
+    /// `frame_max` in bytes.
+    ///
+    /// # Errors
+    /// Names above 255 bytes, properties that do not fit into a frame.
+    pub fn new(
+        channel: u16,
+        publish: &BasicPublish<'_>,
+        properties: Properties<'_>,
+        frame_max: u32,
+    ) -> Result<Self, EncodeError> {
+        let mut bytes = Vec::new();
+        frame::put_method(&mut bytes, channel, publish, frame_max)?;
+        // Class and weight, two octets each, stand before the length.
+        let size_at = bytes.len() + HEAD + 4;
+        frame::put_content(&mut bytes, channel, properties, &[], frame_max)?;
+        Ok(Self {
+            bytes,
+            size_at,
+            channel,
+            part_max: frame::body_part_max(frame_max),
+        })
+    }
+
+    /// Bytes on the wire of a message with a body of so many bytes.
+    #[must_use]
+    pub const fn wire_len(&self, body: usize) -> usize {
+        self.bytes.len() + body + body.div_ceil(self.part_max) * OVERHEAD
+    }
+
+    #[inline]
+    pub(super) fn put(&self, out: &mut Vec<u8>, body: &[u8], fill: impl FnOnce(&mut [u8])) {
+        let start = out.len();
+        out.extend_from_slice(&self.bytes);
+        let size_at = start + self.size_at;
+        if let Some(size) = out.get_mut(size_at..size_at + 8) {
+            size.copy_from_slice(&(body.len() as u64).to_be_bytes());
+        }
+        let first = out.len() + HEAD;
+        frame::put_body(out, self.channel, body, self.part_max);
+        if let Some(part) = out.get_mut(first..first + body.len().min(self.part_max)) {
+            fill(part);
+        }
+    }
+}
+
 /// A consumer's `basic.deliver` frame for messages of one exchange and routing key, encoded once.
 /// For [`super::Server::deliver`].
 #[derive(Clone, Debug)]

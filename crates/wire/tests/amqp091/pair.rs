@@ -229,6 +229,18 @@ fn bodies_are_what_was_published() {
         let output = pair.client.pending_output().to_vec();
         pair.client.consume_output(output.len());
         assert_eq!(output.len(), template.wire_len());
+        let head = HeadTemplate::new(1, &publish, Properties::NONE, FRAME_MIN_SIZE);
+        let head = head.expect("encodes");
+        pair.client.publish_body(&head, &body, |part| {
+            assert_eq!(part.len(), template.fill_len());
+            part[0] = 0xAB;
+        });
+        assert!(
+            pair.client.pending_output() == output,
+            "{len}: the same bytes"
+        );
+        assert_eq!(output.len(), head.wire_len(len));
+        pair.client.consume_output(output.len());
         let mut input = output.as_slice();
         let event = pair
             .server

@@ -1,0 +1,207 @@
+//! When messages are due.
+//!
+//! A [`Shape`] is a rate over time, `r(t)`. `N(t)` is its integral: how many messages are asked for
+//! until `t`. Message `i` of a group (counted from 0) is due when `N` passes `i`, and that instant
+//! is computed from `i` alone, so that nothing is rounded twice and nothing drifts:
+//!
+//! | shape | arithmetic | error of `t_i` |
+//! | --- | --- | --- |
+//! | constant | a ratio of whole numbers | rounded down to 1 ns |
+//! | steps, bursts | whole numbers of 5e-19 messages | rounded down to 1 ns |
+//! | ramp | the same; one square root inside the slope | 1 ns |
+//! | sine | whole periods as above; Newton's method inside one | 1 ns, see [`Sine`](sine) |
+//! | trace | the file's decimal digits | rounded down to 1 ns |
+//!
+//! Rates are the decimal numbers that were asked for (0.1 is one tenth, not the binary fraction
+//! next to it). Message `i` belongs to producer `i mod P`: each producer has every `P`-th instant
+//! of the one common schedule, wherever it runs, and so the total is the total however it is
+//! divided.
+//!
+//! With [`Arrivals::Poisson`] a producer's `k`-th message is due when `N` passes `P S_k`, where
+//! `S_k` is the sum of `k + 1` exponential numbers of mean 1, kept in 2^-32 and exact: every
+//! producer is a Poisson process of its share of the rate, and so all together are one of the
+//! whole.
+
+mod constant;
+mod exact;
+mod linear;
+mod sine;
+#[cfg(test)]
+mod tests;
+mod ticker;
+mod timetable;
+mod trace;
+
+use std::sync::Arc;
+
+use measure::{Nanos, Rate};
+
+pub(crate) use ticker::Ticker;
+pub(crate) use timetable::Timetable;
+pub use trace::Trace;
+
+use crate::Error;
+
+/// The slowest and the fastest rate whose exact arithmetic stays within 128 bits.
+const RATES: std::ops::RangeInclusive<f64> = 1e-6..=1e9;
+/// The same of a shape's parts, in messages per second.
+const FASTEST: u64 = 1_000_000_000;
+/// Steps of one course.
+const MOST_STEPS: usize = 10_000;
+
+/// When a group's producers send.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Pace {
+    /// As soon as the in-flight budget allows.
+    #[default]
+    AllOut,
+    /// Open loop: at intended times that do not depend on the broker.
+    Scheduled(Schedule),
+    /// Closed loop: each producer waits for the answer to its message, then so long, then sends
+    /// the next. The wait counts from the answer, so a slow broker is asked less often: latencies
+    /// have coordinated omission by construction. Producers begin spread over the first wait.
+    Think(Nanos),
+}
+
+impl Pace {
+    /// A constant total rate.
+    #[must_use]
+    pub const fn constant(rate: Rate) -> Self {
+        Self::Scheduled(Schedule {
+            shape: Shape::Constant(rate),
+            arrivals: Arrivals::Even,
+            per_producer: false,
+        })
+    }
+
+    /// Whether messages are sent as fast as possible.
+    #[must_use]
+    pub const fn is_all_out(&self) -> bool {
+        matches!(self, Self::AllOut)
+    }
+}
+
+/// Messages per second, evenly, in total.
+impl From<Rate> for Pace {
+    fn from(rate: Rate) -> Self {
+        Self::constant(rate)
+    }
+}
+
+/// A rate over time, and how messages lie in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    /// The rate.
+    pub shape: Shape,
+    /// Evenly or by chance.
+    pub arrivals: Arrivals,
+    /// The rate is each producer's; otherwise all producers' of the group together.
+    pub per_producer: bool,
+}
+
+/// A rate over time, from the start of the load (warm-up included). Rates are messages per second
+/// with at most nine decimal places (a constant rate may have more).
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shape {
+    /// The same all the time.
+    Constant(Rate),
+    /// One after the other.
+    Steps {
+        /// At least one.
+        steps: Vec<Step>,
+        /// Begin anew after the last; otherwise its final rate is kept.
+        repeat: bool,
+    },
+    /// `mean + amplitude sin(2 pi t / period)`.
+    Sine {
+        /// Messages per second, above 0.
+        mean: f64,
+        /// From 0 to the mean.
+        amplitude: f64,
+        /// At most 10 days.
+        period: Nanos,
+    },
+    /// The times of a recording.
+    Trace {
+        /// What was recorded.
+        trace: Arc<Trace>,
+        /// Begin anew after so long (at least the trace's own length); otherwise it plays once.
+        every: Option<Nanos>,
+    },
+}
+
+/// A part of [`Shape::Steps`]: from one rate to another along a straight line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// Messages per second at the beginning.
+    pub from: f64,
+    /// Messages per second at the end.
+    pub to: f64,
+    /// How long; at most 10 days where the rate changes.
+    pub length: Nanos,
+}
+
+/// How messages lie in a rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Arrivals {
+    /// One whenever the rate's integral passes a whole number.
+    #[default]
+    Even,
+    /// A Poisson process: independent of each other, as many users are. The same seed gives the
+    /// same times for the same number of producers.
+    Poisson {
+        /// Any number.
+        seed: u64,
+    },
+}
+
+impl Step {
+    /// The same rate for so long.
+    #[must_use]
+    pub const fn level(rate: f64, length: Nanos) -> Self {
+        Self {
+            from: rate,
+            to: rate,
+            length,
+        }
+    }
+}
+
+impl Shape {
+    /// From one rate to another, which is kept then.
+    #[must_use]
+    pub fn ramp(from: f64, to: f64, over: Nanos) -> Self {
+        Self::Steps {
+            steps: vec![Step {
+                from,
+                to,
+                length: over,
+            }],
+            repeat: false,
+        }
+    }
+
+    /// `rate` for `on`, then `idle` (often 0) for `off`, again and again.
+    #[must_use]
+    pub fn bursts(rate: f64, on: Nanos, idle: f64, off: Nanos) -> Self {
+        Self::Steps {
+            steps: vec![Step::level(rate, on), Step::level(idle, off)],
+            repeat: true,
+        }
+    }
+}
+
+impl Schedule {
+    /// What can be computed from, for a group of so many producers.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for rates and lengths that cannot be kept.
+    pub(crate) fn timetable(&self, producers: u64) -> Result<Timetable, Error> {
+        Timetable::new(self, producers)
+    }
+}
+
+/// How many of `total` messages belong to one of `producers`.
+pub(crate) const fn share(total: u64, producer: u64, producers: u64) -> u64 {
+    total / producers + (producer < total % producers) as u64
+}

@@ -1,0 +1,227 @@
+//! Schedules, think times and sizes in whole loads against the embedded broker.
+
+use std::sync::Arc;
+
+use load::{
+    Ack, Arrivals, Bodies, Control, Destination, Distribution, Event, Group, Outcome, Pace, Phases,
+    Plan, Schedule, Shape, Sink, Sizes, Trace,
+};
+use measure::{Interval, Metric, Nanos, Phase};
+
+/// The measured phase, and when each of its intervals began and ended since the start.
+#[derive(Default)]
+struct Kept {
+    start: u64,
+    measured: Option<Interval>,
+    intervals: Vec<(Nanos, Nanos, u64)>,
+}
+
+impl Sink for Kept {
+    fn interval(&mut self, merged: &Interval) {
+        if merged.phase != Phase::Measure {
+            return;
+        }
+        self.intervals.push((
+            Nanos(merged.start.0 - self.start),
+            Nanos(merged.end.0 - self.start),
+            merged.counters.sent,
+        ));
+        match &mut self.measured {
+            Some(sum) => sum.merge(merged),
+            None => self.measured = Some(merged.clone()),
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        if let Event::Started { at } = event {
+            self.start = at.0;
+        }
+    }
+}
+
+fn embedded() -> broker::Running {
+    let config = broker::Config {
+        listen: "127.0.0.1:0".parse().expect("address"),
+        ..broker::Config::default()
+    };
+    broker::Broker::bind(config)
+        .expect("bind")
+        .spawn()
+        .expect("spawn")
+}
+
+fn plan(broker: &broker::Running, measure_ms: u64, change: impl FnOnce(&mut Group)) -> Plan {
+    let url = format!("amqp://{}", broker.local_addr());
+    let destination = Destination::parse("queue://schedules").expect("destination");
+    let mut group = Group::new(url.parse().expect("url"), vec![destination]);
+    group.producers.per_destination = 1;
+    group.consumers.per_destination = 1;
+    group.producers.max_pending = 1_000;
+    group.producers.sizes = 32.into();
+    group.consumers.ack = Ack::Every(50);
+    change(&mut group);
+    Plan {
+        groups: vec![group],
+        phases: Phases {
+            measure: (measure_ms > 0).then(|| Nanos::from_millis(measure_ms)),
+            ..Phases::default()
+        },
+        ..Plan::default()
+    }
+}
+
+fn run(plan: &Plan) -> (Outcome, Kept) {
+    let mut kept = Kept::default();
+    let outcome = load::run(plan, &Control::new(), &mut kept).expect("the load starts");
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    assert_eq!(outcome.totals.completed, outcome.totals.sent);
+    assert_eq!(outcome.totals.received, outcome.totals.sent);
+    (outcome, kept)
+}
+
+fn of(shape: Shape) -> Pace {
+    Pace::Scheduled(Schedule {
+        shape,
+        arrivals: Arrivals::Even,
+        per_producer: false,
+    })
+}
+
+/// A real run: what was sent is what was asked for, in every interval and in all.
+#[test]
+fn a_ramp_is_sent_as_it_was_asked_for() {
+    let broker = embedded();
+    let plan = plan(&broker, 3_000, |group| {
+        group.producers.per_destination = 3;
+        group.producers.pace = of(Shape::ramp(100.0, 1_900.0, Nanos::from_millis(3_000)));
+    });
+    let requested = plan.requested().expect("valid").expect("a schedule");
+    let (outcome, kept) = run(&plan);
+    let all = requested.messages(Nanos::ZERO, Nanos::from_millis(3_000));
+    assert!((all - 3_000.0).abs() < 1e-6, "{all}");
+    assert!(
+        outcome.totals.sent.abs_diff(3_000) <= 3,
+        "{}",
+        outcome.totals.sent
+    );
+    assert!(kept.intervals.len() >= 3);
+    for (from, to, sent) in kept.intervals {
+        let asked = requested.messages(from, to);
+        // A machine that is busy with other tests sends some a little later.
+        let slack = 2.0 + 0.1 * asked;
+        assert!((sent as f64 - asked).abs() < slack, "{sent} for {asked}");
+    }
+}
+
+#[test]
+fn a_trace_ends_the_run_and_has_its_own_sizes() {
+    let broker = embedded();
+    let text = "seconds,bytes\n0,12\n0.01,200000\n0.01,40\n0.2,12\n0.3,1000\n";
+    let trace = Trace::parse(text.as_bytes(), "trace").expect("a trace");
+    let shape = Shape::Trace {
+        trace: Arc::new(trace),
+        every: None,
+    };
+    let plan = plan(&broker, 0, |group| {
+        // More producers than messages: those without any end the run as well.
+        group.producers.per_destination = 7;
+        group.producers.pace = of(shape);
+    });
+    let (outcome, kept) = run(&plan);
+    assert_eq!(outcome.totals.sent, 5);
+    let ledger = outcome.ledger.expect("a ledger");
+    assert_eq!((ledger.lost, ledger.corrupt), (0, 0), "{ledger:?}");
+    let measured = kept.measured.expect("measured");
+    assert!(measured.length() >= Nanos::from_millis(300));
+    assert!(measured.length() < Nanos::from_millis(2_000));
+}
+
+#[test]
+fn a_message_waits_for_the_last_answer_and_the_think_time() {
+    let broker = embedded();
+    let plan = plan(&broker, 1_000, |group| {
+        group.producers.per_destination = 4;
+        group.producers.max_pending = 1;
+        group.producers.pace = Pace::Think(Nanos::from_millis(20));
+    });
+    assert!(plan.requested().expect("valid").is_none());
+    let (outcome, kept) = run(&plan);
+    // 50 a second each at most, less what each answer took.
+    let sent = outcome.totals.sent;
+    assert!((100..=4 * 51).contains(&sent), "{sent}");
+    let delays = kept.measured.expect("measured");
+    let delays = delays.latencies.histogram(Metric::SendDelay);
+    assert_eq!(delays.len(), sent);
+}
+
+#[test]
+fn sizes_and_bodies_arrive_whole() {
+    let broker = embedded();
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("a"), [b'a'; 12]).expect("write");
+    std::fs::write(folder.path().join("b"), vec![b'b'; 300_000]).expect("write");
+    let bodies = Bodies::read(folder.path()).expect("bodies");
+    let cases = [
+        Sizes::Fixed(400_000),
+        Sizes::List(vec![12, 31, 32, 131_064, 131_065, 400_000]),
+        Sizes::Bodies(Arc::new(bodies)),
+        Sizes::Random {
+            distribution: Distribution::Uniform {
+                min: 12,
+                max: 20_000,
+            },
+            seed: 3,
+        },
+    ];
+    for sizes in cases {
+        let plan = plan(&broker, 0, |group| {
+            group.producers.sizes = sizes.clone();
+            group.producers.message_count = Some(60);
+            group.producers.max_pending = 10;
+        });
+        let (outcome, _) = run(&plan);
+        assert_eq!(outcome.totals.sent, 60, "{sizes:?}");
+        let ledger = outcome.ledger.expect("a ledger");
+        assert_eq!(
+            (
+                ledger.lost,
+                ledger.duplicated,
+                ledger.corrupt,
+                ledger.foreign
+            ),
+            (0, 0, 0, 0),
+            "{sizes:?}: {ledger:?}"
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_paced_is_refused() {
+    let broker = embedded();
+    let refused = |change: &dyn Fn(&mut Group), part: &str| {
+        let error = plan(&broker, 100, change).validate().unwrap_err();
+        let said = format!("{error}; {}", error.help());
+        assert!(said.contains(part), "{part:?} is not in {said:?}");
+    };
+    refused(
+        &|group| group.producers.pace = Pace::Think(Nanos::SECOND),
+        "--max-pending at 1",
+    );
+    refused(
+        &|group| {
+            group.producers.pace = Pace::Think(Nanos::SECOND);
+            group.producers.confirm = false;
+        },
+        "ask for confirms",
+    );
+    refused(
+        &|group| {
+            let trace = Trace::parse(&b"0,5"[..], "t").expect("a trace");
+            group.producers.pace = of(Shape::Trace {
+                trace: Arc::new(trace),
+                every: None,
+            });
+        },
+        "5 bytes has no room",
+    );
+}

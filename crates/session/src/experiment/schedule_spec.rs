@@ -1,0 +1,248 @@
+//! When messages are sent, as people write it: `ramp:from=100,to=20000,over=60s`, or the same keys
+//! as a table.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use load::{Arrivals, Schedule, Shape, Step, Trace};
+use measure::{Nanos, Rate};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::Length;
+use super::error::unknown_name;
+use super::spec_text::{self, Fields, Form, Written, flag, number, whole};
+
+/// A rate over time. docs/schedules.md describes every shape.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScheduleSpec {
+    shape: &'static str,
+    /// As they were written.
+    fields: Fields,
+    meaning: Meaning,
+    arrivals: Arrivals,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Meaning {
+    Shape(Shape),
+    /// Read when the load is planned.
+    Trace(PathBuf, Option<Nanos>),
+}
+
+/// Keys of every shape but a trace's.
+macro_rules! with_arrivals {
+    ($($key:literal),*) => {
+        &["arrivals", "seed", $($key),*]
+    };
+}
+
+const FORMS: [Form; 7] = [
+    Form {
+        name: "constant",
+        bare: Some("rate"),
+        needed: &["rate"],
+        optional: with_arrivals!(),
+        example: "constant:20000",
+    },
+    Form {
+        name: "steps",
+        bare: Some("steps"),
+        needed: &["steps"],
+        optional: with_arrivals!("repeat"),
+        example: "steps:1000x10s,5000x10s",
+    },
+    Form {
+        name: "ramp",
+        bare: None,
+        needed: &["from", "to", "over"],
+        optional: with_arrivals!(),
+        example: "ramp:from=100,to=20000,over=60s",
+    },
+    Form {
+        name: "sine",
+        bare: None,
+        needed: &["mean", "amplitude", "period"],
+        optional: with_arrivals!(),
+        example: "sine:mean=5000,amplitude=4000,period=20s",
+    },
+    Form {
+        name: "burst",
+        bare: None,
+        needed: &["rate", "on", "off"],
+        optional: with_arrivals!("idle"),
+        example: "burst:rate=20000,on=1s,off=4s",
+    },
+    Form {
+        name: "poisson",
+        bare: Some("rate"),
+        needed: &["rate"],
+        optional: &["seed"],
+        example: "poisson:5000",
+    },
+    Form {
+        name: "trace",
+        bare: Some("file"),
+        needed: &["file"],
+        optional: &["every"],
+        example: "trace:FILE",
+    },
+];
+
+impl ScheduleSpec {
+    /// What it means to the load engine; a trace is read from its file.
+    ///
+    /// # Errors
+    /// A trace that cannot be read.
+    pub(super) fn schedule(&self, per_producer: bool) -> Result<Schedule, load::Error> {
+        let shape = match &self.meaning {
+            Meaning::Shape(shape) => shape.clone(),
+            Meaning::Trace(file, every) => Shape::Trace {
+                trace: Arc::new(Trace::read(file)?),
+                every: *every,
+            },
+        };
+        Ok(Schedule {
+            shape,
+            arrivals: self.arrivals,
+            per_producer,
+        })
+    }
+
+    fn of(name: &str, fields: Fields) -> Result<Self, String> {
+        let form = spec_text::form("schedule", &FORMS, name)?;
+        form.check(&fields)?;
+        let meaning = meaning(form, &fields)?;
+        let poisson = match fields.get("arrivals").map(String::as_str) {
+            None => form.name == "poisson",
+            Some("even") => false,
+            Some("poisson") => true,
+            Some(other) => {
+                let unknown = unknown_name("value", other, &["even", "poisson"]);
+                return Err(format!("arrivals: {unknown}"));
+            }
+        };
+        let seed = form.get(&fields, "seed", 0, whole)?;
+        if !poisson && fields.contains_key("seed") {
+            return Err(
+                "seed has no effect on even arrivals; leave it out, or add arrivals=poisson".into(),
+            );
+        }
+        Ok(Self {
+            shape: form.name,
+            meaning,
+            arrivals: if poisson {
+                Arrivals::Poisson { seed }
+            } else {
+                Arrivals::Even
+            },
+            fields,
+        })
+    }
+}
+
+fn meaning(form: &Form, fields: &Fields) -> Result<Meaning, String> {
+    let rate = |key| form.get(fields, key, 0.0, number);
+    let length = |key| {
+        let length = form.get(fields, key, Length::default(), str::parse);
+        length.map(|length| length.0)
+    };
+    let text = |key| fields.get(key).map(String::as_str).unwrap_or_default();
+    let shape = match form.name {
+        "steps" => Shape::Steps {
+            steps: form.get(fields, "steps", Vec::new(), steps)?,
+            repeat: form.get(fields, "repeat", false, flag)?,
+        },
+        "ramp" => Shape::ramp(rate("from")?, rate("to")?, length("over")?),
+        "sine" => Shape::Sine {
+            mean: rate("mean")?,
+            amplitude: rate("amplitude")?,
+            period: length("period")?,
+        },
+        "burst" => Shape::bursts(rate("rate")?, length("on")?, rate("idle")?, length("off")?),
+        "trace" => {
+            let every = fields.contains_key("every").then(|| length("every"));
+            return Ok(Meaning::Trace(text("file").into(), every.transpose()?));
+        }
+        _ => {
+            let rate = Rate::per_second(rate("rate")?);
+            let bad = || format!("rate: {:?} is not above 0; {}", text("rate"), form.hint());
+            Shape::Constant(rate.ok_or_else(bad)?)
+        }
+    };
+    Ok(Meaning::Shape(shape))
+}
+
+/// `1000x10s,100..5000x60s`.
+fn steps(text: &str) -> Result<Vec<Step>, String> {
+    text.split(',').map(|step| one_step(step.trim())).collect()
+}
+
+fn one_step(text: &str) -> Result<Step, String> {
+    let (rates, length) = text
+        .split_once('x')
+        .ok_or_else(|| format!("{text:?} is no rate and length"))?;
+    let (from, to) = rates.split_once("..").unwrap_or((rates, rates));
+    Ok(Step {
+        from: number(from.trim())?,
+        to: number(to.trim())?,
+        length: length.parse::<Length>()?.0,
+    })
+}
+
+impl FromStr for ScheduleSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, fields) = text.split_once(':').unwrap_or((text, ""));
+        let name = name.trim();
+        let form = spec_text::form("schedule", &FORMS, name)?;
+        Self::of(name, form.split(fields)?)
+    }
+}
+
+/// As it is written on a command line.
+impl fmt::Display for ScheduleSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.shape)?;
+        for (i, (key, value)) in self.fields.iter().enumerate() {
+            let before = if i == 0 { ':' } else { ',' };
+            let bare = FORMS
+                .iter()
+                .any(|form| form.name == self.shape && form.bare == Some(key));
+            if bare {
+                write!(f, "{before}{value}")?;
+            } else {
+                write!(f, "{before}{key}={value}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for ScheduleSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        spec_text::serialize(("shape", self.shape), &self.fields, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for ScheduleSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spec = match spec_text::written(deserializer)? {
+            Written::One(text) => text.into_text().parse(),
+            Written::List(items) => spec_text::joined(items).parse(),
+            Written::Table(table) => {
+                let mut fields: Fields = table
+                    .into_iter()
+                    .map(|(key, value)| (key, value.into_text()))
+                    .collect();
+                match fields.remove("shape") {
+                    Some(shape) => Self::of(&shape, fields),
+                    None => Err("a schedule needs a shape, such as shape = \"ramp\"".to_owned()),
+                }
+            }
+        };
+        spec.map_err(serde::de::Error::custom)
+    }
+}

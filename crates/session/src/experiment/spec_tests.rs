@@ -1,0 +1,206 @@
+use load::{Arrivals, Distribution, Shape, Sizes, Step};
+use measure::Nanos;
+
+use super::{Experiment, ScheduleSpec, SizeSpec};
+
+fn shape(text: &str) -> Shape {
+    let spec: ScheduleSpec = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
+    spec.schedule(false).unwrap().shape
+}
+
+fn refused_schedule(text: &str) -> String {
+    text.parse::<ScheduleSpec>().unwrap_err()
+}
+
+fn refused_size(text: &str) -> String {
+    text.parse::<SizeSpec>().unwrap_err()
+}
+
+#[test]
+fn every_shape_is_read() {
+    let second = Nanos::SECOND;
+    assert_eq!(shape("constant:0.5"), shape("constant:rate=0.5"));
+    assert_eq!(
+        shape("steps:1000x10s, 100..5000x500ms,repeat=true"),
+        Shape::Steps {
+            steps: vec![
+                Step::level(1_000.0, Nanos(10 * second.0)),
+                Step {
+                    from: 100.0,
+                    to: 5_000.0,
+                    length: Nanos::from_millis(500)
+                }
+            ],
+            repeat: true
+        }
+    );
+    assert_eq!(
+        shape("ramp:from=100,to=20000,over=60s"),
+        Shape::ramp(100.0, 20_000.0, Nanos(60 * second.0))
+    );
+    assert_eq!(
+        shape("burst:rate=10,on=1s,off=4s,idle=0.5"),
+        Shape::bursts(10.0, second, 0.5, Nanos(4 * second.0))
+    );
+    assert_eq!(
+        shape("sine:mean=5,amplitude=4,period=20s"),
+        Shape::Sine {
+            mean: 5.0,
+            amplitude: 4.0,
+            period: Nanos(20 * second.0)
+        }
+    );
+    let arrivals = |text: &str| {
+        let spec: ScheduleSpec = text.parse().unwrap();
+        spec.schedule(true).unwrap().arrivals
+    };
+    assert_eq!(arrivals("poisson:5000,seed=7"), Arrivals::Poisson { seed: 7 });
+    let sine = "sine:mean=5,amplitude=4,period=20s,arrivals=poisson";
+    assert_eq!(arrivals(sine), Arrivals::Poisson { seed: 0 });
+    assert_eq!(arrivals("constant:1"), Arrivals::Even);
+}
+
+#[test]
+fn what_is_wrong_with_a_schedule_is_named_with_the_nearest_name_or_an_example() {
+    for (text, parts) in [
+        ("rampp:from=1", ["\"rampp\"", "did you mean \"ramp\"?"]),
+        ("ramp:from=1,too=2,over=3s", ["\"too\"", "did you mean \"to\"?"]),
+        ("ramp:from=1,to=2", ["needs over", "ramp:from=100,to=20000,over=60s"]),
+        ("ramp:1,2,3s", ["\"1\" has no key", "ramp:from=100"]),
+        ("ramp:from=a,to=2,over=3s", ["from: \"a\"", "number from 0 on"]),
+        ("ramp:from=inf,to=2,over=3s", ["from: \"inf\"", "number from 0 on"]),
+        ("ramp:from=1,to=2,over=soon", ["over: \"soon\"", "60s"]),
+        ("ramp:from=1,from=2,to=2,over=3s", ["from is given twice", "write"]),
+        ("steps:1000", ["\"1000\" is no rate and length", "steps:1000x10s"]),
+        ("steps", ["needs steps", "steps:1000x10s"]),
+        ("poisson:0", ["\"0\" is not above 0", "poisson:5000"]),
+        ("constant:1,arrivals=random", ["\"random\"", "even"]),
+        ("constant:1,seed=3", ["seed has no effect", "arrivals=poisson"]),
+        ("trace", ["needs file", "trace:FILE"]),
+    ] {
+        let said = refused_schedule(text);
+        for part in parts {
+            assert!(said.contains(part), "{text}: {part:?} is not in {said:?}");
+        }
+    }
+}
+
+fn experiment(load: &str) -> Result<Experiment, super::Error> {
+    Experiment::from_toml(&format!("[[load]]\n{load}\n"), "x.toml")
+}
+
+#[test]
+fn a_table_says_the_same_as_a_text() {
+    let table = experiment(
+        "[load.schedule]\nshape = \"ramp\"\nfrom = 100\nto = 2e4\nover = \"60s\"",
+    )
+    .unwrap();
+    let text = experiment("schedule = \"ramp:from=100,to=20000,over=60s\"").unwrap();
+    assert_eq!(table, text);
+    let steps = "shape = \"steps\"\nsteps = [\"1000x10s\", \"5000x10s\"]\nrepeat = true";
+    assert_eq!(
+        experiment(&format!("[load.schedule]\n{steps}")).unwrap(),
+        experiment("schedule = \"steps:1000x10s,5000x10s,repeat=true\"").unwrap()
+    );
+    let error = experiment("[load.schedule]\nshape = \"ramp\"\nfrom = 1\nuntil = 2").unwrap_err();
+    assert!(error.to_string().starts_with("x.toml:2"), "{error}");
+    assert!(error.to_string().contains("unknown key of \"ramp\" \"until\""), "{error}");
+    let error = experiment("[load.schedule]\nfrom = 1").unwrap_err();
+    assert!(error.to_string().contains("needs a shape"), "{error}");
+}
+
+#[test]
+fn what_is_kept_reads_back_the_same() {
+    for text in [
+        "schedule = \"ramp:from=0.5,to=20000,over=1m\"",
+        "schedule = \"steps:1000x10s,5000x10s,repeat=true,arrivals=poisson,seed=18446744073709551615\"",
+        "schedule = \"trace:some file.csv,every=5s\"",
+        "message-size = \"normal:mean=1000,sd=20.5\"",
+        "message-size = [12, 2000]",
+        "message-size = 77",
+        "think-time = \"5ms\"",
+        "rate = 3.5\nrate-per-producer = true",
+    ] {
+        let once = experiment(text).unwrap();
+        let again = Experiment::from_toml(&once.to_toml(), "again").unwrap();
+        assert_eq!(once, again, "{}", once.to_toml());
+        let json = once.to_json();
+        assert!(json["load"][0].is_object(), "{json}");
+    }
+    let spec: ScheduleSpec = "steps:1x1s,2x1s,repeat=true".parse().unwrap();
+    assert_eq!(spec.to_string().parse::<ScheduleSpec>().unwrap(), spec);
+}
+
+#[test]
+fn the_pace_that_is_set_last_counts() {
+    let mut experiment = experiment("rate = 20000").unwrap();
+    experiment.set("load.0.schedule=poisson:50").unwrap();
+    assert_eq!(experiment.load[0].rate, None);
+    experiment.set("load.0.schedule.rate=70").unwrap();
+    let schedule = experiment.load[0].schedule.clone().unwrap();
+    assert_eq!(schedule, "poisson:70".parse().unwrap());
+    experiment.set("load.0.think-time=5ms").unwrap();
+    assert!(experiment.load[0].schedule.is_none());
+    experiment.set("load.0.rate=1").unwrap();
+    assert!(experiment.load[0].think_time.is_none());
+    experiment.validate().unwrap();
+}
+
+#[test]
+fn two_paces_are_one_too_many() {
+    let refused = |load: &str| {
+        let error = experiment(load).unwrap().validate().unwrap_err();
+        error.to_string()
+    };
+    let said = refused("rate = 5\nschedule = \"constant:5\"");
+    assert!(said.contains("load.0.schedule: there is a rate too"), "{said}");
+    assert!(refused("rate-per-producer = true").contains("without a rate"));
+    let said = refused("think-time = \"5ms\"\nmax-pending = 5");
+    assert!(said.contains("one answer at a time"), "{said}");
+    let said = refused("schedule = \"trace:/nonexistent.csv\"");
+    assert!(said.contains("/nonexistent.csv"), "{said}");
+    let said = refused("message-size = 4");
+    assert!(said.contains("4 bytes"), "{said}");
+}
+
+#[test]
+fn every_kind_of_sizes_is_read() {
+    let sizes = |text: &str| text.parse::<SizeSpec>().unwrap().sizes().unwrap();
+    assert_eq!(sizes("12"), Sizes::Fixed(12));
+    assert_eq!(sizes("100, 2000"), Sizes::List(vec![100, 2_000]));
+    assert_eq!(sizes("list:100"), Sizes::List(vec![100]));
+    let random = |text: &str| match sizes(text) {
+        Sizes::Random { distribution, seed } => (distribution, seed),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        random("uniform:100..2000,seed=9"),
+        (Distribution::Uniform { min: 100, max: 2_000 }, 9)
+    );
+    let normal = |min, max| Distribution::Normal {
+        mean: 1_000.0,
+        deviation: 200.0,
+        min,
+        max,
+    };
+    assert_eq!(random("normal:mean=1000,sd=200").0, normal(200, 1_800));
+    assert_eq!(random("normal:mean=1000,sd=200,min=12,max=5000").0, normal(12, 5_000));
+    assert_eq!(
+        random("weighted:12x9,2000x0.5").0,
+        Distribution::Weighted(vec![(12, 9.0), (2_000, 0.5)])
+    );
+    for (text, part) in [
+        ("abc", "\"abc\" is no message size"),
+        ("-5", "\"-5\" is no message size"),
+        ("unifrom:1..2", "did you mean \"uniform\"?"),
+        ("uniform:100", "\"100\" is no range"),
+        ("uniform:a..b", "\"a\" is no whole number"),
+        ("normal:mean=5", "needs sd"),
+        ("weighted:5", "\"5\" is no size and weight"),
+        ("100,x", "\"x\" is no whole number"),
+        ("files:", "needs a path"),
+    ] {
+        let said = refused_size(text);
+        assert!(said.contains(part), "{text}: {part:?} is not in {said:?}");
+    }
+}

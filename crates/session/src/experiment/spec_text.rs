@@ -1,0 +1,193 @@
+//! `NAME:KEY=VALUE,…`: what schedules and sizes have in common as text, on the command line, and as
+//! tables, in a file.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serializer, ser::SerializeMap};
+
+use super::error::unknown_name;
+
+/// Keys with their values as text.
+pub(super) type Fields = BTreeMap<String, String>;
+
+/// What a kind of schedule or of sizes is written with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Form {
+    pub(super) name: &'static str,
+    /// The key of what stands without one.
+    pub(super) bare: Option<&'static str>,
+    pub(super) needed: &'static [&'static str],
+    pub(super) optional: &'static [&'static str],
+    pub(super) example: &'static str,
+}
+
+/// Finds a form by its name; `what` is a schedule or a size.
+pub(super) fn form<'a>(what: &str, forms: &'a [Form], name: &str) -> Result<&'a Form, String> {
+    forms
+        .iter()
+        .find(|form| form.name == name)
+        .ok_or_else(|| {
+            let known: Vec<&str> = forms.iter().map(|form| form.name).collect();
+            unknown_name(what, name, &known)
+        })
+}
+
+impl Form {
+    /// Takes `KEY=VALUE,…` apart. What has no key belongs to the bare one, in its order.
+    pub(super) fn split(&self, text: &str) -> Result<Fields, String> {
+        let mut fields = Fields::new();
+        for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+            let pair = item.split_once('=').filter(|(key, _)| {
+                let key = key.trim();
+                key.bytes().all(|b| b.is_ascii_lowercase() || b == b'-')
+            });
+            match (pair, self.bare) {
+                (Some((key, value)), _) => {
+                    let (key, value) = (key.trim(), value.trim());
+                    if fields.insert(key.to_owned(), value.to_owned()).is_some() {
+                        return Err(format!("{key} is given twice; {}", self.hint()));
+                    }
+                }
+                (None, Some(bare)) => {
+                    let all = fields.entry(bare.to_owned()).or_default();
+                    if !all.is_empty() {
+                        all.push(',');
+                    }
+                    all.push_str(item);
+                }
+                (None, None) => {
+                    return Err(format!("{item:?} has no key; {}", self.hint()));
+                }
+            }
+        }
+        Ok(fields)
+    }
+
+    /// Whether all keys are there and none is strange.
+    pub(super) fn check(&self, fields: &Fields) -> Result<(), String> {
+        let known = || self.needed.iter().chain(self.optional).copied();
+        if let Some(key) = fields.keys().find(|key| !known().any(|k| k == key.as_str())) {
+            let known: Vec<&str> = known().collect();
+            return Err(unknown_name(&format!("key of {:?}", self.name), key, &known));
+        }
+        match self.needed.iter().find(|key| !fields.contains_key(**key)) {
+            Some(key) => Err(format!("{:?} needs {key}; {}", self.name, self.hint())),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn hint(&self) -> String {
+        format!("write {}", self.example)
+    }
+
+    /// The value of a key, or what is taken where it is absent.
+    pub(super) fn get<T>(
+        &self,
+        fields: &Fields,
+        key: &str,
+        absent: T,
+        read: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Result<T, String> {
+        match fields.get(key) {
+            Some(text) => read(text).map_err(|e| format!("{key}: {e}; {}", self.hint())),
+            None => Ok(absent),
+        }
+    }
+}
+
+/// A number from 0 on.
+pub(super) fn number(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|number: &f64| number.is_finite() && *number >= 0.0)
+        .ok_or_else(|| format!("{text:?} is no number from 0 on"))
+}
+
+/// A whole number from 0 on.
+pub(super) fn whole<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.parse()
+        .map_err(|_| format!("{text:?} is no whole number from 0 on"))
+}
+
+/// `true` or `false`.
+pub(super) fn flag(text: &str) -> Result<bool, String> {
+    text.parse()
+        .map_err(|_| format!("{text:?} is neither true nor false"))
+}
+
+/// What a file may hold in the place of a schedule or of sizes.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(super) enum Written {
+    One(Scalar),
+    List(Vec<Scalar>),
+    Table(BTreeMap<String, OneOrList>),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(super) enum OneOrList {
+    One(Scalar),
+    List(Vec<Scalar>),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(super) enum Scalar {
+    Flag(bool),
+    Whole(i64),
+    Number(f64),
+    Text(String),
+}
+
+impl Scalar {
+    pub(super) fn into_text(self) -> String {
+        match self {
+            Self::Flag(flag) => flag.to_string(),
+            Self::Whole(number) => number.to_string(),
+            Self::Number(number) => number.to_string(),
+            Self::Text(text) => text,
+        }
+    }
+}
+
+/// The text of a list.
+pub(super) fn joined(items: Vec<Scalar>) -> String {
+    let items: Vec<String> = items.into_iter().map(Scalar::into_text).collect();
+    items.join(",")
+}
+
+impl OneOrList {
+    pub(super) fn into_text(self) -> String {
+        match self {
+            Self::One(one) => one.into_text(),
+            Self::List(items) => joined(items),
+        }
+    }
+}
+
+pub(super) fn written<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Written, D::Error> {
+    Written::deserialize(deserializer)
+}
+
+/// Writes fields as a table, numbers as numbers.
+pub(super) fn serialize<S: Serializer>(
+    kind: (&str, &str),
+    fields: &Fields,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(fields.len() + 1))?;
+    map.serialize_entry(kind.0, kind.1)?;
+    for (key, text) in fields {
+        if let Ok(number) = text.parse::<i64>() {
+            map.serialize_entry(key, &number)?;
+        } else if let Some(number) = number(text).ok().filter(|_| text.contains('.')) {
+            map.serialize_entry(key, &number)?;
+        } else if let Ok(flag) = text.parse::<bool>() {
+            map.serialize_entry(key, &flag)?;
+        } else {
+            map.serialize_entry(key, text)?;
+        }
+    }
+    map.end()
+}
