@@ -24,8 +24,8 @@ pub use record::{
 };
 pub use series::{ProcessUsage, SeriesPoint};
 pub use summary::{
-    BrokerSummary, FaultOutcome, FunctionShare, PerMessage, ProfileSummary, Rss, RunSummary,
-    Throughput,
+    BrokerSummary, FaultOutcome, FunctionShare, PerMessage, ProfileSummary, RequestedSummary,
+    RequestedWindow, Rss, RunSummary, Throughput,
 };
 pub use warning::{Warning, WarningCode};
 pub use writer::RunWriter;

@@ -24,6 +24,13 @@ pub struct RunSummary {
     pub received: Throughput,
     /// Messages that found the in-flight budget used up.
     pub blocked: Throughput,
+    /// What the schedules asked for; `None` where somebody sends all-out or waits for answers.
+    #[serde(default)]
+    pub requested: Option<RequestedSummary>,
+    /// Some producers wait for an answer before they go on: a slow broker is asked less often, and
+    /// latencies have coordinated omission by construction.
+    #[serde(default)]
+    pub closed_loop: bool,
     /// What became of every message, warm-up and drain included; `None` where no ledger was kept.
     #[serde(default)]
     pub ledger: Option<LedgerSummary>,
@@ -81,6 +88,37 @@ pub struct Throughput {
     pub total: u64,
     /// Messages per second of the measured phase, by its measured length.
     pub rate: f64,
+}
+
+/// What was asked for, against what was sent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RequestedSummary {
+    /// Messages that became due in warm-up and measured phase: the integral of the rate. Random
+    /// arrivals differ from it by chance.
+    pub total: f64,
+    /// The mean of the measured phase, in messages per second.
+    pub rate: f64,
+    /// Messages sent in the measured phase divided by those asked for in it; `None` where none were.
+    pub achieved: Option<f64>,
+    /// Share of the measured phase's messages that were sent later than 1 ms after their time (0 to
+    /// 1).
+    pub late_share: f64,
+    /// The measured phase in the order of time: a second each, or so much longer that there are at
+    /// most 600.
+    pub over_time: Vec<RequestedWindow>,
+}
+
+/// A part of [`RequestedSummary::over_time`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RequestedWindow {
+    /// Its start in seconds since the run's origin.
+    pub t: f64,
+    /// Its measured length in seconds.
+    pub dt: f64,
+    /// Messages per second asked for.
+    pub requested: f64,
+    /// Messages per second sent.
+    pub sent: f64,
 }
 
 /// CPU-microseconds per message: CPU time of the measured phase divided by the messages that the

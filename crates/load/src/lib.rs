@@ -23,12 +23,12 @@ pub use endpoint::Endpoint;
 pub use error::Error;
 pub use plan::{
     Ack, Argument, Consumers, Destination, DestinationKind, Group, Phases, Plan, Producers,
-    QueueHandling, QueueType, Recovery, Spin, StreamOffset,
+    QueueHandling, QueueType, Recovery, Spin, StartDelay, StreamOffset,
 };
 pub use report::{Event, Outcome, PhaseTimes, Sink, ThreadUsage};
 pub use requested::Requested;
 pub use schedule::{Arrivals, Pace, Schedule, Shape, Step, Trace};
-pub use sizes::{Bodies, Distribution, Sizes};
+pub use sizes::{Bodies, Distribution, SizeStep, Sizes};
 
 /// Runs a load to its end on `plan.threads` threads, and reports to `sink` on the calling one.
 ///

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use measure::Nanos;
 
-use crate::random::scatter;
+use crate::random::{Random, scatter};
 use crate::sizes::check_range;
 use crate::{Endpoint, Error, Pace, Requested, Shape, Sizes, Trace};
 
@@ -308,10 +308,12 @@ pub struct Producers {
     pub per_destination: usize,
     /// When they send.
     pub pace: Pace,
+    /// Each producer begins later by chance.
+    pub start_delay: Option<StartDelay>,
     /// Unacknowledged messages allowed per producer; 0 is unlimited. Has no effect without
     /// `confirm`.
     pub max_pending: u32,
-    /// Body lengths in bytes, at least 12. A trace that has sizes outdoes them.
+    /// Body lengths in bytes, at least 12. A trace that has sizes needs them fixed, and outdoes them.
     pub sizes: Sizes,
     /// Delivery mode 2.
     pub persistent: bool,
@@ -323,6 +325,25 @@ pub struct Producers {
     pub message_count: Option<u64>,
 }
 
+/// Producers begin between the load's start and this long after it, each at a moment of its own; its
+/// whole schedule is later by as much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StartDelay {
+    /// The longest.
+    pub most: Nanos,
+    /// Any number; the same gives the same moments.
+    pub seed: u64,
+}
+
+impl StartDelay {
+    /// How much later producer `id`, counted over all groups, begins.
+    pub(crate) fn of(&self, id: u32) -> Nanos {
+        // Apart from the same seed's arrivals and sizes.
+        let random = Random::new(self.seed.rotate_left(32) ^ 1, u64::from(id));
+        Nanos((random.unit(0) * self.most.0 as f64) as u64)
+    }
+}
+
 impl Default for Producers {
     /// One producer per destination, all-out, one message of 1,024 bytes pending, transient,
     /// confirmed: the defaults of Artemis perf.
@@ -330,6 +351,7 @@ impl Default for Producers {
         Self {
             per_destination: 1,
             pace: Pace::AllOut,
+            start_delay: None,
             max_pending: 1,
             sizes: Sizes::default(),
             persistent: false,
@@ -404,16 +426,31 @@ impl Plan {
     /// [`Error::Invalid`] for a schedule that cannot be kept.
     pub fn requested(&self) -> Result<Option<Requested>, Error> {
         let mut requested = Requested::default();
+        let mut first_id = 0;
         for group in self.senders() {
-            match &group.producers.pace {
-                Pace::Scheduled(schedule) => requested.add(
-                    schedule.timetable(group.producer_count() as u64)?,
-                    group.producers.message_count,
-                ),
-                Pace::AllOut | Pace::Think(_) => return Ok(None),
-            }
+            let count = group.producer_count();
+            let Pace::Scheduled(schedule) = &group.producers.pace else {
+                return Ok(None);
+            };
+            let delays = group.producers.start_delay.map_or_else(Vec::new, |delay| {
+                let ids = (first_id..).take(count);
+                ids.map(|id| delay.of(id)).collect()
+            });
+            requested.add(
+                schedule.timetable(count as u64)?,
+                group.producers.message_count,
+                delays,
+            );
+            first_id += count as u32;
         }
         Ok(Some(requested).filter(|_| self.senders().next().is_some()))
+    }
+
+    /// Whether some producers wait for an answer before they go on.
+    #[must_use]
+    pub fn is_closed_loop(&self) -> bool {
+        self.senders()
+            .any(|group| matches!(group.producers.pace, Pace::Think(_)))
     }
 
     /// The groups that send.
@@ -491,16 +528,22 @@ impl Producers {
     }
 
     /// The smallest and the largest body.
-    pub(crate) fn size_range(&self) -> (usize, usize) {
+    pub(crate) fn size_range(&self, ledger: bool) -> (usize, usize) {
         self.sizing_trace()
             .and_then(|(trace, _)| trace.size_range())
-            .unwrap_or_else(|| self.sizes.range())
+            .unwrap_or_else(|| self.sizes.range(ledger))
     }
 
     fn validate(&self, producers: u64, ledger: bool) -> Result<(), Error> {
         self.sizes.validate(ledger)?;
-        let (least, most) = self.size_range();
+        let (least, most) = self.size_range(ledger);
         check_range(least, most, ledger)?;
+        if self.sizing_trace().is_some() && !matches!(self.sizes, Sizes::Fixed(_)) {
+            return Err(Error::invalid(
+                "the trace says how large its messages are, and so does the message size",
+                "leave the message size out, or take the sizes out of the trace",
+            ));
+        }
         match &self.pace {
             Pace::AllOut => {}
             Pace::Scheduled(schedule) => {

@@ -7,38 +7,67 @@ use crate::schedule::Timetable;
 /// What all groups together are asked to send, over time.
 #[derive(Clone, Debug, Default)]
 pub struct Requested {
-    /// Each group's schedule, and its message count.
-    groups: Vec<(Timetable, Option<u64>)>,
+    groups: Vec<Asked>,
+}
+
+/// What one group is asked for.
+#[derive(Clone, Debug)]
+struct Asked {
+    table: Timetable,
+    message_count: Option<u64>,
+    /// How much later than the load each producer begins; empty where none does.
+    delays: Vec<Nanos>,
 }
 
 impl Requested {
-    pub(crate) fn add(&mut self, table: Timetable, message_count: Option<u64>) {
-        self.groups.push((table, message_count));
+    pub(crate) fn add(&mut self, table: Timetable, message_count: Option<u64>, delays: Vec<Nanos>) {
+        self.groups.push(Asked {
+            table,
+            message_count,
+            delays,
+        });
     }
 
     /// Messages asked for between two instants after the start: the integral of the rate, up to
     /// the message count. Random arrivals differ from it by chance: see [`Self::deviation`].
     #[must_use]
     pub fn messages(&self, from: Nanos, to: Nanos) -> f64 {
-        self.groups
-            .iter()
-            .map(|group| between(group, from, to))
-            .sum()
+        let groups = self.groups.iter();
+        groups.map(|group| group.between(from, to)).sum()
     }
 
     /// The standard deviation of the number of messages due between two instants: 0 unless arrivals
     /// are random, and then the root of the messages expected.
     #[must_use]
     pub fn deviation(&self, from: Nanos, to: Nanos) -> f64 {
-        let random = self.groups.iter().filter(|(table, _)| table.is_random());
+        let random = self.groups.iter().filter(|group| group.table.is_random());
         random
-            .map(|group| between(group, from, to))
+            .map(|group| group.between(from, to))
             .sum::<f64>()
             .sqrt()
     }
 }
 
-fn between((table, message_count): &(Timetable, Option<u64>), from: Nanos, to: Nanos) -> f64 {
-    let most = message_count.map_or(f64::INFINITY, |count| count as f64);
-    (table.until(to).min(most) - table.until(from).min(most)).max(0.0)
+impl Asked {
+    fn between(&self, from: Nanos, to: Nanos) -> f64 {
+        (self.until(to) - self.until(from)).max(0.0)
+    }
+
+    fn until(&self, t: Nanos) -> f64 {
+        let most = self
+            .message_count
+            .map_or(f64::INFINITY, |count| count as f64);
+        let all = if self.delays.is_empty() {
+            self.table.until(t)
+        } else {
+            // Each producer has its share of the group's course, later.
+            let begun = self
+                .delays
+                .iter()
+                .filter_map(|delay| t.0.checked_sub(delay.0));
+            let all: f64 = begun.map(|t| self.table.until(Nanos(t))).sum();
+            all / self.delays.len() as f64
+        };
+        all.min(most)
+    }
 }

@@ -1,19 +1,26 @@
 //! How large messages are, and what is in them behind the header.
 
-use std::path::Path;
+mod bodies;
+mod distribution;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
+use measure::Nanos;
+
 use crate::Error;
-use crate::payload::{COMPACT_LEN, FILLER};
+use crate::payload::{COMPACT_LEN, FILLER, FULL_LEN};
 use crate::random::Random;
 use crate::schedule::Trace;
 
+pub use bodies::Bodies;
+pub use distribution::Distribution;
+use distribution::Draw;
+
 /// The largest message, 512 MiB: RabbitMQ's own limit (`max_message_size`).
 const LARGEST_MESSAGE: usize = 512 << 20;
-/// Bodies from files are kept in memory.
-const MOST_BODY_BYTES: u64 = 1 << 30;
-const MOST_BODIES: usize = 100_000;
-/// Values of a list or a weighted distribution.
+/// Values of a list, of steps or of a weighted distribution.
 const MOST_VALUES: usize = 100_000;
 
 /// Body lengths in bytes. Every producer goes through a list, and draws its random sizes, by
@@ -24,6 +31,13 @@ pub enum Sizes {
     Fixed(usize),
     /// One after the other, again and again.
     List(Vec<usize>),
+    /// By the message's intended time (`t_i`) since the start of the load.
+    Steps {
+        /// At least one.
+        steps: Vec<SizeStep>,
+        /// Begin anew after the last; otherwise its size is kept.
+        repeat: bool,
+    },
     /// Drawn at random.
     Random {
         /// From what.
@@ -31,9 +45,18 @@ pub enum Sizes {
         /// Any number.
         seed: u64,
     },
-    /// The bodies of files, one after the other. The header takes the place of each one's first 32
-    /// bytes (16 of a body below 32 bytes).
+    /// The bodies of files, one after the other. With a ledger the header of 32 bytes stands in
+    /// front of each; without one they are sent as they are, and tell no end-to-end latency.
     Bodies(Arc<Bodies>),
+}
+
+/// A part of [`Sizes::Steps`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SizeStep {
+    /// Bytes.
+    pub size: usize,
+    /// How long messages are as large; above 0.
+    pub length: Nanos,
 }
 
 impl Default for Sizes {
@@ -48,157 +71,65 @@ impl From<usize> for Sizes {
     }
 }
 
-/// What random sizes are drawn from.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Distribution {
-    /// Every size from the first to the last equally often.
-    Uniform {
-        /// The smallest.
-        min: usize,
-        /// The largest.
-        max: usize,
-    },
-    /// A normal distribution; what falls outside the bounds is moved onto them.
-    Normal {
-        /// Its mean.
-        mean: f64,
-        /// Its standard deviation.
-        deviation: f64,
-        /// The smallest.
-        min: usize,
-        /// The largest.
-        max: usize,
-    },
-    /// Sizes with weights: (12, 9.0) and (2000, 1.0) gives nine small messages for each large one.
-    Weighted(Vec<(usize, f64)>),
-}
-
-/// Message bodies that were read from files.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Bodies {
-    bodies: Vec<Box<[u8]>>,
-}
-
-impl Bodies {
-    /// Reads a file, or all files of a folder in the order of their names.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] with the path, where something cannot be read, is no file, or is too
-    /// large to be kept in memory (1 GiB in all).
-    pub fn read(path: &Path) -> Result<Self, Error> {
-        let failed = |path: &Path, cause: &dyn std::fmt::Display| {
-            Error::invalid(
-                format!(
-                    "cannot read message bodies from {}: {cause}",
-                    path.display()
-                ),
-                "name a file, or a folder of files, that may be read",
-            )
-        };
-        let mut files = Vec::new();
-        if path.is_dir() {
-            for entry in std::fs::read_dir(path).map_err(|e| failed(path, &e))? {
-                let file = entry.map_err(|e| failed(path, &e))?.path();
-                if file.is_file() {
-                    files.push(file);
-                }
-            }
-            files.sort();
-        } else {
-            files.push(path.to_owned());
-        }
-        if files.is_empty() || files.len() > MOST_BODIES {
-            let cause = format!("there are {} files", files.len());
-            return Err(Error::invalid(
-                format!(
-                    "cannot take message bodies from {}: {cause}",
-                    path.display()
-                ),
-                format!("give a folder of 1 to {MOST_BODIES} files"),
-            ));
-        }
-        let mut left = MOST_BODY_BYTES;
-        let mut bodies = Vec::with_capacity(files.len());
-        for file in &files {
-            // Asked for before it is read, so that a device without an end is not.
-            let length = std::fs::metadata(file).map_err(|e| failed(file, &e))?.len();
-            left = left.checked_sub(length).ok_or_else(|| {
-                Error::invalid(
-                    format!(
-                        "the message bodies in {} have more than {MOST_BODY_BYTES} bytes",
-                        path.display()
-                    ),
-                    "take fewer or smaller files: they are kept in memory",
-                )
-            })?;
-            let regular = file.is_file();
-            let body = if regular {
-                std::fs::read(file).map_err(|e| failed(file, &e))?
-            } else {
-                return Err(failed(file, &"it is no regular file"));
-            };
-            if body.len() < COMPACT_LEN {
-                return Err(Error::invalid(
-                    format!(
-                        "the message body {} has {} bytes: there is no room for producer, \
-                         sequence and time",
-                        file.display(),
-                        body.len()
-                    ),
-                    format!("take files of at least {COMPACT_LEN} bytes"),
-                ));
-            }
-            bodies.push(body.into_boxed_slice());
-        }
-        Ok(Self { bodies })
-    }
-}
-
 impl Sizes {
     /// The smallest and the largest size that can occur.
-    pub(crate) fn range(&self) -> (usize, usize) {
-        let ends = |sizes: &mut dyn Iterator<Item = usize>| {
-            sizes.fold(None, |ends: Option<(usize, usize)>, size| {
-                let (least, most) = ends.unwrap_or((size, size));
-                Some((least.min(size), most.max(size)))
-            })
-        };
+    pub(crate) fn range(&self, ledger: bool) -> (usize, usize) {
         match self {
             Self::Fixed(size) => Some((*size, *size)),
-            Self::List(sizes) => ends(&mut sizes.iter().copied()),
-            Self::Random { distribution, .. } => match distribution {
-                Distribution::Uniform { min, max } | Distribution::Normal { min, max, .. } => {
-                    Some((*min, *max))
-                }
-                Distribution::Weighted(values) => ends(&mut values.iter().map(|(size, _)| *size)),
-            },
-            Self::Bodies(bodies) => ends(&mut bodies.bodies.iter().map(|body| body.len())),
+            Self::List(sizes) => ends(sizes.iter().copied()),
+            Self::Steps { steps, .. } => ends(steps.iter().map(|step| step.size)),
+            Self::Random { distribution, .. } => distribution.range(),
+            Self::Bodies(bodies) => {
+                let header = if ledger { FULL_LEN } else { 0 };
+                ends(bodies.lengths().map(|length| length + header))
+            }
         }
         .unwrap_or((0, 0))
     }
 
-    /// Whether everything behind the header is filler.
-    pub(crate) const fn is_plain(&self) -> bool {
-        !matches!(self, Self::Bodies(_))
+    /// What follows the header, where it is not filler.
+    pub(crate) const fn bodies(&self) -> Option<&Arc<Bodies>> {
+        match self {
+            Self::Bodies(bodies) => Some(bodies),
+            _ => None,
+        }
     }
 
     /// # Errors
     /// [`Error::Invalid`] for sizes that cannot be sent.
     pub(crate) fn validate(&self, ledger: bool) -> Result<(), Error> {
-        let bad = |what: String, help: &str| Err(Error::invalid(what, help));
+        let count = match self {
+            Self::List(sizes) => sizes.len(),
+            Self::Steps { steps, .. } => steps.len(),
+            _ => 1,
+        };
+        if count == 0 || count > MOST_VALUES {
+            return Err(Error::invalid(
+                format!("a list of {count} message sizes cannot be used"),
+                format!("give 1 to {MOST_VALUES} sizes"),
+            ));
+        }
         match self {
-            Self::List(sizes) if sizes.is_empty() || sizes.len() > MOST_VALUES => {
-                return bad(
-                    format!("a list of {} message sizes cannot be used", sizes.len()),
-                    "give 1 to 100000 sizes",
-                );
-            }
             Self::Random { distribution, .. } => distribution.validate()?,
+            Self::Steps { steps, .. } if steps.iter().any(|step| step.length == Nanos::ZERO) => {
+                return Err(Error::invalid(
+                    "a message size cannot last for no time",
+                    "give each size a length above 0: steps:1000@30s,2000@30s",
+                ));
+            }
             _ => {}
         }
-        let (least, most) = self.range();
+        let (least, most) = self.range(ledger);
         check_range(least, most, ledger)
     }
+}
+
+/// The smallest and the largest.
+fn ends(sizes: impl Iterator<Item = usize>) -> Option<(usize, usize)> {
+    sizes.fold(None, |ends: Option<(usize, usize)>, size| {
+        let (least, most) = ends.unwrap_or((size, size));
+        Some((least.min(size), most.max(size)))
+    })
 }
 
 /// Whether bodies from `least` to `most` bytes can be sent.
@@ -221,40 +152,6 @@ pub(crate) fn check_range(least: usize, most: usize, ledger: bool) -> Result<(),
     Ok(())
 }
 
-impl Distribution {
-    fn validate(&self) -> Result<(), Error> {
-        let (what, help) = match self {
-            Self::Uniform { min, max } | Self::Normal { min, max, .. } if min > max => (
-                format!("message sizes from {min} to {max} are none"),
-                "give the smaller size first",
-            ),
-            Self::Normal {
-                mean, deviation, ..
-            } if !mean.is_finite() || !deviation.is_finite() || *mean < 0.0 || *deviation < 0.0 => {
-                (
-                    format!("message sizes cannot have mean {mean} and deviation {deviation}"),
-                    "give two numbers of bytes, 0 or more",
-                )
-            }
-            Self::Weighted(values) if values.is_empty() || values.len() > MOST_VALUES => (
-                format!("{} weighted message sizes cannot be used", values.len()),
-                "give 1 to 100000 sizes with their weights",
-            ),
-            Self::Weighted(values)
-                if values.iter().any(|(_, w)| !w.is_finite() || *w < 0.0)
-                    || !(values.iter().map(|(_, w)| w).sum::<f64>() > 0.0) =>
-            {
-                (
-                    "the weights of the message sizes make no sense".to_owned(),
-                    "give each a weight of 0 or more, and at least one a weight above 0",
-                )
-            }
-            _ => return Ok(()),
-        };
-        Err(Error::invalid(what, help))
-    }
-}
-
 /// What one producer sends, message by message.
 #[derive(Clone, Debug)]
 pub(crate) struct Contents {
@@ -266,24 +163,10 @@ pub(crate) struct Contents {
 #[derive(Clone, Debug)]
 enum Choice {
     List(Arc<[usize]>),
-    Uniform {
-        random: Random,
-        min: u64,
-        count: u64,
-    },
-    Normal {
-        random: Random,
-        mean: f64,
-        deviation: f64,
-        min: f64,
-        max: f64,
-    },
-    /// Sizes with the sum of all weights up to each.
-    Weighted {
-        random: Random,
-        sums: Arc<[(f64, usize)]>,
-    },
-    Bodies(Arc<Bodies>),
+    Steps(Arc<Steps>),
+    Random(Draw),
+    /// With room for the header, or without one.
+    Bodies(Arc<Bodies>, bool),
     /// Message `first + n * step` of a trace is this producer's `n`-th.
     Trace {
         trace: Arc<Trace>,
@@ -292,36 +175,97 @@ enum Choice {
     },
 }
 
+/// [`Sizes::Steps`] with the end of each.
+#[derive(Debug)]
+struct Steps {
+    /// Nanoseconds since the start, and bytes until then.
+    ends: Vec<(u64, usize)>,
+    repeat: bool,
+}
+
+impl Steps {
+    fn new(steps: &[SizeStep], repeat: bool) -> Self {
+        let mut end = 0u64;
+        let ends = steps.iter().map(|step| {
+            end = end.saturating_add(step.length.0);
+            (end, step.size)
+        });
+        Self {
+            ends: ends.collect(),
+            repeat,
+        }
+    }
+
+    #[inline]
+    fn size(&self, at: Nanos) -> usize {
+        let (end, last) = self.ends.last().copied().unwrap_or((1, 0));
+        let at = if self.repeat { at.0 % end.max(1) } else { at.0 };
+        let step = self.ends.partition_point(|(end, _)| *end <= at);
+        self.ends.get(step).map_or(last, |(_, size)| *size)
+    }
+}
+
 /// A group's sizes that differ, made ready for its producers.
 #[derive(Clone, Debug)]
 pub(crate) struct Stock {
-    sizes: Sizes,
-    trace: Option<(Arc<Trace>, bool)>,
+    choice: Stocked,
     filler: Arc<[u8]>,
+}
+
+#[derive(Clone, Debug)]
+enum Stocked {
+    /// The same for every producer.
+    Shared(Choice),
+    Random(Distribution, u64),
+    /// The flag: every producer sends all of it.
+    Trace(Arc<Trace>, bool),
 }
 
 impl Stock {
     /// `None` where all messages are alike, which has a faster way. A trace that says how large
-    /// messages are outdoes `sizes`; the flag tells whether every producer sends all of it.
-    pub(crate) fn new(sizes: &Sizes, trace: Option<(Arc<Trace>, bool)>) -> Option<Self> {
+    /// messages are outdoes `sizes`; its flag tells whether every producer sends all of it.
+    pub(crate) fn new(
+        sizes: &Sizes,
+        trace: Option<(Arc<Trace>, bool)>,
+        ledger: bool,
+    ) -> Option<Self> {
         let trace = trace.filter(|(trace, _)| trace.has_sizes());
         let most = match (&trace, sizes) {
             (Some((trace, _)), _) => trace.size_range().map_or(0, |(_, most)| most),
-            (None, Sizes::Fixed(_)) => return None,
             (None, Sizes::Bodies(_)) => 0,
-            (None, sizes) => sizes.range().1,
+            (None, sizes) => sizes.range(ledger).1,
+        };
+        let choice = match (trace, sizes) {
+            (Some((trace, each)), _) => Stocked::Trace(trace, each),
+            (None, Sizes::Fixed(_)) => return None,
+            (None, Sizes::List(sizes)) => Stocked::Shared(Choice::List(sizes.as_slice().into())),
+            (None, Sizes::Steps { steps, repeat }) => {
+                Stocked::Shared(Choice::Steps(Arc::new(Steps::new(steps, *repeat))))
+            }
+            (None, Sizes::Random { distribution, seed }) => {
+                Stocked::Random(distribution.clone(), *seed)
+            }
+            (None, Sizes::Bodies(bodies)) => {
+                Stocked::Shared(Choice::Bodies(Arc::clone(bodies), ledger))
+            }
         };
         Some(Self {
-            sizes: sizes.clone(),
-            trace,
+            choice,
             filler: vec![FILLER; most].into(),
         })
     }
 
-    /// What producer `position` of `producers` sends.
-    pub(crate) fn contents(&self, position: u64, producers: u64) -> Option<Contents> {
-        let choice = match (&self.trace, &self.sizes) {
-            (Some((trace, each)), _) => {
+    /// What producer `position` of the group's `producers` sends; `id` is its number over all
+    /// groups.
+    pub(crate) fn contents(&self, id: u32, position: u64, producers: u64) -> Contents {
+        let choice = match &self.choice {
+            Stocked::Shared(choice) => choice.clone(),
+            Stocked::Random(distribution, seed) => {
+                // Apart from the same seed's arrivals.
+                let random = Random::new(!seed, u64::from(id));
+                Choice::Random(Draw::new(distribution, random))
+            }
+            Stocked::Trace(trace, each) => {
                 let (first, step) = if *each { (0, 1) } else { (position, producers) };
                 Choice::Trace {
                     trace: Arc::clone(trace),
@@ -329,101 +273,37 @@ impl Stock {
                     step,
                 }
             }
-            (None, Sizes::Fixed(_)) => return None,
-            (None, Sizes::List(sizes)) => Choice::List(sizes.as_slice().into()),
-            (None, Sizes::Random { distribution, seed }) => {
-                // Apart from the same seed's arrivals.
-                let random = Random::new(!seed, position);
-                random_choice(distribution, random)
-            }
-            (None, Sizes::Bodies(bodies)) => Choice::Bodies(Arc::clone(bodies)),
         };
-        Some(Contents {
+        Contents {
             choice,
             filler: Arc::clone(&self.filler),
-        })
-    }
-}
-
-fn random_choice(distribution: &Distribution, random: Random) -> Choice {
-    match distribution {
-        Distribution::Uniform { min, max } => Choice::Uniform {
-            random,
-            min: *min as u64,
-            count: (max - min) as u64 + 1,
-        },
-        Distribution::Normal {
-            mean,
-            deviation,
-            min,
-            max,
-        } => Choice::Normal {
-            random,
-            mean: *mean,
-            deviation: *deviation,
-            min: *min as f64,
-            max: *max as f64,
-        },
-        Distribution::Weighted(values) => {
-            let mut sum = 0.0;
-            let sums = values
-                .iter()
-                .filter(|(_, weight)| *weight > 0.0)
-                .map(|(size, weight)| {
-                    sum += weight;
-                    (sum, *size)
-                });
-            Choice::Weighted {
-                random,
-                sums: sums.collect(),
-            }
         }
     }
 }
 
 impl Contents {
-    /// The body of the producer's `sequence`-th message, before the header is written into it.
+    /// The body of the producer's `sequence`-th message, due so long after the start of the load,
+    /// before the header is written into it.
     #[inline]
-    pub(crate) fn body(&self, sequence: u64) -> &[u8] {
+    pub(crate) fn body(&self, sequence: u64, at: Nanos) -> &[u8] {
         let size = match &self.choice {
-            Choice::Bodies(bodies) => {
-                let at = sequence % bodies.bodies.len().max(1) as u64;
-                return bodies.bodies.get(at as usize).map_or(&[], |body| body);
-            }
+            Choice::Bodies(bodies, true) => return bodies.with_room(sequence),
+            Choice::Bodies(bodies, false) => return bodies.content(sequence),
             Choice::List(sizes) => {
                 let at = sequence % sizes.len().max(1) as u64;
                 sizes.get(at as usize).copied().unwrap_or(0)
             }
-            Choice::Uniform { random, min, count } => {
-                // The high half of a product: even to 2^-64 of the count.
-                let drawn = u128::from(random.word(sequence)) * u128::from(*count) >> 64;
-                (min + drawn as u64) as usize
-            }
-            Choice::Normal {
-                random,
-                mean,
-                deviation,
-                min,
-                max,
-            } => {
-                // Box and Muller's way from two even numbers to a normal one.
-                let (a, b) = (random.unit(2 * sequence), random.unit(2 * sequence + 1));
-                let normal = (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos();
-                (mean + deviation * normal).round().clamp(*min, *max) as usize
-            }
-            Choice::Weighted { random, sums } => {
-                let all = sums.last().map_or(0.0, |(sum, _)| *sum);
-                let drawn = random.unit(sequence) * all;
-                let at = sums.partition_point(|(sum, _)| *sum < drawn);
-                sums.get(at).map_or(0, |(_, size)| *size)
-            }
+            Choice::Steps(steps) => steps.size(at),
+            Choice::Random(draw) => draw.size(sequence),
             Choice::Trace { trace, first, step } => {
                 trace.size(first.wrapping_add(sequence.wrapping_mul(*step)))
             }
         };
         self.filler.get(..size).unwrap_or(&self.filler)
     }
-}
 
-#[cfg(test)]
-mod tests;
+    /// Whether bodies are sent as they are, without a header.
+    pub(crate) const fn is_bare(&self) -> bool {
+        matches!(self.choice, Choice::Bodies(_, false))
+    }
+}

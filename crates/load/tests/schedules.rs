@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use load::{
     Ack, Arrivals, Bodies, Control, Destination, Distribution, Event, Group, Outcome, Pace, Phases,
-    Plan, Schedule, Shape, Sink, Sizes, Trace,
+    Plan, Schedule, Shape, Sink, SizeStep, Sizes, StartDelay, Trace,
 };
-use measure::{Interval, Metric, Nanos, Phase};
+use measure::{Interval, Metric, Nanos, Phase, Rate};
 
 /// The measured phase, and when each of its intervals began and ended since the start.
 #[derive(Default)]
@@ -154,21 +154,100 @@ fn a_message_waits_for_the_last_answer_and_the_think_time() {
     assert_eq!(delays.len(), sent);
 }
 
+/// Producers begin one by one, and what is asked for rises with them.
 #[test]
-fn sizes_and_bodies_arrive_whole() {
+fn producers_begin_at_moments_of_their_own() {
+    let broker = embedded();
+    let plan = plan(&broker, 2_500, |group| {
+        group.producers.per_destination = 20;
+        group.producers.start_delay = Some(StartDelay {
+            most: Nanos::from_millis(2_000),
+            seed: 4,
+        });
+        group.producers.pace = Pace::Scheduled(Schedule {
+            per_producer: true,
+            shape: Shape::Constant(Rate::per_second(50.0).expect("a rate")),
+            arrivals: Arrivals::Even,
+        });
+    });
+    let requested = plan.requested().expect("valid").expect("a schedule");
+    let (outcome, kept) = run(&plan);
+    let asked = requested.messages(Nanos::ZERO, Nanos::from_millis(2_500));
+    // Without delays it would be 2,500.
+    assert!((1_000.0..2_000.0).contains(&asked), "{asked}");
+    let sent = outcome.totals.sent as f64;
+    assert!((sent - asked).abs() <= 20.0, "{sent} for {asked}");
+    let rates: Vec<u64> = kept.intervals.iter().map(|(_, _, sent)| *sent).collect();
+    assert!(rates[0] < rates[1], "{rates:?}");
+}
+
+/// All-out, sizes change with the time at which messages are sent, and the delay holds as well.
+#[test]
+fn sizes_change_while_a_load_runs() {
+    let broker = embedded();
+    let step = |size| SizeStep {
+        size,
+        length: Nanos::from_millis(300),
+    };
+    let plan = plan(&broker, 1_000, |group| {
+        group.producers.max_pending = 20;
+        group.producers.start_delay = Some(StartDelay {
+            most: Nanos::from_millis(100),
+            seed: 0,
+        });
+        group.producers.sizes = Sizes::Steps {
+            steps: vec![step(100), step(5_000), step(100_000)],
+            repeat: false,
+        };
+    });
+    let (outcome, _) = run(&plan);
+    let ledger = outcome.ledger.expect("a ledger");
+    assert!(ledger.sent > 100, "{ledger:?}");
+    assert_eq!((ledger.lost, ledger.corrupt), (0, 0), "{ledger:?}");
+}
+
+/// With a ledger the header stands in front of what is in the files; without one nothing does.
+#[test]
+fn files_are_sent_as_they_are() {
     let broker = embedded();
     let folder = tempfile::tempdir().expect("a folder");
-    std::fs::write(folder.path().join("a"), [b'a'; 12]).expect("write");
-    std::fs::write(folder.path().join("b"), vec![b'b'; 300_000]).expect("write");
-    let bodies = Bodies::read(folder.path()).expect("bodies");
+    std::fs::write(folder.path().join("a.json"), b"{}").expect("write");
+    std::fs::write(folder.path().join("b.json"), vec![b'b'; 300_000]).expect("write");
+    let bodies = Arc::new(Bodies::read(folder.path()).expect("bodies"));
+    for ledger in [true, false] {
+        let mut plan = plan(&broker, 0, |group| {
+            group.producers.sizes = Sizes::Bodies(Arc::clone(&bodies));
+            group.producers.message_count = Some(60);
+            group.producers.max_pending = 10;
+        });
+        plan.ledger = ledger;
+        let (outcome, kept) = run(&plan);
+        assert_eq!(outcome.totals.sent, 60);
+        let measured = kept.measured.expect("measured");
+        let seen = measured.latencies.histogram(Metric::EndToEnd).len();
+        if ledger {
+            let ledger = outcome.ledger.expect("a ledger");
+            assert_eq!((ledger.lost, ledger.corrupt), (0, 0), "{ledger:?}");
+            assert_eq!(ledger.delivered, 60);
+            assert!(seen > 0);
+        } else {
+            assert_eq!((outcome.ledger, seen), (None, 0), "nothing can be told");
+        }
+    }
+}
+
+#[test]
+fn sizes_arrive_whole() {
+    let broker = embedded();
     let cases = [
         Sizes::Fixed(400_000),
         Sizes::List(vec![12, 31, 32, 131_064, 131_065, 400_000]),
-        Sizes::Bodies(Arc::new(bodies)),
         Sizes::Random {
-            distribution: Distribution::Uniform {
+            distribution: Distribution::LogNormal {
+                median: 500.0,
+                sigma: 2.0,
                 min: 12,
-                max: 20_000,
+                max: 200_000,
             },
             seed: 3,
         },
@@ -223,5 +302,16 @@ fn what_cannot_be_paced_is_refused() {
             });
         },
         "5 bytes has no room",
+    );
+    refused(
+        &|group| {
+            let trace = Trace::parse(&b"0,50"[..], "t").expect("a trace");
+            group.producers.sizes = Sizes::List(vec![20, 30]);
+            group.producers.pace = of(Shape::Trace {
+                trace: Arc::new(trace),
+                every: None,
+            });
+        },
+        "and so does the message size",
     );
 }

@@ -220,6 +220,8 @@ fn summary(writer: &RunWriter, pid: u32, peak_rss: (u64, u64), profiled: &Profil
         completed: Throughput::default(),
         received: Throughput::default(),
         blocked: Throughput::default(),
+        requested: None,
+        closed_loop: false,
         faults: Vec::new(),
         ledger: None,
         latency: PerMetric::default(),

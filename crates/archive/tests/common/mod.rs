@@ -58,6 +58,8 @@ fn summary(id: &str) -> RunSummary {
         received: Throughput::default(),
         blocked: Throughput::default(),
         faults: Vec::new(),
+        requested: None,
+        closed_loop: false,
         ledger: None,
         latency: PerMetric::default(),
         cpu_us_per_message: PerMessage::default(),

@@ -8,7 +8,7 @@ use measure::Rate;
 use session::Experiment;
 use session::experiment::{
     Acks, ArgumentValue, BrokerKind, BrokerSpec, Length, LengthRange, LoadSpec, Phases,
-    ProfileSpec, QueueType,
+    ProfileSpec, QueueType, ScheduleSpec, SizeSpec,
 };
 
 use super::args::OutputArgs;
@@ -138,12 +138,25 @@ struct Producing {
     /// Messages survive a restart of the broker
     #[arg(long)]
     persistent: bool,
-    /// Body size in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 1024)]
-    message_size: usize,
-    /// Messages a second in all; as many as the broker acknowledges where absent
+    /// Body size in bytes, or sizes: 100-2000 (even), 100,2000 (in turn), normal:mean=1000,sd=200,
+    /// steps:1000@30s,2000@30s, files:DIR and more (docs/schedules.md)
+    #[arg(long, value_name = "SIZES", default_value = "1024")]
+    message_size: SizeSpec,
+    /// Messages a second in all, such as 20000 or 0.5; as many as the broker acknowledges where
+    /// absent
     #[arg(long, value_name = "MSG/S", value_parser = rate)]
     rate: Option<Rate>,
+    /// A rate that changes: steps:100@30s,200@30s, ramp:from=100,to=20000,over=60s, poisson:5000,
+    /// trace:FILE and more (docs/schedules.md)
+    #[arg(long, value_name = "SHAPE", conflicts_with = "rate")]
+    schedule: Option<ScheduleSpec>,
+    /// The rate or schedule is each producer's, not that of all together
+    #[arg(long)]
+    rate_per_producer: bool,
+    /// Closed loop: each producer waits for the answer to its message, then so long, then sends the
+    /// next; latencies have coordinated omission then
+    #[arg(long, value_name = "LENGTH", conflicts_with_all = ["rate", "schedule", "rate_per_producer", "no_confirm"])]
+    think_time: Option<Length>,
     /// Producers for each destination
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = from_one)]
     producers: usize,
@@ -278,6 +291,9 @@ impl Producing {
             persistent: self.persistent,
             message_size: self.message_size,
             rate: self.rate,
+            schedule: self.schedule,
+            rate_per_producer: self.rate_per_producer,
+            think_time: self.think_time,
             max_pending: self.max_pending,
             confirm: !self.no_confirm,
             ..spec

@@ -1,6 +1,7 @@
 //! The receiving side of one client: what a delivery says, and when it is acknowledged.
 
 use std::num::NonZeroU32;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,9 +9,9 @@ use measure::{Interval, Metric, Nanos, Time};
 
 use super::client::BUFFER_BYTES;
 use super::pages::{Pages, Tracks};
-use crate::Ack;
 use crate::link::{FRAME_MAX, Link};
-use crate::payload::{self, Unreadable};
+use crate::payload::{self, FULL_LEN, Header, Unreadable};
+use crate::{Ack, Bodies};
 
 /// Deliveries that stay unacknowledged for this long are acknowledged although there are fewer
 /// than a full batch.
@@ -45,13 +46,39 @@ pub(crate) struct TrackSpec {
 }
 
 /// How this run's messages are told from others.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ours {
     pub(crate) run_id: u32,
     /// All producers send all-out, so that a message without `s_i` has `s_i = t_i`.
     pub(crate) all_out: bool,
-    /// Behind the header of every message there is nothing but filler.
-    pub(crate) plain: bool,
+    /// There are messages without a header, and nothing can be told of any.
+    pub(crate) bare: bool,
+    /// What follows the headers, where it is more than filler.
+    pub(crate) tails: Option<Arc<Tails>>,
+}
+
+/// The bodies from files that producers send.
+#[derive(Debug)]
+pub(crate) struct Tails {
+    /// By the numbers of their producers.
+    pub(crate) groups: Vec<(Range<u32>, Arc<Bodies>)>,
+}
+
+impl Tails {
+    /// Whether what follows the header is what was sent.
+    fn is_whole(&self, header: &Header, body: &[u8]) -> bool {
+        // They always have the full header, which alone has a run.
+        let ours = header.run.and_then(|_| {
+            let groups = self.groups.iter();
+            groups
+                .clone()
+                .find(|(ids, _)| ids.contains(&header.producer))
+        });
+        match ours {
+            Some((_, bodies)) => body.get(FULL_LEN..) == Some(bodies.content(header.sequence)),
+            None => payload::is_whole(body),
+        }
+    }
 }
 
 /// Neighbouring deliveries with the same times.
@@ -151,6 +178,9 @@ impl Consumer {
     ) -> bool {
         interval.counters.received += 1;
         interval.counters.redelivered += u64::from(redelivered);
+        if self.spec.ours.as_ref().is_some_and(|ours| ours.bare) {
+            return true;
+        }
         let (header, mut pages) = match (payload::read(body, now), pages) {
             (Ok(header), pages) => (header, pages),
             (Err(cause), pages) => {
@@ -162,7 +192,7 @@ impl Consumer {
             }
         };
         let mut sent = header.sent;
-        if let Some(ours) = self.spec.ours {
+        if let Some(ours) = &self.spec.ours {
             let foreign = header.run.is_some_and(|run| run != ours.run_id);
             if foreign || header.intended < self.start {
                 if let Some(pages) = pages {
@@ -176,8 +206,12 @@ impl Consumer {
         }
         if let (Some(tracks), Some(pages)) = (&mut self.tracks, &mut pages) {
             tracks.take(&header, redelivered, pages);
-            let plain = self.spec.ours.is_none_or(|ours| ours.plain);
-            pages.odd.corrupt += u64::from(plain && !payload::is_whole(body));
+            let tails = self.spec.ours.as_ref().and_then(|ours| ours.tails.as_ref());
+            let whole = match tails {
+                None => payload::is_whole(body),
+                Some(tails) => tails.is_whole(&header, body),
+            };
+            pages.odd.corrupt += u64::from(!whole);
         }
         self.latest = header.intended;
         let gathered = &mut self.gathered;
@@ -275,4 +309,31 @@ pub(crate) enum Wanted {
     /// This one, and no more.
     Last,
     No,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damage_behind_the_header_is_seen_whatever_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a"), b"first").unwrap();
+        std::fs::write(folder.path().join("b"), b"second").unwrap();
+        let bodies = Arc::new(Bodies::read(folder.path()).unwrap());
+        let tails = Tails {
+            groups: vec![(3..5, Arc::clone(&bodies))],
+        };
+        let judged = |producer: u32, sequence: u64, tail: &[u8]| {
+            let mut body = [[0; FULL_LEN].as_slice(), tail].concat();
+            payload::write(&mut body, 7, producer, sequence, Time(5), Time(6));
+            let header = payload::read(&body, Time(9)).unwrap();
+            tails.is_whole(&header, &body)
+        };
+        assert!(judged(3, 0, b"first") && judged(4, 7, b"second"));
+        assert!(!judged(3, 1, b"first"), "another message's body");
+        assert!(!judged(3, 0, b"firsT"));
+        assert!(judged(2, 0, &[0; 9]), "filler");
+        assert!(!judged(5, 0, b"first"), "should be filler");
+    }
 }

@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use measure::Nanos;
 use wire::amqp091::FieldTable;
 
 use super::accounts::{self, Accounts};
-use super::consumer::{ConsumerSpec, Ours};
+use super::consumer::{ConsumerSpec, Ours, Tails};
 use super::producer::{Pacing, ProducerSpec};
 use crate::admin::{arguments, table_of};
 use crate::link::{
@@ -64,7 +65,14 @@ pub(crate) fn deal(plan: &Plan, addresses: &[SocketAddr]) -> Result<Deal, Error>
     let mut first_id = 0;
     let ours = ours(plan);
     for (group, address) in plan.groups.iter().zip(addresses) {
-        consumers(plan, group, *address, ours, &mut budgets, &mut clients)?;
+        consumers(
+            plan,
+            group,
+            *address,
+            ours.as_ref(),
+            &mut budgets,
+            &mut clients,
+        )?;
     }
     for (group, address) in plan.groups.iter().zip(addresses) {
         producers(plan, group, *address, first_id, &mut clients)?;
@@ -98,15 +106,30 @@ fn ours(plan: &Plan) -> Option<Ours> {
     Some(Ours {
         run_id: plan.run_id,
         all_out: plan.senders().all(|g| g.producers.pace.is_all_out()),
-        plain: plan.senders().all(|g| g.producers.sizes.is_plain()),
+        bare: !plan.ledger && plan.senders().any(|g| g.producers.sizes.bodies().is_some()),
+        tails: tails(plan),
     })
+}
+
+/// What follows the headers, where somebody sends more than filler.
+fn tails(plan: &Plan) -> Option<Arc<Tails>> {
+    let mut first = 0;
+    let mut groups = Vec::new();
+    for group in plan.senders() {
+        let end = first + group.producer_count() as u32;
+        if let Some(bodies) = group.producers.sizes.bodies() {
+            groups.push((first..end, Arc::clone(bodies)));
+        }
+        first = end;
+    }
+    (!groups.is_empty()).then(|| Arc::new(Tails { groups }))
 }
 
 fn consumers(
     plan: &Plan,
     group: &Group,
     address: SocketAddr,
-    ours: Option<Ours>,
+    ours: Option<&Ours>,
     budgets: &mut Vec<Arc<AtomicU64>>,
     clients: &mut Vec<ClientSpec>,
 ) -> Result<(), Error> {
@@ -136,9 +159,9 @@ fn consumers(
                 work: WorkSpec::Consumer(ConsumerSpec {
                     ack: wanted.ack,
                     prefetch: wanted.prefetch,
-                    message_size: group.producers.size_range().1,
+                    message_size: group.producers.size_range(plan.ledger).1,
                     budget: budget.clone(),
-                    ours,
+                    ours: ours.cloned(),
                     tracks: None,
                 }),
                 destination: destination.clone(),
@@ -179,8 +202,8 @@ fn producers(
     let trace = wanted
         .sizing_trace()
         .map(|(trace, each)| (Arc::clone(trace), each));
-    let stock = Stock::new(&wanted.sizes, trace);
-    let (least, most) = wanted.size_range();
+    let stock = Stock::new(&wanted.sizes, trace, plan.ledger);
+    let (least, most) = wanted.size_range(plan.ledger);
     let bodies = match stock {
         None => BodyLengths::Same(most),
         Some(_) => BodyLengths::Between(least, most),
@@ -215,7 +238,10 @@ fn producers(
                     run_id: plan.run_id,
                     pacing: pacing.clone(),
                     message_size: most,
-                    contents: stock.as_ref().and_then(|s| s.contents(position, producers)),
+                    contents: stock
+                        .as_ref()
+                        .map(|stock| stock.contents(id, position, producers)),
+                    delay: wanted.start_delay.map_or(Nanos::ZERO, |delay| delay.of(id)),
                     position,
                     producers,
                     confirm: wanted.confirm,

@@ -39,6 +39,8 @@ pub(crate) struct ProducerSpec {
     /// Bytes of every body, unless they differ from message to message.
     pub(crate) message_size: usize,
     pub(crate) contents: Option<Contents>,
+    /// How much later than the load it begins.
+    pub(crate) delay: Nanos,
     /// Which of the group's producers this is, and of how many.
     pub(crate) position: u64,
     pub(crate) producers: u64,
@@ -62,8 +64,8 @@ impl ProducerSpec {
 
 /// When the next message is due.
 enum Clockwork {
-    /// At once.
-    AllOut,
+    /// As soon as it has begun.
+    AllOut { from: Time },
     /// Then.
     Ticker(Ticker),
     /// Then, once the last one was answered.
@@ -95,6 +97,8 @@ pub(crate) struct Sent {
 
 pub(crate) struct Producer {
     pub(crate) spec: ProducerSpec,
+    /// When the load began.
+    start: Time,
     /// `None` until the start.
     clockwork: Option<Clockwork>,
     /// Its end is of no interest, or known.
@@ -116,6 +120,7 @@ impl Producer {
         Self {
             end_told: !spec.ends(),
             spec,
+            start: Time(0),
             clockwork: None,
             window,
             sequence: 0,
@@ -128,16 +133,18 @@ impl Producer {
     /// Fixes the schedule; nothing is due before.
     pub(crate) fn start(&mut self, start: Time) {
         let spec = &self.spec;
+        self.start = start;
+        let from = start + spec.delay;
         self.clockwork = Some(match &spec.pacing {
-            Pacing::AllOut => Clockwork::AllOut,
+            Pacing::AllOut => Clockwork::AllOut { from },
             Pacing::Scheduled { table, .. } => {
-                Clockwork::Ticker(Ticker::new(table, start, spec.position))
+                Clockwork::Ticker(Ticker::new(table, from, spec.position, spec.id))
             }
             Pacing::Think(pause) => {
                 let part = u128::from(pause.0) * u128::from(spec.position);
                 let offset = part / u128::from(spec.producers.max(1));
                 Clockwork::Thinking {
-                    due: start + Nanos(offset as u64),
+                    due: from + Nanos(offset as u64),
                     pause: *pause,
                 }
             }
@@ -158,9 +165,14 @@ impl Producer {
         let before = self.sequence;
         let (standing, ended) = match self.clockwork.take() {
             None => (Standing::Idle, false),
-            Some(Clockwork::AllOut) => {
-                self.clockwork = Some(Clockwork::AllOut);
-                (self.send_all_out(now, link, interval), false)
+            Some(Clockwork::AllOut { from }) => {
+                self.clockwork = Some(Clockwork::AllOut { from });
+                let standing = if now < from {
+                    Standing::Until(from)
+                } else {
+                    self.send_all_out(now, link, interval)
+                };
+                (standing, false)
             }
             Some(Clockwork::Ticker(mut ticker)) => {
                 let standing = self.send_scheduled(&mut ticker, now, link, interval);
@@ -319,8 +331,12 @@ impl Producer {
         match &self.spec.contents {
             None => link.publish(fill(self.spec.message_size)),
             Some(contents) => {
-                let body = contents.body(sequence);
-                link.publish_body(body, fill(body.len()));
+                let body = contents.body(sequence, intended.since(self.start));
+                if contents.is_bare() {
+                    link.publish_body(body, |_| {});
+                } else {
+                    link.publish_body(body, fill(body.len()));
+                }
             }
         }
         if let Some(window) = &mut self.window {
@@ -385,7 +401,7 @@ impl Producer {
         let done = self.spec.limit == Some(self.sequence);
         let late = |clockwork: &Clockwork| match clockwork {
             Clockwork::Ticker(ticker) => now.since(ticker.due()) > LATE,
-            Clockwork::AllOut | Clockwork::Thinking { .. } => false,
+            Clockwork::AllOut { .. } | Clockwork::Thinking { .. } => false,
         };
         !done && self.clockwork.as_ref().is_some_and(late)
     }

@@ -36,7 +36,7 @@ fn due_times(schedule: &Schedule, producers: u64, until: u64) -> Vec<u64> {
     let table = Arc::new(schedule.timetable(producers).unwrap());
     let mut times = Vec::new();
     for producer in 0..producers {
-        let mut ticker = Ticker::new(&table, Time(0), producer);
+        let mut ticker = Ticker::new(&table, Time(0), producer, producer as u32);
         while ticker.due().0 < until {
             times.push(ticker.due().0);
             let before = ticker.due();
@@ -115,7 +115,7 @@ fn the_mean_rate_over_a_minute_is_the_one_asked_for() {
 fn a_long_run_does_not_drift() {
     // Ten million steps of 33 1/3 us: an error of 1 ns a step would be 10 ms.
     let table = Arc::new(of(constant(30_000.0)).timetable(1).unwrap());
-    let mut ticker = Ticker::new(&table, Time(5), 0);
+    let mut ticker = Ticker::new(&table, Time(5), 0, 0);
     for _ in 0..10_000_000 {
         ticker.advance();
     }
@@ -313,7 +313,7 @@ fn a_rate_of_each_producer_is_exactly_that() {
         };
         let table = Arc::new(schedule.timetable(producers).unwrap());
         for producer in 0..producers {
-            let mut ticker = Ticker::new(&table, Time(0), producer);
+            let mut ticker = Ticker::new(&table, Time(0), producer, producer as u32);
             let first = ticker.due().0;
             for k in 0..1_000 {
                 assert_eq!(ticker.due().0, first + k * SECOND / 10);
@@ -368,7 +368,7 @@ fn a_course_that_ends_has_a_last_message() {
         assert!(table.ends());
         let mut sent = 0;
         for producer in 0..4 {
-            let mut ticker = Ticker::new(&table, Time(7), producer);
+            let mut ticker = Ticker::new(&table, Time(7), producer, producer as u32);
             while !ticker.is_over() {
                 sent += 1;
                 ticker.advance();
@@ -383,7 +383,7 @@ fn a_course_that_ends_has_a_last_message() {
 #[test]
 fn far_futures_saturate() {
     let table = Arc::new(of(constant(1e-6)).timetable(1).unwrap());
-    let mut ticker = Ticker::new(&table, Time(u64::MAX - 5), 0);
+    let mut ticker = Ticker::new(&table, Time(u64::MAX - 5), 0, 0);
     ticker.advance();
     assert_eq!(ticker.due(), Time(u64::MAX));
 }
@@ -403,6 +403,10 @@ fn what_cannot_be_kept_is_refused_with_its_value() {
         (level(0.12345678901), "0.12345678901"),
         (Shape::ramp(1.0, 2.0, Nanos(0)), "cannot last 0 ns"),
         (Shape::ramp(1.0, 2.0, seconds(1e6)), "cannot last"),
+        (
+            Shape::bursts(1e9, Nanos(u64::MAX), 1e9, Nanos(u64::MAX)),
+            "last 36893488147 s",
+        ),
         (
             Shape::Steps {
                 steps: vec![],

@@ -43,8 +43,9 @@ const NEVER: Time = Time(u64::MAX);
 
 impl Ticker {
     /// The part of a schedule that belongs to `producer`: messages `producer`,
-    /// `producer + producers`, …
-    pub(crate) fn new(table: &Arc<Timetable>, start: Time, producer: u64) -> Self {
+    /// `producer + producers`, … Chance differs by `id`, the producer's number over all groups: two
+    /// groups of the same seed do not send at the same instants.
+    pub(crate) fn new(table: &Arc<Timetable>, start: Time, producer: u64, id: u32) -> Self {
         let producers = table.producers.max(1);
         let mut ticker = match (&table.course, table.arrivals) {
             (_, Arrivals::Poisson { seed }) => Self {
@@ -54,7 +55,7 @@ impl Ticker {
                     start,
                     count: 0,
                     sum: 0,
-                    random: Random::new(seed, producer),
+                    random: Random::new(seed, u64::from(id)),
                 },
             },
             (Course::Constant(constant), Arrivals::Even) => {

@@ -11,6 +11,8 @@ use super::sine::Sine;
 use super::{Arrivals, FASTEST, MOST_STEPS, RATES, Schedule, Shape, Step, Trace};
 use crate::Error;
 
+/// 30 years in nanoseconds, for which all sums stay within 128 bits.
+const LONGEST_COURSE: u128 = 1_000_000_000_000_000_000;
 /// Fraction bits of a [`Place`].
 const FRACTION: u32 = 32;
 
@@ -187,6 +189,16 @@ fn steps_of(steps: &[Step], repeat: bool, times: u64) -> Result<Linear, Error> {
             ));
         }
         parts.push((from, to, length));
+    }
+    let length = parts.iter().map(|(_, _, ns)| u128::from(*ns)).sum::<u128>();
+    if length > LONGEST_COURSE {
+        return Err(Error::invalid(
+            format!(
+                "the steps of the schedule last {} s",
+                length / 1_000_000_000
+            ),
+            "let them last 30 years at most",
+        ));
     }
     if parts.iter().all(|(from, to, _)| from + to == 0) {
         return Err(Error::invalid(

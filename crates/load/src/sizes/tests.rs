@@ -1,10 +1,14 @@
+use std::path::Path;
+
 use super::*;
 
 fn lengths(sizes: &Sizes, position: u64, count: u64) -> Vec<usize> {
     sizes.validate(true).unwrap();
-    let stock = Stock::new(sizes, None).unwrap();
-    let contents = stock.contents(position, 4).unwrap();
-    (0..count).map(|n| contents.body(n).len()).collect()
+    let stock = Stock::new(sizes, None, true).unwrap();
+    let contents = stock.contents(position as u32, position, 4);
+    (0..count)
+        .map(|n| contents.body(n, Nanos::ZERO).len())
+        .collect()
 }
 
 fn random(distribution: Distribution) -> Sizes {
@@ -20,14 +24,14 @@ fn mean(values: &[usize]) -> f64 {
 
 #[test]
 fn one_size_needs_no_stock() {
-    assert!(Stock::new(&Sizes::Fixed(12), None).is_none());
+    assert!(Stock::new(&Sizes::Fixed(12), None, true).is_none());
 }
 
 #[test]
 fn a_list_is_cycled() {
     let sizes = Sizes::List(vec![12, 100, 2_000]);
     assert_eq!(lengths(&sizes, 3, 5), [12, 100, 2_000, 12, 100]);
-    assert_eq!(sizes.range(), (12, 2_000));
+    assert_eq!(sizes.range(true), (12, 2_000));
 }
 
 #[test]
@@ -92,39 +96,110 @@ fn bodies_come_from_files_in_the_order_of_names() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("b.json"), [b'b'; 40]).unwrap();
     std::fs::write(folder.path().join("a.json"), [b'a'; 20]).unwrap();
-    let sizes = Sizes::Bodies(Arc::new(Bodies::read(folder.path()).unwrap()));
-    assert!(!sizes.is_plain());
-    assert_eq!(sizes.range(), (20, 40));
-    let contents = Stock::new(&sizes, None).unwrap().contents(0, 1).unwrap();
-    assert_eq!(contents.body(0), [b'a'; 20]);
-    assert_eq!(contents.body(3), [b'b'; 40]);
-    let one = Bodies::read(&folder.path().join("b.json")).unwrap();
-    assert_eq!(one.bodies.len(), 1);
-
     std::fs::write(folder.path().join("c.json"), b"{}").unwrap();
-    let error = Bodies::read(folder.path()).unwrap_err().to_string();
-    assert!(error.contains("c.json has 2 bytes"), "{error}");
-    let error = Bodies::read(&folder.path().join("none"))
-        .unwrap_err()
-        .to_string();
-    assert!(error.contains("none"), "{error}");
-    assert!(Bodies::read(Path::new("/dev/zero")).is_err());
+    let sizes = Sizes::Bodies(Arc::new(Bodies::read(folder.path()).unwrap()));
+    let body = |ledger: bool, n: u64| {
+        let stock = Stock::new(&sizes, None, ledger).unwrap();
+        stock.contents(0, 0, 1).body(n, Nanos::ZERO).to_vec()
+    };
+    // With a ledger there is room for the header in front, without one they are as they are.
+    assert_eq!(sizes.range(true), (34, 72));
+    assert_eq!(body(true, 0), [[0; 32].as_slice(), &[b'a'; 20]].concat());
+    assert_eq!(body(true, 4).get(32..), Some([b'b'; 40].as_slice()));
+    assert_eq!(sizes.range(false), (2, 40));
+    assert_eq!(body(false, 5), b"{}");
+    sizes.validate(true).unwrap();
+    sizes.validate(false).unwrap();
+    let one = Bodies::read(&folder.path().join("b.json")).unwrap();
+    assert_eq!(one.len(), 1);
+
+    let refused = |path: &Path| Bodies::read(path).unwrap_err().to_string();
+    let said = refused(&folder.path().join("none"));
+    assert!(said.contains("none"), "{said}");
+    let said = refused(Path::new("/dev/zero"));
+    assert!(said.contains("no regular file"), "{said}");
     let empty = tempfile::tempdir().unwrap();
-    let error = Bodies::read(empty.path()).unwrap_err().to_string();
-    assert!(error.contains("0 files"), "{error}");
+    let said = refused(empty.path());
+    assert!(said.contains("0 files"), "{said}");
+}
+
+#[test]
+fn sizes_change_with_the_intended_time() {
+    let step = |size, seconds| SizeStep {
+        size,
+        length: Nanos(seconds * Nanos::SECOND.0),
+    };
+    let steps = vec![step(100, 30), step(2_000, 60), step(12, 1)];
+    let at = |repeat: bool, ns: u64| {
+        let steps = steps.clone();
+        let sizes = Sizes::Steps { steps, repeat };
+        assert_eq!(sizes.range(true), (12, 2_000));
+        let stock = Stock::new(&sizes, None, true).unwrap();
+        stock.contents(0, 0, 1).body(7, Nanos(ns)).len()
+    };
+    let second = Nanos::SECOND.0;
+    assert_eq!(at(true, 0), 100);
+    assert_eq!(at(true, 30 * second - 1), 100);
+    assert_eq!(at(true, 30 * second), 2_000);
+    assert_eq!(at(true, 90 * second), 12);
+    assert_eq!(at(true, 91 * second), 100, "anew");
+    assert_eq!(at(true, (91 * 1_000_000 + 31) * second), 2_000);
+    assert_eq!(at(false, 500 * second), 12, "kept");
+}
+
+/// The share of drawn sizes below one, against the distribution's own.
+#[test]
+fn exponential_and_lognormal_sizes_have_their_shape() {
+    let exponential = random(Distribution::Exponential {
+        mean: 1_000.0,
+        min: 12,
+        max: 20_000,
+    });
+    let drawn = lengths(&exponential, 0, 100_000);
+    for size in [50, 300, 1_000, 2_500, 6_000] {
+        let share = drawn.iter().filter(|d| **d <= size).count() as f64 / 1e5;
+        let exact = 1.0 - (-(size as f64 + 0.5) / 1_000.0).exp();
+        assert!((share - exact).abs() < 0.005, "{size}: {share} for {exact}");
+    }
+    let lognormal = random(Distribution::LogNormal {
+        median: 800.0,
+        sigma: 0.7,
+        min: 12,
+        max: 100_000,
+    });
+    let drawn = lengths(&lognormal, 0, 100_000);
+    // The normal distribution's 2.5, 15.87, 50, 84.13 and 97.5 %.
+    for (z, exact) in [
+        (-1.96, 0.025),
+        (-1.0, 0.1587),
+        (0.0, 0.5),
+        (1.0, 0.8413),
+        (1.96, 0.975),
+    ] {
+        let size = 800.0 * f64::exp(0.7 * z);
+        let share = drawn.iter().filter(|d| (**d as f64) < size).count() as f64 / 1e5;
+        assert!((share - exact).abs() < 0.006, "{z}: {share} for {exact}");
+    }
+    assert!(drawn.iter().all(|size| (12..=100_000).contains(size)));
 }
 
 #[test]
 fn a_trace_says_how_large_its_messages_are() {
     let trace = Arc::new(Trace::parse(&b"0,12\n1,100\n2,2000\n3,40"[..], "t").unwrap());
-    let dealt = Stock::new(&Sizes::Fixed(64), Some((Arc::clone(&trace), false))).unwrap();
-    let second = dealt.contents(1, 2).unwrap();
-    assert_eq!([0, 1, 2].map(|n| second.body(n).len()), [100, 40, 100]);
-    let each = Stock::new(&Sizes::Fixed(64), Some((trace, true))).unwrap();
-    let second = each.contents(1, 2).unwrap();
-    assert_eq!([0, 1, 2].map(|n| second.body(n).len()), [12, 100, 2_000]);
+    let dealt = Stock::new(&Sizes::Fixed(64), Some((Arc::clone(&trace), false)), true).unwrap();
+    let second = dealt.contents(1, 1, 2);
+    assert_eq!(
+        [0, 1, 2].map(|n| second.body(n, Nanos::ZERO).len()),
+        [100, 40, 100]
+    );
+    let each = Stock::new(&Sizes::Fixed(64), Some((trace, true)), true).unwrap();
+    let second = each.contents(1, 1, 2);
+    assert_eq!(
+        [0, 1, 2].map(|n| second.body(n, Nanos::ZERO).len()),
+        [12, 100, 2_000]
+    );
     let times = Arc::new(Trace::parse(&b"0\n1"[..], "t").unwrap());
-    assert!(Stock::new(&Sizes::Fixed(64), Some((times, false))).is_none());
+    assert!(Stock::new(&Sizes::Fixed(64), Some((times, false)), true).is_none());
 }
 
 #[test]
@@ -152,6 +227,6 @@ fn what_cannot_be_sent_is_refused() {
         min: 12,
         max: 20,
     };
-    refused(random(normal), "mean NaN");
+    refused(random(normal), "with NaN");
     assert!(Sizes::Fixed(1).validate(false).is_ok());
 }

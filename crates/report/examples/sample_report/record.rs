@@ -227,6 +227,8 @@ fn summary(state: &State, run: &Run) -> RunSummary {
         received: throughput(all.received, m.counters.received),
         blocked: throughput(all.blocked, m.counters.blocked),
         faults: Vec::new(),
+        requested: None,
+        closed_loop: false,
         ledger: Some(ledger()),
         latency: m.latencies.summaries(),
         cpu_us_per_message: PerMessage {

@@ -3,11 +3,11 @@
 
 use std::fmt::Write as _;
 
-use archive::{RunRecord, RunState, RunSummary, SeriesPoint};
+use archive::{RequestedWindow, RunRecord, RunState, RunSummary, SeriesPoint};
 use measure::{LatencySummary, Metric, PerMetric, Phase};
 
 use super::Shape;
-use super::text::{count, sanitise};
+use super::text::{count, percent, sanitise, three_digits};
 
 /// Order and names of the latencies in a block: headline first, then as Artemis has them.
 const BLOCK: [(Metric, &str); 5] = [
@@ -77,13 +77,55 @@ pub(super) fn summary(shape: &Shape, record: &RunRecord, summary: &RunSummary) -
     if shape.consumers {
         total("total received:", summary.received.total);
     }
-    for line in ledger(summary).into_iter().chain(faults(summary)) {
+    for line in requested(summary)
+        .into_iter()
+        .chain(ledger(summary))
+        .chain(faults(summary))
+    {
         let _ = writeln!(out, "--- {line}");
     }
     if latencies(&mut out, &SUMMARY, shape, &summary.latency) {
         let _ = writeln!(out, "{FOOTNOTE}");
     }
     out
+}
+
+/// Below this share of what a second asked for, the worst one is named.
+const SHORT_SECOND: f64 = 0.95;
+/// A second with fewer messages is short when one of them crosses its edge.
+const LEAST_MESSAGES: f64 = 20.0;
+
+/// What was asked for, and how much of it was sent when.
+pub(super) fn requested(summary: &RunSummary) -> Option<String> {
+    if summary.closed_loop {
+        return Some(
+            "closed loop: a slow broker is asked less often, and the latencies do not show it"
+                .to_owned(),
+        );
+    }
+    let asked = summary.requested.as_ref()?;
+    let mut line = format!(
+        "requested: {} msg/s, {} % of it sent, {} % over 1 ms late",
+        three_digits(asked.rate),
+        percent(asked.achieved.unwrap_or(1.0)),
+        percent(asked.late_share)
+    );
+    let share = |window: &RequestedWindow| window.sent / window.requested;
+    let worst = asked
+        .over_time
+        .iter()
+        .filter(|w| w.requested * w.dt >= LEAST_MESSAGES && share(w) < SHORT_SECOND)
+        .min_by(|a, b| share(a).total_cmp(&share(b)));
+    if let Some(window) = worst {
+        let _ = write!(
+            line,
+            "; {} of {} msg/s at {:.0} s",
+            three_digits(window.sent),
+            three_digits(window.requested),
+            window.t
+        );
+    }
+    Some(line)
 }
 
 /// What became of every message, in one line; two where more is to be said than that all is well.

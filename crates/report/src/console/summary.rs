@@ -185,8 +185,9 @@ fn rates(shape: &Shape, summary: &RunSummary, style: Style) -> Vec<String> {
     loop {
         match (at_left.next(), at_right.next()) {
             (None, None) => {
-                let lines = plain::ledger(summary)
+                let lines = plain::requested(summary)
                     .into_iter()
+                    .chain(plain::ledger(summary))
                     .chain(plain::faults(summary));
                 out.extend(lines.flat_map(|line| wrap(&line, style.columns)));
                 return out;

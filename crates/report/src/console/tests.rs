@@ -94,6 +94,8 @@ fn run_summary(warnings: usize) -> RunSummary {
         received: through,
         blocked: through,
         faults: Vec::new(),
+        requested: None,
+        closed_loop: false,
         ledger: None,
         latency: PerMetric::from_fn(|_| latency(50_000)),
         cpu_us_per_message: PerMessage {

@@ -17,6 +17,8 @@ pub(super) struct Figures {
     pub(super) blocked: Throughput,
     /// Mean of the measured phase; absent when all-out.
     pub(super) requested_rate: Option<f64>,
+    /// Producers wait for answers, and then some: nobody asks the broker for all it can do.
+    pub(super) closed_loop: bool,
     pub(super) refused: u64,
     pub(super) returned: u64,
     pub(super) redelivered: u64,
@@ -44,6 +46,7 @@ impl Figures {
             figures.blocked = summary.blocked;
             figures.latency = summary.latency.clone();
             figures.ledger = summary.ledger;
+            figures.closed_loop = summary.closed_loop;
             figures.cpu_us_per_message = summary.cpu_us_per_message;
             figures.rss_mb = summary.rss_mb;
         }
@@ -105,6 +108,7 @@ impl Sum {
             received: throughput(all.counters.received, c.received),
             blocked: throughput(all.counters.blocked, c.blocked),
             requested_rate,
+            closed_loop: false,
             refused: all.counters.nacked,
             returned: all.counters.returned,
             redelivered: all.counters.redelivered,

@@ -208,7 +208,7 @@ fn limit(facts: &Facts<'_>) -> Option<String> {
     let (broker, client) = (f.cpu_cores.broker, f.cpu_cores.client);
     let waiting = f.blocked.rate > f.sent.rate * BLOCKED_SHARE
         || client.is_some_and(|used| used < IDLE_CORES);
-    if f.requested_rate.is_some() || f.sent.rate <= 0.0 || !waiting {
+    if f.requested_rate.is_some() || f.closed_loop || f.sent.rate <= 0.0 || !waiting {
         return None;
     }
     if has(WarningCode::TooFewCores) {

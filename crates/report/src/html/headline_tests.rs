@@ -21,6 +21,7 @@ fn figures() -> Figures {
             rate: 50_000.0,
         },
         requested_rate: None,
+        closed_loop: false,
         refused: 0,
         returned: 0,
         redelivered: 0,

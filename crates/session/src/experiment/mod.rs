@@ -10,9 +10,9 @@ mod load_spec;
 mod plan;
 mod schedule_spec;
 mod size_spec;
-mod spec_text;
 #[cfg(test)]
 mod spec_tests;
+mod spec_text;
 mod validate;
 
 use std::collections::BTreeMap;

@@ -87,7 +87,9 @@ fn pace(spec: &LoadSpec) -> Result<Pace, load::Error> {
         return Ok(Pace::Think(pause.0));
     }
     if let Some(schedule) = &spec.schedule {
-        return schedule.schedule(spec.rate_per_producer).map(Pace::Scheduled);
+        return schedule
+            .schedule(spec.rate_per_producer)
+            .map(Pace::Scheduled);
     }
     Ok(spec.rate.map_or(Pace::AllOut, |rate| {
         Pace::Scheduled(Schedule {

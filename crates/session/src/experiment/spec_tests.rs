@@ -54,7 +54,10 @@ fn every_shape_is_read() {
         let spec: ScheduleSpec = text.parse().unwrap();
         spec.schedule(true).unwrap().arrivals
     };
-    assert_eq!(arrivals("poisson:5000,seed=7"), Arrivals::Poisson { seed: 7 });
+    assert_eq!(
+        arrivals("poisson:5000,seed=7"),
+        Arrivals::Poisson { seed: 7 }
+    );
     let sine = "sine:mean=5,amplitude=4,period=20s,arrivals=poisson";
     assert_eq!(arrivals(sine), Arrivals::Poisson { seed: 0 });
     assert_eq!(arrivals("constant:1"), Arrivals::Even);
@@ -64,18 +67,39 @@ fn every_shape_is_read() {
 fn what_is_wrong_with_a_schedule_is_named_with_the_nearest_name_or_an_example() {
     for (text, parts) in [
         ("rampp:from=1", ["\"rampp\"", "did you mean \"ramp\"?"]),
-        ("ramp:from=1,too=2,over=3s", ["\"too\"", "did you mean \"to\"?"]),
-        ("ramp:from=1,to=2", ["needs over", "ramp:from=100,to=20000,over=60s"]),
+        (
+            "ramp:from=1,too=2,over=3s",
+            ["\"too\"", "did you mean \"to\"?"],
+        ),
+        (
+            "ramp:from=1,to=2",
+            ["needs over", "ramp:from=100,to=20000,over=60s"],
+        ),
         ("ramp:1,2,3s", ["\"1\" has no key", "ramp:from=100"]),
-        ("ramp:from=a,to=2,over=3s", ["from: \"a\"", "number from 0 on"]),
-        ("ramp:from=inf,to=2,over=3s", ["from: \"inf\"", "number from 0 on"]),
+        (
+            "ramp:from=a,to=2,over=3s",
+            ["from: \"a\"", "number from 0 on"],
+        ),
+        (
+            "ramp:from=inf,to=2,over=3s",
+            ["from: \"inf\"", "number from 0 on"],
+        ),
         ("ramp:from=1,to=2,over=soon", ["over: \"soon\"", "60s"]),
-        ("ramp:from=1,from=2,to=2,over=3s", ["from is given twice", "write"]),
-        ("steps:1000", ["\"1000\" is no rate and length", "steps:1000x10s"]),
+        (
+            "ramp:from=1,from=2,to=2,over=3s",
+            ["from is given twice", "write"],
+        ),
+        (
+            "steps:1000",
+            ["\"1000\" is no rate and length", "steps:1000x10s"],
+        ),
         ("steps", ["needs steps", "steps:1000x10s"]),
         ("poisson:0", ["\"0\" is not above 0", "poisson:5000"]),
         ("constant:1,arrivals=random", ["\"random\"", "even"]),
-        ("constant:1,seed=3", ["seed has no effect", "arrivals=poisson"]),
+        (
+            "constant:1,seed=3",
+            ["seed has no effect", "arrivals=poisson"],
+        ),
         ("trace", ["needs file", "trace:FILE"]),
     ] {
         let said = refused_schedule(text);
@@ -91,10 +115,9 @@ fn experiment(load: &str) -> Result<Experiment, super::Error> {
 
 #[test]
 fn a_table_says_the_same_as_a_text() {
-    let table = experiment(
-        "[load.schedule]\nshape = \"ramp\"\nfrom = 100\nto = 2e4\nover = \"60s\"",
-    )
-    .unwrap();
+    let table =
+        experiment("[load.schedule]\nshape = \"ramp\"\nfrom = 100\nto = 2e4\nover = \"60s\"")
+            .unwrap();
     let text = experiment("schedule = \"ramp:from=100,to=20000,over=60s\"").unwrap();
     assert_eq!(table, text);
     let steps = "shape = \"steps\"\nsteps = [\"1000x10s\", \"5000x10s\"]\nrepeat = true";
@@ -104,7 +127,12 @@ fn a_table_says_the_same_as_a_text() {
     );
     let error = experiment("[load.schedule]\nshape = \"ramp\"\nfrom = 1\nuntil = 2").unwrap_err();
     assert!(error.to_string().starts_with("x.toml:2"), "{error}");
-    assert!(error.to_string().contains("unknown key of \"ramp\" \"until\""), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("unknown key of \"ramp\" \"until\""),
+        "{error}"
+    );
     let error = experiment("[load.schedule]\nfrom = 1").unwrap_err();
     assert!(error.to_string().contains("needs a shape"), "{error}");
 }
@@ -153,7 +181,10 @@ fn two_paces_are_one_too_many() {
         error.to_string()
     };
     let said = refused("rate = 5\nschedule = \"constant:5\"");
-    assert!(said.contains("load.0.schedule: there is a rate too"), "{said}");
+    assert!(
+        said.contains("load.0.schedule: there is a rate too"),
+        "{said}"
+    );
     assert!(refused("rate-per-producer = true").contains("without a rate"));
     let said = refused("think-time = \"5ms\"\nmax-pending = 5");
     assert!(said.contains("one answer at a time"), "{said}");
@@ -175,7 +206,13 @@ fn every_kind_of_sizes_is_read() {
     };
     assert_eq!(
         random("uniform:100..2000,seed=9"),
-        (Distribution::Uniform { min: 100, max: 2_000 }, 9)
+        (
+            Distribution::Uniform {
+                min: 100,
+                max: 2_000
+            },
+            9
+        )
     );
     let normal = |min, max| Distribution::Normal {
         mean: 1_000.0,
@@ -184,7 +221,10 @@ fn every_kind_of_sizes_is_read() {
         max,
     };
     assert_eq!(random("normal:mean=1000,sd=200").0, normal(200, 1_800));
-    assert_eq!(random("normal:mean=1000,sd=200,min=12,max=5000").0, normal(12, 5_000));
+    assert_eq!(
+        random("normal:mean=1000,sd=200,min=12,max=5000").0,
+        normal(12, 5_000)
+    );
     assert_eq!(
         random("weighted:12x9,2000x0.5").0,
         Distribution::Weighted(vec![(12, 9.0), (2_000, 0.5)])

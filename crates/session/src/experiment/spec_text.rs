@@ -23,20 +23,21 @@ pub(super) struct Form {
 
 /// Finds a form by its name; `what` is a schedule or a size.
 pub(super) fn form<'a>(what: &str, forms: &'a [Form], name: &str) -> Result<&'a Form, String> {
-    forms
-        .iter()
-        .find(|form| form.name == name)
-        .ok_or_else(|| {
-            let known: Vec<&str> = forms.iter().map(|form| form.name).collect();
-            unknown_name(what, name, &known)
-        })
+    forms.iter().find(|form| form.name == name).ok_or_else(|| {
+        let known: Vec<&str> = forms.iter().map(|form| form.name).collect();
+        unknown_name(what, name, &known)
+    })
 }
 
 impl Form {
     /// Takes `KEY=VALUE,…` apart. What has no key belongs to the bare one, in its order.
     pub(super) fn split(&self, text: &str) -> Result<Fields, String> {
         let mut fields = Fields::new();
-        for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+        for item in text
+            .split(',')
+            .map(str::trim)
+            .filter(|item| !item.is_empty())
+        {
             let pair = item.split_once('=').filter(|(key, _)| {
                 let key = key.trim();
                 key.bytes().all(|b| b.is_ascii_lowercase() || b == b'-')
@@ -66,9 +67,16 @@ impl Form {
     /// Whether all keys are there and none is strange.
     pub(super) fn check(&self, fields: &Fields) -> Result<(), String> {
         let known = || self.needed.iter().chain(self.optional).copied();
-        if let Some(key) = fields.keys().find(|key| !known().any(|k| k == key.as_str())) {
+        if let Some(key) = fields
+            .keys()
+            .find(|key| !known().any(|k| k == key.as_str()))
+        {
             let known: Vec<&str> = known().collect();
-            return Err(unknown_name(&format!("key of {:?}", self.name), key, &known));
+            return Err(unknown_name(
+                &format!("key of {:?}", self.name),
+                key,
+                &known,
+            ));
         }
         match self.needed.iter().find(|key| !fields.contains_key(**key)) {
             Some(key) => Err(format!("{:?} needs {key}; {}", self.name, self.hint())),

@@ -106,6 +106,12 @@ impl Recording<'_> {
             completed: throughput(|counters| counters.completed),
             received: throughput(|counters| counters.received),
             blocked: throughput(|counters| counters.blocked),
+            requested: self
+                .setting
+                .requested
+                .as_ref()
+                .map(|_| self.against.summary(&self.measured.counters)),
+            closed_loop: self.setting.closed_loop,
             ledger: outcome.ledger,
             faults: self.faults.clone(),
             latency: self.latency(),
@@ -142,7 +148,11 @@ impl Recording<'_> {
             length: self.measured_length,
             counters: self.measured.counters,
             unconfirmed: outcome.unconfirmed,
-            requested_rate: self.setting.requested_rate,
+            requested: self
+                .setting
+                .requested
+                .as_ref()
+                .map(|_| self.against.measured()),
             latency: self.latency(),
             lag_and_p99: self.lag_and_p99.clone(),
             rates: self.seconds.iter().map(rate).collect(),

@@ -5,6 +5,7 @@ mod faults;
 mod finish;
 mod profiling;
 mod recording;
+mod requested;
 #[cfg(test)]
 mod tests;
 

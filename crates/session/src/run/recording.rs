@@ -4,6 +4,7 @@ use archive::{BrokerSummary, Event, FaultOutcome, RunRecord, RunWriter, SeriesPo
 use measure::{Clock, Counters, Interval, LatencySummary, Nanos, PerMetric, Phase, Time};
 
 use super::profiling::{LEAD, Profiling};
+use super::requested::Against;
 use crate::Observer;
 use crate::usage::{Reading, UsageSource, between};
 
@@ -16,7 +17,10 @@ pub(crate) const WHOLE_SECOND: Nanos = Nanos::from_millis(500);
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
     pub(crate) origin: Time,
-    pub(crate) requested_rate: Option<f64>,
+    /// What the schedules ask for; `None` where somebody sends all-out or waits for answers.
+    pub(crate) requested: Option<load::Requested>,
+    /// Somebody waits for answers before going on.
+    pub(crate) closed_loop: bool,
     pub(crate) phases: load::Phases,
     pub(crate) broker: BrokerSummary,
     pub(crate) shared_machine: bool,
@@ -47,8 +51,10 @@ pub(crate) struct Recording<'a> {
     pub(crate) faults: Vec<FaultOutcome>,
     pub(super) usage: Box<dyn UsageSource>,
     last_usage: Reading,
-    /// When the measured phase is due.
-    measure_at: Option<Time>,
+    /// When the load began.
+    started: Option<Time>,
+    /// What was asked for so far.
+    pub(super) against: Against,
 }
 
 impl<'a> Recording<'a> {
@@ -80,7 +86,8 @@ impl<'a> Recording<'a> {
             faults: Vec::new(),
             last_usage: usage.read(),
             usage,
-            measure_at: None,
+            started: None,
+            against: Against::default(),
             setting,
         }
     }
@@ -115,7 +122,8 @@ impl<'a> Recording<'a> {
     }
 
     fn start_profile_when_due(&mut self, now: Time) {
-        let due = self.measure_at.is_some_and(|at| now + LEAD >= at);
+        let warmup = self.setting.phases.warmup;
+        let due = self.started.is_some_and(|at| now + LEAD >= at + warmup);
         if due && self.profiling.is_waiting() {
             self.profiling.start();
         }
@@ -156,16 +164,29 @@ impl<'a> Recording<'a> {
         }
     }
 
+    /// Messages asked for in an interval, and their standard deviation where that is by chance.
+    fn requested(&self, interval: &Interval) -> Option<(f64, f64)> {
+        let requested = self.setting.requested.as_ref()?;
+        let start = self.started.filter(|_| interval.phase != Phase::Drain)?;
+        let (from, to) = (interval.start.since(start), interval.end.since(start));
+        Some((requested.messages(from, to), requested.deviation(from, to)))
+    }
+
     fn point(&mut self, interval: &Interval, before: &Reading) -> SeriesPoint {
         let usage = between(before, &self.last_usage);
+        let requested = self.requested(interval);
+        if let Some((messages, deviation)) = requested {
+            self.against
+                .add(interval, self.setting.origin, messages, deviation);
+        }
+        let seconds = interval.length().as_secs_f64();
         SeriesPoint {
             t: self.seconds_since_origin(interval.start),
             dt: interval.length().as_secs_f64(),
             phase: interval.phase,
-            requested_rate: self
-                .setting
-                .requested_rate
-                .filter(|_| interval.phase != Phase::Drain),
+            requested_rate: requested
+                .filter(|_| seconds > 0.0)
+                .map(|(messages, _)| messages / seconds),
             counters: interval.counters,
             latency: PerMetric::from_fn(|metric| {
                 LatencySummary::of(interval.latencies.histogram(metric))
@@ -203,7 +224,7 @@ impl load::Sink for Recording<'_> {
                 product, version, ..
             } => self.connected(&product, &version),
             load::Event::Started { at } => {
-                self.measure_at = Some(at + self.setting.phases.warmup);
+                self.started = Some(at);
                 // What setting up took is no part of the first second.
                 self.last_usage = self.usage.read();
                 self.start_profile_when_due(at);

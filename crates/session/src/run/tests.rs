@@ -122,7 +122,8 @@ fn play(dir: &std::path::Path, observer: &mut Heard, error: Option<load::Error>)
     let writer = start.writer(&options, &mut record).unwrap();
     let setting = Setting {
         origin: start.origin,
-        requested_rate: None,
+        requested: None,
+        closed_loop: false,
         phases: load::Phases {
             warmup: measure::Nanos(2 * SECOND),
             measure: Some(measure::Nanos(10 * SECOND)),

@@ -18,7 +18,7 @@ fn good() -> Facts {
             late: 60,
             ..Counters::default()
         },
-        requested_rate: Some(20_000.0),
+        requested: Some((600_000.0, 0.0)),
         latency: PerMetric {
             ack_response: latency,
             ..PerMetric::default()
@@ -107,7 +107,7 @@ fn the_rate_is_achieved_from_99_5_percent_on() {
     assert_eq!(codes(&with(596_900, 0)), [WarningCode::RateNotAchieved]);
     assert_eq!(codes(&with(600_000, 6_001)), [WarningCode::RateNotAchieved]);
     let all_out = Facts {
-        requested_rate: None,
+        requested: None,
         ..with(1, 1)
     };
     assert_eq!(codes(&all_out), []);
@@ -134,7 +134,7 @@ fn a_slow_schedule_cut_at_its_edge_is_achieved() {
         ..Counters::default()
     };
     let facts = Facts {
-        requested_rate: Some(0.1),
+        requested: Some((3.0, 0.0)),
         counters,
         ..good()
     };
@@ -145,7 +145,7 @@ fn a_slow_schedule_cut_at_its_edge_is_achieved() {
 fn two_cores_are_too_few_for_an_all_out_run() {
     let facts = Facts {
         cores: 2,
-        requested_rate: None,
+        requested: None,
         broker_cores: Some(1.6),
         client_cores: Some(0.15),
         idle: Some(0.1),
@@ -238,7 +238,7 @@ fn a_percentile_without_ten_samples_beyond_it_is_named() {
 fn a_trend_counts_in_all_out_runs() {
     let rates: Vec<f64> = (0..30).map(|i| 10_000.0 + 500.0 * f64::from(i)).collect();
     let facts = Facts {
-        requested_rate: None,
+        requested: None,
         rates,
         ..good()
     };

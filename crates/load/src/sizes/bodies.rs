@@ -1,0 +1,124 @@
+//! Message bodies from files.
+
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+use crate::payload::{FILLER, FULL_LEN};
+
+/// Bodies from files are kept in memory.
+const MOST_BYTES: u64 = 1 << 30;
+const MOST_FILES: usize = 100_000;
+
+/// Message bodies that were read from files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bodies {
+    /// Each with room for the header in front.
+    bodies: Vec<Box<[u8]>>,
+}
+
+impl Bodies {
+    /// Reads a file, or all files of a folder in the order of their names.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with the path, where something cannot be read, is no file, or is too
+    /// large to be kept in memory (1 GiB in all).
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let files = if path.is_dir() {
+            files_in(path)?
+        } else {
+            vec![path.to_owned()]
+        };
+        Self::read_files(&files)
+    }
+
+    /// Reads files in the order given.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_files(files: &[PathBuf]) -> Result<Self, Error> {
+        if files.is_empty() || files.len() > MOST_FILES {
+            return Err(Error::invalid(
+                format!("cannot take message bodies from {} files", files.len()),
+                format!("name 1 to {MOST_FILES} files, or a folder with as many"),
+            ));
+        }
+        let mut left = MOST_BYTES;
+        let mut bodies = Vec::with_capacity(files.len());
+        for file in files {
+            // Asked for before it is read, so that a device without an end is not.
+            let facts = std::fs::metadata(file).map_err(|e| failed(file, &e))?;
+            if !facts.is_file() {
+                return Err(failed(file, &"it is no regular file"));
+            }
+            left = left.checked_sub(facts.len()).ok_or_else(|| {
+                Error::invalid(
+                    format!(
+                        "the message bodies up to {} have more than {MOST_BYTES} bytes",
+                        file.display()
+                    ),
+                    "take fewer or smaller files: they are kept in memory",
+                )
+            })?;
+            let content = std::fs::read(file).map_err(|e| failed(file, &e))?;
+            let mut body = vec![FILLER; FULL_LEN];
+            body.extend_from_slice(&content);
+            bodies.push(body.into_boxed_slice());
+        }
+        Ok(Self { bodies })
+    }
+
+    /// Bodies.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.bodies.len()
+    }
+
+    /// Never where it was read.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.bodies.is_empty()
+    }
+
+    /// Bytes of each file.
+    pub(super) fn lengths(&self) -> impl Iterator<Item = usize> {
+        self.bodies.iter().map(|body| body.len() - FULL_LEN)
+    }
+
+    /// The body of a producer's `sequence`-th message, with room for the header in front.
+    #[inline]
+    pub(crate) fn with_room(&self, sequence: u64) -> &[u8] {
+        let at = sequence % self.bodies.len().max(1) as u64;
+        self.bodies.get(at as usize).map_or(&[], |body| body)
+    }
+
+    /// The same as it is in its file.
+    #[inline]
+    pub(crate) fn content(&self, sequence: u64) -> &[u8] {
+        self.with_room(sequence).get(FULL_LEN..).unwrap_or_default()
+    }
+}
+
+fn files_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(|e| failed(folder, &e))? {
+        let file = entry.map_err(|e| failed(folder, &e))?.path();
+        if file.is_file() {
+            files.push(file);
+        }
+    }
+    if files.is_empty() {
+        return Err(failed(folder, &"there are 0 files in it"));
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn failed(path: &Path, cause: &dyn std::fmt::Display) -> Error {
+    Error::invalid(
+        format!(
+            "cannot read message bodies from {}: {cause}",
+            path.display()
+        ),
+        "name a file, or a folder of files, that may be read",
+    )
+}
