@@ -157,6 +157,9 @@ struct Producing {
     /// next; latencies have coordinated omission then
     #[arg(long, value_name = "LENGTH", conflicts_with_all = ["rate", "schedule", "rate_per_producer", "no_confirm"])]
     think_time: Option<Length>,
+    /// Each producer begins at a moment of its own within so long
+    #[arg(long, value_name = "LENGTH")]
+    start_delay: Option<Length>,
     /// Producers for each destination
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = from_one)]
     producers: usize,
@@ -285,7 +288,7 @@ impl Common {
 }
 
 impl Producing {
-    fn fill(&self, spec: LoadSpec) -> LoadSpec {
+    fn fill(self, spec: LoadSpec) -> LoadSpec {
         LoadSpec {
             producers: self.producers,
             persistent: self.persistent,
@@ -294,6 +297,7 @@ impl Producing {
             schedule: self.schedule,
             rate_per_producer: self.rate_per_producer,
             think_time: self.think_time,
+            start_delay: self.start_delay,
             max_pending: self.max_pending,
             confirm: !self.no_confirm,
             ..spec

@@ -44,7 +44,7 @@ pub(super) fn shape(experiment: &Experiment) -> Shape {
         title: experiment.name.clone(),
         producers: any(|l| l.producers > 0),
         consumers: any(|l| l.consumers > 0),
-        paced: any(|l| l.producers > 0 && l.rate.is_some()),
+        paced: any(session::experiment::LoadSpec::is_paced),
         latency: true,
         warmup: experiment.phases.warmup.0,
         measure: (!measure.is_zero()).then_some(measure.0),

@@ -42,6 +42,9 @@ pub struct LoadSpec {
     /// long, then sends the next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub think_time: Option<Length>,
+    /// Each producer begins at a moment of its own within so long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_delay: Option<Length>,
     /// Messages in flight per producer; 0 = unlimited.
     pub max_pending: u32,
     /// Whether the broker acknowledges messages (publisher confirms).
@@ -93,6 +96,7 @@ impl Default for LoadSpec {
             schedule: None,
             rate_per_producer: false,
             think_time: None,
+            start_delay: None,
             max_pending: 1,
             confirm: true,
             message_size: SizeSpec::fixed(1024),

@@ -2,7 +2,7 @@
 
 use load::{
     Ack, Argument, Arrivals, Consumers, Destination, DestinationKind, Endpoint, Group, Pace, Plan,
-    Producers, QueueHandling, Recovery, Schedule, Shape, StreamOffset as LoadOffset,
+    Producers, QueueHandling, Recovery, Schedule, Shape, StartDelay, StreamOffset as LoadOffset,
 };
 use measure::Nanos;
 
@@ -46,6 +46,10 @@ fn group(spec: &LoadSpec, endpoint: &Endpoint) -> Result<Group, load::Error> {
         producers: Producers {
             per_destination: spec.producers,
             pace: pace(spec)?,
+            start_delay: spec.start_delay.map(|most| StartDelay {
+                most: most.0,
+                seed: 0,
+            }),
             max_pending: spec.max_pending,
             sizes: spec.message_size.sizes()?,
             persistent: spec.persistent,

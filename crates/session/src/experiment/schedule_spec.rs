@@ -51,7 +51,7 @@ const FORMS: [Form; 7] = [
         bare: Some("steps"),
         needed: &["steps"],
         optional: with_arrivals!("repeat"),
-        example: "steps:1000x10s,5000x10s",
+        example: "steps:1000@10s,5000@10s",
     },
     Form {
         name: "ramp",
@@ -174,20 +174,20 @@ fn meaning(form: &Form, fields: &Fields) -> Result<Meaning, String> {
     Ok(Meaning::Shape(shape))
 }
 
-/// `1000x10s,100..5000x60s`.
+/// `1000@10s,100-5000@60s`.
 fn steps(text: &str) -> Result<Vec<Step>, String> {
     text.split(',').map(|step| one_step(step.trim())).collect()
 }
 
 fn one_step(text: &str) -> Result<Step, String> {
     let (rates, length) = text
-        .split_once('x')
+        .split_once('@')
         .ok_or_else(|| format!("{text:?} is no rate and length"))?;
-    let (from, to) = rates.split_once("..").unwrap_or((rates, rates));
+    let (from, to) = rates.split_once('-').unwrap_or((rates, rates));
     Ok(Step {
         from: number(from.trim())?,
         to: number(to.trim())?,
-        length: length.parse::<Length>()?.0,
+        length: length.trim().parse::<Length>()?.0,
     })
 }
 

@@ -1,14 +1,15 @@
-//! How large messages are, as people write it: `1024`, `12,2000`, `uniform:100..2000`, `files:DIR`.
+//! How large messages are, as people write it: `1024`, `12,2000`, `100-2000`, `files:DIR`.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use load::{Bodies, Distribution, Sizes};
+use load::{Bodies, Distribution, SizeStep, Sizes};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::spec_text::{self, Fields, Form, Written, number, whole};
+use super::Length;
+use super::spec_text::{self, Fields, Form, Written, flag, number, whole};
 
 /// Body lengths. docs/schedules.md describes every kind.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +25,7 @@ enum Meaning {
     Files(PathBuf),
 }
 
-const FORMS: [Form; 5] = [
+const FORMS: [Form; 8] = [
     Form {
         name: "list",
         bare: Some("sizes"),
@@ -37,7 +38,7 @@ const FORMS: [Form; 5] = [
         bare: Some("range"),
         needed: &["range"],
         optional: &["seed"],
-        example: "uniform:100..2000",
+        example: "uniform:100-2000",
     },
     Form {
         name: "normal",
@@ -45,6 +46,27 @@ const FORMS: [Form; 5] = [
         needed: &["mean", "sd"],
         optional: &["min", "max", "seed"],
         example: "normal:mean=1000,sd=200",
+    },
+    Form {
+        name: "lognormal",
+        bare: None,
+        needed: &["median", "sigma"],
+        optional: &["min", "max", "seed"],
+        example: "lognormal:median=800,sigma=1",
+    },
+    Form {
+        name: "exponential",
+        bare: Some("mean"),
+        needed: &["mean"],
+        optional: &["min", "max", "seed"],
+        example: "exponential:1000",
+    },
+    Form {
+        name: "steps",
+        bare: Some("steps"),
+        needed: &["steps"],
+        optional: &["repeat"],
+        example: "steps:1000@30s,2000@30s",
     },
     Form {
         name: "weighted",
@@ -62,9 +84,11 @@ const FORMS: [Form; 5] = [
     },
 ];
 
-/// Where a normal distribution is cut unless something else is said, in standard deviations: one
-/// value in 16,000 lies outside.
+/// Where a distribution is cut unless something else is said: a normal one at so many standard
+/// deviations (one value in 16,000 lies outside), …
 const CUT: f64 = 4.0;
+/// … and an exponential one at so many times its mean (one in 22,000).
+const EXPONENTIAL_CUT: f64 = 10.0;
 
 impl SizeSpec {
     /// All messages alike.
@@ -96,10 +120,12 @@ impl FromStr for SizeSpec {
         let meaning = match text.split_once(':') {
             Some((name, rest)) => meaning(name.trim(), rest)?,
             None if text.contains(',') => meaning("list", text)?,
+            None if text.contains('-') && !text.starts_with('-') => meaning("uniform", text)?,
             None => Meaning::Sizes(Sizes::Fixed(text.parse().map_err(|_| {
                 format!(
-                    "{text:?} is no message size; write bytes (1024), a list (100,2000), \
-                     uniform:100..2000, normal:mean=1000,sd=200, weighted:12x9,2000x1 or files:DIR"
+                    "{text:?} is no message size; write bytes (1024), a range (100-2000), a list \
+                     (100,2000), weighted:12x9,2000x1, normal:mean=1000,sd=200, \
+                     steps:1000@30s,2000@30s or files:DIR"
                 )
             })?)),
         };
@@ -128,7 +154,13 @@ fn meaning(name: &str, rest: &str) -> Result<Meaning, String> {
             let (min, max) = form.get(&fields, "range", (0, 0), range)?;
             random(Distribution::Uniform { min, max })
         }
-        "normal" => random(normal(form, &fields)?),
+        "steps" => Sizes::Steps {
+            steps: form.get(&fields, "steps", Vec::new(), |text| {
+                text.split(',').map(|step| one_step(step.trim())).collect()
+            })?,
+            repeat: form.get(&fields, "repeat", false, flag)?,
+        },
+        "normal" | "lognormal" | "exponential" => random(bounded(form, &fields)?),
         "weighted" => {
             let values = form.get(&fields, "sizes", Vec::new(), |text| {
                 text.split(',').map(weighted).collect()
@@ -143,23 +175,51 @@ fn meaning(name: &str, rest: &str) -> Result<Meaning, String> {
 
 fn range(text: &str) -> Result<(usize, usize), String> {
     let (min, max) = text
-        .split_once("..")
+        .split_once('-')
         .ok_or_else(|| format!("{text:?} is no range"))?;
     Ok((whole(min.trim())?, whole(max.trim())?))
 }
 
-fn normal(form: &Form, fields: &Fields) -> Result<Distribution, String> {
-    let mean = form.get(fields, "mean", 0.0, number)?;
-    let deviation = form.get(fields, "sd", 0.0, number)?;
-    let least = load::payload::COMPACT_LEN;
+/// `1000@30s`.
+fn one_step(text: &str) -> Result<SizeStep, String> {
+    let (size, length) = text
+        .split_once('@')
+        .ok_or_else(|| format!("{text:?} is no size and length"))?;
+    Ok(SizeStep {
+        size: whole(size.trim())?,
+        length: length.trim().parse::<Length>()?.0,
+    })
+}
+
+/// A distribution without bounds of its own, cut where hardly anything lies.
+fn bounded(form: &Form, fields: &Fields) -> Result<Distribution, String> {
+    let value = |key| form.get(fields, key, 0.0, number);
+    let (mean, deviation) = (value("mean")?, value("sd")?);
+    let (median, sigma) = (value("median")?, value("sigma")?);
+    let (low, high) = match form.name {
+        "normal" => (mean - CUT * deviation, mean + CUT * deviation),
+        "lognormal" => (median * (-CUT * sigma).exp(), median * (CUT * sigma).exp()),
+        _ => (0.0, EXPONENTIAL_CUT * mean),
+    };
     // Sizes far beyond what can be sent are refused when the load is planned.
-    let min = ((mean - CUT * deviation).floor().max(0.0) as usize).max(least);
-    let max = ((mean + CUT * deviation).ceil() as usize).max(min);
-    Ok(Distribution::Normal {
-        mean,
-        deviation,
-        min: form.get(fields, "min", min, whole)?,
-        max: form.get(fields, "max", max, whole)?,
+    let least = (low.floor().max(0.0) as usize).max(load::payload::COMPACT_LEN);
+    let most = (high.ceil() as usize).max(least);
+    let min = form.get(fields, "min", least, whole)?;
+    let max = form.get(fields, "max", most, whole)?;
+    Ok(match form.name {
+        "normal" => Distribution::Normal {
+            mean,
+            deviation,
+            min,
+            max,
+        },
+        "lognormal" => Distribution::LogNormal {
+            median,
+            sigma,
+            min,
+            max,
+        },
+        _ => Distribution::Exponential { mean, min, max },
     })
 }
 
@@ -195,7 +255,7 @@ impl<'de> Deserialize<'de> for SizeSpec {
             Written::Table(_) => {
                 return Err(serde::de::Error::custom(
                     "a message size is a number of bytes, a list of them, or a text such as \
-                     \"uniform:100..2000\"",
+                     \"uniform:100-2000\"",
                 ));
             }
         };

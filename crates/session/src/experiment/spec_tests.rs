@@ -1,4 +1,4 @@
-use load::{Arrivals, Distribution, Shape, Sizes, Step};
+use load::{Arrivals, Distribution, Shape, SizeStep, Sizes, Step};
 use measure::Nanos;
 
 use super::{Experiment, ScheduleSpec, SizeSpec};
@@ -21,7 +21,7 @@ fn every_shape_is_read() {
     let second = Nanos::SECOND;
     assert_eq!(shape("constant:0.5"), shape("constant:rate=0.5"));
     assert_eq!(
-        shape("steps:1000x10s, 100..5000x500ms,repeat=true"),
+        shape("steps:1000@10s, 100-5000@500ms,repeat=true"),
         Shape::Steps {
             steps: vec![
                 Step::level(1_000.0, Nanos(10 * second.0)),
@@ -91,9 +91,9 @@ fn what_is_wrong_with_a_schedule_is_named_with_the_nearest_name_or_an_example() 
         ),
         (
             "steps:1000",
-            ["\"1000\" is no rate and length", "steps:1000x10s"],
+            ["\"1000\" is no rate and length", "steps:1000@10s"],
         ),
-        ("steps", ["needs steps", "steps:1000x10s"]),
+        ("steps", ["needs steps", "steps:1000@10s"]),
         ("poisson:0", ["\"0\" is not above 0", "poisson:5000"]),
         ("constant:1,arrivals=random", ["\"random\"", "even"]),
         (
@@ -120,10 +120,10 @@ fn a_table_says_the_same_as_a_text() {
             .unwrap();
     let text = experiment("schedule = \"ramp:from=100,to=20000,over=60s\"").unwrap();
     assert_eq!(table, text);
-    let steps = "shape = \"steps\"\nsteps = [\"1000x10s\", \"5000x10s\"]\nrepeat = true";
+    let steps = "shape = \"steps\"\nsteps = [\"1000@10s\", \"5000@10s\"]\nrepeat = true";
     assert_eq!(
         experiment(&format!("[load.schedule]\n{steps}")).unwrap(),
-        experiment("schedule = \"steps:1000x10s,5000x10s,repeat=true\"").unwrap()
+        experiment("schedule = \"steps:1000@10s,5000@10s,repeat=true\"").unwrap()
     );
     let error = experiment("[load.schedule]\nshape = \"ramp\"\nfrom = 1\nuntil = 2").unwrap_err();
     assert!(error.to_string().starts_with("x.toml:2"), "{error}");
@@ -141,12 +141,15 @@ fn a_table_says_the_same_as_a_text() {
 fn what_is_kept_reads_back_the_same() {
     for text in [
         "schedule = \"ramp:from=0.5,to=20000,over=1m\"",
-        "schedule = \"steps:1000x10s,5000x10s,repeat=true,arrivals=poisson,seed=18446744073709551615\"",
+        "schedule = \"steps:1000@10s,5000@10s,repeat=true,arrivals=poisson,seed=18446744073709551615\"",
         "schedule = \"trace:some file.csv,every=5s\"",
         "message-size = \"normal:mean=1000,sd=20.5\"",
         "message-size = [12, 2000]",
         "message-size = 77",
         "think-time = \"5ms\"",
+        "start-delay = \"5s\"",
+        "message-size = \"steps:1000@30s,2000@30s,repeat=true\"",
+        "message-size = \"100-2000\"",
         "rate = 3.5\nrate-per-producer = true",
     ] {
         let once = experiment(text).unwrap();
@@ -155,7 +158,7 @@ fn what_is_kept_reads_back_the_same() {
         let json = once.to_json();
         assert!(json["load"][0].is_object(), "{json}");
     }
-    let spec: ScheduleSpec = "steps:1x1s,2x1s,repeat=true".parse().unwrap();
+    let spec: ScheduleSpec = "steps:1@1s,2@1s,repeat=true".parse().unwrap();
     assert_eq!(spec.to_string().parse::<ScheduleSpec>().unwrap(), spec);
 }
 
@@ -205,7 +208,7 @@ fn every_kind_of_sizes_is_read() {
         other => panic!("{other:?}"),
     };
     assert_eq!(
-        random("uniform:100..2000,seed=9"),
+        random("uniform:100-2000,seed=9"),
         (
             Distribution::Uniform {
                 min: 100,
@@ -225,6 +228,35 @@ fn every_kind_of_sizes_is_read() {
         random("normal:mean=1000,sd=200,min=12,max=5000").0,
         normal(12, 5_000)
     );
+    assert_eq!(sizes("100-2000"), sizes("uniform:100-2000"));
+    assert_eq!(
+        random("exponential:1000,max=5000").0,
+        Distribution::Exponential {
+            mean: 1_000.0,
+            min: 12,
+            max: 5_000
+        }
+    );
+    assert_eq!(
+        random("lognormal:median=800,sigma=0.5").0,
+        Distribution::LogNormal {
+            median: 800.0,
+            sigma: 0.5,
+            min: 108,
+            max: 5_912
+        }
+    );
+    let step = |size, ms| SizeStep {
+        size,
+        length: Nanos::from_millis(ms),
+    };
+    assert_eq!(
+        sizes("steps:100@30s, 2000@500ms,repeat=true"),
+        Sizes::Steps {
+            steps: vec![step(100, 30_000), step(2_000, 500)],
+            repeat: true
+        }
+    );
     assert_eq!(
         random("weighted:12x9,2000x0.5").0,
         Distribution::Weighted(vec![(12, 9.0), (2_000, 0.5)])
@@ -232,10 +264,14 @@ fn every_kind_of_sizes_is_read() {
     for (text, part) in [
         ("abc", "\"abc\" is no message size"),
         ("-5", "\"-5\" is no message size"),
-        ("unifrom:1..2", "did you mean \"uniform\"?"),
+        ("unifrom:1-2", "did you mean \"uniform\"?"),
         ("uniform:100", "\"100\" is no range"),
-        ("uniform:a..b", "\"a\" is no whole number"),
+        ("uniform:a-b", "\"a\" is no whole number"),
         ("normal:mean=5", "needs sd"),
+        ("a-b", "\"a\" is no whole number"),
+        ("steps:5", "\"5\" is no size and length"),
+        ("steps:5@soon", "\"soon\" is no length of time"),
+        ("lognormal:median=5", "needs sigma"),
         ("weighted:5", "\"5\" is no size and weight"),
         ("100,x", "\"x\" is no whole number"),
         ("files:", "needs a path"),
