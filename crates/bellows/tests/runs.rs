@@ -458,6 +458,66 @@ fn a_reader_that_goes_away_ends_the_run_quietly() {
 }
 
 #[test]
+fn what_was_asked_for_stands_against_what_was_sent() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let client = |more: &[&'static str]| {
+        let mut args = vec![
+            "client",
+            "--url",
+            &broker.url,
+            "--json",
+            "--max-pending",
+            "500",
+        ];
+        args.extend_from_slice(more);
+        run(dir.path(), &args)
+    };
+    let ended = client(&[
+        "--schedule",
+        "steps:100@1s,400@1s,arrivals=poisson",
+        "--message-size",
+        "50,3000",
+        "--duration",
+        "2",
+    ]);
+    ended.assert_ok();
+    let object: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    let schema =
+        read_json(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/run.schema.json"));
+    assert_eq!(
+        common::schema::problems(&schema, &object),
+        Vec::<String>::new()
+    );
+    let requested = &object["requested"];
+    let total = requested["total"].as_f64().expect("a number");
+    assert!((total - 500.0).abs() < 5.0, "{requested}");
+    let sent = object["sent"]["total"].as_f64().expect("a number");
+    // The root of 500 is 22.
+    assert!((sent - 500.0).abs() < 110.0, "{sent}");
+    let windows = requested["over_time"].as_array().expect("windows");
+    let asked = |at: usize| windows[at]["requested"].as_f64().expect("a number");
+    assert!((asked(0) - 100.0).abs() < 5.0 && (asked(1) - 400.0).abs() < 5.0);
+    assert!(ended.stderr.contains("requested: 2"), "{}", ended.stderr);
+    let points = fs::read_to_string(only_run(dir.path()).join("series.jsonl")).expect("series");
+    assert!(points.contains("\"requested_rate\":"), "{points}");
+
+    let ended = client(&[
+        "--think-time",
+        "5ms",
+        "--max-pending",
+        "1",
+        "--message-count",
+        "50",
+        "--no-archive",
+    ]);
+    ended.assert_ok();
+    let object: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    assert_eq!(object["closed_loop"], true);
+    assert_eq!(object["requested"], Value::Null);
+}
+
+#[test]
 fn without_a_ledger_bodies_may_be_smaller_than_its_header() {
     let dir = folder();
     let broker = Broker::start(dir.path());

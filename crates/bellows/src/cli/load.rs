@@ -19,6 +19,9 @@ const CLIENT_EXAMPLES: &str = "\
 Examples:
   bellows client queue://TEST --url amqp://localhost --max-pending 100 --warmup 5 --duration 20
   bellows client queue://TEST --rate 30000 --max-pending 1000 --show-latency --duration 60
+  bellows client --schedule steps:1000@30s,5000@30s --max-pending 500 --duration 60
+  bellows client --schedule poisson:2000 --message-size 100-2000 --max-pending 500 --duration 60
+  bellows client --think-time 10ms --producers 50 --duration 60
   bellows client topic://events --producers 3 --consumers 2 --num-destinations 10 --duration 30";
 
 const PRODUCER_EXAMPLES: &str = "\

@@ -185,7 +185,7 @@ fn rates(shape: &Shape, summary: &RunSummary, style: Style) -> Vec<String> {
     loop {
         match (at_left.next(), at_right.next()) {
             (None, None) => {
-                let lines = plain::requested(summary)
+                let lines = plain::requested(summary.requested.as_ref(), summary.closed_loop)
                     .into_iter()
                     .chain(plain::ledger(summary))
                     .chain(plain::faults(summary));
