@@ -8,13 +8,16 @@ use std::time::Duration;
 
 use measure::{Clock, Nanos, Time};
 use wire::amqp091::{
-    ChannelOpen, Client, EncodeMethod, Event, FieldTable, QueueDeclare, QueueDelete, QueuePurge,
-    Table,
+    ChannelOpen, Client, EncodeMethod, Event, ExchangeDeclare, FieldTable, Method, QueueBind,
+    QueueDeclare, QueueDelete, QueuePurge, Table, reply,
 };
 
 use crate::failure::{self, Stage};
 use crate::link::client_config;
-use crate::{Argument, Control, Destination, Endpoint, Error, QueueType};
+use crate::{
+    Argument, Control, Declare, Destination, DestinationKind, Endpoint, Error, Exchange, Group,
+    QueueType,
+};
 
 const CHANNEL: u16 = 1;
 /// How often a wait looks whether the user wants to stop.
@@ -44,6 +47,8 @@ pub(crate) struct Admin<'a> {
     client: Client,
     input: Vec<u8>,
     stage: Stage,
+    /// What is asked for need not exist.
+    may_miss: bool,
     /// What the broker calls itself.
     pub(crate) product: String,
     pub(crate) version: String,
@@ -67,6 +72,7 @@ impl<'a> Admin<'a> {
             client: Client::new(config, Clock.now()),
             input: Vec::new(),
             stage: Stage::LogIn,
+            may_miss: false,
             product: String::new(),
             version: String::new(),
         };
@@ -77,32 +83,158 @@ impl<'a> Admin<'a> {
             (admin.product, admin.version) = (product, version);
             true
         })?;
-        admin.request(
-            "open a channel".into(),
-            &ChannelOpen::default(),
-            "channel.open-ok",
-        )?;
+        admin.open_channel()?;
         Ok(admin)
     }
 
+    /// Declares and empties what a group asks for.
+    pub(crate) fn prepare(&mut self, group: &Group) -> Result<(), Interruption> {
+        let declare = group.queues.declare;
+        let mut exchanges: Vec<&str> = Vec::new();
+        for destination in &group.destinations {
+            if let Some(exchange) = destination.exchange.as_ref().filter(|e| e.is_declared())
+                && declare != Declare::Never
+                && !exchanges.contains(&exchange.name.as_str())
+            {
+                exchanges.push(&exchange.name);
+                self.declare_exchange(exchange, declare)?;
+            }
+            if destination.kind == DestinationKind::Topic {
+                continue;
+            }
+            if declare != Declare::Never {
+                self.declare_queue(destination, declare)?;
+                self.bind(destination)?;
+            }
+            if group.queues.purge && destination.queue_type != QueueType::Stream {
+                self.purge(&destination.name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes what a group wants to be gone.
+    pub(crate) fn clean_up(&mut self, group: &Group) -> Result<(), Interruption> {
+        let queues = group.destinations.iter();
+        for destination in queues.filter(|d| d.kind == DestinationKind::Queue) {
+            self.delete(&destination.name)?;
+        }
+        Ok(())
+    }
+
+    fn declare_exchange(
+        &mut self,
+        exchange: &Exchange,
+        declare: Declare,
+    ) -> Result<(), Interruption> {
+        let method = |passive| ExchangeDeclare {
+            exchange: &exchange.name,
+            kind: &exchange.kind,
+            passive,
+            durable: exchange.durable,
+            auto_delete: exchange.auto_delete,
+            ..ExchangeDeclare::default()
+        };
+        let action = format!("declare {} exchange {:?}", exchange.kind, exchange.name);
+        let answer = "exchange.declare-ok";
+        if declare == Declare::IfMissing && self.exists(&action, &method(true), answer)? {
+            return Ok(());
+        }
+        self.request(action, &method(false), answer)
+    }
+
     /// Declares a destination's queue, or finds that it is there already and equal.
-    pub(crate) fn declare(&mut self, destination: &Destination) -> Result<(), Interruption> {
+    fn declare_queue(
+        &mut self,
+        destination: &Destination,
+        declare: Declare,
+    ) -> Result<(), Interruption> {
         let arguments = arguments(destination)?;
         let action = format!(
             "declare {} queue {:?}",
             destination.queue_type.name(),
             destination.name
         );
-        let method = QueueDeclare {
+        let method = |passive| QueueDeclare {
             queue: &destination.name,
+            passive,
             durable: destination.is_durable(),
+            auto_delete: destination.auto_delete,
             arguments: arguments.view(),
             ..QueueDeclare::default()
         };
-        self.request(action, &method, "queue.declare-ok")
+        let answer = "queue.declare-ok";
+        if declare == Declare::IfMissing && self.exists(&action, &method(true), answer)? {
+            return Ok(());
+        }
+        self.request(action, &method(false), answer)
     }
 
-    pub(crate) fn purge(&mut self, queue: &str) -> Result<(), Interruption> {
+    fn bind(&mut self, destination: &Destination) -> Result<(), Interruption> {
+        let Some(routing_key) = destination.binding() else {
+            return Ok(());
+        };
+        let (exchange, _) = destination.publishes_to();
+        let queue = &destination.name;
+        let method = QueueBind {
+            queue,
+            exchange,
+            routing_key,
+            ..QueueBind::default()
+        };
+        let action = format!("bind queue {queue:?} to exchange {exchange:?}");
+        self.request(action, &method, "queue.bind-ok")
+    }
+
+    /// Messages that wait in a queue.
+    pub(crate) fn depth(&mut self, queue: &str) -> Result<u32, Interruption> {
+        let method = QueueDeclare {
+            queue,
+            passive: true,
+            ..QueueDeclare::default()
+        };
+        self.stage = Stage::SetUp(format!("look into queue {queue:?}"));
+        self.send(&method)?;
+        let mut depth = 0;
+        self.wait_for(|_, answer| match answer {
+            Answer::Declared(count) => {
+                depth = count;
+                true
+            }
+            _ => false,
+        })?;
+        Ok(depth)
+    }
+
+    /// Asks passively for something. Where it does not exist, the broker closes the channel.
+    fn exists(
+        &mut self,
+        action: &str,
+        method: &impl EncodeMethod,
+        answer: &str,
+    ) -> Result<bool, Interruption> {
+        self.stage = Stage::SetUp(action.to_owned());
+        self.may_miss = true;
+        self.send(method)?;
+        let mut exists = true;
+        let outcome = self.wait_for(|_, got| {
+            exists = got != Answer::Missing;
+            !exists || got.is(answer)
+        });
+        self.may_miss = false;
+        outcome?;
+        if !exists {
+            self.open_channel()?;
+        }
+        Ok(exists)
+    }
+
+    fn open_channel(&mut self) -> Result<(), Interruption> {
+        let open = ChannelOpen::default();
+        self.request("open a channel".into(), &open, "channel.open-ok")
+    }
+
+    fn purge(&mut self, queue: &str) -> Result<(), Interruption> {
         let method = QueuePurge {
             queue,
             ..QueuePurge::default()
@@ -110,7 +242,7 @@ impl<'a> Admin<'a> {
         self.request(format!("empty queue {queue:?}"), &method, "queue.purge-ok")
     }
 
-    pub(crate) fn delete(&mut self, queue: &str) -> Result<(), Interruption> {
+    fn delete(&mut self, queue: &str) -> Result<(), Interruption> {
         let method = QueueDelete {
             queue,
             ..QueueDelete::default()
@@ -136,10 +268,14 @@ impl<'a> Admin<'a> {
         answer: &str,
     ) -> Result<(), Interruption> {
         self.stage = Stage::SetUp(action);
+        self.send(method)?;
+        self.wait_for(|_, got| got.is(answer))
+    }
+
+    fn send(&mut self, method: &impl EncodeMethod) -> Result<(), Error> {
         self.client
             .send(CHANNEL, method)
-            .map_err(|error| failure::of_wire(self.endpoint, &self.stage, &error))?;
-        self.wait_for(|_, got| matches!(got, Answer::Method(name) if name == answer))
+            .map_err(|error| failure::of_wire(self.endpoint, &self.stage, &error))
     }
 
     /// Exchanges bytes until `wanted` likes an answer.
@@ -180,8 +316,17 @@ impl<'a> Admin<'a> {
                     property(server_properties, "product"),
                     property(server_properties, "version"),
                 ),
+                Event::Method {
+                    method: Method::QueueDeclareOk(ok),
+                    ..
+                } => Answer::Declared(ok.message_count),
                 Event::Method { method, .. } => Answer::Method(method.info().name),
                 Event::CloseOk => Answer::Closed,
+                Event::ChannelClosed { closing, .. }
+                    if self.may_miss && closing.code == reply::NOT_FOUND =>
+                {
+                    Answer::Missing
+                }
                 Event::ChannelClosed { closing, .. } | Event::Closed { closing } => {
                     return Err(failure::of_closing(self.endpoint, &self.stage, &closing));
                 }
@@ -233,9 +378,23 @@ impl<'a> Admin<'a> {
 #[derive(Debug, PartialEq)]
 enum Answer {
     Open(String, String),
+    /// `queue.declare-ok`, with the messages in the queue.
+    Declared(u32),
     Method(&'static str),
+    /// What was asked for does not exist; the channel is closed.
+    Missing,
     Closed,
     Other,
+}
+
+impl Answer {
+    fn is(&self, name: &str) -> bool {
+        match self {
+            Self::Declared(_) => name == "queue.declare-ok",
+            Self::Method(method) => *method == name,
+            _ => false,
+        }
+    }
 }
 
 fn property(properties: Table<'_>, name: &str) -> String {

@@ -105,6 +105,14 @@ pub(crate) fn of_patience(endpoint: &Endpoint, stage: &Stage, patience: Nanos) -
     }
 }
 
+/// A message waits for its confirm for longer than anybody does.
+pub(crate) fn of_confirm(endpoint: &Endpoint, waited: Nanos) -> Error {
+    Error::TimedOut {
+        endpoint: endpoint.to_string(),
+        detail: format!("a message has not been confirmed for {waited}"),
+    }
+}
+
 /// No connection came about.
 pub(crate) fn of_connect(endpoint: &Endpoint, error: &std::io::Error) -> Error {
     let help = match error.kind() {

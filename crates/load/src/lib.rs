@@ -22,8 +22,9 @@ pub use control::Control;
 pub use endpoint::Endpoint;
 pub use error::Error;
 pub use plan::{
-    Ack, Argument, Consumers, Destination, DestinationKind, Group, Phases, Plan, Producers,
-    QueueHandling, QueueType, Recovery, Spin, StartDelay, StreamOffset,
+    Ack, Argument, Consumers, Declare, Destination, DestinationKind, Exchange, Group,
+    MessageProperties, Phases, Plan, Producers, QueueHandling, QueueType, RandomKeys, Recovery,
+    Refusal, ServiceTime, Spin, StartDelay, StreamOffset,
 };
 pub use report::{Event, Outcome, PhaseTimes, Sink, ThreadUsage};
 pub use requested::Requested;

@@ -85,6 +85,11 @@ impl Window {
         self.open
     }
 
+    /// When the oldest message without an answer was sent.
+    pub(crate) fn oldest(&self) -> Option<Time> {
+        (self.first < self.next).then(|| self.ring[self.slot(self.first)].sent)
+    }
+
     /// How many more messages may be sent now.
     pub(crate) fn room(&self) -> u64 {
         let span = self.next - self.first;

@@ -36,7 +36,8 @@ pub(crate) fn open(
     let consumers = threads
         .iter()
         .flatten()
-        .any(|client| matches!(client.work, WorkSpec::Consumer(_)));
+        .flat_map(|client| &client.lanes)
+        .any(|lane| matches!(lane.work, WorkSpec::Consumer(_)));
     if !plan.ledger || consumers_count || senders.is_empty() || !consumers {
         return Err(None);
     }
@@ -79,10 +80,10 @@ fn key(destination: &Destination) -> Key {
 /// The producers of each destination, ascending.
 fn senders(threads: &[Vec<ClientSpec>]) -> HashMap<Key, Arc<[u32]>> {
     let mut senders: HashMap<Key, Vec<u32>> = HashMap::new();
-    for client in threads.iter().flatten() {
-        if let WorkSpec::Producer(producer) = &client.work {
+    for lane in threads.iter().flatten().flat_map(|client| &client.lanes) {
+        if let WorkSpec::Producer(producer) = &lane.work {
             senders
-                .entry(key(&client.destination))
+                .entry(key(&lane.destination))
                 .or_default()
                 .push(producer.id);
         }
@@ -104,9 +105,9 @@ impl Accounts {
     ) -> Vec<u32> {
         let mut names = Vec::new();
         let mut here: HashMap<Key, usize> = HashMap::new();
-        for client in clients {
-            let key = key(&client.destination);
-            match &mut client.work {
+        for lane in clients.iter_mut().flat_map(|client| &mut client.lanes) {
+            let key = key(&lane.destination);
+            match &mut lane.work {
                 WorkSpec::Producer(producer) => {
                     producer.track = Some(names.len());
                     names.push(producer.id);
@@ -115,7 +116,7 @@ impl Accounts {
                     let Some(ids) = senders.get(&key) else {
                         continue;
                     };
-                    let first = if gets_everything(&client.destination) {
+                    let first = if gets_everything(&lane.destination) {
                         let first = self.open_deliveries(ids);
                         add(&mut names, self.producers + first, ids.len())
                     } else {

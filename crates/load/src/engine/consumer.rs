@@ -9,9 +9,10 @@ use measure::{Interval, Metric, Nanos, Time};
 
 use super::client::BUFFER_BYTES;
 use super::pages::{Pages, Tracks};
-use crate::link::{FRAME_MAX, Link};
+use super::service::Service;
+use crate::link::{FRAME_MAX, Lane};
 use crate::payload::{self, FULL_LEN, Header, Unreadable};
-use crate::{Ack, Bodies};
+use crate::{Ack, Bodies, Error, Refusal, ServiceTime};
 
 /// Deliveries that stay unacknowledged for this long are acknowledged although there are fewer
 /// than a full batch.
@@ -19,6 +20,8 @@ const IDLE: Nanos = Nanos(20_000_000);
 
 /// A frame with `basic.ack`.
 const ACK_BYTES: usize = 21;
+/// A frame with `tx.commit`.
+const COMMIT_BYTES: usize = 12;
 /// Frames around a body: the least, and the most that usual names and properties make of them.
 const SMALLEST_DELIVERY: usize = 60;
 const DELIVERY_HEAD: usize = 2_048;
@@ -27,7 +30,15 @@ const DELIVERY_HEAD: usize = 2_048;
 #[derive(Clone, Debug)]
 pub(crate) struct ConsumerSpec {
     pub(crate) ack: Ack,
+    pub(crate) refuse: Option<Refusal>,
+    /// Deliveries of a transaction; 0 without them.
+    pub(crate) commit_every: u32,
     pub(crate) prefetch: u16,
+    /// Ask for each message so long after the last answer.
+    pub(crate) poll: Option<Nanos>,
+    pub(crate) service: ServiceTime,
+    /// It begins so long after the load.
+    pub(crate) delay: Nanos,
     /// Bytes of body to expect.
     pub(crate) message_size: usize,
     /// Deliveries that its group still waits for.
@@ -102,7 +113,27 @@ pub(crate) struct Consumer {
     /// Intended time of the last of this run's messages.
     latest: Time,
     tracks: Option<Tracks>,
+    service: Option<Service>,
+    polling: Option<Polling>,
+    /// When it sends its subscription, where it has not yet.
+    begin: Option<Time>,
+    /// Acknowledgements that wait for their commit.
+    uncommitted: u32,
 }
+
+/// How a consumer without a subscription gets its messages.
+#[derive(Clone, Copy, Debug)]
+struct Polling {
+    interval: Nanos,
+    /// When to ask again.
+    due: Time,
+    /// Asked, and not answered.
+    asked: bool,
+}
+
+/// A consumer that works slowly and acknowledges nothing stops to read when so many deliveries
+/// wait for it, as its own memory would be full.
+const BACKLOG: u64 = 1_000;
 
 impl Consumer {
     pub(crate) fn new(mut spec: ConsumerSpec) -> Self {
@@ -116,7 +147,20 @@ impl Consumer {
             Ack::Every(n) if spec.prefetch > 0 => n.clamp(1, u32::from(spec.prefetch)),
             Ack::Every(n) => n.max(1),
         };
+        let every = match spec.commit_every {
+            0 => every,
+            commit => every.min(commit),
+        };
+        let polling = spec.poll.map(|interval| Polling {
+            interval,
+            due: Time(0),
+            asked: false,
+        });
         Self {
+            service: Service::new(spec.service.clone()),
+            polling,
+            begin: None,
+            uncommitted: 0,
             spec,
             every,
             start: Time(0),
@@ -138,7 +182,7 @@ impl Consumer {
             0 => BUFFER_BYTES / (self.spec.message_size + SMALLEST_DELIVERY),
             prefetch => usize::from(prefetch),
         };
-        (deliveries / every.get() as usize + 1) * ACK_BYTES
+        (deliveries / every.get() as usize + 1) * (ACK_BYTES + COMMIT_BYTES)
     }
 
     /// The largest piece of a delivery that a read may cut off.
@@ -146,8 +190,69 @@ impl Consumer {
         (self.spec.message_size + DELIVERY_HEAD).min(FRAME_MAX as usize)
     }
 
-    pub(crate) const fn start(&mut self, start: Time) {
+    pub(crate) fn start(&mut self, start: Time) {
         self.start = start;
+        let begin = start + self.spec.delay;
+        if let Some(service) = &mut self.service {
+            service.start(start);
+        }
+        match &mut self.polling {
+            Some(polling) => polling.due = begin,
+            None => self.begin = Some(begin).filter(|_| self.spec.delay > Nanos::ZERO),
+        }
+    }
+
+    /// Whether it has something to do beside taking what comes.
+    pub(crate) const fn is_busy(&self) -> bool {
+        self.service.is_some() || self.polling.is_some() || self.begin.is_some()
+    }
+
+    /// Whether it takes no more deliveries for now.
+    pub(crate) fn is_full(&self) -> bool {
+        self.every == 0
+            && self
+                .service
+                .as_ref()
+                .is_some_and(|s| s.waiting() >= BACKLOG)
+    }
+
+    /// Does what is due: begins, acknowledges what it has worked on, asks for a message. Tells when
+    /// something will be due next.
+    pub(crate) fn tend(&mut self, now: Time, lane: &mut Lane<'_>) -> Result<Option<Time>, Error> {
+        if let Some(begin) = self.begin {
+            if begin > now {
+                return Ok(Some(begin));
+            }
+            self.begin = None;
+            lane.consume()?;
+        }
+        let mut due = None;
+        if let Some(mut service) = self.service.take() {
+            while let Some(tag) = service.finish(now) {
+                self.settle(tag, now, lane)?;
+            }
+            due = service.due();
+            self.service = Some(service);
+        }
+        if let Some(polling) = &mut self.polling
+            && !polling.asked
+            && due.is_none()
+        {
+            if polling.due > now {
+                return Ok(Some(polling.due));
+            }
+            polling.asked = true;
+            lane.get()?;
+        }
+        Ok(due)
+    }
+
+    /// The answer to its question for a message has come, one way or the other.
+    pub(crate) fn answered(&mut self, now: Time) {
+        if let Some(polling) = &mut self.polling {
+            polling.asked = false;
+            polling.due = now + polling.interval;
+        }
     }
 
     /// Intended time of the last of this run's messages.
@@ -156,13 +261,22 @@ impl Consumer {
     }
 
     /// Its connection is gone, and what was not acknowledged goes back to its queue.
-    pub(crate) const fn restart(&mut self) {
+    pub(crate) fn restart(&mut self, now: Time) {
         self.unacked = 0;
+        self.uncommitted = 0;
+        if let Some(service) = &mut self.service {
+            service.restart();
+        }
+        self.answered(now);
+        // The set-up leaves it to this side to begin, also the next time.
+        if self.spec.delay > Nanos::ZERO && self.polling.is_none() {
+            self.begin = Some(now.max(self.start + self.spec.delay));
+        }
     }
 
     /// Whether it may have deliveries to acknowledge when nothing comes for a while.
     pub(crate) const fn gathers_acks(&self) -> bool {
-        self.every > 1
+        self.every > 1 || self.spec.commit_every > 1
     }
 
     /// Takes one delivery; tells whether it is one of this run's messages. Call
@@ -272,33 +386,80 @@ impl Consumer {
 
     /// Notes that a delivery awaits its acknowledgement, and sends that when it is time.
     #[inline]
-    pub(crate) fn acknowledge(&mut self, tag: u64, now: Time, link: &mut Link) {
+    pub(crate) fn acknowledge(
+        &mut self,
+        tag: u64,
+        now: Time,
+        lane: &mut Lane<'_>,
+    ) -> Result<(), Error> {
+        match &mut self.service {
+            Some(service) => {
+                service.arrive(tag, now);
+                Ok(())
+            }
+            None => self.settle(tag, now, lane),
+        }
+    }
+
+    #[inline]
+    fn settle(&mut self, tag: u64, now: Time, lane: &mut Lane<'_>) -> Result<(), Error> {
         if self.every == 0 {
-            return;
+            return Ok(());
         }
         self.unacked += 1;
         self.last_tag = tag;
         self.last_delivery = now;
         if self.unacked >= self.every {
-            self.flush(link);
+            self.send_acks(lane);
+            if self.spec.commit_every > 0 && self.uncommitted >= self.commit_limit() {
+                return self.commit(lane);
+            }
+        }
+        Ok(())
+    }
+
+    /// Uncommitted deliveries count as unacknowledged, so more than those never come.
+    fn commit_limit(&self) -> u32 {
+        match self.spec.prefetch {
+            0 => self.spec.commit_every,
+            prefetch => self.spec.commit_every.min(u32::from(prefetch)),
         }
     }
 
-    /// Acknowledges all that is left.
-    pub(crate) fn flush(&mut self, link: &mut Link) {
+    #[inline]
+    fn send_acks(&mut self, lane: &mut Lane<'_>) {
+        let multiple = self.unacked > 1;
+        match self.spec.refuse {
+            None => lane.ack(self.last_tag, multiple),
+            Some(Refusal { requeue }) => lane.nack(self.last_tag, multiple, requeue),
+        }
+        self.uncommitted += self.unacked;
+        self.unacked = 0;
+    }
+
+    fn commit(&mut self, lane: &mut Lane<'_>) -> Result<(), Error> {
+        self.uncommitted = 0;
+        lane.commit()
+    }
+
+    /// Acknowledges and commits all that is left.
+    pub(crate) fn flush(&mut self, lane: &mut Lane<'_>) -> Result<(), Error> {
         if self.unacked > 0 {
-            link.ack(self.last_tag, self.unacked > 1);
-            self.unacked = 0;
+            self.send_acks(lane);
         }
+        if self.spec.commit_every > 0 && self.uncommitted > 0 {
+            self.commit(lane)?;
+        }
+        Ok(())
     }
 
-    /// Acknowledges what is left when deliveries pause; tells whether it did.
-    pub(crate) fn flush_if_idle(&mut self, now: Time, link: &mut Link) -> bool {
-        let due = self.unacked > 0 && now.since(self.last_delivery) >= IDLE;
-        if due {
-            self.flush(link);
+    /// Acknowledges what is left when deliveries pause.
+    pub(crate) fn flush_if_idle(&mut self, now: Time, lane: &mut Lane<'_>) -> Result<(), Error> {
+        let left = self.unacked > 0 || (self.spec.commit_every > 0 && self.uncommitted > 0);
+        if left && now.since(self.last_delivery) >= IDLE {
+            self.flush(lane)?;
         }
-        due
+        Ok(())
     }
 }
 

@@ -9,31 +9,41 @@ use wire::amqp091::FieldTable;
 
 use super::accounts::{self, Accounts};
 use super::consumer::{ConsumerSpec, Ours, Tails};
+use super::keys::Keys;
 use super::producer::{Pacing, ProducerSpec};
 use crate::admin::{arguments, table_of};
 use crate::link::{
-    BodyLengths, Declaration, LinkSpec, Role, STREAM_OFFSET, Source, TOPIC_EXCHANGE,
+    Answers, Begin, BodyLengths, ChannelSpec, Declaration, Exchange, LinkSpec, Publishing, Role,
+    STREAM_OFFSET, Source, Subscription,
 };
 use crate::schedule::share;
 use crate::sizes::Stock;
 use crate::{
-    Ack, Destination, DestinationKind, Error, Group, Pace, Plan, QueueType, Recovery, StreamOffset,
+    Ack, Declare, Destination, DestinationKind, Error, Group, Pace, Plan, Producers, QueueType,
+    Recovery, StreamOffset,
 };
 
 /// All clients' buffers may take twice this many bytes before they are needed. With many clients
 /// each has less to keep at a time; what goes beyond its share grows when it is needed.
 const ROOM: usize = 8 << 20;
 
-/// One client.
+/// One connection, and who shares it.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientSpec {
     pub(crate) address: SocketAddr,
+    /// Its channels are `lanes`' in the same order.
     pub(crate) link: LinkSpec,
-    pub(crate) work: WorkSpec,
-    pub(crate) destination: Destination,
+    pub(crate) lanes: Vec<LaneSpec>,
     pub(crate) recovery: Option<Recovery>,
     /// Bytes that each of its buffers may take before they are needed.
     pub(crate) room: usize,
+}
+
+/// One producer or consumer.
+#[derive(Clone, Debug)]
+pub(crate) struct LaneSpec {
+    pub(crate) work: WorkSpec,
+    pub(crate) destination: Destination,
 }
 
 #[derive(Clone, Debug)]
@@ -78,14 +88,16 @@ pub(crate) fn deal(plan: &Plan, addresses: &[SocketAddr]) -> Result<Deal, Error>
         producers(plan, group, *address, first_id, &mut clients)?;
         first_id += group.producer_count() as u32;
     }
-    let counting = |client: &&ClientSpec| matches!(&client.work, WorkSpec::Producer(p) if p.ends());
-    let counting_producers = clients.iter().filter(counting).count() as u64;
+    let counting = |lane: &&LaneSpec| matches!(&lane.work, WorkSpec::Producer(p) if p.ends());
+    let lanes = clients.iter().flat_map(|client: &ClientSpec| &client.lanes);
+    let counting_producers = lanes.filter(counting).count() as u64;
     let anybody_counts = !budgets.is_empty()
         || counting_producers > 0
         || plan.senders().any(|g| g.producers.message_count.is_some());
     let mut threads = vec![Vec::new(); plan.threads.min(clients.len()).max(1)];
     let count = threads.len();
-    let room = ROOM / clients.len().max(1);
+    let lanes: usize = clients.iter().map(|client| client.lanes.len()).sum();
+    let room = ROOM / lanes.max(1);
     for (i, mut client) in clients.into_iter().enumerate() {
         client.room = room;
         threads[i % count].push(client);
@@ -133,7 +145,8 @@ fn consumers(
     budgets: &mut Vec<Arc<AtomicU64>>,
     clients: &mut Vec<ClientSpec>,
 ) -> Result<(), Error> {
-    if group.consumer_count() == 0 {
+    let count = group.consumer_count();
+    if count == 0 {
         return Ok(());
     }
     let wanted = &group.consumers;
@@ -141,36 +154,118 @@ fn consumers(
         .message_count
         .map(|count| Arc::new(AtomicU64::new(count)));
     budgets.extend(budget.clone());
-    for n in 0..wanted.per_destination {
-        for destination in &group.destinations {
-            let role = Role::Consumer {
-                source: match destination.kind {
-                    DestinationKind::Queue => Source::Queue(destination.name.clone()),
-                    DestinationKind::Topic => Source::Topic(destination.name.clone()),
-                },
-                prefetch: wanted.prefetch,
-                no_ack: wanted.ack == Ack::Auto,
-                arguments: subscription(group, destination)?,
-            };
-            let name = format!("bellows consumer {n} of {destination}");
+    let mut lanes = Vec::with_capacity(count);
+    for n in 0..count {
+        let destination = &group.destinations[n % group.destinations.len()];
+        let delay = delay_of_consumer(group, n);
+        let role = Role::Consumer(Subscription {
+            source: source(destination)?,
+            prefetch: wanted.prefetch,
+            channel_prefetch: wanted.channel_prefetch,
+            no_ack: wanted.ack == Ack::Auto,
+            transacted: wanted.commit_every > 0,
+            begin: match wanted.poll {
+                Some(_) => Begin::Polling,
+                None if delay > Nanos::ZERO => Begin::Later,
+                None => Begin::AtSetUp,
+            },
+            arguments: subscription(group, destination)?,
+        });
+        let work = WorkSpec::Consumer(ConsumerSpec {
+            ack: wanted.ack,
+            refuse: wanted.refuse,
+            commit_every: wanted.commit_every,
+            prefetch: wanted.prefetch,
+            message_size: group.producers.size_range(plan.ledger).1,
+            poll: wanted.poll,
+            service: wanted.service.clone(),
+            delay,
+            budget: budget.clone(),
+            ours: ours.cloned(),
+            tracks: None,
+        });
+        lanes.push((channel(group, destination, role)?, lane(work, destination)));
+    }
+    let kind = ("consumer", 0);
+    connect(
+        plan,
+        group,
+        address,
+        (kind, wanted.connections),
+        lanes,
+        clients,
+    );
+    Ok(())
+}
+
+/// How long after the load a consumer begins.
+fn delay_of_consumer(group: &Group, n: usize) -> Nanos {
+    let step = group.consumers.start_after;
+    if group.consumers.one_by_one {
+        Nanos(step.0.saturating_mul(n as u64))
+    } else {
+        step
+    }
+}
+
+fn source(destination: &Destination) -> Result<Source, Error> {
+    Ok(match destination.kind {
+        DestinationKind::Queue => Source::Queue(destination.name.clone()),
+        DestinationKind::Topic => {
+            let (exchange, key) = destination.publishes_to();
+            Source::Own {
+                exchange: exchange.to_owned(),
+                key: key.to_owned(),
+                arguments: arguments(destination)?,
+            }
+        }
+    })
+}
+
+fn lane(work: WorkSpec, destination: &Destination) -> LaneSpec {
+    LaneSpec {
+        work,
+        destination: destination.clone(),
+    }
+}
+
+/// Deals the lanes of a group out to its connections, as many as are asked for, else one each.
+/// They are counted from `first` on.
+fn connect(
+    plan: &Plan,
+    group: &Group,
+    address: SocketAddr,
+    ((kind, first), connections): ((&str, u32), Option<usize>),
+    lanes: Vec<(ChannelSpec, LaneSpec)>,
+    clients: &mut Vec<ClientSpec>,
+) {
+    let count = connections
+        .unwrap_or(lanes.len())
+        .clamp(1, lanes.len().max(1));
+    let before = clients.len();
+    for (n, (channel, lane)) in lanes.into_iter().enumerate() {
+        if n < count {
+            let number = first as usize + n;
+            let connection_name = format!("bellows {kind} {number} of {}", lane.destination);
             clients.push(ClientSpec {
                 address,
-                link: link(plan, group, destination, name, role)?,
-                work: WorkSpec::Consumer(ConsumerSpec {
-                    ack: wanted.ack,
-                    prefetch: wanted.prefetch,
-                    message_size: group.producers.size_range(plan.ledger).1,
-                    budget: budget.clone(),
-                    ours: ours.cloned(),
-                    tracks: None,
-                }),
-                destination: destination.clone(),
+                link: LinkSpec {
+                    endpoint: group.endpoint.clone(),
+                    connection_name,
+                    patience: plan.patience,
+                    resumes: group.recovery.is_some(),
+                    channels: Vec::new(),
+                },
+                lanes: Vec::new(),
                 recovery: group.recovery,
                 room: 0,
             });
         }
+        if let Some(client) = clients.get_mut(before + n % count) {
+            client.link.channels.push(channel);
+            client.lanes.push(lane);
+        }
     }
-    Ok(())
 }
 
 fn subscription(group: &Group, destination: &Destination) -> Result<FieldTable, Error> {
@@ -198,6 +293,9 @@ fn producers(
 ) -> Result<(), Error> {
     let wanted = &group.producers;
     let producers = group.producer_count() as u64;
+    if producers == 0 {
+        return Ok(());
+    }
     let pacing = pacing(plan, group)?;
     let trace = wanted
         .sizing_trace()
@@ -208,58 +306,67 @@ fn producers(
         None => BodyLengths::Same(most),
         Some(_) => BodyLengths::Between(least, most),
     };
-    let mut position = 0;
-    for _ in 0..wanted.per_destination {
-        for destination in &group.destinations {
-            let (exchange, routing_key) = match destination.kind {
-                DestinationKind::Queue => (String::new(), destination.name.clone()),
-                DestinationKind::Topic => (TOPIC_EXCHANGE.to_owned(), destination.name.clone()),
-            };
-            let role = Role::Producer {
-                exchange,
-                routing_key,
-                confirm: wanted.confirm,
-                persistent: wanted.persistent,
-                mandatory: wanted.mandatory,
-                bodies,
-            };
-            let id = first_id + position as u32;
-            clients.push(ClientSpec {
-                address,
-                link: link(
-                    plan,
-                    group,
-                    destination,
-                    format!("bellows producer {id} of {destination}"),
-                    role,
-                )?,
-                work: WorkSpec::Producer(ProducerSpec {
-                    id,
-                    run_id: plan.run_id,
-                    pacing: pacing.clone(),
-                    message_size: most,
-                    contents: stock
-                        .as_ref()
-                        .map(|stock| stock.contents(id, position, producers)),
-                    delay: wanted.start_delay.map_or(Nanos::ZERO, |delay| delay.of(id)),
-                    position,
-                    producers,
-                    confirm: wanted.confirm,
-                    max_pending: wanted.max_pending,
-                    limit: wanted
-                        .message_count
-                        .map(|count| share(count, position, producers)),
-                    fan_out: fan_out(plan, destination),
-                    track: None,
-                }),
-                destination: destination.clone(),
-                recovery: group.recovery,
-                room: 0,
-            });
-            position += 1;
-        }
+    let properties = wanted.properties.encode(wanted.persistent)?;
+    let mut lanes = Vec::with_capacity(group.producer_count());
+    for position in 0..producers {
+        let at = position as usize % group.destinations.len();
+        let destination = &group.destinations[at];
+        let (exchange, routing_key) = destination.publishes_to();
+        let id = first_id + position as u32;
+        let keys = wanted.random_keys.map(|keys| Keys::new(keys, id));
+        let role = Role::Producer(Publishing {
+            exchange: exchange.to_owned(),
+            routing_key: match &keys {
+                Some(keys) => keys.first(),
+                None => routing_key.to_owned(),
+            },
+            answers: answers(wanted),
+            mandatory: wanted.mandatory,
+            properties: properties.clone(),
+            bodies,
+        });
+        let work = WorkSpec::Producer(ProducerSpec {
+            id,
+            run_id: plan.run_id,
+            pacing: pacing.clone(),
+            message_size: most,
+            contents: stock
+                .as_ref()
+                .map(|stock| stock.contents(id, position, producers)),
+            position,
+            producers,
+            answers: answers(wanted),
+            commit_every: u64::from(wanted.commit_every),
+            max_pending: wanted.max_pending,
+            confirm_timeout: wanted.confirm_timeout,
+            delay: wanted.start_delay.map_or(Nanos::ZERO, |delay| delay.of(id)),
+            keys,
+            limit: wanted
+                .message_count
+                .map(|count| share(count, position, producers)),
+            fan_out: fan_out(plan, destination),
+            track: None,
+        });
+        lanes.push((channel(group, destination, role)?, lane(work, destination)));
     }
+    let kind = ("producer", first_id);
+    connect(
+        plan,
+        group,
+        address,
+        (kind, wanted.connections),
+        lanes,
+        clients,
+    );
     Ok(())
+}
+
+fn answers(producers: &Producers) -> Answers {
+    match producers.commit_every {
+        0 if producers.confirm => Answers::Confirms,
+        0 => Answers::Nothing,
+        _ => Answers::Commits,
+    }
 }
 
 /// A group's pace made ready. A schedule with a last message ends the run where nothing else does.
@@ -281,43 +388,48 @@ fn pacing(plan: &Plan, group: &Group) -> Result<Pacing, Error> {
 fn fan_out(plan: &Plan, destination: &Destination) -> u64 {
     let same =
         |other: &&Destination| (other.kind, &other.name) == (destination.kind, &destination.name);
-    let consumers = plan
-        .groups
-        .iter()
-        .map(|group| {
-            group.destinations.iter().filter(same).count() * group.consumers.per_destination
-        })
-        .sum::<usize>() as u64;
+    let consumers = |group: &Group| {
+        let here = |n: &usize| same(&&group.destinations[n % group.destinations.len()]);
+        (0..group.consumer_count()).filter(here).count() as u64
+    };
+    let consumers: u64 = plan.groups.iter().map(consumers).sum();
     let copies =
         destination.kind == DestinationKind::Topic || destination.queue_type == QueueType::Stream;
     if copies { consumers } else { consumers.min(1) }
 }
 
-fn link(
-    plan: &Plan,
-    group: &Group,
-    destination: &Destination,
-    connection_name: String,
-    role: Role,
-) -> Result<LinkSpec, Error> {
-    let again = group.recovery.is_some() && group.queues.declare;
-    let declaration = if again && destination.kind == DestinationKind::Queue {
+fn channel(group: &Group, destination: &Destination, role: Role) -> Result<ChannelSpec, Error> {
+    let again = group.recovery.is_some() && group.queues.declare != Declare::Never;
+    let queue = destination.kind == DestinationKind::Queue;
+    let exchange = destination
+        .exchange
+        .as_ref()
+        .filter(|exchange| exchange.is_declared())
+        .map(|exchange| Exchange {
+            name: exchange.name.clone(),
+            kind: exchange.kind.clone(),
+            durable: exchange.durable,
+            auto_delete: exchange.auto_delete,
+        });
+    let declaration = if again && (queue || exchange.is_some()) {
         Some(Declaration {
-            queue: destination.name.clone(),
+            queue: if queue {
+                destination.name.clone()
+            } else {
+                String::new()
+            },
             durable: destination.is_durable(),
+            auto_delete: destination.auto_delete,
             arguments: arguments(destination)?,
+            exchange,
+            binding: destination
+                .binding()
+                .map(|key| (destination.publishes_to().0.to_owned(), key.to_owned())),
         })
     } else {
         None
     };
-    Ok(LinkSpec {
-        endpoint: group.endpoint.clone(),
-        connection_name,
-        patience: plan.patience,
-        role,
-        declaration,
-        resumes: group.recovery.is_some(),
-    })
+    Ok(ChannelSpec { role, declaration })
 }
 
 #[cfg(test)]
@@ -361,7 +473,8 @@ mod tests {
             .threads
             .iter()
             .flatten()
-            .filter_map(|client| match &client.work {
+            .flat_map(|client| &client.lanes)
+            .filter_map(|lane| match &lane.work {
                 WorkSpec::Producer(p) => Some((p.position, p.producers, p.limit)),
                 WorkSpec::Consumer(_) => None,
             })

@@ -4,12 +4,16 @@
 mod accounts;
 mod client;
 mod consumer;
+mod context;
 mod deal;
+mod flow;
+mod keys;
 mod pace;
 mod pages;
 mod producer;
 mod repair;
 mod series;
+mod service;
 mod shared;
 mod worker;
 
@@ -29,10 +33,7 @@ use self::shared::{Report, Shared, Standing};
 use self::worker::{Worker, Workshop};
 use crate::admin::{Admin, Interruption};
 use crate::control::{Request, Watch};
-use crate::{
-    Control, DestinationKind, Error, Event, Group, Outcome, PhaseTimes, Plan, QueueType, Sink,
-    ThreadUsage,
-};
+use crate::{Control, Error, Event, Outcome, PhaseTimes, Plan, Sink, ThreadUsage};
 
 /// How often the coordinator looks at its [`Control`], and at progress while draining.
 const LOOK: Duration = Duration::from_millis(20);
@@ -78,14 +79,7 @@ fn prepare(
             product: std::mem::take(&mut admin.product),
             version: std::mem::take(&mut admin.version),
         });
-        for destination in queues(group) {
-            if group.queues.declare {
-                admin.declare(destination)?;
-            }
-            if group.queues.purge && destination.queue_type != QueueType::Stream {
-                admin.purge(&destination.name)?;
-            }
-        }
+        admin.prepare(group)?;
         addresses.push(admin.address);
         admin.close()?;
     }
@@ -100,22 +94,13 @@ fn clean_up(plan: &Plan, sink: &mut dyn Sink) {
             // Not the load's own control: it may say stop, and cleaning up belongs to stopping.
             let control = Control::new();
             let mut admin = Admin::connect(&group.endpoint, plan.patience, &control)?;
-            for destination in queues(group) {
-                admin.delete(&destination.name)?;
-            }
+            admin.clean_up(group)?;
             admin.close()
         };
         if let Err(Interruption::Failed(error)) = delete() {
             sink.event(Event::Note(format!("queues may be left behind: {error}")));
         }
     }
-}
-
-fn queues(group: &Group) -> impl Iterator<Item = &crate::Destination> {
-    group
-        .destinations
-        .iter()
-        .filter(|d| d.kind == DestinationKind::Queue)
 }
 
 fn never_started() -> Outcome {

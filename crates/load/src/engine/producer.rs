@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use measure::{Interval, Metric, Nanos, Time};
 
+use super::keys::Keys;
 use super::pages::Pages;
-use crate::link::Link;
+use crate::Error;
+use crate::link::{Answers, Lane};
 use crate::payload;
 use crate::schedule::{Ticker, Timetable};
 use crate::sizes::Contents;
@@ -15,7 +17,7 @@ use crate::window::{NeverSent, Window};
 const LATE: Nanos = Nanos(1_000_000);
 /// Bytes encoded before they are offered to the socket. Nothing is encoded while the socket
 /// refuses bytes, so this bounds what waits in our own memory after its `s_i` was taken.
-const BATCH_BYTES: usize = 64 << 10;
+pub(super) const BATCH_BYTES: usize = 64 << 10;
 
 /// See [`crate::Pace`].
 #[derive(Clone, Debug)]
@@ -44,8 +46,13 @@ pub(crate) struct ProducerSpec {
     /// Which of the group's producers this is, and of how many.
     pub(crate) position: u64,
     pub(crate) producers: u64,
-    pub(crate) confirm: bool,
+    pub(crate) answers: Answers,
+    /// Messages of a transaction; 0 without them.
+    pub(crate) commit_every: u64,
     pub(crate) max_pending: u32,
+    pub(crate) confirm_timeout: Option<Nanos>,
+    /// Another routing key for every message.
+    pub(crate) keys: Option<Keys>,
     /// This producer's share of the group's message count.
     pub(crate) limit: Option<u64>,
     /// Deliveries that each message should lead to.
@@ -86,6 +93,24 @@ pub(crate) enum Standing {
     Idle,
 }
 
+impl Standing {
+    /// Where two producers stand together: what comes first counts.
+    pub(crate) fn sooner(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::More, _) | (_, Self::More) => Self::More,
+            (Self::Until(a), Self::Until(b)) => Self::Until(a.min(b)),
+            (Self::Until(due), _) | (_, Self::Until(due)) => Self::Until(due),
+            (Self::Full, _) | (_, Self::Full) => Self::Full,
+            (Self::Idle, Self::Idle) => Self::Idle,
+        }
+    }
+
+    /// The same with something else that is due then.
+    pub(crate) fn or_at(self, due: Option<Time>) -> Self {
+        due.map_or(self, |due| self.sooner(Self::Until(due)))
+    }
+}
+
 /// What a turn did.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
@@ -112,11 +137,18 @@ pub(crate) struct Producer {
     abandoned: u64,
     /// Sequence number of the message that has delivery tag 1 on the present channel.
     first_tag: u64,
+    /// Messages of the transaction under way, and whether it is being committed.
+    in_transaction: u64,
+    committing: bool,
 }
 
 impl Producer {
     pub(crate) fn new(spec: ProducerSpec) -> Self {
-        let window = spec.confirm.then(|| Window::new(spec.max_pending));
+        let window = match spec.answers {
+            Answers::Nothing => None,
+            Answers::Confirms => Some(Window::new(spec.max_pending)),
+            Answers::Commits => Some(Window::new(spec.commit_every as u32)),
+        };
         Self {
             end_told: !spec.ends(),
             spec,
@@ -127,7 +159,14 @@ impl Producer {
             blocked: false,
             abandoned: 0,
             first_tag: 0,
+            in_transaction: 0,
+            committing: false,
         }
+    }
+
+    /// Whether its messages are answered.
+    pub(crate) const fn has_answers(&self) -> bool {
+        self.window.is_some()
     }
 
     /// Fixes the schedule; nothing is due before.
@@ -152,16 +191,21 @@ impl Producer {
     }
 
     /// The most that may wait to be written: a batch, and the message that goes over its edge.
-    pub(crate) fn output_room(&self, link: &Link) -> usize {
-        let (_, message) = link.message_wire_len();
-        let room = self.window.as_ref().map_or(u64::MAX, Window::room);
+    pub(crate) fn output_room(&self, lane: &Lane<'_>) -> usize {
+        let (_, message) = lane.message_wire_len();
+        let room = self.room();
         let batch = BATCH_BYTES.saturating_add(message);
         usize::try_from(room).map_or(batch, |room| batch.min(room.saturating_mul(message)))
     }
 
     /// Encodes what may go now, up to a batch.
     #[inline]
-    pub(crate) fn send(&mut self, now: Time, link: &mut Link, interval: &mut Interval) -> Sent {
+    pub(crate) fn send(
+        &mut self,
+        now: Time,
+        lane: &mut Lane<'_>,
+        interval: &mut Interval,
+    ) -> Result<Sent, Error> {
         let before = self.sequence;
         let (standing, ended) = match self.clockwork.take() {
             None => (Standing::Idle, false),
@@ -170,33 +214,56 @@ impl Producer {
                 let standing = if now < from {
                     Standing::Until(from)
                 } else {
-                    self.send_all_out(now, link, interval)
+                    self.send_all_out(now, lane, interval)
                 };
                 (standing, false)
             }
             Some(Clockwork::Ticker(mut ticker)) => {
-                let standing = self.send_scheduled(&mut ticker, now, link, interval);
+                let standing = self.send_scheduled(&mut ticker, now, lane, interval);
                 let ended = ticker.is_over();
                 self.clockwork = Some(Clockwork::Ticker(ticker));
                 (standing, ended)
             }
             Some(Clockwork::Thinking { due, pause }) => {
                 self.clockwork = Some(Clockwork::Thinking { due, pause });
-                (self.send_after_thinking(due, now, link, interval), false)
+                (self.send_after_thinking(due, now, lane, interval), false)
             }
         };
         let count = self.sequence - before;
         interval.counters.sent += count;
         let ended = ended || self.spec.limit == Some(self.sequence);
-        Sent {
+        if self.spec.commit_every > 0 && (self.in_transaction == self.spec.commit_every || ended) {
+            self.commit(lane)?;
+        }
+        Ok(Sent {
             count,
             standing,
             reached_limit: ended && !std::mem::replace(&mut self.end_told, ended),
+        })
+    }
+
+    /// Commits the transaction under way, where there is one.
+    pub(crate) fn commit(&mut self, lane: &mut Lane<'_>) -> Result<(), Error> {
+        if self.spec.commit_every == 0 || self.in_transaction == 0 || self.committing {
+            return Ok(());
+        }
+        self.committing = true;
+        lane.commit()
+    }
+
+    /// How many more messages may be without an answer.
+    #[inline]
+    fn room(&self) -> u64 {
+        match &self.window {
+            None => u64::MAX,
+            Some(_) if self.committing => 0,
+            Some(_) if self.spec.commit_every > 0 => self.spec.commit_every - self.in_transaction,
+            Some(window) => window.room(),
         }
     }
 
     /// How many messages may go, and why not more.
-    fn allowance(&mut self, link: &Link, interval: &mut Interval) -> (u64, Standing) {
+    fn allowance(&mut self, lane: &Lane<'_>, interval: &mut Interval) -> (u64, Standing) {
         let left = self
             .spec
             .limit
@@ -204,7 +271,7 @@ impl Producer {
         if left == 0 {
             return (0, Standing::Idle);
         }
-        let room = self.window.as_ref().map_or(u64::MAX, Window::room);
+        let room = self.room();
         if room == 0 {
             if !self.blocked {
                 self.blocked = true;
@@ -212,24 +279,29 @@ impl Producer {
             }
             return (0, Standing::Full);
         }
-        let free = BATCH_BYTES.saturating_sub(link.pending_output().len());
-        let batch = (free / link.message_wire_len().0.max(1)).max(1) as u64;
+        let free = BATCH_BYTES.saturating_sub(lane.pending());
+        let batch = (free / lane.message_wire_len().0.max(1)).max(1) as u64;
         (left.min(room).min(batch), Standing::More)
     }
 
     /// All-out, `t_i = s_i`.
-    fn send_all_out(&mut self, now: Time, link: &mut Link, interval: &mut Interval) -> Standing {
-        let (count, standing) = self.allowance(link, interval);
+    fn send_all_out(
+        &mut self,
+        now: Time,
+        lane: &mut Lane<'_>,
+        interval: &mut Interval,
+    ) -> Standing {
+        let (count, standing) = self.allowance(lane, interval);
         for _ in 0..count {
-            self.send_one(now, now, link);
-            if self.has_batch(link) {
+            self.send_one(now, now, lane);
+            if self.has_batch(lane) {
                 break;
             }
         }
         if count == 0 {
             standing
         } else {
-            self.after(link, interval)
+            self.after(lane, interval)
         }
     }
 
@@ -237,13 +309,13 @@ impl Producer {
         &mut self,
         ticker: &mut Ticker,
         now: Time,
-        link: &mut Link,
+        lane: &mut Lane<'_>,
         interval: &mut Interval,
     ) -> Standing {
         if ticker.due() > now {
             return self.until(ticker);
         }
-        let (count, standing) = self.allowance(link, interval);
+        let (count, standing) = self.allowance(lane, interval);
         if count == 0 {
             return standing;
         }
@@ -253,15 +325,15 @@ impl Producer {
                 break;
             }
             ticker.advance();
-            self.send_due(due, now, link, interval);
-            if self.has_batch(link) {
+            self.send_due(due, now, lane, interval);
+            if self.has_batch(lane) {
                 break;
             }
         }
         if ticker.due() > now || self.spec.limit == Some(self.sequence) {
             self.until(ticker)
         } else {
-            self.after(link, interval)
+            self.after(lane, interval)
         }
     }
 
@@ -270,7 +342,7 @@ impl Producer {
         &mut self,
         due: Time,
         now: Time,
-        link: &mut Link,
+        lane: &mut Lane<'_>,
         interval: &mut Interval,
     ) -> Standing {
         let done = self.spec.limit == Some(self.sequence);
@@ -280,7 +352,7 @@ impl Producer {
         if due > now {
             return Standing::Until(due);
         }
-        self.send_due(due, now, link, interval);
+        self.send_due(due, now, lane, interval);
         Standing::Idle
     }
 
@@ -302,40 +374,43 @@ impl Producer {
     /// Whether so many messages of different lengths wait that they should be written. Messages of
     /// the same length were counted before.
     #[inline]
-    fn has_batch(&self, link: &Link) -> bool {
-        self.spec.contents.is_some() && link.pending_output().len() >= BATCH_BYTES
+    fn has_batch(&self, lane: &Lane<'_>) -> bool {
+        self.spec.contents.is_some() && lane.pending() >= BATCH_BYTES
     }
 
     /// Where things stand after a batch: looks at the budget at once, so that the message which
     /// would be next counts as blocked when it is.
-    fn after(&mut self, link: &Link, interval: &mut Interval) -> Standing {
-        self.allowance(link, interval).1
+    fn after(&mut self, lane: &Lane<'_>, interval: &mut Interval) -> Standing {
+        self.allowance(lane, interval).1
     }
 
     #[inline]
-    fn send_due(&mut self, due: Time, now: Time, link: &mut Link, interval: &mut Interval) {
+    fn send_due(&mut self, due: Time, now: Time, lane: &mut Lane<'_>, interval: &mut Interval) {
         let delay = now.since(due);
         interval.latencies.record(Metric::SendDelay, delay);
         interval.counters.late += u64::from(delay > LATE);
-        self.send_one(due, now, link);
+        self.send_one(due, now, lane);
     }
 
     #[inline]
-    fn send_one(&mut self, intended: Time, now: Time, link: &mut Link) {
+    fn send_one(&mut self, intended: Time, now: Time, lane: &mut Lane<'_>) {
         let (run, id, sequence) = (self.spec.run_id, self.spec.id, self.sequence);
         let fill = |len: usize| {
             move |front: &mut [u8]| {
                 payload::write_front(front, len, run, id, sequence, intended, now);
             }
         };
+        if let Some(keys) = &self.spec.keys {
+            lane.set_routing_key(&keys.key(sequence));
+        }
         match &self.spec.contents {
-            None => link.publish(fill(self.spec.message_size)),
+            None => lane.publish(fill(self.spec.message_size)),
             Some(contents) => {
                 let body = contents.body(sequence, intended.since(self.start));
                 if contents.is_bare() {
-                    link.publish_body(body, |_| {});
+                    lane.publish_body(body, |_| {});
                 } else {
-                    link.publish_body(body, fill(body.len()));
+                    lane.publish_body(body, fill(body.len()));
                 }
             }
         }
@@ -343,7 +418,23 @@ impl Producer {
             window.push(intended, now);
         }
         self.sequence += 1;
+        self.in_transaction += 1;
         self.blocked = false;
+    }
+
+    /// The transaction is committed: that is the answer to all of its messages.
+    pub(crate) const fn committed(&mut self) {
+        self.committing = false;
+        self.in_transaction = 0;
+    }
+
+    /// Tells since when a message has waited for its answer for longer than anybody does.
+    pub(crate) fn overdue(&self, now: Time) -> Option<Nanos> {
+        let oldest = self.window.as_ref()?.oldest()?;
+        let waited = now.since(oldest);
+        self.spec
+            .confirm_timeout
+            .filter(|longest| waited > *longest)
     }
 
     /// Takes the broker's answer; returns how many messages it covers.
@@ -390,6 +481,8 @@ impl Producer {
         let open = self.window.as_mut().map_or(0, Window::restart);
         self.abandoned += open;
         self.first_tag = self.sequence;
+        self.in_transaction = 0;
+        self.committing = false;
         if open > 0 {
             self.think(now);
         }

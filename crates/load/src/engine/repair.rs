@@ -8,7 +8,8 @@
 
 use measure::Time;
 
-use super::client::{Client, Context, State, Tally, Work};
+use super::client::{Client, State, Work};
+use super::context::{Context, Tally};
 use super::shared::Report;
 use crate::{Error, Event, Recovery};
 
@@ -70,12 +71,14 @@ impl Client {
                 let _ = reports.try_send(Report::Event(Event::Lost { at: now, detail }));
             }
         }
-        match &mut self.work {
-            Work::Producer(producer) => {
-                let open = producer.restart(now);
-                tally.progress.open = tally.progress.open.saturating_sub(open);
+        for work in &mut self.works {
+            match work {
+                Work::Producer(producer) => {
+                    let open = producer.restart(now);
+                    tally.progress.open = tally.progress.open.saturating_sub(open);
+                }
+                Work::Consumer(consumer) => consumer.restart(now),
             }
-            Work::Consumer(consumer) => consumer.restart(),
         }
         self.hang_up();
         true

@@ -9,13 +9,16 @@ use std::time::Duration;
 use measure::{Clock, Interval, Nanos, Time};
 use mio::{Events, Poll, Token, Waker};
 
-use super::client::{BUFFER_BYTES, Client, Context, Next, State, Tally, thread_cpu};
-use super::deal::{ClientSpec, WorkSpec};
+use super::client::{BUFFER_BYTES, Client, Next, State};
+use super::context::{Context, Tally, thread_cpu};
+use super::deal::{ClientSpec, LaneSpec, WorkSpec};
+
 use super::pace::{Rest, SPIN_BEFORE, Timer, sleep_until};
 use super::pages::Pages;
 use super::series::Series;
 use super::shared::{Report, Shared};
 use crate::control::Watch;
+use crate::link::Answers;
 use crate::{Error, ThreadUsage};
 
 const TIMER: Token = Token(usize::MAX - 1);
@@ -98,7 +101,7 @@ impl Worker {
             to_connect: workshop.clients.into(),
             setting_up: 0,
             queue: VecDeque::with_capacity(clients),
-            due: BinaryHeap::with_capacity(clients),
+            due: BinaryHeap::with_capacity(2 * clients),
             series: Series::new(workshop.thread, workshop.reports.clone(), workshop.returned),
             shared: workshop.shared,
             reports: workshop.reports,
@@ -129,7 +132,7 @@ impl Worker {
             lost_connections: self.tally.lost_connections,
         };
         if let Some(pages) = self.pages.take() {
-            let sent = self.clients.iter().filter_map(Client::sent).collect();
+            let sent = self.clients.iter().flat_map(Client::sent).collect();
             pages.finish(sent, &self.reports);
         }
         let _ = self.reports.send(Report::Finished(self.thread, usage));
@@ -249,7 +252,10 @@ impl Worker {
             && due <= now
         {
             self.due.pop();
-            self.clients[at].timed = false;
+            let client = &mut self.clients[at];
+            if client.timed == Some(due) {
+                client.timed = None;
+            }
             self.enqueue(at);
         }
     }
@@ -266,8 +272,8 @@ impl Worker {
             client.queued = false;
             match client.turn(&mut context) {
                 Ok(Next::Again) => self.enqueue(at),
-                Ok(Next::At(due)) if !client.timed => {
-                    client.timed = true;
+                Ok(Next::At(due)) if client.timed.is_none_or(|timed| due < timed) => {
+                    client.timed = Some(due);
                     self.due.push(Reverse((due, at)));
                 }
                 Ok(_) => {}
@@ -308,8 +314,9 @@ impl Worker {
             return;
         }
         self.next_housekeeping = now + HOUSEKEEPING;
+        let phase = self.series.phase();
         for at in 0..self.clients.len() {
-            match self.clients[at].housekeep(now) {
+            match self.clients[at].housekeep(now, phase) {
                 Ok(true) => self.enqueue(at),
                 Ok(false) => {}
                 Err(error) => self.client_failed(at, error),
@@ -430,10 +437,14 @@ impl Drop for Worker {
 /// How many messages the clients together may have in flight, counting as many for each as for
 /// the one that may have fewest.
 fn in_flight(clients: &[ClientSpec]) -> u64 {
-    let limit = |client: &ClientSpec| match &client.work {
-        WorkSpec::Producer(p) if p.confirm && p.max_pending > 0 => u64::from(p.max_pending),
+    let limit = |lane: &LaneSpec| match &lane.work {
+        WorkSpec::Producer(p) if p.commit_every > 0 => p.commit_every,
+        WorkSpec::Producer(p) if p.answers == Answers::Confirms && p.max_pending > 0 => {
+            u64::from(p.max_pending)
+        }
         WorkSpec::Consumer(c) if c.prefetch > 0 => u64::from(c.prefetch),
         _ => u64::from(u32::MAX),
     };
-    clients.iter().map(limit).min().unwrap_or(0) * clients.len() as u64
+    let lanes = || clients.iter().flat_map(|client| &client.lanes);
+    lanes().map(limit).min().unwrap_or(0) * lanes().count() as u64
 }

@@ -22,6 +22,32 @@ pub struct PublishTemplate {
     body_at: usize,
     /// How long that payload is.
     first_part: usize,
+    key: KeySlot,
+}
+
+/// Where a `basic.publish` frame's routing key stands.
+#[derive(Clone, Copy, Debug)]
+struct KeySlot {
+    at: usize,
+    len: usize,
+}
+
+impl KeySlot {
+    fn of(publish: &BasicPublish<'_>) -> Self {
+        Self {
+            // The frame's head, class and method, a reserved short, and two strings' lengths.
+            at: HEAD + 4 + 2 + 1 + publish.exchange.len() + 1,
+            len: publish.routing_key.len(),
+        }
+    }
+
+    fn fill(self, bytes: &mut [u8], key: &[u8]) {
+        if key.len() == self.len
+            && let Some(slot) = bytes.get_mut(self.at..self.at + self.len)
+        {
+            slot.copy_from_slice(key);
+        }
+    }
 }
 
 impl PublishTemplate {
@@ -58,7 +84,15 @@ impl PublishTemplate {
             bytes,
             body_at,
             first_part,
+            key: KeySlot::of(publish),
         })
+    }
+
+    /// Puts another routing key into the messages to come. Does nothing unless it is as long in
+    /// bytes as the one before.
+    #[inline]
+    pub fn set_routing_key(&mut self, key: &[u8]) {
+        self.key.fill(&mut self.bytes, key);
     }
 
     /// Bytes on the wire per message.
@@ -93,6 +127,7 @@ pub struct HeadTemplate {
     channel: u16,
     /// The most body bytes in one frame.
     part_max: usize,
+    key: KeySlot,
 }
 
 impl HeadTemplate {
@@ -117,7 +152,14 @@ impl HeadTemplate {
             size_at,
             channel,
             part_max: frame::body_part_max(frame_max),
+            key: KeySlot::of(publish),
         })
+    }
+
+    /// As [`PublishTemplate::set_routing_key`].
+    #[inline]
+    pub fn set_routing_key(&mut self, key: &[u8]) {
+        self.key.fill(&mut self.bytes, key);
     }
 
     /// Bytes on the wire of a message with a body of so many bytes.

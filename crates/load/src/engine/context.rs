@@ -1,0 +1,81 @@
+//! What the clients of a thread share.
+
+use std::sync::mpsc::SyncSender;
+
+use measure::{Clock, Nanos, Phase, Time};
+use mio::Registry;
+
+use super::pages::Pages;
+use super::series::Series;
+use super::shared::{Report, Shared, Standing as Progress};
+
+/// What all clients of a thread work with.
+pub(crate) struct Context<'a> {
+    pub(crate) registry: &'a Registry,
+    pub(crate) series: &'a mut Series,
+    pub(crate) shared: &'a Shared,
+    pub(crate) reports: &'a SyncSender<Report>,
+    /// Where bytes are read to and decoded in; left-overs move to their client.
+    pub(crate) buffer: &'a mut [u8],
+    pub(crate) tally: &'a mut Tally,
+    pub(crate) pages: &'a mut Option<Pages>,
+}
+
+/// What a thread has seen so far, beside its intervals.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) progress: Progress,
+    /// Confirms and deliveries.
+    pub(crate) handled: u64,
+    /// Of the last confirm or delivery.
+    pub(crate) latency: Nanos,
+    /// The clock's last reading.
+    pub(crate) last_now: Time,
+    /// Clients without a connection at present, and all that ever lost theirs.
+    pub(crate) broken: u64,
+    pub(crate) lost_connections: u64,
+    /// CPU time when the measured phase began, and how much it took.
+    measure_cpu: Nanos,
+    pub(crate) measured_cpu: Nanos,
+}
+
+impl Context<'_> {
+    /// Reads the clock and closes the intervals that have ended by then.
+    #[inline]
+    pub(crate) fn now(&mut self) -> Time {
+        // The clock before the boundaries: a boundary is always announced ahead of its time.
+        let now = Clock.now();
+        self.tally.last_now = now;
+        let before = self.series.phase();
+        if self.series.roll(now, self.shared.boundaries()) {
+            self.phase_changed(before);
+        }
+        now
+    }
+
+    #[cold]
+    fn phase_changed(&mut self, before: Phase) {
+        let cpu = thread_cpu();
+        if before == Phase::Measure {
+            self.tally.measured_cpu = cpu.saturating_sub(self.tally.measure_cpu);
+        } else if self.series.phase() == Phase::Measure {
+            self.tally.measure_cpu = cpu;
+        }
+    }
+
+    /// Notes the CPU time at the start of a run that begins with its measured phase.
+    pub(crate) fn begin(&mut self) {
+        self.tally.measure_cpu = thread_cpu();
+    }
+
+    pub(super) fn tell(&self, report: Report) {
+        // What does not fit is dropped: reports of this kind only inform.
+        let _ = self.reports.try_send(report);
+    }
+}
+
+/// CPU time of the calling thread.
+pub(crate) fn thread_cpu() -> Nanos {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}

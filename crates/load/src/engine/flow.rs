@@ -1,0 +1,265 @@
+//! What flows over a client's connection: deliveries and answers in, messages out.
+
+use std::sync::atomic::Ordering;
+
+use measure::{Phase, Time};
+
+use super::client::{Client, State, Work};
+use super::consumer::Wanted;
+use super::context::Context;
+use super::producer::{BATCH_BYTES, Standing};
+use super::shared::{Reason, Report};
+use crate::control::Watch;
+use crate::link::{Progress as SetUp, Signal, Step};
+use crate::{Error, Event as Happening};
+
+impl Client {
+    /// Decodes whole frames and returns how many bytes they took.
+    pub(super) fn decode(
+        &mut self,
+        now: Time,
+        bytes: &[u8],
+        context: &mut Context<'_>,
+    ) -> Result<usize, Error> {
+        let mut at = 0;
+        while !self.full {
+            let mut input = &bytes[at..];
+            let signal = self.link.poll(now, &mut input)?;
+            at = bytes.len() - input.len();
+            match signal {
+                Some((
+                    lane,
+                    Signal::Delivery {
+                        tag,
+                        redelivered,
+                        body,
+                    },
+                )) => {
+                    let running = self.state == State::Running;
+                    let Some(Work::Consumer(consumer)) =
+                        self.works.get_mut(lane).filter(|_| running)
+                    else {
+                        continue;
+                    };
+                    consumer.answered(now);
+                    let wanted = consumer.wants();
+                    if wanted == Wanted::No {
+                        continue;
+                    }
+                    let ours = consumer.take(
+                        (body, redelivered),
+                        now,
+                        context.series.current(),
+                        &mut context.tally.latency,
+                        context.pages.as_mut(),
+                    );
+                    consumer.acknowledge(tag, now, &mut self.link.lane(lane))?;
+                    self.full = consumer.is_full();
+                    context.tally.handled += 1;
+                    context.tally.progress.received += u64::from(ours);
+                    if wanted == Wanted::Last {
+                        context.tell(Report::CountReached);
+                    }
+                }
+                Some((
+                    lane,
+                    Signal::Confirm {
+                        tag,
+                        multiple,
+                        nack,
+                    },
+                )) => {
+                    self.confirmed(lane, (tag, multiple, nack), now, context)?;
+                }
+                Some((lane, Signal::Committed)) => self.committed(lane, now, context)?,
+                Some((lane, Signal::Step(step))) => {
+                    if self.step(lane, step, now, context)? {
+                        // What follows already belongs to the run, which has not begun.
+                        self.undecoded = at < bytes.len();
+                        break;
+                    }
+                }
+                Some((_, Signal::Closed)) => {
+                    self.state = State::Gone;
+                    break;
+                }
+                Some((lane, Signal::Empty)) => self.found_nothing(lane, now),
+                Some((_, Signal::Returned)) => context.series.current().counters.returned += 1,
+                Some((_, Signal::Blocked { reason })) => {
+                    self.withheld = true;
+                    // AMQP's short strings are never too long for it.
+                    let reason = Reason::from(reason).unwrap_or_default();
+                    context.tell(Report::Blocked { at: now, reason });
+                }
+                Some((_, Signal::Unblocked)) => {
+                    self.withheld = false;
+                    context.tell(Report::Event(Happening::Unblocked { at: now }));
+                }
+                Some((_, Signal::Other)) => {}
+                None => break,
+            }
+        }
+        // Where a consumer is full, the rest waits.
+        self.undecoded |= self.full && at < bytes.len();
+        for work in &mut self.works {
+            if let Work::Consumer(consumer) = work {
+                consumer.end_of_batch(now, context.series.current(), &mut context.tally.latency);
+            }
+        }
+        Ok(at)
+    }
+
+    /// Goes on with the set-up or the way out; tells whether the set-up is complete.
+    fn step(
+        &mut self,
+        lane: usize,
+        step: Step,
+        now: Time,
+        context: &mut Context<'_>,
+    ) -> Result<bool, Error> {
+        self.step_deadline = now + self.patience;
+        if self.link.proceed(lane, step, now)? != SetUp::Ready {
+            return Ok(false);
+        }
+        self.state = State::Ready;
+        self.make_room();
+        self.resume(context);
+        Ok(true)
+    }
+
+    /// A queue that was asked for a message had none.
+    fn found_nothing(&mut self, lane: usize, now: Time) {
+        if let Some(Work::Consumer(consumer)) = self.works.get_mut(lane) {
+            consumer.answered(now);
+        }
+    }
+
+    /// All messages of the transaction are accepted.
+    fn committed(
+        &mut self,
+        lane: usize,
+        now: Time,
+        context: &mut Context<'_>,
+    ) -> Result<(), Error> {
+        if let Some(Work::Producer(producer)) = self.works.get_mut(lane) {
+            producer.committed();
+            self.confirmed(lane, (0, true, false), now, context)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn confirmed(
+        &mut self,
+        lane: usize,
+        answer: (u64, bool, bool),
+        now: Time,
+        context: &mut Context<'_>,
+    ) -> Result<(), Error> {
+        let Some(Work::Producer(producer)) = self.works.get_mut(lane) else {
+            return Ok(());
+        };
+        let (interval, latency) = (context.series.current(), &mut context.tally.latency);
+        // What is answered after the end of the drain came too late for the ledger, too.
+        let pages = context
+            .pages
+            .as_mut()
+            .filter(|_| self.state == State::Running);
+        let count = producer
+            .answer(answer, now, interval, latency, pages)
+            .map_err(|_| Error::Protocol {
+                endpoint: self.endpoint.to_string(),
+                detail: format!(
+                    "the broker confirmed message {}, which was never sent",
+                    answer.0
+                ),
+            })?;
+        if context.shared.control.watch() == Watch::Confirm
+            && !answer.2
+            && context
+                .shared
+                .control
+                .watch_on(Watch::Confirm, Watch::Backlog)
+        {
+            context.tell(Report::Event(Happening::FirstConfirm { at: now }));
+        }
+        let progress = &mut context.tally.progress;
+        progress.open = progress.open.saturating_sub(count);
+        if answer.2 {
+            let lost = count * producer.spec.fan_out;
+            progress.expected = progress.expected.saturating_sub(lost);
+        }
+        context.tally.handled += count;
+        Ok(())
+    }
+
+    /// Sees to the consumers that have more to do than to take what comes; tells when next.
+    pub(super) fn tend(&mut self, context: &mut Context<'_>) -> Result<Option<Time>, Error> {
+        if !self.busy || self.state != State::Running {
+            return Ok(None);
+        }
+        let now = context.now();
+        if context.series.phase() == Phase::Drain && context.series.is_finished() {
+            return Ok(None);
+        }
+        let mut next: Option<Time> = None;
+        self.full = false;
+        for (at, work) in self.works.iter_mut().enumerate() {
+            if let Work::Consumer(consumer) = work {
+                let due = consumer.tend(now, &mut self.link.lane(at))?;
+                next = match (next, due) {
+                    (Some(a), Some(b)) => Some(a.min(b)),
+                    (a, b) => a.or(b),
+                };
+                self.full |= consumer.is_full();
+            }
+        }
+        Ok(next)
+    }
+
+    /// Gives every producer a turn, as long as the socket takes what they send.
+    pub(super) fn send(&mut self, context: &mut Context<'_>) -> Result<Standing, Error> {
+        if self.state != State::Running || self.withheld || !self.may_write() {
+            return Ok(Standing::Idle);
+        }
+        let now = context.now();
+        if context.series.phase() == Phase::Drain {
+            return Ok(Standing::Idle);
+        }
+        let mut standing = Standing::Idle;
+        for _ in 0..self.works.len() {
+            let at = self.next_work;
+            self.next_work = (at + 1) % self.works.len();
+            let Some(Work::Producer(producer)) = self.works.get_mut(at) else {
+                continue;
+            };
+            let mut lane = self.link.lane(at);
+            let sent = producer.send(now, &mut lane, context.series.current())?;
+            let written = lane.pending() < BATCH_BYTES;
+            let progress = &mut context.tally.progress;
+            progress.expected += sent.count * producer.spec.fan_out;
+            if producer.has_answers() {
+                progress.open += sent.count;
+            }
+            if sent.reached_limit
+                && context
+                    .shared
+                    .producers_left
+                    .fetch_sub(1, Ordering::Relaxed)
+                    == 1
+            {
+                context.tell(Report::CountReached);
+            }
+            standing = standing.sooner(sent.standing);
+            if !written {
+                // The others are next, when this is written.
+                if self.works.len() > 1 {
+                    standing = Standing::More;
+                }
+                break;
+            }
+        }
+        self.flush()?;
+        Ok(standing)
+    }
+}

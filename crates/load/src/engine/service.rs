@@ -1,0 +1,163 @@
+//! Consumers that take their time: work on deliveries one after the other.
+
+use measure::{Nanos, Time};
+
+use crate::ServiceTime;
+
+/// One consumer's work. Delivery tags of a channel count 1, 2, 3, …, so what waits is a range of
+/// them and takes no memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Service {
+    times: ServiceTime,
+    /// Length of one round through the latencies; 0 where the first one lasts for ever.
+    round: Nanos,
+    start: Time,
+    /// When the delivery under way will be done.
+    busy_until: Time,
+    /// Tag of the delivery under way, and of the last one that came.
+    next: u64,
+    last: u64,
+}
+
+impl Service {
+    pub(crate) fn new(times: ServiceTime) -> Option<Self> {
+        let endless = times
+            .latency
+            .iter()
+            .any(|(_, length)| *length == Nanos::ZERO);
+        let total = times.latency.iter().map(|(_, length)| length.0).sum();
+        (!times.is_zero()).then_some(Self {
+            times,
+            round: Nanos(if endless { 0 } else { total }),
+            start: Time(0),
+            busy_until: Time(0),
+            next: 1,
+            last: 0,
+        })
+    }
+
+    pub(crate) const fn start(&mut self, start: Time) {
+        self.start = start;
+    }
+
+    /// Forgets what waits: the channel counts from 1 again.
+    pub(crate) const fn restart(&mut self) {
+        (self.next, self.last) = (1, 0);
+    }
+
+    /// Deliveries that are not done.
+    pub(crate) const fn waiting(&self) -> u64 {
+        (self.last + 1).saturating_sub(self.next)
+    }
+
+    /// A delivery has come.
+    pub(crate) fn arrive(&mut self, tag: u64, now: Time) {
+        if self.waiting() == 0 {
+            self.next = tag;
+            self.busy_until = now + self.time(now);
+        }
+        self.last = tag;
+    }
+
+    /// When the delivery under way will be done.
+    pub(crate) const fn due(&self) -> Option<Time> {
+        if self.waiting() == 0 {
+            None
+        } else {
+            Some(self.busy_until)
+        }
+    }
+
+    /// A delivery that is done by now.
+    pub(crate) fn finish(&mut self, now: Time) -> Option<u64> {
+        if self.waiting() == 0 || self.busy_until > now {
+            return None;
+        }
+        let done = self.next;
+        self.next += 1;
+        self.busy_until = self.busy_until + self.time(self.busy_until);
+        Some(done)
+    }
+
+    /// How long a delivery takes that is begun now.
+    fn time(&self, now: Time) -> Nanos {
+        let by_rate = self
+            .times
+            .rate
+            .map_or(Nanos::ZERO, |rate| Nanos((1e9 / rate.get()) as u64));
+        by_rate.max(self.latency(now))
+    }
+
+    fn latency(&self, now: Time) -> Nanos {
+        let since = now.since(self.start).0;
+        let mut at = since.checked_rem(self.round.0).unwrap_or(since);
+        for (latency, length) in &self.times.latency {
+            if *length == Nanos::ZERO || at < length.0 {
+                return *latency;
+            }
+            at -= length.0;
+        }
+        Nanos::ZERO
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use measure::Rate;
+
+    use super::*;
+
+    fn service(rate: Option<f64>, latency: &[(u64, u64)]) -> Service {
+        let latency = latency
+            .iter()
+            .map(|(t, l)| (Nanos(*t), Nanos(*l)))
+            .collect();
+        let rate = rate.and_then(Rate::per_second);
+        Service::new(ServiceTime { rate, latency }).unwrap()
+    }
+
+    #[test]
+    fn deliveries_are_worked_on_one_after_the_other() {
+        let mut service = service(None, &[(100, 0)]);
+        service.arrive(1, Time(50));
+        service.arrive(2, Time(60));
+        assert_eq!(service.due(), Some(Time(150)));
+        assert_eq!(service.finish(Time(149)), None);
+        assert_eq!(service.finish(Time(260)), Some(1));
+        assert_eq!(
+            service.finish(Time(260)),
+            Some(2),
+            "begun when the first was done"
+        );
+        assert_eq!((service.finish(Time(900)), service.due()), (None, None));
+        service.arrive(3, Time(1_000));
+        assert_eq!(
+            service.due(),
+            Some(Time(1_100)),
+            "idle time is not saved up"
+        );
+        service.restart();
+        assert_eq!(service.due(), None);
+    }
+
+    #[test]
+    fn a_rate_is_kept_without_drift() {
+        let mut service = service(Some(1_000.0), &[]);
+        (1..=5_000).for_each(|tag| service.arrive(tag, Time(0)));
+        let done = std::iter::from_fn(|| service.finish(Time(2_000_000_000))).count();
+        assert_eq!(done, 2_000);
+    }
+
+    #[test]
+    fn latencies_follow_each_other_and_come_again() {
+        let mut service = service(None, &[(1, 10), (5, 20)]);
+        service.start(Time(100));
+        let times = [0, 9, 10, 29, 30, 41].map(|t| service.latency(Time(100 + t)).0);
+        assert_eq!(times, [1, 1, 5, 5, 1, 5]);
+    }
+
+    #[test]
+    fn no_service_time_is_no_service() {
+        assert!(Service::new(ServiceTime::default()).is_none());
+    }
+}

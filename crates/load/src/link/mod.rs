@@ -1,0 +1,385 @@
+//! One client's conversation with a broker, without the socket: set-up, messages and
+//! acknowledgements, and the way out. AMQP 0.9.1 for now; everything that is peculiar to a
+//! protocol stays in here and in `admin`.
+//!
+//! A connection carries one channel for each producer or consumer that shares it. Order of calls:
+//! feed [`Link::poll`] until it returns `None`, answer [`Signal::Step`] with [`Link::proceed`],
+//! write [`Link::pending_output`]. [`Progress::Ready`] ends the set-up; from then on a [`Lane`]
+//! sends.
+
+mod channel;
+mod spec;
+
+use measure::{Nanos, Time};
+use wire::Secret;
+use wire::amqp091::{Client, ClientConfig, Event, Mechanism, Method, Properties};
+
+use self::channel::Channel;
+pub(crate) use self::channel::Lane;
+pub(crate) use self::spec::{
+    Answers, Begin, BodyLengths, ChannelSpec, Declaration, Exchange, LinkSpec, Publishing, Role,
+    Source, Subscription,
+};
+use crate::failure::{self, Stage};
+use crate::{Endpoint, Error};
+
+/// Where a stream's consumer begins, and where a message of it is.
+pub(crate) const STREAM_OFFSET: &str = "x-stream-offset";
+/// The exchange behind `topic://`.
+pub(crate) const TOPIC_EXCHANGE: &str = "amq.topic";
+/// The largest frame asked for: RabbitMQ's own limit. A reader needs room for one.
+pub(crate) const FRAME_MAX: u32 = 131_072;
+/// Heartbeat interval asked for, in seconds.
+const HEARTBEAT_S: u16 = 60;
+
+/// What has come in.
+#[derive(Debug)]
+pub(crate) enum Signal<'a> {
+    /// Hand it to [`Link::proceed`].
+    Step(Step),
+    Confirm {
+        tag: u64,
+        multiple: bool,
+        nack: bool,
+    },
+    /// The last transaction is committed.
+    Committed,
+    Delivery {
+        tag: u64,
+        redelivered: bool,
+        body: &'a [u8],
+    },
+    /// There was no message to get.
+    Empty,
+    Returned,
+    Blocked {
+        reason: &'a str,
+    },
+    Unblocked,
+    /// The orderly close is complete.
+    Closed,
+    /// Nothing of interest.
+    Other,
+}
+
+/// An answer that moves the set-up or the way out on.
+#[derive(Debug)]
+pub(crate) enum Step {
+    Open,
+    ChannelOpen,
+    ExchangeDeclared,
+    ConfirmSelected,
+    TransactionsSelected,
+    Declared { queue: String },
+    Bound,
+    Qos,
+    Consuming,
+    Cancelled,
+}
+
+/// What a [`Step`] led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    Waiting,
+    /// Set up: messages may flow.
+    Ready,
+}
+
+pub(crate) struct Link {
+    spec: LinkSpec,
+    client: Client,
+    stage: Stage,
+    channels: Vec<Channel>,
+    /// Channels whose set-up, or whose subscription's end, is under way.
+    busy: usize,
+}
+
+/// The configuration of every connection to an endpoint.
+pub(crate) fn client_config(endpoint: &Endpoint, name: &str, patience: Nanos) -> ClientConfig {
+    ClientConfig {
+        user: endpoint.user.clone(),
+        password: Secret::new(endpoint.password()),
+        mechanism: Mechanism::Plain,
+        virtual_host: endpoint.virtual_host.clone(),
+        heartbeat_s: HEARTBEAT_S,
+        frame_max: FRAME_MAX,
+        connection_name: name.to_owned(),
+        timeout: patience,
+        ..ClientConfig::default()
+    }
+}
+
+impl Link {
+    pub(crate) fn new(mut spec: LinkSpec, now: Time) -> Self {
+        let config = client_config(&spec.endpoint, &spec.connection_name, spec.patience);
+        let channels: Vec<_> = std::mem::take(&mut spec.channels)
+            .into_iter()
+            .zip(1..=u16::MAX)
+            .map(|(channel, number)| Channel::new(channel, number, spec.resumes))
+            .collect();
+        Self {
+            spec,
+            client: Client::new(config, now),
+            stage: Stage::LogIn,
+            busy: channels.len(),
+            channels,
+        }
+    }
+
+    /// Begins again on a new transport.
+    pub(crate) fn restart(&mut self, now: Time) {
+        let config = client_config(
+            &self.spec.endpoint,
+            &self.spec.connection_name,
+            self.spec.patience,
+        );
+        self.client = Client::new(config, now);
+        self.stage = Stage::LogIn;
+        self.busy = self.channels.len();
+        self.channels.iter_mut().for_each(Channel::restart);
+    }
+
+    /// The way to send over a channel, counted from 0.
+    ///
+    /// # Panics
+    /// Where there are fewer channels.
+    #[inline]
+    pub(crate) fn lane(&mut self, at: usize) -> Lane<'_> {
+        Lane {
+            client: &mut self.client,
+            channel: &mut self.channels[at],
+            endpoint: &self.spec.endpoint,
+        }
+    }
+
+    /// Takes bytes off `input` and tells what they say, and on which channel (counted from 0);
+    /// `None` when more are needed.
+    #[inline]
+    pub(crate) fn poll<'a>(
+        &'a mut self,
+        now: Time,
+        input: &mut &'a [u8],
+    ) -> Result<Option<(usize, Signal<'a>)>, Error> {
+        let Self {
+            spec,
+            client,
+            stage,
+            channels,
+            ..
+        } = self;
+        let endpoint = &spec.endpoint;
+        let event = match client.poll(now, input) {
+            Ok(None) => return Ok(None),
+            Ok(Some(event)) => event,
+            Err(error) => return Err(failure::of_wire(endpoint, stage, &error)),
+        };
+        let at = |channel: u16| usize::from(channel).saturating_sub(1);
+        Ok(Some(match event {
+            Event::Delivery {
+                channel,
+                delivery_tag,
+                redelivered,
+                body,
+                properties,
+                ..
+            } => {
+                if let Some(channel) = channels.get_mut(at(channel))
+                    && channel.follows_stream
+                {
+                    channel.next_offset = offset_of(properties).map(|offset| offset + 1);
+                }
+                let signal = Signal::Delivery {
+                    tag: delivery_tag,
+                    redelivered,
+                    body,
+                };
+                (at(channel), signal)
+            }
+            Event::Confirm {
+                channel,
+                delivery_tag,
+                multiple,
+                nack,
+            } => {
+                let signal = Signal::Confirm {
+                    tag: delivery_tag,
+                    multiple,
+                    nack,
+                };
+                (at(channel), signal)
+            }
+            Event::GetOk {
+                channel,
+                delivery_tag,
+                redelivered,
+                body,
+                ..
+            } => {
+                let signal = Signal::Delivery {
+                    tag: delivery_tag,
+                    redelivered,
+                    body,
+                };
+                (at(channel), signal)
+            }
+            Event::GetEmpty { channel } => (at(channel), Signal::Empty),
+            Event::Returned { channel, .. } => (at(channel), Signal::Returned),
+            Event::Blocked { reason } => (0, Signal::Blocked { reason }),
+            Event::Unblocked => (0, Signal::Unblocked),
+            Event::CloseOk => (0, Signal::Closed),
+            Event::Open { .. } => (0, Signal::Step(Step::Open)),
+            Event::Method { channel, method } => (at(channel), signal_of(&method)),
+            Event::ChannelClosed { channel, closing } => {
+                let stage = channels.get(at(channel)).map_or(&*stage, |c| &c.stage);
+                return Err(failure::of_closing(endpoint, stage, &closing));
+            }
+            Event::Closed { closing } => {
+                return Err(failure::of_closing(endpoint, stage, &closing));
+            }
+            Event::ConsumerCancelled { channel, .. } => {
+                let queue = channels.get(at(channel)).map_or("", |c| c.queue.as_str());
+                return Err(failure::of_cancel(endpoint, queue));
+            }
+        }))
+    }
+
+    /// Takes the next step of the set-up or the way out.
+    pub(crate) fn proceed(&mut self, at: usize, step: Step, now: Time) -> Result<Progress, Error> {
+        let Self {
+            spec,
+            client,
+            channels,
+            ..
+        } = self;
+        match step {
+            Step::Open => {
+                let most = usize::from(client.channel_max());
+                if channels.len() > most {
+                    return Err(Error::invalid(
+                        format!(
+                            "{} producers and consumers cannot share a connection of {}: the broker \
+                             allows {most} channels",
+                            channels.len(),
+                            spec.endpoint
+                        ),
+                        "ask for more connections",
+                    ));
+                }
+                for channel in channels.iter_mut() {
+                    channel.next(client, &spec.endpoint)?;
+                }
+                if let Some(channel) = channels.first() {
+                    self.stage = channel.stage.clone();
+                }
+            }
+            Step::Cancelled => {
+                self.busy = self.busy.saturating_sub(1);
+                if self.busy == 0 {
+                    self.close(now);
+                }
+            }
+            step => {
+                let Some(channel) = channels.get_mut(at) else {
+                    return Ok(Progress::Waiting);
+                };
+                let progress = channel.proceed(step, client, &spec.endpoint)?;
+                self.stage = channel.stage.clone();
+                if progress == Progress::Ready && self.busy > 0 {
+                    self.busy -= 1;
+                    if self.busy == 0 {
+                        self.stage = Stage::Running;
+                        return Ok(Progress::Ready);
+                    }
+                }
+            }
+        }
+        Ok(Progress::Waiting)
+    }
+
+    /// Makes room for `output` bytes to write, and for messages that come cut.
+    pub(crate) fn reserve(&mut self, output: usize) {
+        for at in 0..self.channels.len() {
+            self.lane(at).reserve(output);
+        }
+    }
+
+    /// Starts the way out; [`Signal::Closed`] ends it.
+    pub(crate) fn leave(&mut self, now: Time) -> Result<(), Error> {
+        self.busy = 0;
+        for channel in &self.channels {
+            let asked = channel.cancel(&mut self.client, &self.spec.endpoint)?;
+            self.busy += usize::from(asked);
+        }
+        if self.busy == 0 {
+            self.close(now);
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, now: Time) {
+        self.stage = Stage::Closing;
+        self.client.close(now, 200, "the load has ended");
+    }
+
+    pub(crate) fn pending_output(&self) -> &[u8] {
+        self.client.pending_output()
+    }
+
+    pub(crate) fn consume_output(&mut self, n: usize) {
+        self.client.consume_output(n);
+    }
+
+    /// The earliest instant at which [`Self::handle_timeout`] has something to do.
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        self.client.next_timeout()
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Time) -> Result<(), Error> {
+        self.client
+            .handle_timeout(now)
+            .map_err(|error| failure::of_wire(&self.spec.endpoint, &self.stage, &error))
+    }
+
+    /// What it means that the transport ended here.
+    pub(crate) fn end_of_input(&self, rest: &[u8]) -> Error {
+        failure::of_wire(
+            &self.spec.endpoint,
+            &self.stage,
+            &self.client.end_of_input(rest),
+        )
+    }
+
+    /// What it means that the transport failed here.
+    pub(crate) fn transport_failed(&self, error: &std::io::Error) -> Error {
+        failure::of_transport(&self.spec.endpoint, &self.stage, error)
+    }
+
+    /// What it means that the present step took longer than anybody waits.
+    pub(crate) fn took_too_long(&self) -> Error {
+        failure::of_patience(&self.spec.endpoint, &self.stage, self.spec.patience)
+    }
+}
+
+/// The place of a message in its stream.
+fn offset_of(properties: Properties<'_>) -> Option<i64> {
+    let headers = properties.decode().ok()?.headers?;
+    headers.get(STREAM_OFFSET)?.as_i64()
+}
+
+fn signal_of(method: &Method<'_>) -> Signal<'static> {
+    Signal::Step(match method {
+        Method::ChannelOpenOk(_) => Step::ChannelOpen,
+        Method::ExchangeDeclareOk(_) => Step::ExchangeDeclared,
+        Method::ConfirmSelectOk(_) => Step::ConfirmSelected,
+        Method::TxSelectOk(_) => Step::TransactionsSelected,
+        Method::TxCommitOk(_) => return Signal::Committed,
+        Method::QueueDeclareOk(ok) => Step::Declared {
+            queue: ok.queue.to_owned(),
+        },
+        Method::QueueBindOk(_) => Step::Bound,
+        Method::BasicQosOk(_) => Step::Qos,
+        Method::BasicConsumeOk(_) => Step::Consuming,
+        Method::BasicCancelOk(_) => Step::Cancelled,
+        _ => return Signal::Other,
+    })
+}

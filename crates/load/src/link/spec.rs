@@ -1,0 +1,122 @@
+//! What a connection and its channels are for.
+
+use measure::Nanos;
+use wire::amqp091::FieldTable;
+
+use crate::Endpoint;
+
+/// Everything that a connection is about.
+#[derive(Clone, Debug)]
+pub(crate) struct LinkSpec {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) connection_name: String,
+    pub(crate) patience: Nanos,
+    /// The connection may be made anew, and a stream's consumer then goes on where it was.
+    pub(crate) resumes: bool,
+    /// One channel each; at least one.
+    pub(crate) channels: Vec<ChannelSpec>,
+}
+
+/// What one channel is about.
+#[derive(Clone, Debug)]
+pub(crate) struct ChannelSpec {
+    pub(crate) role: Role,
+    /// What to declare when the connection is made anew: a broker that has restarted may have
+    /// forgotten it. The first time it was done before.
+    pub(crate) declaration: Option<Declaration>,
+}
+
+/// A queue with its properties, the exchange in front of it, and the binding between them.
+#[derive(Clone, Debug)]
+pub(crate) struct Declaration {
+    pub(crate) queue: String,
+    pub(crate) durable: bool,
+    pub(crate) auto_delete: bool,
+    pub(crate) arguments: FieldTable,
+    pub(crate) exchange: Option<Exchange>,
+    /// The exchange that the queue is bound to, and the routing key.
+    pub(crate) binding: Option<(String, String)>,
+}
+
+/// An exchange with its properties.
+#[derive(Clone, Debug)]
+pub(crate) struct Exchange {
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) durable: bool,
+    pub(crate) auto_delete: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Role {
+    Producer(Publishing),
+    Consumer(Subscription),
+}
+
+/// How messages are published.
+#[derive(Clone, Debug)]
+pub(crate) struct Publishing {
+    pub(crate) exchange: String,
+    pub(crate) routing_key: String,
+    pub(crate) answers: Answers,
+    pub(crate) mandatory: bool,
+    /// The content header's property list, encoded.
+    pub(crate) properties: Vec<u8>,
+    pub(crate) bodies: BodyLengths,
+}
+
+/// What tells that the broker has accepted a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answers {
+    Nothing,
+    Confirms,
+    /// The answer to `tx.commit`.
+    Commits,
+}
+
+/// How messages are received.
+#[derive(Clone, Debug)]
+pub(crate) struct Subscription {
+    pub(crate) source: Source,
+    /// Per consumer, then per channel; 0 is unlimited.
+    pub(crate) prefetch: u16,
+    pub(crate) channel_prefetch: u16,
+    pub(crate) no_ack: bool,
+    /// Acknowledgements are part of transactions.
+    pub(crate) transacted: bool,
+    /// When it begins to consume.
+    pub(crate) begin: Begin,
+    pub(crate) arguments: FieldTable,
+}
+
+/// When a consumer's `basic.consume` is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begin {
+    /// As the last step of the set-up.
+    AtSetUp,
+    /// When the load says so.
+    Later,
+    /// Never: it asks for each message with `basic.get`.
+    Polling,
+}
+
+/// What a consumer reads from.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    Queue(String),
+    /// A queue of its own, bound to an exchange by a key.
+    Own {
+        exchange: String,
+        key: String,
+        arguments: FieldTable,
+    },
+}
+
+/// How long message bodies are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyLengths {
+    /// All of them: their frames are encoded once.
+    Same(usize),
+    /// From the first to the second.
+    Between(usize, usize),
+}

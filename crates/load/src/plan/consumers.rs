@@ -1,0 +1,143 @@
+//! The receiving side.
+
+use measure::{Nanos, Rate};
+
+use super::Argument;
+use crate::Error;
+
+/// The receiving side of a group.
+#[derive(Clone, Debug)]
+pub struct Consumers {
+    /// Consumers for each destination.
+    pub per_destination: usize,
+    /// Consumers of the whole group in place of so many for each destination; they are dealt out
+    /// to the destinations in turn.
+    pub total: Option<usize>,
+    /// Connections that the group's consumers share, a channel each; `None` gives everyone a
+    /// connection.
+    pub connections: Option<usize>,
+    /// Unacknowledged deliveries allowed per consumer; 0 is unlimited (refused for streams).
+    pub prefetch: u16,
+    /// Unacknowledged deliveries allowed per channel, beside those per consumer; 0 is unlimited.
+    pub channel_prefetch: u16,
+    /// How deliveries are acknowledged.
+    pub ack: Ack,
+    /// Refuse deliveries where they would be acknowledged.
+    pub refuse: Option<Refusal>,
+    /// Acknowledge in transactions of so many deliveries; 0 for none. What is left when deliveries
+    /// pause is committed at once.
+    pub commit_every: u32,
+    /// Ask for each message with `basic.get`, so long after the answer to the last one, in place of
+    /// a subscription.
+    pub poll: Option<Nanos>,
+    /// How long a consumer works on a delivery before it acknowledges it and takes the next.
+    pub service: ServiceTime,
+    /// Consumers begin so long after the load; each one of a group so long after the one before,
+    /// where `one_by_one` says so.
+    pub start_after: Nanos,
+    /// See `start_after`.
+    pub one_by_one: bool,
+    /// Where reading a stream starts.
+    pub stream_offset: StreamOffset,
+    /// Further arguments of the subscription.
+    pub arguments: Vec<(String, Argument)>,
+    /// Deliveries of the whole group after which it is done; `None` for no limit.
+    pub message_count: Option<u64>,
+}
+
+impl Default for Consumers {
+    /// One consumer per destination, prefetch 200, every delivery acknowledged, streams from the
+    /// next message on.
+    fn default() -> Self {
+        Self {
+            per_destination: 1,
+            total: None,
+            connections: None,
+            prefetch: 200,
+            channel_prefetch: 0,
+            ack: Ack::Every(1),
+            refuse: None,
+            commit_every: 0,
+            poll: None,
+            service: ServiceTime::default(),
+            start_after: Nanos::ZERO,
+            one_by_one: false,
+            stream_offset: StreamOffset::Next,
+            arguments: Vec::new(),
+            message_count: None,
+        }
+    }
+}
+
+/// How deliveries are acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ack {
+    /// The broker forgets a message once it is sent (no-ack).
+    Auto,
+    /// One acknowledgement for every so many deliveries (at least 1), and at once for the rest
+    /// when deliveries pause, when the prefetch limit is reached, or at the end.
+    Every(u32),
+}
+
+/// `x-stream-offset`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StreamOffset {
+    /// From the oldest message.
+    First,
+    /// From the last chunk.
+    Last,
+    /// Only what arrives from now on.
+    #[default]
+    Next,
+    /// From this offset on.
+    Offset(u64),
+}
+
+/// How deliveries are refused (`basic.nack`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Back into the queue; otherwise they are dead-lettered or dropped.
+    pub requeue: bool,
+}
+
+/// How long one delivery keeps a consumer busy: the longer of both.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ServiceTime {
+    /// Deliveries per second that each consumer can take; `None` for no limit.
+    pub rate: Option<Rate>,
+    /// So long for each delivery, for the time beside it (0 for ever), one after the other, again
+    /// and again; empty for none.
+    pub latency: Vec<(Nanos, Nanos)>,
+}
+
+impl ServiceTime {
+    /// Whether deliveries are taken as they come.
+    #[must_use]
+    pub fn is_zero(&self) -> bool {
+        self.rate.is_none() && self.latency.iter().all(|(time, _)| *time == Nanos::ZERO)
+    }
+}
+
+impl Consumers {
+    pub(super) fn validate(&self) -> Result<(), Error> {
+        if self.ack == Ack::Every(0) {
+            return Err(Error::invalid(
+                "acknowledging every 0 deliveries would never acknowledge",
+                "ask for every 1 or more, or for automatic acknowledgement",
+            ));
+        }
+        if self.connections == Some(0) {
+            return Err(Error::invalid(
+                "consumers cannot share 0 connections",
+                "ask for 1 or more, or for one each",
+            ));
+        }
+        if self.ack == Ack::Auto && (self.refuse.is_some() || self.commit_every > 0) {
+            return Err(Error::invalid(
+                "what the broker takes as acknowledged can be neither refused nor committed",
+                "leave out the automatic acknowledgement",
+            ));
+        }
+        Ok(())
+    }
+}

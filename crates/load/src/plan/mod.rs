@@ -1,0 +1,290 @@
+//! What to do: the resolved description of one load, without a default that is not stated here.
+
+mod consumers;
+mod destination;
+mod producers;
+
+use measure::Nanos;
+
+pub use self::consumers::{Ack, Consumers, Refusal, ServiceTime, StreamOffset};
+pub use self::destination::{Argument, Destination, DestinationKind, Exchange, QueueType};
+pub use self::producers::{MessageProperties, Producers, RandomKeys, StartDelay};
+use crate::random::scatter;
+use crate::{Endpoint, Error, Pace, Requested};
+
+/// A whole load: who sends what to where, for how long.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Kinds of clients; each group has its own destinations, rate and endpoint.
+    pub groups: Vec<Group>,
+    /// Event loops, one thread each; clients are dealt out round-robin.
+    pub threads: usize,
+    /// The lengths of the phases.
+    pub phases: Phases,
+    /// Written into every payload of 32 bytes and more, so that a consumer tells this run's
+    /// messages from an earlier run's.
+    pub run_id: u32,
+    /// Whether a loop may spin through the last microseconds before a message is due.
+    pub spin: Spin,
+    /// Keep the ledger: which messages were lost, duplicated, reordered or damaged.
+    pub ledger: bool,
+    /// The longest that any single step of setting up or closing may take (name look-up,
+    /// connecting, each answer of the broker).
+    pub patience: Nanos,
+}
+
+impl Default for Plan {
+    /// No groups, one thread, [`Phases::default`], and ten seconds of patience.
+    fn default() -> Self {
+        Self {
+            groups: Vec::new(),
+            threads: 1,
+            phases: Phases::default(),
+            run_id: 0,
+            spin: Spin::Auto,
+            ledger: true,
+            patience: Nanos(10_000_000_000),
+        }
+    }
+}
+
+/// The lengths of the phases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Phases {
+    /// Load that counts towards totals, not towards aggregates.
+    pub warmup: Nanos,
+    /// The measured phase; `None` lasts until the message counts are reached or [`crate::Control`]
+    /// stops the run.
+    pub measure: Option<Nanos>,
+    /// The longest wait for confirms and deliveries after the last message was sent.
+    pub drain: Nanos,
+}
+
+impl Default for Phases {
+    /// No warm-up, measured until stopped, ten seconds to drain.
+    fn default() -> Self {
+        Self {
+            warmup: Nanos::ZERO,
+            measure: None,
+            drain: Nanos(10_000_000_000),
+        }
+    }
+}
+
+/// Whether a loop spins through the last microseconds before a message is due, which trades a
+/// core for microseconds of send delay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spin {
+    /// Only where a rate is asked for and the machine has cores to spare: more than the load's
+    /// threads and one for the broker.
+    #[default]
+    Auto,
+    /// Wherever a rate is asked for.
+    Always,
+    /// Sleep on a timer only.
+    Never,
+}
+
+/// Clients of one kind.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// Where they connect.
+    pub endpoint: Endpoint,
+    /// Where producers send to and consumers receive from.
+    pub destinations: Vec<Destination>,
+    /// The sending side; `per_destination: 0` for none.
+    pub producers: Producers,
+    /// The receiving side; `per_destination: 0` for none.
+    pub consumers: Consumers,
+    /// What happens to the queues before and after.
+    pub queues: QueueHandling,
+    /// Whether connections that are lost while the load runs are made anew; `None` ends the run.
+    pub recovery: Option<Recovery>,
+}
+
+/// How long a client waits before it connects again: each time anew by chance between the two, so
+/// that many do not come at once. It tries until the load ends. Messages that were not confirmed
+/// stay unconfirmed and are not sent again; what became due meanwhile is sent as soon as possible
+/// and keeps its intended time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recovery {
+    /// The shortest wait.
+    pub min: Nanos,
+    /// The longest wait.
+    pub max: Nanos,
+}
+
+impl Recovery {
+    /// A wait for the `attempt`-th time that this `client` tries.
+    pub(crate) fn wait(self, client: u64, attempt: u64) -> Nanos {
+        let span = self.max.0.saturating_sub(self.min.0).saturating_add(1);
+        Nanos(self.min.0 + scatter(client.rotate_left(32) ^ attempt) % span)
+    }
+}
+
+impl Group {
+    /// A group without clients, to be filled in.
+    #[must_use]
+    pub fn new(endpoint: Endpoint, destinations: Vec<Destination>) -> Self {
+        Self {
+            endpoint,
+            destinations,
+            producers: Producers {
+                per_destination: 0,
+                ..Producers::default()
+            },
+            consumers: Consumers {
+                per_destination: 0,
+                ..Consumers::default()
+            },
+            queues: QueueHandling::default(),
+            recovery: None,
+        }
+    }
+
+    /// Producers of the whole group.
+    #[must_use]
+    pub fn producer_count(&self) -> usize {
+        let each = self.producers.per_destination * self.destinations.len();
+        self.producers.total.unwrap_or(each)
+    }
+
+    /// Consumers of the whole group.
+    #[must_use]
+    pub fn consumer_count(&self) -> usize {
+        let each = self.consumers.per_destination * self.destinations.len();
+        self.consumers.total.unwrap_or(each)
+    }
+}
+
+/// What happens to queues before and after the load. Topics have no queue of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueHandling {
+    /// Whether they are declared before the load.
+    pub declare: Declare,
+    /// Empty them before the load (streams cannot be emptied and are left as they are).
+    pub purge: bool,
+    /// Delete them after the load, with what is in them.
+    pub delete: bool,
+}
+
+/// Whether queues and exchanges are declared before the load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Declare {
+    /// All of them: those that exist must have the same properties.
+    #[default]
+    Always,
+    /// Those that do not exist; others are taken as they are.
+    IfMissing,
+    /// None: they must exist.
+    Never,
+}
+
+impl Default for QueueHandling {
+    /// Declared, neither emptied nor deleted.
+    fn default() -> Self {
+        Self {
+            declare: Declare::Always,
+            purge: false,
+            delete: false,
+        }
+    }
+}
+
+impl Plan {
+    /// What is asked for over all groups; `None` as soon as one group has no schedule or nobody
+    /// sends.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a schedule that cannot be kept.
+    pub fn requested(&self) -> Result<Option<Requested>, Error> {
+        let mut requested = Requested::default();
+        let mut first_id = 0;
+        for group in self.senders() {
+            let count = group.producer_count();
+            let Pace::Scheduled(schedule) = &group.producers.pace else {
+                return Ok(None);
+            };
+            let delays = group.producers.start_delay.map_or_else(Vec::new, |delay| {
+                let ids = (first_id..).take(count);
+                ids.map(|id| delay.of(id)).collect()
+            });
+            requested.add(
+                schedule.timetable(count as u64)?,
+                group.producers.message_count,
+                delays,
+            );
+            first_id += count as u32;
+        }
+        Ok(Some(requested).filter(|_| self.senders().next().is_some()))
+    }
+
+    /// Whether some producers wait for an answer before they go on.
+    #[must_use]
+    pub fn is_closed_loop(&self) -> bool {
+        self.senders()
+            .any(|group| matches!(group.producers.pace, Pace::Think(_)))
+    }
+
+    /// The groups that send.
+    pub(crate) fn senders(&self) -> impl Iterator<Item = &Group> {
+        self.groups
+            .iter()
+            .filter(|group| group.producer_count() > 0)
+    }
+
+    /// Finds what cannot be run before anything is connected.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with the observed value and what would do.
+    pub fn validate(&self) -> Result<(), Error> {
+        if self.threads == 0 {
+            return Err(Error::invalid(
+                "0 threads cannot carry a load",
+                "ask for at least 1",
+            ));
+        }
+        let clients: usize = self
+            .groups
+            .iter()
+            .map(|group| group.producer_count() + group.consumer_count())
+            .sum();
+        if clients == 0 {
+            return Err(Error::invalid(
+                "there is neither a producer nor a consumer",
+                "ask for at least one of them and one destination",
+            ));
+        }
+        if self.groups.len() >= usize::from(u16::MAX) {
+            return Err(Error::invalid(
+                format!("{} groups are too many", self.groups.len()),
+                "describe equal clients as one group",
+            ));
+        }
+        self.groups
+            .iter()
+            .try_for_each(|group| group.validate(self.ledger))
+    }
+}
+
+impl Group {
+    fn validate(&self, ledger: bool) -> Result<(), Error> {
+        if self.producer_count() > 0 {
+            self.producers
+                .validate(self.producer_count() as u64, ledger)?;
+        }
+        for destination in &self.destinations {
+            destination.validate(&self.consumers)?;
+        }
+        if self.consumer_count() > 0 {
+            self.consumers.validate()?;
+        }
+        if self.destinations.is_empty() && self.producer_count() + self.consumer_count() > 0 {
+            return Err(Error::invalid(
+                "a group of producers and consumers has no destination",
+                "name at least one",
+            ));
+        }
+        Ok(())
+    }
+}

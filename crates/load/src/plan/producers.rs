@@ -1,0 +1,240 @@
+//! The sending side.
+
+use std::sync::Arc;
+
+use measure::Nanos;
+use wire::amqp091::{BasicProperties, EncodeError};
+
+use super::Argument;
+use crate::admin::table_of;
+use crate::random::Random;
+use crate::sizes::check_range;
+use crate::{Error, Pace, Shape, Sizes, Trace};
+
+/// The sending side of a group.
+#[derive(Clone, Debug)]
+pub struct Producers {
+    /// Producers for each destination.
+    pub per_destination: usize,
+    /// Producers of the whole group in place of so many for each destination; they are dealt out
+    /// to the destinations in turn.
+    pub total: Option<usize>,
+    /// Connections that the group's producers share, a channel each; `None` gives everyone a
+    /// connection.
+    pub connections: Option<usize>,
+    /// When they send.
+    pub pace: Pace,
+    /// Each producer begins later by chance.
+    pub start_delay: Option<StartDelay>,
+    /// Unacknowledged messages allowed per producer; 0 is unlimited. Has no effect without
+    /// `confirm`.
+    pub max_pending: u32,
+    /// Body lengths in bytes, at least 12. A trace that has sizes needs them fixed, and outdoes
+    /// them.
+    pub sizes: Sizes,
+    /// Delivery mode 2.
+    pub persistent: bool,
+    /// Further properties of every message.
+    pub properties: MessageProperties,
+    /// Every message gets another routing key, by chance.
+    pub random_keys: Option<RandomKeys>,
+    /// Ask for publisher confirms. Without them nothing is ever counted as completed.
+    pub confirm: bool,
+    /// Publish in transactions of so many messages, in place of confirms; 0 for none. A producer
+    /// waits for the commit before it publishes on, and the commit is what acknowledges its
+    /// messages. `max_pending` has no effect then.
+    pub commit_every: u32,
+    /// A message that has no answer for longer ends the run as failed.
+    pub confirm_timeout: Option<Nanos>,
+    /// Set the mandatory flag, so that unroutable messages come back and are counted.
+    pub mandatory: bool,
+    /// Messages of the whole group, warm-up included; `None` for no limit.
+    pub message_count: Option<u64>,
+}
+
+impl Default for Producers {
+    /// One producer per destination, all-out, one message of 1,024 bytes pending, transient,
+    /// confirmed: the defaults of Artemis perf.
+    fn default() -> Self {
+        Self {
+            per_destination: 1,
+            total: None,
+            connections: None,
+            pace: Pace::AllOut,
+            start_delay: None,
+            max_pending: 1,
+            sizes: Sizes::default(),
+            persistent: false,
+            properties: MessageProperties::default(),
+            random_keys: None,
+            confirm: true,
+            commit_every: 0,
+            confirm_timeout: None,
+            mandatory: false,
+            message_count: None,
+        }
+    }
+}
+
+/// Producers begin between the load's start and this long after it, each at a moment of its own; its
+/// whole schedule is later by as much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StartDelay {
+    /// The longest.
+    pub most: Nanos,
+    /// Any number; the same gives the same moments.
+    pub seed: u64,
+}
+
+impl StartDelay {
+    /// How much later producer `id`, counted over all groups, begins.
+    pub(crate) fn of(&self, id: u32) -> Nanos {
+        // Apart from the same seed's arrivals and sizes.
+        let random = Random::new(self.seed.rotate_left(32) ^ 1, u64::from(id));
+        Nanos((random.unit(0) * self.most.0 as f64) as u64)
+    }
+}
+
+/// Routing keys by chance: 36 characters each, as of a UUID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RandomKeys {
+    /// So many different ones, again and again; 0 makes a new one for each message.
+    pub different: u32,
+}
+
+/// The content header's properties, as AMQP 0.9.1 names them, beside the delivery mode.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MessageProperties {
+    /// MIME type.
+    pub content_type: Option<String>,
+    /// MIME encoding.
+    pub content_encoding: Option<String>,
+    /// Headers of the application.
+    pub headers: Vec<(String, Argument)>,
+    /// From 0 on; queues need `x-max-priority` to heed it.
+    pub priority: Option<u8>,
+    /// What the message belongs to.
+    pub correlation_id: Option<String>,
+    /// Where answers go.
+    pub reply_to: Option<String>,
+    /// Milliseconds until the message expires, as text.
+    pub expiration: Option<String>,
+    /// The message's name.
+    pub message_id: Option<String>,
+    /// Seconds since 1970.
+    pub timestamp: Option<u64>,
+    /// The type's name.
+    pub message_type: Option<String>,
+    /// The publishing user; brokers compare it with the login.
+    pub user_id: Option<String>,
+    /// The publishing application.
+    pub app_id: Option<String>,
+    /// Of old.
+    pub cluster_id: Option<String>,
+}
+
+impl MessageProperties {
+    /// As the content header carries them, delivery mode included.
+    pub(crate) fn encode(&self, persistent: bool) -> Result<Vec<u8>, Error> {
+        let headers = table_of(&self.headers)?;
+        let properties = BasicProperties {
+            content_type: self.content_type.as_deref(),
+            content_encoding: self.content_encoding.as_deref(),
+            headers: (!self.headers.is_empty()).then(|| headers.view()),
+            // 1 is transient, 2 persistent.
+            delivery_mode: Some(if persistent { 2 } else { 1 }),
+            priority: self.priority,
+            correlation_id: self.correlation_id.as_deref(),
+            reply_to: self.reply_to.as_deref(),
+            expiration: self.expiration.as_deref(),
+            message_id: self.message_id.as_deref(),
+            timestamp: self.timestamp,
+            message_type: self.message_type.as_deref(),
+            user_id: self.user_id.as_deref(),
+            app_id: self.app_id.as_deref(),
+            cluster_id: self.cluster_id.as_deref(),
+        };
+        properties.to_bytes().map_err(|error: EncodeError| {
+            Error::invalid(
+                format!("the message properties cannot be sent: {error}"),
+                "shorten them: AMQP 0.9.1 allows 255 bytes each",
+            )
+        })
+    }
+}
+
+impl Producers {
+    /// Whether the broker tells what it has accepted.
+    #[must_use]
+    pub const fn has_answers(&self) -> bool {
+        self.confirm || self.commit_every > 0
+    }
+
+    /// A trace that says how large its messages are.
+    pub(crate) fn sizing_trace(&self) -> Option<(&Arc<Trace>, bool)> {
+        match &self.pace {
+            Pace::Scheduled(schedule) => match &schedule.shape {
+                Shape::Trace { trace, .. } if trace.has_sizes() => {
+                    Some((trace, schedule.per_producer))
+                }
+                _ => None,
+            },
+            Pace::AllOut | Pace::Think(_) => None,
+        }
+    }
+
+    /// The smallest and the largest body.
+    pub(crate) fn size_range(&self, ledger: bool) -> (usize, usize) {
+        self.sizing_trace()
+            .and_then(|(trace, _)| trace.size_range())
+            .unwrap_or_else(|| self.sizes.range(ledger))
+    }
+
+    pub(super) fn validate(&self, producers: u64, ledger: bool) -> Result<(), Error> {
+        self.sizes.validate(ledger)?;
+        self.properties.encode(self.persistent)?;
+        if self.connections == Some(0) {
+            return Err(Error::invalid(
+                "producers cannot share 0 connections",
+                "ask for 1 or more, or for one each",
+            ));
+        }
+        if self.commit_every > 0 && matches!(self.pace, Pace::Think(_)) {
+            return Err(Error::invalid(
+                "a think time counts from each answer, and transactions answer many at once",
+                "leave out one of the two",
+            ));
+        }
+        let (least, most) = self.size_range(ledger);
+        check_range(least, most, ledger)?;
+        if self.sizing_trace().is_some() && !matches!(self.sizes, Sizes::Fixed(_)) {
+            return Err(Error::invalid(
+                "the trace says how large its messages are, and so does the message size",
+                "leave the message size out, or take the sizes out of the trace",
+            ));
+        }
+        match &self.pace {
+            Pace::AllOut => {}
+            Pace::Scheduled(schedule) => {
+                schedule.timetable(producers)?;
+            }
+            Pace::Think(_) if !self.has_answers() => {
+                return Err(Error::invalid(
+                    "a think time counts from the broker's answer, and no answer is asked for",
+                    "ask for confirms, or give a rate instead of a think time",
+                ));
+            }
+            Pace::Think(_) if self.max_pending != 1 => {
+                return Err(Error::invalid(
+                    format!(
+                        "with a think time each producer waits for one answer at a time, not for {}",
+                        self.max_pending
+                    ),
+                    "leave --max-pending at 1, and ask for as many producers as there are users",
+                ));
+            }
+            Pace::Think(_) => {}
+        }
+        Ok(())
+    }
+}
