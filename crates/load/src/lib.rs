@@ -24,7 +24,7 @@ pub use error::Error;
 pub use plan::{
     Ack, Argument, Consumers, Declare, Destination, DestinationKind, Exchange, Group,
     MessageProperties, Phases, Plan, Producers, QueueHandling, QueueType, RandomKeys, Recovery,
-    Refusal, ServiceTime, Spin, StartDelay, StreamOffset,
+    Refusal, ServiceTime, Spin, StartDelay, StreamOffset, Until,
 };
 pub use report::{Event, Outcome, PhaseTimes, Sink, ThreadUsage};
 pub use requested::Requested;

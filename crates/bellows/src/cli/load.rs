@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use measure::Rate;
 use session::Experiment;
 use session::experiment::{
-    Acks, ArgumentValue, BrokerKind, BrokerSpec, Length, LengthRange, LoadSpec, Phases,
+    Acks, ArgumentValue, BrokerKind, BrokerSpec, Declaring, Length, LengthRange, LoadSpec, Phases,
     ProfileSpec, QueueType, ScheduleSpec, SizeSpec,
 };
 
@@ -243,7 +243,11 @@ impl Common {
             },
             arguments: self.queue_args.iter().cloned().collect(),
             message_count: self.message_count,
-            declare: !self.no_declare,
+            declare: if self.no_declare {
+                Declaring::Never
+            } else {
+                Declaring::Always
+            },
             recover: self.recover,
             ..LoadSpec::default()
         }

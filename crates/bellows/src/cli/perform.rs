@@ -42,8 +42,8 @@ pub(super) fn shape(experiment: &Experiment) -> Shape {
     let measure = experiment.phases.measure;
     Shape {
         title: experiment.name.clone(),
-        producers: any(|l| l.producers > 0),
-        consumers: any(|l| l.consumers > 0),
+        producers: any(session::experiment::LoadSpec::has_producers),
+        consumers: any(session::experiment::LoadSpec::has_consumers),
         paced: any(session::experiment::LoadSpec::is_paced),
         latency: true,
         warmup: experiment.phases.warmup.0,

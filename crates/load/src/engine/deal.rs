@@ -467,6 +467,18 @@ mod tests {
     }
 
     #[test]
+    fn lanes_share_the_connections_that_are_asked_for() {
+        let mut plan = plan(1, 3, 4, 2);
+        plan.groups[0].producers.connections = Some(5);
+        plan.groups[0].consumers.connections = Some(100);
+        let deal = dealt(&plan);
+        let lanes: Vec<usize> = deal.threads[0].iter().map(|c| c.lanes.len()).collect();
+        assert_eq!(lanes, [1, 1, 1, 1, 1, 1, 3, 3, 2, 2, 2], "consumers first");
+        let channels = |c: &ClientSpec| c.link.channels.len() == c.lanes.len();
+        assert!(deal.threads[0].iter().all(channels));
+    }
+
+    #[test]
     fn producers_share_the_count_and_the_schedule() {
         let deal = dealt(&plan(2, 3, 1, 0));
         let mut shares: Vec<(u64, u64, Option<u64>)> = deal

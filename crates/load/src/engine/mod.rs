@@ -15,6 +15,7 @@ mod repair;
 mod series;
 mod service;
 mod shared;
+mod until;
 mod worker;
 
 use std::net::SocketAddr;
@@ -30,6 +31,7 @@ use self::deal::{Deal, deal};
 use self::pages::{Books, PARCELS};
 use self::series::{Merger, POOL};
 use self::shared::{Report, Shared, Standing};
+use self::until::Ending;
 use self::worker::{Worker, Workshop};
 use crate::admin::{Admin, Interruption};
 use crate::control::{Request, Watch};
@@ -263,6 +265,7 @@ impl<'a> Coordinator<'a> {
     /// Waits for the end of sending, and returns its instant.
     fn load(&mut self, start: Time) -> Result<Time, Error> {
         let mut warming_up = self.plan.phases.warmup > Nanos::ZERO;
+        let mut ending = Ending::new(self.plan, start)?;
         loop {
             let boundaries = self.shared.boundaries();
             let now = Clock.now();
@@ -286,7 +289,9 @@ impl<'a> Coordinator<'a> {
                 boundaries.drain_at
             };
             self.receive(LOOK.min(next.min(boundaries.drain_at).since(now).into()))?;
+            let received = self.shared.standing().received;
             let ends = self.control.is_stopping()
+                || ending.as_mut().is_some_and(|e| e.has_come(received, now))
                 || self.error.is_some()
                 || self.shared.counts_reached(self.anybody_counts);
             if ends && boundaries.drain_at > Clock.now() + NOTICE {

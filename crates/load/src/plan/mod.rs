@@ -28,6 +28,8 @@ pub struct Plan {
     pub spin: Spin,
     /// Keep the ledger: which messages were lost, duplicated, reordered or damaged.
     pub ledger: bool,
+    /// What ends the load, beside the phases' lengths and message counts.
+    pub until: Option<Until>,
     /// The longest that any single step of setting up or closing may take (name look-up,
     /// connecting, each answer of the broker).
     pub patience: Nanos,
@@ -43,9 +45,20 @@ impl Default for Plan {
             run_id: 0,
             spin: Spin::Auto,
             ledger: true,
+            until: None,
             patience: Nanos(10_000_000_000),
         }
     }
+}
+
+/// What ends a load by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// Nothing was received for a second.
+    Idle,
+    /// Every queue that the plan names is empty. They are asked twice a second, on a connection of
+    /// its own.
+    Empty,
 }
 
 /// The lengths of the phases.

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use measure::Rate;
 use serde::{Deserialize, Serialize};
 
-use super::{Length, LengthRange, ScheduleSpec, SizeSpec};
+use super::{
+    Declaring, ExchangeSpec, LatencyStep, Length, LengthRange, PropertiesSpec, Refusing,
+    ScheduleSpec, SizeSpec,
+};
 
 /// One group of producers and consumers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -15,6 +18,19 @@ pub struct LoadSpec {
     pub destination: String,
     /// Above 1: NAME0, NAME1, …
     pub num_destinations: usize,
+    /// Several that have no common name, in place of `destination`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub destinations: Vec<String>,
+    /// Where producers publish; absent: the default exchange for queues, `amq.topic` for topics.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exchange: Option<ExchangeSpec>,
+    /// The routing key of messages and of the queues' bindings; absent: the destination's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub routing_key: Option<String>,
+    /// Whether queues are bound to the exchange, where there is one.
+    pub bind: bool,
+    /// Whether queues go away with their last consumer.
+    pub auto_delete: bool,
     /// `classic`, `quorum` or `stream`.
     pub queue_type: QueueType,
     /// Whether the queue survives a restart of the broker.
@@ -22,14 +38,21 @@ pub struct LoadSpec {
     /// Further queue arguments, as `x-max-length = 1000`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub arguments: BTreeMap<String, ArgumentValue>,
-    /// Declare queues before the load; otherwise they must exist.
-    pub declare: bool,
+    /// Whether queues and exchanges are declared before the load.
+    pub declare: Declaring,
     /// Empty queues before the load (streams cannot be emptied).
     pub purge: bool,
     /// Delete queues after the load, with what is in them.
     pub delete: bool,
     /// Producers of each destination.
     pub producers: usize,
+    /// Producers of the whole group, dealt out to its destinations in turn, in place of
+    /// `producers`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_producers: Option<usize>,
+    /// Connections that all producers share, a channel each; absent: one each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub producer_connections: Option<usize>,
     /// Messages per second of the whole group; absent: as fast as acknowledgements allow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
@@ -49,6 +72,23 @@ pub struct LoadSpec {
     pub max_pending: u32,
     /// Whether the broker acknowledges messages (publisher confirms).
     pub confirm: bool,
+    /// Publish in transactions of so many messages, in place of confirms; 0 = none.
+    pub commit_every: u32,
+    /// A message without an answer for longer ends the run as failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confirm_timeout: Option<Length>,
+    /// Messages expire after so long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<Length>,
+    /// Properties of every message.
+    #[serde(skip_serializing_if = "PropertiesSpec::is_empty")]
+    pub properties: PropertiesSpec,
+    /// Headers of every message.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, ArgumentValue>,
+    /// Every message gets a routing key by chance, of so many different ones; 0 makes each anew.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub random_routing_keys: Option<u32>,
     /// Body sizes in bytes, 12 at least.
     pub message_size: SizeSpec,
     /// Whether messages survive a restart of the broker.
@@ -59,10 +99,41 @@ pub struct LoadSpec {
     pub mandatory: bool,
     /// Consumers of each destination.
     pub consumers: usize,
+    /// Consumers of the whole group, dealt out to its destinations in turn, in place of
+    /// `consumers`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_consumers: Option<usize>,
+    /// Connections that all consumers share, a channel each; absent: one each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consumer_connections: Option<usize>,
     /// Deliveries in flight per consumer; 0 = unlimited.
     pub prefetch: u16,
+    /// Deliveries in flight per consumer's channel, beside `prefetch`; 0 = unlimited.
+    pub channel_prefetch: u16,
     /// When consumers acknowledge.
     pub ack: Acks,
+    /// What consumers do in place of acknowledging.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refuse: Option<Refusing>,
+    /// Acknowledge in transactions of so many deliveries; 0 = none.
+    pub consumer_commit_every: u32,
+    /// Ask for each message (`basic.get`) so long after the last answer, in place of subscribing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub poll: Option<Length>,
+    /// Deliveries a second that each consumer can take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consumer_rate: Option<Rate>,
+    /// How long a consumer works on each delivery.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub consumer_latency: Vec<LatencyStep>,
+    /// Consumers begin so long after the load.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consumer_start_delay: Option<Length>,
+    /// Each consumer begins so long after the one before; see `consumer-start-delay`.
+    pub consumers_one_by_one: bool,
+    /// Further arguments of the subscription, as `x-priority = 10`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub consumer_arguments: BTreeMap<String, ArgumentValue>,
     /// Where stream consumers start.
     pub stream_offset: StreamOffset,
     /// Connections that are lost are made anew after so long, by chance between two lengths where
@@ -72,10 +143,22 @@ pub struct LoadSpec {
 }
 
 impl LoadSpec {
+    /// Whether it sends.
+    #[must_use]
+    pub fn has_producers(&self) -> bool {
+        self.total_producers.unwrap_or(self.producers) > 0
+    }
+
+    /// Whether it receives.
+    #[must_use]
+    pub fn has_consumers(&self) -> bool {
+        self.total_consumers.unwrap_or(self.consumers) > 0
+    }
+
     /// Whether its messages have intended times of their own.
     #[must_use]
-    pub const fn is_paced(&self) -> bool {
-        self.producers > 0
+    pub fn is_paced(&self) -> bool {
+        self.has_producers()
             && (self.rate.is_some() || self.schedule.is_some() || self.think_time.is_some())
     }
 }
@@ -85,13 +168,20 @@ impl Default for LoadSpec {
         Self {
             destination: "queue://bellows".to_owned(),
             num_destinations: 1,
+            destinations: Vec::new(),
+            exchange: None,
+            routing_key: None,
+            bind: true,
+            auto_delete: false,
             queue_type: QueueType::Classic,
             durable: true,
             arguments: BTreeMap::new(),
-            declare: true,
+            declare: Declaring::Always,
             purge: false,
             delete: false,
             producers: 1,
+            total_producers: None,
+            producer_connections: None,
             rate: None,
             schedule: None,
             rate_per_producer: false,
@@ -99,13 +189,30 @@ impl Default for LoadSpec {
             start_delay: None,
             max_pending: 1,
             confirm: true,
+            commit_every: 0,
+            confirm_timeout: None,
+            ttl: None,
+            properties: PropertiesSpec::default(),
+            headers: BTreeMap::new(),
+            random_routing_keys: None,
             message_size: SizeSpec::fixed(1024),
             persistent: false,
             message_count: 0,
             mandatory: false,
             consumers: 1,
+            total_consumers: None,
+            consumer_connections: None,
             prefetch: 200,
+            channel_prefetch: 0,
             ack: Acks::Every(1),
+            refuse: None,
+            consumer_commit_every: 0,
+            poll: None,
+            consumer_rate: None,
+            consumer_latency: Vec::new(),
+            consumer_start_delay: None,
+            consumers_one_by_one: false,
+            consumer_arguments: BTreeMap::new(),
             stream_offset: StreamOffset::Next,
             recover: None,
         }

@@ -14,6 +14,7 @@ mod size_spec;
 mod spec_tests;
 mod spec_text;
 mod validate;
+mod workload_spec;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,6 +28,7 @@ pub use length::{Length, LengthRange};
 pub use load_spec::{Acks, ArgumentValue, LoadSpec, QueueType, StreamOffset};
 pub use schedule_spec::ScheduleSpec;
 pub use size_spec::SizeSpec;
+pub use workload_spec::{Declaring, ExchangeSpec, LatencyStep, PropertiesSpec, Refusing, Until};
 
 /// One experiment, as its file says it. Every default is stated here, once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,6 +51,9 @@ pub struct Experiment {
     /// What is done to the broker while the load runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fault: Vec<FaultSpec>,
+    /// What ends the load, beside its length and message counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Until>,
     /// Groups of producers and consumers; at least one.
     pub load: Vec<LoadSpec>,
 }
@@ -64,6 +69,7 @@ impl Default for Experiment {
             phases: Phases::default(),
             profile: ProfileSpec::default(),
             fault: Vec::new(),
+            until: None,
             load: Vec::new(),
         }
     }

@@ -1,12 +1,18 @@
 //! What an experiment means to the load engine.
 
+use std::collections::BTreeMap;
+
 use load::{
-    Ack, Argument, Arrivals, Consumers, Destination, DestinationKind, Endpoint, Group, Pace, Plan,
-    Producers, QueueHandling, Recovery, Schedule, Shape, StartDelay, StreamOffset as LoadOffset,
+    Ack, Argument, Arrivals, Consumers, Declare, Destination, DestinationKind, Endpoint, Exchange,
+    Group, MessageProperties, Pace, Plan, Producers, QueueHandling, RandomKeys, Recovery, Refusal,
+    Schedule, ServiceTime, Shape, StartDelay, StreamOffset as LoadOffset,
 };
 use measure::Nanos;
 
-use super::{Acks, ArgumentValue, Experiment, LoadSpec, Phases, QueueType, StreamOffset};
+use super::{
+    Acks, ArgumentValue, Declaring, Experiment, LoadSpec, Phases, QueueType, Refusing,
+    StreamOffset, Until,
+};
 
 impl Experiment {
     /// The load against `endpoint`. `run_id` marks this run's messages.
@@ -25,6 +31,10 @@ impl Experiment {
             ledger: self.ledger,
             phases: phases(&self.phases),
             run_id,
+            until: self.until.map(|until| match until {
+                Until::Idle => load::Until::Idle,
+                Until::Empty => load::Until::Empty,
+            }),
             ..Plan::default()
         })
     }
@@ -39,43 +49,17 @@ fn phases(spec: &Phases) -> load::Phases {
 }
 
 fn group(spec: &LoadSpec, endpoint: &Endpoint) -> Result<Group, load::Error> {
-    let message_count = Some(spec.message_count).filter(|count| *count > 0);
     Ok(Group {
         endpoint: endpoint.clone(),
         destinations: destinations(spec)?,
-        producers: Producers {
-            per_destination: spec.producers,
-            pace: pace(spec)?,
-            start_delay: spec.start_delay.map(|most| StartDelay {
-                most: most.0,
-                seed: 0,
-            }),
-            max_pending: spec.max_pending,
-            sizes: spec.message_size.sizes()?,
-            persistent: spec.persistent,
-            confirm: spec.confirm,
-            mandatory: spec.mandatory,
-            message_count,
-        },
-        consumers: Consumers {
-            per_destination: spec.consumers,
-            prefetch: spec.prefetch,
-            ack: match spec.ack {
-                Acks::Auto => Ack::Auto,
-                Acks::Every(n) => Ack::Every(n),
-            },
-            stream_offset: match spec.stream_offset {
-                StreamOffset::First => LoadOffset::First,
-                StreamOffset::Last => LoadOffset::Last,
-                StreamOffset::Next => LoadOffset::Next,
-                StreamOffset::At(offset) => LoadOffset::Offset(offset),
-            },
-            arguments: Vec::new(),
-            // Without producers the count is the consumers' to reach.
-            message_count: message_count.filter(|_| spec.producers == 0),
-        },
+        producers: producers(spec)?,
+        consumers: consumers(spec),
         queues: QueueHandling {
-            declare: spec.declare,
+            declare: match spec.declare {
+                Declaring::Always => Declare::Always,
+                Declaring::IfMissing => Declare::IfMissing,
+                Declaring::Never => Declare::Never,
+            },
             purge: spec.purge,
             delete: spec.delete,
         },
@@ -84,6 +68,99 @@ fn group(spec: &LoadSpec, endpoint: &Endpoint) -> Result<Group, load::Error> {
             max: wait.max.0,
         }),
     })
+}
+
+fn message_count(spec: &LoadSpec) -> Option<u64> {
+    Some(spec.message_count).filter(|count| *count > 0)
+}
+
+fn producers(spec: &LoadSpec) -> Result<Producers, load::Error> {
+    Ok(Producers {
+        per_destination: spec.producers,
+        total: spec.total_producers,
+        connections: spec.producer_connections,
+        pace: pace(spec)?,
+        start_delay: spec.start_delay.map(|most| StartDelay {
+            most: most.0,
+            seed: 0,
+        }),
+        max_pending: spec.max_pending,
+        sizes: spec.message_size.sizes()?,
+        persistent: spec.persistent,
+        properties: properties(spec),
+        random_keys: spec
+            .random_routing_keys
+            .map(|different| RandomKeys { different }),
+        confirm: spec.confirm,
+        commit_every: spec.commit_every,
+        confirm_timeout: spec.confirm_timeout.map(|length| length.0),
+        mandatory: spec.mandatory,
+        message_count: message_count(spec),
+    })
+}
+
+fn properties(spec: &LoadSpec) -> MessageProperties {
+    let given = spec.properties.clone();
+    // AMQP 0.9.1 has whole milliseconds, as text.
+    let expiration = spec.ttl.map(|ttl| (ttl.0.0 / 1_000_000).to_string());
+    MessageProperties {
+        content_type: given.content_type,
+        content_encoding: given.content_encoding,
+        headers: arguments(&spec.headers),
+        priority: given.priority,
+        correlation_id: given.correlation_id,
+        reply_to: given.reply_to,
+        expiration,
+        message_id: given.message_id,
+        timestamp: given.timestamp,
+        message_type: given.message_type,
+        user_id: given.user_id,
+        app_id: given.app_id,
+        cluster_id: given.cluster_id,
+    }
+}
+
+fn consumers(spec: &LoadSpec) -> Consumers {
+    Consumers {
+        per_destination: spec.consumers,
+        total: spec.total_consumers,
+        connections: spec.consumer_connections,
+        prefetch: spec.prefetch,
+        channel_prefetch: spec.channel_prefetch,
+        ack: match spec.ack {
+            Acks::Auto => Ack::Auto,
+            Acks::Every(n) => Ack::Every(n),
+        },
+        refuse: spec.refuse.map(|refusing| Refusal {
+            requeue: refusing == Refusing::Requeue,
+        }),
+        commit_every: spec.consumer_commit_every,
+        poll: spec.poll.map(|interval| interval.0),
+        service: ServiceTime {
+            rate: spec.consumer_rate,
+            latency: spec
+                .consumer_latency
+                .iter()
+                .map(|step| (step.latency.0, step.length.0))
+                .collect(),
+        },
+        start_after: spec.consumer_start_delay.map_or(Nanos::ZERO, |d| d.0),
+        one_by_one: spec.consumers_one_by_one,
+        stream_offset: match spec.stream_offset {
+            StreamOffset::First => LoadOffset::First,
+            StreamOffset::Last => LoadOffset::Last,
+            StreamOffset::Next => LoadOffset::Next,
+            StreamOffset::At(offset) => LoadOffset::Offset(offset),
+        },
+        arguments: arguments(&spec.consumer_arguments),
+        // Without producers the count is the consumers' to reach.
+        message_count: message_count(spec).filter(|_| !spec.has_producers()),
+    }
+}
+
+fn arguments(given: &BTreeMap<String, ArgumentValue>) -> Vec<(String, Argument)> {
+    let named = |(name, value): (&String, &ArgumentValue)| (name.clone(), argument(value));
+    given.iter().map(named).collect()
 }
 
 fn pace(spec: &LoadSpec) -> Result<Pace, load::Error> {
@@ -105,22 +182,39 @@ fn pace(spec: &LoadSpec) -> Result<Pace, load::Error> {
 }
 
 fn destinations(spec: &LoadSpec) -> Result<Vec<Destination>, load::Error> {
+    let queue_type = match spec.queue_type {
+        QueueType::Classic => load::QueueType::Classic,
+        QueueType::Quorum => load::QueueType::Quorum,
+        QueueType::Stream => load::QueueType::Stream,
+    };
+    let exchange = spec.exchange.as_ref().map(|exchange| Exchange {
+        durable: exchange.durable,
+        auto_delete: exchange.auto_delete,
+        ..Exchange::new(&exchange.name, &exchange.kind)
+    });
+    let furnished = |parsed: Destination| Destination {
+        queue_type,
+        durable: spec.durable && parsed.kind == DestinationKind::Queue,
+        auto_delete: spec.auto_delete,
+        arguments: arguments(&spec.arguments),
+        exchange: exchange.clone(),
+        routing_key: spec.routing_key.clone(),
+        bind: spec.bind,
+        ..parsed
+    };
+    if !spec.destinations.is_empty() {
+        let parsed = spec
+            .destinations
+            .iter()
+            .map(|text| Destination::parse(text));
+        return parsed.map(|parsed| parsed.map(furnished)).collect();
+    }
     let first = Destination::parse(&spec.destination)?;
-    let arguments: Vec<_> = spec
-        .arguments
-        .iter()
-        .map(|(name, value)| (name.clone(), argument(value)))
-        .collect();
-    let named = |name: String| Destination {
-        name,
-        queue_type: match spec.queue_type {
-            QueueType::Classic => load::QueueType::Classic,
-            QueueType::Quorum => load::QueueType::Quorum,
-            QueueType::Stream => load::QueueType::Stream,
-        },
-        durable: spec.durable && first.kind == DestinationKind::Queue,
-        arguments: arguments.clone(),
-        ..first.clone()
+    let named = |name: String| {
+        furnished(Destination {
+            name,
+            ..first.clone()
+        })
     };
     if spec.num_destinations == 1 {
         return Ok(vec![named(first.name.clone())]);

@@ -27,6 +27,12 @@ impl Experiment {
             return fail(text);
         }
         for (i, spec) in self.load.iter().enumerate() {
+            let many = spec.destinations.len();
+            if many > MOST_DESTINATIONS {
+                return fail(format!(
+                    "load.{i}.destinations names {many}; {MOST_DESTINATIONS} are the most"
+                ));
+            }
             if spec.num_destinations == 0 || spec.num_destinations > MOST_DESTINATIONS {
                 return fail(format!(
                     "load.{i}.num-destinations = {} is not between 1 and {MOST_DESTINATIONS}",

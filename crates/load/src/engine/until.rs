@@ -1,0 +1,109 @@
+//! Ends a load when there is nothing more to do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use measure::{Nanos, Time};
+
+use crate::admin::{Admin, Interruption};
+use crate::{Control, DestinationKind, Error, Plan, Until};
+
+/// Without a delivery for so long, consumers are idle.
+const IDLE: Nanos = Nanos(1_000_000_000);
+/// How often queues are asked what is in them.
+const ASK: Duration = Duration::from_millis(500);
+
+/// Watches for the end.
+#[derive(Debug)]
+pub(super) enum Ending {
+    Idle { received: u64, since: Time },
+    Empty(Question),
+}
+
+/// Asks the queues on a thread of its own, because a broker under load takes its time to answer.
+#[derive(Debug)]
+pub(super) struct Question {
+    all_empty: Arc<AtomicBool>,
+    control: Control,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Ending {
+    pub(super) fn new(plan: &Plan, start: Time) -> Result<Option<Self>, Error> {
+        Ok(match plan.until {
+            None => None,
+            Some(Until::Idle) => Some(Self::Idle {
+                received: 0,
+                since: start,
+            }),
+            Some(Until::Empty) => Some(Self::Empty(Question::ask(plan.clone())?)),
+        })
+    }
+
+    /// Whether it has come; `received` counts all deliveries so far.
+    pub(super) fn has_come(&mut self, received: u64, now: Time) -> bool {
+        match self {
+            Self::Idle {
+                received: before,
+                since,
+            } => {
+                if *before != received {
+                    (*before, *since) = (received, now);
+                }
+                now.since(*since) >= IDLE
+            }
+            Self::Empty(question) => question.all_empty.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Question {
+    fn ask(plan: Plan) -> Result<Self, Error> {
+        let (all_empty, control) = (Arc::new(AtomicBool::new(false)), Control::new());
+        let (answer, stop) = (Arc::clone(&all_empty), control.clone());
+        let thread = std::thread::Builder::new()
+            .name("ask queues".into())
+            .spawn(move || {
+                while !stop.is_stopping() {
+                    std::thread::sleep(ASK);
+                    // A broker that does not answer now may do so the next time.
+                    if are_all_empty(&plan, &stop).unwrap_or(false) {
+                        answer.store(true, Ordering::Relaxed);
+                        return;
+                    }
+                }
+            })
+            .map_err(|error| Error::machine("start a thread", error))?;
+        Ok(Self {
+            all_empty,
+            control,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        self.control.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn are_all_empty(plan: &Plan, control: &Control) -> Result<bool, Interruption> {
+    for group in &plan.groups {
+        let mut admin = Admin::connect(&group.endpoint, plan.patience, control)?;
+        let queues = group.destinations.iter();
+        for queue in queues.filter(|d| d.kind == DestinationKind::Queue) {
+            if admin.depth(&queue.name)? > 0 {
+                admin.close()?;
+                return Ok(false);
+            }
+        }
+        admin.close()?;
+    }
+    Ok(true)
+}

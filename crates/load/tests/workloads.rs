@@ -1,0 +1,306 @@
+//! Ways to publish and consume beyond the usual, against the embedded broker. Transactions need a
+//! real one: `crates/bellows/tests/workloads.rs`.
+
+use load::{
+    Ack, Control, Declare, Destination, Event, Exchange, Group, MessageProperties, Outcome, Phases,
+    Plan, RandomKeys, Refusal, ServiceTime, Sink, Until,
+};
+use measure::{Interval, Nanos, Rate};
+
+struct Nothing;
+
+impl Sink for Nothing {
+    fn interval(&mut self, _: &Interval) {}
+    fn event(&mut self, _: Event) {}
+}
+
+fn embedded() -> broker::Running {
+    let config = broker::Config {
+        listen: "127.0.0.1:0".parse().expect("address"),
+        ..broker::Config::default()
+    };
+    let broker = broker::Broker::bind(config).expect("bind");
+    broker.spawn().expect("spawn")
+}
+
+fn group(broker: &broker::Running, destinations: &[&str]) -> Group {
+    let url = format!("amqp://{}", broker.local_addr());
+    let parsed = destinations
+        .iter()
+        .map(|text| Destination::parse(text).expect("destination"));
+    let mut group = Group::new(url.parse().expect("url"), parsed.collect());
+    group.producers.per_destination = 1;
+    group.consumers.per_destination = 1;
+    group.producers.max_pending = 100;
+    group.producers.sizes = 64.into();
+    group.producers.message_count = Some(1_000);
+    group
+}
+
+fn plan(group: Group) -> Plan {
+    Plan {
+        groups: vec![group],
+        phases: Phases {
+            drain: Nanos::from_millis(3_000),
+            ..Phases::default()
+        },
+        ..Plan::default()
+    }
+}
+
+fn run(plan: &Plan) -> Outcome {
+    let outcome = load::run(plan, &Control::new(), &mut Nothing).expect("the load starts");
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    outcome
+}
+
+/// All was sent, confirmed and received once, and in order.
+fn clean(outcome: &Outcome, messages: u64) {
+    let totals = &outcome.totals;
+    assert_eq!(
+        (totals.sent, totals.completed, totals.received),
+        (messages, messages, messages),
+        "{outcome:?}"
+    );
+    let ledger = outcome.ledger.as_ref().expect("a ledger");
+    let wrong = ledger.lost + ledger.duplicated + ledger.reordered + ledger.corrupt;
+    assert_eq!(wrong, 0, "{ledger:?}");
+}
+
+#[test]
+fn many_producers_and_consumers_share_few_connections() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://a", "queue://b", "queue://c"]);
+    group.producers.per_destination = 4;
+    group.producers.connections = Some(2);
+    group.consumers.per_destination = 2;
+    group.consumers.connections = Some(1);
+    group.producers.message_count = Some(5_000);
+    let mut plan = plan(group);
+    plan.threads = 2;
+    clean(&run(&plan), 5_000);
+}
+
+#[test]
+fn clients_of_a_group_are_dealt_out_to_its_destinations() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://d0", "queue://d1", "queue://d2"]);
+    group.producers.total = Some(4);
+    group.consumers.total = Some(5);
+    clean(&run(&plan(group)), 1_000);
+}
+
+#[test]
+fn an_exchange_is_declared_and_bound() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://bound"]);
+    group.producers.mandatory = true;
+    for destination in &mut group.destinations {
+        destination.exchange = Some(Exchange::new("orders", "direct"));
+        destination.routing_key = Some("new".into());
+    }
+    clean(&run(&plan(group.clone())), 1_000);
+    // Taken as they are, although they exist with other properties.
+    for destination in &mut group.destinations {
+        destination.auto_delete = true;
+        destination.exchange = Some(Exchange::new("orders", "fanout"));
+    }
+    group.queues.declare = Declare::IfMissing;
+    clean(&run(&plan(group.clone())), 1_000);
+    group.queues.declare = Declare::Always;
+    let error = load::run(&plan(group), &Control::new(), &mut Nothing).expect_err("refused");
+    assert!(error.to_string().contains("exchange"), "{error}");
+}
+
+#[test]
+fn random_routing_keys_reach_a_fanout_exchange_and_miss_a_direct_one() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://keys"]);
+    group.producers.random_keys = Some(RandomKeys { different: 0 });
+    group.producers.mandatory = true;
+    for destination in &mut group.destinations {
+        destination.exchange = Some(Exchange::new("all", "fanout"));
+    }
+    clean(&run(&plan(group.clone())), 1_000);
+    for destination in &mut group.destinations {
+        destination.exchange = Some(Exchange::new("some", "direct"));
+    }
+    let mut plan = plan(group);
+    plan.ledger = false;
+    plan.phases.drain = Nanos::from_millis(200);
+    assert_eq!(run(&plan).totals.returned, 1_000);
+}
+
+#[test]
+fn messages_that_are_asked_for_one_by_one_come_in_order() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://polled"]);
+    group.consumers.poll = Some(Nanos::ZERO);
+    clean(&run(&plan(group)), 1_000);
+}
+
+#[test]
+fn a_polling_interval_limits_the_rate() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://slowly-polled"]);
+    group.producers.message_count = Some(40);
+    group.consumers.poll = Some(Nanos::from_millis(10));
+    let outcome = run(&plan(group));
+    clean(&outcome, 40);
+    let took = outcome
+        .phases
+        .last()
+        .expect("a drain")
+        .end
+        .since(outcome.start);
+    assert!(took >= Nanos::from_millis(39 * 10), "{took}");
+}
+
+#[test]
+fn a_consumer_that_takes_its_time_is_not_sent_more_than_its_prefetch() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://slow"]);
+    group.producers.message_count = Some(200);
+    group.consumers.prefetch = 10;
+    group.consumers.service = ServiceTime {
+        rate: Rate::per_second(1_000.0),
+        latency: vec![(Nanos::from_millis(2), Nanos::ZERO)],
+    };
+    let outcome = run(&plan(group));
+    clean(&outcome, 200);
+    // The longer of both, one after the other; the last ten are delivered and under work.
+    let took = outcome
+        .phases
+        .last()
+        .expect("a drain")
+        .end
+        .since(outcome.start);
+    assert!(took >= Nanos::from_millis(190 * 2), "{took}");
+}
+
+#[test]
+fn a_slow_consumer_without_acknowledgements_stops_reading() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://auto"]);
+    group.producers.message_count = Some(3_000);
+    group.consumers.ack = Ack::Auto;
+    group.consumers.service.rate = Rate::per_second(4_000.0);
+    let outcome = run(&plan(group));
+    clean(&outcome, 3_000);
+    // A thousand may wait in its memory.
+    let took = outcome
+        .phases
+        .last()
+        .expect("a drain")
+        .end
+        .since(outcome.start);
+    assert!(took >= Nanos::from_millis(450), "{took}");
+}
+
+#[test]
+fn refused_messages_come_again_or_never() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://refused"]);
+    group.producers.message_count = Some(100);
+    group.consumers.refuse = Some(Refusal { requeue: false });
+    clean(&run(&plan(group.clone())), 100);
+    let mut rest = plan(group.clone());
+    rest.groups[0].producers.total = Some(0);
+    rest.until = Some(Until::Empty);
+    assert_eq!(run(&rest).totals.received, 0, "none went back");
+
+    group.consumers.refuse = Some(Refusal { requeue: true });
+    let mut plan = plan(group);
+    plan.phases.drain = Nanos::from_millis(300);
+    let outcome = run(&plan);
+    assert!(outcome.totals.redelivered > 100, "{:?}", outcome.totals);
+    assert_eq!(outcome.ledger.expect("a ledger").lost, 0);
+}
+
+#[test]
+fn properties_are_checked_before_anything_is_sent() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://properties"]);
+    group.producers.properties = MessageProperties {
+        content_type: Some("application/json".into()),
+        priority: Some(3),
+        expiration: Some("60000".into()),
+        headers: vec![("tenant".into(), load::Argument::Text("blue".into()))],
+        ..MessageProperties::default()
+    };
+    clean(&run(&plan(group.clone())), 1_000);
+    group.producers.properties.app_id = Some("x".repeat(256));
+    let error = plan(group).validate().expect_err("too long");
+    assert!(error.to_string().contains("properties"), "{error}");
+}
+
+#[test]
+fn consumers_may_begin_later_one_by_one() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://later"]);
+    group.consumers.total = Some(3);
+    group.consumers.start_after = Nanos::from_millis(150);
+    group.consumers.one_by_one = true;
+    group.producers.message_count = Some(300);
+    clean(&run(&plan(group.clone())), 300);
+    group.consumers.one_by_one = false;
+    let outcome = run(&plan(group));
+    clean(&outcome, 300);
+    let took = outcome
+        .phases
+        .last()
+        .expect("a drain")
+        .end
+        .since(outcome.start);
+    assert!(took >= Nanos::from_millis(150), "{took}");
+}
+
+#[test]
+fn a_run_ends_when_consumers_are_idle_or_queues_are_empty() {
+    let broker = embedded();
+    for until in [Until::Idle, Until::Empty] {
+        let mut group = group(&broker, &["queue://left-over"]);
+        group.consumers.total = Some(0);
+        clean_sent(&run(&plan(group.clone())));
+        group.consumers.total = None;
+        group.producers.total = Some(0);
+        let mut plan = plan(group);
+        plan.until = Some(until);
+        assert_eq!(run(&plan).totals.received, 1_000, "{until:?}");
+    }
+}
+
+fn clean_sent(outcome: &Outcome) {
+    assert_eq!(
+        (outcome.totals.sent, outcome.totals.completed),
+        (1_000, 1_000)
+    );
+}
+
+#[test]
+fn plans_that_make_no_sense_are_refused() {
+    let broker = embedded();
+    let refused = |change: &dyn Fn(&mut Group), part: &str| {
+        let mut group = group(&broker, &["topic://t"]);
+        change(&mut group);
+        let error = plan(group).validate().expect_err(part);
+        assert!(error.to_string().contains(part), "{error}");
+    };
+    refused(&|g| g.producers.connections = Some(0), "0 connections");
+    refused(&|g| g.consumers.connections = Some(0), "0 connections");
+    refused(
+        &|g| {
+            g.consumers.ack = Ack::Auto;
+            g.consumers.commit_every = 5;
+        },
+        "committed",
+    );
+    refused(
+        &|g| g.destinations[0].exchange = Some(Exchange::new("", "direct")),
+        "default exchange",
+    );
+    refused(
+        &|g| g.destinations[0].routing_key = Some("k".repeat(256)),
+        "routing key",
+    );
+}
