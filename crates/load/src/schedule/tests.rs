@@ -5,6 +5,7 @@ use measure::{Nanos, Rate, Time};
 
 use super::timetable::Place;
 use super::*;
+use crate::random::Random;
 
 const SECOND: u64 = 1_000_000_000;
 
