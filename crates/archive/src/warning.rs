@@ -30,6 +30,8 @@ pub enum WarningCode {
     NotSteadyState,
     /// The broker blocked publishers (memory or disk alarm).
     ConnectionBlocked,
+    /// The broker's certificate was not checked (`--insecure`).
+    CertificateNotChecked,
     /// Connections were lost and made anew.
     ConnectionsLost,
     /// Messages were lost, repeated without need, or damaged.

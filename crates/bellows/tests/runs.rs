@@ -462,14 +462,7 @@ fn what_was_asked_for_stands_against_what_was_sent() {
     let dir = folder();
     let broker = Broker::start(dir.path());
     let client = |more: &[&'static str]| {
-        let mut args = vec![
-            "client",
-            "--url",
-            &broker.url,
-            "--json",
-            "--max-pending",
-            "500",
-        ];
+        let mut args = vec!["client", "--url", &broker.url, "--json"];
         args.extend_from_slice(more);
         run(dir.path(), &args)
     };
@@ -480,6 +473,8 @@ fn what_was_asked_for_stands_against_what_was_sent() {
         "50,3000",
         "--duration",
         "2",
+        "--max-pending",
+        "500",
     ]);
     ended.assert_ok();
     let object: Value = serde_json::from_str(&ended.stdout).expect("one object");
@@ -505,8 +500,6 @@ fn what_was_asked_for_stands_against_what_was_sent() {
     let ended = client(&[
         "--think-time",
         "5ms",
-        "--max-pending",
-        "1",
         "--message-count",
         "50",
         "--no-archive",

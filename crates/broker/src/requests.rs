@@ -1,11 +1,10 @@
 //! What clients ask for besides publishing and acknowledging.
 
 use wire::amqp091::{
-    BasicGet, BasicQos, BasicQosOk, BasicRecoverOk, ChannelFlowOk, ConfirmSelectOk,
-    ConnectionUpdateSecretOk, EncodeMethod, ExchangeBind, ExchangeBindOk, ExchangeDeclareOk,
-    ExchangeDeleteOk, ExchangeUnbind, ExchangeUnbindOk, Method, QueueBind, QueueBindOk,
-    QueueDeclare, QueueDeleteOk, QueuePurgeOk, QueueUnbind, QueueUnbindOk, TxCommitOk,
-    TxRollbackOk, TxSelectOk,
+    BasicGet, BasicQos, BasicQosOk, BasicRecoverOk, ChannelFlowOk, ConfirmSelectOk, EncodeMethod,
+    ExchangeBind, ExchangeBindOk, ExchangeDeclareOk, ExchangeDeleteOk, ExchangeUnbind,
+    ExchangeUnbindOk, Method, QueueBind, QueueBindOk, QueueDeclare, QueueDeleteOk, QueuePurgeOk,
+    QueueUnbind, QueueUnbindOk, TxCommitOk, TxRollbackOk, TxSelectOk,
 };
 
 use crate::channel::{Confirms, Mode, Settlement};
@@ -37,9 +36,6 @@ impl Peer {
         vhost: &mut VirtualHost,
     ) -> Reply {
         let outcome = match method {
-            Method::ConnectionUpdateSecret(_) => {
-                Ok(Reply::Method(ConnectionUpdateSecretOk {}.into()))
-            }
             _ if self.channel_mut(number).is_none() => Ok(Reply::None),
             Method::ExchangeDeclare(_)
             | Method::ExchangeDelete(_)

@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use wire::amqp091::{Error, Method, MethodId, Server, ServerEvent, Table, Value};
+use wire::amqp091::{
+    ConnectionUpdateSecret, ConnectionUpdateSecretOk, EncodeMethod, Error, Method, MethodId,
+    Server, ServerEvent, Table, Value,
+};
 
 use crate::channel::{Channel, Mode, Settlement};
 use crate::config::User;
@@ -55,6 +58,8 @@ pub(crate) struct Peer {
     pub(crate) returns: HashMap<u16, Log>,
     /// Its exclusive queues.
     pub(crate) owned: Vec<Key>,
+    /// Who it logged in as.
+    user: Box<str>,
 }
 
 /// What is left to do when an event was dealt with and no longer borrows the connection.
@@ -105,6 +110,7 @@ impl Peer {
             unconfirmed: Vec::new(),
             returns: HashMap::new(),
             owned: Vec::new(),
+            user: Box::default(),
         }
     }
 
@@ -168,10 +174,25 @@ impl Peer {
                 };
                 (channel, self.settle(channel, settlement, vhost))
             }
+            ServerEvent::Method {
+                method: Method::ConnectionUpdateSecret(update),
+                ..
+            } => (0, self.renew_secret(update.new_secret.0, users)),
             ServerEvent::Method { channel, method } => {
                 (channel, self.request(channel, &method, vhost))
             }
             other => self.handle_life(&other, vhost, users),
+        }
+    }
+
+    /// A password that is not the user's any more would not be one for the next connection.
+    fn renew_secret(&self, secret: &[u8], users: &[User]) -> Reply {
+        let text = str::from_utf8(secret).unwrap_or_default();
+        if users.iter().any(|user| user.matches(&self.user, text)) {
+            Reply::Method(ConnectionUpdateSecretOk {}.into())
+        } else {
+            let refusal = Refusal::not_allowed("the new secret is not this user's");
+            Reply::Refuse(refusal, ConnectionUpdateSecret::default().info().id)
         }
     }
 
@@ -192,6 +213,7 @@ impl Peer {
                 self.read_capabilities(*client_properties);
                 let known = *mechanism == "PLAIN"
                     && users.iter().any(|u| u.matches(user, password.expose()));
+                self.user = (*user).into();
                 (
                     0,
                     if known {

@@ -2,7 +2,7 @@
 //! on a connection of its own that is gone while the load runs. Blocking, every wait bounded.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use wire::amqp091::{
 
 use crate::failure::{self, Stage};
 use crate::link::client_config;
+use crate::tls::{self, Connector, Session};
 use crate::{
     Argument, Control, Declare, Destination, DestinationKind, Endpoint, Error, Exchange, Group,
     QueueType,
@@ -42,6 +43,7 @@ pub(crate) struct Admin<'a> {
     control: &'a Control,
     patience: Nanos,
     stream: TcpStream,
+    session: Option<Session>,
     /// The address that answered, of those that the host's name has.
     pub(crate) address: SocketAddr,
     client: Client,
@@ -54,20 +56,35 @@ pub(crate) struct Admin<'a> {
     pub(crate) version: String,
 }
 
+/// How to connect.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way<'a> {
+    pub(crate) tls: Option<&'a Connector>,
+    /// The load comes from addresses like this one.
+    pub(crate) source: Option<IpAddr>,
+}
+
 impl<'a> Admin<'a> {
     /// Connects and logs in.
     pub(crate) fn connect(
         endpoint: &'a Endpoint,
+        route: Way<'_>,
         patience: Nanos,
         control: &'a Control,
     ) -> Result<Self, Interruption> {
-        let (stream, address) = reach(endpoint, patience, control)?;
+        let Way { tls, source } = route;
+        let (stream, address) = reach(endpoint, source, patience, control)?;
+        let session = match tls.map(Connector::session).transpose() {
+            Ok(session) => session,
+            Err(fault) => return Err(fault.explain(endpoint).into()),
+        };
         let config = client_config(endpoint, "bellows set-up", patience);
         let mut admin = Self {
             endpoint,
             control,
             patience,
             stream,
+            session,
             address,
             client: Client::new(config, Clock.now()),
             input: Vec::new(),
@@ -293,14 +310,13 @@ impl<'a> Admin<'a> {
             let now = Clock.now();
             // A moment more than the patience, for the protocol's own time-out says it better.
             if now > deadline + Nanos::from_millis(100) {
-                return Err(failure::of_patience(self.endpoint, &self.stage, self.patience).into());
+                let late = failure::of_patience(self.endpoint, &self.stage, self.patience);
+                return Err(self.unless_secured(late).into());
             }
             if self.control.is_stopping() && self.stage != Stage::Closing {
                 return Err(Interruption::Stopped);
             }
-            self.client
-                .handle_timeout(now)
-                .map_err(|error| failure::of_wire(self.endpoint, &self.stage, &error))?;
+            self.keep_time(now)?;
             self.exchange(now)?;
         }
     }
@@ -339,38 +355,90 @@ impl<'a> Admin<'a> {
         Ok(answer)
     }
 
+    fn keep_time(&mut self, now: Time) -> Result<(), Error> {
+        self.client.handle_timeout(now).map_err(|error| {
+            self.unless_secured(failure::of_wire(self.endpoint, &self.stage, &error))
+        })
+    }
+
+    /// The same, or that TLS did not come about.
+    fn unless_secured(&self, error: Error) -> Error {
+        match &self.session {
+            Some(session) if !session.is_open() => {
+                tls::unfinished(self.endpoint, &error.to_string())
+            }
+            _ => error,
+        }
+    }
+
+    fn failed(&self, error: &std::io::Error) -> Error {
+        self.unless_secured(failure::of_transport(self.endpoint, &self.stage, error))
+    }
+
     /// Writes what is pending and reads what comes within a slice.
     fn exchange(&mut self, now: Time) -> Result<(), Error> {
-        let failed =
-            |error: std::io::Error| failure::of_transport(self.endpoint, &self.stage, &error);
-        let pending = self.client.pending_output();
-        if !pending.is_empty() {
-            self.stream.write_all(pending).map_err(failed)?;
-            let written = pending.len();
-            self.client.consume_output(written);
-        }
-        let mut buffer = [0; 4_096];
-        match self.stream.read(&mut buffer) {
+        self.write()?;
+        let mut buffer = [0; 32 << 10];
+        let room = match &self.session {
+            Some(session) => session.room(&mut buffer),
+            None => &mut buffer,
+        };
+        match self.stream.read(room) {
             Ok(0) => {
                 let error = self.client.end_of_input(&self.input);
-                Err(failure::of_wire(self.endpoint, &self.stage, &error))
+                Err(self.unless_secured(failure::of_wire(self.endpoint, &self.stage, &error)))
             }
-            Ok(n) => {
-                self.input
-                    .extend_from_slice(buffer.get(..n).unwrap_or_default());
-                Ok(())
-            }
+            Ok(n) => self.take(&mut buffer, n),
             Err(error)
                 if matches!(
                     error.kind(),
                     ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
                 ) =>
             {
-                self.client
-                    .handle_timeout(now)
-                    .map_err(|error| failure::of_wire(self.endpoint, &self.stage, &error))
+                self.keep_time(now)
             }
-            Err(error) => Err(failed(error)),
+            Err(error) => Err(self.failed(&error)),
+        }
+    }
+
+    /// Takes `read` bytes that came.
+    fn take(&mut self, buffer: &mut [u8], read: usize) -> Result<(), Error> {
+        let Some(session) = &mut self.session else {
+            self.input
+                .extend_from_slice(buffer.get(..read).unwrap_or_default());
+            return Ok(());
+        };
+        let mut plain = vec![0; buffer.len()];
+        let filled = session
+            .receive(buffer, read, &mut plain)
+            .map_err(|fault| fault.explain(self.endpoint))?;
+        self.input
+            .extend_from_slice(plain.get(..filled).unwrap_or_default());
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<(), Error> {
+        loop {
+            let plain = self.client.pending_output();
+            let Some(session) = &mut self.session else {
+                let written = plain.len();
+                let result = self.stream.write_all(plain);
+                result.map_err(|error| self.failed(&error))?;
+                self.client.consume_output(written);
+                return Ok(());
+            };
+            let taken = session
+                .seal(plain)
+                .map_err(|fault| fault.explain(self.endpoint))?;
+            self.client.consume_output(taken);
+            let sealed = session.pending();
+            if sealed.is_empty() {
+                return Ok(());
+            }
+            let written = sealed.len();
+            let result = self.stream.write_all(sealed);
+            session.consume(written);
+            result.map_err(|error| self.failed(&error))?;
         }
     }
 }
@@ -438,11 +506,15 @@ pub(crate) fn table_of(arguments: &[(String, Argument)]) -> Result<FieldTable, E
 /// Finds the host's addresses and connects to the first that answers.
 fn reach(
     endpoint: &Endpoint,
+    source: Option<IpAddr>,
     patience: Nanos,
     control: &Control,
 ) -> Result<(TcpStream, SocketAddr), Interruption> {
     let mut last = None;
-    for address in resolve(endpoint, patience, control)? {
+    let fits =
+        |address: &SocketAddr| source.is_none_or(|source| source.is_ipv4() == address.is_ipv4());
+    let addresses = resolve(endpoint, patience, control)?;
+    for address in addresses.into_iter().filter(fits) {
         match TcpStream::connect_timeout(&address, patience.into()) {
             Ok(stream) => {
                 let prepare = |error| failure::of_connect(endpoint, &error);
@@ -456,7 +528,9 @@ fn reach(
             Err(error) => last = Some(error),
         }
     }
-    let error = last.unwrap_or_else(|| std::io::Error::other("the host has no address"));
+    let error = last.unwrap_or_else(|| {
+        std::io::Error::other("the host has no address (of the source addresses' kind)")
+    });
     Err(failure::of_connect(endpoint, &error).into())
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::Error;
+use crate::{Error, Tls, Token};
 
 /// A broker's address and the login used there. Neither `Debug` nor `Display` shows the password.
 #[derive(Clone, PartialEq, Eq)]
@@ -18,11 +18,29 @@ pub struct Endpoint {
     password: String,
     /// Virtual host, `/` by default.
     pub virtual_host: String,
+    /// How the connection is secured; `None` for plain TCP.
+    pub tls: Option<Tls>,
+    /// How to log in.
+    pub auth: Auth,
+    /// Used as the password, where there is one.
+    pub token: Option<Token>,
+}
+
+/// How to log in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Auth {
+    /// User and password (SASL PLAIN).
+    #[default]
+    Plain,
+    /// By the client's certificate (SASL EXTERNAL); user and password are not sent.
+    External,
 }
 
 impl Endpoint {
     /// The port of AMQP 0.9.1.
     pub const DEFAULT_PORT: u16 = 5_672;
+    /// The port of AMQP 0.9.1 over TLS.
+    pub const DEFAULT_TLS_PORT: u16 = 5_671;
 
     /// `guest` at the virtual host `/` of this address.
     #[must_use]
@@ -33,6 +51,9 @@ impl Endpoint {
             user: "guest".into(),
             password: "guest".into(),
             virtual_host: "/".into(),
+            tls: None,
+            auth: Auth::Plain,
+            token: None,
         }
     }
 
@@ -41,14 +62,18 @@ impl Endpoint {
         self.password = password.into();
     }
 
-    pub(crate) fn password(&self) -> &str {
-        &self.password
+    /// What to log in with now.
+    pub(crate) fn password(&self) -> String {
+        match &self.token {
+            Some(token) => token.text(),
+            None => self.password.clone(),
+        }
     }
 }
 
 const HELP: &str = "write amqp://USER:PASSWORD@HOST:PORT/VHOST, with special characters as %XX";
 
-/// Reads `amqp://user:password@host:port/vhost`; everything but the host may be left out, and
+/// Reads `amqp://user:password@host:port/vhost`, or `amqps://` for TLS; everything but the host may be left out, and
 /// user, password and virtual host are percent-decoded. As RabbitMQ's clients do, no path or an
 /// empty one is the virtual host `/`, and `%2F` writes it out.
 impl FromStr for Endpoint {
@@ -56,14 +81,9 @@ impl FromStr for Endpoint {
 
     fn from_str(url: &str) -> Result<Self, Error> {
         // Nothing of a URL that could not be taken apart is repeated: it may hold a password.
-        let rest = match url.split_once("://") {
-            Some(("amqp", rest)) => rest,
-            Some(("amqps", _)) => {
-                return Err(Error::invalid(
-                    "amqps:// is not supported yet: this version has no TLS",
-                    "use amqp:// on the broker's plain port",
-                ));
-            }
+        let (rest, secured) = match url.split_once("://") {
+            Some(("amqp", rest)) => (rest, false),
+            Some(("amqps", rest)) => (rest, true),
             Some((scheme, _)) => {
                 return Err(Error::invalid(
                     format!("the URL's scheme {scheme:?} is not supported"),
@@ -79,7 +99,13 @@ impl FromStr for Endpoint {
             None => (None, authority),
         };
         let (host, port) = split_address(address)?;
-        let mut endpoint = Self::new(host, port);
+        let default_port = if secured {
+            Self::DEFAULT_TLS_PORT
+        } else {
+            Self::DEFAULT_PORT
+        };
+        let mut endpoint = Self::new(host, port.unwrap_or(default_port));
+        endpoint.tls = secured.then(Tls::default);
         if let Some(login) = login {
             let (user, password) = login.split_once(':').unwrap_or((login, "guest"));
             endpoint.user = decode(user, "user")?;
@@ -92,7 +118,7 @@ impl FromStr for Endpoint {
     }
 }
 
-fn split_address(address: &str) -> Result<(&str, u16), Error> {
+fn split_address(address: &str) -> Result<(&str, Option<u16>), Error> {
     let (host, port) = if let Some(rest) = address.strip_prefix('[') {
         let (host, port) = rest.split_once(']').ok_or_else(|| {
             Error::invalid(
@@ -108,13 +134,13 @@ fn split_address(address: &str) -> Result<(&str, u16), Error> {
         return Err(Error::invalid("the URL has no host", HELP));
     }
     let port = match port {
-        "" => Endpoint::DEFAULT_PORT,
-        port => port.parse().ok().filter(|port| *port != 0).ok_or_else(|| {
+        "" => None,
+        port => Some(port.parse().ok().filter(|port| *port != 0).ok_or_else(|| {
             Error::invalid(
                 format!("the port {port:?} is not a number from 1 to 65535"),
                 HELP,
             )
-        })?,
+        })?),
     };
     Ok((host, port))
 }
@@ -158,10 +184,14 @@ fn encode(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     Ok(())
 }
 
-/// `amqp://user@host:port/vhost`, without the password. The virtual host `/` is left out.
+/// `amqp://user@host:port/vhost`, or `amqps://`, without the password. The virtual host `/` is left out.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("amqp://")?;
+        f.write_str(if self.tls.is_some() {
+            "amqps://"
+        } else {
+            "amqp://"
+        })?;
         encode(f, &self.user)?;
         let (open, close) = if self.host.contains(':') {
             ("[", "]")
@@ -202,7 +232,7 @@ mod tests {
         let endpoint = read("amqp://broker");
         assert_eq!(endpoint, Endpoint::new("broker", 5_672));
         assert_eq!(
-            (endpoint.user.as_str(), endpoint.password()),
+            (endpoint.user.as_str(), endpoint.password().as_str()),
             ("guest", "guest")
         );
         assert_eq!(endpoint.virtual_host, "/");
@@ -242,6 +272,7 @@ mod tests {
             "amqp://guest@host:5672/",
             "amqp://a%40b@[::1]:1/x%2Fy",
             "amqp://u@1.2.3.4:65535/%C3%A9",
+            "amqps://u@host:5671/",
         ] {
             assert_eq!(read(url).to_string(), url);
         }
@@ -252,7 +283,6 @@ mod tests {
         for (url, part) in [
             ("host", "no scheme"),
             ("http://host", "\"http\""),
-            ("amqps://host", "no TLS"),
             ("amqp://", "no host"),
             ("amqp://host:0", "\"0\""),
             ("amqp://host:99999", "\"99999\""),

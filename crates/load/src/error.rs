@@ -23,6 +23,16 @@ pub enum Error {
         /// What would do.
         help: String,
     },
+    /// The connection could not be secured.
+    #[error("cannot secure the connection to {endpoint}: {detail}")]
+    Tls {
+        /// Where to.
+        endpoint: String,
+        /// What is wrong with which side's certificate, or with the port.
+        detail: String,
+        /// What would do.
+        help: String,
+    },
     /// The broker did not accept the user or the virtual host.
     #[error("cannot log in to {endpoint}: {detail}")]
     LogIn {
@@ -69,6 +79,14 @@ pub enum Error {
         /// Offset and bytes.
         detail: String,
     },
+    /// A limit of this machine is too low for the plan.
+    #[error("{what}")]
+    Limit {
+        /// What is needed, and what is allowed.
+        what: String,
+        /// Where to raise it.
+        help: String,
+    },
     /// This machine did not give what the engine needs.
     #[error("cannot {action}: {detail}")]
     Machine {
@@ -100,6 +118,8 @@ impl Error {
         match self {
             Self::Invalid { help, .. }
             | Self::Connect { help, .. }
+            | Self::Limit { help, .. }
+            | Self::Tls { help, .. }
             | Self::LogIn { help, .. }
             | Self::Refused { help, .. } => help,
             Self::TimedOut { .. } => {
@@ -107,7 +127,8 @@ impl Error {
             }
             Self::Lost { .. } => "the broker's log says why it closed or died",
             Self::Protocol { .. } => {
-                "check host and port: 5672 is usual for AMQP 0.9.1, 15672 is RabbitMQ's HTTP"
+                "check host and port: 5672 is usual for AMQP 0.9.1 (amqp://), 5671 with TLS \
+                 (amqps://), 15672 is RabbitMQ's HTTP"
             }
             Self::Machine { .. } => "see ulimit -a and the kernel's limits on this user",
         }

@@ -38,7 +38,7 @@ pub(crate) fn of_closing(endpoint: &Endpoint, stage: &Stage, closing: &Closing<'
 fn log_in_help(code: u16) -> &'static str {
     match code {
         reply::ACCESS_REFUSED => {
-            "check user and password in the URL; RabbitMQ lets guest in from its own machine only"
+            "check user and password in the URL, or with --auth external which user the certificate's name stands for; RabbitMQ lets guest in from its own machine only"
         }
         reply::NOT_ALLOWED | reply::INVALID_PATH => {
             "check the virtual host in the URL (amqp://HOST/VHOST, %2F for /) and the user's permission for it"
@@ -78,7 +78,9 @@ pub(crate) fn of_wire(endpoint: &Endpoint, stage: &Stage, error: &amqp091::Error
         amqp091::Error::NoMechanism { .. } => Error::LogIn {
             endpoint,
             detail,
-            help: "enable the mechanism PLAIN in the broker's configuration".into(),
+            help: "enable it in the broker's configuration (auth_mechanisms; EXTERNAL needs the \
+                   plugin rabbitmq_auth_mechanism_ssl), or log in otherwise (--auth)"
+                .into(),
         },
         amqp091::Error::TimedOut { .. } => Error::TimedOut { endpoint, detail },
         amqp091::Error::HeartbeatMissed { .. } | amqp091::Error::Disconnected { .. } => {
@@ -119,6 +121,10 @@ pub(crate) fn of_connect(endpoint: &Endpoint, error: &std::io::Error) -> Error {
         std::io::ErrorKind::ConnectionRefused => {
             "nothing listens there: start the broker, or check host and port"
         }
+        std::io::ErrorKind::AddrNotAvailable => {
+            "source addresses must be this machine's own (ip addr); where they are, all of their \
+             some 28,000 ports are in use: give more of them (--source-addresses)"
+        }
         std::io::ErrorKind::TimedOut => "check host, port and firewalls",
         _ => "check host, port and the network",
     };
@@ -135,7 +141,10 @@ fn lost(endpoint: String, stage: &Stage, detail: String) -> Error {
         Stage::LogIn | Stage::SetUp(_) => Error::Connect {
             detail: format!("could not {}: {detail}", action(stage)),
             endpoint,
-            help: "see the broker's log, and whether the port is its AMQP 0.9.1 one".into(),
+            help:
+                "see the broker's log, and whether the port is its AMQP 0.9.1 one; a port with TLS \
+                   (5671 is usual) needs amqps://"
+                    .into(),
         },
     }
 }

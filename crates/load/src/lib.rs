@@ -3,11 +3,13 @@
 //! What every number means is said in `docs/measurement.md`.
 
 mod admin;
+pub mod churn;
 mod control;
 mod endpoint;
 mod engine;
 mod error;
 mod failure;
+mod limits;
 mod link;
 pub mod payload;
 mod plan;
@@ -16,10 +18,12 @@ mod report;
 mod requested;
 mod schedule;
 mod sizes;
+mod tls;
+mod token;
 mod window;
 
 pub use control::Control;
-pub use endpoint::Endpoint;
+pub use endpoint::{Auth, Endpoint};
 pub use error::Error;
 pub use plan::{
     Ack, Argument, Consumers, Declare, Destination, DestinationKind, Exchange, Group,
@@ -30,6 +34,8 @@ pub use report::{Event, Outcome, PhaseTimes, Sink, ThreadUsage};
 pub use requested::Requested;
 pub use schedule::{Arrivals, Pace, Schedule, Shape, Step, Trace};
 pub use sizes::{Bodies, Distribution, SizeStep, Sizes};
+pub use tls::{Identity, Tls};
+pub use token::Token;
 
 /// Runs a load to its end on `plan.threads` threads, and reports to `sink` on the calling one.
 ///

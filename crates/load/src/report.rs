@@ -28,6 +28,13 @@ pub enum Event {
         /// Its version; empty where it does not say.
         version: String,
     },
+    /// Setting up takes longer than half a second: how far it is.
+    Connecting {
+        /// Clients that are connected and set up.
+        ready: u64,
+        /// Clients in all.
+        wanted: u64,
+    },
     /// All clients are connected and set up; the schedule starts at this instant.
     Started {
         /// `t_0` of every schedule.

@@ -16,6 +16,9 @@ pub enum Error {
     /// The embedded broker did not start.
     #[error("{0}")]
     Embedded(String),
+    /// No access token.
+    #[error("{0}")]
+    OAuth2(String),
     /// The load could not be started.
     #[error("{0}; {help}", help = .0.help())]
     Load(#[from] load::Error),

@@ -1,11 +1,13 @@
 //! One experiment from its file to its archive: the broker is started or attached, loaded,
 //! sampled and profiled on one time axis, and what may be wrong with the numbers is said.
 
+mod attach;
 pub mod doctor;
 mod error;
 pub mod experiment;
 mod hardware;
 pub mod managed;
+mod oauth2;
 mod observer;
 mod processes;
 mod record;
@@ -14,6 +16,7 @@ mod run;
 mod usage;
 mod warnings;
 
+pub use attach::{Attached, attach};
 pub use error::Error;
 pub use experiment::Experiment;
 pub use observer::{NoObserver, Observer};

@@ -1,6 +1,7 @@
 //! `client`, `producer` and `consumer`: ad-hoc load on a broker that runs already, by Artemis
 //! `perf`'s names and defaults where they mean the same.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -13,6 +14,7 @@ use session::experiment::{
 
 use super::args::OutputArgs;
 use super::perform;
+use super::security::SecurityArgs;
 use crate::failure::{Done, Failure};
 
 const CLIENT_EXAMPLES: &str = "\
@@ -71,7 +73,7 @@ struct Common {
     /// queue://NAME or topic://NAME
     #[arg(value_name = "DESTINATION", default_value = "queue://TEST")]
     destination: String,
-    /// The broker: amqp://USER@HOST:PORT/VHOST
+    /// The broker: amqp://USER@HOST:PORT/VHOST, or amqps:// for TLS
     #[arg(
         long,
         env = "BELLOWS_URL",
@@ -128,11 +130,16 @@ struct Common {
     /// ending with the first
     #[arg(long, value_name = "WAIT")]
     recover: Option<LengthRange>,
+    /// Addresses of this machine that connections come from, in turn: each has some 28,000 ports
+    #[arg(long, value_name = "ADDRESS,…", value_delimiter = ',')]
+    source_addresses: Vec<IpAddr>,
     /// Keep no run folder and write no report
     #[arg(long, conflicts_with = "profile")]
     no_archive: bool,
     #[command(flatten)]
     output: OutputArgs,
+    #[command(flatten)]
+    security: SecurityArgs,
 }
 
 #[derive(Debug, Args)]
@@ -249,6 +256,7 @@ impl Common {
                 Declaring::Always
             },
             recover: self.recover,
+            source_addresses: self.source_addresses.clone(),
             ..LoadSpec::default()
         }
     }
@@ -263,14 +271,14 @@ impl Common {
             name: command.to_owned(),
             threads: self.threads,
             ledger: !self.no_ledger,
-            broker: BrokerSpec {
+            broker: self.security.fill(BrokerSpec {
                 kind: BrokerKind::Attach,
                 url: Some(self.url),
                 user: self.user,
                 password: self.password,
                 pid: self.pid,
                 ..BrokerSpec::default()
-            },
+            })?,
             phases: Phases {
                 warmup: self.warmup,
                 measure: self.duration,
@@ -334,7 +342,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
         .map_err(|e| Failure::io("write", to, &e))
 }
 
-fn from_one(text: &str) -> Result<usize, String> {
+pub(super) fn from_one(text: &str) -> Result<usize, String> {
     let number = text
         .parse::<u32>()
         .ok()
@@ -343,7 +351,7 @@ fn from_one(text: &str) -> Result<usize, String> {
     number.ok_or_else(|| "expected a whole number, 1 or more".into())
 }
 
-fn rate(text: &str) -> Result<Rate, String> {
+pub(super) fn rate(text: &str) -> Result<Rate, String> {
     text.parse()
         .ok()
         .and_then(Rate::per_second)

@@ -2,6 +2,7 @@
 
 mod args;
 mod broker;
+mod churn;
 mod doctor;
 mod find;
 mod flame;
@@ -11,6 +12,7 @@ mod record;
 mod report;
 mod run;
 mod runs;
+mod security;
 mod shell;
 mod top;
 
@@ -49,6 +51,8 @@ pub(crate) enum Command {
     Producer(load::ProducerArgs),
     /// Receive from a broker that runs already
     Consumer(load::ConsumerArgs),
+    /// Open and close connections, channels or queues at a rate
+    Churn(churn::ChurnArgs),
     /// Profile a process, without load
     Record(record::RecordArgs),
     /// Show the functions that a profile spent its time in
@@ -82,6 +86,7 @@ impl Command {
             Self::Client(args) => args.execute(),
             Self::Producer(args) => args.execute(),
             Self::Consumer(args) => args.execute(),
+            Self::Churn(args) => args.execute(),
             Self::Record(args) => args.execute(),
             Self::Top(args) => args.execute(),
             Self::Flame(args) => args.execute(),

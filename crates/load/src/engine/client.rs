@@ -1,20 +1,17 @@
 //! One client on its socket: reads in batches, decides, writes in batches.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr};
-
 use measure::{Nanos, Phase, Time};
 use mio::event::Event;
-use mio::net::TcpStream;
-use mio::{Interest, Registry, Token};
+use mio::{Registry, Token};
 
 use super::consumer::Consumer;
 use super::context::Context;
 use super::deal::{ClientSpec, LaneSpec, WorkSpec};
 use super::producer::{Producer, Standing};
 use super::repair::Repair;
+use super::socket::{Failure, Received, Route, Socket};
 use crate::link::{FRAME_MAX, Link};
-use crate::{Error, failure};
+use crate::{Endpoint, Error, failure, tls};
 
 /// Room for one whole frame beside what one read brings.
 pub(crate) const BUFFER_BYTES: usize = 2 * FRAME_MAX as usize;
@@ -54,7 +51,7 @@ pub(crate) enum Next {
 }
 
 pub(crate) struct Client {
-    pub(super) stream: TcpStream,
+    socket: Socket,
     pub(super) link: Link,
     /// One for each of the link's channels.
     pub(super) works: Vec<Work>,
@@ -66,20 +63,17 @@ pub(crate) struct Client {
     pub(super) next_work: usize,
     pub(crate) state: State,
     pub(super) token: Token,
-    pub(super) address: SocketAddr,
+    route: Route,
     pub(super) recovery: Option<Repair>,
     pub(super) patience: Nanos,
     pub(super) step_deadline: Time,
-    pub(super) endpoint: crate::Endpoint,
+    pub(super) endpoint: Endpoint,
     /// What its buffers may take before they are needed.
     room: usize,
     /// Bytes read and not decoded yet.
     rest: Vec<u8>,
     /// The rest may hold whole frames.
     pub(super) undecoded: bool,
-    readable: bool,
-    writable: bool,
-    read_closed: bool,
     /// The broker asked for no more messages.
     pub(super) withheld: bool,
     /// In the worker's queue already.
@@ -97,8 +91,8 @@ impl Client {
         now: Time,
     ) -> Result<Self, Error> {
         let endpoint = spec.link.endpoint.clone();
-        let stream = dial(spec.address, registry, token)
-            .map_err(|error| failure::of_connect(&endpoint, &error))?;
+        let socket = Socket::dial(&spec.route, registry, token)
+            .map_err(|error| not_connected(&endpoint, error))?;
         let patience = spec.link.patience;
         let works = spec
             .lanes
@@ -108,7 +102,7 @@ impl Client {
                 WorkSpec::Consumer(spec) => Work::Consumer(Consumer::new(spec)),
             });
         Ok(Self {
-            stream,
+            socket,
             link: Link::new(spec.link, now),
             works: works.collect(),
             busy: false,
@@ -116,7 +110,7 @@ impl Client {
             next_work: 0,
             state: State::Connecting,
             token,
-            address: spec.address,
+            route: spec.route,
             recovery: spec.recovery.map(Repair::new),
             patience,
             step_deadline: now + patience,
@@ -124,9 +118,6 @@ impl Client {
             room: spec.room,
             rest: Vec::new(),
             undecoded: false,
-            readable: false,
-            writable: false,
-            read_closed: false,
             withheld: false,
             queued: false,
             timed: None,
@@ -135,9 +126,7 @@ impl Client {
 
     /// Takes what the poll says of the socket.
     pub(crate) fn notice(&mut self, event: &Event) {
-        self.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
-        self.writable |= event.is_writable() || event.is_error();
-        self.read_closed |= event.is_read_closed() || event.is_error();
+        self.socket.notice(event);
     }
 
     /// The common start has come.
@@ -204,27 +193,25 @@ impl Client {
     }
 
     fn finish_connecting(&mut self) -> Result<bool, Error> {
-        let failed = |error: std::io::Error| failure::of_connect(&self.endpoint, &error);
-        if let Some(error) = self.stream.take_error().map_err(failed)? {
-            return Err(failed(error));
+        let connected = self
+            .socket
+            .finish_connecting()
+            .map_err(|error| failure::of_connect(&self.endpoint, &error))?;
+        if connected {
+            self.state = State::SettingUp;
         }
-        if !self.writable {
-            return Ok(false);
-        }
-        self.stream.set_nodelay(true).map_err(failed)?;
-        self.state = State::SettingUp;
-        Ok(true)
+        Ok(connected)
     }
 
     fn may_read(&self) -> bool {
-        (self.readable || self.undecoded)
+        (self.socket.is_readable() || self.undecoded)
             && !matches!(self.state, State::Ready | State::Broken | State::Gone)
             && !self.full
-            && self.link.pending_output().len() < UNREAD_ABOVE
+            && self.link.pending_output().len() + self.socket.unsent() < UNREAD_ABOVE
     }
 
     pub(super) fn may_write(&self) -> bool {
-        self.writable && self.link.pending_output().is_empty()
+        self.socket.is_clear() && self.link.pending_output().is_empty()
     }
 
     fn read(&mut self, context: &mut Context<'_>) -> Result<(), Error> {
@@ -235,23 +222,15 @@ impl Client {
         if self.undecoded {
             self.undecoded = false;
         } else {
-            match self.stream.read(tail) {
-                Ok(0) if self.state == State::Leaving => {
+            match self.socket.read(context.cipher, tail) {
+                Ok(Received::Bytes(n)) => filled += n,
+                Ok(Received::Nothing) => return Ok(()),
+                Ok(Received::End) if self.state == State::Leaving => {
                     self.state = State::Gone;
                     return Ok(());
                 }
-                Ok(0) => return Err(self.link.end_of_input(&self.rest)),
-                Ok(n) => {
-                    filled += n;
-                    // Less than asked for: the socket is empty, and will say when it is not.
-                    self.readable = n == tail.len() || self.read_closed;
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.readable = false;
-                    return Ok(());
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
-                Err(error) => return Err(self.link.transport_failed(&error)),
+                Ok(Received::End) => return Err(self.ended()),
+                Err(failure) => return Err(self.broken_by(failure)),
             }
         }
         // After the read: whatever is in the buffer was sent before this instant.
@@ -288,21 +267,35 @@ impl Client {
 
     /// Writes as much as the socket takes.
     pub(super) fn flush(&mut self) -> Result<(), Error> {
-        while self.writable {
-            let pending = self.link.pending_output();
-            if pending.is_empty() {
-                break;
-            }
-            match self.stream.write(pending) {
-                Ok(n) => self.link.consume_output(n),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => self.writable = false,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // Whoever closed the connection may have said why; reading will tell.
-                Err(_) if self.may_read() => break,
-                Err(error) => return Err(self.link.transport_failed(&error)),
-            }
+        match self.socket.flush(&mut self.link) {
+            Ok(()) => Ok(()),
+            // Whoever closed the connection may have said why; reading will tell.
+            Err(Failure::Transport(_)) if self.may_read() => Ok(()),
+            Err(failure) => Err(self.broken_by(failure)),
         }
-        Ok(())
+    }
+
+    /// What it means that the transport ended here.
+    fn ended(&self) -> Error {
+        let error = self.link.end_of_input(&self.rest);
+        self.unless_secured(error)
+    }
+
+    /// What it means that the socket failed here.
+    fn broken_by(&self, failure: Failure) -> Error {
+        match failure {
+            Failure::Transport(error) => self.unless_secured(self.link.transport_failed(&error)),
+            Failure::Tls(fault) => fault.explain(&self.endpoint),
+        }
+    }
+
+    /// The same, or that TLS did not come about.
+    fn unless_secured(&self, error: Error) -> Error {
+        if self.state == State::SettingUp && self.socket.is_being_secured() {
+            tls::unfinished(&self.endpoint, &error.to_string())
+        } else {
+            error
+        }
     }
 
     /// What is due now and then: heartbeats, left-over acknowledgements, steps that take too long.
@@ -312,12 +305,14 @@ impl Client {
             return Ok(false);
         }
         if self.link.next_timeout().is_some_and(|due| due <= now) {
-            self.link.handle_timeout(now)?;
+            let handled = self.link.handle_timeout(now);
+            handled.map_err(|error| self.unless_secured(error))?;
         }
         let setting_up = matches!(self.state, State::Connecting | State::SettingUp);
         if setting_up && now > self.step_deadline {
-            return Err(self.link.took_too_long());
+            return Err(self.unless_secured(self.link.took_too_long()));
         }
+        self.link.keep_token()?;
         if self.state == State::Running {
             for (at, work) in self.works.iter_mut().enumerate() {
                 match work {
@@ -336,7 +331,8 @@ impl Client {
                 }
             }
         }
-        Ok(!self.link.pending_output().is_empty() && self.writable)
+        let pending = self.socket.unsent() + self.link.pending_output().len();
+        Ok(pending > 0 && self.socket.writable)
     }
 
     fn producers(&self) -> impl Iterator<Item = &Producer> {
@@ -371,27 +367,24 @@ impl Client {
         self.state = State::Broken;
         self.rest.clear();
         self.undecoded = false;
-        self.readable = false;
-        self.writable = false;
-        self.read_closed = false;
         self.withheld = false;
-        // Both fail only where the other side has gone already.
-        let _ = self.stream.shutdown(Shutdown::Both);
+        self.socket.hang_up();
     }
 
     /// Starts to connect on a new socket.
     pub(super) fn dial_again(&mut self, now: Time, registry: &Registry) -> Result<(), Error> {
         self.state = State::Connecting;
         self.step_deadline = now + self.patience;
-        self.stream = dial(self.address, registry, self.token)
-            .map_err(|error| failure::of_connect(&self.endpoint, &error))?;
+        self.socket = Socket::dial(&self.route, registry, self.token)
+            .map_err(|error| not_connected(&self.endpoint, error))?;
         self.link.restart(now);
         Ok(())
     }
 }
 
-fn dial(address: SocketAddr, registry: &Registry, token: Token) -> std::io::Result<TcpStream> {
-    let mut stream = TcpStream::connect(address)?;
-    registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
-    Ok(stream)
+fn not_connected(endpoint: &Endpoint, failure: Failure) -> Error {
+    match failure {
+        Failure::Transport(error) => failure::of_connect(endpoint, &error),
+        Failure::Tls(fault) => fault.explain(endpoint),
+    }
 }

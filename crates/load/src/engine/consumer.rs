@@ -119,6 +119,8 @@ pub(crate) struct Consumer {
     begin: Option<Time>,
     /// Acknowledgements that wait for their commit.
     uncommitted: u32,
+    /// See [`Ours::bare`].
+    bare: bool,
 }
 
 /// How a consumer without a subscription gets its messages.
@@ -161,6 +163,7 @@ impl Consumer {
             polling,
             begin: None,
             uncommitted: 0,
+            bare: spec.ours.as_ref().is_some_and(|ours| ours.bare),
             spec,
             every,
             start: Time(0),
@@ -292,7 +295,7 @@ impl Consumer {
     ) -> bool {
         interval.counters.received += 1;
         interval.counters.redelivered += u64::from(redelivered);
-        if self.spec.ours.as_ref().is_some_and(|ours| ours.bare) {
+        if self.bare {
             return true;
         }
         let (header, mut pages) = match (payload::read(body, now), pages) {

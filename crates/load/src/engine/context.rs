@@ -17,6 +17,8 @@ pub(crate) struct Context<'a> {
     pub(crate) reports: &'a SyncSender<Report>,
     /// Where bytes are read to and decoded in; left-overs move to their client.
     pub(crate) buffer: &'a mut [u8],
+    /// Where encrypted bytes are read to.
+    pub(crate) cipher: &'a mut Vec<u8>,
     pub(crate) tally: &'a mut Tally,
     pub(crate) pages: &'a mut Option<Pages>,
 }

@@ -1,6 +1,5 @@
 //! From the plan to clients, and from clients to threads.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -11,6 +10,7 @@ use super::accounts::{self, Accounts};
 use super::consumer::{ConsumerSpec, Ours, Tails};
 use super::keys::Keys;
 use super::producer::{Pacing, ProducerSpec};
+use super::socket::Route;
 use crate::admin::{arguments, table_of};
 use crate::link::{
     Answers, Begin, BodyLengths, ChannelSpec, Declaration, Exchange, LinkSpec, Publishing, Role,
@@ -30,7 +30,7 @@ const ROOM: usize = 8 << 20;
 /// One connection, and who shares it.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientSpec {
-    pub(crate) address: SocketAddr,
+    pub(crate) route: Route,
     /// Its channels are `lanes`' in the same order.
     pub(crate) link: LinkSpec,
     pub(crate) lanes: Vec<LaneSpec>,
@@ -68,24 +68,24 @@ pub(crate) struct Deal {
 }
 
 /// Deals the clients out to threads, round-robin over all groups, consumers before producers so
-/// that they are connected first. `addresses` has one entry per group.
-pub(crate) fn deal(plan: &Plan, addresses: &[SocketAddr]) -> Result<Deal, Error> {
+/// that they are connected first. `routes` has one entry per group.
+pub(crate) fn deal(plan: &Plan, routes: &[Route]) -> Result<Deal, Error> {
     let mut clients = Vec::new();
     let mut budgets = Vec::new();
     let mut first_id = 0;
     let ours = ours(plan);
-    for (group, address) in plan.groups.iter().zip(addresses) {
+    for (group, route) in plan.groups.iter().zip(routes) {
         consumers(
             plan,
             group,
-            *address,
+            route,
             ours.as_ref(),
             &mut budgets,
             &mut clients,
         )?;
     }
-    for (group, address) in plan.groups.iter().zip(addresses) {
-        producers(plan, group, *address, first_id, &mut clients)?;
+    for (group, route) in plan.groups.iter().zip(routes) {
+        producers(plan, group, route, first_id, &mut clients)?;
         first_id += group.producer_count() as u32;
     }
     let counting = |lane: &&LaneSpec| matches!(&lane.work, WorkSpec::Producer(p) if p.ends());
@@ -140,7 +140,7 @@ fn tails(plan: &Plan) -> Option<Arc<Tails>> {
 fn consumers(
     plan: &Plan,
     group: &Group,
-    address: SocketAddr,
+    route: &Route,
     ours: Option<&Ours>,
     budgets: &mut Vec<Arc<AtomicU64>>,
     clients: &mut Vec<ClientSpec>,
@@ -190,7 +190,7 @@ fn consumers(
     connect(
         plan,
         group,
-        address,
+        route,
         (kind, wanted.connections),
         lanes,
         clients,
@@ -229,12 +229,21 @@ fn lane(work: WorkSpec, destination: &Destination) -> LaneSpec {
     }
 }
 
+/// The way of a group's `n`-th connection of a kind.
+fn from_source(route: &Route, group: &Group, n: usize) -> Route {
+    let sources = &group.source_addresses;
+    Route {
+        source: sources.get(n % sources.len().max(1)).copied(),
+        ..route.clone()
+    }
+}
+
 /// Deals the lanes of a group out to its connections, as many as are asked for, else one each.
 /// They are counted from `first` on.
 fn connect(
     plan: &Plan,
     group: &Group,
-    address: SocketAddr,
+    route: &Route,
     ((kind, first), connections): ((&str, u32), Option<usize>),
     lanes: Vec<(ChannelSpec, LaneSpec)>,
     clients: &mut Vec<ClientSpec>,
@@ -248,7 +257,7 @@ fn connect(
             let number = first as usize + n;
             let connection_name = format!("bellows {kind} {number} of {}", lane.destination);
             clients.push(ClientSpec {
-                address,
+                route: from_source(route, group, n),
                 link: LinkSpec {
                     endpoint: group.endpoint.clone(),
                     connection_name,
@@ -287,7 +296,7 @@ fn subscription(group: &Group, destination: &Destination) -> Result<FieldTable, 
 fn producers(
     plan: &Plan,
     group: &Group,
-    address: SocketAddr,
+    route: &Route,
     first_id: u32,
     clients: &mut Vec<ClientSpec>,
 ) -> Result<(), Error> {
@@ -353,7 +362,7 @@ fn producers(
     connect(
         plan,
         group,
-        address,
+        route,
         (kind, wanted.connections),
         lanes,
         clients,
@@ -456,7 +465,15 @@ mod tests {
     }
 
     fn dealt(plan: &Plan) -> Deal {
-        deal(plan, &[([127, 0, 0, 1], 1).into()]).unwrap()
+        deal(
+            plan,
+            &[Route {
+                address: ([127, 0, 0, 1], 1).into(),
+                source: None,
+                tls: None,
+            }],
+        )
+        .unwrap()
     }
 
     #[test]

@@ -8,17 +8,17 @@ mod context;
 mod deal;
 mod flow;
 mod keys;
-mod pace;
+pub(crate) mod pace;
 mod pages;
 mod producer;
 mod repair;
 mod series;
 mod service;
 mod shared;
+pub(crate) mod socket;
 mod until;
 mod worker;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread::JoinHandle;
@@ -31,11 +31,13 @@ use self::deal::{Deal, deal};
 use self::pages::{Books, PARCELS};
 use self::series::{Merger, POOL};
 use self::shared::{Report, Shared, Standing};
+use self::socket::Route;
 use self::until::Ending;
 use self::worker::{Worker, Workshop};
-use crate::admin::{Admin, Interruption};
+use crate::admin::{Admin, Interruption, Way};
 use crate::control::{Request, Watch};
-use crate::{Control, Error, Event, Outcome, PhaseTimes, Plan, Sink, ThreadUsage};
+use crate::tls::Connector;
+use crate::{Control, Error, Event, Group, Outcome, PhaseTimes, Plan, Sink, ThreadUsage};
 
 /// How often the coordinator looks at its [`Control`], and at progress while draining.
 const LOOK: Duration = Duration::from_millis(20);
@@ -45,18 +47,21 @@ const NOTICE: Nanos = Nanos(5_000_000);
 const QUIET: Nanos = Nanos(2_000_000_000);
 /// The question whether anybody is behind, without the consumers.
 const PRODUCERS_ONLY: Time = Time(0);
+/// How often is told how many clients are connected.
+const TELL_EVERY: Nanos = Nanos(500_000_000);
 /// Reports that are not intervals have this much room.
 const EVENT_ROOM: usize = 64;
 
 /// See [`crate::run`].
 pub(crate) fn run(plan: &Plan, control: &Control, sink: &mut dyn Sink) -> Result<Outcome, Error> {
     plan.validate()?;
-    let addresses = match prepare(plan, control, sink) {
-        Ok(addresses) => addresses,
+    crate::limits::make_room(plan)?;
+    let routes = match prepare(plan, control, sink) {
+        Ok(routes) => routes,
         Err(Interruption::Failed(error)) => return Err(error),
         Err(Interruption::Stopped) => return Ok(never_started()),
     };
-    let deal = deal(plan, &addresses)?;
+    let deal = deal(plan, &routes)?;
     let mut coordinator = Coordinator::start(plan, control, sink, deal)?;
     let outcome = coordinator.supervise();
     drop(coordinator);
@@ -72,20 +77,33 @@ fn prepare(
     plan: &Plan,
     control: &Control,
     sink: &mut dyn Sink,
-) -> Result<Vec<SocketAddr>, Interruption> {
-    let mut addresses = Vec::with_capacity(plan.groups.len());
+) -> Result<Vec<Route>, Interruption> {
+    let mut routes = Vec::with_capacity(plan.groups.len());
     for group in &plan.groups {
-        let mut admin = Admin::connect(&group.endpoint, plan.patience, control)?;
+        let tls = Connector::for_endpoint(&group.endpoint)?;
+        let way = way(group, tls.as_deref());
+        let mut admin = Admin::connect(&group.endpoint, way, plan.patience, control)?;
         sink.event(Event::Connected {
             endpoint: group.endpoint.to_string(),
             product: std::mem::take(&mut admin.product),
             version: std::mem::take(&mut admin.version),
         });
         admin.prepare(group)?;
-        addresses.push(admin.address);
+        routes.push(Route {
+            address: admin.address,
+            source: None,
+            tls: tls.clone(),
+        });
         admin.close()?;
     }
-    Ok(addresses)
+    Ok(routes)
+}
+
+fn way<'a>(group: &Group, tls: Option<&'a Connector>) -> Way<'a> {
+    Way {
+        tls,
+        source: group.source_addresses.first().copied(),
+    }
 }
 
 /// Deletes the queues that were to be deleted. The load is over and stays valid, so what fails
@@ -95,7 +113,9 @@ fn clean_up(plan: &Plan, sink: &mut dyn Sink) {
         let delete = || -> Result<(), Interruption> {
             // Not the load's own control: it may say stop, and cleaning up belongs to stopping.
             let control = Control::new();
-            let mut admin = Admin::connect(&group.endpoint, plan.patience, &control)?;
+            let tls = Connector::for_endpoint(&group.endpoint)?;
+            let way = way(group, tls.as_deref());
+            let mut admin = Admin::connect(&group.endpoint, way, plan.patience, &control)?;
             admin.clean_up(group)?;
             admin.close()
         };
@@ -219,8 +239,17 @@ impl<'a> Coordinator<'a> {
     }
 
     fn supervise(&mut self) -> Result<Outcome, Error> {
+        let mut told = Clock.now();
         while self.ready < self.threads.len() {
             self.receive(LOOK)?;
+            if Clock.now() > told + TELL_EVERY {
+                told = Clock.now();
+                let event = Event::Connecting {
+                    ready: self.shared.clients_ready(),
+                    wanted: self.plan.connection_count() as u64,
+                };
+                self.sink.event(event);
+            }
             if let Some(error) = self.error.take() {
                 return Err(error);
             }

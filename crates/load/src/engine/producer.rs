@@ -142,6 +142,12 @@ pub(crate) struct Producer {
     committing: bool,
 }
 
+/// Whether so many messages of different lengths wait that they should be written.
+#[inline]
+fn has_batch(lane: &Lane<'_>) -> bool {
+    lane.pending() >= BATCH_BYTES
+}
+
 impl Producer {
     pub(crate) fn new(spec: ProducerSpec) -> Self {
         let window = match spec.answers {
@@ -292,10 +298,16 @@ impl Producer {
         interval: &mut Interval,
     ) -> Standing {
         let (count, standing) = self.allowance(lane, interval);
-        for _ in 0..count {
-            self.send_one(now, now, lane);
-            if self.has_batch(lane) {
-                break;
+        if self.is_varied() {
+            for _ in 0..count {
+                self.send_one::<true>(now, now, lane);
+                if has_batch(lane) {
+                    break;
+                }
+            }
+        } else {
+            for _ in 0..count {
+                self.send_one::<false>(now, now, lane);
             }
         }
         if count == 0 {
@@ -319,16 +331,10 @@ impl Producer {
         if count == 0 {
             return standing;
         }
-        for _ in 0..count {
-            let due = ticker.due();
-            if due > now {
-                break;
-            }
-            ticker.advance();
-            self.send_due(due, now, lane, interval);
-            if self.has_batch(lane) {
-                break;
-            }
+        if self.is_varied() {
+            self.send_until::<true>(now, count, ticker, lane, interval);
+        } else {
+            self.send_until::<false>(now, count, ticker, lane, interval);
         }
         if ticker.due() > now || self.spec.limit == Some(self.sequence) {
             self.until(ticker)
@@ -352,7 +358,7 @@ impl Producer {
         if due > now {
             return Standing::Until(due);
         }
-        self.send_due(due, now, lane, interval);
+        self.send_due::<true>(due, now, lane, interval);
         Standing::Idle
     }
 
@@ -371,11 +377,34 @@ impl Producer {
         }
     }
 
-    /// Whether so many messages of different lengths wait that they should be written. Messages of
-    /// the same length were counted before.
+    /// Whether messages differ in more than their headers.
+    const fn is_varied(&self) -> bool {
+        self.spec.contents.is_some() || self.spec.keys.is_some()
+    }
+
+    /// Sends what is due, up to `count` messages. Whether messages differ is asked once, not for
+    /// every message.
     #[inline]
-    fn has_batch(&self, lane: &Lane<'_>) -> bool {
-        self.spec.contents.is_some() && lane.pending() >= BATCH_BYTES
+    fn send_until<const VARIED: bool>(
+        &mut self,
+        now: Time,
+        count: u64,
+        ticker: &mut Ticker,
+        lane: &mut Lane<'_>,
+        interval: &mut Interval,
+    ) {
+        for _ in 0..count {
+            let due = ticker.due();
+            if due > now {
+                break;
+            }
+            ticker.advance();
+            self.send_due::<VARIED>(due, now, lane, interval);
+            // Messages of the same length were counted before.
+            if VARIED && has_batch(lane) {
+                break;
+            }
+        }
     }
 
     /// Where things stand after a batch: looks at the budget at once, so that the message which
@@ -385,25 +414,32 @@ impl Producer {
     }
 
     #[inline]
-    fn send_due(&mut self, due: Time, now: Time, lane: &mut Lane<'_>, interval: &mut Interval) {
+    fn send_due<const VARIED: bool>(
+        &mut self,
+        due: Time,
+        now: Time,
+        lane: &mut Lane<'_>,
+        interval: &mut Interval,
+    ) {
         let delay = now.since(due);
         interval.latencies.record(Metric::SendDelay, delay);
         interval.counters.late += u64::from(delay > LATE);
-        self.send_one(due, now, lane);
+        self.send_one::<VARIED>(due, now, lane);
     }
 
+    /// Without `VARIED` all messages must be alike; with it they may be.
     #[inline]
-    fn send_one(&mut self, intended: Time, now: Time, lane: &mut Lane<'_>) {
+    fn send_one<const VARIED: bool>(&mut self, intended: Time, now: Time, lane: &mut Lane<'_>) {
         let (run, id, sequence) = (self.spec.run_id, self.spec.id, self.sequence);
         let fill = |len: usize| {
             move |front: &mut [u8]| {
                 payload::write_front(front, len, run, id, sequence, intended, now);
             }
         };
-        if let Some(keys) = &self.spec.keys {
+        if let Some(keys) = self.spec.keys.as_ref().filter(|_| VARIED) {
             lane.set_routing_key(&keys.key(sequence));
         }
-        match &self.spec.contents {
+        match self.spec.contents.as_ref().filter(|_| VARIED) {
             None => lane.publish(fill(self.spec.message_size)),
             Some(contents) => {
                 let body = contents.body(sequence, intended.since(self.start));

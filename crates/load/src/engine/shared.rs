@@ -29,6 +29,8 @@ pub(crate) struct Progress {
     open: AtomicU64,
     expected: AtomicU64,
     received: AtomicU64,
+    /// Clients that are set up.
+    ready: AtomicU64,
     /// While a broker's return is watched: clients that are behind, and what consumers were asked.
     behind: AtomicU64,
     looked_since: AtomicU64,
@@ -49,6 +51,10 @@ impl Progress {
     pub(crate) fn publish_behind(&self, clients: u64, since: Time) {
         self.behind.store(clients, Ordering::Relaxed);
         self.looked_since.store(since.0, Ordering::Release);
+    }
+
+    pub(crate) fn publish_ready(&self, clients: usize) {
+        self.ready.store(clients as u64, Ordering::Relaxed);
     }
 
     pub(crate) fn publish(&self, standing: Standing) {
@@ -134,6 +140,12 @@ impl Shared {
     /// Brings the end of counting forward.
     pub(crate) fn end_at(&self, at: Time) {
         self.end_at.fetch_min(at.0, Ordering::Relaxed);
+    }
+
+    /// Clients that are set up.
+    pub(crate) fn clients_ready(&self) -> u64 {
+        let ready = |progress: &Progress| progress.ready.load(Ordering::Relaxed);
+        self.progress.iter().map(ready).sum()
     }
 
     pub(crate) fn set_caught_up_from(&self, at: Time) {

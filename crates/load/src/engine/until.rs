@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use measure::{Nanos, Time};
 
+use super::way;
 use crate::admin::{Admin, Interruption};
+use crate::tls::Connector;
 use crate::{Control, DestinationKind, Error, Plan, Until};
 
 /// Without a delivery for so long, consumers are idle.
@@ -95,7 +97,9 @@ impl Drop for Question {
 
 fn are_all_empty(plan: &Plan, control: &Control) -> Result<bool, Interruption> {
     for group in &plan.groups {
-        let mut admin = Admin::connect(&group.endpoint, plan.patience, control)?;
+        let tls = Connector::for_endpoint(&group.endpoint)?;
+        let way = way(group, tls.as_deref());
+        let mut admin = Admin::connect(&group.endpoint, way, plan.patience, control)?;
         let queues = group.destinations.iter();
         for queue in queues.filter(|d| d.kind == DestinationKind::Queue) {
             if admin.depth(&queue.name)? > 0 {

@@ -72,6 +72,8 @@ pub(crate) struct Worker {
     shared: Arc<Shared>,
     reports: SyncSender<Report>,
     buffer: Vec<u8>,
+    /// Empty until TLS needs it.
+    cipher: Vec<u8>,
     tally: Tally,
     course: Course,
     rest: Rest,
@@ -106,6 +108,7 @@ impl Worker {
             shared: workshop.shared,
             reports: workshop.reports,
             buffer: vec![0; BUFFER_BYTES],
+            cipher: Vec::new(),
             tally: Tally::default(),
             course: Course::SettingUp,
             rest,
@@ -158,6 +161,7 @@ impl Worker {
             shared: &self.shared,
             reports: &self.reports,
             buffer: &mut self.buffer,
+            cipher: &mut self.cipher,
             tally: &mut self.tally,
             pages: &mut self.pages,
         };
@@ -169,6 +173,8 @@ impl Worker {
         match self.course {
             Course::SettingUp => {
                 self.connect_more(now);
+                let ready = self.clients.len() - self.setting_up;
+                self.shared.progress[self.thread].publish_ready(ready);
                 if self.to_connect.is_empty() && self.setting_up == 0 && !self.failed {
                     self.course = Course::Waiting;
                     let _ = self.reports.send(Report::Ready);

@@ -12,7 +12,9 @@ mod spec;
 
 use measure::{Nanos, Time};
 use wire::Secret;
-use wire::amqp091::{Client, ClientConfig, Event, Mechanism, Method, Properties};
+use wire::amqp091::{
+    Client, ClientConfig, ConnectionUpdateSecret, Event, Mechanism, Method, Properties, SecretStr,
+};
 
 use self::channel::Channel;
 pub(crate) use self::channel::Lane;
@@ -21,7 +23,7 @@ pub(crate) use self::spec::{
     Source, Subscription,
 };
 use crate::failure::{self, Stage};
-use crate::{Endpoint, Error};
+use crate::{Auth, Endpoint, Error, Token};
 
 /// Where a stream's consumer begins, and where a message of it is.
 pub(crate) const STREAM_OFFSET: &str = "x-stream-offset";
@@ -92,6 +94,8 @@ pub(crate) struct Link {
     channels: Vec<Channel>,
     /// Channels whose set-up, or whose subscription's end, is under way.
     busy: usize,
+    /// Which renewal of the token the broker knows, where there is one.
+    token_version: u64,
 }
 
 /// The configuration of every connection to an endpoint.
@@ -99,7 +103,10 @@ pub(crate) fn client_config(endpoint: &Endpoint, name: &str, patience: Nanos) ->
     ClientConfig {
         user: endpoint.user.clone(),
         password: Secret::new(endpoint.password()),
-        mechanism: Mechanism::Plain,
+        mechanism: match endpoint.auth {
+            Auth::Plain => Mechanism::Plain,
+            Auth::External => Mechanism::External,
+        },
         virtual_host: endpoint.virtual_host.clone(),
         heartbeat_s: HEARTBEAT_S,
         frame_max: FRAME_MAX,
@@ -109,8 +116,14 @@ pub(crate) fn client_config(endpoint: &Endpoint, name: &str, patience: Nanos) ->
     }
 }
 
+/// Read before the token itself: one that is renewed in between is only told once more.
+fn version_of(endpoint: &Endpoint) -> u64 {
+    endpoint.token.as_ref().map_or(0, Token::version)
+}
+
 impl Link {
     pub(crate) fn new(mut spec: LinkSpec, now: Time) -> Self {
+        let token_version = version_of(&spec.endpoint);
         let config = client_config(&spec.endpoint, &spec.connection_name, spec.patience);
         let channels: Vec<_> = std::mem::take(&mut spec.channels)
             .into_iter()
@@ -118,6 +131,7 @@ impl Link {
             .map(|(channel, number)| Channel::new(channel, number, spec.resumes))
             .collect();
         Self {
+            token_version,
             spec,
             client: Client::new(config, now),
             stage: Stage::LogIn,
@@ -128,6 +142,7 @@ impl Link {
 
     /// Begins again on a new transport.
     pub(crate) fn restart(&mut self, now: Time) {
+        self.token_version = version_of(&self.spec.endpoint);
         let config = client_config(
             &self.spec.endpoint,
             &self.spec.connection_name,
@@ -294,6 +309,26 @@ impl Link {
             }
         }
         Ok(Progress::Waiting)
+    }
+
+    /// Tells the broker of a renewed token, where there is one.
+    pub(crate) fn keep_token(&mut self) -> Result<(), Error> {
+        let Some(token) = &self.spec.endpoint.token else {
+            return Ok(());
+        };
+        let version = token.version();
+        if version == self.token_version || self.stage != Stage::Running {
+            return Ok(());
+        }
+        self.token_version = version;
+        let text = token.text();
+        let method = ConnectionUpdateSecret {
+            new_secret: SecretStr(text.as_bytes()),
+            reason: "renewed before it expires",
+        };
+        self.client
+            .send(0, &method)
+            .map_err(|error| failure::of_wire(&self.spec.endpoint, &self.stage, &error))
     }
 
     /// Makes room for `output` bytes to write, and for messages that come cut.

@@ -4,6 +4,8 @@ mod consumers;
 mod destination;
 mod producers;
 
+use std::net::IpAddr;
+
 use measure::Nanos;
 
 pub use self::consumers::{Ack, Consumers, Refusal, ServiceTime, StreamOffset};
@@ -111,6 +113,9 @@ pub struct Group {
     pub consumers: Consumers,
     /// What happens to the queues before and after.
     pub queues: QueueHandling,
+    /// Addresses of this machine that connections come from, in turn; empty for whichever the
+    /// system takes. Each has some 28,000 ports.
+    pub source_addresses: Vec<IpAddr>,
     /// Whether connections that are lost while the load runs are made anew; `None` ends the run.
     pub recovery: Option<Recovery>,
 }
@@ -151,6 +156,7 @@ impl Group {
                 ..Consumers::default()
             },
             queues: QueueHandling::default(),
+            source_addresses: Vec::new(),
             recovery: None,
         }
     }
@@ -167,6 +173,14 @@ impl Group {
     pub fn consumer_count(&self) -> usize {
         let each = self.consumers.per_destination * self.destinations.len();
         self.consumers.total.unwrap_or(each)
+    }
+
+    /// Connections of the whole group.
+    #[must_use]
+    pub fn connection_count(&self) -> usize {
+        let shared = |clients: usize, on: Option<usize>| on.unwrap_or(clients).min(clients);
+        shared(self.producer_count(), self.producers.connections)
+            + shared(self.consumer_count(), self.consumers.connections)
     }
 }
 
@@ -246,6 +260,12 @@ impl Plan {
             .filter(|group| group.producer_count() > 0)
     }
 
+    /// Connections that the load opens, beside one that comes and goes before and after it.
+    #[must_use]
+    pub fn connection_count(&self) -> usize {
+        self.groups.iter().map(Group::connection_count).sum()
+    }
+
     /// Finds what cannot be run before anything is connected.
     ///
     /// # Errors
@@ -281,6 +301,19 @@ impl Plan {
 }
 
 impl Group {
+    fn validate_sources(&self) -> Result<(), Error> {
+        let sources = &self.source_addresses;
+        let four = sources.iter().find(|source| source.is_ipv4());
+        let six = sources.iter().find(|source| source.is_ipv6());
+        match (four, six) {
+            (Some(four), Some(six)) => Err(Error::invalid(
+                format!("the source addresses {four} and {six} cannot reach the same broker"),
+                "give addresses of one kind: IPv4 or IPv6",
+            )),
+            _ => Ok(()),
+        }
+    }
+
     fn validate(&self, ledger: bool) -> Result<(), Error> {
         if self.producer_count() > 0 {
             self.producers
@@ -289,6 +322,7 @@ impl Group {
         for destination in &self.destinations {
             destination.validate(&self.consumers)?;
         }
+        self.validate_sources()?;
         if self.consumer_count() > 0 {
             self.consumers.validate()?;
         }

@@ -5,6 +5,7 @@ use measure::{Nanos, Rate, Time};
 
 use super::timetable::Place;
 use super::*;
+use crate::random::Random;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -181,8 +182,10 @@ fn no_shape_drifts_over_a_million_million_messages() {
     assert_eq!(at(&of(trace), MANY / 100), MANY / 400 * SECOND);
 }
 
+type Integral = fn(f64) -> f64;
+
 /// Every shape with its integral, written down independently of the code.
-fn shapes() -> Vec<(&'static str, Shape, fn(f64) -> f64)> {
+fn shapes() -> Vec<(&'static str, Shape, Integral)> {
     vec![
         ("constant", constant(333.3), |t| 333.3 * t),
         ("ramp up", Shape::ramp(10.0, 500.0, seconds(20.0)), |t| {
@@ -515,7 +518,7 @@ fn what_is_not_poisson_fails_kolmogorov_and_smirnov() {
     let times = due_times(&poisson, 1, 20 * SECOND);
     // A rate that is wrong by 2 %, and gaps that are uniform with the right mean.
     assert!(kolmogorov_smirnov(&times, 5_100.0) > CRITICAL);
-    let random = crate::random::Random::new(1, 1);
+    let random = Random::new(1, 1);
     let mut at = 0.0;
     let uniform: Vec<u64> = (0..100_000)
         .map(|n| {

@@ -34,7 +34,7 @@ impl Place {
         let fraction = self.0 & ((1 << FRACTION) - 1);
         (self.0 >> FRACTION)
             .saturating_mul(UNIT)
-            .saturating_add(fraction * UNIT >> FRACTION)
+            .saturating_add((fraction * UNIT) >> FRACTION)
     }
 }
 

@@ -171,7 +171,8 @@ impl Draw {
         let drawn = match &self.from {
             Source::Uniform { min, count } => {
                 // The high half of a product: even to 2^-64 of the count.
-                let drawn = u128::from(self.random.word(sequence)) * u128::from(*count) >> 64;
+                let product = u128::from(self.random.word(sequence)) * u128::from(*count);
+                let drawn = product >> 64;
                 return (min + drawn as u64) as usize;
             }
             Source::Weighted(sums) => {

@@ -4,6 +4,7 @@
 //! stream; nothing here decides what a number means. Names that come from a network are made
 //! harmless by [`sanitise`] before they are printed.
 
+mod churn;
 mod doctor;
 mod error;
 mod functions;
@@ -18,6 +19,7 @@ mod text;
 
 use measure::{Metric, Nanos, Phase};
 
+pub use churn::{ChurnFigures, churn};
 pub use doctor::{CheckRow, CheckStatus, doctor};
 pub use error::error;
 pub use functions::{FunctionSort, FunctionTable, functions};

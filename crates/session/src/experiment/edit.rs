@@ -35,9 +35,7 @@ fn drop_other_paces(root: &mut Value, path: &[&str]) {
     let group = index.parse::<usize>().ok();
     let group = group.and_then(|index| root.get_mut("load")?.get_mut(index)?.as_table_mut());
     if let Some(group) = group.filter(|_| PACES.contains(key)) {
-        group.retain(|other, _| {
-            other.as_bytes() == key.as_bytes() || !PACES.iter().any(|pace| *pace == other)
-        });
+        group.retain(|other, _| other == *key || !PACES.contains(&other));
     }
 }
 

@@ -1,6 +1,7 @@
 //! One group of producers and consumers, by Artemis perf's names where they mean the same.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use measure::Rate;
 use serde::{Deserialize, Serialize};
@@ -136,6 +137,10 @@ pub struct LoadSpec {
     pub consumer_arguments: BTreeMap<String, ArgumentValue>,
     /// Where stream consumers start.
     pub stream_offset: StreamOffset,
+    /// Addresses of this machine that connections come from, in turn; empty for whichever the
+    /// system takes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub source_addresses: Vec<IpAddr>,
     /// Connections that are lost are made anew after so long, by chance between two lengths where
     /// two are given; absent: the run ends with the first.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -214,6 +219,7 @@ impl Default for LoadSpec {
             consumers_one_by_one: false,
             consumer_arguments: BTreeMap::new(),
             stream_offset: StreamOffset::Next,
+            source_addresses: Vec::new(),
             recover: None,
         }
     }

@@ -9,6 +9,7 @@ mod length;
 mod load_spec;
 mod plan;
 mod schedule_spec;
+mod security;
 mod size_spec;
 #[cfg(test)]
 mod spec_tests;
@@ -27,6 +28,7 @@ pub use fault_spec::{FaultKind, FaultSpec};
 pub use length::{Length, LengthRange};
 pub use load_spec::{Acks, ArgumentValue, LoadSpec, QueueType, StreamOffset};
 pub use schedule_spec::ScheduleSpec;
+pub use security::{AuthSpec, Hidden, OAuth2Spec};
 pub use size_spec::SizeSpec;
 pub use workload_spec::{Declaring, ExchangeSpec, LatencyStep, PropertiesSpec, Refusing, Until};
 
@@ -124,7 +126,11 @@ pub struct BrokerSpec {
     /// `rabbitmq`: further environment of the node.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// `attach`: `amqp://user:password@host:port/vhost`; this machine where absent.
+    /// `rabbitmq`: connect over TLS, with certificates made for this run.
+    #[serde(skip_serializing_if = "is_false")]
+    pub tls: bool,
+    /// `attach`: `amqp://user:password@host:port/vhost`, or `amqps://` for TLS; this machine where
+    /// absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// `attach`: the user, instead of the URL's.
@@ -133,9 +139,38 @@ pub struct BrokerSpec {
     /// `attach`: the password, instead of the URL's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,
+    /// With TLS: a PEM file with the authorities to trust, in place of the machine's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca: Option<PathBuf>,
+    /// With TLS: a PEM file with the client's certificate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cert: Option<PathBuf>,
+    /// With TLS: a PEM file with the key of `cert`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+    /// With TLS: the name to ask for and to verify, instead of the URL's host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sni: Option<String>,
+    /// With TLS: take any certificate.
+    #[serde(skip_serializing_if = "is_false")]
+    pub insecure: bool,
+    /// `plain` (user and password), or `external` (the client's certificate).
+    #[serde(skip_serializing_if = "is_plain")]
+    pub auth: AuthSpec,
+    /// `attach`: log in with an access token in place of a password.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oauth2: Option<OAuth2Spec>,
     /// `attach`: the broker's process, where it cannot be found by its port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+fn is_plain(auth: &AuthSpec) -> bool {
+    *auth == AuthSpec::Plain
 }
 
 /// How long each phase lasts.

@@ -63,6 +63,7 @@ fn group(spec: &LoadSpec, endpoint: &Endpoint) -> Result<Group, load::Error> {
             purge: spec.purge,
             delete: spec.delete,
         },
+        source_addresses: spec.source_addresses.clone(),
         recovery: spec.recover.map(|wait| Recovery {
             min: wait.min.0,
             max: wait.max.0,

@@ -23,7 +23,8 @@ impl Experiment {
         if self.load.is_empty() {
             return fail("there is no load; add a [[load]] with a destination".to_owned());
         }
-        if let Some(text) = broker_problem(&self.broker).or_else(|| self.profile_problem()) {
+        self.check_broker()?;
+        if let Some(text) = self.profile_problem() {
             return fail(text);
         }
         for (i, spec) in self.load.iter().enumerate() {
@@ -61,6 +62,18 @@ impl Experiment {
         }
     }
 
+    /// The part of [`Experiment::validate`] that is about the broker.
+    pub(crate) fn check_broker(&self) -> Result<(), Error> {
+        match broker_problem(&self.broker) {
+            None => Ok(()),
+            Some(text) => Err(Error::new(
+                &format!("experiment {:?}", self.name),
+                None,
+                text,
+            )),
+        }
+    }
+
     /// Where an attached broker is; this machine's default port where nothing is said.
     pub(crate) fn endpoint(&self) -> Result<Endpoint, load::Error> {
         let broker = &self.broker;
@@ -74,6 +87,7 @@ impl Experiment {
         if let Some(password) = &broker.password {
             endpoint.set_password(password);
         }
+        broker.secure(&mut endpoint);
         Ok(endpoint)
     }
 
@@ -126,6 +140,7 @@ fn broker_problem(broker: &BrokerSpec) -> Option<String> {
         ("user", broker.user.is_some()),
         ("password", broker.password.is_some()),
         ("pid", broker.pid.is_some()),
+        ("oauth2", broker.oauth2.is_some()),
     ];
     let for_rabbitmq = [
         ("root", broker.root.is_some()),
@@ -134,6 +149,7 @@ fn broker_problem(broker: &BrokerSpec) -> Option<String> {
         ("schedulers", broker.schedulers.is_some()),
         ("erlang-args", !broker.erlang_args.is_empty()),
         ("env", !broker.env.is_empty()),
+        ("tls", broker.tls),
     ];
     let misplaced = |keys: &[(&str, bool)], needed: BrokerKind| {
         let (key, _) = keys.iter().find(|(_, set)| *set && broker.kind != needed)?;
@@ -146,6 +162,7 @@ fn broker_problem(broker: &BrokerSpec) -> Option<String> {
     let zero = |set: bool, text: &str| set.then(|| text.to_owned());
     misplaced(&for_attach, BrokerKind::Attach)
         .or_else(|| misplaced(&for_rabbitmq, BrokerKind::Rabbitmq))
+        .or_else(|| broker.security_problem())
         .or_else(|| zero(broker.schedulers == Some(0), "broker.schedulers = 0 runs nothing; take 1 or more, or leave it out for one per core"))
         .or_else(|| zero(broker.pid == Some(0), "broker.pid = 0 is no process; take its number, or leave it out to find it by its port"))
 }

@@ -11,6 +11,8 @@ pub struct Config {
     pub root: Option<PathBuf>,
     /// Normal schedulers of the emulator (`+S N`). `None`: one per core.
     pub schedulers: Option<u32>,
+    /// Listen for TLS too, with certificates made for this node, and let clients log in by theirs.
+    pub tls: bool,
     /// Lines of `rabbitmq.conf`. They override what bellows sets; the listener and the first user
     /// cannot be set.
     pub settings: BTreeMap<String, String>,
@@ -35,6 +37,7 @@ impl Default for Config {
         Self {
             root: None,
             schedulers: None,
+            tls: false,
             settings: BTreeMap::new(),
             advanced: None,
             environment: BTreeMap::new(),

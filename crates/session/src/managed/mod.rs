@@ -11,6 +11,7 @@
 //! * where the guardian was killed too, the next start does it ([`clean_leftovers`]), from a state
 //!   file that tells who owned what.
 
+mod certificates;
 mod config;
 mod control;
 mod error;
@@ -150,7 +151,11 @@ impl RabbitMq {
                 Some(Said::Nothing) => return Err(Error::Guard("it ended by itself".into())),
                 None => {}
             }
-            if let Some(pid) = started.filter(|_| speaks_amqp(self.node.port)) {
+            let listens = || {
+                let secured = self.node.secured.as_ref();
+                speaks_amqp(self.node.port) && secured.is_none_or(|(port, _)| accepts(*port))
+            };
+            if let Some(pid) = started.filter(|_| listens()) {
                 self.pid = self.emulator(pid);
                 self.remains.broker = ProcessId::of(self.pid);
                 return Ok(());
@@ -178,10 +183,31 @@ impl RabbitMq {
             .unwrap_or(started)
     }
 
-    /// Where clients connect: `amqp://guest:guest@127.0.0.1:PORT`.
+    /// Where clients connect: `amqp://guest:guest@127.0.0.1:PORT`, or `amqps://` with
+    /// [`Config::tls`].
     #[must_use]
     pub fn url(&self) -> String {
+        match &self.node.secured {
+            Some((port, _)) => format!("amqps://guest:guest@127.0.0.1:{port}"),
+            None => self.plain_url(),
+        }
+    }
+
+    /// The listener without TLS, which there always is.
+    #[must_use]
+    pub fn plain_url(&self) -> String {
         format!("amqp://guest:guest@127.0.0.1:{}", self.node.port)
+    }
+
+    /// [`Self::url`] with the certificates that its clients need.
+    ///
+    /// # Errors
+    /// None; what [`Self::url`] says can be read.
+    pub fn endpoint(&self) -> Result<load::Endpoint, load::Error> {
+        let mut endpoint: load::Endpoint = self.url().parse()?;
+        let secured = self.node.secured.as_ref();
+        endpoint.tls = secured.map(|(_, certificates)| certificates.for_clients());
+        Ok(endpoint)
     }
 
     /// The emulator's process (`beam.smp`).
@@ -291,6 +317,12 @@ impl Drop for RabbitMq {
     fn drop(&mut self) {
         let _ = self.end();
     }
+}
+
+/// Whether somebody listens there.
+fn accepts(port: u16) -> bool {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    TcpStream::connect_timeout(&address, Duration::from_secs(2)).is_ok()
 }
 
 /// Whether a broker answers the protocol header with its first method (a frame of type 1).

@@ -13,6 +13,7 @@ use std::{
 
 use super::{
     Config, Error,
+    certificates::Certificates,
     guard::Launch,
     install::{Erlang, Installation},
     process,
@@ -30,12 +31,16 @@ const DISK_FREE_LIMIT: u64 = 50_000_000;
 const NEEDED_SPACE: u64 = 256_000_000;
 
 /// Settings that bellows must know the values of.
-const OWN_SETTINGS: [&str; 4] = [
+const OWN_SETTINGS: [&str; 5] = [
     "listeners.tcp",
+    "listeners.ssl",
     "default_user",
     "default_pass",
     "default_vhost",
 ];
+
+/// The plugin behind SASL EXTERNAL.
+const LOGIN_BY_CERTIFICATE: &str = "rabbitmq_auth_mechanism_ssl";
 
 /// Directory of programs that the node finds first.
 const STARTERS: &str = "bin";
@@ -48,6 +53,8 @@ pub(super) struct Node {
     pub(super) directory: PathBuf,
     /// AMQP.
     pub(super) port: u16,
+    /// AMQP over TLS, where it is asked for.
+    pub(super) secured: Option<(u16, Certificates)>,
     /// Erlang's distribution, for the control commands.
     pub(super) control_port: u16,
     pub(super) notes: Vec<String>,
@@ -64,18 +71,19 @@ impl Node {
         let parent = parent_directory(config);
         check_space(&parent)?;
         let name = format!("bellows-{}", random_hex(8)?);
-        let (port, control_port) =
+        let [port, control_port, tls_port] =
             free_ports().map_err(Error::io("find a free port on", "127.0.0.1"))?;
         let node = Self {
             directory: parent.join(&name),
             name,
             port,
+            secured: None,
             control_port,
             notes: Vec::new(),
         };
         let remains = Remains::new(&node.name, &node.directory)?;
         remains.save()?;
-        match node.fill(config, installation, &remains) {
+        match node.fill(config, installation, &remains, tls_port) {
             Ok(node) => Ok((node, remains)),
             Err(error) => {
                 let _ = remains.remove(None);
@@ -104,6 +112,7 @@ impl Node {
         config: &Config,
         installation: &Installation,
         remains: &Remains,
+        tls_port: u16,
     ) -> Result<Self, Error> {
         let directory = &self.directory;
         fs::DirBuilder::new()
@@ -116,14 +125,20 @@ impl Node {
         // Erlang refuses a cookie file that others can read; its own are read-only.
         fs::set_permissions(&cookie, Permissions::from_mode(0o400))
             .map_err(Error::io("protect", &cookie))?;
-        write("enabled_plugins", "[].\n")?;
+        let plugins = if config.tls { LOGIN_BY_CERTIFICATE } else { "" };
+        write("enabled_plugins", &format!("[{plugins}].\n"))?;
         write("base.config", &base_config())?;
-        if !config.settings.is_empty() {
-            let lines = config
-                .settings
-                .iter()
-                .map(|(key, value)| format!("{key} = {value}\n"));
-            write("rabbitmq.conf", &lines.collect::<String>())?;
+        let mut lines = String::new();
+        if config.tls {
+            let certificates = Certificates::make(directory)?;
+            lines.push_str(&certificates.settings(tls_port));
+            self.secured = Some((tls_port, certificates));
+        }
+        for (key, value) in &config.settings {
+            let _ = writeln!(lines, "{key} = {value}");
+        }
+        if !lines.is_empty() {
+            write("rabbitmq.conf", &lines)?;
         }
         if let Some(advanced) = &config.advanced {
             write("advanced.config", advanced)?;
@@ -353,12 +368,13 @@ fn check_space(directory: &Path) -> Result<(), Error> {
     })
 }
 
-/// Two different ports that nobody listens on. Somebody may take one before the node does; then
+/// Different ports that nobody listens on. Somebody may take one before the node does; then
 /// the start is tried again with others.
-fn free_ports() -> std::io::Result<(u16, u16)> {
+fn free_ports() -> std::io::Result<[u16; 3]> {
     let bind = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let (first, second) = (bind()?, bind()?);
-    Ok((first.local_addr()?.port(), second.local_addr()?.port()))
+    let port = |listener: &TcpListener| listener.local_addr().map(|address| address.port());
+    let (first, second, third) = (bind()?, bind()?, bind()?);
+    Ok([port(&first)?, port(&second)?, port(&third)?])
 }
 
 /// Bytes of memory that the machine has, or this container may use.
@@ -430,8 +446,8 @@ mod tests {
 
     #[test]
     fn ports_and_names_differ() {
-        let (first, second) = free_ports().unwrap();
-        assert_ne!(first, second);
+        let [first, second, third] = free_ports().unwrap();
+        assert!(first != second && second != third && first != third);
         assert_ne!(random_hex(8).unwrap(), random_hex(8).unwrap());
         assert_eq!(random_hex(8).unwrap().len(), 16);
     }

@@ -15,7 +15,7 @@ use super::RunOptions;
 use super::recording::Recording;
 use crate::experiment::{BrokerKind, BrokerSpec};
 use crate::managed::{self, RabbitMq};
-use crate::{Error, Experiment, Observer, processes};
+use crate::{Attached, Error, Experiment, Observer, attach, processes};
 
 /// The embedded broker is ready within milliseconds; this is for a machine that is very busy.
 const EMBEDDED_READY: Duration = Duration::from_secs(20);
@@ -39,7 +39,10 @@ pub(crate) struct Broker {
 enum Handle {
     Managed(Box<RabbitMq>),
     Embedded(Embedded),
-    Attached,
+    Attached {
+        /// Keeps the access token fresh, where there is one.
+        _attached: Attached,
+    },
 }
 
 impl Broker {
@@ -52,7 +55,7 @@ impl Broker {
         match experiment.broker.kind {
             BrokerKind::Rabbitmq => Self::managed(&experiment.broker, options, control, observer),
             BrokerKind::Embedded => Self::embedded(options, observer),
-            BrokerKind::Attach => Self::attached(experiment),
+            BrokerKind::Attach => Self::attached(experiment, observer),
         }
     }
 
@@ -72,8 +75,10 @@ impl Broker {
         for note in node.notes() {
             observer.step(note);
         }
+        let mut endpoint = node.endpoint()?;
+        spec.secure(&mut endpoint);
         Ok(Self {
-            endpoint: node.url().parse()?,
+            endpoint,
             pid: Some(node.pid()),
             runtime: Some(node.runtime().to_owned()),
             shares_this_machine: true,
@@ -97,8 +102,12 @@ impl Broker {
         })
     }
 
-    fn attached(experiment: &Experiment) -> Result<Self, Error> {
-        let endpoint = experiment.endpoint()?;
+    fn attached(experiment: &Experiment, observer: &mut dyn Observer) -> Result<Self, Error> {
+        if experiment.broker.oauth2.is_some() {
+            observer.step("asking for an access token");
+        }
+        let attached = attach(&experiment.broker)?;
+        let endpoint = attached.endpoint.clone();
         let here = processes::is_this_machine(&endpoint.host, endpoint.port);
         let by_port = || processes::listening_on(endpoint.port).first().copied();
         let pid = experiment.broker.pid.or_else(|| by_port().filter(|_| here));
@@ -118,7 +127,9 @@ impl Broker {
             shares_this_machine: here || pid.is_some(),
             kind: "",
             version: None,
-            handle: Handle::Attached,
+            handle: Handle::Attached {
+                _attached: attached,
+            },
         })
     }
 
@@ -136,7 +147,7 @@ impl Broker {
         let name = match self.handle {
             Handle::Managed(_) => "RabbitMQ",
             Handle::Embedded(_) => "bellows embedded broker",
-            Handle::Attached => return None,
+            Handle::Attached { .. } => return None,
         };
         Some(
             format!("{name} {}", self.version.as_deref().unwrap_or_default())
@@ -149,7 +160,7 @@ impl Broker {
     pub(crate) fn node(&mut self) -> Option<&mut RabbitMq> {
         match &mut self.handle {
             Handle::Managed(node) => Some(node),
-            Handle::Embedded(_) | Handle::Attached => None,
+            Handle::Embedded(_) | Handle::Attached { .. } => None,
         }
     }
 
@@ -167,7 +178,7 @@ impl Broker {
     /// Ends what was started for the run.
     pub(crate) fn stop(self, observer: &mut dyn Observer) {
         let problem = match self.handle {
-            Handle::Attached => None,
+            Handle::Attached { .. } => None,
             Handle::Managed(node) => {
                 observer.step("stopping RabbitMQ");
                 node.stop().err().map(|e| e.to_string())
@@ -191,6 +202,7 @@ fn managed_config(spec: &BrokerSpec, options: &RunOptions) -> managed::Config {
         root: spec.root.clone(),
         schedulers: spec.schedulers,
         settings,
+        tls: spec.tls,
         advanced: spec.advanced.clone(),
         environment: spec.env.clone(),
         emulator_arguments: spec.erlang_args.clone(),

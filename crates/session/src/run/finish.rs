@@ -164,6 +164,7 @@ impl Recording<'_> {
             spun: outcome.spun,
             ledger: outcome.ledger,
             faults: self.faults.len(),
+            insecure: self.setting.insecure,
             lost_connections: outcome.threads.iter().map(|t| t.lost_connections).sum(),
             broker_cores: usage.broker.map(|used| used.cpu_cores),
             client_cores: usage.client.map(|used| used.cpu_cores),

@@ -101,6 +101,7 @@ fn apply_load(
         phases: plan.phases,
         broker: broker.summary(),
         shared_machine: broker.shares_this_machine,
+        insecure: broker.endpoint.tls.as_ref().is_some_and(|tls| tls.insecure),
     };
     let usage = Box::new(ProcUsage::new(broker.pid));
     observer.step("connecting");

@@ -24,6 +24,8 @@ pub(crate) struct Setting {
     pub(crate) phases: load::Phases,
     pub(crate) broker: BrokerSummary,
     pub(crate) shared_machine: bool,
+    /// The broker's certificate is not checked.
+    pub(crate) insecure: bool,
 }
 
 /// The sink of a load.
@@ -223,6 +225,10 @@ impl load::Sink for Recording<'_> {
             load::Event::Connected {
                 product, version, ..
             } => self.connected(&product, &version),
+            load::Event::Connecting { ready, wanted } => {
+                self.observer
+                    .step(&format!("connecting: {ready} of {wanted} clients"));
+            }
             load::Event::Started { at } => {
                 self.started = Some(at);
                 // What setting up took is no part of the first second.

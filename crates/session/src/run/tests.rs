@@ -131,6 +131,7 @@ fn play(dir: &std::path::Path, observer: &mut Heard, error: Option<load::Error>)
         },
         broker: archive::BrokerSummary::default(),
         shared_machine: false,
+        insecure: false,
     };
     let usage = Box::new(Metered::default());
     let mut recording = Recording::new(setting, record, writer, Profiling::off(), usage, observer);

@@ -71,6 +71,8 @@ pub(crate) struct Facts {
     pub(crate) interrupted: bool,
     /// Connections that were lost and made anew.
     pub(crate) lost_connections: u64,
+    /// The broker's certificate was not checked.
+    pub(crate) insecure: bool,
     /// What was done to the broker.
     pub(crate) faults: usize,
     /// What became of every message, where that is known.
@@ -79,8 +81,9 @@ pub(crate) struct Facts {
 
 /// All warnings that follow from the facts, the gravest for the numbers first.
 pub(crate) fn warnings(facts: &Facts) -> Vec<Warning> {
-    let rules: [fn(&Facts) -> Option<Warning>; 13] = [
+    let rules: [fn(&Facts) -> Option<Warning>; 14] = [
         debug_build,
+        certificate_not_checked,
         generator_saturated,
         rate_not_achieved,
         too_few_cores,
@@ -103,6 +106,16 @@ fn debug_build(_: &Facts) -> Option<Warning> {
             WarningCode::DebugBuild,
             "this is a debug build of bellows, several times slower than a release build: rates \
              and CPU of the client say nothing; build with cargo build --release",
+        )
+    })
+}
+
+fn certificate_not_checked(facts: &Facts) -> Option<Warning> {
+    facts.insecure.then(|| {
+        Warning::new(
+            WarningCode::CertificateNotChecked,
+            "--insecure: the broker's certificate was not checked, so nobody knows whose numbers \
+             these are, or who saw the password; name the authority with --ca FILE (broker.ca)",
         )
     })
 }

@@ -1,0 +1,93 @@
+//! Options on how connections are secured and how clients log in.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use session::experiment::{AuthSpec, BrokerSpec, Hidden, OAuth2Spec};
+
+use crate::failure::Failure;
+use crate::prompt;
+
+/// What was given for an `amqps://` URL.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "TLS (amqps:// URLs)")]
+pub(super) struct SecurityArgs {
+    /// PEM file with the authorities to trust, in place of the machine's
+    #[arg(long, value_name = "FILE", env = "BELLOWS_CA")]
+    ca: Option<PathBuf>,
+    /// PEM file with the client's certificate
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// PEM file with the key of --cert
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    /// Name to ask the broker for and to verify, in place of the URL's host
+    #[arg(long, value_name = "NAME")]
+    sni: Option<String>,
+    /// Take any certificate; every output says so
+    #[arg(long)]
+    insecure: bool,
+    /// How to log in
+    #[arg(long, value_name = "HOW", default_value = "plain")]
+    auth: AuthArg,
+    /// Log in with an access token from this endpoint (OAuth 2 client credentials). The client's
+    /// secret comes from BELLOWS_OAUTH2_CLIENT_SECRET, or is asked for
+    #[arg(
+        long,
+        value_name = "URI",
+        env = "BELLOWS_OAUTH2_URI",
+        requires = "oauth2_client_id"
+    )]
+    oauth2_uri: Option<String>,
+    /// Who asks for the token
+    #[arg(long, value_name = "ID", env = "BELLOWS_OAUTH2_CLIENT_ID")]
+    oauth2_client_id: Option<String>,
+    /// What the token is for; may be repeated
+    #[arg(long, value_name = "SCOPE", requires = "oauth2_uri")]
+    oauth2_scopes: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum AuthArg {
+    /// User and password
+    #[default]
+    Plain,
+    /// The client's certificate (SASL EXTERNAL)
+    External,
+}
+
+impl SecurityArgs {
+    pub(super) fn fill(self, spec: BrokerSpec) -> Result<BrokerSpec, Failure> {
+        let oauth2 = match self.oauth2_uri {
+            None => None,
+            Some(uri) => Some(oauth2(uri, self.oauth2_client_id, self.oauth2_scopes)?),
+        };
+        Ok(BrokerSpec {
+            ca: self.ca,
+            cert: self.cert,
+            key: self.key,
+            sni: self.sni,
+            insecure: self.insecure,
+            auth: match self.auth {
+                AuthArg::Plain => AuthSpec::Plain,
+                AuthArg::External => AuthSpec::External,
+            },
+            oauth2,
+            ..spec
+        })
+    }
+}
+
+fn oauth2(uri: String, client: Option<String>, scopes: Vec<String>) -> Result<OAuth2Spec, Failure> {
+    let client_id = client.unwrap_or_default();
+    let client_secret = match std::env::var_os(OAuth2Spec::SECRET_VARIABLE) {
+        Some(_) => None,
+        None => prompt::secret(&format!("secret of OAuth 2 client {client_id}: "))?,
+    };
+    Ok(OAuth2Spec {
+        uri,
+        client_id,
+        scopes,
+        client_secret: client_secret.map(Hidden::new),
+    })
+}

@@ -1,0 +1,386 @@
+//! One place for a cycle: a connection of its own, or one that stays.
+
+use measure::Time;
+use mio::{Registry, Token};
+use wire::amqp091::{
+    BasicProperties, BasicPublish, ChannelClose, ChannelOpen, Client, Event, Method, Properties,
+    PublishTemplate, QueueDeclare, QueueDelete,
+};
+
+use super::{ChurnKind, ChurnPlan};
+use crate::engine::socket::{Failure, Received, Route, Socket};
+use crate::failure::{self, Stage};
+use crate::link::client_config;
+use crate::{Error, tls};
+
+const CHANNEL: u16 = 1;
+
+/// How far a slot is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// No connection.
+    Empty,
+    Connecting,
+    /// Logging in, and opening the channel that stays.
+    SettingUp,
+    /// Ready for a cycle.
+    Free,
+    Opening,
+    Closing,
+}
+
+/// What a slot has to tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    Nothing,
+    /// What the cycle opens is open.
+    Opened,
+    /// The cycle has ended.
+    Done,
+    /// A connection that stays is ready.
+    Ready,
+}
+
+pub(super) struct Slot {
+    number: usize,
+    pub(super) state: State,
+    socket: Option<Socket>,
+    client: Client,
+    rest: Vec<u8>,
+    /// When the cycle was due.
+    pub(super) due: Time,
+    /// Nothing may take longer.
+    pub(super) deadline: Time,
+    /// Of the queue to declare.
+    queue: String,
+    cycles: u64,
+}
+
+impl Slot {
+    pub(super) fn new(number: usize, plan: &ChurnPlan, now: Time) -> Self {
+        Self {
+            number,
+            state: State::Empty,
+            socket: None,
+            client: new_client(plan, now),
+            rest: Vec::new(),
+            due: now,
+            deadline: now,
+            queue: String::new(),
+            cycles: 0,
+        }
+    }
+
+    pub(super) fn is_free(&self) -> bool {
+        matches!(self.state, State::Empty | State::Free)
+    }
+
+    /// Connects; for a cycle of connections that is its beginning.
+    pub(super) fn dial(
+        &mut self,
+        plan: &ChurnPlan,
+        route: &Route,
+        registry: &Registry,
+        now: Time,
+    ) -> Result<(), Error> {
+        self.deadline = now + plan.patience;
+        self.rest.clear();
+        self.client = new_client(plan, now);
+        let socket = Socket::dial(route, registry, Token(self.number));
+        self.socket = Some(socket.map_err(|failure| explain(plan, &Stage::LogIn, None, failure))?);
+        self.state = State::Connecting;
+        Ok(())
+    }
+
+    /// Begins a cycle on a connection that stays.
+    pub(super) fn begin(&mut self, plan: &ChurnPlan, due: Time, now: Time) -> Result<(), Error> {
+        (self.due, self.deadline, self.state) = (due, now + plan.patience, State::Opening);
+        self.cycles += 1;
+        let sent = match plan.kind {
+            ChurnKind::Connections => Ok(()),
+            ChurnKind::Channels => self.client.send(CHANNEL, &ChannelOpen::default()),
+            ChurnKind::Queues => {
+                self.queue = format!(
+                    "bellows-churn-{}-{}-{}",
+                    std::process::id(),
+                    self.number,
+                    self.cycles
+                );
+                let declare = QueueDeclare {
+                    queue: &self.queue,
+                    exclusive: true,
+                    ..QueueDeclare::default()
+                };
+                self.client.send(CHANNEL, &declare)
+            }
+        };
+        sent.map_err(|error| failure::of_wire(&plan.endpoint, &stage(plan), &error))
+    }
+
+    pub(super) fn notice(&mut self, event: &mio::event::Event) {
+        if let Some(socket) = &mut self.socket {
+            socket.notice(event);
+        }
+    }
+
+    /// Reads and writes what there is; calls `told` for each step of the cycle.
+    pub(super) fn turn(
+        &mut self,
+        plan: &ChurnPlan,
+        now: Time,
+        buffers: (&mut [u8], &mut Vec<u8>),
+        told: &mut dyn FnMut(Told, Time),
+    ) -> Result<(), Error> {
+        let (plain, cipher) = buffers;
+        let Some(mut socket) = self.socket.take() else {
+            return Ok(());
+        };
+        let result = self.exchange(&mut socket, plan, now, (plain, cipher), told);
+        if self.state != State::Empty {
+            self.socket = Some(socket);
+        }
+        result
+    }
+
+    fn exchange(
+        &mut self,
+        socket: &mut Socket,
+        plan: &ChurnPlan,
+        now: Time,
+        (plain, cipher): (&mut [u8], &mut Vec<u8>),
+        told: &mut dyn FnMut(Told, Time),
+    ) -> Result<(), Error> {
+        let stage = stage(plan);
+        if self.state == State::Connecting {
+            let connected = socket.finish_connecting();
+            if !connected.map_err(|error| failure::of_connect(&plan.endpoint, &error))? {
+                return Ok(());
+            }
+            self.state = State::SettingUp;
+        }
+        self.flush(socket, plan, &stage)?;
+        while socket.is_readable() && self.state != State::Empty {
+            let kept = self.rest.len();
+            let (front, room) = plain.split_at_mut(kept.min(plain.len()));
+            front.copy_from_slice(&self.rest);
+            let read = match socket.read(cipher, room) {
+                Ok(Received::Bytes(n)) => n,
+                Ok(Received::Nothing) => continue,
+                Ok(Received::End) => {
+                    let error = self.client.end_of_input(&self.rest);
+                    let error = failure::of_wire(&plan.endpoint, &stage, &error);
+                    return Err(unless_secured(plan, socket, error));
+                }
+                Err(failure) => return Err(explain(plan, &stage, Some(socket), failure)),
+            };
+            self.decode(
+                plain.get(..kept + read).unwrap_or_default(),
+                plan,
+                now,
+                told,
+            )?;
+            self.flush(socket, plan, &stage)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, socket: &mut Socket, plan: &ChurnPlan, stage: &Stage) -> Result<(), Error> {
+        match socket.flush(&mut self.client) {
+            Ok(()) => Ok(()),
+            // Whoever closed it may have said why.
+            Err(Failure::Transport(_)) if socket.is_readable() => Ok(()),
+            Err(failure) => Err(explain(plan, stage, Some(socket), failure)),
+        }
+    }
+
+    fn decode(
+        &mut self,
+        bytes: &[u8],
+        plan: &ChurnPlan,
+        now: Time,
+        told: &mut dyn FnMut(Told, Time),
+    ) -> Result<(), Error> {
+        let mut input = bytes;
+        let stage = stage(plan);
+        loop {
+            let answer = match self.client.poll(now, &mut input) {
+                Ok(None) => break,
+                Ok(Some(event)) => answer_of(&event, plan, &stage)?,
+                Err(error) => return Err(failure::of_wire(&plan.endpoint, &stage, &error)),
+            };
+            let what = self
+                .take(answer, plan, now)
+                .map_err(|error| failure::of_wire(&plan.endpoint, &stage, &error))?;
+            if what != Told::Nothing {
+                told(what, self.due);
+            }
+            if self.state == State::Empty {
+                return Ok(());
+            }
+        }
+        self.rest.clear();
+        self.rest.extend_from_slice(input);
+        Ok(())
+    }
+
+    /// The next step.
+    fn take(
+        &mut self,
+        answer: Answer,
+        plan: &ChurnPlan,
+        now: Time,
+    ) -> Result<Told, wire::amqp091::Error> {
+        use ChurnKind::{Channels, Connections, Queues};
+        match (answer, plan.kind, self.state) {
+            (Answer::Open, Connections, _) => {
+                self.state = State::Opening;
+                if plan.messages > 0 {
+                    self.client.send(CHANNEL, &ChannelOpen::default())?;
+                } else {
+                    self.leave(now);
+                }
+                Ok(Told::Opened)
+            }
+            (Answer::Channel, Connections, State::Opening) => {
+                self.publish(plan, "bellows-churn")?;
+                self.leave(now);
+                Ok(Told::Nothing)
+            }
+            (Answer::Closed, Connections, _) => {
+                self.state = State::Empty;
+                Ok(Told::Done)
+            }
+            (Answer::Open, Channels, _) | (Answer::Channel, Queues, State::SettingUp) => {
+                self.state = State::Free;
+                Ok(Told::Ready)
+            }
+            (Answer::Open, Queues, _) => {
+                self.client.send(CHANNEL, &ChannelOpen::default())?;
+                Ok(Told::Nothing)
+            }
+            (Answer::Channel, Channels, State::Opening) => {
+                self.publish(plan, "bellows-churn")?;
+                self.state = State::Closing;
+                let close = ChannelClose {
+                    reply_code: 200,
+                    ..ChannelClose::default()
+                };
+                self.client.send(CHANNEL, &close)?;
+                Ok(Told::Opened)
+            }
+            (Answer::Declared, Queues, State::Opening) => {
+                let queue = std::mem::take(&mut self.queue);
+                self.publish(plan, &queue)?;
+                self.state = State::Closing;
+                let delete = QueueDelete {
+                    queue: &queue,
+                    ..QueueDelete::default()
+                };
+                self.client.send(CHANNEL, &delete)?;
+                Ok(Told::Opened)
+            }
+            (Answer::ChannelClosed, Channels, _) | (Answer::Deleted, Queues, _) => {
+                self.state = State::Free;
+                Ok(Told::Done)
+            }
+            _ => Ok(Told::Nothing),
+        }
+    }
+
+    fn leave(&mut self, now: Time) {
+        self.state = State::Closing;
+        self.client.close(now, 200, "the cycle has ended");
+    }
+
+    fn publish(&mut self, plan: &ChurnPlan, queue: &str) -> Result<(), wire::amqp091::Error> {
+        if plan.messages == 0 {
+            return Ok(());
+        }
+        let publish = BasicPublish {
+            routing_key: queue,
+            ..BasicPublish::default()
+        };
+        let properties = BasicProperties::default().to_bytes()?;
+        let body = vec![0; plan.message_size];
+        let properties = Properties::from_bytes(&properties);
+        let frame_max = self.client.frame_max();
+        let template = PublishTemplate::new(CHANNEL, &publish, properties, &body, frame_max)?;
+        for _ in 0..plan.messages {
+            self.client.publish(&template, |_| {});
+        }
+        Ok(())
+    }
+
+    /// Drops the connection.
+    pub(super) fn drop_connection(&mut self) {
+        self.state = State::Empty;
+        if let Some(mut socket) = self.socket.take() {
+            socket.hang_up();
+        }
+    }
+}
+
+fn new_client(plan: &ChurnPlan, now: Time) -> Client {
+    Client::new(
+        client_config(&plan.endpoint, "bellows churn", plan.patience),
+        now,
+    )
+}
+
+/// What came, without what it borrows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Open,
+    Channel,
+    Declared,
+    Deleted,
+    ChannelClosed,
+    Closed,
+    Other,
+}
+
+fn answer_of(event: &Event<'_>, plan: &ChurnPlan, stage: &Stage) -> Result<Answer, Error> {
+    Ok(match event {
+        Event::Open { .. } => Answer::Open,
+        Event::CloseOk => Answer::Closed,
+        Event::ChannelClosed { closing, .. } | Event::Closed { closing } => {
+            return Err(failure::of_closing(&plan.endpoint, stage, closing));
+        }
+        Event::Method { method, .. } => match method {
+            Method::ChannelOpenOk(_) => Answer::Channel,
+            Method::ChannelCloseOk(_) => Answer::ChannelClosed,
+            Method::QueueDeclareOk(_) => Answer::Declared,
+            Method::QueueDeleteOk(_) => Answer::Deleted,
+            _ => Answer::Other,
+        },
+        _ => Answer::Other,
+    })
+}
+
+fn stage(plan: &ChurnPlan) -> Stage {
+    match plan.kind {
+        ChurnKind::Connections => Stage::LogIn,
+        ChurnKind::Channels => Stage::SetUp("open and close a channel".into()),
+        ChurnKind::Queues => Stage::SetUp("declare and delete a queue".into()),
+    }
+}
+
+fn explain(plan: &ChurnPlan, stage: &Stage, socket: Option<&Socket>, failure: Failure) -> Error {
+    match (failure, socket) {
+        (Failure::Tls(fault), _) => fault.explain(&plan.endpoint),
+        (Failure::Transport(error), None) => failure::of_connect(&plan.endpoint, &error),
+        (Failure::Transport(error), Some(socket)) => {
+            let error = failure::of_transport(&plan.endpoint, stage, &error);
+            unless_secured(plan, socket, error)
+        }
+    }
+}
+
+/// The same, or that TLS did not come about.
+fn unless_secured(plan: &ChurnPlan, socket: &Socket, error: Error) -> Error {
+    if socket.is_being_secured() {
+        tls::unfinished(&plan.endpoint, &error.to_string())
+    } else {
+        error
+    }
+}

@@ -1,0 +1,68 @@
+//! What the machine must give before many connections are opened.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::{Error, Plan};
+
+/// Files that are open beside the connections: event loops, the profiler's rings, the archive.
+const OTHERS: u64 = 200;
+
+/// Raises this process's limit on open files as far as it may, and says so where that is not enough
+/// for the plan's connections.
+pub(crate) fn make_room(plan: &Plan) -> Result<(), Error> {
+    enough_for(plan.connection_count() as u64)
+}
+
+/// The same for so many connections.
+pub(crate) fn enough_for(connections: u64) -> Result<(), Error> {
+    let limit = getrlimit(Resource::Nofile);
+    // Fails where somebody forbids it: the soft limit then counts.
+    let raised = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            maximum: limit.maximum,
+        },
+    );
+    let allowed = match raised {
+        Ok(()) => limit.maximum,
+        Err(_) => limit.current,
+    };
+    enough(connections, allowed)
+}
+
+/// `allowed`: `None` is no limit.
+fn enough(connections: u64, allowed: Option<u64>) -> Result<(), Error> {
+    let needed = connections + OTHERS;
+    match allowed {
+        Some(allowed) if allowed < needed => Err(Error::Limit {
+            what: format!(
+                "{connections} connections need some {needed} open files, and this process may \
+                 have {allowed}"
+            ),
+            help: format!(
+                "raise the hard limit to {needed} or more: LimitNOFILE= of a systemd unit, nofile \
+                 in /etc/security/limits.conf, --ulimit nofile= of a container"
+            ),
+        }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_low_a_limit_names_what_is_needed_and_what_is_allowed() {
+        assert_eq!(enough(10_000, None), Ok(()));
+        assert_eq!(enough(10_000, Some(20_000)), Ok(()));
+        let error = enough(10_000, Some(4_096)).expect_err("too low");
+        let text = error.to_string();
+        assert!(
+            text.contains("10200 open files") && text.contains("4096"),
+            "{text}"
+        );
+        assert!(error.help().contains("nofile") && !error.is_usage());
+    }
+}

@@ -1,0 +1,254 @@
+//! One connection's TLS, without the socket: encrypted bytes in, plain ones out, and back.
+//!
+//! Bytes are decrypted in the buffer that they were read to, which all connections of a thread
+//! share. A session keeps only the start of a record whose rest has not come. What is given to
+//! [`Session::seal`] becomes records of up to 16 KiB at once, so that nothing waits in between:
+//! what is not in [`Session::pending`] is on its way or with the caller. `rustls` allocates once
+//! per record, never per message.
+//!
+//! ```text
+//! socket --> [held | read] --receive--> plain
+//! socket <-- pending <-----seal-------- plain
+//! ```
+
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+use rustls::client::UnbufferedClientConnection;
+use rustls::pki_types::ServerName;
+use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
+
+use super::Fault;
+
+/// Plain bytes that are sealed at once: four full records.
+const SEAL_BYTES: usize = 64 << 10;
+/// A record's largest payload, and more than a record adds to it.
+const RECORD_BYTES: usize = 16 << 10;
+const RECORD_EXTRA: usize = 64;
+
+pub(crate) struct Session {
+    connection: UnbufferedClientConnection,
+    /// The start of a record whose rest has not come.
+    held: Vec<u8>,
+    /// Encrypted, to be written from `head` on.
+    sealed: Vec<u8>,
+    head: usize,
+    /// The handshake is over.
+    open: bool,
+    /// The other side will send nothing more.
+    ended: bool,
+    /// Bytes came.
+    heard: bool,
+}
+
+impl Session {
+    /// Queues the first flight.
+    pub(super) fn new(
+        config: Arc<ClientConfig>,
+        name: ServerName<'static>,
+    ) -> Result<Self, rustls::Error> {
+        let mut session = Self {
+            connection: UnbufferedClientConnection::new(config, name)?,
+            held: Vec::new(),
+            sealed: Vec::new(),
+            head: 0,
+            open: false,
+            ended: false,
+            heard: false,
+        };
+        session.drive(&mut [], &mut [])?;
+        Ok(session)
+    }
+
+    /// Puts what was kept to the front of `buffer` and returns the rest, to read to.
+    pub(crate) fn room<'a>(&self, buffer: &'a mut [u8]) -> &'a mut [u8] {
+        let kept = self.held.len().min(buffer.len());
+        let (front, room) = buffer.split_at_mut(kept);
+        front.copy_from_slice(self.held.get(..kept).unwrap_or_default());
+        room
+    }
+
+    /// Decrypts `buffer`, which begins with what [`Self::room`] put there, followed by `read`
+    /// bytes; returns how many bytes of `plain` it filled. `plain` is as long as `buffer`.
+    pub(crate) fn receive(
+        &mut self,
+        buffer: &mut [u8],
+        read: usize,
+        plain: &mut [u8],
+    ) -> Result<usize, Fault> {
+        let filled = (self.held.len() + read).min(buffer.len());
+        let cipher = buffer.get_mut(..filled).unwrap_or_default();
+        if !self.heard && read > 0 {
+            self.heard = true;
+            not_tls(cipher)?;
+        }
+        let (used, produced) = self.drive(cipher, plain).map_err(Fault::Tls)?;
+        self.held.clear();
+        self.held
+            .extend_from_slice(cipher.get(used..).unwrap_or_default());
+        Ok(produced)
+    }
+
+    /// Encrypts the start of `plain`, where nothing is pending and the handshake is over; returns
+    /// how many bytes it took.
+    pub(crate) fn seal(&mut self, plain: &[u8]) -> Result<usize, Fault> {
+        if !self.open || !self.pending().is_empty() || plain.is_empty() {
+            return Ok(0);
+        }
+        let plain = plain.get(..SEAL_BYTES).unwrap_or(plain);
+        // The connection looks at what is kept before it says that it may write.
+        let mut held = std::mem::take(&mut self.held);
+        let result = self.encrypt(&mut held, plain);
+        self.held = held;
+        result.map_err(Fault::Tls)
+    }
+
+    fn encrypt(&mut self, held: &mut [u8], plain: &[u8]) -> Result<usize, rustls::Error> {
+        let room = plain.len() + (plain.len() / RECORD_BYTES + 1) * RECORD_EXTRA;
+        loop {
+            let state = self.connection.process_tls_records(held).state?;
+            match state {
+                ConnectionState::WriteTraffic(mut traffic) => {
+                    let start = self.sealed.len();
+                    self.sealed.resize(start + room, 0);
+                    let target = self.sealed.get_mut(start..).unwrap_or_default();
+                    let written = traffic.encrypt(plain, target);
+                    self.sealed
+                        .truncate(start + *written.as_ref().unwrap_or(&0));
+                    return match written {
+                        Ok(_) => Ok(plain.len()),
+                        Err(EncryptError::EncryptExhausted) => Err(rustls::Error::EncryptError),
+                        Err(EncryptError::InsufficientSize(size)) => {
+                            Err(too_small(size.required_size))
+                        }
+                    };
+                }
+                ConnectionState::EncodeTlsData(mut data) => {
+                    encode(&mut self.sealed, |room| data.encode(room))?;
+                }
+                ConnectionState::TransmitTlsData(data) => data.done(),
+                // Whatever else there is to do comes with the next bytes.
+                _ => return Ok(0),
+            }
+        }
+    }
+
+    /// Takes the connection as far as `cipher` leads; how much of it was used, and how much of
+    /// `plain` was filled.
+    fn drive(
+        &mut self,
+        cipher: &mut [u8],
+        plain: &mut [u8],
+    ) -> Result<(usize, usize), rustls::Error> {
+        let (mut used, mut produced) = (0, 0);
+        loop {
+            let rest = cipher.get_mut(used..).unwrap_or_default();
+            let UnbufferedStatus {
+                mut discard, state, ..
+            } = self.connection.process_tls_records(rest);
+            let more = match state? {
+                ConnectionState::ReadTraffic(mut traffic) => {
+                    while let Some(record) = traffic.next_record() {
+                        let record = record?;
+                        discard += record.discard;
+                        let end = produced + record.payload.len();
+                        plain
+                            .get_mut(produced..end)
+                            .ok_or_else(|| too_small(end))?
+                            .copy_from_slice(record.payload);
+                        produced = end;
+                    }
+                    true
+                }
+                ConnectionState::EncodeTlsData(mut data) => {
+                    encode(&mut self.sealed, |room| data.encode(room))?;
+                    true
+                }
+                ConnectionState::TransmitTlsData(data) => {
+                    data.done();
+                    true
+                }
+                ConnectionState::WriteTraffic(_) => {
+                    self.open = true;
+                    false
+                }
+                ConnectionState::PeerClosed | ConnectionState::Closed => {
+                    self.ended = true;
+                    false
+                }
+                _ => false,
+            };
+            used += discard;
+            if !more {
+                return Ok((used, produced));
+            }
+        }
+    }
+
+    /// Bytes to write to the socket.
+    pub(crate) fn pending(&self) -> &[u8] {
+        self.sealed.get(self.head..).unwrap_or_default()
+    }
+
+    /// So many of them are written.
+    pub(crate) fn consume(&mut self, written: usize) {
+        self.head += written;
+        if self.head >= self.sealed.len() {
+            self.sealed.clear();
+            self.head = 0;
+        }
+    }
+
+    /// The handshake is over.
+    pub(crate) const fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// The other side has said that it sends nothing more.
+    pub(crate) const fn has_ended(&self) -> bool {
+        self.ended
+    }
+}
+
+fn encode(
+    sealed: &mut Vec<u8>,
+    mut into: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>,
+) -> Result<(), rustls::Error> {
+    let start = sealed.len();
+    loop {
+        let room = sealed.get_mut(start..).unwrap_or_default();
+        match into(room) {
+            Ok(written) => {
+                sealed.truncate(start + written);
+                return Ok(());
+            }
+            Err(EncodeError::InsufficientSize(size))
+                if size.required_size > sealed.len() - start =>
+            {
+                sealed.resize(start + size.required_size, 0);
+            }
+            Err(error) => return Err(rustls::Error::General(error.to_string())),
+        }
+    }
+}
+
+fn too_small(needed: usize) -> rustls::Error {
+    rustls::Error::General(format!("a buffer has no room for {needed} bytes"))
+}
+
+/// Records begin with their type: 20 to 23 (RFC 8446, 5.1).
+fn not_tls(bytes: &[u8]) -> Result<(), Fault> {
+    let Some(first) = bytes.first().filter(|first| !(20..=23).contains(*first)) else {
+        return Ok(());
+    };
+    let name = match first {
+        b'A' if bytes.starts_with(b"AMQP") => "AMQP without TLS",
+        b'H' if bytes.starts_with(b"HTTP") => "HTTP without TLS",
+        _ => "no TLS",
+    };
+    let start = bytes.get(..bytes.len().min(16)).unwrap_or_default();
+    Err(Fault::OtherProtocol(format!(
+        "the port speaks {name} (its first bytes are {:?})",
+        String::from_utf8_lossy(start)
+    )))
+}

@@ -1,0 +1,39 @@
+//! Where a running broker is, and how to log in there.
+
+use load::Endpoint;
+
+use crate::experiment::BrokerSpec;
+use crate::{Error, Experiment, oauth2};
+
+/// The way to a running broker. Dropping it ends the renewal of its access token.
+#[derive(Debug)]
+pub struct Attached {
+    /// Where, with TLS and login as asked for.
+    pub endpoint: Endpoint,
+    _renewal: Option<oauth2::Renewal>,
+}
+
+/// Resolves the way to a broker that runs already, and gets the first access token where one is
+/// asked for.
+///
+/// # Errors
+/// [`Error::Experiment`] or [`Error::Load`] where the table makes no sense, [`Error::OAuth2`] where
+/// there is no token.
+pub fn attach(spec: &BrokerSpec) -> Result<Attached, Error> {
+    let experiment = Experiment {
+        broker: spec.clone(),
+        ..Experiment::default()
+    };
+    experiment.check_broker()?;
+    let mut endpoint = experiment.endpoint()?;
+    let mut renewal = None;
+    if let Some(oauth2) = &spec.oauth2 {
+        let (token, keep) = oauth2::start(oauth2, spec.ca.as_deref())?;
+        endpoint.token = Some(token);
+        renewal = Some(keep);
+    }
+    Ok(Attached {
+        endpoint,
+        _renewal: renewal,
+    })
+}

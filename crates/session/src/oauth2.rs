@@ -1,0 +1,322 @@
+//! Access tokens by OAuth 2's client credentials grant (RFC 6749, 4.4): asked for before the load,
+//! and renewed on a thread of its own before they expire.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use load::Token;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use serde::Deserialize;
+use ureq::Agent;
+use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
+
+use crate::Error;
+use crate::experiment::OAuth2Spec;
+
+/// The longest that the token endpoint may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A token is renewed when this part of its life is over, so that one failure is no end.
+const RENEW_AFTER: f64 = 0.6;
+/// Between attempts to renew it, after one that failed.
+const AGAIN_AFTER: Duration = Duration::from_secs(5);
+/// Where the endpoint does not say how long a token lives.
+const ASSUMED_LIFE: Duration = Duration::from_secs(300);
+/// A token endpoint's answer is a few kilobytes.
+const MOST_BYTES: u64 = 256 << 10;
+
+/// Keeps a token fresh until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Renewal {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Deserialize)]
+struct Granted {
+    access_token: String,
+    /// Seconds.
+    expires_in: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct Refused {
+    error: String,
+    #[serde(default)]
+    error_description: String,
+}
+
+/// Gets the first token, and renews it from then on.
+pub(crate) fn start(spec: &OAuth2Spec, ca: Option<&Path>) -> Result<(Token, Renewal), Error> {
+    let client = Client::new(spec, ca)?;
+    let granted = client.ask()?;
+    let token = Token::new(granted.access_token.clone());
+    let (stop, stopped) = channel();
+    let renewed = token.clone();
+    let keep = move || {
+        let mut wait = life_of(&granted);
+        // Ends when the other side of the channel is dropped.
+        while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+            wait = match client.ask() {
+                Ok(granted) => {
+                    let wait = life_of(&granted);
+                    renewed.renew(granted.access_token);
+                    wait
+                }
+                // The present one may still be good; the broker says when it is not.
+                Err(_) => AGAIN_AFTER,
+            };
+        }
+    };
+    let thread = std::thread::Builder::new()
+        .name("oauth2".into())
+        .spawn(keep)
+        .map_err(|error| Error::OAuth2(format!("cannot start a thread: {error}; see ulimit -u")))?;
+    let renewal = Renewal {
+        stop: Some(stop),
+        thread: Some(thread),
+    };
+    Ok((token, renewal))
+}
+
+fn life_of(granted: &Granted) -> Duration {
+    let life = granted
+        .expires_in
+        .filter(|life| life.is_finite() && *life > 0.0);
+    let life = life.map_or(ASSUMED_LIFE, |life| Duration::from_secs_f64(life.min(1e9)));
+    life.mul_f64(RENEW_AFTER).max(Duration::from_millis(500))
+}
+
+impl Drop for Renewal {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        // It ends at once, unless it waits for the endpoint, and then within its patience: nobody
+        // waits for that.
+        if let Some(thread) = self.thread.take().filter(JoinHandle::is_finished) {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Client {
+    agent: Agent,
+    uri: String,
+    form: Vec<(&'static str, String)>,
+}
+
+impl Client {
+    fn new(spec: &OAuth2Spec, ca: Option<&Path>) -> Result<Self, Error> {
+        let secret = spec.secret().ok_or_else(|| {
+            Error::OAuth2(format!(
+                "the secret of OAuth 2 client {:?} is not known; set {}",
+                spec.client_id,
+                OAuth2Spec::SECRET_VARIABLE
+            ))
+        })?;
+        let mut form = vec![
+            ("grant_type", "client_credentials".to_owned()),
+            ("client_id", spec.client_id.clone()),
+            ("client_secret", secret),
+        ];
+        if !spec.scopes.is_empty() {
+            form.push(("scope", spec.scopes.join(" ")));
+        }
+        let agent = Agent::config_builder()
+            .timeout_global(Some(PATIENCE))
+            .http_status_as_error(false)
+            // A redirection would send the secret to somebody else.
+            .max_redirects(0)
+            .tls_config(tls(ca)?)
+            .build()
+            .into();
+        Ok(Self {
+            agent,
+            uri: spec.uri.clone(),
+            form,
+        })
+    }
+
+    fn ask(&self) -> Result<Granted, Error> {
+        let failed = |what: String, remedy: &str| {
+            Err(Error::OAuth2(format!(
+                "no token from {}: {what}; {remedy}",
+                crate::redact::text(&self.uri)
+            )))
+        };
+        let form = self
+            .form
+            .iter()
+            .map(|(name, value)| (*name, value.as_str()));
+        let mut response = match self.agent.post(&self.uri).send_form(form) {
+            Ok(response) => response,
+            Err(error) => {
+                return failed(
+                    error.to_string(),
+                    "check oauth2.uri (--oauth2-uri), and the authority of its certificate (--ca)",
+                );
+            }
+        };
+        let status = response.status();
+        let body = response
+            .body_mut()
+            .with_config()
+            .limit(MOST_BYTES)
+            .read_to_string()
+            .unwrap_or_default();
+        if let Ok(granted) = serde_json::from_str::<Granted>(&body)
+            && status.is_success()
+        {
+            return Ok(granted);
+        }
+        match serde_json::from_str::<Refused>(&body) {
+            Ok(refused) => failed(
+                format!("{status}, {} {}", refused.error, refused.error_description)
+                    .replace(char::is_control, " ")
+                    .trim_end()
+                    .to_owned(),
+                "check the client's id, secret and scopes",
+            ),
+            // What came may hold a token: it is not repeated.
+            Err(_) => failed(
+                format!(
+                    "{status}, and {} bytes that hold no access_token",
+                    body.len()
+                ),
+                "check that oauth2.uri is a token endpoint, and not the issuer or a login page",
+            ),
+        }
+    }
+}
+
+/// The same authorities as for the broker.
+fn tls(ca: Option<&Path>) -> Result<TlsConfig, Error> {
+    let certificates: Vec<CertificateDer<'static>> = match ca {
+        Some(file) => CertificateDer::pem_file_iter(file)
+            .and_then(Iterator::collect)
+            .map_err(|error| {
+                Error::OAuth2(format!(
+                    "cannot read a certificate from {}: {error:?}; give a PEM file",
+                    file.display()
+                ))
+            })?,
+        None => rustls_native_certs::load_native_certs().certs,
+    };
+    let roots = certificates
+        .iter()
+        .map(|certificate| Certificate::from_der(certificate).to_owned());
+    Ok(TlsConfig::builder()
+        .provider(TlsProvider::Rustls)
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .root_certs(RootCerts::Specific(Arc::new(roots.collect())))
+        .build())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::TcpListener;
+    use std::sync::mpsc::{Receiver, channel};
+    use std::thread;
+
+    use super::*;
+
+    /// Answers each request in turn with a status and a body; tells what was sent.
+    fn endpoint(answers: Vec<(u16, String)>) -> (String, Receiver<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let uri = format!("http://{}/token", listener.local_addr().unwrap());
+        let (tell, told) = channel();
+        thread::spawn(move || {
+            for (status, body) in answers {
+                let (stream, _) = listener.accept().unwrap();
+                let mut reader = BufReader::new(stream);
+                let mut length = 0;
+                loop {
+                    let mut line = String::new();
+                    reader.read_line(&mut line).unwrap();
+                    let lower = line.to_lowercase();
+                    if let Some(number) = lower.strip_prefix("content-length:") {
+                        length = number.trim().parse().unwrap();
+                    }
+                    if line.trim().is_empty() {
+                        break;
+                    }
+                }
+                let mut form = vec![0; length];
+                reader.read_exact(&mut form).unwrap();
+                let _ = tell.send(String::from_utf8(form).unwrap());
+                let text = format!(
+                    "HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                    body.len()
+                );
+                reader.get_mut().write_all(text.as_bytes()).unwrap();
+            }
+        });
+        (uri, told)
+    }
+
+    fn spec(uri: String) -> OAuth2Spec {
+        OAuth2Spec {
+            uri,
+            client_id: "perf".into(),
+            scopes: vec!["a".into(), "b".into()],
+            client_secret: Some(crate::experiment::Hidden::new("s3cret")),
+        }
+    }
+
+    #[test]
+    fn a_token_is_renewed_before_it_expires() {
+        let grant = |text: &str| {
+            (
+                200,
+                format!("{{\"access_token\":\"{text}\",\"expires_in\":1}}"),
+            )
+        };
+        let (uri, told) = endpoint(vec![grant("one"), grant("two")]);
+        let (token, renewal) = start(&spec(uri), None).unwrap();
+        let form = told.recv().unwrap();
+        for part in [
+            "grant_type=client_credentials",
+            "client_id=perf",
+            "client_secret=s3cret",
+        ] {
+            assert!(form.contains(part), "{form}");
+        }
+        assert!(
+            form.contains("scope=a+b") || form.contains("scope=a%20b"),
+            "{form}"
+        );
+        told.recv_timeout(Duration::from_secs(5)).expect("renewed");
+        drop(renewal);
+        assert!(!format!("{token:?}").contains("two"));
+    }
+
+    #[test]
+    fn refusals_say_why_and_never_what_came() {
+        for (status, body, part) in [
+            (
+                401,
+                r#"{"error":"invalid_client","error_description":"no such\nclient"}"#,
+                "invalid_client no such client",
+            ),
+            (200, "<html>hidden-words</html>", "no access_token"),
+        ] {
+            let (uri, _told) = endpoint(vec![(status, body.to_owned())]);
+            let text = start(&spec(uri), None).unwrap_err().to_string();
+            assert!(text.contains(part), "{text}");
+            assert!(
+                !text.contains("s3cret") && !text.contains("hidden"),
+                "{text}"
+            );
+        }
+        let text = start(&spec("http://127.0.0.1:1/".into()), None)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            text.contains("refused") && text.contains("--oauth2-uri"),
+            "{text}"
+        );
+    }
+}
