@@ -27,6 +27,7 @@ use std::time::Duration;
 use measure::{Clock, Counters, Interval, Nanos, Phase, Time};
 use mio::Waker;
 
+use self::accounts::Realm;
 use self::deal::{Deal, deal};
 use self::pages::{Books, PARCELS};
 use self::series::{Merger, POOL};
@@ -51,12 +52,12 @@ const EVENT_ROOM: usize = 64;
 /// See [`crate::run`].
 pub(crate) fn run(plan: &Plan, control: &Control, sink: &mut dyn Sink) -> Result<Outcome, Error> {
     plan.validate()?;
-    let addresses = match prepare(plan, control, sink) {
-        Ok(addresses) => addresses,
+    let (addresses, realms) = match prepare(plan, control, sink) {
+        Ok(prepared) => prepared,
         Err(Interruption::Failed(error)) => return Err(error),
         Err(Interruption::Stopped) => return Ok(never_started()),
     };
-    let deal = deal(plan, &addresses)?;
+    let deal = deal(plan, &addresses, &realms)?;
     let mut coordinator = Coordinator::start(plan, control, sink, deal)?;
     let outcome = coordinator.supervise();
     drop(coordinator);
@@ -72,8 +73,9 @@ fn prepare(
     plan: &Plan,
     control: &Control,
     sink: &mut dyn Sink,
-) -> Result<Vec<SocketAddr>, Interruption> {
+) -> Result<(Vec<SocketAddr>, Vec<Realm>), Interruption> {
     let mut addresses = Vec::with_capacity(plan.groups.len());
+    let mut realms = Vec::with_capacity(plan.groups.len());
     for group in &plan.groups {
         let mut admin = Admin::connect(&group.endpoint, plan.patience, control)?;
         sink.event(Event::Connected {
@@ -82,10 +84,15 @@ fn prepare(
             version: std::mem::take(&mut admin.version),
         });
         admin.prepare(group)?;
+        realms.push(Realm::new(
+            &group.endpoint,
+            admin.address,
+            std::mem::take(&mut admin.cluster),
+        ));
         addresses.push(admin.address);
         admin.close()?;
     }
-    Ok(addresses)
+    Ok((addresses, realms))
 }
 
 /// Deletes the queues that were to be deleted. The load is over and stays valid, so what fails
