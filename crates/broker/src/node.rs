@@ -461,7 +461,6 @@ fn properties() -> FieldTable {
         ("product", "bellows broker"),
         ("version", env!("CARGO_PKG_VERSION")),
         ("platform", "Rust"),
-        ("cluster_name", "bellows@localhost"),
     ] {
         let _ = properties.insert(name, value);
     }

@@ -54,6 +54,8 @@ pub(crate) struct Admin<'a> {
     /// What the broker calls itself.
     pub(crate) product: String,
     pub(crate) version: String,
+    /// What its cluster calls itself; empty where it does not say.
+    pub(crate) cluster: String,
 }
 
 /// How to connect.
@@ -92,12 +94,13 @@ impl<'a> Admin<'a> {
             may_miss: false,
             product: String::new(),
             version: String::new(),
+            cluster: String::new(),
         };
         admin.wait_for(|admin, answer| {
-            let Answer::Open(product, version) = answer else {
+            let Answer::Open(product, version, cluster) = answer else {
                 return false;
             };
-            (admin.product, admin.version) = (product, version);
+            (admin.product, admin.version, admin.cluster) = (product, version, cluster);
             true
         })?;
         admin.open_channel()?;
@@ -331,6 +334,7 @@ impl<'a> Admin<'a> {
                 } => Answer::Open(
                     property(server_properties, "product"),
                     property(server_properties, "version"),
+                    property(server_properties, "cluster_name"),
                 ),
                 Event::Method {
                     method: Method::QueueDeclareOk(ok),
@@ -445,7 +449,7 @@ impl<'a> Admin<'a> {
 
 #[derive(Debug, PartialEq)]
 enum Answer {
-    Open(String, String),
+    Open(String, String, String),
     /// `queue.declare-ok`, with the messages in the queue.
     Declared(u32),
     Method(&'static str),

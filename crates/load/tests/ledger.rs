@@ -1,6 +1,9 @@
 //! The ledger of whole loads against the embedded broker.
 
-use load::{Ack, Control, Destination, Event, Group, Outcome, Phases, Plan, Sink};
+use std::thread;
+use std::time::Duration;
+
+use load::{Ack, Control, Destination, Event, Group, Outcome, Phases, Plan, Recovery, Sink};
 use measure::ledger::LedgerSummary;
 use measure::{Interval, Nanos, Rate};
 
@@ -139,4 +142,84 @@ fn messages_that_nobody_takes_are_lost() {
     assert_eq!(ledger.lost, ledger.sent - ledger.delivered, "{ledger:?}");
     assert!(ledger.lost > 0, "{ledger:?}");
     assert_eq!((ledger.duplicated, ledger.reordered), (0, 0), "{ledger:?}");
+}
+
+/// Another program's consumer of a queue, half a second into the load: it takes so many messages and
+/// gives back what else it was sent.
+fn passing_consumer(mut group: Group, takes: u64) -> thread::JoinHandle<Outcome> {
+    group.producers.per_destination = 0;
+    group.consumers.per_destination = 1;
+    group.consumers.prefetch = 200;
+    group.consumers.ack = Ack::Every(1);
+    group.consumers.message_count = Some(takes);
+    group.recovery = None;
+    thread::spawn(move || {
+        thread::sleep(Duration::from_millis(500));
+        run(group, 1)
+    })
+}
+
+#[test]
+fn what_a_closing_consumer_gives_back_is_neither_repeated_nor_reordered() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://given-back"], (2, 2));
+    group.producers.pace = Rate::per_second(8_000.0).expect("a rate").into();
+    let other = passing_consumer(group.clone(), 50);
+    let outcome = run(group, 2);
+    let taken = other.join().expect("the other").totals.received;
+    assert_eq!(taken, 50);
+    assert!(outcome.totals.redelivered > 0, "{outcome:?}");
+    let sent = outcome.totals.sent;
+    let expected = LedgerSummary {
+        delivered: sent - taken,
+        lost: taken,
+        ..in_order(sent, 1)
+    };
+    assert_eq!(outcome.ledger, Some(expected));
+}
+
+#[test]
+fn what_the_broker_returns_is_not_lost() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://goes-away"], (2, 1));
+    group.producers.pace = Rate::per_second(4_000.0).expect("a rate").into();
+    group.producers.mandatory = true;
+    group.recovery = Some(Recovery {
+        min: Nanos::from_millis(100),
+        max: Nanos::from_millis(100),
+    });
+    // Deletes the queue, which the load's own consumer declares again when it is back.
+    let mut deleting = group.clone();
+    deleting.queues.delete = true;
+    let other = passing_consumer(deleting, 1);
+    let outcome = run(group, 1);
+    other.join().expect("the other");
+    let ledger = outcome.ledger.expect("ledger");
+    assert!(ledger.returned > 0, "{outcome:?}");
+    assert_eq!(ledger.returned, outcome.totals.returned, "{outcome:?}");
+    let fates = ledger.delivered + ledger.lost + ledger.returned;
+    assert_eq!(ledger.sent, fates + ledger.unconfirmed_missing);
+    assert!(ledger.lost < ledger.returned, "{ledger:?}");
+}
+
+#[test]
+fn a_queue_of_the_same_name_at_another_broker_is_another_queue() {
+    let (here, there) = (embedded(), embedded());
+    let mut nobody = group(&there, &["queue://twice"], (1, 0));
+    let mut group = group(&here, &["queue://twice"], (1, 1));
+    nobody.producers.pace = Rate::per_second(1_000.0).expect("a rate").into();
+    group.producers.pace = Rate::per_second(2_000.0).expect("a rate").into();
+    let plan = Plan {
+        groups: vec![nobody, group],
+        run_id: 78,
+        phases: Phases {
+            measure: Some(Nanos::from_millis(500)),
+            ..Phases::default()
+        },
+        ..Plan::default()
+    };
+    let outcome = load::run(&plan, &Control::new(), &mut Deaf).expect("the load starts");
+    let received = outcome.totals.received;
+    assert!(received < outcome.totals.sent, "{outcome:?}");
+    assert_eq!(outcome.ledger, Some(in_order(received, 1)));
 }

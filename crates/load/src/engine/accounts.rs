@@ -1,15 +1,16 @@
 //! Who keeps which track of the ledger.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::consumer::TrackSpec;
 use super::deal::{ClientSpec, WorkSpec};
-use crate::{Destination, DestinationKind, Plan, QueueType};
+use crate::{Destination, DestinationKind, Endpoint, Plan, QueueType};
 
 /// Bodies below the full header tell so many producers apart.
 const MOST_PRODUCERS: usize = 1 << 16;
-/// A track takes about a kilobyte on its event loop.
+/// A track takes about 150 bytes on its event loop, and at least twice that in the ledger.
 const MOST_TRACKS: usize = 50_000;
 
 /// The tracks of a run.
@@ -68,22 +69,47 @@ pub(crate) fn open(
     Ok(accounts)
 }
 
-type Key = (bool, String);
+/// Within what a queue's name means one queue. The nodes of a cluster are one, as far as they say what
+/// it is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Realm {
+    broker: String,
+    virtual_host: String,
+}
 
-fn key(destination: &Destination) -> Key {
+impl Realm {
+    /// The broker that answered at this address; `cluster` is empty where it has not said.
+    pub(crate) fn new(endpoint: &Endpoint, address: SocketAddr, cluster: String) -> Self {
+        let broker = match cluster.as_str() {
+            "" => address.to_string(),
+            _ => cluster,
+        };
+        Self {
+            broker,
+            virtual_host: endpoint.virtual_host.clone(),
+        }
+    }
+}
+
+/// What shares messages: [`ClientSpec::realm`], whether it is a topic, and its name.
+pub(super) type Key = (usize, bool, String);
+
+pub(super) fn key(realm: usize, destination: &Destination) -> Key {
     (
+        realm,
         destination.kind == DestinationKind::Topic,
         destination.name.clone(),
     )
 }
 
 /// The producers of each destination, ascending.
-fn senders(threads: &[Vec<ClientSpec>]) -> HashMap<Key, Arc<[u32]>> {
+fn senders<'a>(threads: &'a [Vec<ClientSpec>]) -> HashMap<Key, Arc<[u32]>> {
     let mut senders: HashMap<Key, Vec<u32>> = HashMap::new();
-    for lane in threads.iter().flatten().flat_map(|client| &client.lanes) {
+    let lanes = |client: &'a ClientSpec| client.lanes.iter().map(|lane| (client.realm, lane));
+    for (realm, lane) in threads.iter().flatten().flat_map(lanes) {
         if let WorkSpec::Producer(producer) = &lane.work {
             senders
-                .entry(key(&lane.destination))
+                .entry(key(realm, &lane.destination))
                 .or_default()
                 .push(producer.id);
         }
@@ -105,8 +131,12 @@ impl Accounts {
     ) -> Vec<u32> {
         let mut names = Vec::new();
         let mut here: HashMap<Key, usize> = HashMap::new();
-        for lane in clients.iter_mut().flat_map(|client| &mut client.lanes) {
-            let key = key(&lane.destination);
+        let lanes = clients.iter_mut().flat_map(|client| {
+            let realm = client.realm;
+            client.lanes.iter_mut().map(move |lane| (realm, lane))
+        });
+        for (realm, lane) in lanes {
+            let key = key(realm, &lane.destination);
             match &mut lane.work {
                 WorkSpec::Producer(producer) => {
                     producer.track = Some(names.len());
@@ -153,6 +183,6 @@ fn add(names: &mut Vec<u32>, first: usize, count: usize) -> usize {
 }
 
 /// Whether every consumer gets every message.
-fn gets_everything(destination: &Destination) -> bool {
+pub(super) fn gets_everything(destination: &Destination) -> bool {
     destination.kind == DestinationKind::Topic || destination.queue_type == QueueType::Stream
 }

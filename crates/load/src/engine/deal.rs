@@ -1,12 +1,13 @@
 //! From the plan to clients, and from clients to threads.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use measure::Nanos;
 use wire::amqp091::FieldTable;
 
-use super::accounts::{self, Accounts};
+use super::accounts::{self, Accounts, Realm};
 use super::consumer::{ConsumerSpec, Ours, Tails};
 use super::keys::Keys;
 use super::producer::{Pacing, ProducerSpec};
@@ -31,6 +32,8 @@ const ROOM: usize = 8 << 20;
 #[derive(Clone, Debug)]
 pub(crate) struct ClientSpec {
     pub(crate) route: Route,
+    /// Which of the plan's brokers that is: the first group there.
+    pub(crate) realm: usize,
     /// Its channels are `lanes`' in the same order.
     pub(crate) link: LinkSpec,
     pub(crate) lanes: Vec<LaneSpec>,
@@ -68,13 +71,14 @@ pub(crate) struct Deal {
 }
 
 /// Deals the clients out to threads, round-robin over all groups, consumers before producers so
-/// that they are connected first. `routes` has one entry per group.
-pub(crate) fn deal(plan: &Plan, routes: &[Route]) -> Result<Deal, Error> {
+/// that they are connected first. `routes` and `realms` have one entry per group.
+pub(crate) fn deal(plan: &Plan, routes: &[Route], realms: &[Realm]) -> Result<Deal, Error> {
     let mut clients = Vec::new();
     let mut budgets = Vec::new();
     let mut first_id = 0;
     let ours = ours(plan);
-    for (group, route) in plan.groups.iter().zip(routes) {
+    for (at, (group, route)) in plan.groups.iter().zip(routes).enumerate() {
+        let before = clients.len();
         consumers(
             plan,
             group,
@@ -83,11 +87,15 @@ pub(crate) fn deal(plan: &Plan, routes: &[Route]) -> Result<Deal, Error> {
             &mut budgets,
             &mut clients,
         )?;
+        settle_in(realms, at, &mut clients[before..]);
     }
-    for (group, route) in plan.groups.iter().zip(routes) {
+    for (at, (group, route)) in plan.groups.iter().zip(routes).enumerate() {
+        let before = clients.len();
         producers(plan, group, route, first_id, &mut clients)?;
+        settle_in(realms, at, &mut clients[before..]);
         first_id += group.producer_count() as u32;
     }
+    fan_out(&mut clients);
     let counting = |lane: &&LaneSpec| matches!(&lane.work, WorkSpec::Producer(p) if p.ends());
     let lanes = clients.iter().flat_map(|client: &ClientSpec| &client.lanes);
     let counting_producers = lanes.filter(counting).count() as u64;
@@ -110,6 +118,15 @@ pub(crate) fn deal(plan: &Plan, routes: &[Route]) -> Result<Deal, Error> {
         budgets,
         anybody_counts,
     })
+}
+
+/// Tells a group's clients which of the brokers is theirs.
+fn settle_in(realms: &[Realm], group: usize, clients: &mut [ClientSpec]) {
+    let own = realms.get(group);
+    let realm = realms.iter().position(|realm| Some(realm) == own);
+    for client in clients {
+        client.realm = realm.unwrap_or(group);
+    }
 }
 
 /// What consumers must know of this run's producers.
@@ -258,6 +275,7 @@ fn connect(
             let connection_name = format!("bellows {kind} {number} of {}", lane.destination);
             clients.push(ClientSpec {
                 route: from_source(route, group, n),
+                realm: 0,
                 link: LinkSpec {
                     endpoint: group.endpoint.clone(),
                     connection_name,
@@ -353,7 +371,7 @@ fn producers(
             limit: wanted
                 .message_count
                 .map(|count| share(count, position, producers)),
-            fan_out: fan_out(plan, destination),
+            fan_out: 0,
             track: None,
         });
         lanes.push((channel(group, destination, role)?, lane(work, destination)));
@@ -393,18 +411,27 @@ fn pacing(plan: &Plan, group: &Group) -> Result<Pacing, Error> {
     })
 }
 
-/// How many deliveries the plan's own consumers should make of one message.
-fn fan_out(plan: &Plan, destination: &Destination) -> u64 {
-    let same =
-        |other: &&Destination| (other.kind, &other.name) == (destination.kind, &destination.name);
-    let consumers = |group: &Group| {
-        let here = |n: &usize| same(&&group.destinations[n % group.destinations.len()]);
-        (0..group.consumer_count()).filter(here).count() as u64
-    };
-    let consumers: u64 = plan.groups.iter().map(consumers).sum();
-    let copies =
-        destination.kind == DestinationKind::Topic || destination.queue_type == QueueType::Stream;
-    if copies { consumers } else { consumers.min(1) }
+/// Tells producers how many deliveries the plan's own consumers should make of one message.
+fn fan_out(clients: &mut [ClientSpec]) {
+    let mut consumers: HashMap<accounts::Key, u64> = HashMap::new();
+    for client in clients.iter() {
+        for lane in &client.lanes {
+            if matches!(lane.work, WorkSpec::Consumer(_)) {
+                let key = accounts::key(client.realm, &lane.destination);
+                *consumers.entry(key).or_default() += 1;
+            }
+        }
+    }
+    for client in clients {
+        for lane in &mut client.lanes {
+            let key = accounts::key(client.realm, &lane.destination);
+            let consumers = consumers.get(&key).copied().unwrap_or(0);
+            let copies = accounts::gets_everything(&lane.destination);
+            if let WorkSpec::Producer(producer) = &mut lane.work {
+                producer.fan_out = if copies { consumers } else { consumers.min(1) };
+            }
+        }
+    }
 }
 
 fn channel(group: &Group, destination: &Destination, role: Role) -> Result<ChannelSpec, Error> {
@@ -465,15 +492,18 @@ mod tests {
     }
 
     fn dealt(plan: &Plan) -> Deal {
-        deal(
-            plan,
-            &[Route {
-                address: ([127, 0, 0, 1], 1).into(),
+        let routes: Vec<Route> = (1..)
+            .take(plan.groups.len())
+            .map(|port| Route {
+                address: ([127, 0, 0, 1], port).into(),
                 source: None,
                 tls: None,
-            }],
-        )
-        .unwrap()
+            })
+            .collect();
+        let realm =
+            |route: &Route| Realm::new(&plan.groups[0].endpoint, route.address, String::new());
+        let realms: Vec<Realm> = routes.iter().map(realm).collect();
+        deal(plan, &routes, &realms).unwrap()
     }
 
     #[test]
@@ -516,13 +546,27 @@ mod tests {
     #[test]
     fn a_message_reaches_one_consumer_of_a_queue_and_all_of_a_stream_or_topic() {
         let mut plan = plan(1, 1, 1, 3);
-        let count = |plan: &Plan| fan_out(plan, &plan.groups[0].destinations[0]);
-        assert_eq!(count(&plan), 1);
+        let count = |plan: &Plan| {
+            let deal = dealt(plan);
+            let lanes = deal.threads.iter().flatten().flat_map(|c| &c.lanes);
+            let counts = lanes.filter_map(|lane| match &lane.work {
+                WorkSpec::Producer(producer) => Some(producer.fan_out),
+                WorkSpec::Consumer(_) => None,
+            });
+            counts.collect::<Vec<_>>()
+        };
+        assert_eq!(count(&plan), [1]);
         plan.groups[0].destinations[0].queue_type = QueueType::Stream;
-        assert_eq!(count(&plan), 3);
+        assert_eq!(count(&plan), [3]);
         plan.groups[0].destinations[0] = Destination::topic("q0");
-        assert_eq!(count(&plan), 3);
+        assert_eq!(count(&plan), [3]);
+        // The same name at another broker is another topic.
+        let mut other = plan.groups[0].clone();
+        other.consumers.per_destination = 1;
+        plan.groups.push(other);
+        assert_eq!(count(&plan), [3, 1]);
+        plan.groups.truncate(1);
         plan.groups[0].consumers.per_destination = 0;
-        assert_eq!(count(&plan), 0);
+        assert_eq!(count(&plan), [0]);
     }
 }

@@ -13,6 +13,21 @@ use crate::control::Watch;
 use crate::link::{Progress as SetUp, Signal, Step};
 use crate::{Error, Event as Happening};
 
+/// The broker gives a message back.
+#[cold]
+fn returned(work: &Work, body: &[u8], now: Time, context: &mut Context<'_>) {
+    context.series.current().counters.returned += 1;
+    let Work::Producer(producer) = work else {
+        return;
+    };
+    // Nobody will get it.
+    let progress = &mut context.tally.progress;
+    progress.expected = progress.expected.saturating_sub(producer.spec.fan_out);
+    if let Some(pages) = context.pages {
+        producer.returned(body, now, pages);
+    }
+}
+
 impl Client {
     /// Decodes whole frames and returns how many bytes they took.
     pub(super) fn decode(
@@ -84,7 +99,11 @@ impl Client {
                     break;
                 }
                 Some((lane, Signal::Empty)) => self.found_nothing(lane, now),
-                Some((_, Signal::Returned)) => context.series.current().counters.returned += 1,
+                Some((lane, Signal::Returned { body })) => {
+                    if let Some(work) = self.works.get(lane) {
+                        returned(work, body, now, context);
+                    }
+                }
                 Some((_, Signal::Blocked { reason })) => {
                     self.withheld = true;
                     // AMQP's short strings are never too long for it.
@@ -235,6 +254,9 @@ impl Client {
             };
             let mut lane = self.link.lane(at);
             let sent = producer.send(now, &mut lane, context.series.current())?;
+            if let Some(pages) = context.pages.as_ref().filter(|_| sent.count > 0) {
+                pages.publish_sent(producer.spec.id, producer.sent());
+            }
             let written = lane.pending() < BATCH_BYTES;
             let progress = &mut context.tally.progress;
             progress.expected += sent.count * producer.spec.fan_out;

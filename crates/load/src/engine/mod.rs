@@ -27,6 +27,7 @@ use std::time::Duration;
 use measure::{Clock, Counters, Interval, Nanos, Phase, Time};
 use mio::Waker;
 
+use self::accounts::Realm;
 use self::deal::{Deal, deal};
 use self::pages::{Books, PARCELS};
 use self::series::{Merger, POOL};
@@ -56,12 +57,12 @@ const EVENT_ROOM: usize = 64;
 pub(crate) fn run(plan: &Plan, control: &Control, sink: &mut dyn Sink) -> Result<Outcome, Error> {
     plan.validate()?;
     crate::limits::make_room(plan)?;
-    let routes = match prepare(plan, control, sink) {
-        Ok(routes) => routes,
+    let (routes, realms) = match prepare(plan, control, sink) {
+        Ok(prepared) => prepared,
         Err(Interruption::Failed(error)) => return Err(error),
         Err(Interruption::Stopped) => return Ok(never_started()),
     };
-    let deal = deal(plan, &routes)?;
+    let deal = deal(plan, &routes, &realms)?;
     let mut coordinator = Coordinator::start(plan, control, sink, deal)?;
     let outcome = coordinator.supervise();
     drop(coordinator);
@@ -77,8 +78,9 @@ fn prepare(
     plan: &Plan,
     control: &Control,
     sink: &mut dyn Sink,
-) -> Result<Vec<Route>, Interruption> {
+) -> Result<(Vec<Route>, Vec<Realm>), Interruption> {
     let mut routes = Vec::with_capacity(plan.groups.len());
+    let mut realms = Vec::with_capacity(plan.groups.len());
     for group in &plan.groups {
         let tls = Connector::for_endpoint(&group.endpoint)?;
         let way = way(group, tls.as_deref());
@@ -89,6 +91,11 @@ fn prepare(
             version: std::mem::take(&mut admin.version),
         });
         admin.prepare(group)?;
+        realms.push(Realm::new(
+            &group.endpoint,
+            admin.address,
+            std::mem::take(&mut admin.cluster),
+        ));
         routes.push(Route {
             address: admin.address,
             source: None,
@@ -96,7 +103,7 @@ fn prepare(
         });
         admin.close()?;
     }
-    Ok(routes)
+    Ok((routes, realms))
 }
 
 fn way<'a>(group: &Group, tls: Option<&'a Connector>) -> Way<'a> {

@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-use measure::ledger::{Ledger, LedgerSummary, Noted, Notes, Parcel};
+use measure::ledger::{Ledger, LedgerSummary, Notes, Odd, Parcel};
 
 use super::accounts::Accounts;
 use super::shared::Report;
-use crate::payload::Header;
+use crate::payload::{Header, Unreadable};
 
 /// Parcels per thread. All exist from the beginning.
 pub(crate) const PARCELS: usize = 4;
@@ -16,10 +17,22 @@ pub(crate) const PARCELS: usize = 4;
 /// What an event loop counts by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Oddities {
-    pub(crate) reordered: u64,
     pub(crate) corrupt: u64,
     pub(crate) foreign: u64,
 }
+
+impl Oddities {
+    pub(crate) const fn count(&mut self, cause: Unreadable) {
+        match cause {
+            Unreadable::Corrupt => self.corrupt += 1,
+            Unreadable::Foreign => self.foreign += 1,
+        }
+    }
+}
+
+/// How much each producer has sent, for all event loops. Written before a message can reach its
+/// broker, so that nothing is delivered which does not count here.
+pub(crate) type Sent = Arc<[AtomicU64]>;
 
 /// An event loop's notes.
 #[derive(Debug)]
@@ -27,22 +40,45 @@ pub(crate) struct Pages {
     thread: usize,
     pub(crate) notes: Notes,
     pub(crate) odd: Oddities,
+    sent: Sent,
     spare: Vec<Parcel>,
     returned: Receiver<Parcel>,
 }
 
 impl Pages {
     /// Pages for these tracks; emptied parcels come back through `returned`.
-    pub(crate) fn new(thread: usize, tracks: &[u32], returned: Receiver<Parcel>) -> Self {
+    pub(crate) fn new(
+        thread: usize,
+        tracks: &[u32],
+        sent: Sent,
+        returned: Receiver<Parcel>,
+    ) -> Self {
         Self {
             thread,
             notes: Notes::new(tracks),
             odd: Oddities::default(),
+            sent,
             spare: std::iter::repeat_with(Parcel::default)
                 .take(PARCELS)
                 .collect(),
             returned,
         }
+    }
+
+    /// Says how much a producer has sent, before any of it is written to the socket.
+    #[inline]
+    pub(crate) fn publish_sent(&self, producer: u32, count: u64) {
+        if let Some(sent) = self.sent.get(producer as usize) {
+            sent.store(count, Ordering::Release);
+        }
+    }
+
+    /// How much a producer has sent.
+    #[inline]
+    fn sent(&self, producer: u32) -> u64 {
+        self.sent
+            .get(producer as usize)
+            .map_or(0, |sent| sent.load(Ordering::Acquire))
     }
 
     /// Sends what has gathered, if it is worth it.
@@ -98,10 +134,13 @@ impl Books {
         };
         let mut give_back = Vec::with_capacity(threads);
         let mut pages = VecDeque::with_capacity(threads);
+        let sent: Sent = std::iter::repeat_with(AtomicU64::default)
+            .take(accounts.producers)
+            .collect();
         for (thread, tracks) in accounts.threads.iter().enumerate() {
             let (sender, returned) = sync_channel(PARCELS + 1);
             give_back.push(sender);
-            pages.push_back(Pages::new(thread, tracks, returned));
+            pages.push_back(Pages::new(thread, tracks, Arc::clone(&sent), returned));
         }
         let ledger = Ledger::new(accounts.producers, &accounts.deliveries);
         (Some(Self { ledger, give_back }), pages)
@@ -118,8 +157,7 @@ impl Books {
             return;
         };
         let odd = last.odd;
-        self.ledger
-            .add_counts(odd.reordered, odd.corrupt, odd.foreign);
+        self.ledger.add_counts(odd.corrupt, odd.foreign);
         for (producer, count) in last.sent {
             self.ledger.set_sent(producer as usize, count);
         }
@@ -145,81 +183,73 @@ pub(crate) struct Tracks {
     producers: Arc<[u32]>,
     /// Track of the first producer's deliveries; the others follow.
     first: usize,
-    /// By producer: one more than the highest sequence seen here, 0 for none.
-    highest: Vec<u64>,
+    /// By producer: one more than the newest message that came here without the redelivered flag, 0
+    /// for none.
+    newest: Vec<u64>,
     /// Where the last message's producer was found.
     last: usize,
 }
 
 impl Tracks {
     pub(crate) fn new(producers: Arc<[u32]>, first: usize) -> Self {
-        let highest = vec![0; producers.len()];
+        let newest = vec![0; producers.len()];
         Self {
             producers,
             first,
-            highest,
+            newest,
             last: 0,
         }
     }
 
     /// Takes a delivery down.
+    ///
+    /// # Errors
+    /// Where it is none that should come here: foreign with a producer that does not send here,
+    /// corrupt with a sequence number that its producer has not reached.
     #[inline]
-    pub(crate) fn take(&mut self, header: &Header, redelivered: bool, pages: &mut Pages) {
+    pub(crate) fn take(
+        &mut self,
+        header: &Header,
+        redelivered: bool,
+        pages: &mut Pages,
+    ) -> Result<(), Unreadable> {
         let producer = header.producer;
         if self.producers.get(self.last) != Some(&producer) {
-            match self.producers.binary_search(&producer) {
-                Ok(at) => self.last = at,
-                // Nobody who should send here.
-                Err(_) => {
-                    pages.odd.foreign += 1;
-                    return;
-                }
-            }
+            let at = self.producers.binary_search(&producer);
+            self.last = at.map_err(|_| Unreadable::Foreign)?;
         }
         let at = self.last;
-        let Some(highest) = self.highest.get_mut(at) else {
-            return;
-        };
-        let sequence = if header.run.is_none() {
-            widen(header.sequence, *highest)
-        } else {
-            header.sequence
-        };
+        let newest = self.newest.get_mut(at).ok_or(Unreadable::Foreign)?;
+        let sequence = whole_sequence(header, pages.sent(producer)).ok_or(Unreadable::Corrupt)?;
+        let (track, notes) = (self.first + at, &mut pages.notes);
         if redelivered {
-            pages.notes.note_redelivered(self.first + at, sequence);
-            return;
-        }
-        let noted = pages.notes.note(self.first + at, sequence);
-        if sequence < *highest {
-            pages.odd.reordered += u64::from(noted == Noted::New);
+            notes.note_odd(track, Odd::Redelivered, sequence);
+        } else if sequence + 1 < *newest {
+            notes.note_odd(track, Odd::Late, sequence);
         } else {
-            *highest = sequence + 1;
+            *newest = sequence + 1;
+            notes.note(track, sequence);
         }
+        Ok(())
+    }
+
+    /// Whether one of the producers that send here has sent a message with this compact header.
+    pub(crate) fn knows(&self, header: &Header, pages: &Pages) -> bool {
+        self.producers.binary_search(&header.producer).is_ok()
+            && whole_sequence(header, pages.sent(header.producer)).is_some()
     }
 }
 
-/// The sequence number nearest to `expected` that ends in these 32 bits.
-const fn widen(low: u64, expected: u64) -> u64 {
-    let ahead = (low as u32).wrapping_sub(expected as u32) as i32;
-    expected.saturating_add_signed(ahead as i64)
+/// The sequence number that a header tells of a producer that has sent so much: in the compact form
+/// the last one that ends in its 32 bits. `None` if it has not been sent.
+pub(crate) fn whole_sequence(header: &Header, sent: u64) -> Option<u64> {
+    if header.run.is_some() {
+        return (header.sequence < sent).then_some(header.sequence);
+    }
+    let last = sent.checked_sub(1)?;
+    let back = (last as u32).wrapping_sub(header.sequence as u32);
+    last.checked_sub(u64::from(back))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::widen;
-
-    #[test]
-    fn short_sequences_go_on_over_their_wrap() {
-        const WRAP: u64 = 1 << 32;
-        assert_eq!(widen(0, 0), 0);
-        assert_eq!(widen(5, 3), 5);
-        assert_eq!(widen(0, WRAP - 1), WRAP, "the next after the wrap");
-        assert_eq!(widen(WRAP - 1, WRAP + 2), WRAP - 1, "late, from before it");
-        assert_eq!(widen(7, 9 * WRAP + 6), 9 * WRAP + 7);
-        assert_eq!(
-            widen(u32::MAX as u64, 0),
-            0,
-            "nothing lies before the first"
-        );
-    }
-}
+mod tests;

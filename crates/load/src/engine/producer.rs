@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use measure::ledger::Odd;
 use measure::{Interval, Metric, Nanos, Time};
 
 use super::keys::Keys;
-use super::pages::Pages;
+use super::pages::{Pages, whole_sequence};
 use crate::Error;
 use crate::link::{Answers, Lane};
 use crate::payload;
@@ -510,6 +511,22 @@ impl Producer {
         }
         self.think(now);
         Ok(count)
+    }
+
+    /// The broker gives a message back, for it has no queue for it.
+    #[cold]
+    pub(crate) fn returned(&self, body: &[u8], now: Time, pages: &mut Pages) {
+        let (Some(track), Ok(header)) = (self.spec.track, payload::read(body, now)) else {
+            return;
+        };
+        let id = self.spec.id;
+        let own = match header.run {
+            Some(run) => (run, header.producer) == (self.spec.run_id, id),
+            None => header.producer == u32::from(id as u16),
+        };
+        if let Some(sequence) = whole_sequence(&header, self.sequence).filter(|_| own) {
+            pages.notes.note_odd(track, Odd::Returned, sequence);
+        }
     }
 
     /// Its connection is gone; tells how many answers will not come.

@@ -53,7 +53,10 @@ pub(crate) enum Signal<'a> {
     },
     /// There was no message to get.
     Empty,
-    Returned,
+    /// A message of its own, given back.
+    Returned {
+        body: &'a [u8],
+    },
     Blocked {
         reason: &'a str,
     },
@@ -238,7 +241,7 @@ impl Link {
                 (at(channel), signal)
             }
             Event::GetEmpty { channel } => (at(channel), Signal::Empty),
-            Event::Returned { channel, .. } => (at(channel), Signal::Returned),
+            Event::Returned { channel, body, .. } => (at(channel), Signal::Returned { body }),
             Event::Blocked { reason } => (0, Signal::Blocked { reason }),
             Event::Unblocked => (0, Signal::Unblocked),
             Event::CloseOk => (0, Signal::Closed),

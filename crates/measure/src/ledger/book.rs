@@ -4,48 +4,94 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::notes::Piece;
 use super::set::Set;
-use super::{BLOCK, Bits, MOST_BYTES, Parcel, WORDS, place};
+use super::{BLOCK, MOST_BYTES, Odd, Parcel, WORDS};
+
+/// What became of one producer's messages at the broker.
+#[derive(Clone, Debug, Default)]
+struct Producer {
+    sent: u64,
+    confirmed: Set,
+    returned: Set,
+    /// Blocks below are settled.
+    settled_below: u64,
+}
 
 /// Deliveries of one producer's messages to one queue, or to one subscriber.
 #[derive(Clone, Debug, Default)]
 struct Deliveries {
     /// Position among the producers.
     producer: usize,
-    /// Delivered at least once without the redelivered flag, and how many such deliveries.
-    plain: Set,
-    plain_count: u64,
-    /// Delivered at least once with it.
+    /// Delivered at least once without the redelivered flag, and in order for that consumer.
+    in_order: Set,
+    /// Delivered at least once without the flag, and late for that consumer.
+    late: Set,
+    /// Delivered at least once with the flag.
     flagged: Set,
+    /// Deliveries without the flag, and with it.
+    plain_count: u64,
     flagged_count: u64,
 }
 
+impl Deliveries {
+    fn add(&mut self, piece: &Piece, bytes: &mut usize) {
+        let (set, count) = match piece.odd {
+            None => (&mut self.in_order, &mut self.plain_count),
+            Some(Odd::Late) => (&mut self.late, &mut self.plain_count),
+            Some(Odd::Redelivered) => (&mut self.flagged, &mut self.flagged_count),
+            Some(Odd::Returned) => return,
+        };
+        *count += piece.count;
+        insert(set, piece, bytes);
+        // Where all came in order, nothing else that came changes a count.
+        let whole_below = self.in_order.full_below();
+        for set in [&mut self.late, &mut self.flagged] {
+            if set.bytes() > 0 {
+                *bytes -= set.bytes();
+                set.settle_below(whole_below);
+                *bytes += set.bytes();
+            }
+        }
+    }
+}
+
+fn insert(set: &mut Set, piece: &Piece, bytes: &mut usize) {
+    *bytes -= set.bytes();
+    set.insert(piece);
+    *bytes += set.bytes();
+}
+
 /// Where a message can stand. All counts are of messages, per queue, or per subscriber where each
-/// gets every message, unless said otherwise.
+/// gets every message, unless said otherwise. `sent` is the sum of `delivered`, `lost`, `returned`
+/// and `unconfirmed_missing`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerSummary {
     /// Sent, once per queue or subscriber that should get them.
     pub sent: u64,
     /// Delivered at least once.
     pub delivered: u64,
-    /// Confirmed, and not delivered by the end of the drain.
+    /// Confirmed, and neither returned nor delivered by the end of the drain.
     pub lost: u64,
-    /// Never confirmed, and not delivered by the end of the drain.
+    /// Given back by the broker, which had no queue for them, and not delivered; confirmed or not.
+    #[serde(default)]
+    pub returned: u64,
+    /// Never confirmed, and neither returned nor delivered by the end of the drain.
     pub unconfirmed_missing: u64,
     /// Never confirmed, and delivered all the same.
     pub unconfirmed_delivered: u64,
-    /// Deliveries of a message that had been delivered, without the redelivered flag.
+    /// Deliveries without the redelivered flag, less the messages that had at least one.
     pub duplicated: u64,
-    /// The same with the flag: what at-least-once delivery allows.
+    /// Deliveries with the flag, less the messages that had no delivery without it: what
+    /// at-least-once delivery allows.
     pub duplicated_redelivered: u64,
-    /// First deliveries, without the flag, of a message older than one that the same consumer had
-    /// had from the same producer. Each event loop decides from what it has seen: where repetitions
-    /// reach another consumer than the message did, this can be off by as many.
+    /// Delivered only late: every delivery of the message was without the redelivered flag, and to
+    /// a consumer that had had a newer message of the same producer without the flag.
     pub reordered: u64,
     /// Deliveries whose content is not what was sent. Where the header is hit, nobody can tell
     /// which message it was, so it counts as missing too.
     pub corrupt: u64,
-    /// Deliveries of another run's messages; they count nowhere else.
+    /// Deliveries of what no producer of this run sent here; they count nowhere else.
     pub foreign: u64,
     /// Whether memory sufficed for all counts to be exact.
     pub exact: bool,
@@ -54,43 +100,35 @@ pub struct LedgerSummary {
 /// What became of every message.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    /// Messages sent, by producer.
-    sent: Vec<u64>,
-    confirmed: Vec<Set>,
+    producers: Vec<Producer>,
     deliveries: Vec<Deliveries>,
     /// Counts of what is settled, and of what needs no sets.
     sums: Sums,
-    /// By producer: blocks below are settled.
-    settled_below: Vec<u64>,
     inexact: bool,
+    /// Bytes that the sets take, and may take.
+    bytes: usize,
     most_bytes: usize,
-    /// Deliveries that were taken for reordered and then found to be repetitions.
-    not_reordered: u64,
 }
 
 /// [`LedgerSummary`] in the making.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     summary: LedgerSummary,
-    /// Messages of which no delivery was without the redelivered flag.
+    /// Messages of which every delivery without the redelivered flag was late.
+    late_only: u64,
+    /// Messages of which no delivery was without the flag.
     flagged_only: u64,
 }
 
-/// Counts of some blocks of a track.
-#[derive(Clone, Copy, Debug, Default)]
-struct Region {
-    lost: u64,
-    missing: u64,
-    unconfirmed: u64,
-    flagged_only: u64,
-}
-
-impl Region {
-    const fn add_to(self, sums: &mut Sums) {
-        sums.summary.lost += self.lost;
-        sums.summary.unconfirmed_missing += self.missing;
-        sums.summary.unconfirmed_delivered += self.unconfirmed;
-        sums.flagged_only += self.flagged_only;
+impl Sums {
+    const fn add(&mut self, region: Self) {
+        self.summary.lost += region.summary.lost;
+        self.summary.returned += region.summary.returned;
+        self.summary.unconfirmed_missing += region.summary.unconfirmed_missing;
+        self.summary.unconfirmed_delivered += region.summary.unconfirmed_delivered;
+        self.summary.reordered += region.summary.reordered;
+        self.late_only += region.late_only;
+        self.flagged_only += region.flagged_only;
     }
 }
 
@@ -104,14 +142,12 @@ impl Ledger {
             ..Deliveries::default()
         };
         Self {
-            sent: vec![0; producers],
-            confirmed: vec![Set::default(); producers],
+            producers: vec![Producer::default(); producers],
             deliveries: deliveries
                 .iter()
                 .filter(|producer| **producer < producers)
                 .map(of)
                 .collect(),
-            settled_below: vec![0; producers],
             most_bytes: MOST_BYTES,
             ..Self::default()
         }
@@ -123,108 +159,119 @@ impl Ledger {
         self
     }
 
-    /// Takes an event loop's notes.
+    /// Takes an event loop's notes. Their order changes nothing.
     pub fn add(&mut self, parcel: &Parcel) {
-        for block in &parcel.blocks {
-            let track = block.track as usize;
-            if let Some(confirmed) = self.confirmed.get_mut(track) {
-                confirmed.insert(block.index, &block.bits);
-            } else if let Some(to) = self.deliveries.get_mut(track - self.confirmed.len()) {
-                to.plain_count += block.count;
-                let overlap = to.plain.insert(block.index, &block.bits);
-                if block.late {
-                    self.not_reordered += overlap;
+        self.inexact |= parcel.dropped > 0;
+        for piece in &parcel.pieces {
+            let track = piece.track as usize;
+            let bytes = &mut self.bytes;
+            if let Some(producer) = self.producers.get_mut(track) {
+                match piece.odd {
+                    None => insert(&mut producer.confirmed, piece, bytes),
+                    Some(Odd::Returned) => insert(&mut producer.returned, piece, bytes),
+                    Some(Odd::Late | Odd::Redelivered) => {}
                 }
+            } else if let Some(to) = self.deliveries.get_mut(track - self.producers.len()) {
+                to.add(piece, bytes);
             }
         }
-        for &(track, sequence) in &parcel.flagged {
-            let at = (track as usize).checked_sub(self.confirmed.len());
-            if let Some(to) = at.and_then(|at| self.deliveries.get_mut(at)) {
-                to.flagged_count += 1;
-                let (index, word, bit) = place(sequence);
-                let mut bits: Bits = [0; WORDS];
-                bits[word] = bit;
-                to.flagged.insert(index, &bits);
-            }
-        }
-        if self.bytes() > self.most_bytes {
-            self.settle();
-        }
+        while self.bytes > self.most_bytes && self.settle() {}
     }
 
     /// How many messages a producer sent in all.
     pub fn set_sent(&mut self, producer: usize, count: u64) {
-        if let Some(sent) = self.sent.get_mut(producer) {
-            *sent = count;
+        if let Some(producer) = self.producers.get_mut(producer) {
+            producer.sent = count;
         }
     }
 
-    /// Adds what an event loop counted by itself: reordered, corrupt and foreign deliveries.
-    pub const fn add_counts(&mut self, reordered: u64, corrupt: u64, foreign: u64) {
-        self.sums.summary.reordered += reordered;
+    /// Adds what an event loop counted by itself: corrupt and foreign deliveries.
+    pub const fn add_counts(&mut self, corrupt: u64, foreign: u64) {
         self.sums.summary.corrupt += corrupt;
         self.sums.summary.foreign += foreign;
     }
 
     /// Bytes that the sets take.
     #[must_use]
-    pub fn bytes(&self) -> usize {
-        let deliveries = self
-            .deliveries
-            .iter()
-            .map(|to| to.plain.bytes() + to.flagged.bytes());
-        self.confirmed.iter().map(Set::bytes).sum::<usize>() + deliveries.sum::<usize>()
+    pub const fn bytes(&self) -> usize {
+        self.bytes
     }
 
-    /// Counts the older half of every producer's messages for good, and forgets its sets.
-    fn settle(&mut self) {
+    /// Counts the older half of every producer's messages for good, and forgets its sets. Tells
+    /// whether there was anything to forget.
+    fn settle(&mut self) -> bool {
         self.inexact = true;
-        let mut until = self.settled_below.clone();
+        let mut until: Vec<u64> = self.producers.iter().map(|p| p.settled_below).collect();
         for to in &self.deliveries {
             let (begin, end) = self.span(to);
-            if let Some(until) = until.get_mut(to.producer) {
-                *until = (*until).max(begin + (end - begin).div_ceil(2));
-            }
+            let until = &mut until[to.producer];
+            *until = (*until).max(begin + end.saturating_sub(begin).div_ceil(2));
         }
         let mut sums = self.sums;
         for to in &self.deliveries {
-            let (begin, end) = (self.settled_below[to.producer], until[to.producer]);
+            let blocks = self.producers[to.producer].settled_below..until[to.producer];
             // All of them were sent: something newer was.
-            self.count(to, begin..end, u64::MAX).add_to(&mut sums);
+            sums.add(self.count(to, blocks, u64::MAX));
         }
         self.sums = sums;
         for to in &mut self.deliveries {
-            to.plain.settle_below(until[to.producer]);
-            to.flagged.settle_below(until[to.producer]);
+            for set in [&mut to.in_order, &mut to.late, &mut to.flagged] {
+                set.settle_below(until[to.producer]);
+            }
         }
-        for (confirmed, until) in self.confirmed.iter_mut().zip(&until) {
-            confirmed.settle_below(*until);
+        let mut forgot = false;
+        for (producer, until) in self.producers.iter_mut().zip(until) {
+            producer.confirmed.settle_below(until);
+            producer.returned.settle_below(until);
+            forgot |= until > producer.settled_below;
+            producer.settled_below = until;
         }
-        self.settled_below = until;
+        self.bytes = self.count_bytes();
+        forgot
+    }
+
+    fn count_bytes(&self) -> usize {
+        let producers = self
+            .producers
+            .iter()
+            .map(|p| p.confirmed.bytes() + p.returned.bytes());
+        let deliveries = self
+            .deliveries
+            .iter()
+            .map(|to| to.in_order.bytes() + to.late.bytes() + to.flagged.bytes());
+        producers.sum::<usize>() + deliveries.sum::<usize>()
     }
 
     /// The blocks of deliveries and their confirms that are not whole or not there.
     fn span(&self, to: &Deliveries) -> (u64, u64) {
-        let (begin, end) = to.plain.span();
-        let (flagged_begin, flagged_end) = to.flagged.span();
-        let (confirmed_begin, confirmed_end) = self.confirmed[to.producer].span();
+        let Producer {
+            confirmed,
+            returned,
+            ..
+        } = &self.producers[to.producer];
+        let delivered = [&to.in_order, &to.late, &to.flagged];
+        let whole_below = delivered.iter().map(|set| set.full_below()).max();
+        let end = delivered.iter().map(|set| set.end()).max();
         (
-            begin.max(flagged_begin).min(confirmed_begin),
-            end.max(flagged_end).max(confirmed_end),
+            whole_below.unwrap_or(0).min(confirmed.full_below()),
+            end.unwrap_or(0).max(confirmed.end()).max(returned.end()),
         )
     }
 
     /// Goes through blocks one by one. `sent` is the first sequence that was not.
-    fn count(&self, to: &Deliveries, blocks: Range<u64>, sent: u64) -> Region {
-        let confirmed = &self.confirmed[to.producer];
-        let whole_below = confirmed.span().0.min(to.plain.span().0);
-        let mut region = Region::default();
+    fn count(&self, to: &Deliveries, blocks: Range<u64>, sent: u64) -> Sums {
+        let producer = &self.producers[to.producer];
+        let whole_below = producer
+            .confirmed
+            .full_below()
+            .min(to.in_order.full_below());
+        let mut sums = Sums::default();
         for index in blocks.start.max(whole_below)..blocks.end {
-            let (c, p, f) = (
-                confirmed.bits(index),
-                to.plain.bits(index),
-                to.flagged.bits(index),
-            );
+            let confirmed = producer.confirmed.bits(index);
+            let returned = producer.returned.bits(index);
+            let in_order = to.in_order.bits(index);
+            let late = to.late.bits(index);
+            let flagged = to.flagged.bits(index);
             for word in 0..WORDS {
                 let first = index * BLOCK + word as u64 * 64;
                 let s = match sent.saturating_sub(first) {
@@ -232,41 +279,44 @@ impl Ledger {
                     n if n >= 64 => u64::MAX,
                     n => (1 << n) - 1,
                 };
-                let (c, p, f) = (c[word], p[word], f[word]);
-                let d = p | f;
+                let (c, r) = (confirmed[word], returned[word]);
+                let (i, l, f) = (in_order[word], late[word], flagged[word]);
+                let d = i | l | f;
                 let count = |bits: u64| u64::from(bits.count_ones());
-                region.lost += count(c & !d);
-                region.missing += count(s & !c & !d);
-                region.unconfirmed += count(d & !c);
-                region.flagged_only += count(f & !p);
+                sums.summary.lost += count(c & !r & !d);
+                sums.summary.returned += count(r & !d);
+                sums.summary.unconfirmed_missing += count(s & !c & !r & !d);
+                sums.summary.unconfirmed_delivered += count(d & !c);
+                sums.summary.reordered += count(l & !i & !f);
+                sums.late_only += count(l & !i);
+                sums.flagged_only += count(f & !i & !l);
             }
         }
-        region
+        sums
     }
 
     /// The sums at the end of the drain.
     #[must_use]
     pub fn summary(&self) -> LedgerSummary {
         let mut sums = self.sums;
+        let (mut in_order, mut plain, mut flagged) = (0, 0, 0);
         for to in &self.deliveries {
-            let sent = self.sent[to.producer];
-            let begin = self.settled_below[to.producer];
-            let end = self.span(to).1.max(sent.div_ceil(BLOCK));
-            self.count(to, begin..end, sent).add_to(&mut sums);
-            let summary = &mut sums.summary;
-            summary.sent += sent;
-            summary.delivered += to.plain.count();
-            summary.duplicated += to.plain_count.saturating_sub(to.plain.count());
-            summary.duplicated_redelivered += to.flagged_count;
+            let producer = &self.producers[to.producer];
+            let end = self.span(to).1.max(producer.sent.div_ceil(BLOCK));
+            sums.add(self.count(to, producer.settled_below..end, producer.sent));
+            sums.summary.sent += producer.sent;
+            in_order += to.in_order.count();
+            plain += to.plain_count;
+            flagged += to.flagged_count;
         }
-        let (summary, first) = (sums.summary, sums.flagged_only);
+        let plain_messages = in_order + sums.late_only;
         LedgerSummary {
-            delivered: summary.delivered + first,
+            delivered: plain_messages + sums.flagged_only,
             // One of each of these was the message's first delivery.
-            duplicated_redelivered: summary.duplicated_redelivered.saturating_sub(first),
-            reordered: summary.reordered.saturating_sub(self.not_reordered),
+            duplicated: plain.saturating_sub(plain_messages),
+            duplicated_redelivered: flagged.saturating_sub(sums.flagged_only),
             exact: !self.inexact,
-            ..summary
+            ..sums.summary
         }
     }
 }

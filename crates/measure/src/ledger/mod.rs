@@ -2,27 +2,32 @@
 //!
 //! ```text
 //! event loop                           coordinator
-//! Notes: per track two open blocks     Ledger: per producer the confirmed set, per track the
-//! of 4,096 bits; a block that fills -> delivered sets; full blocks and blocks with few holes
-//! or falls behind goes into a Parcel   take next to no room
+//! Notes: per track a few open pieces   Ledger: per producer the confirmed and the returned set,
+//! of 256 bits; a piece that another    per track what came in order, late, and redelivered; full
+//! one displaces goes into a Parcel     blocks and blocks of few runs take next to no room
 //! ```
 //!
 //! A *track* is what must be whole by itself: a producer's confirms; its deliveries to a queue,
 //! whoever of the competing consumers takes them; its deliveries to one subscriber, where every
 //! subscriber gets every message.
 //!
-//! Counts other than `reordered` (see [`LedgerSummary::reordered`]) are exact as long as [`LedgerSummary::exact`] says so: sets that fragment beyond
-//! [`MOST_BYTES`] are settled from their oldest messages on, and what comes for those later is
-//! taken for a repetition.
+//! Every count follows from unions of sets and from sums, so that it does not depend on which event
+//! loop saw what, or on the order in which parcels arrive. All are exact as long as
+//! [`LedgerSummary::exact`] says so: sets that fragment beyond [`MOST_BYTES`] are settled from their
+//! oldest messages on, and what comes for those later is taken for a repetition.
 
 mod book;
 mod notes;
 mod set;
 
 pub use book::{Ledger, LedgerSummary};
-pub use notes::{Noted, Notes, Parcel};
+pub use notes::{Notes, Odd, Parcel};
 
-/// Messages per block.
+/// Messages per piece, as event loops note them.
+const PIECE: u64 = 256;
+/// Words of 64 bits per piece.
+const PIECE_WORDS: usize = (PIECE / 64) as usize;
+/// Messages per block of a set.
 const BLOCK: u64 = 4_096;
 /// Words of 64 bits per block.
 const WORDS: usize = (BLOCK / 64) as usize;
@@ -31,14 +36,21 @@ pub const MOST_BYTES: usize = 48 << 20;
 
 type Bits = [u64; WORDS];
 
-/// Block, word and bit of a sequence number.
-const fn place(sequence: u64) -> (u64, usize, u64) {
-    let within = sequence % BLOCK;
-    (sequence / BLOCK, (within / 64) as usize, 1 << (within % 64))
-}
-
-fn ones(bits: &Bits) -> u64 {
-    bits.iter().map(|word| u64::from(word.count_ones())).sum()
+/// Sets the bits from one position up to another.
+fn fill(words: &mut [u64], from: usize, to: usize) {
+    let mut at = from;
+    while at < to {
+        let room = (64 - at % 64).min(to - at);
+        let ones = if room == 64 {
+            u64::MAX
+        } else {
+            (1 << room) - 1
+        };
+        if let Some(word) = words.get_mut(at / 64) {
+            *word |= ones << (at % 64);
+        }
+        at += room;
+    }
 }
 
 #[cfg(test)]

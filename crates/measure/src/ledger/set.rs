@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{BLOCK, Bits, WORDS, ones, place};
+use super::notes::Piece;
+use super::{BLOCK, Bits, PIECE, PIECE_WORDS, WORDS, fill};
 
-/// Blocks with so many holes or fewer are kept as a list of them.
-const FEW_HOLES: usize = 96;
+/// Blocks whose numbers come and go so often or less are kept as a list of where.
+const FEW_EDGES: usize = 160;
 const FULL: Bits = [u64::MAX; WORDS];
+/// Pieces per block.
+const PIECES: u64 = BLOCK / PIECE;
 
 /// What an entry takes beside what it points to, bytes.
 const ENTRY_BYTES: usize = 48;
@@ -14,36 +17,49 @@ const ENTRY_BYTES: usize = 48;
 #[derive(Clone, Debug)]
 enum Content {
     Full,
-    /// All but these.
-    Holes(Box<[u16]>),
+    /// Where its numbers begin, end, begin again, and so on.
+    Edges(Box<[u16]>),
     Map(Box<Bits>),
+}
+
+/// Bits that differ from the one before them, the first one from 0.
+fn edges(bits: &Bits) -> impl Iterator<Item = u64> {
+    let mut before = 0;
+    bits.iter().map(move |word| {
+        let edges = word ^ (word << 1 | before);
+        before = word >> 63;
+        edges
+    })
 }
 
 impl Content {
     fn of(bits: &Bits) -> Self {
-        let holes = BLOCK as usize - ones(bits) as usize;
-        if holes == 0 {
+        if *bits == FULL {
             return Self::Full;
         }
-        if holes > FEW_HOLES {
+        let count = edges(bits).map(u64::count_ones).sum::<u32>() as usize;
+        if count > FEW_EDGES {
             return Self::Map(Box::new(*bits));
         }
-        let missing = |at: &u16| {
-            let (_, word, bit) = place(u64::from(*at));
-            bits[word] & bit == 0
-        };
-        Self::Holes((0..BLOCK as u16).filter(missing).collect())
+        let mut list = Vec::with_capacity(count);
+        for (at, mut word) in edges(bits).enumerate() {
+            while word != 0 {
+                list.push((at * 64) as u16 + word.trailing_zeros() as u16);
+                word &= word - 1;
+            }
+        }
+        Self::Edges(list.into())
     }
 
     fn bits(&self) -> Bits {
         match self {
             Self::Full => FULL,
             Self::Map(bits) => **bits,
-            Self::Holes(holes) => {
-                let mut bits = FULL;
-                for at in holes {
-                    let (_, word, bit) = place(u64::from(*at));
-                    bits[word] &= !bit;
+            Self::Edges(edges) => {
+                let mut bits = [0; WORDS];
+                for run in edges.chunks(2) {
+                    let end = run.get(1).copied().unwrap_or(BLOCK as u16);
+                    fill(&mut bits, usize::from(run[0]), usize::from(end));
                 }
                 bits
             }
@@ -54,7 +70,7 @@ impl Content {
         ENTRY_BYTES
             + match self {
                 Self::Full => 0,
-                Self::Holes(holes) => 2 * holes.len(),
+                Self::Edges(edges) => 2 * edges.len(),
                 Self::Map(_) => 8 * WORDS,
             }
     }
@@ -65,45 +81,98 @@ impl Content {
 pub(super) struct Set {
     /// Blocks below hold all their numbers, or are settled.
     full_below: u64,
-    blocks: BTreeMap<u64, Content>,
+    /// The block that was written last. Most sets have no other, and then need no tree.
+    latest: Option<(u64, Content)>,
+    others: BTreeMap<u64, Content>,
     bytes: usize,
     count: u64,
 }
 
 impl Set {
-    /// Adds a block's numbers; tells how many were in it already.
-    pub(super) fn insert(&mut self, index: u64, bits: &Bits) -> u64 {
-        if index < self.full_below {
-            return ones(bits);
+    /// Adds a piece's numbers.
+    pub(super) fn insert(&mut self, piece: &Piece) {
+        let end = piece.index.saturating_add(u64::from(piece.run));
+        let mut at = piece.index;
+        if piece.run > 1 {
+            at = self.insert_whole(at, end);
         }
-        let before = match self.blocks.remove(&index) {
-            Some(content) => {
-                self.bytes -= content.bytes();
-                content.bits()
+        while at < end {
+            let (block, within) = (at / PIECES, (at % PIECES) as usize);
+            let n = (PIECES - at % PIECES).min(end - at);
+            let mut bits: Bits = [0; WORDS];
+            for place in bits.chunks_mut(PIECE_WORDS).skip(within).take(n as usize) {
+                place.copy_from_slice(&piece.bits);
             }
-            None => [0; WORDS],
-        };
-        self.count += ones(bits);
-        let (mut after, mut overlap) = (before, 0);
-        for (word, new) in after.iter_mut().zip(bits) {
-            overlap += u64::from((*word & new).count_ones());
+            self.insert_block(block, &bits);
+            at += n;
+        }
+    }
+
+    /// Adds all pieces up to `end`, as far as they are whole blocks that follow the whole ones; tells
+    /// where it got to.
+    fn insert_whole(&mut self, at: u64, end: u64) -> u64 {
+        let first = self.others.keys().next().copied();
+        let latest = self.latest.as_ref().map(|(index, _)| *index);
+        let next = first.into_iter().chain(latest).min().unwrap_or(u64::MAX);
+        let until = (end / PIECES).min(next);
+        if at > self.full_below * PIECES || until <= self.full_below {
+            return at;
+        }
+        self.count += (until - self.full_below) * BLOCK;
+        self.full_below = until;
+        self.advance();
+        until * PIECES
+    }
+
+    fn insert_block(&mut self, index: u64, bits: &Bits) {
+        if index < self.full_below {
+            return;
+        }
+        let mut all = [0; WORDS];
+        if let Some(content) = self.take(index) {
+            self.bytes -= content.bytes();
+            all = content.bits();
+        }
+        for (word, new) in all.iter_mut().zip(bits) {
+            self.count += u64::from((new & !*word).count_ones());
             *word |= new;
         }
-        self.count -= overlap;
-        let content = Content::of(&after);
+        let content = Content::of(&all);
         self.bytes += content.bytes();
-        self.blocks.insert(index, content);
+        self.latest = Some((index, content));
         self.advance();
-        overlap
+    }
+
+    /// Takes a block out, and the latest one to the others.
+    fn take(&mut self, index: u64) -> Option<Content> {
+        if let Some((at, content)) = self.latest.take() {
+            if at == index {
+                return Some(content);
+            }
+            self.others.insert(at, content);
+        }
+        self.others.remove(&index)
     }
 
     /// Lets go of full blocks at the low end.
     fn advance(&mut self) {
-        while let Some(entry) = self.blocks.first_entry()
-            && *entry.key() == self.full_below
-            && matches!(entry.get(), Content::Full)
-        {
-            self.bytes -= entry.remove().bytes();
+        loop {
+            let first = self.full_below;
+            let is_full = |(index, content): (&u64, &Content)| {
+                *index == first && matches!(content, Content::Full)
+            };
+            let latest = self
+                .latest
+                .as_ref()
+                .map(|(index, content)| (index, content));
+            if latest.is_some_and(is_full) {
+                self.latest = None;
+            } else if self.others.first_key_value().is_some_and(is_full) {
+                self.others.pop_first();
+            } else {
+                return;
+            }
+            self.bytes -= Content::Full.bytes();
             self.full_below += 1;
         }
     }
@@ -118,13 +187,24 @@ impl Set {
         if index < self.full_below {
             return FULL;
         }
-        self.blocks.get(&index).map_or([0; WORDS], Content::bits)
+        let content = match &self.latest {
+            Some((at, content)) if *at == index => Some(content),
+            _ => self.others.get(&index),
+        };
+        content.map_or([0; WORDS], Content::bits)
     }
 
-    /// The first block that it may not hold as a whole, and the first one that it has nothing of.
-    pub(super) fn span(&self) -> (u64, u64) {
-        let last = self.blocks.last_key_value().map_or(0, |(last, _)| last + 1);
-        (self.full_below, last.max(self.full_below))
+    /// The first block that it may not hold as a whole.
+    pub(super) const fn full_below(&self) -> u64 {
+        self.full_below
+    }
+
+    /// The first block from which on it has nothing.
+    pub(super) fn end(&self) -> u64 {
+        let last = self.others.keys().next_back().copied();
+        let latest = self.latest.as_ref().map(|(index, _)| *index);
+        let end = last.max(latest).map_or(0, |last| last + 1);
+        end.max(self.full_below)
     }
 
     /// Bytes that it takes.
@@ -138,8 +218,11 @@ impl Set {
             return;
         }
         self.full_below = index;
-        self.blocks = self.blocks.split_off(&index);
-        self.bytes = self.blocks.values().map(Content::bytes).sum();
+        self.latest.take_if(|(at, _)| *at < index);
+        self.others = self.others.split_off(&index);
+        let latest = self.latest.iter().map(|(_, content)| content);
+        let contents = self.others.values().chain(latest);
+        self.bytes = contents.map(Content::bytes).sum();
         self.advance();
     }
 }

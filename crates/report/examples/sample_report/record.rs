@@ -250,6 +250,7 @@ fn ledger() -> LedgerSummary {
         sent: 1_000_000,
         delivered: 999_995,
         lost: 2,
+        returned: 0,
         unconfirmed_missing: 3,
         unconfirmed_delivered: 1,
         duplicated: 0,

@@ -148,12 +148,13 @@ pub(super) fn ledger(summary: &RunSummary) -> Vec<String> {
         count(ledger.corrupt)
     )];
     let rest = [
+        (ledger.returned, "returned as unroutable"),
         (ledger.unconfirmed_missing, "never confirmed nor delivered"),
         (
             ledger.unconfirmed_delivered,
             "never confirmed but delivered",
         ),
-        (ledger.foreign, "of another run"),
+        (ledger.foreign, "not of this run"),
     ];
     let rest: Vec<String> = rest
         .iter()

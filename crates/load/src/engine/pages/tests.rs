@@ -1,0 +1,316 @@
+//! Deliveries on their way through consumers and event loops into the ledger.
+
+mod chance;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::sync_channel;
+
+use measure::ledger::{Ledger, LedgerSummary, Parcel};
+use measure::{Interval, Nanos, Time};
+
+use super::{Pages, Sent, whole_sequence};
+use crate::engine::consumer::{Consumer, ConsumerSpec, Ours, TrackSpec};
+use crate::payload::{self, Header};
+use crate::{Ack, ServiceTime};
+
+const RUN: u32 = 0x5EED_CAFE;
+/// When every rig's load begins.
+const START: Time = Time(1 << 40);
+
+/// Some producers, the receivers of all their messages, and the event loops that see them.
+struct Rig {
+    producers: usize,
+    receivers: usize,
+    loops: Vec<Pages>,
+    /// Each with its loop.
+    consumers: Vec<(usize, Consumer)>,
+    parcels: Vec<Parcel>,
+    sent: Sent,
+    size: usize,
+    now: Time,
+    interval: Box<Interval>,
+}
+
+impl Rig {
+    /// `consumers` are pairs of the loop that a consumer runs on and the receiver that it is part of.
+    fn new(producers: usize, consumers: &[(usize, usize)], size: usize) -> Self {
+        let receivers = consumers.iter().map(|c| c.1 + 1).max().unwrap_or(0);
+        let loops = consumers.iter().map(|c| c.0 + 1).max().unwrap_or(0);
+        let names: Vec<u32> = (0..(producers * (1 + receivers)) as u32).collect();
+        let sent: Sent = std::iter::repeat_with(AtomicU64::default)
+            .take(producers)
+            .collect();
+        let page = |at| Pages::new(at, &names, Arc::clone(&sent), sync_channel(8).1);
+        let consumer = |&(at, receiver): &(usize, usize)| {
+            let mut consumer = Consumer::new(ConsumerSpec {
+                ack: Ack::Auto,
+                refuse: None,
+                commit_every: 0,
+                prefetch: 0,
+                poll: None,
+                service: ServiceTime::default(),
+                delay: Nanos(0),
+                message_size: size,
+                budget: None,
+                ours: Some(Ours {
+                    run_id: RUN,
+                    all_out: true,
+                    bare: false,
+                    tails: None,
+                }),
+                tracks: Some(TrackSpec {
+                    producers: (0..producers as u32).collect(),
+                    first: producers * (1 + receiver),
+                }),
+            });
+            consumer.start(START);
+            (at, consumer)
+        };
+        Self {
+            producers,
+            receivers,
+            loops: (0..loops).map(page).collect(),
+            consumers: consumers.iter().map(consumer).collect(),
+            parcels: Vec::new(),
+            sent,
+            size,
+            now: START + Nanos(1),
+            interval: Box::default(),
+        }
+    }
+
+    /// A message as its producer sends it.
+    fn body(&self, producer: usize, sequence: u64) -> Vec<u8> {
+        let mut body = vec![payload::FILLER; self.size];
+        let time = self.now;
+        payload::write(&mut body, RUN, producer as u32, sequence, time, time);
+        body
+    }
+
+    fn send(&mut self, producer: usize, count: u64) {
+        self.now = self.now + Nanos(1_000);
+        self.loops[0].publish_sent(producer as u32, count);
+    }
+
+    fn deliver_body(&mut self, consumer: usize, body: &[u8], flagged: bool) -> bool {
+        let (at, consumer) = &mut self.consumers[consumer];
+        let pages = Some(&mut self.loops[*at]);
+        let mut latency = Nanos(0);
+        consumer.take(
+            (body, flagged),
+            self.now,
+            &mut self.interval,
+            &mut latency,
+            pages,
+        )
+    }
+
+    fn deliver(&mut self, consumer: usize, sequence: u64, flagged: bool) -> bool {
+        self.deliver_body(consumer, &self.body(0, sequence), flagged)
+    }
+
+    fn ship(&mut self, at: usize) {
+        self.parcels
+            .push(self.loops[at].notes.exchange(Parcel::default()));
+    }
+
+    /// The end, with the parcels in an order of the caller's.
+    fn end(mut self, order: impl FnOnce(&mut Vec<Parcel>)) -> LedgerSummary {
+        let receivers: Vec<usize> = (0..self.receivers)
+            .flat_map(|_| 0..self.producers)
+            .collect();
+        let mut ledger = Ledger::new(self.producers, &receivers);
+        for at in 0..self.loops.len() {
+            self.loops[at].notes.close();
+            self.ship(at);
+            let odd = self.loops[at].odd;
+            ledger.add_counts(odd.corrupt, odd.foreign);
+        }
+        order(&mut self.parcels);
+        self.parcels.iter().for_each(|parcel| ledger.add(parcel));
+        for (producer, sent) in self.sent.iter().enumerate() {
+            ledger.set_sent(producer, sent.load(std::sync::atomic::Ordering::Relaxed));
+        }
+        ledger.summary()
+    }
+}
+
+/// One producer that sent so much, all of it confirmed; its consumers and their loops.
+fn confirmed(sent: u64, loops: &[usize], size: usize) -> Rig {
+    let consumers: Vec<(usize, usize)> = loops.iter().map(|at| (*at, 0)).collect();
+    let mut rig = Rig::new(1, &consumers, size);
+    rig.send(0, sent);
+    rig.loops[0].notes.note_range(0, 0, sent);
+    rig
+}
+
+fn clean(sent: u64) -> LedgerSummary {
+    LedgerSummary {
+        sent,
+        delivered: sent,
+        exact: true,
+        ..LedgerSummary::default()
+    }
+}
+
+#[test]
+fn a_repetition_on_another_loop_is_not_reordered() {
+    for reversed in [false, true] {
+        let mut rig = confirmed(20_000, &[0, 1], 40);
+        for n in 0..20_000 {
+            rig.deliver((n % 2) as usize, n, false);
+        }
+        // 50 went to consumer 0.
+        rig.deliver(1, 50, false);
+        let summary = rig.end(|parcels| {
+            if reversed {
+                parcels.reverse();
+            }
+        });
+        let expected = LedgerSummary {
+            duplicated: 1,
+            ..clean(20_000)
+        };
+        assert_eq!(summary, expected);
+    }
+}
+
+#[test]
+fn a_repetition_in_order_for_its_consumer_hides_no_reordering() {
+    let mut rig = confirmed(20_000, &[0, 0], 40);
+    for n in (0..20_000).filter(|n| *n != 7) {
+        rig.deliver(0, n, false);
+    }
+    rig.deliver(0, 7, false);
+    // Repeated, to a consumer that had nothing yet.
+    rig.deliver(1, 5, false);
+    let expected = LedgerSummary {
+        duplicated: 1,
+        reordered: 1,
+        ..clean(20_000)
+    };
+    assert_eq!(rig.end(|_| ()), expected);
+}
+
+#[test]
+fn a_plain_repetition_after_a_flagged_first_delivery_is_not_reordered() {
+    let mut rig = confirmed(100, &[0], 40);
+    for n in 0..100 {
+        rig.deliver(0, n, n == 1);
+    }
+    rig.deliver(0, 1, false);
+    let expected = LedgerSummary {
+        // One delivery without the flag: the one with it is the second of its kind.
+        duplicated_redelivered: 1,
+        ..clean(100)
+    };
+    assert_eq!(rig.end(|_| ()), expected);
+}
+
+/// What a closing consumer had and did not acknowledge comes again, flagged, to one that has newer
+/// ones already; what it never got counts once.
+#[test]
+fn what_a_closing_consumer_leaves_behind_is_not_reordered() {
+    let mut rig = confirmed(1_000, &[0, 1], 40);
+    for n in 0..1_000 {
+        // Consumer 0 closes with 400 to 499; 450 to 499 had not reached it.
+        match n {
+            400..450 => rig.deliver(0, n, false),
+            450..500 => true,
+            _ => rig.deliver(1, n, false),
+        };
+    }
+    for n in 400..500 {
+        rig.deliver(1, n, true);
+    }
+    let expected = LedgerSummary {
+        duplicated_redelivered: 50,
+        ..clean(1_000)
+    };
+    assert_eq!(rig.end(|_| ()), expected);
+}
+
+#[test]
+fn a_damaged_sequence_without_a_check_upsets_nothing_else() {
+    let mut rig = confirmed(1_000, &[0], 12);
+    for n in 0..1_000 {
+        let ours = rig.deliver(0, if n == 500 { 500 | 1 << 30 } else { n }, false);
+        assert_eq!(ours, n != 500);
+    }
+    let expected = LedgerSummary {
+        delivered: 999,
+        lost: 1,
+        corrupt: 1,
+        ..clean(1_000)
+    };
+    assert_eq!(rig.end(|_| ()), expected);
+}
+
+#[test]
+fn what_another_program_wrote_is_foreign() {
+    let mut rig = confirmed(10, &[0], 40);
+    for len in [0, 3, 11, 12, 15, 16, 31, 32, 200] {
+        assert!(!rig.deliver_body(0, &vec![b'x'; len], false));
+        assert!(!rig.deliver_body(0, &vec![0; len], false));
+    }
+    let earlier = {
+        let mut body = vec![0; 40];
+        payload::write(&mut body, RUN ^ 1, 0, 5, Time(7), Time(8));
+        body
+    };
+    rig.deliver_body(0, &earlier, false);
+    let damaged = [&earlier[..33], &[1], &earlier[34..]].concat();
+    rig.deliver_body(0, &damaged, false);
+    let summary = rig.end(|_| ());
+    assert_eq!((summary.foreign, summary.corrupt), (20, 0));
+}
+
+/// Any damage to one place of up to 5 bytes, or 21 of a full header, is told from what another program wrote.
+#[test]
+fn damage_is_corrupt_wherever_it_hits() {
+    for size in [16, 20, 31, 32, 40] {
+        let mut rig = confirmed(100, &[0], size);
+        let good = rig.body(0, 99);
+        let mut damaged = 0;
+        let longest = if size < 32 { 5 } else { 21 };
+        for first in 0..size {
+            for len in 1..=longest.min(size - first) {
+                let mut body = good.clone();
+                body[first..first + len].iter_mut().for_each(|b| *b ^= 0xA5);
+                rig.deliver_body(0, &body, false);
+                damaged += 1;
+            }
+        }
+        for len in 16..size {
+            rig.deliver_body(0, &good[..len], false);
+            damaged += 1;
+        }
+        let summary = rig.end(|_| ());
+        assert_eq!((summary.corrupt, summary.foreign), (damaged, 0), "{size}");
+    }
+}
+
+#[test]
+fn short_sequences_go_on_over_their_wrap() {
+    const WRAP: u64 = 1 << 32;
+    let whole = |sequence, sent| {
+        let header = Header {
+            run: None,
+            producer: 0,
+            sequence,
+            intended: START,
+            sent: None,
+        };
+        whole_sequence(&header, sent)
+    };
+    assert_eq!(whole(0, 0), None, "nothing has been sent");
+    assert_eq!(whole(0, 1), Some(0));
+    assert_eq!(whole(1, 1), None, "not yet");
+    assert_eq!(whole(WRAP - 1, WRAP), Some(WRAP - 1));
+    assert_eq!(whole(0, WRAP), Some(0));
+    assert_eq!(whole(0, WRAP + 1), Some(WRAP), "after the wrap");
+    assert_eq!(whole(WRAP - 1, WRAP + 2), Some(WRAP - 1), "before it");
+    assert_eq!(whole(7, 9 * WRAP + 8), Some(9 * WRAP + 7));
+    assert_eq!(whole(8, 9 * WRAP + 8), Some(8 * WRAP + 8), "an old one");
+}
