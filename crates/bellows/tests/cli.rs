@@ -8,12 +8,13 @@ use std::process::Stdio;
 
 use common::{bellows, folder, run, start};
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "demo",
     "run",
     "client",
     "producer",
     "consumer",
+    "artemis",
     "record",
     "top",
     "flame",

@@ -16,6 +16,7 @@ mod report;
 mod requested;
 mod schedule;
 mod sizes;
+mod subscription;
 mod window;
 
 pub use control::Control;
@@ -30,6 +31,7 @@ pub use report::{Event, Outcome, PhaseTimes, Sink, ThreadUsage};
 pub use requested::Requested;
 pub use schedule::{Arrivals, Pace, Schedule, Shape, Step, Trace};
 pub use sizes::{Bodies, Distribution, SizeStep, Sizes};
+pub use subscription::Subscription;
 
 /// Runs a load to its end on `plan.threads` threads, and reports to `sink` on the calling one.
 ///

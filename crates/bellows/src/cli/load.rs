@@ -8,7 +8,7 @@ use measure::Rate;
 use session::Experiment;
 use session::experiment::{
     Acks, ArgumentValue, BrokerKind, BrokerSpec, Declaring, Length, LengthRange, LoadSpec, Phases,
-    ProfileSpec, QueueType, ScheduleSpec, SizeSpec,
+    ProfileSpec, QueueType, ScheduleSpec, SizeSpec, SubscriptionSpec,
 };
 
 use super::args::OutputArgs;
@@ -44,6 +44,9 @@ pub(crate) struct ClientArgs {
     producing: Producing,
     #[command(flatten)]
     consuming: Consuming,
+    /// Where consumers connect; the same as --url where absent
+    #[arg(long, value_name = "URL", help_heading = "Consuming")]
+    consumer_url: Option<String>,
 }
 
 /// What `bellows producer` was given.
@@ -68,9 +71,9 @@ pub(crate) struct ConsumerArgs {
 
 #[derive(Debug, Args)]
 struct Common {
-    /// queue://NAME or topic://NAME
+    /// queue://NAME or topic://NAME, any number of them
     #[arg(value_name = "DESTINATION", default_value = "queue://TEST")]
-    destination: String,
+    destinations: Vec<String>,
     /// The broker: amqp://USER@HOST:PORT/VHOST
     #[arg(
         long,
@@ -94,7 +97,7 @@ struct Common {
     /// Messages after which it ends, warm-up included; 0 is no limit
     #[arg(long, value_name = "N", default_value_t = 0)]
     message_count: u64,
-    /// Destinations; above 1 they are NAME0, NAME1, …
+    /// Destinations for each name; above 1 they are NAME0, NAME1, …
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = from_one)]
     num_destinations: usize,
     /// Event loops, one thread each
@@ -189,6 +192,16 @@ struct Consuming {
     /// The broker takes a delivery as acknowledged when it has sent it
     #[arg(long, conflicts_with = "ack_every")]
     auto_ack: bool,
+    /// Subscribe to topics by durable queues, which are deleted at the end
+    #[arg(long)]
+    durable: bool,
+    /// Subscriptions of each topic that all --consumers share; 0 gives each consumer its own
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    shared: usize,
+    /// What the names of durable and shared subscriptions begin with; a name that only this run has
+    /// where absent
+    #[arg(long = "clientID", value_name = "ID")]
+    client_id: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -205,7 +218,11 @@ impl ClientArgs {
     /// Sends and receives.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let spec = self.consuming.fill(self.producing.fill(self.common.spec()));
-        self.common.execute("client", spec)
+        let load = match self.consumer_url {
+            None => vec![spec],
+            Some(url) => apart(spec, url),
+        };
+        self.common.execute("client", load)
     }
 }
 
@@ -216,7 +233,7 @@ impl ProducerArgs {
             consumers: 0,
             ..self.producing.fill(self.common.spec())
         };
-        self.common.execute("producer", spec)
+        self.common.execute("producer", vec![spec])
     }
 }
 
@@ -227,14 +244,13 @@ impl ConsumerArgs {
             producers: 0,
             ..self.consuming.fill(self.common.spec())
         };
-        self.common.execute("consumer", spec)
+        self.common.execute("consumer", vec![spec])
     }
 }
 
 impl Common {
     fn spec(&self) -> LoadSpec {
         LoadSpec {
-            destination: self.destination.clone(),
             num_destinations: self.num_destinations,
             queue_type: match self.queue_type {
                 QueueTypeArg::Classic => QueueType::Classic,
@@ -249,11 +265,11 @@ impl Common {
                 Declaring::Always
             },
             recover: self.recover,
-            ..LoadSpec::default()
+            ..to(&self.destinations)
         }
     }
 
-    fn execute(self, command: &str, spec: LoadSpec) -> Result<Done, Failure> {
+    fn execute(self, command: &str, load: Vec<LoadSpec>) -> Result<Done, Failure> {
         let events = if self.profile {
             ProfileSpec::default().events
         } else {
@@ -280,11 +296,11 @@ impl Common {
                 events,
                 ..ProfileSpec::default()
             },
-            load: vec![spec],
+            load,
             ..Experiment::default()
         };
         let mut shape = perform::shape(&experiment);
-        shape.title = format!("{command} {}", self.destination);
+        shape.title = format!("{command} {}", self.destinations.join(" "));
         shape.latency = self.show_latency;
         let run = perform::experiment(&experiment, &self.output, !self.no_archive, shape)?;
         if let (Some(file), Some(dir)) = (&self.hdr, &run.run_dir) {
@@ -323,9 +339,45 @@ impl Consuming {
             consumers: self.consumers,
             prefetch: self.prefetch,
             ack,
+            subscription: (self.durable || self.shared > 0).then(|| SubscriptionSpec {
+                name: self.client_id.clone(),
+                durable: self.durable,
+                shared: self.shared,
+            }),
             ..spec
         }
     }
+}
+
+/// A load of so many destinations, and of nobody yet.
+pub(super) fn to(destinations: &[String]) -> LoadSpec {
+    match destinations {
+        [destination] => LoadSpec {
+            destination: destination.clone(),
+            ..LoadSpec::default()
+        },
+        destinations => LoadSpec {
+            destinations: destinations.to_vec(),
+            ..LoadSpec::default()
+        },
+    }
+}
+
+/// Producers and consumers with an endpoint each.
+pub(super) fn apart(spec: LoadSpec, consumer_url: String) -> Vec<LoadSpec> {
+    let consumers = LoadSpec {
+        producers: 0,
+        rate: None,
+        message_count: 0,
+        url: Some(consumer_url),
+        ..spec.clone()
+    };
+    let producers = LoadSpec {
+        consumers: 0,
+        subscription: None,
+        ..spec
+    };
+    vec![consumers, producers]
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
@@ -334,7 +386,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
         .map_err(|e| Failure::io("write", to, &e))
 }
 
-fn from_one(text: &str) -> Result<usize, String> {
+pub(super) fn from_one(text: &str) -> Result<usize, String> {
     let number = text
         .parse::<u32>()
         .ok()
@@ -343,7 +395,7 @@ fn from_one(text: &str) -> Result<usize, String> {
     number.ok_or_else(|| "expected a whole number, 1 or more".into())
 }
 
-fn rate(text: &str) -> Result<Rate, String> {
+pub(super) fn rate(text: &str) -> Result<Rate, String> {
     text.parse()
         .ok()
         .and_then(Rate::per_second)

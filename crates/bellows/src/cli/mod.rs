@@ -1,6 +1,7 @@
 //! The command line: what was typed, and one module per command that turns it into what it means.
 
 mod args;
+mod artemis;
 mod broker;
 mod doctor;
 mod find;
@@ -49,6 +50,8 @@ pub(crate) enum Command {
     Producer(load::ProducerArgs),
     /// Receive from a broker that runs already
     Consumer(load::ConsumerArgs),
+    /// Artemis' performance tools, by their own command lines
+    Artemis(artemis::ArtemisArgs),
     /// Profile a process, without load
     Record(record::RecordArgs),
     /// Show the functions that a profile spent its time in
@@ -82,6 +85,7 @@ impl Command {
             Self::Client(args) => args.execute(),
             Self::Producer(args) => args.execute(),
             Self::Consumer(args) => args.execute(),
+            Self::Artemis(args) => args.execute(),
             Self::Record(args) => args.execute(),
             Self::Top(args) => args.execute(),
             Self::Flame(args) => args.execute(),

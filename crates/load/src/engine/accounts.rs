@@ -53,7 +53,7 @@ pub(crate) fn open(
         threads: Vec::new(),
     };
     // Competing consumers of a queue share their tracks, wherever they run.
-    let mut shared: HashMap<Key, usize> = HashMap::new();
+    let mut shared: HashMap<Share, usize> = HashMap::new();
     for clients in threads {
         let tracks = accounts.open_thread(clients, &senders, &mut shared);
         accounts.threads.push(tracks);
@@ -69,6 +69,8 @@ pub(crate) fn open(
 }
 
 type Key = (bool, String);
+/// A queue, or a subscription that consumers share.
+type Share = (Key, Option<usize>);
 
 fn key(destination: &Destination) -> Key {
     (
@@ -101,10 +103,10 @@ impl Accounts {
         &mut self,
         clients: &mut [ClientSpec],
         senders: &HashMap<Key, Arc<[u32]>>,
-        shared: &mut HashMap<Key, usize>,
+        shared: &mut HashMap<Share, usize>,
     ) -> Vec<u32> {
         let mut names = Vec::new();
-        let mut here: HashMap<Key, usize> = HashMap::new();
+        let mut here: HashMap<Share, usize> = HashMap::new();
         for lane in clients.iter_mut().flat_map(|client| &mut client.lanes) {
             let key = key(&lane.destination);
             match &mut lane.work {
@@ -116,13 +118,14 @@ impl Accounts {
                     let Some(ids) = senders.get(&key) else {
                         continue;
                     };
-                    let first = if gets_everything(&lane.destination) {
+                    let first = if lane.share.is_none() && gets_everything(&lane.destination) {
                         let first = self.open_deliveries(ids);
                         add(&mut names, self.producers + first, ids.len())
                     } else {
-                        *here.entry(key.clone()).or_insert_with(|| {
+                        let share = (key, lane.share);
+                        *here.entry(share.clone()).or_insert_with(|| {
                             let first = *shared
-                                .entry(key)
+                                .entry(share)
                                 .or_insert_with(|| self.open_deliveries(ids));
                             add(&mut names, self.producers + first, ids.len())
                         })

@@ -11,6 +11,7 @@ use super::accounts::{self, Accounts};
 use super::consumer::{ConsumerSpec, Ours, Tails};
 use super::keys::Keys;
 use super::producer::{Pacing, ProducerSpec};
+use super::stamps::Stamps;
 use crate::admin::{arguments, table_of};
 use crate::link::{
     Answers, Begin, BodyLengths, ChannelSpec, Declaration, Exchange, LinkSpec, Publishing, Role,
@@ -44,6 +45,8 @@ pub(crate) struct ClientSpec {
 pub(crate) struct LaneSpec {
     pub(crate) work: WorkSpec,
     pub(crate) destination: Destination,
+    /// Which of its topic's shared subscriptions a consumer takes part in.
+    pub(crate) share: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -159,7 +162,7 @@ fn consumers(
         let destination = &group.destinations[n % group.destinations.len()];
         let delay = delay_of_consumer(group, n);
         let role = Role::Consumer(Subscription {
-            source: source(destination)?,
+            source: source(group, destination, n)?,
             prefetch: wanted.prefetch,
             channel_prefetch: wanted.channel_prefetch,
             no_ack: wanted.ack == Ack::Auto,
@@ -184,7 +187,11 @@ fn consumers(
             ours: ours.cloned(),
             tracks: None,
         });
-        lanes.push((channel(group, destination, role)?, lane(work, destination)));
+        let share = share_of(group, n);
+        lanes.push((
+            channel(group, destination, role)?,
+            lane(work, destination, share),
+        ));
     }
     let kind = ("consumer", 0);
     connect(
@@ -208,10 +215,20 @@ fn delay_of_consumer(group: &Group, n: usize) -> Nanos {
     }
 }
 
-fn source(destination: &Destination) -> Result<Source, Error> {
-    Ok(match destination.kind {
-        DestinationKind::Queue => Source::Queue(destination.name.clone()),
-        DestinationKind::Topic => {
+/// Which subscription a group's `n`-th consumer has, where others may have it too.
+fn share_of(group: &Group, n: usize) -> Option<usize> {
+    let subscription = group.consumers.subscription.as_ref()?;
+    (subscription.shared > 0).then(|| subscription.of(n / group.destinations.len()))
+}
+
+/// What a group's `n`-th consumer reads from.
+fn source(group: &Group, destination: &Destination, n: usize) -> Result<Source, Error> {
+    Ok(match (destination.kind, &group.consumers.subscription) {
+        (DestinationKind::Queue, _) => Source::Queue(destination.name.clone()),
+        (DestinationKind::Topic, Some(it)) => {
+            Source::Queue(it.queue(&destination.name, it.of(n / group.destinations.len())))
+        }
+        (DestinationKind::Topic, None) => {
             let (exchange, key) = destination.publishes_to();
             Source::Own {
                 exchange: exchange.to_owned(),
@@ -222,10 +239,11 @@ fn source(destination: &Destination) -> Result<Source, Error> {
     })
 }
 
-fn lane(work: WorkSpec, destination: &Destination) -> LaneSpec {
+fn lane(work: WorkSpec, destination: &Destination, share: Option<usize>) -> LaneSpec {
     LaneSpec {
         work,
         destination: destination.clone(),
+        share,
     }
 }
 
@@ -306,7 +324,6 @@ fn producers(
         None => BodyLengths::Same(most),
         Some(_) => BodyLengths::Between(least, most),
     };
-    let properties = wanted.properties.encode(wanted.persistent)?;
     let mut lanes = Vec::with_capacity(group.producer_count());
     for position in 0..producers {
         let at = position as usize % group.destinations.len();
@@ -314,6 +331,9 @@ fn producers(
         let (exchange, routing_key) = destination.publishes_to();
         let id = first_id + position as u32;
         let keys = wanted.random_keys.map(|keys| Keys::new(keys, id));
+        let stamps = Stamps::new(wanted, plan.run_id, id);
+        let mut properties = wanted.properties.clone();
+        Stamps::make_room(stamps.as_ref(), &mut properties);
         let role = Role::Producer(Publishing {
             exchange: exchange.to_owned(),
             routing_key: match &keys {
@@ -322,7 +342,7 @@ fn producers(
             },
             answers: answers(wanted),
             mandatory: wanted.mandatory,
-            properties: properties.clone(),
+            properties: properties.encode(wanted.persistent)?,
             bodies,
         });
         let work = WorkSpec::Producer(ProducerSpec {
@@ -341,13 +361,17 @@ fn producers(
             confirm_timeout: wanted.confirm_timeout,
             delay: wanted.start_delay.map_or(Nanos::ZERO, |delay| delay.of(id)),
             keys,
+            stamps,
             limit: wanted
                 .message_count
                 .map(|count| share(count, position, producers)),
             fan_out: fan_out(plan, destination),
             track: None,
         });
-        lanes.push((channel(group, destination, role)?, lane(work, destination)));
+        lanes.push((
+            channel(group, destination, role)?,
+            lane(work, destination, None),
+        ));
     }
     let kind = ("producer", first_id);
     connect(
@@ -388,14 +412,14 @@ fn pacing(plan: &Plan, group: &Group) -> Result<Pacing, Error> {
 fn fan_out(plan: &Plan, destination: &Destination) -> u64 {
     let same =
         |other: &&Destination| (other.kind, &other.name) == (destination.kind, &destination.name);
-    let consumers = |group: &Group| {
-        let here = |n: &usize| same(&&group.destinations[n % group.destinations.len()]);
-        (0..group.consumer_count()).filter(here).count() as u64
-    };
-    let consumers: u64 = plan.groups.iter().map(consumers).sum();
-    let copies =
+    let copied =
         destination.kind == DestinationKind::Topic || destination.queue_type == QueueType::Stream;
-    if copies { consumers } else { consumers.min(1) }
+    let receivers = |group: &Group| {
+        let here = (0..group.destinations.len()).filter(|at| same(&&group.destinations[*at]));
+        here.map(|at| group.receivers_of(at) as u64).sum::<u64>()
+    };
+    let consumers: u64 = plan.groups.iter().map(receivers).sum();
+    if copied { consumers } else { consumers.min(1) }
 }
 
 fn channel(group: &Group, destination: &Destination, role: Role) -> Result<ChannelSpec, Error> {
@@ -435,7 +459,7 @@ fn channel(group: &Group, destination: &Destination, role: Role) -> Result<Chann
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Endpoint, Producers};
+    use crate::Endpoint;
 
     fn plan(threads: usize, destinations: usize, producers: usize, consumers: usize) -> Plan {
         let destinations = (0..destinations)
@@ -505,6 +529,17 @@ mod tests {
         assert_eq!(count(&plan), 3);
         plan.groups[0].destinations[0] = Destination::topic("q0");
         assert_eq!(count(&plan), 3);
+        let mut subscription = crate::Subscription {
+            name: "me".into(),
+            durable: true,
+            shared: 0,
+        };
+        plan.groups[0].consumers.subscription = Some(subscription.clone());
+        assert_eq!(count(&plan), 3, "each its own");
+        subscription.shared = 2;
+        plan.groups[0].consumers.subscription = Some(subscription);
+        assert_eq!(count(&plan), 2, "three consumers share each of two");
+        assert_eq!(plan.groups[0].consumer_count(), 6);
         plan.groups[0].consumers.per_destination = 0;
         assert_eq!(count(&plan), 0);
     }

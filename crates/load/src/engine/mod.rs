@@ -15,6 +15,7 @@ mod repair;
 mod series;
 mod service;
 mod shared;
+mod stamps;
 mod until;
 mod worker;
 
@@ -51,20 +52,28 @@ const EVENT_ROOM: usize = 64;
 /// See [`crate::run`].
 pub(crate) fn run(plan: &Plan, control: &Control, sink: &mut dyn Sink) -> Result<Outcome, Error> {
     plan.validate()?;
-    let addresses = match prepare(plan, control, sink) {
-        Ok(addresses) => addresses,
-        Err(Interruption::Failed(error)) => return Err(error),
-        Err(Interruption::Stopped) => return Ok(never_started()),
+    let outcome = match prepare(plan, control, sink) {
+        Ok(addresses) => supervise(plan, control, sink, &addresses),
+        Err(Interruption::Failed(error)) => Err(error),
+        Err(Interruption::Stopped) => Ok(never_started()),
     };
-    let deal = deal(plan, &addresses)?;
-    let mut coordinator = Coordinator::start(plan, control, sink, deal)?;
-    let outcome = coordinator.supervise();
-    drop(coordinator);
-    let outcome = outcome?;
-    if control.request() != Request::Abort {
-        clean_up(plan, sink);
+    // A broker that could not be reached, or says nothing, has nothing to clean up either.
+    let reached = !matches!(outcome, Err(Error::Connect { .. } | Error::TimedOut { .. }));
+    if reached && control.request() != Request::Abort {
+        clean_up(plan, sink, outcome.is_ok());
     }
-    Ok(outcome)
+    outcome
+}
+
+fn supervise(
+    plan: &Plan,
+    control: &Control,
+    sink: &mut dyn Sink,
+    addresses: &[SocketAddr],
+) -> Result<Outcome, Error> {
+    let deal = deal(plan, addresses)?;
+    let mut coordinator = Coordinator::start(plan, control, sink, deal)?;
+    coordinator.supervise()
 }
 
 /// Connects to every endpoint once and prepares the queues there.
@@ -82,21 +91,29 @@ fn prepare(
             version: std::mem::take(&mut admin.version),
         });
         admin.prepare(group)?;
+        admin.subscribe(group)?;
         addresses.push(admin.address);
         admin.close()?;
     }
     Ok(addresses)
 }
 
-/// Deletes the queues that were to be deleted. The load is over and stays valid, so what fails
-/// here is only told.
-fn clean_up(plan: &Plan, sink: &mut dyn Sink) {
-    for group in plan.groups.iter().filter(|group| group.queues.delete) {
+/// Deletes the queues that were to be deleted, where the load took place, and subscriptions in any
+/// case: their queues would gather messages for ever. What fails here is only told.
+fn clean_up(plan: &Plan, sink: &mut dyn Sink, took_place: bool) {
+    for group in &plan.groups {
+        let queues_too = group.queues.delete && took_place;
+        if !queues_too && group.subscription_queues().next().is_none() {
+            continue;
+        }
         let delete = || -> Result<(), Interruption> {
             // Not the load's own control: it may say stop, and cleaning up belongs to stopping.
             let control = Control::new();
             let mut admin = Admin::connect(&group.endpoint, plan.patience, &control)?;
-            admin.clean_up(group)?;
+            if queues_too {
+                admin.clean_up(group)?;
+            }
+            admin.unsubscribe(group)?;
             admin.close()
         };
         if let Err(Interruption::Failed(error)) = delete() {

@@ -6,6 +6,7 @@ use measure::{Interval, Metric, Nanos, Time};
 
 use super::keys::Keys;
 use super::pages::Pages;
+use super::stamps::Stamps;
 use crate::Error;
 use crate::link::{Answers, Lane};
 use crate::payload;
@@ -53,6 +54,8 @@ pub(crate) struct ProducerSpec {
     pub(crate) confirm_timeout: Option<Nanos>,
     /// Another routing key for every message.
     pub(crate) keys: Option<Keys>,
+    /// An id or a timestamp of its own for every message.
+    pub(crate) stamps: Option<Stamps>,
     /// This producer's share of the group's message count.
     pub(crate) limit: Option<u64>,
     /// Deliveries that each message should lead to.
@@ -402,6 +405,9 @@ impl Producer {
         };
         if let Some(keys) = &self.spec.keys {
             lane.set_routing_key(&keys.key(sequence));
+        }
+        if let Some(stamps) = &mut self.spec.stamps {
+            stamps.put(sequence, now, lane);
         }
         match &self.spec.contents {
             None => lane.publish(fill(self.spec.message_size)),
