@@ -2,7 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread;
 
 use regex::Regex;
 
@@ -105,6 +109,120 @@ fn every_producer_has_its_subscribers_on_every_topic() {
     let summary = bench.samples("j.json").pop().expect("summary");
     assert_eq!(number(&summary["totalSent"]), 402, "{summary}");
     assert_eq!(number(&summary["totalReceived"]), 804, "{summary}");
+}
+
+/// Passes bytes on to a broker, and keeps what it was sent.
+fn tap(broker: &str) -> (String, Arc<Mutex<Vec<u8>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
+    let url = format!("amqp://{}", listener.local_addr().expect("address"));
+    let (kept, broker) = (Arc::new(Mutex::new(Vec::new())), broker.to_owned());
+    let keep = Arc::clone(&kept);
+    thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let to_broker = TcpStream::connect(&broker).expect("broker");
+            let mut back = (
+                to_broker.try_clone().expect("clone"),
+                client.try_clone().expect("clone"),
+            );
+            thread::spawn(move || std::io::copy(&mut back.0, &mut back.1));
+            let (mut client, mut to_broker, keep) = (client, to_broker, Arc::clone(&keep));
+            thread::spawn(move || {
+                let mut bytes = [0; 4_096];
+                while let Ok(n @ 1..) = client.read(&mut bytes) {
+                    keep.lock().expect("lock").extend_from_slice(&bytes[..n]);
+                    to_broker.write_all(&bytes[..n]).expect("write");
+                }
+                let _ = to_broker.shutdown(std::net::Shutdown::Write);
+            });
+        }
+    });
+    (url, kept)
+}
+
+#[test]
+fn messages_carry_what_was_asked_for() {
+    let bench = Bench::new();
+    let (url, kept) = tap(bench.broker.address());
+    let args = [
+        "artemis",
+        "perf",
+        "producer",
+        "--url",
+        &url,
+        "--ttl",
+        "1500",
+        "--group",
+        "blue",
+        "--enable-msg-id",
+        "--enable-timestamp",
+        "--message-count",
+        "3",
+        "--silent",
+    ];
+    run(bench.dir.path(), &args).assert_ok();
+    let bytes = kept.lock().expect("lock").clone();
+    let count = |wanted: &[u8]| bytes.windows(wanted.len()).filter(|w| w == &wanted).count();
+    assert_eq!(count(b"\x0bJMSXGroupIDS\0\0\0\x04blue"), 3);
+    assert_eq!(count(b"\x041500"), 3);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = now.expect("after 1970").as_secs();
+    for sequence in 0..3 {
+        let end = format!("-00000000-{sequence:016x}");
+        let at = bytes
+            .windows(end.len())
+            .position(|w| w == end.as_bytes())
+            .expect("id");
+        assert!(bytes[at - 11..].starts_with(b"ID:"));
+        let stamp: [u8; 8] = bytes[at + end.len()..][..8].try_into().expect("timestamp");
+        assert!(now.abs_diff(u64::from_be_bytes(stamp)) < 60, "{stamp:?}");
+    }
+}
+
+#[test]
+fn transactions_and_shared_connections_move_every_message() {
+    let bench = Bench::new();
+    for (json, options) in [
+        ("tx.json", &["--tx", "--commit-interval", "7"][..]),
+        ("old.json", &["--tx-size", "10", "--tx", "--rate", "500"]),
+        (
+            "each.json",
+            &[
+                "--tx",
+                "--shared-connections",
+                "--consumer-connections",
+                "2",
+            ],
+        ),
+    ] {
+        let mut all = vec![
+            "--message-count",
+            "300",
+            "--producers",
+            "3",
+            "--consumers",
+            "3",
+            "--show-latency",
+            "--threads",
+            "2",
+            "--json",
+            json,
+            "queue://TX",
+        ];
+        all.extend(options);
+        bench.perf("client", &all).assert_ok();
+        let summary = bench.samples(json).pop().expect("summary");
+        for count in ["totalSent", "totalCompleted", "totalReceived"] {
+            assert_eq!(number(&summary[count]), 300, "{options:?}: {summary}");
+        }
+        // Every acknowledgement was timed, those of a commit too.
+        assert_eq!(number(&summary["totalSendTime"]["count"]), 300, "{summary}");
+        // What was not committed would be in the queue still.
+        let left = bench.perf("consumer", &["--duration", "1", "queue://TX"]);
+        assert!(
+            left.stdout.contains("--- total received:            0 \n"),
+            "{left:?}"
+        );
+    }
 }
 
 #[test]

@@ -7,13 +7,12 @@ use measure::Nanos;
 use report::artemis::Sides;
 use session::Experiment;
 use session::experiment::{
-    Acks, ArgumentValue, BrokerKind, BrokerSpec, Length, LoadSpec, Phases, ProfileSpec, SizeSpec,
-    SubscriptionSpec,
+    Acks, BrokerKind, BrokerSpec, Length, LoadSpec, Phases, ProfileSpec, SizeSpec, SubscriptionSpec,
 };
 
 use super::Showing;
 use super::options::{ClientArgs, Common, ConsumerArgs, Consuming, ProducerArgs, Producing};
-use crate::cli::load::{apart, to};
+use crate::cli::load::{apart, grouped, some, to};
 use crate::failure::Failure;
 
 /// Artemis' consumers have a window of 1 MiB: a thousand messages of its default size.
@@ -114,8 +113,11 @@ impl ConsumerArgs {
         let Self {
             common, consuming, ..
         } = self;
-        let notes = common.check()?;
+        let mut notes = common.check()?;
         consuming.check(&common)?;
+        if common.commit_interval > 0 && !consuming.tx {
+            notes.push("--commit-interval has no effect on a consumer without --tx".into());
+        }
         let spec = LoadSpec {
             producers: 0,
             ..consuming.fill(common.spec(), &common, self.num_connections)
@@ -242,8 +244,6 @@ impl Producing {
     }
 
     fn fill(&self, spec: LoadSpec, common: &Common) -> LoadSpec {
-        let group = self.group.iter();
-        let headers = group.map(|id| ("JMSXGroupID".into(), ArgumentValue::Text(id.clone())));
         let ttl = (self.ttl > 0).then(|| Length(Nanos::from_millis(self.ttl)));
         let producers = self.producers.saturating_mul(common.destination_count());
         LoadSpec {
@@ -253,7 +253,7 @@ impl Producing {
             message_size: SizeSpec::fixed(self.message_size),
             rate: self.rate,
             ttl,
-            headers: headers.collect(),
+            headers: grouped(self.group.as_deref()),
             message_ids: self.enable_msg_id,
             timestamps: self.enable_timestamp,
             max_pending: self.max_pending,
@@ -294,7 +294,7 @@ impl Consuming {
         let commit_every = common.commit_interval.max(common.tx_size).max(1);
         LoadSpec {
             consumers: self.consumers,
-            consumer_connections: (connections > 0).then_some(connections),
+            consumer_connections: some(connections),
             consumer_commit_every: if self.tx { commit_every } else { 0 },
             ack: Acks::Every(1),
             subscription: named.then(|| SubscriptionSpec {
