@@ -103,6 +103,18 @@ impl HistogramLogWriter {
     }
 }
 
+/// A histogram as the last field of a log's line has it: base64 of the deflated V2 form.
+///
+/// # Errors
+/// Where it cannot be encoded, which no histogram of the product's shape is known for.
+pub fn encode_histogram(histogram: &Histogram<u64>) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    V2DeflateSerializer::new()
+        .serialize(histogram, &mut bytes)
+        .map_err(io::Error::other)?;
+    Ok(STANDARD.encode(&bytes))
+}
+
 fn begin(path: &Path, origin_unix_ns: u64) -> io::Result<LineFile> {
     let mut lines = LineFile::new(path.to_path_buf());
     let start = jiff::Timestamp::from_nanosecond(i128::from(origin_unix_ns)).unwrap_or_default();

@@ -15,7 +15,7 @@ mod warning;
 mod writer;
 
 pub use error::Error;
-pub use histogram_log::{HistogramLog, HistogramRecord};
+pub use histogram_log::{HistogramLog, HistogramRecord, encode_histogram};
 pub use list::{RunEntry, list_runs};
 pub use reader::RunReader;
 pub use record::{

@@ -8,12 +8,13 @@ use std::process::Stdio;
 
 use common::{bellows, folder, run, start};
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "demo",
     "run",
     "client",
     "producer",
     "consumer",
+    "artemis",
     "record",
     "top",
     "flame",
@@ -85,7 +86,7 @@ fn wrong_usage_ends_with_2_and_leaves_nothing() {
         &["client", "--think-time", "5ms", "--max-pending", "2"],
         &["client", "--rate-per-producer"],
         &["client", "--message-size", "20-10"],
-        &["client", "--tx"],
+        &["client", "--acks"],
         &["client", "--producers", "0"],
         &["client", "--duration", "-3"],
         &["client", "--url", "http://localhost"],

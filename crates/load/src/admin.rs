@@ -262,7 +262,7 @@ impl<'a> Admin<'a> {
         self.request(format!("empty queue {queue:?}"), &method, "queue.purge-ok")
     }
 
-    fn delete(&mut self, queue: &str) -> Result<(), Interruption> {
+    pub(crate) fn delete(&mut self, queue: &str) -> Result<(), Interruption> {
         let method = QueueDelete {
             queue,
             ..QueueDelete::default()
@@ -281,7 +281,7 @@ impl<'a> Admin<'a> {
         self.wait_for(|_, answer| answer == Answer::Closed)
     }
 
-    fn request(
+    pub(crate) fn request(
         &mut self,
         action: String,
         method: &impl EncodeMethod,

@@ -18,6 +18,7 @@ mod report;
 mod requested;
 mod schedule;
 mod sizes;
+mod subscription;
 mod tls;
 mod token;
 mod window;
@@ -34,6 +35,7 @@ pub use report::{Event, Outcome, PhaseTimes, Sink, ThreadUsage};
 pub use requested::Requested;
 pub use schedule::{Arrivals, Pace, Schedule, Shape, Step, Trace};
 pub use sizes::{Bodies, Distribution, SizeStep, Sizes};
+pub use subscription::Subscription;
 pub use tls::{Identity, Tls};
 pub use token::Token;
 

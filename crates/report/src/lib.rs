@@ -1,5 +1,6 @@
 //! What a person sees of a run: console tables, flame graphs and the HTML report.
 
+pub mod artemis;
 pub mod console;
 pub mod flame;
 pub mod html;

@@ -1,15 +1,16 @@
 //! `client`, `producer` and `consumer`: ad-hoc load on a broker that runs already, by Artemis
 //! `perf`'s names and defaults where they mean the same.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use measure::Rate;
+use measure::{Nanos, Rate};
 use session::Experiment;
 use session::experiment::{
     Acks, ArgumentValue, BrokerKind, BrokerSpec, Declaring, Length, LengthRange, LoadSpec, Phases,
-    ProfileSpec, QueueType, ScheduleSpec, SizeSpec,
+    ProfileSpec, QueueType, ScheduleSpec, SizeSpec, SubscriptionSpec,
 };
 
 use super::args::OutputArgs;
@@ -46,6 +47,17 @@ pub(crate) struct ClientArgs {
     producing: Producing,
     #[command(flatten)]
     consuming: Consuming,
+    /// Where consumers connect; the same as --url where absent
+    #[arg(long, value_name = "URL", help_heading = "Consuming")]
+    consumer_url: Option<String>,
+    /// Connections of all consumers together, a channel each; 0 is one for each
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        help_heading = "Consuming"
+    )]
+    consumer_connections: usize,
 }
 
 /// What `bellows producer` was given.
@@ -66,13 +78,21 @@ pub(crate) struct ConsumerArgs {
     common: Common,
     #[command(flatten)]
     consuming: Consuming,
+    /// Connections of all consumers together, a channel each; 0 is one for each
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        help_heading = "Consuming"
+    )]
+    num_connections: usize,
 }
 
 #[derive(Debug, Args)]
 struct Common {
-    /// queue://NAME or topic://NAME
+    /// queue://NAME or topic://NAME, any number of them
     #[arg(value_name = "DESTINATION", default_value = "queue://TEST")]
-    destination: String,
+    destinations: Vec<String>,
     /// The broker: amqp://USER@HOST:PORT/VHOST, or amqps:// for TLS
     #[arg(
         long,
@@ -96,12 +116,15 @@ struct Common {
     /// Messages after which it ends, warm-up included; 0 is no limit
     #[arg(long, value_name = "N", default_value_t = 0)]
     message_count: u64,
-    /// Destinations; above 1 they are NAME0, NAME1, …
+    /// Destinations for each name; above 1 they are NAME0, NAME1, …
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = from_one)]
     num_destinations: usize,
     /// Event loops, one thread each
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = from_one)]
     threads: usize,
+    /// Messages of a transaction, in place of confirms, and of a --tx consumer's; 0 is none
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    commit_interval: u32,
     /// Do not account for every message; bodies below 12 bytes are then allowed
     #[arg(long)]
     no_ledger: bool,
@@ -177,8 +200,23 @@ struct Producing {
     #[arg(long, value_name = "N", default_value_t = 1)]
     max_pending: u32,
     /// Ask the broker for no acknowledgements
-    #[arg(long, conflicts_with = "max_pending")]
+    #[arg(long, conflicts_with_all = ["max_pending", "commit_interval"])]
     no_confirm: bool,
+    /// Milliseconds after which the broker may drop a message; 0 is never
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    ttl: u64,
+    /// Message group, as the header JMSXGroupID
+    #[arg(long, value_name = "ID")]
+    group: Option<String>,
+    /// Producers share as many connections as there are --threads, a channel each
+    #[arg(long)]
+    shared_connections: bool,
+    /// Every message has an id of its own
+    #[arg(long)]
+    enable_msg_id: bool,
+    /// Every message says when it was sent
+    #[arg(long)]
+    enable_timestamp: bool,
 }
 
 #[derive(Debug, Args)]
@@ -196,6 +234,19 @@ struct Consuming {
     /// The broker takes a delivery as acknowledged when it has sent it
     #[arg(long, conflicts_with = "ack_every")]
     auto_ack: bool,
+    /// Acknowledge in transactions of --commit-interval deliveries, or of one
+    #[arg(long, conflicts_with = "auto_ack")]
+    tx: bool,
+    /// Subscribe to topics by durable queues, which are deleted at the end
+    #[arg(long)]
+    durable: bool,
+    /// Subscriptions of each topic that all --consumers share; 0 gives each consumer its own
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    shared: usize,
+    /// What the names of durable and shared subscriptions begin with; a name that only this run has
+    /// where absent
+    #[arg(long = "clientID", value_name = "ID")]
+    client_id: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -211,8 +262,16 @@ enum QueueTypeArg {
 impl ClientArgs {
     /// Sends and receives.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let spec = self.consuming.fill(self.producing.fill(self.common.spec()));
-        self.common.execute("client", spec)
+        let spec = self.producing.fill(self.common.spec(), &self.common);
+        let spec = LoadSpec {
+            consumer_connections: some(self.consumer_connections),
+            ..self.consuming.fill(spec, &self.common)
+        };
+        let load = match self.consumer_url {
+            None => vec![spec],
+            Some(url) => apart(spec, url),
+        };
+        self.common.execute("client", load)
     }
 }
 
@@ -221,27 +280,33 @@ impl ProducerArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let spec = LoadSpec {
             consumers: 0,
-            ..self.producing.fill(self.common.spec())
+            ..self.producing.fill(self.common.spec(), &self.common)
         };
-        self.common.execute("producer", spec)
+        self.common.execute("producer", vec![spec])
     }
 }
 
 impl ConsumerArgs {
     /// Receives.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
+        if self.common.commit_interval > 0 && !self.consuming.tx {
+            return Err(Failure::usage(
+                "--commit-interval is for transactions, and this consumer has none",
+                "add --tx, or leave it out",
+            ));
+        }
         let spec = LoadSpec {
             producers: 0,
-            ..self.consuming.fill(self.common.spec())
+            consumer_connections: some(self.num_connections),
+            ..self.consuming.fill(self.common.spec(), &self.common)
         };
-        self.common.execute("consumer", spec)
+        self.common.execute("consumer", vec![spec])
     }
 }
 
 impl Common {
     fn spec(&self) -> LoadSpec {
         LoadSpec {
-            destination: self.destination.clone(),
             num_destinations: self.num_destinations,
             queue_type: match self.queue_type {
                 QueueTypeArg::Classic => QueueType::Classic,
@@ -257,11 +322,11 @@ impl Common {
             },
             recover: self.recover,
             source_addresses: self.source_addresses.clone(),
-            ..LoadSpec::default()
+            ..to(&self.destinations)
         }
     }
 
-    fn execute(self, command: &str, spec: LoadSpec) -> Result<Done, Failure> {
+    fn execute(self, command: &str, load: Vec<LoadSpec>) -> Result<Done, Failure> {
         let events = if self.profile {
             ProfileSpec::default().events
         } else {
@@ -288,11 +353,11 @@ impl Common {
                 events,
                 ..ProfileSpec::default()
             },
-            load: vec![spec],
+            load,
             ..Experiment::default()
         };
         let mut shape = perform::shape(&experiment);
-        shape.title = format!("{command} {}", self.destination);
+        shape.title = format!("{command} {}", self.destinations.join(" "));
         shape.latency = self.show_latency;
         let run = perform::experiment(&experiment, &self.output, !self.no_archive, shape)?;
         if let (Some(file), Some(dir)) = (&self.hdr, &run.run_dir) {
@@ -303,9 +368,15 @@ impl Common {
 }
 
 impl Producing {
-    fn fill(self, spec: LoadSpec) -> LoadSpec {
+    fn fill(self, spec: LoadSpec, common: &Common) -> LoadSpec {
         LoadSpec {
             producers: self.producers,
+            producer_connections: self.shared_connections.then_some(common.threads),
+            ttl: (self.ttl > 0).then(|| Length(Nanos::from_millis(self.ttl))),
+            headers: grouped(self.group.as_deref()),
+            message_ids: self.enable_msg_id,
+            timestamps: self.enable_timestamp,
+            commit_every: common.commit_interval,
             persistent: self.persistent,
             message_size: self.message_size,
             rate: self.rate,
@@ -321,7 +392,7 @@ impl Producing {
 }
 
 impl Consuming {
-    fn fill(&self, spec: LoadSpec) -> LoadSpec {
+    fn fill(&self, spec: LoadSpec, common: &Common) -> LoadSpec {
         let ack = if self.auto_ack {
             Acks::Auto
         } else {
@@ -331,9 +402,61 @@ impl Consuming {
             consumers: self.consumers,
             prefetch: self.prefetch,
             ack,
+            consumer_commit_every: if self.tx {
+                common.commit_interval.max(1)
+            } else {
+                0
+            },
+            subscription: (self.durable || self.shared > 0).then(|| SubscriptionSpec {
+                name: self.client_id.clone(),
+                durable: self.durable,
+                shared: self.shared,
+            }),
             ..spec
         }
     }
+}
+
+/// The header of a message group.
+pub(super) fn grouped(group: Option<&str>) -> BTreeMap<String, ArgumentValue> {
+    let header = |id: &str| ("JMSXGroupID".into(), ArgumentValue::Text(id.into()));
+    group.map(header).into_iter().collect()
+}
+
+/// 0 stands for nothing in particular.
+pub(super) fn some(count: usize) -> Option<usize> {
+    (count > 0).then_some(count)
+}
+
+/// A load of so many destinations, and of nobody yet.
+pub(super) fn to(destinations: &[String]) -> LoadSpec {
+    match destinations {
+        [destination] => LoadSpec {
+            destination: destination.clone(),
+            ..LoadSpec::default()
+        },
+        destinations => LoadSpec {
+            destinations: destinations.to_vec(),
+            ..LoadSpec::default()
+        },
+    }
+}
+
+/// Producers and consumers with an endpoint each.
+pub(super) fn apart(spec: LoadSpec, consumer_url: String) -> Vec<LoadSpec> {
+    let consumers = LoadSpec {
+        producers: 0,
+        rate: None,
+        message_count: 0,
+        url: Some(consumer_url),
+        ..spec.clone()
+    };
+    let producers = LoadSpec {
+        consumers: 0,
+        subscription: None,
+        ..spec
+    };
+    vec![consumers, producers]
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), Failure> {

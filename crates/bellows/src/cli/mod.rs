@@ -1,6 +1,7 @@
 //! The command line: what was typed, and one module per command that turns it into what it means.
 
 mod args;
+mod artemis;
 mod broker;
 mod churn;
 mod doctor;
@@ -53,6 +54,8 @@ pub(crate) enum Command {
     Consumer(load::ConsumerArgs),
     /// Open and close connections, channels or queues at a rate
     Churn(churn::ChurnArgs),
+    /// Artemis' performance tools, by their own command lines
+    Artemis(artemis::ArtemisArgs),
     /// Profile a process, without load
     Record(record::RecordArgs),
     /// Show the functions that a profile spent its time in
@@ -87,6 +90,7 @@ impl Command {
             Self::Producer(args) => args.execute(),
             Self::Consumer(args) => args.execute(),
             Self::Churn(args) => args.execute(),
+            Self::Artemis(args) => args.execute(),
             Self::Record(args) => args.execute(),
             Self::Top(args) => args.execute(),
             Self::Flame(args) => args.execute(),

@@ -54,7 +54,7 @@ pub(crate) fn open(
         threads: Vec::new(),
     };
     // Competing consumers of a queue share their tracks, wherever they run.
-    let mut shared: HashMap<Key, usize> = HashMap::new();
+    let mut shared: HashMap<Share, usize> = HashMap::new();
     for clients in threads {
         let tracks = accounts.open_thread(clients, &senders, &mut shared);
         accounts.threads.push(tracks);
@@ -68,6 +68,9 @@ pub(crate) fn open(
     }
     Ok(accounts)
 }
+
+/// A queue, or a subscription that consumers share.
+type Share = (Key, Option<String>);
 
 /// Within what a queue's name means one queue. The nodes of a cluster are one, as far as they say what
 /// it is called.
@@ -127,10 +130,10 @@ impl Accounts {
         &mut self,
         clients: &mut [ClientSpec],
         senders: &HashMap<Key, Arc<[u32]>>,
-        shared: &mut HashMap<Key, usize>,
+        shared: &mut HashMap<Share, usize>,
     ) -> Vec<u32> {
         let mut names = Vec::new();
-        let mut here: HashMap<Key, usize> = HashMap::new();
+        let mut here: HashMap<Share, usize> = HashMap::new();
         let lanes = clients.iter_mut().flat_map(|client| {
             let realm = client.realm;
             client.lanes.iter_mut().map(move |lane| (realm, lane))
@@ -146,13 +149,14 @@ impl Accounts {
                     let Some(ids) = senders.get(&key) else {
                         continue;
                     };
-                    let first = if gets_everything(&lane.destination) {
+                    let first = if lane.share.is_none() && gets_everything(&lane.destination) {
                         let first = self.open_deliveries(ids);
                         add(&mut names, self.producers + first, ids.len())
                     } else {
-                        *here.entry(key.clone()).or_insert_with(|| {
+                        let share = (key, lane.share.clone());
+                        *here.entry(share.clone()).or_insert_with(|| {
                             let first = *shared
-                                .entry(key)
+                                .entry(share)
                                 .or_insert_with(|| self.open_deliveries(ids));
                             add(&mut names, self.producers + first, ids.len())
                         })

@@ -1,6 +1,6 @@
 //! From the plan to clients, and from clients to threads.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -12,6 +12,7 @@ use super::consumer::{ConsumerSpec, Ours, Tails};
 use super::keys::Keys;
 use super::producer::{Pacing, ProducerSpec};
 use super::socket::Route;
+use super::stamps::Stamps;
 use crate::admin::{arguments, table_of};
 use crate::link::{
     Answers, Begin, BodyLengths, ChannelSpec, Declaration, Exchange, LinkSpec, Publishing, Role,
@@ -47,6 +48,8 @@ pub(crate) struct ClientSpec {
 pub(crate) struct LaneSpec {
     pub(crate) work: WorkSpec,
     pub(crate) destination: Destination,
+    /// The queue of the shared subscription that a topic's consumer takes part in.
+    pub(crate) share: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -176,7 +179,7 @@ fn consumers(
         let destination = &group.destinations[n % group.destinations.len()];
         let delay = delay_of_consumer(group, n);
         let role = Role::Consumer(Subscription {
-            source: source(destination)?,
+            source: source(group, destination, n)?,
             prefetch: wanted.prefetch,
             channel_prefetch: wanted.channel_prefetch,
             no_ack: wanted.ack == Ack::Auto,
@@ -201,7 +204,11 @@ fn consumers(
             ours: ours.cloned(),
             tracks: None,
         });
-        lanes.push((channel(group, destination, role)?, lane(work, destination)));
+        let share = share_of(group, n);
+        lanes.push((
+            channel(group, destination, role)?,
+            lane(work, destination, share),
+        ));
     }
     let kind = ("consumer", 0);
     connect(
@@ -225,10 +232,23 @@ fn delay_of_consumer(group: &Group, n: usize) -> Nanos {
     }
 }
 
-fn source(destination: &Destination) -> Result<Source, Error> {
-    Ok(match destination.kind {
-        DestinationKind::Queue => Source::Queue(destination.name.clone()),
-        DestinationKind::Topic => {
+/// Which subscription a group's `n`-th consumer has, where others may have it too.
+fn share_of(group: &Group, n: usize) -> Option<String> {
+    let subscription = group.consumers.subscription.as_ref()?;
+    let destinations = group.destinations.len();
+    let topic = &group.destinations[n % destinations].name;
+    let index = subscription.of(n / destinations);
+    (subscription.shared > 0).then(|| subscription.queue(topic, index))
+}
+
+/// What a group's `n`-th consumer reads from.
+fn source(group: &Group, destination: &Destination, n: usize) -> Result<Source, Error> {
+    Ok(match (destination.kind, &group.consumers.subscription) {
+        (DestinationKind::Queue, _) => Source::Queue(destination.name.clone()),
+        (DestinationKind::Topic, Some(it)) => {
+            Source::Queue(it.queue(&destination.name, it.of(n / group.destinations.len())))
+        }
+        (DestinationKind::Topic, None) => {
             let (exchange, key) = destination.publishes_to();
             Source::Own {
                 exchange: exchange.to_owned(),
@@ -239,10 +259,11 @@ fn source(destination: &Destination) -> Result<Source, Error> {
     })
 }
 
-fn lane(work: WorkSpec, destination: &Destination) -> LaneSpec {
+fn lane(work: WorkSpec, destination: &Destination, share: Option<String>) -> LaneSpec {
     LaneSpec {
         work,
         destination: destination.clone(),
+        share,
     }
 }
 
@@ -333,7 +354,6 @@ fn producers(
         None => BodyLengths::Same(most),
         Some(_) => BodyLengths::Between(least, most),
     };
-    let properties = wanted.properties.encode(wanted.persistent)?;
     let mut lanes = Vec::with_capacity(group.producer_count());
     for position in 0..producers {
         let at = position as usize % group.destinations.len();
@@ -341,6 +361,9 @@ fn producers(
         let (exchange, routing_key) = destination.publishes_to();
         let id = first_id + position as u32;
         let keys = wanted.random_keys.map(|keys| Keys::new(keys, id));
+        let stamps = Stamps::new(wanted, plan.run_id, id);
+        let mut properties = wanted.properties.clone();
+        Stamps::make_room(stamps.as_ref(), &mut properties);
         let role = Role::Producer(Publishing {
             exchange: exchange.to_owned(),
             routing_key: match &keys {
@@ -349,7 +372,7 @@ fn producers(
             },
             answers: answers(wanted),
             mandatory: wanted.mandatory,
-            properties: properties.clone(),
+            properties: properties.encode(wanted.persistent)?,
             bodies,
         });
         let work = WorkSpec::Producer(ProducerSpec {
@@ -368,13 +391,17 @@ fn producers(
             confirm_timeout: wanted.confirm_timeout,
             delay: wanted.start_delay.map_or(Nanos::ZERO, |delay| delay.of(id)),
             keys,
+            stamps,
             limit: wanted
                 .message_count
                 .map(|count| share(count, position, producers)),
             fan_out: 0,
             track: None,
         });
-        lanes.push((channel(group, destination, role)?, lane(work, destination)));
+        lanes.push((
+            channel(group, destination, role)?,
+            lane(work, destination, None),
+        ));
     }
     let kind = ("producer", first_id);
     connect(
@@ -413,22 +440,29 @@ fn pacing(plan: &Plan, group: &Group) -> Result<Pacing, Error> {
 
 /// Tells producers how many deliveries the plan's own consumers should make of one message.
 fn fan_out(clients: &mut [ClientSpec]) {
-    let mut consumers: HashMap<accounts::Key, u64> = HashMap::new();
+    let mut receivers: HashMap<accounts::Key, u64> = HashMap::new();
+    let mut shares: HashSet<(accounts::Key, String)> = HashSet::new();
     for client in clients.iter() {
-        for lane in &client.lanes {
-            if matches!(lane.work, WorkSpec::Consumer(_)) {
-                let key = accounts::key(client.realm, &lane.destination);
-                *consumers.entry(key).or_default() += 1;
+        let consumes = |lane: &&LaneSpec| matches!(lane.work, WorkSpec::Consumer(_));
+        for lane in client.lanes.iter().filter(consumes) {
+            let key = accounts::key(client.realm, &lane.destination);
+            // Those who share a subscription are one receiver.
+            if lane
+                .share
+                .as_ref()
+                .is_none_or(|share| shares.insert((key.clone(), share.clone())))
+            {
+                *receivers.entry(key).or_default() += 1;
             }
         }
     }
     for client in clients {
         for lane in &mut client.lanes {
             let key = accounts::key(client.realm, &lane.destination);
-            let consumers = consumers.get(&key).copied().unwrap_or(0);
+            let receivers = receivers.get(&key).copied().unwrap_or(0);
             let copies = accounts::gets_everything(&lane.destination);
             if let WorkSpec::Producer(producer) = &mut lane.work {
-                producer.fan_out = if copies { consumers } else { consumers.min(1) };
+                producer.fan_out = if copies { receivers } else { receivers.min(1) };
             }
         }
     }
@@ -471,7 +505,7 @@ fn channel(group: &Group, destination: &Destination, role: Role) -> Result<Chann
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Endpoint, Producers};
+    use crate::Endpoint;
 
     fn plan(threads: usize, destinations: usize, producers: usize, consumers: usize) -> Plan {
         let destinations = (0..destinations)
@@ -566,6 +600,17 @@ mod tests {
         plan.groups.push(other);
         assert_eq!(count(&plan), [3, 1]);
         plan.groups.truncate(1);
+        let mut subscription = crate::Subscription {
+            name: "me".into(),
+            durable: true,
+            shared: 0,
+        };
+        plan.groups[0].consumers.subscription = Some(subscription.clone());
+        assert_eq!(count(&plan), [3], "each its own");
+        subscription.shared = 2;
+        plan.groups[0].consumers.subscription = Some(subscription);
+        assert_eq!(count(&plan), [2], "three consumers share each of two");
+        assert_eq!(plan.groups[0].consumer_count(), 6);
         plan.groups[0].consumers.per_destination = 0;
         assert_eq!(count(&plan), [0]);
     }

@@ -16,6 +16,7 @@ mod series;
 mod service;
 mod shared;
 pub(crate) mod socket;
+mod stamps;
 mod until;
 mod worker;
 
@@ -57,20 +58,29 @@ const EVENT_ROOM: usize = 64;
 pub(crate) fn run(plan: &Plan, control: &Control, sink: &mut dyn Sink) -> Result<Outcome, Error> {
     plan.validate()?;
     crate::limits::make_room(plan)?;
-    let (routes, realms) = match prepare(plan, control, sink) {
-        Ok(prepared) => prepared,
-        Err(Interruption::Failed(error)) => return Err(error),
-        Err(Interruption::Stopped) => return Ok(never_started()),
+    let outcome = match prepare(plan, control, sink) {
+        Ok((routes, realms)) => supervise(plan, control, sink, &routes, &realms),
+        Err(Interruption::Failed(error)) => Err(error),
+        Err(Interruption::Stopped) => Ok(never_started()),
     };
-    let deal = deal(plan, &routes, &realms)?;
-    let mut coordinator = Coordinator::start(plan, control, sink, deal)?;
-    let outcome = coordinator.supervise();
-    drop(coordinator);
-    let outcome = outcome?;
-    if control.request() != Request::Abort {
-        clean_up(plan, sink);
+    // A broker that could not be reached, or says nothing, has nothing to clean up either.
+    let reached = !matches!(outcome, Err(Error::Connect { .. } | Error::TimedOut { .. }));
+    if reached && control.request() != Request::Abort {
+        clean_up(plan, sink, outcome.is_ok());
     }
-    Ok(outcome)
+    outcome
+}
+
+fn supervise(
+    plan: &Plan,
+    control: &Control,
+    sink: &mut dyn Sink,
+    routes: &[Route],
+    realms: &[Realm],
+) -> Result<Outcome, Error> {
+    let deal = deal(plan, routes, realms)?;
+    let mut coordinator = Coordinator::start(plan, control, sink, deal)?;
+    coordinator.supervise()
 }
 
 /// Connects to every endpoint once and prepares the queues there.
@@ -91,6 +101,7 @@ fn prepare(
             version: std::mem::take(&mut admin.version),
         });
         admin.prepare(group)?;
+        admin.subscribe(group)?;
         realms.push(Realm::new(
             &group.endpoint,
             admin.address,
@@ -113,17 +124,24 @@ fn way<'a>(group: &Group, tls: Option<&'a Connector>) -> Way<'a> {
     }
 }
 
-/// Deletes the queues that were to be deleted. The load is over and stays valid, so what fails
-/// here is only told.
-fn clean_up(plan: &Plan, sink: &mut dyn Sink) {
-    for group in plan.groups.iter().filter(|group| group.queues.delete) {
+/// Deletes the queues that were to be deleted, where the load took place, and subscriptions in any
+/// case: their queues would gather messages for ever. What fails here is only told.
+fn clean_up(plan: &Plan, sink: &mut dyn Sink, took_place: bool) {
+    for group in &plan.groups {
+        let queues_too = group.queues.delete && took_place;
+        if !queues_too && group.subscription_queues().next().is_none() {
+            continue;
+        }
         let delete = || -> Result<(), Interruption> {
             // Not the load's own control: it may say stop, and cleaning up belongs to stopping.
             let control = Control::new();
             let tls = Connector::for_endpoint(&group.endpoint)?;
             let way = way(group, tls.as_deref());
             let mut admin = Admin::connect(&group.endpoint, way, plan.patience, &control)?;
-            admin.clean_up(group)?;
+            if queues_too {
+                admin.clean_up(group)?;
+            }
+            admin.unsubscribe(group)?;
             admin.close()
         };
         if let Err(Interruption::Failed(error)) = delete() {

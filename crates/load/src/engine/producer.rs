@@ -7,6 +7,7 @@ use measure::{Interval, Metric, Nanos, Time};
 
 use super::keys::Keys;
 use super::pages::{Pages, whole_sequence};
+use super::stamps::Stamps;
 use crate::Error;
 use crate::link::{Answers, Lane};
 use crate::payload;
@@ -54,6 +55,8 @@ pub(crate) struct ProducerSpec {
     pub(crate) confirm_timeout: Option<Nanos>,
     /// Another routing key for every message.
     pub(crate) keys: Option<Keys>,
+    /// An id or a timestamp of its own for every message.
+    pub(crate) stamps: Option<Stamps>,
     /// This producer's share of the group's message count.
     pub(crate) limit: Option<u64>,
     /// Deliveries that each message should lead to.
@@ -380,7 +383,7 @@ impl Producer {
 
     /// Whether messages differ in more than their headers.
     const fn is_varied(&self) -> bool {
-        self.spec.contents.is_some() || self.spec.keys.is_some()
+        self.spec.contents.is_some() || self.spec.keys.is_some() || self.spec.stamps.is_some()
     }
 
     /// Sends what is due, up to `count` messages. Whether messages differ is asked once, not for
@@ -439,6 +442,9 @@ impl Producer {
         };
         if let Some(keys) = self.spec.keys.as_ref().filter(|_| VARIED) {
             lane.set_routing_key(&keys.key(sequence));
+        }
+        if let Some(stamps) = self.spec.stamps.as_mut().filter(|_| VARIED) {
+            stamps.put(sequence, now, lane);
         }
         match self.spec.contents.as_ref().filter(|_| VARIED) {
             None => lane.publish(fill(self.spec.message_size)),

@@ -401,6 +401,26 @@ impl Lane<'_> {
         }
     }
 
+    /// Sends the following messages with this id, which is as long as the one before.
+    #[inline]
+    pub(crate) fn set_message_id(&mut self, id: &[u8]) {
+        match &mut self.channel.template {
+            Some(Template::Whole(template)) => template.set_message_id(id),
+            Some(Template::Head(template, ..)) => template.set_message_id(id),
+            None => {}
+        }
+    }
+
+    /// Sends the following messages with this timestamp, in seconds since 1970.
+    #[inline]
+    pub(crate) fn set_timestamp(&mut self, unix_s: u64) {
+        match &mut self.channel.template {
+            Some(Template::Whole(template)) => template.set_timestamp(unix_s),
+            Some(Template::Head(template, ..)) => template.set_timestamp(unix_s),
+            None => {}
+        }
+    }
+
     /// Bytes on the wire of the smallest and the largest message, at least 1.
     pub(crate) fn message_wire_len(&self) -> (usize, usize) {
         match &self.channel.template {

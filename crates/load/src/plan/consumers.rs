@@ -3,7 +3,7 @@
 use measure::{Nanos, Rate};
 
 use super::Argument;
-use crate::Error;
+use crate::{Error, Subscription};
 
 /// The receiving side of a group.
 #[derive(Clone, Debug)]
@@ -43,6 +43,9 @@ pub struct Consumers {
     pub arguments: Vec<(String, Argument)>,
     /// Deliveries of the whole group after which it is done; `None` for no limit.
     pub message_count: Option<u64>,
+    /// Named queues behind topics; `None` gives every consumer a queue of its own, which goes with
+    /// its connection.
+    pub subscription: Option<Subscription>,
 }
 
 impl Default for Consumers {
@@ -65,6 +68,7 @@ impl Default for Consumers {
             stream_offset: StreamOffset::Next,
             arguments: Vec::new(),
             message_count: None,
+            subscription: None,
         }
     }
 }

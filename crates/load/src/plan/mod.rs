@@ -171,7 +171,12 @@ impl Group {
     /// Consumers of the whole group.
     #[must_use]
     pub fn consumer_count(&self) -> usize {
-        let each = self.consumers.per_destination * self.destinations.len();
+        let shared = self
+            .consumers
+            .subscription
+            .as_ref()
+            .map_or(0, |it| it.shared);
+        let each = self.consumers.per_destination * shared.max(1) * self.destinations.len();
         self.consumers.total.unwrap_or(each)
     }
 
@@ -323,6 +328,7 @@ impl Group {
             destination.validate(&self.consumers)?;
         }
         self.validate_sources()?;
+        self.validate_subscription()?;
         if self.consumer_count() > 0 {
             self.consumers.validate()?;
         }

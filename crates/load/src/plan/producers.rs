@@ -36,6 +36,10 @@ pub struct Producers {
     pub persistent: bool,
     /// Further properties of every message.
     pub properties: MessageProperties,
+    /// Every message has a message id of its own: `ID:` and its run, producer and sequence number.
+    pub message_ids: bool,
+    /// Every message's timestamp says when it was sent.
+    pub timestamps: bool,
     /// Every message gets another routing key, by chance.
     pub random_keys: Option<RandomKeys>,
     /// Ask for publisher confirms. Without them nothing is ever counted as completed.
@@ -66,6 +70,8 @@ impl Default for Producers {
             sizes: Sizes::default(),
             persistent: false,
             properties: MessageProperties::default(),
+            message_ids: false,
+            timestamps: false,
             random_keys: None,
             confirm: true,
             commit_every: 0,
@@ -193,6 +199,24 @@ impl Producers {
     pub(super) fn validate(&self, producers: u64, ledger: bool) -> Result<(), Error> {
         self.sizes.validate(ledger)?;
         self.properties.encode(self.persistent)?;
+        let twice = [
+            (
+                self.message_ids && self.properties.message_id.is_some(),
+                "message id",
+            ),
+            (
+                self.timestamps && self.properties.timestamp.is_some(),
+                "timestamp",
+            ),
+        ];
+        if let Some((_, what)) = twice.iter().find(|(both, _)| *both) {
+            return Err(Error::invalid(
+                format!(
+                    "every message is to have a {what} of its own, and all are to have the same"
+                ),
+                "leave out one of the two",
+            ));
+        }
         if self.connections == Some(0) {
             return Err(Error::invalid(
                 "producers cannot share 0 connections",

@@ -3,7 +3,7 @@
 use super::error::unknown_name;
 use super::{Error, Experiment};
 
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 9] = [
     (
         "stream-publish",
         include_str!("../../../../experiments/stream-publish.toml"),
@@ -18,6 +18,18 @@ const FILES: [(&str, &str); 6] = [
     ),
     ("crash", include_str!("../../../../experiments/crash.toml")),
     ("rated", include_str!("../../../../experiments/rated.toml")),
+    (
+        "artemis-one-to-one",
+        include_str!("../../../../experiments/artemis-one-to-one.toml"),
+    ),
+    (
+        "artemis-rated",
+        include_str!("../../../../experiments/artemis-rated.toml"),
+    ),
+    (
+        "artemis-durable-topics",
+        include_str!("../../../../experiments/artemis-durable-topics.toml"),
+    ),
     (
         "embedded",
         include_str!("../../../../experiments/embedded.toml"),

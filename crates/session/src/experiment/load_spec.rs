@@ -17,11 +17,11 @@ use super::{
 pub struct LoadSpec {
     /// `queue://NAME` or `topic://NAME`.
     pub destination: String,
-    /// Above 1: NAME0, NAME1, …
-    pub num_destinations: usize,
-    /// Several that have no common name, in place of `destination`.
+    /// Several destinations, in place of `destination`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub destinations: Vec<String>,
+    /// Above 1: NAME0, NAME1, …, of each name.
+    pub num_destinations: usize,
     /// Where producers publish; absent: the default exchange for queues, `amq.topic` for topics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exchange: Option<ExchangeSpec>,
@@ -32,6 +32,9 @@ pub struct LoadSpec {
     pub bind: bool,
     /// Whether queues go away with their last consumer.
     pub auto_delete: bool,
+    /// Where this group connects, with `broker.kind = "attach"`; absent: as `broker.url` says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
     /// `classic`, `quorum` or `stream`.
     pub queue_type: QueueType,
     /// Whether the queue survives a restart of the broker.
@@ -87,6 +90,10 @@ pub struct LoadSpec {
     /// Headers of every message.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, ArgumentValue>,
+    /// Every message has an id of its own.
+    pub message_ids: bool,
+    /// Every message says when it was sent, to the second.
+    pub timestamps: bool,
     /// Every message gets a routing key by chance, of so many different ones; 0 makes each anew.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub random_routing_keys: Option<u32>,
@@ -141,6 +148,10 @@ pub struct LoadSpec {
     /// system takes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub source_addresses: Vec<IpAddr>,
+    /// How consumers of topics subscribe; absent: each has a queue of its own, which goes with its
+    /// connection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subscription: Option<SubscriptionSpec>,
     /// Connections that are lost are made anew after so long, by chance between two lengths where
     /// two are given; absent: the run ends with the first.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -172,12 +183,13 @@ impl Default for LoadSpec {
     fn default() -> Self {
         Self {
             destination: "queue://bellows".to_owned(),
-            num_destinations: 1,
             destinations: Vec::new(),
+            num_destinations: 1,
             exchange: None,
             routing_key: None,
             bind: true,
             auto_delete: false,
+            url: None,
             queue_type: QueueType::Classic,
             durable: true,
             arguments: BTreeMap::new(),
@@ -199,6 +211,8 @@ impl Default for LoadSpec {
             ttl: None,
             properties: PropertiesSpec::default(),
             headers: BTreeMap::new(),
+            message_ids: false,
+            timestamps: false,
             random_routing_keys: None,
             message_size: SizeSpec::fixed(1024),
             persistent: false,
@@ -220,9 +234,27 @@ impl Default for LoadSpec {
             consumer_arguments: BTreeMap::new(),
             stream_offset: StreamOffset::Next,
             source_addresses: Vec::new(),
+            subscription: None,
             recover: None,
         }
     }
+}
+
+/// Named queues behind topics, made before the load and deleted after it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct SubscriptionSpec {
+    /// What the queues' names begin with: NAME.TOPIC.0, NAME.TOPIC.1, …; absent: a name that only
+    /// this run has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Whether they survive a restart of the broker.
+    #[serde(default)]
+    pub durable: bool,
+    /// Subscriptions of each topic, each with all `consumers`, who share its messages; 0: one for
+    /// every consumer.
+    #[serde(default)]
+    pub shared: usize,
 }
 
 /// RabbitMQ's queue types.

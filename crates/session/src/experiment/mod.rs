@@ -26,7 +26,7 @@ pub use built_in::{BuiltIn, built_ins};
 pub use error::Error;
 pub use fault_spec::{FaultKind, FaultSpec};
 pub use length::{Length, LengthRange};
-pub use load_spec::{Acks, ArgumentValue, LoadSpec, QueueType, StreamOffset};
+pub use load_spec::{Acks, ArgumentValue, LoadSpec, QueueType, StreamOffset, SubscriptionSpec};
 pub use schedule_spec::ScheduleSpec;
 pub use security::{AuthSpec, Hidden, OAuth2Spec};
 pub use size_spec::SizeSpec;
@@ -272,6 +272,9 @@ impl Experiment {
             *argument = crate::redact::text(argument);
         }
         redact_config("", &mut broker.config.iter_mut());
+        for load in &mut public.load {
+            load.url = load.url.as_deref().map(crate::redact::text);
+        }
         public
     }
 }

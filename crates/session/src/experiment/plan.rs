@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use load::{
     Ack, Argument, Arrivals, Consumers, Declare, Destination, DestinationKind, Endpoint, Exchange,
     Group, MessageProperties, Pace, Plan, Producers, QueueHandling, RandomKeys, Recovery, Refusal,
-    Schedule, ServiceTime, Shape, StartDelay, StreamOffset as LoadOffset,
+    Schedule, ServiceTime, Shape, StartDelay, StreamOffset as LoadOffset, Subscription,
 };
 use measure::Nanos;
 
@@ -23,7 +23,10 @@ impl Experiment {
         let groups = self
             .load
             .iter()
-            .map(|spec| group(spec, endpoint))
+            .map(|spec| {
+                let own = self.own_endpoint(spec)?;
+                group(spec, own.as_ref().unwrap_or(endpoint), run_id)
+            })
             .collect::<Result<_, _>>()?;
         Ok(Plan {
             groups,
@@ -48,12 +51,12 @@ fn phases(spec: &Phases) -> load::Phases {
     }
 }
 
-fn group(spec: &LoadSpec, endpoint: &Endpoint) -> Result<Group, load::Error> {
+fn group(spec: &LoadSpec, endpoint: &Endpoint, run_id: u32) -> Result<Group, load::Error> {
     Ok(Group {
         endpoint: endpoint.clone(),
         destinations: destinations(spec)?,
         producers: producers(spec)?,
-        consumers: consumers(spec),
+        consumers: consumers(spec, run_id),
         queues: QueueHandling {
             declare: match spec.declare {
                 Declaring::Always => Declare::Always,
@@ -89,6 +92,8 @@ fn producers(spec: &LoadSpec) -> Result<Producers, load::Error> {
         sizes: spec.message_size.sizes()?,
         persistent: spec.persistent,
         properties: properties(spec),
+        message_ids: spec.message_ids,
+        timestamps: spec.timestamps,
         random_keys: spec
             .random_routing_keys
             .map(|different| RandomKeys { different }),
@@ -121,7 +126,7 @@ fn properties(spec: &LoadSpec) -> MessageProperties {
     }
 }
 
-fn consumers(spec: &LoadSpec) -> Consumers {
+fn consumers(spec: &LoadSpec, run_id: u32) -> Consumers {
     Consumers {
         per_destination: spec.consumers,
         total: spec.total_consumers,
@@ -156,6 +161,14 @@ fn consumers(spec: &LoadSpec) -> Consumers {
         arguments: arguments(&spec.consumer_arguments),
         // Without producers the count is the consumers' to reach.
         message_count: message_count(spec).filter(|_| !spec.has_producers()),
+        subscription: spec.subscription.as_ref().map(|it| Subscription {
+            name: match &it.name {
+                Some(name) => name.clone(),
+                None => format!("bellows-{run_id:08x}"),
+            },
+            durable: it.durable,
+            shared: it.shared,
+        }),
     }
 }
 
@@ -203,26 +216,26 @@ fn destinations(spec: &LoadSpec) -> Result<Vec<Destination>, load::Error> {
         bind: spec.bind,
         ..parsed
     };
-    if !spec.destinations.is_empty() {
-        let parsed = spec
-            .destinations
-            .iter()
-            .map(|text| Destination::parse(text));
-        return parsed.map(|parsed| parsed.map(furnished)).collect();
-    }
-    let first = Destination::parse(&spec.destination)?;
-    let named = |name: String| {
-        furnished(Destination {
-            name,
-            ..first.clone()
-        })
+    let alone = std::slice::from_ref(&spec.destination);
+    let texts = if spec.destinations.is_empty() {
+        alone
+    } else {
+        &spec.destinations
     };
-    if spec.num_destinations == 1 {
-        return Ok(vec![named(first.name.clone())]);
+    let mut all = Vec::with_capacity(texts.len() * spec.num_destinations);
+    for text in texts {
+        let first = furnished(Destination::parse(text)?);
+        let numbered = |i: usize| Destination {
+            name: format!("{}{i}", first.name),
+            ..first.clone()
+        };
+        if spec.num_destinations == 1 {
+            all.push(first);
+        } else {
+            all.extend((0..spec.num_destinations).map(numbered));
+        }
     }
-    Ok((0..spec.num_destinations)
-        .map(|i| named(format!("{}{i}", first.name)))
-        .collect())
+    Ok(all)
 }
 
 fn argument(value: &ArgumentValue) -> Argument {

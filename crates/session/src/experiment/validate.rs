@@ -47,6 +47,14 @@ impl Experiment {
                 ));
             }
         }
+        let elsewhere = self.load.iter().any(|spec| spec.url.is_some());
+        if self.broker.kind != BrokerKind::Attach && elsewhere {
+            return fail(format!(
+                "load.url has no effect on broker.kind = {:?}; leave it out, or set broker.kind = \
+                 \"attach\"",
+                self.broker.kind.name()
+            ));
+        }
         if let Some(text) = self.fault_problem() {
             return fail(text);
         }
@@ -76,8 +84,18 @@ impl Experiment {
 
     /// Where an attached broker is; this machine's default port where nothing is said.
     pub(crate) fn endpoint(&self) -> Result<Endpoint, load::Error> {
+        self.endpoint_at(self.broker.url.as_deref())
+    }
+
+    /// Where a group of its own broker connects.
+    pub(super) fn own_endpoint(&self, spec: &LoadSpec) -> Result<Option<Endpoint>, load::Error> {
+        let url = spec.url.as_deref();
+        url.map(|url| self.endpoint_at(Some(url))).transpose()
+    }
+
+    fn endpoint_at(&self, url: Option<&str>) -> Result<Endpoint, load::Error> {
         let broker = &self.broker;
-        let mut endpoint = match &broker.url {
+        let mut endpoint = match url {
             Some(url) => url.parse::<Endpoint>()?,
             None => Endpoint::new("127.0.0.1", Endpoint::DEFAULT_PORT),
         };

@@ -23,6 +23,7 @@ pub struct PublishTemplate {
     /// How long that payload is.
     first_part: usize,
     key: KeySlot,
+    slots: PropertySlots,
 }
 
 /// Where a `basic.publish` frame's routing key stands.
@@ -46,6 +47,60 @@ impl KeySlot {
             && let Some(slot) = bytes.get_mut(self.at..self.at + self.len)
         {
             slot.copy_from_slice(key);
+        }
+    }
+}
+
+/// Where a content header's properties stand that differ from message to message.
+#[derive(Clone, Copy, Debug, Default)]
+struct PropertySlots {
+    /// Start and length of the message id.
+    id: Option<(usize, usize)>,
+    /// Start of the timestamp.
+    timestamp: Option<usize>,
+}
+
+impl PropertySlots {
+    /// Finds them in properties that begin at `at`. What cannot be read has none.
+    fn of(properties: Properties<'_>, at: usize) -> Self {
+        let Ok(all) = properties.decode() else {
+            return Self::default();
+        };
+        // The properties that stand before the place in question.
+        let mut before = all;
+        before.message_type = None;
+        before.user_id = None;
+        before.app_id = None;
+        before.cluster_id = None;
+        let end = |properties: &super::BasicProperties<'_>| {
+            properties.to_bytes().ok().map(|bytes| at + bytes.len())
+        };
+        let timestamp = end(&before)
+            .and_then(|end| end.checked_sub(8))
+            .filter(|_| all.timestamp.is_some());
+        before.timestamp = None;
+        let len = all.message_id.map(str::len);
+        let id = end(&before).zip(len);
+        Self {
+            id: id.and_then(|(end, len)| Some((end.checked_sub(len)?, len))),
+            timestamp,
+        }
+    }
+
+    fn fill_id(self, bytes: &mut [u8], id: &[u8]) {
+        if let Some((at, len)) = self.id
+            && len == id.len()
+            && let Some(slot) = bytes.get_mut(at..at + len)
+        {
+            slot.copy_from_slice(id);
+        }
+    }
+
+    fn fill_timestamp(self, bytes: &mut [u8], unix_s: u64) {
+        if let Some(at) = self.timestamp
+            && let Some(slot) = bytes.get_mut(at..at + 8)
+        {
+            slot.copy_from_slice(&unix_s.to_be_bytes());
         }
     }
 }
@@ -85,6 +140,7 @@ impl PublishTemplate {
             body_at,
             first_part,
             key: KeySlot::of(publish),
+            slots: PropertySlots::of(properties, header_at + HEAD + frame::CONTENT_HEAD),
         })
     }
 
@@ -93,6 +149,19 @@ impl PublishTemplate {
     #[inline]
     pub fn set_routing_key(&mut self, key: &[u8]) {
         self.key.fill(&mut self.bytes, key);
+    }
+
+    /// Puts another message id into the messages to come. Does nothing unless there is one that is
+    /// as long in bytes.
+    #[inline]
+    pub fn set_message_id(&mut self, id: &[u8]) {
+        self.slots.fill_id(&mut self.bytes, id);
+    }
+
+    /// Puts another timestamp (seconds since 1970) into the messages to come, where they have one.
+    #[inline]
+    pub fn set_timestamp(&mut self, unix_s: u64) {
+        self.slots.fill_timestamp(&mut self.bytes, unix_s);
     }
 
     /// Bytes on the wire per message.
@@ -128,6 +197,7 @@ pub struct HeadTemplate {
     /// The most body bytes in one frame.
     part_max: usize,
     key: KeySlot,
+    slots: PropertySlots,
 }
 
 impl HeadTemplate {
@@ -144,6 +214,7 @@ impl HeadTemplate {
     ) -> Result<Self, EncodeError> {
         let mut bytes = Vec::new();
         frame::put_method(&mut bytes, channel, publish, frame_max)?;
+        let slots = PropertySlots::of(properties, bytes.len() + HEAD + frame::CONTENT_HEAD);
         // Class and weight, two octets each, stand before the length.
         let size_at = bytes.len() + HEAD + 4;
         frame::put_content(&mut bytes, channel, properties, &[], frame_max)?;
@@ -153,6 +224,7 @@ impl HeadTemplate {
             channel,
             part_max: frame::body_part_max(frame_max),
             key: KeySlot::of(publish),
+            slots,
         })
     }
 
@@ -160,6 +232,19 @@ impl HeadTemplate {
     #[inline]
     pub fn set_routing_key(&mut self, key: &[u8]) {
         self.key.fill(&mut self.bytes, key);
+    }
+
+    /// Puts another message id into the messages to come. Does nothing unless there is one that is
+    /// as long in bytes.
+    #[inline]
+    pub fn set_message_id(&mut self, id: &[u8]) {
+        self.slots.fill_id(&mut self.bytes, id);
+    }
+
+    /// Puts another timestamp (seconds since 1970) into the messages to come, where they have one.
+    #[inline]
+    pub fn set_timestamp(&mut self, unix_s: u64) {
+        self.slots.fill_timestamp(&mut self.bytes, unix_s);
     }
 
     /// Bytes on the wire of a message with a body of so many bytes.

@@ -5,4 +5,5 @@ mod faults;
 mod methods;
 mod pair;
 mod recorded;
+mod stamps;
 mod tables;

@@ -1,0 +1,127 @@
+//! `artemis perf`: the command lines of Artemis' own tools, and what they print.
+//!
+//! What was typed ([`options`]) becomes an experiment ([`meaning`]); [`screen`] shows it.
+//! `docs/artemis-perf.md` lists every option; a test holds the two together.
+
+mod meaning;
+mod options;
+mod screen;
+
+use archive::{RunState, WarningCode};
+use clap::{Args, Subcommand};
+use report::artemis::Sides;
+
+use self::meaning::Meaning;
+use self::options::{ClientArgs, ConsumerArgs, ProducerArgs};
+use self::screen::Screen;
+use super::perform;
+use crate::failure::{Done, Failure};
+use crate::{output, signals};
+
+const EXAMPLES: &str = "\
+Examples:
+  bellows artemis perf client --url amqp://localhost --warmup 20 --max-pending 100 \\
+    --show-latency queue://TEST_QUEUE
+  bellows artemis perf producer --url amqp://localhost --message-count 100000 queue://TEST
+  bellows artemis perf client --url amqp://localhost --producers 3 --consumers 2 \\
+    --num-destinations 10 --durable --persistent --clientID test_id topic://DURABLE_TOPIC
+
+docs/artemis-perf.md lists every option: the same, better, or refused and why.";
+
+/// What `bellows artemis` was given.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ArtemisArgs {
+    #[command(subcommand)]
+    tool: Tool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Tool {
+    /// Artemis' performance tools
+    Perf(PerfArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct PerfArgs {
+    #[command(subcommand)]
+    command: Perf,
+}
+
+#[derive(Debug, Subcommand)]
+enum Perf {
+    /// Produce messages to and consume messages from a broker
+    Client(ClientArgs),
+    /// Send messages to a broker
+    Producer(ProducerArgs),
+    /// Consume messages from a broker
+    Consumer(ConsumerArgs),
+}
+
+impl ArtemisArgs {
+    /// Runs one of the tools.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        let Tool::Perf(PerfArgs { command }) = self.tool;
+        let meaning = match command {
+            Perf::Client(args) => args.meaning(),
+            Perf::Producer(args) => args.meaning(),
+            Perf::Consumer(args) => args.meaning(),
+        }?;
+        perform(meaning)
+    }
+}
+
+fn perform(meaning: Meaning) -> Result<Done, Failure> {
+    let experiment = &meaning.experiment;
+    experiment.validate().map_err(session::Error::from)?;
+    for line in &meaning.notes {
+        eprintln!("{line}");
+    }
+    output::print(&format!("Connection brokerURL = {}\n", meaning.shown_url))?;
+    let control = load::Control::new();
+    let at_once = signals::stop_load(&control)?;
+    let options = perform::options(meaning.runs.clone())?;
+    let mut screen = Screen::new(meaning.showing.clone(), control.clone());
+    let outcome = session::run(experiment, &options, &control, &mut screen)?;
+    let missing = missing(&outcome, meaning.may_expire);
+    let failed = outcome.record.state == RunState::Failed || missing.is_some();
+    screen.end(!failed, &outcome.measured)?;
+    if let Some(dir) = &outcome.run_dir {
+        perform::draw(dir)?;
+    }
+    at_once.check()?;
+    if outcome.record.state == RunState::Failed {
+        let why = outcome.record.error;
+        let why = why.unwrap_or_else(|| "the run failed".into());
+        return Err(Failure::from_sentence(&why));
+    }
+    missing.map_or(Ok(Done::Fine), Err)
+}
+
+/// Messages that did not arrive, or were not acknowledged, by the end of the drain. Artemis' tool
+/// would wait for them for ever. What may expire may be missing.
+fn missing(outcome: &session::RunOutcome, may_expire: bool) -> Option<Failure> {
+    let summary = outcome.record.summary.as_ref()?;
+    let lost = summary.ledger.map_or(0, |ledger| ledger.lost);
+    if lost > 0 && !may_expire {
+        return Some(Failure::failed(
+            format!("{lost} messages were sent and acknowledged, and did not arrive"),
+            "see whether somebody else consumes from these destinations, and the broker's log",
+        ));
+    }
+    let unanswered = WarningCode::MessagesNotAccepted;
+    let warning = summary.warnings.iter().find(|w| w.code == unanswered)?;
+    Some(Failure::from_sentence(&warning.text))
+}
+
+/// What is shown of a run.
+#[derive(Clone, Debug)]
+struct Showing {
+    sides: Sides,
+    latencies: bool,
+    silent: bool,
+    verbose: bool,
+    json: Option<std::path::PathBuf>,
+    hdr: Option<std::path::PathBuf>,
+}

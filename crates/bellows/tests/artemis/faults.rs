@@ -1,0 +1,156 @@
+//! Known faults of the original, one test each: they stay behind.
+
+use std::thread;
+use std::time::Duration;
+
+use super::{Bench, common, number};
+use common::{bellows, start, wait_for};
+
+#[test]
+fn the_duration_excludes_the_warm_up() {
+    let bench = Bench::new();
+    let options = [
+        "--warmup",
+        "1",
+        "--duration",
+        "2",
+        "--rate",
+        "100",
+        "--json",
+        "j.json",
+    ];
+    bench.perf("client", &options).assert_ok();
+    let summary = bench.samples("j.json").pop().expect("summary");
+    assert_eq!(number(&summary["totalSent"]), 300, "{summary}");
+    assert_eq!(number(&summary["totalReceived"]), 300, "{summary}");
+}
+
+#[test]
+fn no_sample_of_the_warm_up_leaks_into_the_aggregate() {
+    let bench = Bench::new();
+    let options = [
+        "--warmup",
+        "1",
+        "--duration",
+        "2",
+        "--rate",
+        "100",
+        "--json",
+        "j.json",
+    ];
+    bench.perf("client", &options).assert_ok();
+    let mut samples = bench.samples("j.json");
+    let summary = samples.pop().expect("summary");
+    assert_eq!(
+        number(&summary["totalDelaySendTime"]["count"]),
+        200,
+        "{summary}"
+    );
+    for (whole, part) in [
+        ("totalSendTime", "sendTime"),
+        ("totalTransferTime", "transferTime"),
+    ] {
+        let of = |warmup: bool| -> u64 {
+            let these = samples.iter().filter(|s| s["warmup"] == warmup);
+            these.map(|s| number(&s[part]["count"])).sum()
+        };
+        let whole = number(&summary[whole]["count"]);
+        assert_eq!(
+            of(true) + whole,
+            300,
+            "every message is in one of both: {samples:?}"
+        );
+        // What arrives after the last whole second is in the summary alone.
+        assert!(of(false) <= whole && whole <= of(false) + 20, "{samples:?}");
+    }
+}
+
+#[test]
+fn a_rate_below_the_number_of_producers_works() {
+    let bench = Bench::new();
+    let options = [
+        "--rate",
+        "2",
+        "--producers",
+        "5",
+        "--duration",
+        "2",
+        "--json",
+        "j.json",
+    ];
+    bench.perf("client", &options).assert_ok();
+    let summary = bench.samples("j.json").pop().expect("summary");
+    assert_eq!(number(&summary["totalSent"]), 4, "{summary}");
+}
+
+#[test]
+fn a_lost_message_does_not_hang_the_end() {
+    let bench = Bench::new();
+    let thief = bench.args(
+        "consumer",
+        &["--silent", "--duration", "60", "queue://SHARED"],
+    );
+    let thief = start(bellows(bench.dir.path(), &thief));
+    thread::sleep(Duration::from_millis(500));
+    let options = [
+        "--rate",
+        "200",
+        "--duration",
+        "1",
+        "--json",
+        "j.json",
+        "queue://SHARED",
+    ];
+    let client = bench.perf("client", &options);
+    client.assert_error(
+        1,
+        &["messages were sent and acknowledged, and did not arrive"],
+    );
+    assert!(
+        client.stdout.contains("--- result:                 fail\n"),
+        "{client:?}"
+    );
+    assert!(client.took < Duration::from_secs(20), "{client:?}");
+    assert_eq!(
+        bench.samples("j.json").pop().expect("summary")["result"],
+        "fail"
+    );
+    thief.signal("INT");
+    thief.end().assert_ok();
+}
+
+#[test]
+fn a_failure_ends_with_1() {
+    let mut bench = Bench::new();
+    let options = ["--rate", "200", "--json", "j.json", "--hdr", "h.hdr"];
+    let client = start(bellows(bench.dir.path(), &bench.args("client", &options)));
+    let json = bench.file("j.json");
+    wait_for("first sample", || {
+        std::fs::metadata(&json).is_ok_and(|m| m.len() > 10)
+    });
+    bench.broker.child.kill().expect("kill");
+    let client = client.end();
+    assert_eq!(client.code(), Some(1), "{client:?}");
+    assert!(
+        client.stdout.contains("--- result:                 fail\n"),
+        "{client:?}"
+    );
+    assert!(
+        client.stderr.contains("error: ") && client.stderr.contains("help: "),
+        "{client:?}"
+    );
+    assert_eq!(
+        bench.samples("j.json").pop().expect("summary")["result"],
+        "fail"
+    );
+}
+
+#[test]
+fn files_that_cannot_be_written_end_the_run() {
+    let bench = Bench::new();
+    for option in ["--json", "--hdr"] {
+        let client = bench.perf("client", &["--duration", "30", option, "no/such/folder"]);
+        client.assert_error(1, &["cannot write no/such/folder"]);
+        assert!(client.took < Duration::from_secs(20), "{client:?}");
+    }
+}

@@ -1,0 +1,296 @@
+//! The command line: Artemis' forms and options, and clear words for what cannot be done.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use regex::Regex;
+
+use super::common::{folder, run};
+use super::{Bench, number};
+
+#[test]
+fn what_cannot_be_done_is_refused_with_the_remedy() {
+    let dir = folder();
+    for (options, parts) in [
+        (
+            &[
+                "--url",
+                "tcp://localhost:61616?confirmationWindowSize=20000",
+            ][..],
+            &["--url tcp://", "CORE"][..],
+        ),
+        (
+            &["--url", "amqp://me:secret@h?confirmationWindowSize=1"],
+            &["\"confirmationWindowSize\""],
+        ),
+        (&["--url", "http://h"], &["\"http\""]),
+        (&["--consumer-url", "tcp://h:1"], &["--consumer-url tcp://"]),
+        (&["--protocol", "CORE"], &["--protocol CORE"]),
+        (&["--consumer-protocol", "MQTT"], &["\"MQTT\" is unknown"]),
+        (&["--acceptor", "artemis"], &["--acceptor artemis"]),
+        (&["ADDRESS::QUEUE"], &["\"ADDRESS::QUEUE\""]),
+        (&["--durable"], &["The clientID must be set"]),
+        (
+            &["--durable", "--clientID", "me", "queue://Q"],
+            &["--durable is about subscriptions"],
+        ),
+        (&["--shared", "2"], &["--shared is about subscriptions"]),
+        (&["--message-size", "5"], &["--message-size 5"]),
+    ] {
+        let args: Vec<&str> = ["artemis", "perf", "client"]
+            .iter()
+            .chain(options)
+            .copied()
+            .collect();
+        let ended = run(dir.path(), &args);
+        ended.assert_error(2, parts);
+        assert!(!format!("{ended:?}").contains("secret"), "{ended:?}");
+    }
+    // What clap refuses, as picocli does.
+    for options in [
+        &["--nonsense"][..],
+        &["--duration", "1", "--duration", "2"],
+        &["--duration", "1.5"],
+        &["--num-destinations", "0"],
+        &["--durable=true"],
+        &["--rate", "none"],
+        &["--num-connections", "1"],
+    ] {
+        let args: Vec<&str> = ["artemis", "perf", "client"]
+            .iter()
+            .chain(options)
+            .copied()
+            .collect();
+        assert_eq!(run(dir.path(), &args).code(), Some(2), "{options:?}");
+    }
+    assert!(
+        fs::read_dir(dir.path()).expect("folder").next().is_none(),
+        "nothing is left"
+    );
+}
+
+#[test]
+fn every_producer_has_its_subscribers_on_every_topic() {
+    let bench = Bench::new();
+    let url = bench.broker.url.clone();
+    // Two names, two topics each; two subscriptions each, shared by three.
+    let options = [
+        "topic://A",
+        "--durable",
+        "--clientID",
+        "me",
+        "--shared",
+        "2",
+        "--consumers=3",
+        "--num-destinations",
+        "2",
+        "--producers",
+        "2",
+        "--message-count",
+        "402",
+        "topic://B",
+        "--consumer-url",
+        &url,
+        "--threads",
+        "2",
+        "--persistent",
+        "--max-pending",
+        "20",
+        "--json",
+        "j.json",
+    ];
+    let client = bench.perf("client", &options);
+    client.assert_ok();
+    let summary = bench.samples("j.json").pop().expect("summary");
+    assert_eq!(number(&summary["totalSent"]), 402, "{summary}");
+    assert_eq!(number(&summary["totalReceived"]), 804, "{summary}");
+}
+
+/// Passes bytes on to a broker, and keeps what it was sent.
+fn tap(broker: &str) -> (String, Arc<Mutex<Vec<u8>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
+    let url = format!("amqp://{}", listener.local_addr().expect("address"));
+    let (kept, broker) = (Arc::new(Mutex::new(Vec::new())), broker.to_owned());
+    let keep = Arc::clone(&kept);
+    thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let to_broker = TcpStream::connect(&broker).expect("broker");
+            let mut back = (
+                to_broker.try_clone().expect("clone"),
+                client.try_clone().expect("clone"),
+            );
+            thread::spawn(move || std::io::copy(&mut back.0, &mut back.1));
+            let (mut client, mut to_broker, keep) = (client, to_broker, Arc::clone(&keep));
+            thread::spawn(move || {
+                let mut bytes = [0; 4_096];
+                while let Ok(n @ 1..) = client.read(&mut bytes) {
+                    keep.lock().expect("lock").extend_from_slice(&bytes[..n]);
+                    to_broker.write_all(&bytes[..n]).expect("write");
+                }
+                let _ = to_broker.shutdown(std::net::Shutdown::Write);
+            });
+        }
+    });
+    (url, kept)
+}
+
+#[test]
+fn messages_carry_what_was_asked_for() {
+    let bench = Bench::new();
+    let (url, kept) = tap(bench.broker.address());
+    let args = [
+        "artemis",
+        "perf",
+        "producer",
+        "--url",
+        &url,
+        "--ttl",
+        "1500",
+        "--group",
+        "blue",
+        "--enable-msg-id",
+        "--enable-timestamp",
+        "--message-count",
+        "3",
+        "--silent",
+    ];
+    run(bench.dir.path(), &args).assert_ok();
+    let bytes = kept.lock().expect("lock").clone();
+    let count = |wanted: &[u8]| bytes.windows(wanted.len()).filter(|w| w == &wanted).count();
+    assert_eq!(count(b"\x0bJMSXGroupIDS\0\0\0\x04blue"), 3);
+    assert_eq!(count(b"\x041500"), 3);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = now.expect("after 1970").as_secs();
+    for sequence in 0..3 {
+        let end = format!("-00000000-{sequence:016x}");
+        let at = bytes
+            .windows(end.len())
+            .position(|w| w == end.as_bytes())
+            .expect("id");
+        assert!(bytes[at - 11..].starts_with(b"ID:"));
+        let stamp: [u8; 8] = bytes[at + end.len()..][..8].try_into().expect("timestamp");
+        assert!(now.abs_diff(u64::from_be_bytes(stamp)) < 60, "{stamp:?}");
+    }
+}
+
+#[test]
+fn transactions_and_shared_connections_move_every_message() {
+    let bench = Bench::new();
+    for (json, options) in [
+        ("tx.json", &["--tx", "--commit-interval", "7"][..]),
+        ("old.json", &["--tx-size", "10", "--tx", "--rate", "500"]),
+        (
+            "each.json",
+            &[
+                "--tx",
+                "--shared-connections",
+                "--consumer-connections",
+                "2",
+            ],
+        ),
+    ] {
+        let mut all = vec![
+            "--message-count",
+            "300",
+            "--producers",
+            "3",
+            "--consumers",
+            "3",
+            "--show-latency",
+            "--threads",
+            "2",
+            "--json",
+            json,
+            "queue://TX",
+        ];
+        all.extend(options);
+        bench.perf("client", &all).assert_ok();
+        let summary = bench.samples(json).pop().expect("summary");
+        for count in ["totalSent", "totalCompleted", "totalReceived"] {
+            assert_eq!(number(&summary[count]), 300, "{options:?}: {summary}");
+        }
+        // Every acknowledgement was timed, those of a commit too.
+        assert_eq!(number(&summary["totalSendTime"]["count"]), 300, "{summary}");
+        // What was not committed would be in the queue still.
+        let left = bench.perf("consumer", &["--duration", "1", "queue://TX"]);
+        assert!(
+            left.stdout.contains("--- total received:            0 \n"),
+            "{left:?}"
+        );
+    }
+}
+
+#[test]
+fn silent_prints_no_block_and_verbose_says_what_is_done() {
+    let bench = Bench::new();
+    let silent = bench.perf(
+        "producer",
+        &["--silent", "--duration", "1", "--threads", "9"],
+    );
+    silent.assert_ok();
+    assert_eq!(silent.stdout.lines().count(), 1, "{silent:?}");
+    assert!(
+        silent
+            .stdout
+            .starts_with("Connection brokerURL = amqp://guest@127.0.0.1:")
+    );
+    assert_eq!(
+        silent.stderr,
+        "Doesn't make sense to set workers > producers: auto-adjusting it to be the same as the \
+         producer count\n"
+    );
+    let verbose = bench.perf("consumer", &["--verbose", "--message-count", "5"]);
+    verbose.assert_ok();
+    assert!(verbose.stderr.contains("connecting\n"), "{verbose:?}");
+}
+
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+/// The options in the first column of the page's tables.
+fn documented() -> BTreeSet<String> {
+    let page = fs::read_to_string(root().join("docs/artemis-perf.md")).expect("page");
+    let row = Regex::new(r"(?m)^\| `(--[A-Za-z-]+)[^`]*` \|").expect("regex");
+    row.captures_iter(&page).map(|c| c[1].to_owned()).collect()
+}
+
+#[test]
+fn the_page_lists_every_option_and_no_other() {
+    let dir = folder();
+    let mut known = BTreeSet::from(["--tx-size".to_owned()]);
+    let option = Regex::new(r"(?m)^ +(?:-\w, )?(--[A-Za-z-]+)").expect("regex");
+    for tool in ["client", "producer", "consumer"] {
+        let help = run(dir.path(), &["artemis", "perf", tool, "--help"]);
+        help.assert_ok();
+        assert!(help.stdout.contains("Examples:\n"), "{help:?}");
+        known.extend(option.captures_iter(&help.stdout).map(|c| c[1].to_owned()));
+    }
+    // Ours: what the page says of it stands beside the table.
+    known.remove("--help");
+    // Lines of the examples.
+    known.retain(|name| name != "--");
+    assert_eq!(documented(), known);
+}
+
+#[test]
+fn the_page_names_every_option_of_artemis() {
+    // `artemis help perf client|producer|consumer` of 2.40.
+    let theirs = "--acceptor --clientID --commit-interval --consumer-connections \
+        --consumer-protocol --consumer-url --consumers --duration --durable --enable-msg-id \
+        --enable-timestamp --group --hdr --json --max-pending --message-count --message-size \
+        --num-connections --num-destinations --password --persistent --producers --protocol --rate \
+        --shared --shared-connections --show-latency --silent --threads --ttl --tx --tx-size --url \
+        --user --verbose --warmup";
+    let page = documented();
+    let missing: Vec<&str> = theirs
+        .split_whitespace()
+        .filter(|o| !page.contains(*o))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}

@@ -1,0 +1,89 @@
+//! What every message has of its own beside its body: an id and a timestamp.
+
+use measure::{Clock, Time, wall_clock_unix_ns};
+
+use crate::link::Lane;
+use crate::{MessageProperties, Producers};
+
+/// `ID:`, run and producer of 8 digits each, and a sequence number of 16.
+const ID_LEN: usize = 37;
+/// Where the sequence number begins.
+const SEQUENCE_AT: usize = 21;
+
+/// One producer's stamps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stamps {
+    id: Option<[u8; ID_LEN]>,
+    /// The wall clock less the monotonic one, in nanoseconds.
+    wall_offset: Option<u64>,
+}
+
+impl Stamps {
+    /// `None` where messages are all alike.
+    pub(crate) fn new(producers: &Producers, run: u32, producer: u32) -> Option<Self> {
+        if !producers.message_ids && !producers.timestamps {
+            return None;
+        }
+        let offset = || wall_clock_unix_ns().saturating_sub(Clock.now().0);
+        Some(Self {
+            id: producers.message_ids.then(|| first_id(run, producer)),
+            wall_offset: producers.timestamps.then(offset),
+        })
+    }
+
+    /// Properties with room for the stamps.
+    pub(crate) fn make_room(stamps: Option<&Self>, properties: &mut MessageProperties) {
+        let Some(stamps) = stamps else {
+            return;
+        };
+        if let Some(id) = &stamps.id {
+            properties.message_id = Some(id.iter().map(|byte| char::from(*byte)).collect());
+        }
+        if stamps.wall_offset.is_some() {
+            properties.timestamp = Some(0);
+        }
+    }
+
+    /// Stamps the next message.
+    #[inline]
+    pub(crate) fn put(&mut self, sequence: u64, now: Time, lane: &mut Lane<'_>) {
+        if let Some(id) = &mut self.id {
+            write_hex(&mut id[SEQUENCE_AT..], sequence);
+            lane.set_message_id(id);
+        }
+        if let Some(offset) = self.wall_offset {
+            lane.set_timestamp(now.0.saturating_add(offset) / 1_000_000_000);
+        }
+    }
+}
+
+fn first_id(run: u32, producer: u32) -> [u8; ID_LEN] {
+    let mut id = [b'-'; ID_LEN];
+    id[..3].copy_from_slice(b"ID:");
+    write_hex(&mut id[3..11], run.into());
+    write_hex(&mut id[12..20], producer.into());
+    write_hex(&mut id[SEQUENCE_AT..], 0);
+    id
+}
+
+/// As many of the number's last digits as there is room for.
+#[inline]
+fn write_hex(to: &mut [u8], mut number: u64) {
+    for digit in to.iter_mut().rev() {
+        *digit = b"0123456789abcdef"[(number & 15) as usize];
+        number >>= 4;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_name_run_producer_and_sequence() {
+        let mut id = first_id(0xAB, 7);
+        assert_eq!(&id, b"ID:000000ab-00000007-0000000000000000");
+        write_hex(&mut id[SEQUENCE_AT..], 0x1_2345);
+        assert_eq!(&id, b"ID:000000ab-00000007-0000000000012345");
+    }
+}

@@ -1,0 +1,134 @@
+//! How the consumers of a topic subscribe, where not each for itself.
+
+use wire::amqp091::{QueueBind, QueueDeclare};
+
+use crate::admin::{Admin, Interruption, arguments};
+use crate::{Destination, DestinationKind, Error, Group};
+
+/// Named queues behind a topic, as JMS subscribers have them: made and bound before the load, and
+/// deleted after it, also where it fails. (An end at once, see [`crate::Control::abort`], leaves
+/// them.)
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subscription {
+    /// What the queues' names begin with: `NAME.TOPIC.0`, `NAME.TOPIC.1`, …
+    pub name: String,
+    /// The queues survive a restart of the broker; otherwise they go with their last consumer.
+    pub durable: bool,
+    /// So many subscriptions of each topic, each with all of
+    /// [`crate::Consumers::per_destination`], who share its messages; 0 gives every consumer a
+    /// subscription of its own.
+    pub shared: usize,
+}
+
+impl Subscription {
+    /// The subscription of a topic's `n`-th consumer.
+    pub(crate) const fn of(&self, n: usize) -> usize {
+        if self.shared == 0 { n } else { n % self.shared }
+    }
+
+    /// The queue behind a topic's subscription.
+    pub(crate) fn queue(&self, topic: &str, index: usize) -> String {
+        format!("{}.{topic}.{index}", self.name)
+    }
+}
+
+impl Group {
+    /// Who gets a copy of each message of a topic or stream, by its position: consumers, or
+    /// subscriptions that several share.
+    pub(crate) fn receivers_of(&self, destination: usize) -> usize {
+        let (all, count) = (self.consumer_count(), self.destinations.len().max(1));
+        let consumers = all / count + usize::from(destination < all % count);
+        match &self.consumers.subscription {
+            Some(it) if it.shared > 0 => consumers.min(it.shared),
+            _ => consumers,
+        }
+    }
+
+    /// Queues that its topics' subscriptions need, each with its topic.
+    pub(crate) fn subscription_queues(&self) -> impl Iterator<Item = (String, &Destination)> {
+        let subscription = self.consumers.subscription.as_ref();
+        subscription.into_iter().flat_map(move |it| {
+            let topics = self.destinations.iter().enumerate();
+            topics
+                .filter(|(_, d)| d.kind == DestinationKind::Topic)
+                .flat_map(move |(at, d)| {
+                    (0..self.receivers_of(at)).map(move |index| (it.queue(&d.name, index), d))
+                })
+        })
+    }
+
+    pub(crate) fn validate_subscription(&self) -> Result<(), Error> {
+        let Some(subscription) = &self.consumers.subscription else {
+            return Ok(());
+        };
+        if let Some(queue) = self
+            .destinations
+            .iter()
+            .find(|d| d.kind != DestinationKind::Topic)
+        {
+            return Err(Error::invalid(
+                format!("{queue} is a queue, and only topics have subscriptions"),
+                "write topic://NAME, or leave the subscription out",
+            ));
+        }
+        if subscription.name.is_empty() {
+            return Err(Error::invalid(
+                "the subscription has no name",
+                "give it one: its queues' names begin with it",
+            ));
+        }
+        if !subscription.durable && self.recovery.is_some() {
+            return Err(Error::invalid(
+                "a subscription that is not durable is gone with its broker, and connections that \
+                 are made anew would find no queue",
+                "ask for a durable subscription, or for no recovery",
+            ));
+        }
+        let longest = |(name, _): &(String, _)| name.len() > 255;
+        if let Some((name, _)) = self.subscription_queues().find(longest) {
+            return Err(Error::invalid(
+                format!("the subscription's queue {name:?} has {} bytes", name.len()),
+                "AMQP 0.9.1 allows at most 255: shorten the subscription's name",
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Admin<'_> {
+    /// Makes the queues behind a group's subscriptions, and binds them.
+    pub(crate) fn subscribe(&mut self, group: &Group) -> Result<(), Interruption> {
+        let durable = group.consumers.subscription.as_ref();
+        let durable = durable.is_some_and(|it| it.durable);
+        for (queue, topic) in group.subscription_queues() {
+            let arguments = arguments(topic)?;
+            let (exchange, routing_key) = topic.publishes_to();
+            let declare = QueueDeclare {
+                queue: &queue,
+                durable,
+                auto_delete: !durable,
+                arguments: arguments.view(),
+                ..QueueDeclare::default()
+            };
+            let action = format!("declare subscription {queue:?}");
+            self.request(action, &declare, "queue.declare-ok")?;
+            let bind = QueueBind {
+                queue: &queue,
+                exchange,
+                routing_key,
+                ..QueueBind::default()
+            };
+            let action = format!("subscribe {queue:?} to {topic}");
+            self.request(action, &bind, "queue.bind-ok")?;
+        }
+        Ok(())
+    }
+
+    /// Deletes them, with what is in them.
+    pub(crate) fn unsubscribe(&mut self, group: &Group) -> Result<(), Interruption> {
+        for (queue, _) in group.subscription_queues() {
+            self.delete(&queue)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! The live block and the summary.
+
+use measure::{Interval, LatencySummary, Metric};
+
+use super::{End, Sides, is_warmup, latency, microseconds, rate};
+
+/// Between two lines of which the first ends a field: Artemis puts a blank before every line break.
+const NEXT: &str = " \n";
+
+/// The block of one second, with a blank line before it and a line break after it.
+#[must_use]
+pub fn block(sides: Sides, interval: &Interval, latencies: bool) -> String {
+    let counters = &interval.counters;
+    // As long as the other, so that blocks look alike.
+    let warmup = if is_warmup(interval) {
+        "true "
+    } else {
+        "false"
+    };
+    let mut lines = vec![format!("\n--- warmup {warmup}")];
+    for (shown, name, count) in [
+        (sides.producers, "sent:     ", counters.sent),
+        (sides.producers, "blocked:  ", counters.blocked),
+        (sides.producers, "completed:", counters.completed),
+        (sides.consumers, "received: ", counters.received),
+    ] {
+        if shown {
+            lines.push(format!("--- {name} {:>8} msg/sec", rate(count, interval)));
+        }
+    }
+    let metrics = sides.metrics().filter(|_| latencies);
+    lines.extend(metrics.map(|metric| {
+        let name = match metric {
+            Metric::SendDelay => "send delay time:",
+            Metric::SendAck => "send ack time:  ",
+            _ => "transfer time:  ",
+        };
+        line(name, &latency(interval, metric))
+    }));
+    lines.join(NEXT) + "\n"
+}
+
+/// The end of it all, with a blank line before it and a line break after it.
+#[must_use]
+pub fn summary(sides: Sides, end: End<'_>) -> String {
+    let result = if end.success { "success" } else { "fail" };
+    let mut text = format!("\n--- SUMMARY\n--- result:         {result:>12}");
+    for (shown, name, count) in [
+        (sides.producers, "sent:     ", end.totals.sent),
+        (sides.producers, "blocked:  ", end.totals.blocked),
+        (sides.producers, "completed:", end.totals.completed),
+        (sides.consumers, "received: ", end.totals.received),
+    ] {
+        if shown {
+            text += &format!("\n--- total {name}{count:>12}");
+        }
+    }
+    for metric in sides.metrics() {
+        let name = match metric {
+            Metric::SendDelay => "aggregated delay send time:",
+            Metric::SendAck => "aggregated send time:      ",
+            _ => "aggregated transfer time:  ",
+        };
+        text += NEXT;
+        text += &line(name, &latency(end.measured, metric));
+    }
+    text + "\n"
+}
+
+fn line(name: &str, latency: &LatencySummary) -> String {
+    let us = |ns: u64| format!("{:>9.2} us", microseconds(ns));
+    let [p50, p90, p99, p99_9, p99_99] = latency.percentile_values().map(us);
+    format!(
+        "--- {name} mean: {} - 50.00%: {p50} - 90.00%: {p90} - 99.00%: {p99} - 99.90%: {p99_9} \
+         - 99.99%: {p99_99} - max:    {}",
+        us(latency.mean_ns),
+        us(latency.max_ns)
+    )
+}
