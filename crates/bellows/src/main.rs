@@ -7,6 +7,7 @@
 mod cli;
 mod failure;
 mod output;
+mod perf_test;
 mod signals;
 
 use std::process::ExitCode;

@@ -3,3 +3,4 @@
 pub mod console;
 pub mod flame;
 pub mod html;
+pub mod perf_test;

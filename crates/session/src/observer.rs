@@ -12,6 +12,8 @@ pub trait Observer {
     fn phase(&mut self, _phase: Phase, _length: Option<Nanos>) {}
     /// An interval of about a second has ended. `cumulative` holds the measured phase so far.
     fn point(&mut self, _point: &SeriesPoint, _cumulative: &Interval) {}
+    /// The same interval with its whole histograms, before [`Self::point`].
+    fn interval(&mut self, _interval: &Interval) {}
     /// Something happened, such as a blocked connection.
     fn event(&mut self, _event: &Event) {}
     /// Something puts a number in doubt.

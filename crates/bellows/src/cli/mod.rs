@@ -6,7 +6,8 @@ mod doctor;
 mod find;
 mod flame;
 mod load;
-mod perform;
+mod perf_test;
+pub(crate) mod perform;
 mod record;
 mod report;
 mod run;
@@ -49,6 +50,9 @@ pub(crate) enum Command {
     Producer(load::ProducerArgs),
     /// Receive from a broker that runs already
     Consumer(load::ConsumerArgs),
+    /// Send and receive as PerfTest does: its command line, its output
+    #[command(disable_help_flag = true)]
+    PerfTest(perf_test::PerfTestArgs),
     /// Profile a process, without load
     Record(record::RecordArgs),
     /// Show the functions that a profile spent its time in
@@ -82,6 +86,7 @@ impl Command {
             Self::Client(args) => args.execute(),
             Self::Producer(args) => args.execute(),
             Self::Consumer(args) => args.execute(),
+            Self::PerfTest(args) => args.execute(),
             Self::Record(args) => args.execute(),
             Self::Top(args) => args.execute(),
             Self::Flame(args) => args.execute(),

@@ -121,6 +121,7 @@ fn properties(spec: &LoadSpec) -> MessageProperties {
 }
 
 fn consumers(spec: &LoadSpec) -> Consumers {
+    let consume_count = Some(spec.consume_count).filter(|count| *count > 0);
     Consumers {
         per_destination: spec.consumers,
         total: spec.total_consumers,
@@ -154,7 +155,7 @@ fn consumers(spec: &LoadSpec) -> Consumers {
         },
         arguments: arguments(&spec.consumer_arguments),
         // Without producers the count is the consumers' to reach.
-        message_count: message_count(spec).filter(|_| !spec.has_producers()),
+        message_count: consume_count.or(message_count(spec).filter(|_| !spec.has_producers())),
     }
 }
 

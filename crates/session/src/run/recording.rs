@@ -215,6 +215,7 @@ impl load::Sink for Recording<'_> {
             writer.append_point(&point);
             writer.append_histograms(interval);
         }
+        self.observer.interval(interval);
         self.observer.point(&point, &self.measured);
     }
 
