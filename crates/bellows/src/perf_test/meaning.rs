@@ -210,12 +210,14 @@ fn loads(
     let (producers, consumers) = (values.whole("producers", 1)?, values.whole("consumers", 1)?);
     let predeclared = values.has("predeclared");
     let named = queues::names(values)?;
-    if named == Names::Generated && consumers > 1 {
+    let own_queues = named == Names::Generated && consumers > 1;
+    if own_queues && (kind.queue_type != QueueType::Classic || !kind.arguments.is_empty()) {
         return Err(Failure::usage(
-            "several consumers that each have a queue of their own are not supported yet",
+            "queues with arguments of their own for each of several consumers are not supported yet",
             "name a queue that they share with -u/--queue, or a sequence with -qp, -qpf and -qpt",
         ));
     }
+    let scheme = if own_queues { "topic" } else { "queue" };
     let declare = !predeclared && (named != Names::Generated || consumers > 0);
     let names = match named {
         Names::Generated => vec![format!("perf-test-{id}")],
@@ -231,7 +233,7 @@ fn loads(
         .into_iter()
         .zip(dealt)
         .map(|(name, (producers, consumers))| LoadSpec {
-            destination: format!("queue://{name}"),
+            destination: format!("{scheme}://{name}"),
             durable: kind.persistent,
             arguments: kind.arguments.clone(),
             declare,
@@ -247,7 +249,14 @@ fn loads(
             ..base.clone()
         });
     if producers > 0 {
-        notes.push("messages go over the default exchange straight to their queues: other exchanges are not supported yet".to_owned());
+        let exchange = if own_queues {
+            "amq.topic"
+        } else {
+            "the default exchange"
+        };
+        notes.push(format!(
+            "messages go over {exchange} straight to their queues: other exchanges are not supported yet"
+        ));
     }
     Ok(loads.collect())
 }
@@ -389,5 +398,130 @@ fn named_offset(word: &str) -> Option<StreamOffset> {
         "last" => Some(StreamOffset::Last),
         "next" => Some(StreamOffset::Next),
         offset => offset.parse().ok().map(StreamOffset::At),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Meaning, Failure> {
+        let args: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
+        meaning(&Values::read(&args, &|_| None)?, "id".into())
+    }
+
+    /// The first group, as far as the file of an experiment says it.
+    fn load(line: &str) -> LoadSpec {
+        let meaning = read(line).unwrap_or_else(|e| panic!("{line}: {e:?}"));
+        meaning
+            .experiment
+            .validate()
+            .unwrap_or_else(|e| panic!("{line}: {e}"));
+        meaning.experiment.load.into_iter().next().expect("a load")
+    }
+
+    #[test]
+    fn nothing_said_is_what_perf_test_does() {
+        let spec = load("");
+        assert_eq!(
+            (spec.producers, spec.consumers, spec.message_size),
+            (1, 1, 12)
+        );
+        assert_eq!(
+            (spec.confirm, spec.max_pending, spec.rate),
+            (false, 0, None)
+        );
+        assert_eq!((spec.prefetch, spec.ack), (0, Acks::Every(1)));
+        assert!(!spec.durable && !spec.persistent && spec.declare && spec.delete);
+        assert_eq!(spec.recover.map(|wait| wait.to_string()), Some("5s".into()));
+        let meaning = read("").expect("read");
+        assert!(meaning.experiment.phases.measure.is_zero());
+        assert_eq!(meaning.experiment.phases.drain, Length::seconds(5));
+        assert_eq!(
+            meaning.experiment.broker.url.as_deref(),
+            Some("amqp://localhost")
+        );
+    }
+
+    #[test]
+    fn queues_are_declared_as_perf_test_declares_them() {
+        let spec = load("-u q -sq -ma PT1H -ll balanced");
+        assert_eq!((spec.queue_type, spec.prefetch), (QueueType::Stream, 200));
+        let text = |key: &str| format!("{:?}", spec.arguments.get(key));
+        assert_eq!(text("x-max-length-bytes"), "Some(Integer(20000000000))");
+        assert_eq!(
+            text("x-stream-max-segment-size-bytes"),
+            "Some(Integer(500000000))"
+        );
+        assert_eq!(text("x-max-age"), "Some(Text(\"3600s\"))");
+        assert!(spec.persistent && !spec.delete);
+        let spec = load("-sq -u q -mlb 0 -q 10");
+        assert_eq!((spec.prefetch, spec.arguments.len()), (10, 1));
+        let spec = load("-u q -qa x-queue-type=quorum,x-max-length=5 -ad false");
+        assert_eq!(
+            (spec.queue_type, spec.arguments.len()),
+            (QueueType::Quorum, 1)
+        );
+        assert!(!load("-u q -p").declare && !load("-u q -p").delete);
+        assert!(!load("-x 1 -y 0").declare && load("-x 1 -y 0 -u q").declare);
+        assert!(load("-u q -f persistent").durable && load("-u q -qq").persistent);
+        assert_eq!(load("-y 2").destination, "topic://perf-test-id");
+        assert!(read("-y 2 -qq").is_err() && read("-sq -u q -mlb 100mb -smssb 200mb").is_err());
+    }
+
+    #[test]
+    fn clients_are_dealt_out_and_counts_and_rates_are_each_clients() {
+        let line = "-x 4 -y 2 -qp q%d -qpf 0 -qpt 2 -r 10 -C 7 -D 3";
+        let loads = read(line).expect("read").experiment.load;
+        let each = |of: fn(&LoadSpec) -> u64| loads.iter().map(of).collect::<Vec<_>>();
+        assert_eq!(each(|l| l.producers as u64), [2, 1, 1]);
+        assert_eq!(each(|l| l.consumers as u64), [1, 1, 0]);
+        assert_eq!(each(|l| l.rate.map_or(0.0, Rate::get) as u64), [20, 10, 10]);
+        assert_eq!(each(|l| l.message_count), [14, 7, 7]);
+        assert_eq!(each(|l| l.consume_count), [3, 3, 0]);
+        let rate = |line: &str| load(line).rate.map(Rate::get);
+        assert_eq!(
+            (rate("-P 0.5"), rate("-r 0"), rate("-r -1")),
+            (Some(2.0), None, None)
+        );
+        assert!(read("-P 0.05").is_err());
+    }
+
+    #[test]
+    fn clients_do_what_perf_test_s_do() {
+        let spec = load("-u q -c 0 -s 5 -f mandatory -q 100 -A 10");
+        assert_eq!(
+            (spec.confirm, spec.max_pending, spec.message_size),
+            (true, 0, 12)
+        );
+        assert_eq!(
+            (spec.mandatory, spec.ack, spec.prefetch),
+            (true, Acks::Every(10), 100)
+        );
+        assert_eq!(load("-u q -a -A 5").ack, Acks::Auto);
+        assert_eq!(load("-u q -dcr").recover, None);
+        let recover = load("-u q -cri 30-60").recover.map(|wait| wait.to_string());
+        assert_eq!(recover.as_deref(), Some("30s-1m"));
+        for (line, offset) in [
+            ("-sco FIRST", StreamOffset::First),
+            ("-ca x-stream-offset=last", StreamOffset::Last),
+            ("-ca x-stream-offset=17", StreamOffset::At(17)),
+            ("-ca x-stream-offset=5 -sco next", StreamOffset::Next),
+        ] {
+            assert_eq!(load(&format!("-u q -sq {line}")).stream_offset, offset);
+        }
+        for wrong in [
+            "-cri 60-30",
+            "-sco soon",
+            "-ca x-priority=1",
+            "-q 70000",
+            "-H a,b",
+            "-u a,b",
+            "-mf json",
+            "-tnd false",
+            "-sul 2",
+        ] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
     }
 }
