@@ -167,12 +167,55 @@ fn counts_and_sequences_are_each_clients() {
     let json: serde_json::Value = serde_json::from_str(&json).expect("json");
     assert_eq!(json["summary"]["sent"]["total"], 300);
     assert_eq!(json["summary"]["received"]["total"], 300);
-    let load = &json["experiment"]["load"];
-    assert_eq!(load[2]["destination"], "queue://q-03");
-    assert_eq!(
-        (&load[0]["producers"], &load[0]["consumers"]),
-        (&1.into(), &2.into())
-    );
+    let load = &json["experiment"]["load"][0];
+    assert_eq!(load["destinations"][2], "queue://q-03");
+    assert_eq!(load["total-consumers"], 6);
+}
+
+/// What a run counted: sent and received.
+fn totals(dir: &Path) -> (u64, u64) {
+    let json = fs::read_to_string(common::only_run(dir).join("run.json")).expect("json");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("json");
+    let total = |name: &str| json["summary"][name]["total"].as_u64().expect("total");
+    (total("sent"), total("received"))
+}
+
+/// Every command line with what it sends and receives.
+const WORKLOADS: [(&str, u64, u64); 14] = [
+    // Each consumer has a queue of its own, as there is no name.
+    ("-C 100 -y 3", 100, 300),
+    ("-C 100 -y 2 -f persistent", 100, 200),
+    // Each queue gets every message, and each consumer reads both.
+    ("-C 100 -u a,b -y 2 -f persistent -ad false", 100, 200),
+    ("-C 100 -u t -t topic -k some.key", 100, 100),
+    ("-C 50 -X 3 -Y 2 -u channels -c 10", 150, 150),
+    ("-C 100 -u tx -m 10 -n 5", 100, 100),
+    ("-C 20 -u polled -po -pi 1", 20, 20),
+    ("-C 50 -u slow -L 1000 -q 10", 50, 50),
+    ("-C 100 -u vl -vl 0:1 100:1 -q 5", 100, 100),
+    (
+        "-C 100 -u mp -mp priority=5,tenant=blue -T text/plain",
+        100,
+        100,
+    ),
+    ("-C 100 -vr 500:1 200:1 -vs 100:1 2000:1", 100, 100),
+    ("-C 100 -u dropped -na -re false", 100, 100),
+    ("-C 50 -u idle -y 2 -ew idle", 50, 50),
+    // Random keys find no queue.
+    ("-C 50 -u lost -K -z 2 -st 0 -f mandatory", 50, 0),
+];
+
+#[test]
+fn workloads_do_what_they_do_in_perf_test() {
+    let broker_dir = folder();
+    let broker = Broker::start(broker_dir.path());
+    for (line, sent, received) in WORKLOADS {
+        let dir = folder();
+        let ended = perf_test(dir.path(), &broker.url, &format!("-d w {line}"));
+        ended.assert_ok();
+        shape(&ended.stdout);
+        assert_eq!(totals(dir.path()), (sent, received), "{line}: {ended:#?}");
+    }
 }
 
 #[test]

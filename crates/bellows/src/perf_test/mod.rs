@@ -4,14 +4,17 @@
 //! [`values`] adds the environment and refuses what has no meaning here; [`meaning`] turns the rest
 //! into an experiment; [`show`] prints PerfTest's lines, whose text is `report::perf_test`'s.
 
+mod clients;
 mod exposition;
 mod help;
 mod meaning;
 mod parser;
+mod properties;
 mod queues;
 mod show;
 mod table;
 mod text;
+mod topology;
 mod values;
 
 use std::ffi::OsString;
@@ -25,6 +28,7 @@ use archive::{RunRecord, RunState};
 use measure::{Nanos, Phase};
 use report::console::{self, Style};
 use session::RunOutcome;
+use session::experiment::Until;
 
 use crate::cli::perform;
 use crate::failure::{Done, Failure};
@@ -127,12 +131,13 @@ fn say(text: &str) {
 /// The lines that announce every client.
 fn starting(meaning: &Meaning) -> String {
     let mut text = String::new();
-    for (what, count) in [
-        ("consumer", meaning.consumers),
-        ("producer", meaning.producers),
+    let agents = meaning.agents;
+    for (what, count, channels) in [
+        ("consumer", agents.consumers, agents.consumer_channels),
+        ("producer", agents.producers, agents.producer_channels),
     ] {
         for client in 0..count {
-            for channel in [None, Some(0)] {
+            for channel in std::iter::once(None).chain((0..channels).map(Some)) {
                 text.push_str(&meaning.lines.starting(what, client, channel));
                 text.push('\n');
             }
@@ -178,10 +183,26 @@ fn reason(meaning: &Meaning, record: &RunRecord, length: Nanos) -> String {
         clients => format!("{name} [{clients}]"),
     };
     if loads.iter().any(|load| load.message_count > 0) {
-        reasons.push(counted("Producer reached message limit", meaning.producers));
+        reasons.push(counted(
+            "Producer reached message limit",
+            meaning.agents.all_producers(),
+        ));
     }
     if loads.iter().any(|load| load.consume_count > 0) {
-        reasons.push(counted("Consumer reached message limit", meaning.consumers));
+        reasons.push(counted(
+            "Consumer reached message limit",
+            meaning.agents.all_consumers(),
+        ));
+    }
+    match meaning.experiment.until.filter(|_| reasons.is_empty()) {
+        None => {}
+        Some(until) => {
+            let why = match until {
+                Until::Idle => "Consumer is idle for more than 1 second",
+                Until::Empty => "Consumer queue(s) empty",
+            };
+            reasons.push(counted(why, meaning.agents.all_consumers()));
+        }
     }
     if reasons.is_empty() {
         return String::new();

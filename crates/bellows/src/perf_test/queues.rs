@@ -21,8 +21,8 @@ const MOST_QUEUES: u32 = 60_000;
 pub(super) enum Names {
     /// None was named.
     Generated,
-    /// One for all clients.
-    One(String),
+    /// All clients work with all of them.
+    Listed(Vec<String>),
     /// Clients take them in turn.
     Sequence(Vec<String>),
 }
@@ -53,13 +53,18 @@ pub(super) fn names(values: &Values) -> Result<Names, Failure> {
     if let Some(names) = pattern {
         return Ok(Names::Sequence(names));
     }
+    let split = |names: &str| {
+        names
+            .split(',')
+            .map(|name| name.trim().to_owned())
+            .collect()
+    };
     match listed {
         None | Some("") => Ok(Names::Generated),
-        Some(name) if !name.contains(',') => Ok(Names::One(name.to_owned())),
-        Some(_) => Err(Failure::usage(
-            "several queues in -u/--queue are not supported yet",
-            "give one, or a sequence with -qp, -qpf and -qpt, or with -qf",
-        )),
+        Some(names) if names.split(',').any(|name| name.trim().is_empty()) => {
+            Err(bad("queue", names, "names, several divided by commas"))
+        }
+        Some(names) => Ok(Names::Listed(split(names))),
     }
 }
 
@@ -197,10 +202,4 @@ fn limits(values: &Values, arguments: &mut BTreeMap<String, ArgumentValue>) -> R
         Some(text) => return Err(bad("leader-locator", text, "client-local or balanced")),
     }
     Ok(())
-}
-
-/// How many of `clients` each of `queues` has, where clients take queues in turn.
-pub(super) fn dealt(clients: usize, queues: usize) -> impl Iterator<Item = usize> {
-    let queues = queues.max(1);
-    (0..queues).map(move |n| clients / queues + usize::from(n < clients % queues))
 }
