@@ -7,6 +7,7 @@
 mod cli;
 mod failure;
 mod output;
+mod perf_test;
 mod prompt;
 mod signals;
 

@@ -4,3 +4,4 @@ pub mod artemis;
 pub mod console;
 pub mod flame;
 pub mod html;
+pub mod perf_test;

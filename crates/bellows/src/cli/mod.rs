@@ -8,7 +8,8 @@ mod doctor;
 mod find;
 mod flame;
 mod load;
-mod perform;
+mod perf_test;
+pub(crate) mod perform;
 mod record;
 mod report;
 mod run;
@@ -56,6 +57,9 @@ pub(crate) enum Command {
     Churn(churn::ChurnArgs),
     /// Artemis' performance tools, by their own command lines
     Artemis(artemis::ArtemisArgs),
+    /// Send and receive as PerfTest does: its command line, its output
+    #[command(disable_help_flag = true)]
+    PerfTest(perf_test::PerfTestArgs),
     /// Profile a process, without load
     Record(record::RecordArgs),
     /// Show the functions that a profile spent its time in
@@ -91,6 +95,7 @@ impl Command {
             Self::Consumer(args) => args.execute(),
             Self::Churn(args) => args.execute(),
             Self::Artemis(args) => args.execute(),
+            Self::PerfTest(args) => args.execute(),
             Self::Record(args) => args.execute(),
             Self::Top(args) => args.execute(),
             Self::Flame(args) => args.execute(),

@@ -94,7 +94,7 @@ pub(super) fn carry_out(
 ) -> Result<CarriedOut, Failure> {
     let control = load::Control::new();
     let at_once = signals::stop_load(&control)?;
-    let options = options(runs_dir)?;
+    let options = run_options(runs_dir)?;
     let live = output::live(shape, output.json, output.quiet);
     let mut show = output::Show::new(live, control.clone());
     let outcome = work(&options, &control, &mut show);
@@ -120,16 +120,13 @@ pub(super) fn carry_out(
 }
 
 /// How this program runs something.
-pub(super) fn options(runs_dir: Option<PathBuf>) -> Result<RunOptions, Failure> {
+pub(crate) fn run_options(runs_dir: Option<PathBuf>) -> Result<RunOptions, Failure> {
+    let words = std::env::args_os().skip(1);
     Ok(RunOptions {
         runs_dir,
         // The program's own name, not where this one happens to lie.
         command: std::iter::once("bellows".to_owned())
-            .chain(
-                std::env::args_os()
-                    .skip(1)
-                    .map(|a| a.to_string_lossy().into_owned()),
-            )
+            .chain(words.map(|word| word.to_string_lossy().into_owned()))
             .collect(),
         bellows_exe: std::env::current_exe()
             .map_err(|e| Failure::io("find", Path::new("the bellows executable"), &e))?,
@@ -137,7 +134,7 @@ pub(super) fn options(runs_dir: Option<PathBuf>) -> Result<RunOptions, Failure> 
 }
 
 /// Leaves the flame graph and the report in the run's folder; the report's path.
-pub(super) fn draw(run_dir: &Path) -> Result<PathBuf, Failure> {
+pub(crate) fn draw(run_dir: &Path) -> Result<PathBuf, Failure> {
     if let Ok(profile) = Profile::open(run_dir)
         && !profile.samples.is_empty()
     {

@@ -228,7 +228,8 @@ impl Destination {
                 "topics use an exclusive classic queue per consumer: leave the queue type out",
             ));
         }
-        if self.queue_type == QueueType::Stream && consumers.per_destination > 0 {
+        let any = consumers.total.unwrap_or(consumers.per_destination) > 0;
+        if self.queue_type == QueueType::Stream && any {
             if consumers.prefetch == 0 {
                 return Err(Error::invalid(
                     format!("consumers of the stream {self} have no prefetch limit"),

@@ -118,6 +118,9 @@ pub struct LoadSpec {
     pub prefetch: u16,
     /// Deliveries in flight per consumer's channel, beside `prefetch`; 0 = unlimited.
     pub channel_prefetch: u16,
+    /// Deliveries to the whole group, after which it ends; 0 = no limit. Without producers,
+    /// `message-count` says the same.
+    pub consume_count: u64,
     /// When consumers acknowledge.
     pub ack: Acks,
     /// What consumers do in place of acknowledging.
@@ -223,6 +226,7 @@ impl Default for LoadSpec {
             consumer_connections: None,
             prefetch: 200,
             channel_prefetch: 0,
+            consume_count: 0,
             ack: Acks::Every(1),
             refuse: None,
             consumer_commit_every: 0,

@@ -127,6 +127,7 @@ fn properties(spec: &LoadSpec) -> MessageProperties {
 }
 
 fn consumers(spec: &LoadSpec, run_id: u32) -> Consumers {
+    let consume_count = Some(spec.consume_count).filter(|count| *count > 0);
     Consumers {
         per_destination: spec.consumers,
         total: spec.total_consumers,
@@ -160,7 +161,7 @@ fn consumers(spec: &LoadSpec, run_id: u32) -> Consumers {
         },
         arguments: arguments(&spec.consumer_arguments),
         // Without producers the count is the consumers' to reach.
-        message_count: message_count(spec).filter(|_| !spec.has_producers()),
+        message_count: consume_count.or(message_count(spec).filter(|_| !spec.has_producers())),
         subscription: spec.subscription.as_ref().map(|it| Subscription {
             name: match &it.name {
                 Some(name) => name.clone(),

@@ -81,7 +81,7 @@ fn perform(meaning: Meaning) -> Result<Done, Failure> {
     output::print(&format!("Connection brokerURL = {}\n", meaning.shown_url))?;
     let control = load::Control::new();
     let at_once = signals::stop_load(&control)?;
-    let options = perform::options(meaning.runs.clone())?;
+    let options = perform::run_options(meaning.runs.clone())?;
     let mut screen = Screen::new(meaning.showing.clone(), control.clone());
     let outcome = session::run(experiment, &options, &control, &mut screen)?;
     let missing = missing(&outcome, meaning.may_expire);

@@ -1,0 +1,32 @@
+//! `perf-test`: PerfTest's own command line, which is not clap's.
+
+use std::ffi::OsString;
+
+use clap::Args;
+
+use crate::failure::{Done, Failure};
+
+const EXAMPLES: &str = "\
+Examples:
+  bellows perf-test --help
+  bellows perf-test -x 1 -y 2 -u throughput-test -a --id test-1 -z 30";
+
+/// What `bellows perf-test` was given.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct PerfTestArgs {
+    /// PerfTest's options; `bellows perf-test --help` lists them
+    #[arg(
+        value_name = "OPTION",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    args: Vec<OsString>,
+}
+
+impl PerfTestArgs {
+    /// Runs the test.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        crate::perf_test::execute(self.args)
+    }
+}

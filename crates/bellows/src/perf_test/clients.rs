@@ -1,0 +1,337 @@
+//! What producers and consumers do.
+
+use measure::Rate;
+use session::experiment::{
+    Acks, ArgumentValue, LatencyStep, Length, LengthRange, LoadSpec, Refusing, SizeSpec,
+    StreamOffset,
+};
+
+use super::properties;
+use super::queues::Kind;
+use super::text::key_values;
+use super::values::{Values, bad};
+use crate::failure::Failure;
+
+/// PerfTest's smallest message.
+const SMALLEST: u32 = 12;
+/// The prefetch of streams, which need one.
+const STREAM_PREFETCH: u16 = 200;
+/// How long PerfTest waits for confirms unless something else is said.
+const CONFIRM_TIMEOUT_S: u32 = 30;
+
+/// How many clients there are: connections, and channels of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Agents {
+    pub(super) producers: usize,
+    pub(super) producer_channels: usize,
+    pub(super) consumers: usize,
+    pub(super) consumer_channels: usize,
+}
+
+impl Agents {
+    /// Reads -x, -X, -y and -Y.
+    pub(super) fn read(values: &Values) -> Result<Self, Failure> {
+        let channels = |long| match values.whole(long, 1)? {
+            0 => Err(bad(long, "0", "1 channel or more")),
+            channels => Ok(channels as usize),
+        };
+        Ok(Self {
+            producers: values.whole("producers", 1)? as usize,
+            producer_channels: channels("producer-channel-count")?,
+            consumers: values.whole("consumers", 1)? as usize,
+            consumer_channels: channels("consumer-channel-count")?,
+        })
+    }
+
+    /// Each channel of a producer sends by itself.
+    pub(super) const fn all_producers(self) -> usize {
+        self.producers.saturating_mul(self.producer_channels)
+    }
+
+    /// Each channel of a consumer receives by itself.
+    pub(super) const fn all_consumers(self) -> usize {
+        self.consumers.saturating_mul(self.consumer_channels)
+    }
+}
+
+/// Whether `-f` has this value.
+pub(super) fn has_flag(values: &Values, flag: &str) -> bool {
+    values.list("flag").iter().any(|given| given == flag)
+}
+
+/// Messages in flight, where confirms are wanted; 0 for no limit.
+pub(super) fn confirm(values: &Values) -> Result<Option<u32>, Failure> {
+    let limit = values.parsed::<i32>("confirm", "a whole number; -1 is without confirms")?;
+    Ok(limit.and_then(|limit| u32::try_from(limit).ok()))
+}
+
+/// Messages a second of each producer; `None` for no limit or a changing one.
+pub(super) fn rate(values: &Values) -> Result<Option<f64>, Failure> {
+    let number = |long| values.parsed::<f64>(long, "a number");
+    let rate = number("rate")?.filter(|rate| *rate > 0.0);
+    match number("publishing-interval")? {
+        Some(seconds) if seconds >= 0.1 && seconds.is_finite() => Ok(Some(1.0 / seconds)),
+        Some(seconds) => {
+            let text = seconds.to_string();
+            Err(bad("publishing-interval", &text, "0.1 seconds or more"))
+        }
+        None if values.has("variable-rate") => Ok(None),
+        None => Ok(rate),
+    }
+}
+
+/// The sending side.
+pub(super) fn producing(
+    values: &Values,
+    kind: &Kind,
+    agents: Agents,
+    spec: LoadSpec,
+) -> Result<LoadSpec, Failure> {
+    let all = agents.all_producers();
+    let confirm = confirm(values)?;
+    let transaction = values.whole("ptxsize", 0)?;
+    if transaction > 0 && confirm.is_some() {
+        return Err(Failure::usage(
+            "a channel cannot have confirms and transactions",
+            "give -c/--confirm or -m/--ptxsize",
+        ));
+    }
+    let rate = rate(values)?;
+    let seconds = |long| values.whole(long, 0).map(|s| Length::seconds(s.into()));
+    let timeout = values.whole("confirm-timeout", CONFIRM_TIMEOUT_S)?;
+    let cached_keys = values.whole("routing-key-cache-size", 0)?;
+    let random_keys = values.has("random-routing-key") || cached_keys > 0;
+    let schedule = steps(values, "variable-rate")?.filter(|_| rate.is_none());
+    let spec = LoadSpec {
+        total_producers: Some(all),
+        producer_connections: shared(agents.producers, agents.producer_channels),
+        rate: rate.and_then(Rate::per_second),
+        rate_per_producer: all > 0 && (rate.is_some() || schedule.is_some()),
+        schedule,
+        start_delay: Some(seconds("producer-random-start-delay")?).filter(|d| !d.is_zero()),
+        confirm: confirm.is_some(),
+        max_pending: confirm.unwrap_or(0),
+        confirm_timeout: confirm
+            .filter(|limit| *limit > 0 && timeout > 0)
+            .map(|_| Length::seconds(timeout.into())),
+        commit_every: transaction,
+        random_routing_keys: random_keys.then_some(cached_keys),
+        message_size: size(values)?,
+        persistent: kind.persistent,
+        message_count: u64::from(values.whole("pmessages", 0)?) * all as u64,
+        mandatory: has_flag(values, "mandatory"),
+        recover: recovery(values)?,
+        ..spec
+    };
+    properties::fill(values, spec)
+}
+
+/// Connections that clients with several channels share; with one channel each has its own.
+fn shared(connections: usize, channels: usize) -> Option<usize> {
+    (channels > 1 && connections > 0).then_some(connections)
+}
+
+fn size(values: &Values) -> Result<SizeSpec, Failure> {
+    if let Some(files) = values.text("body") {
+        if files.contains(',') {
+            return Err(Failure::usage(
+                "several files in -B/--body are not supported yet",
+                "put them into a folder, and name that",
+            ));
+        }
+        let read = format!("files:{files}").parse();
+        return read.map_err(|_| bad("body", files, "a file, or a folder of files"));
+    }
+    if let Some(sizes) = steps(values, "variable-size")? {
+        return Ok(sizes);
+    }
+    let size = values.whole("size", SMALLEST)?.max(SMALLEST);
+    Ok(SizeSpec::fixed(size as usize))
+}
+
+/// `VALUE:SECONDS` over and over, as schedules and sizes are written.
+fn steps<T: std::str::FromStr>(values: &Values, long: &str) -> Result<Option<T>, Failure> {
+    let needed = "VALUE:SECONDS, the seconds above 0, such as 100:60";
+    if !values.has(long) {
+        return Ok(None);
+    }
+    let mut steps = Vec::new();
+    for text in values.list(long) {
+        let (value, seconds) = pair(long, text)?;
+        let value = if long == "variable-size" {
+            value.max(SMALLEST.into())
+        } else {
+            value
+        };
+        steps.push(format!("{value}@{seconds}s"));
+    }
+    let written = format!("steps:{},repeat=true", steps.join(","));
+    let read = written
+        .parse()
+        .map_err(|_| bad(long, &values.list(long).join(" "), needed));
+    read.map(Some)
+}
+
+fn pair(long: &str, text: &str) -> Result<(u64, u64), Failure> {
+    let read = |text: &str| text.parse::<u64>().ok();
+    let parts = text.split_once(':');
+    parts
+        .and_then(|(value, seconds)| read(value).zip(read(seconds).filter(|s| *s > 0)))
+        .ok_or_else(|| {
+            bad(
+                long,
+                text,
+                "VALUE:SECONDS, the seconds above 0, such as 100:60",
+            )
+        })
+}
+
+fn recovery(values: &Values) -> Result<Option<LengthRange>, Failure> {
+    let text = values
+        .text("connection-recovery-interval")
+        .unwrap_or("5")
+        .trim();
+    let seconds = |text: &str| text.parse::<u32>().ok().map(|s| Length::seconds(s.into()));
+    let range = match text.split_once('-') {
+        None => seconds(text).map(|wait| (wait, wait)),
+        Some((min, max)) => seconds(min)
+            .zip(seconds(max))
+            .filter(|(min, max)| min < max),
+    };
+    let needed = "whole seconds such as 30, or a range such as 30-60";
+    let (min, max) = range.ok_or_else(|| bad("connection-recovery-interval", text, needed))?;
+    Ok((!values.has("disable-connection-recovery")).then_some(LengthRange { min, max }))
+}
+
+/// The receiving side.
+pub(super) fn consuming(
+    values: &Values,
+    kind: &Kind,
+    agents: Agents,
+    spec: LoadSpec,
+) -> Result<LoadSpec, Failure> {
+    let every = values.whole("multi-ack-every", 0)?;
+    let (prefetch, channel_prefetch) = (limit(values, "qos")?, limit(values, "global-qos")?);
+    if every > prefetch.into() && prefetch > 0 {
+        let text = every.to_string();
+        return Err(bad("multi-ack-every", &text, "at most what -q/--qos says"));
+    }
+    let stream = values.has("stream-queue");
+    let (consumer_arguments, stream_offset) = arguments(values)?;
+    let requeue = values.flag("requeue", true)?;
+    let refusing = if requeue {
+        Refusing::Requeue
+    } else {
+        Refusing::Discard
+    };
+    let rate = values.parsed::<f64>("consumer-rate", "a number")?;
+    let all = agents.all_consumers();
+    let (consumer_start_delay, consumers_one_by_one) = start(values)?;
+    Ok(LoadSpec {
+        total_consumers: Some(all),
+        consumer_connections: shared(agents.consumers, agents.consumer_channels),
+        prefetch: if stream && prefetch == 0 {
+            STREAM_PREFETCH
+        } else {
+            prefetch
+        },
+        channel_prefetch,
+        consume_count: u64::from(values.whole("cmessages", 0)?) * all as u64,
+        ack: if values.has("autoack") {
+            Acks::Auto
+        } else {
+            Acks::Every(every.max(1))
+        },
+        refuse: values.has("nack").then_some(refusing),
+        consumer_commit_every: values.whole("ctxsize", 0)?,
+        poll: poll(values)?,
+        consumer_rate: rate.filter(|rate| *rate > 0.0).and_then(Rate::per_second),
+        consumer_latency: latency(values)?,
+        consumer_start_delay,
+        consumers_one_by_one,
+        consumer_arguments,
+        stream_offset: stream_offset.unwrap_or_default(),
+        // A consumer that says where in a stream it starts reads one, however it was declared.
+        queue_type: match stream_offset {
+            Some(_) if values.has("predeclared") => session::experiment::QueueType::Stream,
+            _ => kind.queue_type,
+        },
+        ..spec
+    })
+}
+
+fn limit(values: &Values, long: &str) -> Result<u16, Failure> {
+    let limit = values.whole(long, 0)?;
+    u16::try_from(limit).map_err(|_| bad(long, &limit.to_string(), "at most 65535, AMQP's largest"))
+}
+
+fn poll(values: &Values) -> Result<Option<Length>, Failure> {
+    let pause = values.whole("polling-interval", 0)?;
+    let pause = Length(measure::Nanos::from_millis(pause.into()));
+    Ok(values.has("polling").then_some(pause))
+}
+
+fn latency(values: &Values) -> Result<Vec<LatencyStep>, Failure> {
+    let micros = |us| Length(measure::Nanos::from_micros(us));
+    let fixed = values.whole("consumer-latency", 0)?;
+    if !values.has("variable-latency") {
+        let step = LatencyStep {
+            latency: micros(fixed.into()),
+            length: Length::default(),
+        };
+        return Ok(Some(step).filter(|_| fixed > 0).into_iter().collect());
+    }
+    let step = |text: &String| {
+        let (latency, seconds) = pair("variable-latency", text)?;
+        Ok(LatencyStep {
+            latency: micros(latency),
+            length: Length::seconds(seconds),
+        })
+    };
+    values.list("variable-latency").iter().map(step).collect()
+}
+
+/// When consumers begin: the delay, and whether it lies before each of them.
+fn start(values: &Values) -> Result<(Option<Length>, bool), Failure> {
+    let delay = values.whole("consumer-start-delay", 0)?;
+    let slow = values.has("slow-start");
+    if slow && delay > 1 {
+        return Err(Failure::usage(
+            "-S/--slow-start with -csd/--consumer-start-delay is not supported yet",
+            "give one of them",
+        ));
+    }
+    let delay = if slow { 1 } else { delay };
+    Ok(((delay > 0).then(|| Length::seconds(delay.into())), slow))
+}
+
+type Arguments = std::collections::BTreeMap<String, ArgumentValue>;
+
+/// The subscription's arguments, and where in a stream it starts.
+fn arguments(values: &Values) -> Result<(Arguments, Option<StreamOffset>), Failure> {
+    let needed = "first, last, next or an offset; a time stamp is not supported yet";
+    let given = values.text("consumer-args").unwrap_or_default();
+    let mut arguments: Arguments = key_values("consumer-args", given)?.into_iter().collect();
+    let mut offset = match arguments.remove("x-stream-offset") {
+        None => None,
+        Some(ArgumentValue::Text(word)) => {
+            Some(named_offset(&word).ok_or_else(|| bad("consumer-args", &word, needed))?)
+        }
+        Some(ArgumentValue::Integer(at)) if at >= 0 => Some(StreamOffset::At(at.unsigned_abs())),
+        Some(_) => return Err(bad("consumer-args", given, needed)),
+    };
+    if let Some(word) = values.text("stream-consumer-offset") {
+        let read = named_offset(&word.to_lowercase());
+        offset = Some(read.ok_or_else(|| bad("stream-consumer-offset", word, needed))?);
+    }
+    Ok((arguments, offset))
+}
+
+fn named_offset(word: &str) -> Option<StreamOffset> {
+    match word {
+        "first" => Some(StreamOffset::First),
+        "last" => Some(StreamOffset::Last),
+        "next" => Some(StreamOffset::Next),
+        offset => offset.parse().ok().map(StreamOffset::At),
+    }
+}

@@ -1,0 +1,159 @@
+//! `--help`, `-env`, `-mh`, and the table of docs/perf-test.md.
+
+use std::fmt::Write;
+
+use super::table::{Arg, OPTIONS, Opt, Status};
+
+const INTRODUCTION: &str = "\
+PerfTest's command line, output and meaning, on this engine
+
+Usage: bellows perf-test [OPTION]...
+
+Long options take one dash or two and may be shortened; options of one letter may be joined.
+Latencies count from the time at which a message was due (-r, -P), where PerfTest's count from
+when it was sent, and so leave stalls out. docs/perf-test.md says what else differs.
+
+Options:
+";
+
+const EXAMPLES: &str = "
+Examples:
+  bellows perf-test -x 1 -y 2 -u throughput-test -a --id test-1 -z 30
+  bellows perf-test -u q -qq -r 5000 -c 100 -z 60 -o latencies.csv
+";
+
+/// Where the texts of options begin, and how wide they are.
+const INDENT: usize = 40;
+const WIDTH: usize = 58;
+
+/// The text of `--help`.
+pub(super) fn usage() -> String {
+    let options = list(|option| !option.metrics, signature);
+    format!("{INTRODUCTION}{options}{EXAMPLES}")
+}
+
+/// The text of `--metrics-help`.
+pub(super) fn metrics() -> String {
+    let options = list(|option| option.metrics, signature);
+    format!("Usage: bellows perf-test [OPTION]...\n\nOptions for metrics:\n{options}")
+}
+
+/// The text of `--environment-variables`.
+pub(super) fn variables() -> String {
+    let options = list(
+        |option| option.variable().is_some(),
+        |option| format!("  {}", option.variable().unwrap_or_default()),
+    );
+    format!(
+        "Environment variables, read where the command line says nothing. The value of
+RABBITMQ_PERF_TEST_ENV_PREFIX and _ stand before each name. Several values of one option are
+divided by commas: VARIABLE_RATE='100:60,1000:10'.
+
+{options}"
+    )
+}
+
+fn list(wanted: impl Fn(&Opt) -> bool, name: impl Fn(&Opt) -> String) -> String {
+    let mut text = String::new();
+    for option in OPTIONS.iter().filter(|option| wanted(option)) {
+        let what = match option.status {
+            Status::Same | Status::Better => option.help.to_owned(),
+            Status::Refused => format!("{} (refused)", option.help),
+            Status::Later => format!("{} (not yet)", option.help),
+        };
+        let mut left = name(option);
+        for line in lines(&what) {
+            let _ = writeln!(text, "{left:<INDENT$}{line}");
+            left.clear();
+        }
+    }
+    text
+}
+
+fn signature(option: &Opt) -> String {
+    let value = match option.arg {
+        Arg::No => "",
+        Arg::One => " <arg>",
+        Arg::Maybe => " [<arg>]",
+        Arg::Many => " <arg>...",
+    };
+    let short = match option.short {
+        "" => String::new(),
+        short => format!("-{short},"),
+    };
+    format!(" {short}--{}{value} ", option.long)
+}
+
+fn lines(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.len() + 1 + word.len() <= WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// The table of docs/perf-test.md.
+#[cfg(test)]
+fn markdown() -> String {
+    let mut text =
+        String::from("| option | meaning | here | how, or why |\n| --- | --- | --- | --- |\n");
+    for option in OPTIONS {
+        let short = match option.short {
+            "" => String::new(),
+            short => format!("`-{short}` "),
+        };
+        let cell = |text: &str| text.replace('|', "\\|");
+        let _ = writeln!(
+            text,
+            "| {short}`--{}` | {} | {} | {} |",
+            option.long,
+            cell(option.help),
+            option.status.name(),
+            cell(option.note)
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_docs_have_every_option() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/perf-test.md");
+        let text = std::fs::read_to_string(page).expect("docs/perf-test.md");
+        let expected = markdown();
+        if !text.contains(&expected) {
+            panic!("docs/perf-test.md has another table of options; the right one is\n{expected}");
+        }
+    }
+
+    #[test]
+    fn texts_fit_and_options_have_one_name_each() {
+        for text in [usage(), metrics(), variables()] {
+            for line in text.lines() {
+                assert!(line.chars().count() <= 100, "{line}");
+            }
+        }
+        for (i, option) in OPTIONS.iter().enumerate() {
+            assert!(!option.long.is_empty() && !option.help.is_empty());
+            assert!(
+                option.status != Status::Refused || !option.note.is_empty(),
+                "{option:?}"
+            );
+            let twice = OPTIONS.iter().skip(i + 1).any(|other| {
+                other.long == option.long
+                    || (!option.short.is_empty() && other.short == option.short)
+            });
+            assert!(!twice, "{option:?}");
+        }
+    }
+}

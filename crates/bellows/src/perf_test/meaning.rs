@@ -1,0 +1,206 @@
+//! What PerfTest's options mean: an experiment on a running broker, and how it is printed.
+
+use std::path::PathBuf;
+
+use measure::Nanos;
+use report::perf_test::{Columns, Lines, Unit};
+use session::Experiment;
+use session::experiment::{BrokerKind, BrokerSpec, Length, LoadSpec, Phases, ProfileSpec, Until};
+
+use super::clients::{self, Agents};
+use super::exposition::Exposition;
+use super::queues;
+use super::topology;
+use super::values::{Values, bad};
+use crate::failure::Failure;
+
+/// A test, ready to run.
+#[derive(Debug)]
+pub(super) struct Meaning {
+    pub(super) experiment: Experiment,
+    pub(super) lines: Lines,
+    pub(super) format: Format,
+    /// Between two lines.
+    pub(super) interval: Nanos,
+    pub(super) csv: Option<PathBuf>,
+    pub(super) agents: Agents,
+    /// Seconds to wait for the broker to be up; 0 does not wait.
+    pub(super) wait_s: u32,
+    pub(super) exposition: Option<Exposition>,
+    /// What the user should know of how it is done.
+    pub(super) notes: Vec<String>,
+}
+
+/// The format of the console's lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    Default,
+    Compact,
+}
+
+/// Finds out what was meant. `id` names a test that was given no name.
+pub(super) fn meaning(values: &Values, id: String) -> Result<Meaning, Failure> {
+    values.check()?;
+    flags(values)?;
+    threads(values)?;
+    let kind = queues::kind(values)?;
+    let lines = Lines {
+        id: values.text("id").map_or(id, str::to_owned),
+        columns: Columns {
+            published: values.whole("producers", 1)? > 0,
+            received: values.whole("consumers", 1)? > 0,
+            returned: clients::has_flag(values, "mandatory"),
+            confirmed: clients::confirm(values)?.is_some(),
+        },
+        unit: if values.has("use-millis") {
+            Unit::Millis
+        } else {
+            Unit::Micros
+        },
+    };
+    let format = match values.text("metrics-format") {
+        None | Some("default") => Format::Default,
+        Some("compact") => Format::Compact,
+        Some(other) => return Err(bad("metrics-format", other, "default or compact")),
+    };
+    let agents = Agents::read(values)?;
+    let spec = clients::producing(values, &kind, agents, LoadSpec::default())?;
+    let spec = clients::consuming(values, &kind, agents, spec)?;
+    let (load, ledger) = topology::topology(values, &kind, agents, &lines.id, spec)?;
+    Ok(Meaning {
+        experiment: Experiment {
+            name: "perf-test".to_owned(),
+            broker: BrokerSpec {
+                kind: BrokerKind::Attach,
+                url: Some(uri(values)?.to_owned()),
+                ..BrokerSpec::default()
+            },
+            phases: Phases {
+                warmup: Length::seconds(0),
+                measure: Length::seconds(values.whole("time", 0)?.into()),
+                drain: Length::seconds(values.whole("shutdown-timeout", 5)?.into()),
+            },
+            profile: ProfileSpec {
+                events: Vec::new(),
+                ..ProfileSpec::default()
+            },
+            ledger,
+            until: until(values)?,
+            load: vec![load],
+            ..Experiment::default()
+        },
+        exposition: exposition(values)?,
+        lines,
+        format,
+        interval: interval(values)?,
+        csv: values.text("output-file").map(PathBuf::from),
+        agents,
+        wait_s: wait(values)?,
+        notes: remarks(values),
+    })
+}
+
+fn remarks(values: &Values) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !values.from_environment.is_empty() {
+        let names = values.from_environment.join(", ");
+        notes.push(format!("from the environment: {names}"));
+    }
+    for name in &values.repeated {
+        notes.push(format!("{name} is given more than once: the first counts"));
+    }
+    let for_prometheus = [
+        "exposed-metrics",
+        "metrics-prometheus-endpoint",
+        "metrics-prometheus-port",
+        "metrics-prefix",
+        "metrics-tags",
+        "metrics-command-line-arguments",
+    ];
+    let idle = for_prometheus.iter().find(|long| values.has(long));
+    if let Some(long) = idle.filter(|_| !values.has("metrics-prometheus")) {
+        notes.push(format!(
+            "--{long} has no effect without -mpr/--metrics-prometheus"
+        ));
+    }
+    notes
+}
+
+fn exposition(values: &Values) -> Result<Option<Exposition>, Failure> {
+    let mut exposition = Exposition::asked(values)?;
+    if let (Some(exposition), Some(rate)) = (&mut exposition, clients::rate(values)?) {
+        let producers = Agents::read(values)?.all_producers();
+        exposition.expect("expected_published", rate * producers as f64);
+    }
+    Ok(exposition)
+}
+
+fn interval(values: &Values) -> Result<Nanos, Failure> {
+    match values.whole("interval", 1)? {
+        0 => Err(bad("interval", "0", "1 second or more")),
+        seconds => Ok(Length::seconds(seconds.into()).0),
+    }
+}
+
+fn wait(values: &Values) -> Result<u32, Failure> {
+    // One broker is all there can be.
+    if values.whole("servers-up-limit", 1)? != 1 {
+        let text = values.text("servers-up-limit").unwrap_or_default();
+        return Err(bad("servers-up-limit", text, "1, the number of brokers"));
+    }
+    values.whole("servers-startup-timeout", 0)
+}
+
+fn uri(values: &Values) -> Result<&str, Failure> {
+    match (values.text("uri"), values.text("uris")) {
+        (_, Some(uris)) if uris.contains(',') => Err(Failure::usage(
+            "several brokers in -H/--uris are not supported yet",
+            "give one",
+        )),
+        (_, Some(uri)) => Ok(uri.trim()),
+        (Some(uri), None) => Ok(uri),
+        (None, None) => Ok("amqp://localhost"),
+    }
+}
+
+/// When it ends, beside its length and counts.
+fn until(values: &Values) -> Result<Option<Until>, Failure> {
+    match values.text("exit-when") {
+        None => Ok(None),
+        Some("idle") => Ok(Some(Until::Idle)),
+        Some("empty") => Ok(Some(Until::Empty)),
+        Some(other) => Err(bad("exit-when", other, "empty or idle")),
+    }
+}
+
+fn flags(values: &Values) -> Result<(), Failure> {
+    let known = |flag: &&String| matches!(flag.as_str(), "persistent" | "mandatory");
+    match values.list("flag").iter().find(|flag| !known(flag)) {
+        Some(flag) => Err(bad("flag", flag, "persistent or mandatory")),
+        None if values.flag("tcp-no-delay", true)? => Ok(()),
+        None => Err(bad(
+            "tcp-no-delay",
+            "false",
+            "true: false would measure Nagle's algorithm",
+        )),
+    }
+}
+
+/// Numbers of threads have no effect, but must be numbers.
+fn threads(values: &Values) -> Result<(), Failure> {
+    for long in [
+        "producer-scheduler-threads",
+        "heartbeat-sender-threads",
+        "consumers-thread-pools",
+        "nio-threads",
+        "nio-thread-pool",
+        "netty-threads",
+    ] {
+        values.parsed::<i32>(long, "a whole number")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "meaning_tests.rs"]
+mod tests;

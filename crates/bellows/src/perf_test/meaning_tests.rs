@@ -1,0 +1,278 @@
+//! Command lines and what they mean.
+
+use measure::Rate;
+use session::experiment::{Acks, Declaring, Length, LoadSpec, QueueType, Refusing, StreamOffset};
+
+use super::*;
+
+fn read(line: &str) -> Result<Meaning, Failure> {
+    let args: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
+    meaning(&Values::read(&args, &|_| None)?, "id".into())
+}
+
+fn experiment(line: &str) -> Experiment {
+    let meaning = read(line).unwrap_or_else(|e| panic!("{line}: {e:?}"));
+    let valid = meaning.experiment.validate();
+    valid.unwrap_or_else(|e| panic!("{line}: {e}"));
+    meaning.experiment
+}
+
+/// The load, as far as the file of an experiment says it.
+fn load(line: &str) -> LoadSpec {
+    let load = experiment(line).load;
+    load.into_iter().next().expect("a load")
+}
+
+#[test]
+fn nothing_said_is_what_perf_test_does() {
+    let spec = load("");
+    let clients = (spec.total_producers, spec.total_consumers);
+    assert_eq!(clients, (Some(1), Some(1)));
+    assert_eq!(spec.message_size.to_string(), "12");
+    assert_eq!(
+        (spec.confirm, spec.max_pending, spec.rate),
+        (false, 0, None)
+    );
+    assert_eq!((spec.prefetch, spec.ack), (0, Acks::Every(1)));
+    assert!(!spec.durable && !spec.persistent && spec.auto_delete && !spec.delete);
+    assert_eq!(spec.recover.map(|wait| wait.to_string()), Some("5s".into()));
+    let exchange = spec.exchange.expect("an exchange");
+    assert_eq!(
+        (exchange.name.as_str(), exchange.kind.as_str()),
+        ("direct", "direct")
+    );
+    assert!(exchange.durable);
+    // A queue of its own, bound with a key that nobody else has.
+    assert_eq!(spec.destination, "topic://perf-test-id");
+    assert_eq!(spec.routing_key.map(|key| key.len()), Some(36));
+    let experiment = experiment("");
+    assert!(experiment.phases.measure.is_zero() && experiment.ledger);
+    assert_eq!(experiment.phases.drain, Length::seconds(5));
+    assert_eq!(experiment.broker.url.as_deref(), Some("amqp://localhost"));
+}
+
+#[test]
+fn queues_are_declared_as_perf_test_declares_them() {
+    let spec = load("-u q -sq -ma PT1H -ll balanced");
+    assert_eq!((spec.queue_type, spec.prefetch), (QueueType::Stream, 200));
+    let text = |key: &str| format!("{:?}", spec.arguments.get(key));
+    assert_eq!(text("x-max-length-bytes"), "Some(Integer(20000000000))");
+    assert_eq!(
+        text("x-stream-max-segment-size-bytes"),
+        "Some(Integer(500000000))"
+    );
+    assert_eq!(text("x-max-age"), "Some(Text(\"3600s\"))");
+    assert!(spec.persistent && !spec.auto_delete);
+    let spec = load("-sq -u q -mlb 0 -q 10");
+    assert_eq!((spec.prefetch, spec.arguments.len()), (10, 1));
+    let spec = load("-u q -qa x-queue-type=quorum,x-max-length=5 -ad false");
+    assert_eq!(
+        (spec.queue_type, spec.arguments.len()),
+        (QueueType::Quorum, 1)
+    );
+    assert!(!spec.auto_delete);
+    assert_eq!(load("-u q -p").declare, Declaring::IfMissing);
+    assert!(load("-u q -f persistent").durable && load("-u q -qq").persistent);
+    assert!(load("-u q -po").delete && !load("-u q -po -ad false").delete);
+    for wrong in [
+        "-p",
+        "-sq -u q -mlb 100mb -smssb 200mb",
+        "-E -u q",
+        "-u a,,b",
+        "-qq -sq",
+    ] {
+        assert!(read(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn exchanges_keys_and_queues_belong_together_as_in_perf_test() {
+    let exchange = |line: &str| {
+        let spec = load(line);
+        let exchange = spec.exchange.expect("an exchange");
+        (exchange.name, exchange.kind)
+    };
+    for (line, name, kind) in [
+        ("-u q -t topic", "topic", "topic"),
+        ("-u q -e x", "x", "direct"),
+        ("-u q -e x -t fanout", "x", "fanout"),
+        ("-u q -e amq.default -k q", "", "direct"),
+        ("-u q -e", "direct", "direct"),
+    ] {
+        assert_eq!(exchange(line), (name.into(), kind.into()), "{line}");
+    }
+    // One key for all that are listed, so that each queue gets every message.
+    let spec = load("-u a,b -y 2 -x 3");
+    assert_eq!(spec.destinations, ["queue://a", "queue://b"]);
+    assert_eq!((spec.consumers, spec.total_consumers), (2, None));
+    assert_eq!(
+        (spec.consumer_connections, spec.total_producers),
+        (Some(2), Some(3))
+    );
+    assert!(spec.routing_key.is_some() && !experiment("-u a,b").ledger);
+    // The queue's name in a sequence.
+    assert_eq!(load("-qp q-%d -qpf 1 -qpt 2").routing_key, None);
+    assert_eq!(
+        load("-qp q-%d -qpf 1 -qpt 2 -k k").routing_key.as_deref(),
+        Some("k")
+    );
+    // Types, arguments and names of their own for consumers that name no queue.
+    let spec = load("-y 3 -qq");
+    assert_eq!(
+        (spec.destinations.len(), spec.total_consumers),
+        (3, Some(3))
+    );
+    assert!(load("-y 0").destination.starts_with("topic://"));
+    assert!(!load("-u q -sb").bind);
+    assert_eq!(load("-u q -K").random_routing_keys, Some(0));
+    assert_eq!(load("-u q -rkcs 50").random_routing_keys, Some(50));
+    for (line, ledger) in [
+        ("-u q", true),
+        ("-qp q%d -qpf 1 -qpt 3", true),
+        ("-qp q%d -qpf 1 -qpt 3 -t fanout", false),
+        ("-y 3", true),
+        ("-y 3 -qq", false),
+        ("-u q -K", false),
+        ("-u q -sb", false),
+    ] {
+        assert_eq!(experiment(line).ledger, ledger, "{line}");
+    }
+}
+
+#[test]
+fn counts_rates_and_channels_are_each_clients() {
+    let spec = load("-x 4 -X 2 -y 2 -Y 3 -qp q%d -qpf 0 -qpt 2 -r 10 -C 7 -D 3");
+    assert_eq!(
+        spec.destinations,
+        ["queue://q0", "queue://q1", "queue://q2"]
+    );
+    assert_eq!(
+        (spec.total_producers, spec.producer_connections),
+        (Some(8), Some(4))
+    );
+    assert_eq!(
+        (spec.total_consumers, spec.consumer_connections),
+        (Some(6), Some(2))
+    );
+    assert_eq!((spec.message_count, spec.consume_count), (56, 18));
+    assert!(spec.rate_per_producer && spec.rate.map(Rate::get) == Some(10.0));
+    let rate = |line: &str| load(line).rate.map(Rate::get);
+    assert_eq!(
+        (rate("-P 0.5"), rate("-r 0"), rate("-r -1")),
+        (Some(2.0), None, None)
+    );
+    let schedule = |line: &str| load(line).schedule.map(|schedule| schedule.to_string());
+    let steps = "steps:repeat=true,100@60s,0@10s";
+    assert_eq!(schedule("-vr 100:60 0:10").as_deref(), Some(steps));
+    assert_eq!(
+        (rate("-vr 100:60 -r 5"), schedule("-vr 100:60 -P 1")),
+        (None, None)
+    );
+    let size = |line: &str| load(line).message_size.to_string();
+    assert_eq!(
+        size("-vs 1000:30 -vs 5:10"),
+        "steps:1000@30s,12@10s,repeat=true"
+    );
+    for wrong in [
+        "-P 0.05",
+        "-vr 100",
+        "-vr 100:0",
+        "-vs a:1",
+        "-X 0",
+        "-B a,b",
+    ] {
+        assert!(read(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn producers_do_what_perf_test_s_do() {
+    let spec = load("-u q -c 0 -s 5 -f mandatory");
+    assert_eq!(
+        (spec.confirm, spec.max_pending, spec.mandatory),
+        (true, 0, true)
+    );
+    assert_eq!(
+        (spec.message_size.to_string(), spec.confirm_timeout),
+        ("12".into(), None)
+    );
+    assert_eq!(load("-c 5").confirm_timeout, Some(Length::seconds(30)));
+    assert_eq!(load("-m 10").commit_every, 10);
+    assert_eq!(load("-prsd 5").start_delay, Some(Length::seconds(5)));
+    assert_eq!(load("-u q -dcr").recover, None);
+    let recover = load("-u q -cri 30-60").recover.map(|wait| wait.to_string());
+    assert_eq!(recover.as_deref(), Some("30s-1m"));
+    let line = "-u q -T text/plain -mp priority=5,expiration=2000,deliveryMode=2,foo=bar,\
+                n=1,timestamp=2024-05-01T12:00:00Z,correlationId=7";
+    let spec = load(line);
+    let given = &spec.properties;
+    assert_eq!(given.content_type.as_deref(), Some("text/plain"));
+    assert_eq!(
+        (given.priority, given.timestamp),
+        (Some(5), Some(1_714_564_800))
+    );
+    assert_eq!(given.correlation_id.as_deref(), Some("7"));
+    assert_eq!(
+        (spec.ttl, spec.persistent),
+        (Some(Length::seconds(2)), true)
+    );
+    assert_eq!(spec.headers.keys().collect::<Vec<_>>(), ["foo", "n"]);
+    for wrong in [
+        "-c 1 -m 1",
+        "-cri 60-30",
+        "-mp priority=high",
+        "-mp priority=300",
+        "-H a,b",
+        "-mf json",
+        "-tnd false",
+        "-sul 2",
+    ] {
+        assert!(read(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn consumers_do_what_perf_test_s_do() {
+    let spec = load("-u q -q 100 -Q 200 -A 10 -n 5 -R 50 -L 1500 -ca x-priority=3");
+    assert_eq!((spec.ack, spec.prefetch), (Acks::Every(10), 100));
+    assert_eq!(
+        (spec.channel_prefetch, spec.consumer_commit_every),
+        (200, 5)
+    );
+    assert_eq!(spec.consumer_rate.map(Rate::get), Some(50.0));
+    assert_eq!(spec.consumer_latency[0].to_string(), "1500us");
+    assert_eq!(spec.consumer_arguments.len(), 1);
+    let spec = load("-u q -vl 0:10 1000:5");
+    assert_eq!(spec.consumer_latency[1].to_string(), "1ms@5s");
+    assert_eq!(load("-u q -a -A 5").ack, Acks::Auto);
+    assert_eq!(load("-u q -na").refuse, Some(Refusing::Requeue));
+    assert_eq!(load("-u q -na -re false").refuse, Some(Refusing::Discard));
+    assert_eq!(
+        load("-u q -po -pi 10").poll.map(|p| p.to_string()),
+        Some("10ms".into())
+    );
+    assert_eq!(
+        load("-u q -csd 3").consumer_start_delay,
+        Some(Length::seconds(3))
+    );
+    assert!(load("-u q -y 2 -S").consumers_one_by_one);
+    assert_eq!(experiment("-u q -ew empty").until, Some(Until::Empty));
+    for (line, offset) in [
+        ("-sco FIRST", StreamOffset::First),
+        ("-ca x-stream-offset=last", StreamOffset::Last),
+        ("-ca x-stream-offset=17", StreamOffset::At(17)),
+        ("-ca x-stream-offset=5 -sco next", StreamOffset::Next),
+    ] {
+        assert_eq!(load(&format!("-u q -sq {line}")).stream_offset, offset);
+    }
+    for wrong in [
+        "-sco soon",
+        "-q 70000",
+        "-A 100 -q 10",
+        "-ew late",
+        "-S -csd 5",
+        "-vl 5",
+    ] {
+        assert!(read(wrong).is_err(), "{wrong}");
+    }
+}

@@ -1,0 +1,257 @@
+//! PerfTest (RabbitMQ's load generator) as a command: its options, its meaning, its output.
+//!
+//! [`table`] holds every option as data; [`parser`] reads a command line as PerfTest does;
+//! [`values`] adds the environment and refuses what has no meaning here; [`meaning`] turns the rest
+//! into an experiment; [`show`] prints PerfTest's lines, whose text is `report::perf_test`'s.
+
+mod clients;
+mod exposition;
+mod help;
+mod meaning;
+mod parser;
+mod properties;
+mod queues;
+mod show;
+mod table;
+mod text;
+mod topology;
+mod values;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use archive::{RunRecord, RunState};
+use measure::{Nanos, Phase};
+use report::console::{self, Style};
+use session::RunOutcome;
+use session::experiment::Until;
+
+use crate::cli::perform;
+use crate::failure::{Done, Failure};
+use crate::{output, signals};
+use exposition::Exposition;
+use meaning::{Format, Meaning};
+use show::Show;
+use values::Values;
+
+/// Does what the command line says.
+pub(crate) fn execute(args: Vec<OsString>) -> Result<Done, Failure> {
+    let words = args
+        .into_iter()
+        .map(|arg| arg.into_string().map_err(not_text))
+        .collect::<Result<Vec<_>, _>>()?;
+    let values = Values::read(&words, &|name| std::env::var(name).ok())?;
+    if let Some(text) = information(&values) {
+        output::print(&text)?;
+        return Ok(Done::Fine);
+    }
+    let id = format!("test-{}", jiff::Zoned::now().strftime("%H%M%S-%3f"));
+    run(meaning::meaning(&values, id)?)
+}
+
+fn not_text(arg: OsString) -> Failure {
+    Failure::usage(
+        format!("the argument {:?} is not UTF-8", arg.to_string_lossy()),
+        "write it in UTF-8",
+    )
+}
+
+/// The text of an option that only prints.
+fn information(values: &Values) -> Option<String> {
+    if values.has("metrics-help") {
+        Some(help::metrics())
+    } else if values.has("environment-variables") {
+        Some(help::variables())
+    } else if values.has("help") {
+        Some(help::usage())
+    } else if values.has("version") {
+        let version = env!("CARGO_PKG_VERSION");
+        Some(format!(
+            "bellows {version}, with the command line of PerfTest 2.24\n"
+        ))
+    } else {
+        None
+    }
+}
+
+/// Runs the test and prints it.
+fn run(mut meaning: Meaning) -> Result<Done, Failure> {
+    let experiment = &meaning.experiment;
+    experiment.validate().map_err(session::Error::from)?;
+    for note in &meaning.notes {
+        say(&format!("note: {note}"));
+    }
+    wait_for_broker(&meaning)?;
+    let control = load::Control::new();
+    let at_once = signals::stop_load(&control)?;
+    let served = match meaning.exposition.take().map(Exposition::serve) {
+        Some(served) => Some(served?),
+        None => None,
+    };
+    if let Some(served) = &served {
+        say(&format!("metrics: {}", served.url));
+    }
+    let mut show = Show::new(&meaning, served, control.clone())?;
+    output::print(&starting(&meaning))?;
+    let runs = std::env::var_os("BELLOWS_RUNS").map_or_else(|| "runs".into(), PathBuf::from);
+    let options = perform::run_options(Some(runs))?;
+    let outcome = session::run(&meaning.experiment, &options, &control, &mut show)?;
+    let report = outcome.run_dir.as_deref().map(perform::draw);
+    if let Some(failure) = show.failed.take() {
+        return Err(failure);
+    }
+    output::print(&ending(&meaning, &outcome))?;
+    remarks(&outcome.record);
+    at_once.check()?;
+    if let Some(report) = report {
+        say(&format!("report: {}", report?.display()));
+    }
+    match outcome.record.state {
+        RunState::Failed => {
+            let why = outcome
+                .record
+                .error
+                .unwrap_or_else(|| "the run failed".into());
+            Err(Failure::from_sentence(&why))
+        }
+        _ => Ok(Done::Fine),
+    }
+}
+
+/// Says something beside the results.
+fn say(text: &str) {
+    // Where standard error is closed, nobody wants to know.
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// The lines that announce every client.
+fn starting(meaning: &Meaning) -> String {
+    let mut text = String::new();
+    let agents = meaning.agents;
+    for (what, count, channels) in [
+        ("consumer", agents.consumers, agents.consumer_channels),
+        ("producer", agents.producers, agents.producer_channels),
+    ] {
+        for client in 0..count {
+            for channel in std::iter::once(None).chain((0..channels).map(Some)) {
+                text.push_str(&meaning.lines.starting(what, client, channel));
+                text.push('\n');
+            }
+        }
+    }
+    text
+}
+
+/// Why it stopped, and the sums.
+fn ending(meaning: &Meaning, outcome: &RunOutcome) -> String {
+    let named = meaning.format == Format::Default;
+    let length = measured(&outcome.record);
+    format!(
+        "test stopped{}\n{}",
+        reason(meaning, &outcome.record, length),
+        meaning.lines.summary(&outcome.measured, length, named)
+    )
+}
+
+/// The length of the measured phase.
+fn measured(record: &RunRecord) -> Nanos {
+    let span = record
+        .phases
+        .iter()
+        .find(|span| span.phase == Phase::Measure);
+    Nanos(span.map_or(0.0, |span| (span.end - span.start) * 1e9) as u64)
+}
+
+fn reason(meaning: &Meaning, record: &RunRecord, length: Nanos) -> String {
+    let limit = meaning.experiment.phases.measure.0;
+    let loads = &meaning.experiment.load;
+    match record.state {
+        RunState::Failed => return " (error)".to_owned(),
+        RunState::Interrupted => return String::new(),
+        _ if limit > Nanos::ZERO && length + Nanos::from_millis(1) >= limit => {
+            return " (Reached time limit)".to_owned();
+        }
+        _ => {}
+    }
+    let mut reasons = Vec::new();
+    let counted = |name: &str, clients: usize| match clients {
+        1 => name.to_owned(),
+        clients => format!("{name} [{clients}]"),
+    };
+    if loads.iter().any(|load| load.message_count > 0) {
+        reasons.push(counted(
+            "Producer reached message limit",
+            meaning.agents.all_producers(),
+        ));
+    }
+    if loads.iter().any(|load| load.consume_count > 0) {
+        reasons.push(counted(
+            "Consumer reached message limit",
+            meaning.agents.all_consumers(),
+        ));
+    }
+    match meaning.experiment.until.filter(|_| reasons.is_empty()) {
+        None => {}
+        Some(until) => {
+            let why = match until {
+                Until::Idle => "Consumer is idle for more than 1 second",
+                Until::Empty => "Consumer queue(s) empty",
+            };
+            reasons.push(counted(why, meaning.agents.all_consumers()));
+        }
+    }
+    if reasons.is_empty() {
+        return String::new();
+    }
+    format!(" ({})", reasons.join(", "))
+}
+
+/// What PerfTest's lines have no place for: what became of the messages, and warnings.
+fn remarks(record: &RunRecord) {
+    let Some(summary) = &record.summary else {
+        return;
+    };
+    let style = Style::of(&io::stderr());
+    let mut text = console::warnings(&summary.warnings, style);
+    if let Some(ledger) = &summary.ledger
+        && ledger.lost + ledger.corrupt > 0
+    {
+        text.push_str(&format!(
+            "ledger: {} messages were lost, {} were damaged\n",
+            ledger.lost, ledger.corrupt
+        ));
+    }
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// Waits until the broker's port answers, where that was asked for.
+fn wait_for_broker(meaning: &Meaning) -> Result<(), Failure> {
+    let patience = Duration::from_secs(meaning.wait_s.into());
+    let url = meaning.experiment.broker.url.as_deref().unwrap_or_default();
+    let begun = Instant::now();
+    if patience.is_zero() {
+        return Ok(());
+    }
+    let Ok(endpoint) = url.parse::<load::Endpoint>() else {
+        return Ok(());
+    };
+    loop {
+        if TcpStream::connect((endpoint.host.as_str(), endpoint.port)).is_ok() {
+            return Ok(());
+        }
+        if begun.elapsed() >= patience {
+            return Err(Failure::failed(
+                format!(
+                    "the broker at {endpoint} was not up within {} s",
+                    meaning.wait_s
+                ),
+                "start it, or wait longer with -sst/--servers-startup-timeout",
+            ));
+        }
+        thread::sleep(Duration::from_millis(250));
+    }
+}

@@ -1,0 +1,145 @@
+//! The test's lines, as it goes on.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use archive::Event;
+use measure::{Interval, Nanos, Phase, Time};
+use report::perf_test::Lines;
+use session::Observer;
+
+use super::exposition::Served;
+use super::meaning::{Format, Meaning};
+use crate::failure::Failure;
+use crate::output;
+
+/// What is left of an interval when the test ends has a line of its own from here on.
+const SHORTEST: Nanos = Nanos::from_millis(50);
+/// An interval of the engine may be this much shorter than a second.
+const SLACK: Nanos = Nanos::from_millis(500);
+
+/// Prints the lines.
+pub(super) struct Show {
+    lines: Lines,
+    format: Format,
+    every: Nanos,
+    csv: Option<Csv>,
+    served: Option<Served>,
+    control: load::Control,
+    /// What was measured since the last line.
+    since_line: Interval,
+    /// Since when the test runs.
+    start: Option<Time>,
+    headed: bool,
+    /// Why no more lines can be written.
+    pub(super) failed: Option<Failure>,
+}
+
+struct Csv {
+    path: PathBuf,
+    file: File,
+}
+
+impl Show {
+    /// Opens the CSV file, which it empties.
+    pub(super) fn new(
+        meaning: &Meaning,
+        served: Option<Served>,
+        control: load::Control,
+    ) -> Result<Self, Failure> {
+        let csv = match &meaning.csv {
+            Some(path) => Some(Csv::create(path, &meaning.lines)?),
+            None => None,
+        };
+        Ok(Self {
+            lines: meaning.lines.clone(),
+            format: meaning.format,
+            every: meaning.interval,
+            csv,
+            served,
+            control,
+            since_line: Interval::new(),
+            start: None,
+            headed: false,
+            failed: None,
+        })
+    }
+
+    fn flush(&mut self) {
+        let start = self.start.unwrap_or(self.since_line.start);
+        let time = self.since_line.end.since(start);
+        let written = self.write(time);
+        if let Err(failure) = written {
+            // Nobody reads the lines, or the disk is full: the test has no purpose any more.
+            self.failed.get_or_insert(failure);
+            self.control.stop();
+        }
+        self.since_line.reset(self.since_line.end, Phase::Measure);
+    }
+
+    fn write(&mut self, time: Nanos) -> Result<(), Failure> {
+        let interval = &self.since_line;
+        if let Some(served) = &mut self.served {
+            served.update(interval);
+        }
+        if let Some(csv) = &mut self.csv {
+            csv.line(&self.lines.csv_line(interval, time))?;
+        }
+        let line = match self.format {
+            Format::Default => self.lines.default_line(interval, time),
+            Format::Compact if self.headed => self.lines.compact_line(interval, time),
+            Format::Compact => format!(
+                "{}\n{}",
+                self.lines.compact_header(),
+                self.lines.compact_line(interval, time)
+            ),
+        };
+        self.headed = true;
+        output::print(&(line + "\n"))
+    }
+}
+
+impl Csv {
+    fn create(path: &Path, lines: &Lines) -> Result<Self, Failure> {
+        let file = File::create(path).map_err(|e| Failure::io("write", path, &e))?;
+        let mut csv = Self {
+            path: path.to_owned(),
+            file,
+        };
+        csv.line(&lines.csv_header())?;
+        Ok(csv)
+    }
+
+    fn line(&mut self, line: &str) -> Result<(), Failure> {
+        let written = self.file.write_all(format!("{line}\n").as_bytes());
+        written.map_err(|e| Failure::io("write", &self.path, &e))
+    }
+}
+
+impl Observer for Show {
+    fn interval(&mut self, interval: &Interval) {
+        if interval.phase != Phase::Measure {
+            return;
+        }
+        if self.start.is_none() {
+            self.start = Some(interval.start);
+            self.since_line.reset(interval.start, Phase::Measure);
+        }
+        self.since_line.merge(interval);
+        if self.since_line.length() + SLACK >= self.every {
+            self.flush();
+        }
+    }
+
+    fn phase(&mut self, phase: Phase, _length: Option<Nanos>) {
+        if phase == Phase::Drain && self.start.is_some() && self.since_line.length() >= SHORTEST {
+            self.flush();
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        // Standard error may be closed; the event is in the archive.
+        let _ = writeln!(io::stderr(), "{:.3} s: {}", event.t, event.label);
+    }
+}

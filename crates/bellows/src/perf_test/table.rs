@@ -1,0 +1,234 @@
+//! PerfTest's options as data: what the parser, `--help` and docs/perf-test.md are made from.
+
+/// What an option takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arg {
+    /// Nothing.
+    No,
+    /// One value.
+    One,
+    /// One value, or none.
+    Maybe,
+    /// All words up to the next option.
+    Many,
+}
+
+/// How it compares with PerfTest's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Status {
+    /// Means the same.
+    Same,
+    /// Means the same, with a fault of the original mended or something added.
+    Better,
+    /// An error, because it has no meaning here; the note says why.
+    Refused,
+    /// An error until the load engine can do it.
+    Later,
+}
+
+impl Status {
+    /// As the docs write it.
+    #[cfg(test)]
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Same => "same",
+            Self::Better => "better",
+            Self::Refused => "refused",
+            Self::Later => "not yet",
+        }
+    }
+}
+
+/// One option.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Opt {
+    /// Name after one dash; empty where it has none.
+    pub(super) short: &'static str,
+    /// Name after two dashes (or one).
+    pub(super) long: &'static str,
+    pub(super) arg: Arg,
+    pub(super) status: Status,
+    /// One line of `--help`.
+    pub(super) help: &'static str,
+    /// How it is better, why it is refused, or what else to know.
+    pub(super) note: &'static str,
+    /// Belongs to `--metrics-help` rather than to `--help`.
+    pub(super) metrics: bool,
+}
+
+impl Opt {
+    /// As people write it: `-x/--producers`.
+    pub(super) fn name(&self) -> String {
+        if self.short.is_empty() {
+            format!("--{}", self.long)
+        } else {
+            format!("-{}/--{}", self.short, self.long)
+        }
+    }
+
+    /// Its environment variable, without a prefix; PerfTest reads none for options without a short
+    /// name and for those that only print.
+    pub(super) fn variable(&self) -> Option<String> {
+        let prints = matches!(self.short, "" | "?" | "v" | "env" | "mh");
+        (!prints).then(|| self.long.replace('-', "_").to_uppercase())
+    }
+}
+
+/// The option with this short name, by the letter.
+pub(super) fn by_short(name: &str) -> Option<&'static Opt> {
+    OPTIONS
+        .iter()
+        .find(|option| !option.short.is_empty() && option.short == name)
+}
+
+/// The option with this long name, whole.
+pub(super) fn by_long(name: &str) -> Option<&'static Opt> {
+    OPTIONS.iter().find(|option| option.long == name)
+}
+
+macro_rules! options {
+    ($($status:ident $short:literal $long:literal $arg:ident $metrics:literal $help:literal $note:literal;)*) => {
+        /// Every option of PerfTest 2.24, which include those of 2.22.
+        pub(super) static OPTIONS: &[Opt] = &[$(Opt {
+            short: $short, long: $long, arg: Arg::$arg, status: Status::$status,
+            help: $help, note: $note, metrics: $metrics,
+        }),*];
+    };
+}
+
+options! {
+    Same "?" "help" No false "show this" "";
+    Same "v" "version" No false "show the version" "";
+    Same "env" "environment-variables" No false "show the environment variables that are read" "";
+    Same "mh" "metrics-help" No false "show the options for metrics" "";
+    Same "d" "id" One false "name of the test, in every line; default: made from the time" "";
+
+    Same "h" "uri" One false "the broker, default amqp://localhost" "";
+    Same "H" "uris" One false "the brokers, separated by commas" "several are not supported yet";
+    Later "cal" "connection-allocation" One false "how connections are dealt out to several brokers: random (default), round-robin" "";
+    Same "sst" "servers-startup-timeout" One false "wait so many seconds for the broker to be up, default: fail at once" "";
+    Same "sul" "servers-up-limit" One false "brokers that must be up, with -sst; default: all" "";
+    Later "se" "sasl-external" No false "log in with SASL EXTERNAL" "";
+    Later "sni" "server-name-indication" One false "server names for TLS, separated by commas" "";
+    Refused "udsc" "use-default-ssl-context" No false "use the JVM's TLS settings" "there is no JVM here: TLS verifies with the system's certificates";
+    Later "o2uri" "oauth2-token-endpoint" One false "OAuth 2 token endpoint" "";
+    Later "o2id" "oauth2-client-id" One false "OAuth 2 client id" "";
+    Later "o2sec" "oauth2-client-secret" One false "OAuth 2 client secret" "";
+    Later "o2gr" "oauth2-grant-type" One false "OAuth 2 grant type, default client_credentials" "";
+    Later "o2p" "oauth2-parameters" Many false "further parameters for the token endpoint, such as orgId=1234" "";
+    Later "b" "heartbeat" One false "heartbeat interval in seconds to ask for" "0, the default, is taken; the broker's own is answered";
+    Later "M" "framemax" One false "largest frame in bytes to ask for" "0, the default, is taken";
+    Later "tsbs" "tcp-send-buffer-size" One false "SO_SNDBUF in bytes" "";
+    Later "trbs" "tcp-receive-buffer-size" One false "SO_RCVBUF in bytes" "";
+    Same "tnd" "tcp-no-delay" One false "TCP_NODELAY, default true" "false is refused: it would measure Nagle's algorithm";
+    Same "dcr" "disable-connection-recovery" No false "end with the first connection that is lost" "";
+    Better "cri" "connection-recovery-interval" One false "seconds before a lost connection is made anew, or a range such as 30-60; default 5" "what became due during an outage is sent late and keeps its intended time";
+
+    Same "t" "type" One false "exchange type, default direct" "direct is taken";
+    Same "e" "exchange" Maybe false "exchange, default named like its type; amq.default is the default exchange" "";
+    Same "u" "queue" One false "queue, or several separated by commas; default: generated" "";
+    Same "k" "routing-key" One false "routing key, default: generated" "";
+    Same "K" "random-routing-key" No false "another routing key for every message" "";
+    Same "rkcs" "routing-key-cache-size" One false "random routing keys to make in advance" "";
+    Same "sb" "skip-binding-queues" No false "do not bind queues to the exchange" "";
+    Same "p" "predeclared" No false "use queues that exist already" "";
+    Same "E" "exclusive" No false "queues for one connection only" "without a queue's name; declared transient";
+    Same "ad" "auto-delete" One false "delete queues when they are used no longer, default true" "";
+    Same "qa" "queue-args" Many false "arguments of the queues, such as x-max-length=10, separated by commas" "";
+    Same "qq" "quorum-queue" No false "quorum queues: persistent messages, no auto-delete" "";
+    Same "sq" "stream-queue" No false "streams: persistent messages, no auto-delete, 20 GB in segments of 500 MB, prefetch 200" "";
+    Same "ll" "leader-locator" One false "where leaders are placed: client-local, balanced" "";
+    Same "mlb" "max-length-bytes" One false "largest size of a queue, such as 50mb; 0 for no limit" "";
+    Same "smssb" "stream-max-segment-size-bytes" One false "largest segment of a stream, at most 3gb" "";
+    Same "ma" "max-age" One false "age at which a stream's segments go, such as PT10M30S or P5DT8H" "";
+    Same "qp" "queue-pattern" One false "names of a sequence of queues, such as perf-test-%d" "";
+    Same "qpf" "queue-pattern-from" One false "first number of the sequence" "";
+    Same "qpt" "queue-pattern-to" One false "last number of the sequence" "";
+    Same "qf" "queue-file" One false "file with one queue name a line, used like a sequence" "";
+
+    Same "x" "producers" One false "producers, default 1; with a sequence of queues each takes the next" "";
+    Same "X" "producer-channel-count" One false "channels of each producer's connection, default 1" "";
+    Better "r" "rate" One false "messages a second of each producer, default: no limit" "latencies count from the time at which a message was due, so that a stall is not left out; below 1 a second works";
+    Better "P" "publishing-interval" One false "seconds between two messages of each producer, 0.1 at least" "as -r: latencies count from when a message was due";
+    Same "vr" "variable-rate" Many false "rates with their lengths, RATE:SECONDS, over and over" "";
+    Same "prsd" "producer-random-start-delay" One false "producers start within so many seconds, by chance" "with a rate, producers are spread evenly without it";
+    Same "pst" "producer-scheduler-threads" One false "threads that send by the clock" "no effect: there is no such pool";
+    Same "s" "size" One false "body size in bytes, default and smallest 12" "";
+    Same "vs" "variable-size" Many false "sizes with their lengths, SIZE:SECONDS, over and over" "";
+    Same "B" "body" One false "files with bodies, separated by commas" "a file, or a folder of files, in place of several; 32 bytes that tell messages apart stand in front of each body (12 in bodies below 32)";
+    Same "T" "body-content-type" One false "content type of the bodies" "";
+    Later "jb" "json-body" No false "bodies of random JSON of the size that -s says" "";
+    Later "bfc" "body-field-count" One false "fields to make in advance for -jb, default 1000" "";
+    Later "bc" "body-count" One false "bodies to make in advance for -jb, default 100" "";
+    Same "mp" "message-properties" One false "properties and headers of every message, such as priority=5" "";
+    Same "f" "flag" Many false "persistent (queues are then durable), mandatory" "another flag is an error, not ignored";
+    Better "c" "confirm" One false "unconfirmed messages allowed for each producer; 0 is no limit, default -1: no confirms" "latencies with 0 too";
+    Better "ct" "confirm-timeout" One false "seconds to wait for confirms before giving up, default 30" "a message without an answer for so long ends the test with an error";
+    Same "m" "ptxsize" One false "messages in a producer's transaction, default 0: none" "";
+    Better "C" "pmessages" One false "messages of each producer, default 0: no limit" "shared out among the producers to the last message; the end waits for what is under way, at most -st";
+
+    Same "y" "consumers" One false "consumers, default 1; with a sequence of queues each takes the next" "";
+    Same "Y" "consumer-channel-count" One false "channels of each consumer's connection, default 1" "";
+    Same "R" "consumer-rate" One false "messages a second that each consumer takes, default: no limit" "";
+    Same "L" "consumer-latency" One false "microseconds that a consumer works on a message, default 0" "";
+    Same "vl" "variable-latency" Many false "consumer latencies with their lengths, MICROSECONDS:SECONDS, over and over" "";
+    Same "a" "autoack" No false "the broker does not wait for acknowledgements" "";
+    Better "A" "multi-ack-every" One false "one acknowledgement for so many messages, default 0: one each" "what is left over is acknowledged when deliveries pause";
+    Same "q" "qos" One false "unacknowledged messages allowed for each consumer, default 0: no limit" "";
+    Same "Q" "global-qos" One false "the same for the whole channel, default 0" "";
+    Same "n" "ctxsize" One false "acknowledgements in a consumer's transaction, default 0: none" "";
+    Same "na" "nack" No false "refuse messages" "";
+    Same "re" "requeue" One false "whether refused messages go back into the queue, default true" "";
+    Same "po" "polling" No false "ask for each message with basic.get" "";
+    Same "pi" "polling-interval" One false "milliseconds between two basic.get, default 0" "";
+    Same "ca" "consumer-args" One false "arguments of the subscriptions, such as x-priority=10, separated by commas" "";
+    Same "sco" "stream-consumer-offset" One false "where consumers start in a stream: first, last, next (default), an offset" "a time stamp is not supported yet";
+    Same "csd" "consumer-start-delay" One false "seconds before consumers start" "";
+    Same "S" "slow-start" No false "start consumers one second apart" "the first waits a second too";
+    Better "D" "cmessages" One false "messages of each consumer, default 0: no limit" "counted for all consumers together";
+    Same "ew" "exit-when" One false "end when queues are empty, or consumers idle for a second: empty, idle" "";
+
+    Same "z" "time" One false "seconds to run, default: until it is stopped" "";
+    Better "st" "shutdown-timeout" One false "seconds that the end may take, default 5" "spent on messages under way, so that what is lost is told from what is late";
+    Better "i" "interval" One false "seconds between two lines, default 1" "an interval in which nothing moved has a line too";
+    Better "ms" "use-millis" No false "latencies in milliseconds" "measured in nanoseconds all the same";
+    Better "mf" "metrics-format" One false "lines on the console: default, compact" "percentiles of every message, and 99.9, 99.99 and the true maximum at the end of each line";
+    Better "o" "output-file" One false "file for the intervals as CSV" "as -mf, in columns at the end";
+    Refused "" "verbose" No false "print every message" "printing would be what is measured; the ledger says what became of every message";
+    Refused "" "verbose-full" No false "print every message with its body" "as --verbose";
+
+    Same "hst" "heartbeat-sender-threads" One false "threads that send heartbeats" "no effect: the event loops send them";
+    Same "ctp" "consumers-thread-pools" One false "thread pools of the consumers" "no effect: there is no such pool";
+    Same "niot" "nio-threads" One false "threads for network traffic" "no effect: one event loop carries all connections";
+    Same "niotp" "nio-thread-pool" One false "size of the pool for network traffic" "no effect: there is no such pool";
+    Same "nty" "netty" No false "use Netty" "no effect: there is no JVM";
+    Same "ntyt" "netty-threads" One false "Netty's threads" "no effect: there is no JVM";
+    Same "ntyep" "netty-epoll" No false "Netty with epoll" "no effect: epoll is always used";
+    Refused "ntykq" "netty-kqueue" No false "Netty with kqueue" "kqueue is not Linux's";
+
+    Refused "ei" "expected-instances" One false "instances to start together" "instances are not synchronised";
+    Refused "isn" "instance-sync-namespace" One false "Kubernetes namespace of the instances" "as -ei";
+    Refused "ist" "instance-sync-timeout" One false "seconds to wait for the instances" "as -ei";
+    Same "em" "exposed-metrics" One false "further metrics with fixed values, such as expected_published=50000" "";
+
+    Better "mpr" "metrics-prometheus" No true "serve metrics for Prometheus" "on this machine's loopback address only, unless -mpp names another; also 0.999, 0.9999 and the true maximum";
+    Same "mpe" "metrics-prometheus-endpoint" One true "path of the metrics, default /metrics" "";
+    Better "mpp" "metrics-prometheus-port" One true "port of the metrics, default 8080, or HOST:PORT" "0.0.0.0:8080 opens it to other machines";
+    Same "mpx" "metrics-prefix" One true "prefix of the metrics' names, default perftest_" "";
+    Same "mt" "metrics-tags" One true "labels of every metric, such as a=b, separated by commas" "";
+    Same "mcla" "metrics-command-line-arguments" No true "a metric with the command line as its label" "no URI is shown, however it was written";
+    Refused "mc" "metrics-client" No true "metrics of the Java client" "there is no Java client here";
+    Refused "mcl" "metrics-class-loader" No true "metrics of the class loader" "there is no JVM here";
+    Refused "mjm" "metrics-jvm-memory" No true "metrics of the JVM's memory" "there is no JVM here; the report shows the client's memory";
+    Refused "mjgc" "metrics-jvm-gc" No true "metrics of the garbage collector" "there is no JVM here";
+    Refused "mjp" "metrics-processor" No true "metrics of the processor, by the JVM" "there is no JVM here; the report shows the client's CPU";
+    Refused "mjt" "metrics-jvm-thread" No true "metrics of the JVM's threads" "there is no JVM here";
+    Refused "mjx" "metrics-jmx" No true "metrics by JMX" "there is no JVM here; take -mpr";
+    Refused "mda" "metrics-datadog" No true "metrics to Datadog" "nothing is sent to services; Datadog's agent reads -mpr";
+    Refused "mdak" "metrics-datadog-application-key" One true "Datadog application key" "as -mda";
+    Refused "mdd" "metrics-datadog-descriptions" No true "send descriptions to Datadog" "as -mda";
+    Refused "mdh" "metrics-datadog-host-tag" One true "tag for Datadog's host" "as -mda";
+    Refused "mdk" "metrics-datadog-api-key" One true "Datadog API key" "as -mda";
+    Refused "mds" "metrics-datadog-step-size" One true "seconds between two reports to Datadog" "as -mda";
+    Refused "mdu" "metrics-datadog-uri" One true "Datadog's address" "as -mda";
+}

@@ -1,0 +1,159 @@
+//! Which exchange, which queues, and who works with which.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use session::experiment::{Declaring, ExchangeSpec, LoadSpec, QueueType};
+
+use super::clients::Agents;
+use super::queues::{self, Kind, Names};
+use super::values::Values;
+use crate::failure::Failure;
+
+/// The load with its addresses, and whether every message can be accounted for: only where each
+/// goes to one queue that is known.
+pub(super) fn topology(
+    values: &Values,
+    kind: &Kind,
+    agents: Agents,
+    id: &str,
+    spec: LoadSpec,
+) -> Result<(LoadSpec, bool), Failure> {
+    let named = queues::names(values)?;
+    refuse(values, kind, agents, &named)?;
+    let exchange = exchange(values);
+    let direct = exchange.kind == "direct";
+    let bind = !values.has("skip-binding-queues");
+    let key = values.text("routing-key").map(str::to_owned);
+    let fixed = spec.random_routing_keys.is_none() && bind;
+    let spec = LoadSpec {
+        durable: kind.persistent,
+        arguments: kind.arguments.clone(),
+        auto_delete: kind.auto_delete,
+        // A queue that was only polled never lost a last consumer.
+        delete: kind.auto_delete && spec.poll.is_some(),
+        declare: if values.has("predeclared") {
+            Declaring::IfMissing
+        } else {
+            Declaring::Always
+        },
+        routing_key: key.clone().or_else(|| Some(generated_key())),
+        exchange: Some(exchange),
+        bind,
+        ..spec
+    };
+    Ok(match named {
+        // A sequence's messages find their queues by name unless a key says otherwise.
+        Names::Sequence(names) => {
+            let alone = names.len() == 1 || direct && key.is_none();
+            let spec = LoadSpec {
+                routing_key: key,
+                ..with_queues(spec, names)
+            };
+            (spec, fixed && alone)
+        }
+        // All have the same key, so that each gets every message; each consumer reads all.
+        Names::Listed(names) => {
+            let alone = names.len() == 1;
+            (listed(spec, agents, names), fixed && alone)
+        }
+        Names::Generated => {
+            let alone = agents.all_consumers() <= 1;
+            let own = own_queues(kind, &spec, values);
+            let spec = generated(spec, agents, id, own);
+            (spec, fixed && (alone || own))
+        }
+    })
+}
+
+/// What the engine cannot do yet, or what makes no sense.
+fn refuse(values: &Values, kind: &Kind, agents: Agents, named: &Names) -> Result<(), Failure> {
+    let exclusive = values.has("exclusive");
+    if exclusive && (*named != Names::Generated || kind.queue_type != QueueType::Classic) {
+        return Err(Failure::usage(
+            "exclusive queues that have a name or a type are not supported yet",
+            "leave out -E/--exclusive, or name no queue",
+        ));
+    }
+    if values.has("predeclared") && *named == Names::Generated && agents.consumers > 0 {
+        return Err(Failure::usage(
+            "consumers of queues that exist already have no queue",
+            "name it with -u/--queue",
+        ));
+    }
+    Ok(())
+}
+
+fn exchange(values: &Values) -> ExchangeSpec {
+    let kind = values.text("type").unwrap_or("direct");
+    let name = match values.text("exchange") {
+        None => kind,
+        Some("amq.default") => "",
+        Some(name) => name,
+    };
+    ExchangeSpec {
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+        durable: true,
+        auto_delete: false,
+    }
+}
+
+fn with_queues(spec: LoadSpec, names: Vec<String>) -> LoadSpec {
+    let destinations = names.iter().map(|name| format!("queue://{name}"));
+    LoadSpec {
+        destinations: destinations.collect(),
+        ..spec
+    }
+}
+
+fn listed(spec: LoadSpec, agents: Agents, names: Vec<String>) -> LoadSpec {
+    let several = names.len() > 1 && agents.consumers > 0;
+    let spec = if several {
+        LoadSpec {
+            total_consumers: None,
+            consumers: agents.all_consumers(),
+            consumer_connections: Some(agents.consumers),
+            ..spec
+        }
+    } else {
+        spec
+    };
+    with_queues(spec, names)
+}
+
+/// Whether each consumer can bind a queue of its own, which goes away with it.
+fn own_queues(kind: &Kind, spec: &LoadSpec, values: &Values) -> bool {
+    let plain = kind.queue_type == QueueType::Classic && !kind.persistent && kind.auto_delete;
+    spec.bind && spec.poll.is_none() && (plain || values.has("exclusive"))
+}
+
+/// Every consumer has a queue, and every message goes to each.
+fn generated(spec: LoadSpec, agents: Agents, id: &str, own: bool) -> LoadSpec {
+    let all = agents.all_consumers();
+    if own || all == 0 {
+        return LoadSpec {
+            destination: format!("topic://perf-test-{id}"),
+            ..spec
+        };
+    }
+    let random = format!("{:016x}", random());
+    let names = (0..all).map(|n| format!("perf-test-{random}-{n}"));
+    with_queues(spec, names.collect())
+}
+
+/// A key that no other test has, written as PerfTest writes it.
+fn generated_key() -> String {
+    let (high, low) = (random(), random());
+    format!(
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        high >> 32,
+        (high >> 16) & 0xffff,
+        high & 0xffff,
+        low >> 48,
+        low & 0xffff_ffff_ffff
+    )
+}
+
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}

@@ -1,0 +1,331 @@
+//! What was given: on the command line, else in the environment. Every value that cannot be read
+//! and every option that has no meaning here is an error, never ignored.
+
+use std::str::FromStr;
+
+use super::parser::{self, Given, ParseError};
+use super::table::{self, OPTIONS, Opt, Status};
+use crate::failure::Failure;
+
+/// The value of an environment variable.
+pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Holds what PerfTest puts before its environment variables' names.
+const PREFIX: &str = "RABBITMQ_PERF_TEST_ENV_PREFIX";
+
+/// All options that were given.
+#[derive(Debug, Default)]
+pub(super) struct Values {
+    given: Vec<Given>,
+    /// Variables that decided something, to be named.
+    pub(super) from_environment: Vec<String>,
+    /// Options that were given twice; PerfTest takes the first.
+    pub(super) repeated: Vec<String>,
+}
+
+impl Values {
+    /// Reads a command line, and the environment for what it does not say.
+    pub(super) fn read(args: &[String], environment: Environment<'_>) -> Result<Self, Failure> {
+        let parsed = parser::parse(args).map_err(|error| unreadable(&error))?;
+        if let Some(word) = parsed.rest.first() {
+            return Err(Failure::usage(
+                format!("perf-test takes no argument {word:?} outside of an option"),
+                "write it behind the option that it belongs to, or leave it out",
+            ));
+        }
+        let mut values = Self::default();
+        for given in parsed.given {
+            values.add(given);
+        }
+        let prefix = environment(PREFIX).map(|prefix| prefix.trim().to_owned());
+        for option in OPTIONS {
+            values.add_variable(option, prefix.as_deref(), environment);
+        }
+        Ok(values)
+    }
+
+    fn add(&mut self, given: Given) {
+        match self.given.iter_mut().find(|g| g.option == given.option) {
+            Some(known) if given.option.arg == table::Arg::Many => {
+                known.values.extend(given.values);
+            }
+            Some(known) if known.values == given.values => {}
+            Some(_) => self.repeated.push(given.option.name()),
+            None => self.given.push(given),
+        }
+    }
+
+    fn add_variable(
+        &mut self,
+        option: &'static Opt,
+        prefix: Option<&str>,
+        environment: Environment<'_>,
+    ) {
+        let Some(name) = variable(option, prefix) else {
+            return;
+        };
+        if self.find(option.long).is_some() {
+            return;
+        }
+        let Some(value) = environment(&name) else {
+            return;
+        };
+        let values = match option.arg {
+            table::Arg::No if !value.eq_ignore_ascii_case("true") => return,
+            table::Arg::No => Vec::new(),
+            table::Arg::One | table::Arg::Maybe => vec![value],
+            table::Arg::Many => value.split(',').map(str::to_owned).collect(),
+        };
+        self.given.push(Given { option, values });
+        self.from_environment.push(name);
+    }
+
+    /// Refuses what has no meaning here or cannot be done yet.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        for given in &self.given {
+            let option = given.option;
+            let harmless = given
+                .values
+                .iter()
+                .all(|value| neutral(option.long).contains(&value.as_str()));
+            match option.status {
+                Status::Same | Status::Better => {}
+                Status::Refused => {
+                    let text =
+                        format!("perf-test does not take {}: {}", option.name(), why(option));
+                    return Err(Failure::usage(text, "leave it out"));
+                }
+                Status::Later if harmless && !neutral(option.long).is_empty() => {}
+                Status::Later => {
+                    return Err(Failure::usage(
+                        format!("{} is not supported yet", option.name()),
+                        if option.note.is_empty() {
+                            "leave it out; docs/perf-test.md lists what is".to_owned()
+                        } else {
+                            format!("leave it out: {}", option.note)
+                        },
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The options of the command line, written shortly, without addresses, secrets and those for
+    /// metrics.
+    pub(super) fn command_line(&self) -> String {
+        let hidden = ["uri", "uris", "oauth2-client-secret", "oauth2-parameters"];
+        let shown = self.given.iter().filter(|given| {
+            let option = given.option;
+            !option.metrics && !hidden.contains(&option.long)
+        });
+        let words = shown.map(|given| {
+            let name = match given.option.short {
+                "" => format!("--{}", given.option.long),
+                short => format!("-{short}"),
+            };
+            [vec![name], given.values.clone()].concat().join(" ")
+        });
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    fn find(&self, long: &str) -> Option<&Given> {
+        debug_assert!(table::by_long(long).is_some(), "{long}");
+        self.given.iter().find(|given| given.option.long == long)
+    }
+
+    /// Whether an option was given.
+    pub(super) fn has(&self, long: &str) -> bool {
+        self.find(long).is_some()
+    }
+
+    /// An option's only value.
+    pub(super) fn text(&self, long: &str) -> Option<&str> {
+        self.find(long)?.values.first().map(String::as_str)
+    }
+
+    /// An option's values.
+    pub(super) fn list(&self, long: &str) -> &[String] {
+        self.find(long).map_or(&[], |given| &given.values)
+    }
+
+    /// A value that can be read from text; `needed` says what it must be.
+    pub(super) fn parsed<T: FromStr>(
+        &self,
+        long: &str,
+        needed: &str,
+    ) -> Result<Option<T>, Failure> {
+        let Some(text) = self.text(long) else {
+            return Ok(None);
+        };
+        let value = text.parse().map_err(|_| bad(long, text, needed))?;
+        Ok(Some(value))
+    }
+
+    /// A whole number, 0 or more.
+    pub(super) fn whole(&self, long: &str, default: u32) -> Result<u32, Failure> {
+        let value = self.parsed(long, "a whole number, 0 or more")?;
+        Ok(value.unwrap_or(default))
+    }
+
+    /// A truth value.
+    pub(super) fn flag(&self, long: &str, default: bool) -> Result<bool, Failure> {
+        match self.text(long).map(str::to_lowercase).as_deref() {
+            None => Ok(default),
+            Some("true") => Ok(true),
+            Some("false") => Ok(false),
+            Some(other) => Err(bad(long, other, "true or false")),
+        }
+    }
+}
+
+/// The variable that an option is read from.
+pub(super) fn variable(option: &Opt, prefix: Option<&str>) -> Option<String> {
+    let name = option.variable()?;
+    Some(match prefix {
+        None | Some("") => name,
+        Some(prefix) => format!("{}_{name}", prefix.strip_suffix('_').unwrap_or(prefix)),
+    })
+}
+
+/// The failure of a value that cannot be read.
+pub(super) fn bad(long: &str, value: &str, needed: &str) -> Failure {
+    let name = table::by_long(long).map_or_else(|| long.to_owned(), Opt::name);
+    Failure::usage(
+        format!("{name} {value:?} makes no sense"),
+        format!("give {needed}"),
+    )
+}
+
+/// The note; where it points to another option's, that one's.
+pub(super) fn why(option: &'static Opt) -> &'static str {
+    let other = option.note.strip_prefix("as -");
+    let other = other.and_then(|name| {
+        table::by_short(name).or_else(|| table::by_long(name.trim_start_matches('-')))
+    });
+    other.map_or(option.note, |other| other.note)
+}
+
+/// Values of options to come that mean what is done anyway.
+fn neutral(long: &str) -> &'static [&'static str] {
+    match long {
+        "heartbeat" | "framemax" => &["0"],
+        // With one broker there is nothing to deal out.
+        "connection-allocation" => &["random", "round-robin"],
+        _ => &[],
+    }
+}
+
+fn unreadable(error: &ParseError) -> Failure {
+    match error {
+        ParseError::Unknown(word) => {
+            let help = nearest(word).map_or_else(
+                || "see bellows perf-test --help".to_owned(),
+                |option| format!("the nearest is {}", option.name()),
+            );
+            Failure::usage(format!("perf-test has no option {:?}", shown(word)), help)
+        }
+        ParseError::Ambiguous(word, names) => {
+            let names: Vec<_> = names.iter().map(|name| format!("--{name}")).collect();
+            Failure::usage(
+                format!("{word} begins several options"),
+                format!("write one of {} out", names.join(", ")),
+            )
+        }
+        ParseError::Missing(option) => Failure::usage(
+            format!("{} has no value", option.name()),
+            format!("give the {}", option.help),
+        ),
+    }
+}
+
+/// Without a value, which may hold a password.
+fn shown(word: &str) -> &str {
+    word.split('=').next().unwrap_or(word)
+}
+
+/// The option that is written most like this.
+fn nearest(word: &str) -> Option<&'static Opt> {
+    let name = shown(word).trim_start_matches('-');
+    let distance = |option: &&Opt| {
+        let short =
+            (option.short.len() > 1).then(|| strsim::damerau_levenshtein(name, option.short));
+        let long = strsim::damerau_levenshtein(name, option.long);
+        short.map_or(long, |short| short.min(long))
+    };
+    OPTIONS
+        .iter()
+        .min_by_key(distance)
+        .filter(|option| distance(option) <= (name.len() / 2).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Values, Failure> {
+        let args: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
+        Values::read(&args, &|_| None)
+    }
+
+    #[test]
+    fn the_nearest_option_is_named() {
+        for (word, option) in [
+            ("--bogus-rate", None),
+            ("--producer", Some("producers")),
+            ("--qoss", Some("qos")),
+            ("--uriss", Some("uris")),
+            ("--x", None),
+        ] {
+            assert_eq!(nearest(word).map(|o| o.long), option, "{word}");
+        }
+    }
+
+    #[test]
+    fn refused_and_later_are_errors_unless_they_change_nothing() {
+        let refuse = |line: &str| {
+            let Err(Failure::Error(trouble)) = read(line).and_then(|v| v.check()) else {
+                panic!("{line} is taken");
+            };
+            format!("{trouble:?}")
+        };
+        assert!(refuse("-mdk secret").contains("Datadog's agent"));
+        assert!(refuse("--verbose").contains("ledger"));
+        assert!(!refuse("--uri=x://user:secret@h --bogus=secret").contains("secret"));
+        assert!(refuse("stray").contains("stray"));
+        assert!(read("-b 0 -M 0 -nty").and_then(|v| v.check()).is_ok());
+    }
+
+    #[test]
+    fn the_environment_says_what_the_command_line_does_not() {
+        let environment = |name: &str| {
+            let value = match name {
+                PREFIX => "PT",
+                "PT_SIZE" => "100",
+                "PT_AUTOACK" => "TRUE",
+                "PT_PREDECLARED" => "false",
+                "PT_FLAG" => "persistent,mandatory",
+                "PT_RATE" => "5",
+                "QOS" => "7",
+                _ => return None,
+            };
+            Some(value.to_owned())
+        };
+        let args = ["-r", "10"].map(str::to_owned);
+        let values = Values::read(&args, &environment).expect("read");
+        assert_eq!(values.text("size"), Some("100"));
+        assert!(values.has("autoack") && !values.has("predeclared"));
+        assert_eq!(values.list("flag").len(), 2);
+        assert_eq!(values.text("rate"), Some("10"));
+        assert!(!values.has("qos"));
+        assert_eq!(values.from_environment.len(), 3);
+    }
+
+    #[test]
+    fn the_first_of_two_counts_and_is_said() {
+        let values = read("-x 1 -x 2 -f persistent -f mandatory -y 3 -y 3").expect("read");
+        assert_eq!(values.text("producers"), Some("1"));
+        assert_eq!(values.repeated, ["-x/--producers"]);
+        assert_eq!(values.list("flag").len(), 2);
+    }
+}

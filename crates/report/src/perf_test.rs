@@ -1,0 +1,311 @@
+//! PerfTest's lines: one an interval, in its formats `default`, `compact` and CSV, and its summary.
+//! Percentiles are those of every message; 99.9, 99.99 and the maximum stand at the end, where
+//! PerfTest's lines have nothing.
+
+use std::fmt::Write;
+
+use measure::{Counters, Interval, Metric, Nanos};
+
+/// What stands over PerfTest's own percentiles.
+const HEADER: &str = "min/median/75th/95th/99th";
+/// What stands over those that are added.
+const MORE: &str = "99.9th/99.99th/max";
+
+/// Widths of the columns of the format `compact`.
+const TIME_WIDTH: usize = 10;
+const RATE_WIDTH: usize = 13;
+const LATENCY_WIDTH: usize = 23;
+
+/// Which columns a test has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Columns {
+    /// It has producers.
+    pub published: bool,
+    /// It has consumers.
+    pub received: bool,
+    /// Messages are mandatory.
+    pub returned: bool,
+    /// Messages are confirmed.
+    pub confirmed: bool,
+}
+
+impl Columns {
+    const fn confirms(self) -> bool {
+        self.published && self.confirmed
+    }
+
+    const fn returns(self) -> bool {
+        self.published && self.returned
+    }
+}
+
+/// The unit that latencies are printed in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// Millionths of a second.
+    #[default]
+    Micros,
+    /// Thousandths of a second.
+    Millis,
+}
+
+impl Unit {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Micros => "µs",
+            Self::Millis => "ms",
+        }
+    }
+
+    const fn nanos(self) -> u64 {
+        match self {
+            Self::Micros => 1_000,
+            Self::Millis => 1_000_000,
+        }
+    }
+}
+
+/// How a test is printed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lines {
+    /// The test's name.
+    pub id: String,
+    /// Its columns.
+    pub columns: Columns,
+    /// The unit of its latencies.
+    pub unit: Unit,
+}
+
+/// Latencies of one metric, in the unit of the lines: minimum, median, 75, 95, 99, 99.9, 99.99,
+/// maximum. All are 0 without messages.
+type Latencies = [u64; 8];
+
+impl Lines {
+    /// The line that announces one channel of a client: `producer` or `consumer`.
+    #[must_use]
+    pub fn starting(&self, what: &str, client: usize, channel: Option<usize>) -> String {
+        let channel = channel.map_or_else(String::new, |n| format!(", channel #{n}"));
+        format!("id: {}, starting {what} #{client}{channel}", self.id)
+    }
+
+    /// An interval in the format `default`; `since_start` is the time at its end.
+    #[must_use]
+    pub fn default_line(&self, interval: &Interval, since_start: Nanos) -> String {
+        let mut line = format!("id: {}, time {} s", self.id, seconds(since_start));
+        for (name, rate) in self.rates(interval) {
+            let _ = write!(line, ", {name}: {rate} msg/s");
+        }
+        let latencies = self.latencies(interval);
+        self.latency_part(&mut line, &latencies, HEADER, Self::usual);
+        self.latency_part(&mut line, &latencies, MORE, Self::more);
+        line
+    }
+
+    fn latency_part(
+        &self,
+        line: &mut String,
+        latencies: &[(&str, Latencies)],
+        header: &str,
+        show: fn(&Self, &Latencies) -> String,
+    ) {
+        for (i, (name, values)) in latencies.iter().enumerate() {
+            let head = if i == 0 { header } else { "" };
+            let gap = if i == 0 { " " } else { "" };
+            let _ = write!(line, ", {head}{gap}{name} latency: {}", show(self, values));
+        }
+    }
+
+    /// The heading of the format `compact`.
+    #[must_use]
+    pub fn compact_header(&self) -> String {
+        let mut line = format!("{:<TIME_WIDTH$}", "time");
+        let empty = Interval::new();
+        for (name, _) in self.rates(&empty) {
+            let _ = write!(line, "{name:>RATE_WIDTH$}");
+        }
+        let latencies = self.latencies(&empty);
+        for (name, _) in &latencies {
+            let _ = write!(line, "{:>LATENCY_WIDTH$}", format!("{name} latency"));
+        }
+        for (name, _) in &latencies {
+            let _ = write!(line, "{:>LATENCY_WIDTH$}", format!("{name} 99.9+"));
+        }
+        line
+    }
+
+    /// An interval in the format `compact`.
+    #[must_use]
+    pub fn compact_line(&self, interval: &Interval, since_start: Nanos) -> String {
+        let mut line = format!("{:<TIME_WIDTH$}", format!("{}s", seconds(since_start)));
+        for (_, rate) in self.rates(interval) {
+            let _ = write!(line, "{:>RATE_WIDTH$}", format!("{rate} msg/s"));
+        }
+        let latencies = self.latencies(interval);
+        for show in [Self::usual, Self::more] {
+            for (_, values) in &latencies {
+                // What is too wide moves the rest to the right.
+                let _ = write!(line, " {:>1$}", show(self, values), LATENCY_WIDTH - 1);
+            }
+        }
+        line
+    }
+
+    /// The heading of the CSV file.
+    #[must_use]
+    pub fn csv_header(&self) -> String {
+        let unit = self.unit.name();
+        let mut line = "id,time (s),published (msg/s),returned (msg/s),confirmed (msg/s),\
+                        nacked (msg/s),received (msg/s)"
+            .to_owned();
+        for kind in ["consumer", "confirm"] {
+            for name in ["min", "median", "75th p.", "95th p.", "99th p."] {
+                let _ = write!(line, ",{name} {kind} latency ({unit})");
+            }
+        }
+        for kind in ["consumer", "confirm"] {
+            for name in ["99.9th p.", "99.99th p.", "max"] {
+                let _ = write!(line, ",{name} {kind} latency ({unit})");
+            }
+        }
+        line
+    }
+
+    /// An interval as a line of the CSV file.
+    #[must_use]
+    pub fn csv_line(&self, interval: &Interval, since_start: Nanos) -> String {
+        let has = self.columns;
+        let count = interval.counters;
+        let length = interval.length();
+        let rates = [
+            (has.published, count.sent),
+            (has.returns(), count.returned),
+            (has.confirms(), count.completed),
+            (has.confirms(), count.nacked),
+            (has.received, count.received),
+        ];
+        let mut cells = vec![self.id.clone(), seconds(since_start)];
+        for (shown, count) in rates {
+            cells.push(if shown {
+                rate(count, length)
+            } else {
+                String::new()
+            });
+        }
+        let consumer = self.values(interval, Metric::EndToEnd);
+        let confirm = self.values(interval, Metric::AckResponse);
+        let kinds = [(has.received, consumer), (has.confirms(), confirm)];
+        for range in [0..5, 5..8] {
+            for (shown, values) in &kinds {
+                for value in values.get(range.clone()).unwrap_or_default() {
+                    cells.push(if *shown {
+                        value.to_string()
+                    } else {
+                        String::new()
+                    });
+                }
+            }
+        }
+        cells.join(",")
+    }
+
+    /// The lines at the end. `named`: each begins with the test's name, as in the format `default`.
+    #[must_use]
+    pub fn summary(&self, measured: &Interval, length: Nanos, named: bool) -> String {
+        let id = if named {
+            format!("id: {}, ", self.id)
+        } else {
+            String::new()
+        };
+        let Counters { sent, received, .. } = measured.counters;
+        let mut text = format!(
+            "{id}sending rate avg: {} msg/s\n{id}receiving rate avg: {} msg/s\n",
+            rate(sent, length),
+            rate(received, length)
+        );
+        let latencies = self.latencies(measured);
+        for (name, values) in &latencies {
+            let _ = writeln!(text, "{id}{name} latency {HEADER} {}", self.usual(values));
+        }
+        for (name, values) in &latencies {
+            let _ = writeln!(text, "{id}{name} latency {MORE} {}", self.more(values));
+        }
+        text
+    }
+
+    fn rates(&self, interval: &Interval) -> Vec<(&'static str, String)> {
+        let has = self.columns;
+        let count = interval.counters;
+        let length = interval.length();
+        let all = [
+            (has.published, "sent", count.sent),
+            (has.returns(), "returned", count.returned),
+            (has.confirms(), "confirmed", count.completed),
+            (has.confirms(), "nacked", count.nacked),
+            (has.received, "received", count.received),
+        ];
+        let shown = all.into_iter().filter(|(shown, ..)| *shown);
+        shown
+            .map(|(_, name, count)| (name, rate(count, length)))
+            .collect()
+    }
+
+    fn latencies(&self, interval: &Interval) -> Vec<(&'static str, Latencies)> {
+        let has = self.columns;
+        let mut all = Vec::new();
+        if has.received {
+            all.push(("consumer", self.values(interval, Metric::EndToEnd)));
+        }
+        if has.confirms() {
+            all.push(("confirm", self.values(interval, Metric::AckResponse)));
+        }
+        all
+    }
+
+    fn values(&self, interval: &Interval, metric: Metric) -> Latencies {
+        let histogram = interval.latencies.histogram(metric);
+        if histogram.is_empty() {
+            return Latencies::default();
+        }
+        let at = |percentile| histogram.value_at_percentile(percentile);
+        let (min, max) = (histogram.min(), histogram.max());
+        [
+            min,
+            at(50.0),
+            at(75.0),
+            at(95.0),
+            at(99.0),
+            at(99.9),
+            at(99.99),
+            max,
+        ]
+        .map(|value| value.min(max) / self.unit.nanos())
+    }
+
+    fn usual(&self, [min, p50, p75, p95, p99, ..]: &Latencies) -> String {
+        format!("{min}/{p50}/{p75}/{p95}/{p99} {}", self.unit.name())
+    }
+
+    fn more(&self, [.., p99_9, p99_99, max]: &Latencies) -> String {
+        format!("{p99_9}/{p99_99}/{max} {}", self.unit.name())
+    }
+}
+
+fn seconds(time: Nanos) -> String {
+    format!("{:.3}", time.as_secs_f64())
+}
+
+/// Messages a second as PerfTest writes them: whole from 10 on, two digits below.
+fn rate(count: u64, length: Nanos) -> String {
+    if count == 0 || length == Nanos::ZERO {
+        return "0".to_owned();
+    }
+    let rate = count as f64 / length.as_secs_f64();
+    if rate < 1.0 {
+        format!("{rate:.2}")
+    } else if rate < 10.0 {
+        format!("{rate:.1}")
+    } else {
+        // PerfTest cuts, it does not round.
+        format!("{}", rate as u64)
+    }
+}
