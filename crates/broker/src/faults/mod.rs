@@ -17,6 +17,6 @@ mod tests;
 
 pub(crate) use handover::Handover;
 pub use log::{FaultLog, Injected, Injections, Span};
-pub(crate) use rules::{Fate, Faults};
+pub(crate) use rules::Faults;
 pub use script::{Amount, Fault, FaultKind, Origin, Who};
 pub(crate) use strike::STALL_LOOK;
