@@ -107,6 +107,9 @@ impl Peer {
                 break;
             }
             vhost.enqueue(channel.route.queues(), &record);
+            if let Some(faults) = &mut vhost.faults {
+                faults.note_published();
+            }
             if mandatory && channel.route.queues().is_empty() {
                 self.returns
                     .entry(number)

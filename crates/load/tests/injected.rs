@@ -171,9 +171,9 @@ fn play(scene: &Scene) -> (Outcome, Injections) {
     let queue = Destination::queue("injected");
     let mut group = Group::new(url.parse().expect("url"), vec![queue]);
     group.producers.per_destination = scene.producers;
-    group.producers.rate = Rate::per_second(scene.rate);
+    group.producers.pace = Rate::per_second(scene.rate).expect("a rate").into();
     group.producers.max_pending = 1_000;
-    group.producers.message_size = scene.size;
+    group.producers.sizes = scene.size.into();
     group.consumers.per_destination = scene.consumers;
     group.consumers.ack = scene.ack;
     group.consumers.prefetch = scene.prefetch;

@@ -48,9 +48,9 @@ fn plan(broker: &Running, recovery: Option<Recovery>) -> Plan {
     let queue = Destination::queue("peers");
     let mut group = Group::new(url.parse().expect("url"), vec![queue]);
     group.producers.per_destination = 2;
-    group.producers.rate = Rate::per_second(4_000.0);
+    group.producers.pace = Rate::per_second(4_000.0).expect("a rate").into();
     group.producers.max_pending = 100;
-    group.producers.message_size = 40;
+    group.producers.sizes = 40.into();
     group.consumers.per_destination = 1;
     group.consumers.ack = Ack::Every(10);
     group.recovery = recovery;
