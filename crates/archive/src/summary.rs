@@ -58,10 +58,13 @@ impl RunSummary {
 /// come within the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FaultOutcome {
-    /// `stop` or `kill`.
+    /// `stop`, `kill`, or a fault of the embedded broker as its script writes it: `stall`, `lose`, …
     pub kind: String,
     /// When it began, in seconds since the run's origin.
     pub t: f64,
+    /// What the embedded broker says it hit: messages, confirms, logins or connections.
+    #[serde(default)]
+    pub count: Option<u64>,
     /// The broker went on, or was ready again.
     pub back_s: Option<f64>,
     /// The first message was confirmed again.

@@ -9,7 +9,7 @@ use mio::{Interest, Poll, Waker};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::reactor::{LISTENER, Reactor, WAKER};
-use crate::{Config, Error, Stop};
+use crate::{Config, Error, FaultLog, Stop};
 
 /// The name of the broker's thread, as profiles show it.
 pub const THREAD_NAME: &str = "bellows-broker";
@@ -22,6 +22,7 @@ pub struct Broker {
     waker: Arc<Waker>,
     listener: TcpListener,
     address: SocketAddr,
+    faults: FaultLog,
 }
 
 impl Broker {
@@ -51,7 +52,15 @@ impl Broker {
             waker: Arc::new(waker),
             listener,
             address,
+            faults: FaultLog::default(),
         })
+    }
+
+    /// What the faults of [`Config::faults`] have done so far; it goes on telling while the broker
+    /// runs and afterwards.
+    #[must_use]
+    pub fn fault_log(&self) -> FaultLog {
+        self.faults.clone()
     }
 
     /// The address clients connect to.
@@ -69,7 +78,10 @@ impl Broker {
         // A thread without its name serves as well.
         let _ = rustix::thread::set_name(c"bellows-broker");
         stop.attach(Arc::clone(&self.waker));
-        Reactor::new(self.config.clone(), &mut self.poll, &self.listener).run(stop)
+        self.faults.attach(Arc::clone(&self.waker));
+        let config = self.config.clone();
+        let log = self.faults.clone();
+        Reactor::new(config, log, &mut self.poll, &self.listener)?.run(stop)
     }
 
     /// Serves on a thread of its own, named [`THREAD_NAME`].
@@ -79,6 +91,7 @@ impl Broker {
     pub fn spawn(mut self) -> Result<Running, Error> {
         let stop = Stop::new();
         let address = self.address;
+        let faults = self.faults.clone();
         let handle = stop.clone();
         let thread = std::thread::Builder::new()
             .name(THREAD_NAME.to_owned())
@@ -90,6 +103,7 @@ impl Broker {
         Ok(Running {
             stop,
             address,
+            faults,
             thread: Some(thread),
         })
     }
@@ -113,6 +127,7 @@ fn raise_descriptor_limit() {
 pub struct Running {
     stop: Stop,
     address: SocketAddr,
+    faults: FaultLog,
     thread: Option<JoinHandle<Result<(), Error>>>,
 }
 
@@ -121,6 +136,12 @@ impl Running {
     #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
         self.address
+    }
+
+    /// See [`Broker::fault_log`].
+    #[must_use]
+    pub fn fault_log(&self) -> FaultLog {
+        self.faults.clone()
     }
 
     /// A handle that ends the broker from anywhere, for instance from a signal handler's thread.

@@ -1,6 +1,8 @@
 //! One channel of a connection: what it confirms, has delivered, and collects for a transaction.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+
+use measure::Time;
 
 use crate::log::Log;
 use crate::slots::Key;
@@ -51,6 +53,8 @@ pub(crate) struct Confirms {
     pub(crate) refused: Vec<u64>,
     /// Whether the channel is in its connection's list of channels to answer.
     pub(crate) is_due: bool,
+    /// Where a fault makes answers wait: from when on those up to a number may go; ascending.
+    pub(crate) late: VecDeque<(Time, u64)>,
 }
 
 /// An answer to publishers.
@@ -62,10 +66,47 @@ pub(crate) struct Answer {
 }
 
 impl Confirms {
-    /// Answers all that was published, with as few answers as possible.
-    pub(crate) fn answer(&mut self, mut send: impl FnMut(Answer)) {
+    /// Lets the answer to the last message wait until `due`, or longer where one before it does.
+    /// Returns when it goes, where nothing else will go then.
+    pub(crate) fn delay(&mut self, due: Time) -> Option<Time> {
+        let published = self.published;
+        if let Some((last, number)) = self.late.back_mut()
+            && *last >= due
+        {
+            *number = published;
+            return None;
+        }
+        if self.late.is_empty() && published > self.answered + 1 {
+            // Those before it need not wait.
+            self.late.push_back((Time(0), published - 1));
+        }
+        self.late.push_back((due, published));
+        Some(due)
+    }
+
+    /// The last message whose answer may go now.
+    fn ready(&mut self, now: Time) -> u64 {
+        let mut up_to = self.answered;
+        while let Some(&(due, number)) = self.late.front() {
+            if due > now {
+                return up_to;
+            }
+            up_to = number;
+            self.late.pop_front();
+        }
+        self.published
+    }
+
+    /// Answers all that was published and need not wait, with as few answers as possible.
+    pub(crate) fn answer(&mut self, now: Time, mut send: impl FnMut(Answer)) {
         self.is_due = false;
-        for tag in self.refused.drain(..) {
+        let up_to = if self.late.is_empty() {
+            self.published
+        } else {
+            self.ready(now)
+        };
+        let refused = self.refused.partition_point(|tag| *tag <= up_to);
+        for tag in self.refused.drain(..refused) {
             if tag - 1 > self.answered {
                 let multiple = tag - 1 > self.answered + 1;
                 send(Answer {
@@ -81,14 +122,14 @@ impl Confirms {
             });
             self.answered = tag;
         }
-        if self.published > self.answered {
-            let multiple = self.published > self.answered + 1;
+        if up_to > self.answered {
+            let multiple = up_to > self.answered + 1;
             send(Answer {
-                tag: self.published,
+                tag: up_to,
                 multiple,
                 refused: false,
             });
-            self.answered = self.published;
+            self.answered = up_to;
         }
     }
 }
@@ -118,8 +159,31 @@ mod tests {
 
     fn answers(confirms: &mut Confirms) -> Vec<(u64, bool, bool)> {
         let mut all = Vec::new();
-        confirms.answer(|a| all.push((a.tag, a.multiple, a.refused)));
+        confirms.answer(Time(0), |a| all.push((a.tag, a.multiple, a.refused)));
         all
+    }
+
+    #[test]
+    fn late_answers_wait_and_are_never_overtaken() {
+        let mut confirms = Confirms::default();
+        let at = |confirms: &mut Confirms, now| {
+            let mut all = Vec::new();
+            confirms.answer(Time(now), |a| all.push((a.tag, a.refused)));
+            all
+        };
+        confirms.published = 3;
+        assert_eq!(confirms.delay(Time(100)), Some(Time(100)));
+        assert_eq!(at(&mut confirms, 10), [(2, false)], "those before it go");
+        confirms.published = 4;
+        assert_eq!(confirms.delay(Time(50)), None, "as late as the one before");
+        confirms.published = 5;
+        confirms.refused.push(5);
+        assert_eq!(confirms.delay(Time(120)), Some(Time(120)));
+        assert_eq!(at(&mut confirms, 99), []);
+        assert_eq!(at(&mut confirms, 100), [(4, false)]);
+        confirms.published = 6;
+        assert_eq!(at(&mut confirms, 110), [], "not before the ones that wait");
+        assert_eq!(at(&mut confirms, 120), [(5, true), (6, false)]);
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use measure::Nanos;
 
+use crate::faults::{Fault, Origin};
+
 /// The settings of one embedded broker.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -25,6 +27,10 @@ pub struct Config {
     pub unsent_limit_bytes: usize,
     /// The largest message accepted, in bytes of its body; a larger one closes its channel.
     pub max_message_bytes: u64,
+    /// What the broker does to its clients on purpose; see [`crate::FaultLog`] for what it did.
+    pub faults: Vec<Fault>,
+    /// What their times count from.
+    pub fault_origin: Origin,
 }
 
 impl Default for Config {
@@ -38,6 +44,8 @@ impl Default for Config {
             handshake_timeout: Nanos::from_millis(10_000),
             unsent_limit_bytes: 512 << 10,
             max_message_bytes: 128 << 20,
+            faults: Vec::new(),
+            fault_origin: Origin::default(),
         }
     }
 }

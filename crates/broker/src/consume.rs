@@ -62,6 +62,7 @@ impl Peer {
             parked: Parked::No,
             cursor,
             prepared: Prepared::default(),
+            held: None,
         });
         queue.consumers.push(consumer);
         queue.ring.push(consumer, priority);

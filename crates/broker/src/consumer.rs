@@ -1,5 +1,7 @@
 //! Consumers.
 
+use measure::Time;
+
 use crate::log::Cursor;
 use crate::outgoing::Prepared;
 use crate::slots::Key;
@@ -34,6 +36,23 @@ pub(crate) struct Consumer {
     /// Its place, when the queue is a stream.
     pub(crate) cursor: Cursor,
     pub(crate) prepared: Prepared,
+    /// A delivery that a fault holds back.
+    pub(crate) held: Option<Held>,
+}
+
+/// A message that others overtake.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    /// Its place in the queue's log.
+    pub(crate) address: u64,
+    /// How many go first.
+    pub(crate) left: u32,
+    /// Whether one has.
+    pub(crate) is_overtaken: bool,
+    /// When it goes at the latest.
+    pub(crate) until: Time,
+    /// The fault's position in the script.
+    pub(crate) rule: usize,
 }
 
 impl Consumer {

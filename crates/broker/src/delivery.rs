@@ -3,6 +3,7 @@
 use wire::amqp091::{BasicGetEmpty, Error};
 
 use crate::consumer::{Consumer, Parked};
+use crate::faults::Handover;
 use crate::log::Record;
 use crate::outgoing;
 use crate::session::{Peer, Session};
@@ -27,6 +28,7 @@ impl VirtualHost {
             queues,
             consumers,
             memory,
+            faults,
             ..
         } = self;
         let Some(queue) = queues.get_mut(key) else {
@@ -47,6 +49,17 @@ impl VirtualHost {
             if let Some(reason) = obstacle(consumer, session, exits.unsent_limit_bytes) {
                 park(consumer, consumer_key, session, reason);
                 queue.ring.pop();
+                continue;
+            }
+            if let Some(faults) = faults {
+                let mut handover = Handover {
+                    consumer_key,
+                    consumer,
+                    session,
+                };
+                handover.deliver_next(queue, faults, memory);
+                touch(&mut session.peer, exits.touched);
+                queue.ring.rotate();
                 continue;
             }
             let Session { server, peer } = session;
@@ -171,7 +184,7 @@ impl VirtualHost {
 
 /// A consumer and its connection, while both are there.
 #[inline]
-fn exit<'a>(
+pub(crate) fn exit<'a>(
     consumers: &'a mut Slots<Consumer>,
     sessions: &'a mut Slots<Session>,
     key: Key,

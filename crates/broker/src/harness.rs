@@ -11,6 +11,7 @@ use wire::amqp091::{
 };
 
 use crate::config::Config;
+use crate::faults::FaultLog;
 use crate::node::{Node, Verdict};
 use crate::slots::Key;
 
@@ -73,8 +74,12 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(config: Config) -> Self {
+        Self::with_log(config, FaultLog::default())
+    }
+
+    pub(crate) fn with_log(config: Config, log: FaultLog) -> Self {
         Self {
-            node: Node::new(config),
+            node: Node::new(config, log),
             now: Time(1_000_000_000),
             ends: Vec::new(),
         }
@@ -113,6 +118,7 @@ impl World {
     pub(crate) fn pump(&mut self) {
         loop {
             let mut moved = false;
+            self.node.advance(self.now);
             for end in self.ends.iter_mut().filter(|e| !e.is_over) {
                 let output = end.client.pending_output();
                 end.to_node.extend_from_slice(output);

@@ -13,6 +13,7 @@ use wire::amqp091::{
 
 use crate::config::Config;
 use crate::delivery::{Exits, touch};
+use crate::faults::{FaultLog, Faults};
 use crate::memory::Memory;
 use crate::refusal::Refusal;
 use crate::session::{Peer, Reply, Session};
@@ -32,12 +33,14 @@ const LOW_ON_MEMORY: &str = "low on memory";
 pub(crate) struct Node {
     config: Config,
     server: ServerConfig,
-    sessions: Slots<Session>,
-    vhost: VirtualHost,
+    pub(crate) sessions: Slots<Session>,
+    pub(crate) vhost: VirtualHost,
     /// Sessions with output to write, each once.
-    touched: Vec<Key>,
+    pub(crate) touched: Vec<Key>,
     /// Sessions that are read again after a pause.
     resumed: Vec<Key>,
+    /// Sessions whose transport a fault resets.
+    pub(crate) resets: Vec<Key>,
     is_blocked: bool,
     /// Whether a session is paused; it may be before [`Node::turn`] finds memory full, and memory
     /// may be free again by then.
@@ -57,7 +60,7 @@ pub(crate) enum Verdict {
 }
 
 impl Node {
-    pub(crate) fn new(config: Config) -> Self {
+    pub(crate) fn new(config: Config, log: FaultLog) -> Self {
         let server = ServerConfig {
             properties: properties(),
             heartbeat_s: config.heartbeat_s,
@@ -66,13 +69,16 @@ impl Node {
             ..ServerConfig::default()
         };
         let memory = Memory::new(config.memory_limit_bytes, config.resume_bytes());
+        let mut vhost = VirtualHost::new(memory);
+        vhost.faults = Faults::new(&config.faults, config.fault_origin, log);
         Self {
             config,
             server,
             sessions: Slots::default(),
-            vhost: VirtualHost::new(memory),
+            vhost,
             touched: Vec::new(),
             resumed: Vec::new(),
+            resets: Vec::new(),
             is_blocked: false,
             has_paused: false,
         }
@@ -80,6 +86,9 @@ impl Node {
 
     /// A new connection.
     pub(crate) fn connect(&mut self, now: Time) -> Key {
+        if let Some(faults) = &mut self.vhost.faults {
+            faults.note_connection(now);
+        }
         let server = Server::new(self.server.clone(), now);
         self.sessions.insert_with(|key| Session {
             server,
@@ -142,7 +151,7 @@ impl Node {
                 session.peer.is_finished = true;
             }
         }
-        session.peer.flush_confirms(&mut session.server);
+        session.peer.flush_confirms(&mut session.server, now);
         if session.peer.is_finished {
             session.peer.close_all(vhost);
         }
@@ -153,7 +162,7 @@ impl Node {
     }
 
     /// Bytes that may wait for one connection before it gets no more deliveries.
-    fn unsent_limit(&self) -> usize {
+    pub(crate) fn unsent_limit(&self) -> usize {
         let share = UNSENT_TOTAL_BYTES / self.sessions.len().max(1);
         self.config
             .unsent_limit_bytes
@@ -172,8 +181,15 @@ impl Node {
             };
             self.vhost.dispatch(queue, &mut exits);
         }
+        if self.vhost.faults.is_some() {
+            self.release_held();
+        }
         self.notify_orphans();
-        let blocked = self.vhost.memory.is_blocked();
+        let mut blocked = self.vhost.memory.is_blocked();
+        if let Some(faults) = &mut self.vhost.faults {
+            blocked |= faults.is_blocking();
+            faults.tell();
+        }
         if blocked != self.is_blocked || !blocked && self.has_paused {
             self.is_blocked = blocked;
             self.has_paused = blocked;
@@ -235,9 +251,7 @@ impl Node {
 
     /// What is to be written to a connection.
     pub(crate) fn output(&self, key: Key) -> &[u8] {
-        self.sessions
-            .get(key)
-            .map_or(&[], |s| s.server.pending_output())
+        self.sessions.get(key).map_or(&[], Session::output)
     }
 
     /// So many bytes of the output are written.
@@ -247,6 +261,17 @@ impl Node {
             return;
         };
         server.consume_output(bytes);
+        if let Some((left, rule)) = &mut peer.cut {
+            *left = left.saturating_sub(bytes);
+            if *left == 0 && !std::mem::replace(&mut peer.is_finished, true) {
+                let rule = *rule;
+                peer.close_all(&mut self.vhost);
+                if let Some(faults) = &mut self.vhost.faults {
+                    faults.count(rule, 1);
+                }
+                return;
+            }
+        }
         if server.pending_output().len() > low {
             return;
         }
@@ -310,6 +335,15 @@ impl Node {
 }
 
 impl Session {
+    /// What is to be written; where the connection is cut, no more than up to there.
+    fn output(&self) -> &[u8] {
+        let pending = self.server.pending_output();
+        match self.peer.cut {
+            Some((left, _)) => pending.get(..left).unwrap_or(pending),
+            None => pending,
+        }
+    }
+
     fn verdict(&self) -> Verdict {
         if self.peer.is_finished {
             Verdict::Finish
@@ -416,7 +450,7 @@ impl Session {
             closes_connection,
         } = refusal;
         // What was published before is answered before.
-        self.peer.flush_confirms(&mut self.server);
+        self.peer.answer_all(&mut self.server);
         if *closes_connection {
             self.server.close(now, *code, text, cause);
             self.peer.close_all(vhost);

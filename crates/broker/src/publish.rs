@@ -8,6 +8,21 @@ use crate::refusal::Refusal;
 use crate::session::{Peer, Reply};
 use crate::vhost::VirtualHost;
 
+impl VirtualHost {
+    /// Whether a fault refuses a message, which only a channel that confirms can tell.
+    #[inline]
+    fn refuses_message(&mut self, confirmed: bool) -> bool {
+        let Some(faults) = &mut self.faults else {
+            return false;
+        };
+        let refused = confirmed && faults.refuses_message();
+        if !refused {
+            faults.note_published();
+        }
+        refused
+    }
+}
+
 const PUBLISH: MethodId = <BasicPublish<'_> as DecodeMethod<'_>>::INFO.id;
 
 impl Peer {
@@ -22,6 +37,7 @@ impl Peer {
         vhost: &mut VirtualHost,
     ) -> Reply {
         self.is_publisher = true;
+        let connection = self.key;
         let Some(channel) = self.channel_mut(number) else {
             return Reply::None;
         };
@@ -40,11 +56,17 @@ impl Peer {
         }
         let queues = channel.route.queues();
         let unroutable = mandatory && queues.is_empty();
-        let taken = vhost.enqueue(queues, record);
+        let confirmed = matches!(channel.mode, Mode::Confirm(_));
+        let taken = !vhost.refuses_message(confirmed) && vhost.enqueue(queues, record);
         if let Mode::Confirm(confirms) = &mut channel.mode {
             confirms.published += 1;
             if !taken {
                 confirms.refused.push(confirms.published);
+            }
+            if let Some(faults) = &mut vhost.faults
+                && let Some(due) = faults.confirm_due().and_then(|due| confirms.delay(due))
+            {
+                faults.confirm_later(due, connection, number);
             }
             if !std::mem::replace(&mut confirms.is_due, true) {
                 self.due_confirm(number);
@@ -85,6 +107,9 @@ impl Peer {
                 break;
             }
             vhost.enqueue(channel.route.queues(), &record);
+            if let Some(faults) = &mut vhost.faults {
+                faults.note_published();
+            }
             if mandatory && channel.route.queues().is_empty() {
                 self.returns
                     .entry(number)

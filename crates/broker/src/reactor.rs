@@ -14,12 +14,15 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 
 use crate::config::Config;
+use crate::faults::{FaultLog, STALL_LOOK};
 use crate::node::{Node, Verdict};
 use crate::slots::Key;
+use crate::timer::{Timer, sleep_until};
 use crate::{Error, Stop};
 
 pub(crate) const LISTENER: Token = Token(usize::MAX);
 pub(crate) const WAKER: Token = Token(usize::MAX - 1);
+const TIMER: Token = Token(usize::MAX - 2);
 
 /// Bytes read from one connection per turn at most, above the largest frame (128 KiB).
 const READ_BYTES: usize = 256 << 10;
@@ -57,20 +60,31 @@ pub(crate) struct Reactor<'a> {
     /// When to accept again, after the system had no descriptor left.
     accept_at: Option<Time>,
     tick_at: Time,
+    /// Where there are faults to play.
+    timer: Option<Timer>,
 }
 
 impl<'a> Reactor<'a> {
-    pub(crate) fn new(config: Config, poll: &'a mut Poll, listener: &'a TcpListener) -> Self {
-        Self {
+    pub(crate) fn new(
+        config: Config,
+        log: FaultLog,
+        poll: &'a mut Poll,
+        listener: &'a TcpListener,
+    ) -> Result<Self, Error> {
+        let timer = (!config.faults.is_empty())
+            .then(|| Timer::new(poll.registry(), TIMER))
+            .transpose()?;
+        Ok(Self {
             poll,
             listener,
-            node: Node::new(config),
+            node: Node::new(config, log),
             sockets: HashMap::new(),
             queue: Vec::new(),
             buffer: vec![0; READ_BYTES],
             accept_at: None,
             tick_at: Clock.now() + TICK,
-        }
+            timer,
+        })
     }
 
     /// Serves until `stop` is used.
@@ -78,7 +92,7 @@ impl<'a> Reactor<'a> {
         let mut events = Events::with_capacity(1024);
         self.accept(Clock.now());
         while !stop.is_stopped() {
-            let timeout = self.timeout(Clock.now());
+            let timeout = self.timeout(Clock.now())?;
             match self.poll.poll(&mut events, timeout) {
                 Ok(()) => {}
                 Err(e) if e.kind() == ErrorKind::Interrupted => continue,
@@ -89,7 +103,7 @@ impl<'a> Reactor<'a> {
                     });
                 }
             }
-            let now = Clock.now();
+            let now = self.play_faults(Clock.now(), stop);
             for event in &events {
                 self.note(event, now);
             }
@@ -98,24 +112,60 @@ impl<'a> Reactor<'a> {
         }
         self.node.shut_down(Clock.now());
         self.write_touched();
+        self.node.tell_faults();
         Ok(())
     }
 
+    /// Does what a script of faults says is to be done now; returns the time afterwards.
+    fn play_faults(&mut self, mut now: Time, stop: &Stop) -> Time {
+        if self.timer.is_none() {
+            return now;
+        }
+        self.node.advance(now);
+        while let Some((rule, end)) = self.node.take_stall() {
+            let start = now;
+            while now < end && !stop.is_stopped() {
+                sleep_until(end.min(now + STALL_LOOK));
+                now = Clock.now();
+            }
+            self.node.stalled(rule, start, now);
+            self.node.advance(now);
+        }
+        while let Some(key) = self.node.next_reset() {
+            self.reset(key);
+        }
+        now
+    }
+
+    /// Ends a connection so that the other side gets a reset, and loses what it has not read.
+    fn reset(&mut self, key: Key) {
+        if let Some(socket) = self.sockets.get(&key.index()) {
+            // Where it fails the connection ends all the same.
+            let _ = rustix::net::sockopt::set_socket_linger(&socket.stream, Some(Duration::ZERO));
+        }
+        self.close(key);
+    }
+
     /// How long to wait for events.
-    fn timeout(&self, now: Time) -> Option<Duration> {
-        if !self.queue.is_empty() || self.node.has_work() {
-            return Some(Duration::ZERO);
+    fn timeout(&mut self, now: Time) -> Result<Option<Duration>, Error> {
+        let fault = self.node.next_fault();
+        let is_due = fault.is_some_and(|fault| fault <= now);
+        if !self.queue.is_empty() || self.node.has_work() || is_due {
+            return Ok(Some(Duration::ZERO));
+        }
+        if let (Some(fault), Some(timer)) = (fault, &mut self.timer) {
+            timer.arm(fault)?;
         }
         let tick = (!self.sockets.is_empty()).then_some(self.tick_at);
         // The kernel counts whole milliseconds: one more makes sure that the time has come.
-        let next = [tick, self.accept_at].into_iter().flatten().min()?;
-        Some(Duration::from(next.since(now)) + Duration::from_millis(1))
+        let next = [tick, self.accept_at].into_iter().flatten().min();
+        Ok(next.map(|next| Duration::from(next.since(now)) + Duration::from_millis(1)))
     }
 
     fn note(&mut self, event: &Event, now: Time) {
         match event.token() {
             LISTENER => self.accept(now),
-            WAKER => {}
+            WAKER | TIMER => {}
             Token(index) => {
                 let Some(socket) = self.sockets.get_mut(&index) else {
                     return;

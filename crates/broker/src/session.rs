@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use measure::Time;
 use wire::amqp091::{
     ConnectionUpdateSecret, ConnectionUpdateSecretOk, EncodeMethod, Error, Method, MethodId,
     Server, ServerEvent, Table, Value,
@@ -48,6 +49,8 @@ pub(crate) struct Peer {
     pub(crate) is_finished: bool,
     /// How long it may take to write the rest and see the client's end, in seconds.
     pub(crate) ticks_left: u8,
+    /// Where a fault cuts the connection: bytes that still go out, and the fault's position.
+    pub(crate) cut: Option<(usize, usize)>,
     /// Whether it is in the list of sessions with output.
     pub(crate) is_touched: bool,
     /// Consumers parked until output drains.
@@ -105,6 +108,7 @@ impl Peer {
             is_clogged: false,
             is_finished: false,
             ticks_left: LINGER_TICKS,
+            cut: None,
             is_touched: false,
             starved: Vec::new(),
             unconfirmed: Vec::new(),
@@ -211,8 +215,12 @@ impl Peer {
                 client_properties,
             } => {
                 self.read_capabilities(*client_properties);
+                let refused = |vhost: &mut VirtualHost| {
+                    vhost.faults.as_mut().is_some_and(|f| f.refuses_login())
+                };
                 let known = *mechanism == "PLAIN"
-                    && users.iter().any(|u| u.matches(user, password.expose()));
+                    && users.iter().any(|u| u.matches(user, password.expose()))
+                    && !refused(vhost);
                 self.user = (*user).into();
                 (
                     0,
@@ -271,15 +279,38 @@ impl Peer {
         self.unconfirmed.push(channel);
     }
 
-    /// Answers everything published since the last time.
-    pub(crate) fn flush_confirms(&mut self, server: &mut Server) {
+    /// Answers everything published since the last time that need not wait.
+    pub(crate) fn flush_confirms(&mut self, server: &mut Server, now: Time) {
         while let Some(number) = self.unconfirmed.pop() {
             if let Some(channel) = self.channel_mut(number)
                 && let Mode::Confirm(confirms) = &mut channel.mode
             {
-                confirms.answer(|answer| outgoing::confirm(server, number, answer));
+                confirms.answer(now, |answer| outgoing::confirm(server, number, answer));
             }
         }
+    }
+
+    /// Answers everything published, also what should wait: the last chance to.
+    pub(crate) fn answer_all(&mut self, server: &mut Server) {
+        self.unconfirmed = (0..self.channels.len()).map(|n| n as u16).collect();
+        self.flush_confirms(server, Time(u64::MAX));
+    }
+
+    /// The channels that are open.
+    pub(crate) fn open_channels(&self) -> Vec<u16> {
+        let open = |(number, channel): (usize, &Option<Box<Channel>>)| {
+            channel.as_ref().map(|_| number as u16)
+        };
+        self.channels.iter().enumerate().filter_map(open).collect()
+    }
+
+    /// Whether it consumes from any queue.
+    pub(crate) fn is_consumer(&self) -> bool {
+        let consumes = |channel: &Channel| !channel.consumers.is_empty();
+        self.channels
+            .iter()
+            .flatten()
+            .any(|channel| consumes(channel))
     }
 
     /// Sends back the mandatory messages that no queue took.

@@ -117,6 +117,14 @@ impl VirtualHost {
     pub(crate) fn remove_consumer(&mut self, key: Key) -> Option<Key> {
         let consumer = self.consumers.remove(key)?;
         let queue = self.queues.get_mut(consumer.queue)?;
+        if let Some(held) = consumer.held {
+            queue.give_back(held.address, &mut self.memory);
+            if let Some(faults) = &mut self.faults {
+                faults.note_held_back();
+            }
+            self.mark_dirty(consumer.queue);
+        }
+        let queue = self.queues.get_mut(consumer.queue)?;
         queue.ring.remove(key);
         queue.consumers.retain(|c| *c != key);
         queue.exclusively_consumed = false;

@@ -4,6 +4,9 @@ use std::collections::VecDeque;
 
 use crate::slots::Key;
 
+/// The address of a delivery that stands for no message: settling or returning it changes nothing.
+pub(crate) const NOTHING: u64 = u64::MAX;
+
 /// A delivery that waits for its acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unacked {

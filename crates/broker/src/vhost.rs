@@ -7,6 +7,7 @@ use wire::amqp091::{Properties, Table};
 
 use crate::consumer::{Consumer, Parked};
 use crate::exchange::{Destination, Exchange, Kind};
+use crate::faults::Faults;
 use crate::log::Record;
 use crate::memory::Memory;
 use crate::queue::Queue;
@@ -42,6 +43,8 @@ pub(crate) struct VirtualHost {
     pub(crate) orphans: Vec<(Key, Consumer)>,
     /// Changes with every change that may route a message differently.
     pub(crate) version: u64,
+    /// What is done to clients on purpose, where anything is.
+    pub(crate) faults: Option<Box<Faults>>,
     /// Names given by the broker so far.
     named: u64,
     /// Exchanges seen on the way of one message; kept to reuse its memory.
@@ -78,6 +81,7 @@ impl VirtualHost {
             dirty: Vec::new(),
             orphans: Vec::new(),
             version: 1,
+            faults: None,
             named: 0,
             visited: Vec::new(),
         };

@@ -21,4 +21,4 @@ pub use error::Error;
 pub use experiment::Experiment;
 pub use observer::{NoObserver, Observer};
 pub use record::{RecordOptions, Target, record};
-pub use run::{RunOptions, RunOutcome, run};
+pub use run::{PlayedFault, PlayedFaults, RunOptions, RunOutcome, run};

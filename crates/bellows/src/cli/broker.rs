@@ -1,12 +1,15 @@
 //! `broker`: the embedded broker in the foreground.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Write};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::thread;
 
-use broker::{Broker, Config, Stop};
+use broker::{Broker, Config, FaultLog, Origin, Stop};
 use clap::Args;
+use measure::Time;
 
+use super::broker_faults;
 use crate::failure::{Done, Failure};
 use crate::{output, signals};
 
@@ -14,6 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   bellows broker
   bellows broker --listen 127.0.0.1:0 --memory-limit 2GB
+  bellows broker --faults faults.toml
   bellows client queue://TEST --url amqp://127.0.0.1:5672 --duration 10";
 
 /// What `bellows broker` was given.
@@ -31,13 +35,25 @@ pub(crate) struct BrokerArgs {
     /// Memory for messages, above which publishers are blocked: 512MiB, 2GB
     #[arg(long, value_name = "SIZE", value_parser = size)]
     memory_limit: Option<u64>,
+    /// Harm clients by a script: stalls, slow confirms, lost deliveries, … (docs/faults.md)
+    #[arg(long, value_name = "FILE")]
+    faults: Option<PathBuf>,
+    /// The script itself, from a run that says when its times begin
+    #[arg(
+        long,
+        hide = true,
+        conflicts_with = "faults",
+        requires = "exit_with_stdin"
+    )]
+    fault_script: Option<String>,
     /// End when standard input is closed
     #[arg(long)]
     exit_with_stdin: bool,
 }
 
 impl BrokerArgs {
-    /// Serves until it is stopped. Standard output gets one line, `ready amqp://ADDRESS:PORT`.
+    /// Serves until it is stopped. Standard output gets one line, `ready amqp://ADDRESS:PORT`, and
+    /// at the end what the faults did.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let mut config = Config {
             listen: self.listen,
@@ -46,19 +62,49 @@ impl BrokerArgs {
         if let Some(bytes) = self.memory_limit {
             config.memory_limit_bytes = bytes;
         }
+        config.faults = self.script()?;
+        if self.fault_script.is_some() {
+            config.fault_origin = Origin::Told;
+        }
+        let harms = !config.faults.is_empty();
         let limit = config.memory_limit_bytes;
         let stop = Stop::new();
         signals::stop_broker(&stop, self.exit_with_stdin)?;
         let mut broker = Broker::bind(config)?;
         let address = broker.local_addr();
         if self.exit_with_stdin {
-            stop_with_stdin(stop.clone())?;
+            follow_stdin(stop.clone(), broker.fault_log())?;
         } else {
             banner(address, limit);
         }
+        let log = broker.fault_log();
         output::print(&format!("ready amqp://{address}\n"))?;
         broker.run(&stop)?;
+        if harms && !self.exit_with_stdin {
+            output::print(&broker_faults::printed(&log.injections()))?;
+        }
         Ok(Done::Fine)
+    }
+
+    /// The faults to play.
+    fn script(&self) -> Result<Vec<broker::Fault>, Failure> {
+        let (text, origin) = match (&self.fault_script, &self.faults) {
+            (Some(text), _) => (text.clone(), "the experiment".to_owned()),
+            (None, Some(path)) => {
+                let origin = path.display().to_string();
+                let text = std::fs::read_to_string(path).map_err(|e| {
+                    Failure::usage(
+                        format!("cannot read {origin}: {e}"),
+                        "give a file of [[fault]] entries; see docs/faults.md",
+                    )
+                })?;
+                (text, origin)
+            }
+            (None, None) => return Ok(Vec::new()),
+        };
+        let specs =
+            session::experiment::read_faults(&text, &origin).map_err(session::Error::from)?;
+        Ok(specs.iter().map(broker_faults::fault).collect())
     }
 }
 
@@ -77,12 +123,19 @@ fn banner(address: SocketAddr, limit: u64) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// Stops the broker at the end of standard input, which is its parent's end too.
-fn stop_with_stdin(stop: Stop) -> Result<(), Failure> {
+/// Stops the broker at the end of standard input, which is its parent's end too. Until then a
+/// parent may say when the faults' times begin, and ask what they have done.
+fn follow_stdin(stop: Stop, log: FaultLog) -> Result<(), Failure> {
     let wait = move || {
-        let mut sink = [0; 256];
-        // Whatever is said there is ignored; an error is an end as well.
-        while matches!(io::stdin().lock().read(&mut sink), Ok(1..)) {}
+        // What is not understood is ignored; an error is an end as well.
+        for line in io::stdin().lock().lines().map_while(Result::ok) {
+            if let Some(at) = line.strip_prefix("begin ").and_then(|at| at.parse().ok()) {
+                log.begin(Time(at));
+            } else if line == "report" {
+                // A parent that does not read any more has ended, and so will this.
+                let _ = output::print(&broker_faults::line(&log.injections()));
+            }
+        }
         stop.stop();
     };
     thread::Builder::new()

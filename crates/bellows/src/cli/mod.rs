@@ -3,6 +3,7 @@
 mod args;
 mod artemis;
 mod broker;
+mod broker_faults;
 mod churn;
 mod doctor;
 mod find;

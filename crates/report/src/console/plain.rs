@@ -176,14 +176,30 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
                 |seconds| format!("{seconds:.2} s"),
             )
         };
-        format!(
-            "{} at {:.1} s: broker back {}, first confirm {}, backlog gone {}",
-            sanitise(&fault.kind),
-            fault.t,
-            after(fault.back_s),
-            after(fault.first_confirm_s),
-            after(fault.backlog_gone_s)
-        )
+        let mut line = format!("{} at {:.1} s:", sanitise(&fault.kind), fault.t);
+        let moments = [fault.back_s, fault.first_confirm_s, fault.backlog_gone_s];
+        let watched = fault.count.is_none() || moments.iter().any(Option::is_some);
+        if let Some(hits) = fault.count {
+            let _ = write!(
+                line,
+                " {} hit{}",
+                count(hits),
+                if watched { "," } else { "" }
+            );
+        }
+        if watched {
+            // What happens at one moment takes the broker itself nowhere.
+            if fault.count.is_none() || fault.back_s.is_some() {
+                let _ = write!(line, " broker back {},", after(fault.back_s));
+            }
+            let _ = write!(
+                line,
+                " first confirm {}, backlog gone {}",
+                after(fault.first_confirm_s),
+                after(fault.backlog_gone_s)
+            );
+        }
+        line
     })
 }
 

@@ -24,7 +24,8 @@ use serde::{Deserialize, Serialize};
 
 pub use built_in::{BuiltIn, built_ins};
 pub use error::Error;
-pub use fault_spec::{FaultKind, FaultSpec};
+pub(crate) use fault_spec::write_faults;
+pub use fault_spec::{FaultKind, FaultSpec, FaultWho, read_faults};
 pub use length::{Length, LengthRange};
 pub use load_spec::{Acks, ArgumentValue, LoadSpec, QueueType, StreamOffset, SubscriptionSpec};
 pub use schedule_spec::ScheduleSpec;

@@ -1,6 +1,6 @@
 //! The broker under load: started for the run, or attached.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -10,10 +10,12 @@ use std::time::{Duration, Instant};
 
 use archive::{BrokerSummary, Topology};
 use load::Endpoint;
+use measure::Time;
 
 use super::RunOptions;
+use super::faults::{PlayedFaults, Victim};
 use super::recording::Recording;
-use crate::experiment::{BrokerKind, BrokerSpec};
+use crate::experiment::{BrokerKind, BrokerSpec, FaultSpec, write_faults};
 use crate::managed::{self, RabbitMq};
 use crate::{Attached, Error, Experiment, Observer, attach, processes};
 
@@ -54,7 +56,7 @@ impl Broker {
     ) -> Result<Self, Error> {
         match experiment.broker.kind {
             BrokerKind::Rabbitmq => Self::managed(&experiment.broker, options, control, observer),
-            BrokerKind::Embedded => Self::embedded(options, observer),
+            BrokerKind::Embedded => Self::embedded(&experiment.fault, options, observer),
             BrokerKind::Attach => Self::attached(experiment, observer),
         }
     }
@@ -88,9 +90,13 @@ impl Broker {
         })
     }
 
-    fn embedded(options: &RunOptions, observer: &mut dyn Observer) -> Result<Self, Error> {
+    fn embedded(
+        faults: &[FaultSpec],
+        options: &RunOptions,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, Error> {
         observer.step("starting the embedded broker");
-        let (embedded, url) = Embedded::start(options)?;
+        let (embedded, url) = Embedded::start(faults, options)?;
         Ok(Self {
             endpoint: url.parse()?,
             pid: Some(embedded.child.id()),
@@ -156,11 +162,20 @@ impl Broker {
         )
     }
 
-    /// The node, where it is ours to stop and kill.
-    pub(crate) fn node(&mut self) -> Option<&mut RabbitMq> {
+    /// Whom faults hit, where the broker is ours to harm.
+    pub(crate) fn victim(&mut self) -> Option<Victim<'_>> {
         match &mut self.handle {
-            Handle::Managed(node) => Some(node),
-            Handle::Embedded(_) | Handle::Attached { .. } => None,
+            Handle::Managed(node) => Some(Victim::Managed(node)),
+            Handle::Embedded(embedded) => Some(Victim::Embedded(&mut embedded.pipe)),
+            Handle::Attached { .. } => None,
+        }
+    }
+
+    /// What the embedded broker did of its faults.
+    pub(crate) fn played(&mut self) -> Option<Result<PlayedFaults, String>> {
+        match &mut self.handle {
+            Handle::Embedded(embedded) => Some(embedded.pipe.report()),
+            Handle::Managed(_) | Handle::Attached { .. } => None,
         }
     }
 
@@ -240,15 +255,51 @@ fn flatten(
 #[derive(Debug)]
 struct Embedded {
     child: Child,
+    pipe: FaultPipe,
+}
+
+/// What is said to the embedded broker, and what it answers.
+#[derive(Debug)]
+pub(crate) struct FaultPipe {
     /// Closed to end it; by the kernel, where bellows dies.
     stdin: Option<ChildStdin>,
+    /// Lines of its standard output.
+    lines: mpsc::Receiver<String>,
+}
+
+impl FaultPipe {
+    fn say(&mut self, line: &str) -> Result<(), String> {
+        let stdin = self.stdin.as_mut().ok_or("the broker is gone")?;
+        stdin
+            .write_all(line.as_bytes())
+            .and_then(|()| stdin.flush())
+            .map_err(|e| format!("the embedded broker does not listen: {e}"))
+    }
+
+    /// The faults' times count from here.
+    pub(crate) fn begin(&mut self, at: Time) -> Result<(), String> {
+        self.say(&format!("begin {}\n", at.0))
+    }
+
+    fn report(&mut self) -> Result<PlayedFaults, String> {
+        self.say("report\n")?;
+        let line = self
+            .lines
+            .recv_timeout(EMBEDDED_STOP)
+            .map_err(|e| format!("the embedded broker does not say what it did: {e}"))?;
+        serde_json::from_str(&line).map_err(|e| format!("the embedded broker said {line:?}: {e}"))
+    }
 }
 
 impl Embedded {
-    fn start(options: &RunOptions) -> Result<(Self, String), Error> {
+    fn start(faults: &[FaultSpec], options: &RunOptions) -> Result<(Self, String), Error> {
         let exe = options.bellows_exe.display();
-        let mut child = Command::new(&options.bellows_exe)
-            .args(["broker", "--listen", "127.0.0.1:0", "--exit-with-stdin"])
+        let mut command = Command::new(&options.bellows_exe);
+        command.args(["broker", "--listen", "127.0.0.1:0", "--exit-with-stdin"]);
+        if !faults.is_empty() {
+            command.args(["--fault-script", &write_faults(faults)]);
+        }
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -259,8 +310,10 @@ impl Embedded {
         let stdin = child.stdin.take();
         let stdout = child.stdout.take();
         let stderr = child.stderr.take();
-        let this = Self { child, stdin };
-        match stdout.and_then(ready_line) {
+        let (url, lines) = stdout.map_or_else(|| (None, mpsc::channel().1), ready_line);
+        let pipe = FaultPipe { stdin, lines };
+        let this = Self { child, pipe };
+        match url {
             Some(url) => {
                 // Whatever it says later must not fill the pipe and stop it.
                 thread::spawn(move || std::io::copy(&mut stderr?, &mut std::io::sink()).ok());
@@ -283,7 +336,7 @@ impl Embedded {
 
 impl Drop for Embedded {
     fn drop(&mut self) {
-        drop(self.stdin.take());
+        drop(self.pipe.stdin.take());
         let patience = Instant::now() + EMBEDDED_STOP;
         while Instant::now() < patience {
             match self.child.try_wait() {
@@ -298,16 +351,21 @@ impl Drop for Embedded {
 }
 
 /// The address of the line `ready amqp://127.0.0.1:PORT`; `None` where it does not come in time.
-/// The thread goes on reading until the broker ends, so that the pipe never fills.
-fn ready_line(stdout: impl Read + Send + 'static) -> Option<String> {
+/// The thread goes on reading until the broker ends, so that the pipe never fills; the lines that
+/// follow are in the receiver.
+fn ready_line(stdout: impl Read + Send + 'static) -> (Option<String>, mpsc::Receiver<String>) {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            // Nobody listens any more after the first line.
+            // Nobody listens any more once the run has ended.
             let _ = send.send(line);
         }
     });
-    let line = receive.recv_timeout(EMBEDDED_READY).ok()?;
+    let line = receive.recv_timeout(EMBEDDED_READY).ok();
+    (line.as_deref().and_then(ready_url), receive)
+}
+
+fn ready_url(line: &str) -> Option<String> {
     let url = line.strip_prefix("ready ")?.trim();
     let address = url.strip_prefix("amqp://")?;
     address.parse::<SocketAddr>().ok()?;
@@ -320,7 +378,7 @@ mod tests {
 
     #[test]
     fn the_ready_line_is_understood() {
-        let read = |text: &'static str| ready_line(text.as_bytes());
+        let read = |text: &'static str| ready_line(text.as_bytes()).0;
         assert_eq!(
             read("ready amqp://127.0.0.1:4567\n").as_deref(),
             Some("amqp://127.0.0.1:4567")

@@ -1,4 +1,5 @@
-//! Faults of a managed broker at given times, on a thread of their own.
+//! Faults at given times: those of a managed broker are done here, on a thread of their own; those of
+//! the embedded broker it plays itself, and here its return is watched.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
@@ -6,7 +7,9 @@ use std::time::Duration;
 
 use archive::FaultOutcome;
 use measure::{Clock, Interval, Time};
+use serde::{Deserialize, Serialize};
 
+use super::broker::FaultPipe;
 use super::recording::Recording;
 use crate::experiment::{FaultKind, FaultSpec};
 use crate::managed::RabbitMq;
@@ -17,9 +20,50 @@ pub(crate) enum News {
     /// A fault began.
     Began { at: Time, kind: FaultKind },
     /// The broker goes on, or is ready again; its process from now on.
-    Back { at: Time, pid: u32 },
+    Back { at: Time, pid: Option<u32> },
     /// It could not be done.
     Failed { at: Time, reason: String },
+}
+
+/// What the embedded broker has done of its faults, in its own words: one line of JSON.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlayedFaults {
+    /// One per fault, in the order of the script.
+    pub faults: Vec<PlayedFault>,
+    /// Messages taken from publishers and not refused.
+    pub published: u64,
+    /// Deliveries with the redelivered flag after the loss of a consumer.
+    pub redelivered: u64,
+}
+
+/// What one fault did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlayedFault {
+    /// As the script writes it.
+    pub kind: String,
+    /// Messages, confirms, logins or connections that were hit.
+    pub count: u64,
+    /// When it began, on the machine's monotonic clock; absent where it did not.
+    pub start_ns: Option<u64>,
+    /// When it was over; absent while it lasts.
+    pub end_ns: Option<u64>,
+}
+
+/// Who is harmed, and how it is told when.
+pub(crate) enum Victim<'env> {
+    /// By this thread.
+    Managed(&'env mut RabbitMq),
+    /// By itself.
+    Embedded(&'env mut FaultPipe),
+}
+
+/// The faults that take the broker or its connections away, in the order of time, with their
+/// positions in the experiment.
+fn outages(faults: &[FaultSpec]) -> Vec<(usize, &FaultSpec)> {
+    let mut outages: Vec<_> = faults.iter().enumerate().collect();
+    outages.retain(|(_, fault)| fault.kind.is_outage());
+    outages.sort_by_key(|(_, fault)| fault.at);
+    outages
 }
 
 /// The faults of a run, from the outside.
@@ -34,14 +78,14 @@ impl<'scope> Timeline<'scope> {
     pub(crate) fn start<'env>(
         scope: &'scope Scope<'scope, 'env>,
         faults: &'env [FaultSpec],
-        node: Option<&'env mut RabbitMq>,
+        victim: Option<Victim<'env>>,
         control: &'env load::Control,
     ) -> Option<Self> {
-        let node = node.filter(|_| !faults.is_empty())?;
+        let victim = victim.filter(|_| !faults.is_empty())?;
         let (begin, begun) = channel();
         let (tell, news) = channel();
         let mut player = Player {
-            node,
+            victim,
             control,
             begun,
             tell,
@@ -78,7 +122,7 @@ impl<'scope> Timeline<'scope> {
 }
 
 struct Player<'env> {
-    node: &'env mut RabbitMq,
+    victim: Victim<'env>,
     control: &'env load::Control,
     begun: Receiver<Time>,
     tell: Sender<News>,
@@ -89,39 +133,33 @@ impl Player<'_> {
         let Ok(begin) = self.begun.recv() else {
             return;
         };
-        for fault in faults {
-            let at = begin + fault.at.0;
+        if let Victim::Embedded(pipe) = &mut self.victim
+            && let Err(reason) = pipe.begin(begin)
+        {
+            return self.fail(reason);
+        }
+        for (_, fault) in outages(faults) {
+            let at = begin + fault.at.unwrap_or_default().0;
             if !self.wait_until(at) {
                 return;
             }
-            let done = match fault.kind {
-                FaultKind::Stop => self.node.pause(),
-                FaultKind::Kill => self.node.kill(),
-            };
-            let kind = fault.kind;
-            if !done {
-                return self.fail("the broker is gone".to_owned());
+            if let Err(reason) = self.victim.harm(fault.kind) {
+                return self.fail(reason);
             }
             self.say(News::Began {
                 at: Clock.now(),
-                kind,
+                kind: fault.kind,
             });
             // Also where the run ends meanwhile: the broker is needed for its end.
-            self.wait_until(at + fault.length.0);
+            let length = fault.length.unwrap_or_default();
+            self.wait_until(at + length.0);
             self.control.watch_return();
-            let back = match fault.kind {
-                FaultKind::Stop if self.node.resume() => Ok(()),
-                FaultKind::Stop => Err("the broker is gone".to_owned()),
-                FaultKind::Kill => {
-                    let aborted = || false;
-                    self.node.restart(&aborted).map_err(|e| e.to_string())
-                }
-            };
-            match back {
-                Ok(()) => self.say(News::Back {
+            match self.victim.bring_back(fault.kind) {
+                Ok(pid) if !length.is_zero() => self.say(News::Back {
                     at: Clock.now(),
-                    pid: self.node.pid(),
+                    pid,
                 }),
+                Ok(_) => {}
                 Err(reason) => return self.fail(reason),
             }
         }
@@ -146,6 +184,33 @@ impl Player<'_> {
             at: Clock.now(),
             reason,
         });
+    }
+}
+
+impl Victim<'_> {
+    fn harm(&mut self, kind: FaultKind) -> Result<(), String> {
+        let done = match (self, kind) {
+            (Self::Managed(node), FaultKind::Stop) => node.pause(),
+            (Self::Managed(node), _) => node.kill(),
+            (Self::Embedded(_), _) => true,
+        };
+        done.then_some(())
+            .ok_or_else(|| "the broker is gone".to_owned())
+    }
+
+    /// Its process from now on, where that may have changed.
+    fn bring_back(&mut self, kind: FaultKind) -> Result<Option<u32>, String> {
+        match (self, kind) {
+            (Self::Managed(node), FaultKind::Stop) => {
+                let goes_on = node.resume().then_some(Some(node.pid()));
+                goes_on.ok_or_else(|| "the broker is gone".to_owned())
+            }
+            (Self::Managed(node), _) => {
+                node.restart(&|| false).map_err(|e| e.to_string())?;
+                Ok(Some(node.pid()))
+            }
+            (Self::Embedded(_), _) => Ok(None),
+        }
     }
 }
 
@@ -209,18 +274,42 @@ impl Recording<'_> {
                     t,
                     ..FaultOutcome::default()
                 });
-                let label = match kind {
-                    FaultKind::Stop => "the broker was stopped",
-                    FaultKind::Kill => "the broker was killed",
-                };
-                self.keep_event(at, label.to_owned());
+                self.keep_event(at, label(kind).to_owned());
             }
             News::Back { at, pid } => {
-                self.usage.follow(pid);
+                if let Some(pid) = pid {
+                    self.usage.follow(pid);
+                }
                 self.since_fault(at, "the broker is back", |fault| &mut fault.back_s);
             }
             News::Failed { at, reason } => {
                 self.keep_event(at, format!("the fault could not be played: {reason}"));
+            }
+        }
+    }
+
+    /// Takes the embedded broker's own word for what it did.
+    pub(super) fn played(&mut self, specs: &[FaultSpec], played: &PlayedFaults) {
+        let order: Vec<usize> = outages(specs).iter().map(|(at, _)| *at).collect();
+        for (at, (spec, done)) in specs.iter().zip(&played.faults).enumerate() {
+            let seconds = |ns: u64| self.seconds_since_origin(Time(ns));
+            let t = done.start_ns.map(seconds);
+            let end = done.end_ns.map(seconds);
+            let Some(t) = t else { continue };
+            let seen = order.iter().position(|it| *it == at);
+            if let Some(outcome) = seen.and_then(|seen| self.faults.get_mut(seen)) {
+                outcome.t = t;
+                outcome.count = Some(done.count);
+                if spec.length.is_some() {
+                    outcome.back_s = end.map(|end| end - t);
+                }
+            } else {
+                self.faults.push(FaultOutcome {
+                    kind: spec.kind.name().to_owned(),
+                    t,
+                    count: Some(done.count),
+                    ..FaultOutcome::default()
+                });
             }
         }
     }
@@ -239,5 +328,20 @@ impl Recording<'_> {
         let after = t - fault.t;
         *place(fault) = Some(after);
         self.keep_event(at, format!("{what}, {after:.2} s after the fault began"));
+    }
+}
+
+const fn label(kind: FaultKind) -> &'static str {
+    match kind {
+        FaultKind::Stop => "the broker was stopped",
+        FaultKind::Kill => "the broker was killed",
+        FaultKind::Stall => "the broker stood still",
+        FaultKind::Block => "the broker blocked publishers",
+        FaultKind::Drop => "the broker closed connections",
+        FaultKind::Reset => "the broker reset connections",
+        FaultKind::CloseChannel => "the broker closed channels",
+        FaultKind::Cut => "the broker cut connections",
+        // These are on for as long as they are, and counted.
+        _ => "a fault began",
     }
 }

@@ -21,6 +21,7 @@ use crate::usage::ProcUsage;
 use crate::{Error, Experiment, Observer, hardware, redact};
 use broker::Broker;
 use faults::Timeline;
+pub use faults::{PlayedFault, PlayedFaults};
 use finish::Ending;
 pub(crate) use finish::close;
 pub(crate) use profiling::{Profiled, Profiling};
@@ -107,11 +108,18 @@ fn apply_load(
     observer.step("connecting");
     let mut recording = Recording::new(setting, record, writer, profiling, usage, observer);
     let result = thread::scope(|scope| {
-        let timeline = Timeline::start(scope, &experiment.fault, broker.node(), control);
+        let timeline = Timeline::start(scope, &experiment.fault, broker.victim(), control);
         recording.run(&plan, control, timeline)
     });
     match result {
         Ok(outcome) => {
+            if !experiment.fault.is_empty() {
+                match broker.played() {
+                    Some(Ok(played)) => recording.played(&experiment.fault, &played),
+                    Some(Err(problem)) => recording.note(&problem),
+                    None => {}
+                }
+            }
             recording.observer.step("reading the broker's topology");
             let topology = broker.topology(&mut recording);
             Ok(recording.finish(Ending { outcome, topology }))

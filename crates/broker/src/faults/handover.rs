@@ -1,0 +1,163 @@
+//! Deliveries that a script of faults may hit.
+
+use super::rules::{Fate, Faults};
+use crate::consumer::{Consumer, Held};
+use crate::delivery::{Exits, exit, touch};
+use crate::log::Record;
+use crate::memory::Memory;
+use crate::outgoing;
+use crate::queue::Queue;
+use crate::session::Session;
+use crate::slots::Key;
+use crate::unacked::{self, Unacked};
+use crate::vhost::VirtualHost;
+
+/// A message on its way to a consumer, where a script of faults is played.
+pub(crate) struct Handover<'a> {
+    pub(crate) consumer_key: Key,
+    pub(crate) consumer: &'a mut Consumer,
+    pub(crate) session: &'a mut Session,
+}
+
+impl Handover<'_> {
+    /// Sends a message; tells whether it could.
+    fn send(&mut self, address: u64, redelivered: bool, record: &Record<'_>) -> bool {
+        let Session { server, peer } = &mut *self.session;
+        let consumer = &mut *self.consumer;
+        let Some(channel) = peer.channel_mut(consumer.channel) else {
+            return false;
+        };
+        let tag = if consumer.no_ack {
+            channel.deliveries.next_tag()
+        } else {
+            let holder = (address != unacked::NOTHING).then_some(self.consumer_key);
+            consumer.unacked += u32::from(holder.is_some());
+            channel.deliveries.push(Unacked {
+                queue: consumer.queue,
+                address,
+                consumer: holder,
+            })
+        };
+        let sent = outgoing::deliver(server, consumer, tag, redelivered, record);
+        // Nothing can be sent to a connection that failed; its transport's end cleans up.
+        peer.is_finished |= sent.is_err();
+        true
+    }
+
+    /// Takes the next message and does to it what a script says.
+    pub(crate) fn deliver_next(
+        &mut self,
+        queue: &mut Queue,
+        faults: &mut Faults,
+        memory: &mut Memory,
+    ) {
+        let holds = self.consumer.held.is_some();
+        let Some(taken) = queue.take() else { return };
+        let (address, redelivered, record) = (taken.address, taken.redelivered, taken.record);
+        let fate = if redelivered {
+            faults.note_redelivered();
+            Fate::Pass
+        } else {
+            faults.delivery(record.body.len(), holds)
+        };
+        match fate {
+            Fate::Lose => {
+                queue.settle(address, memory);
+                return;
+            }
+            Fate::Hold { by, rule } => {
+                self.consumer.held = Some(Held {
+                    address,
+                    left: by,
+                    is_overtaken: false,
+                    until: faults.hold(self.consumer_key),
+                    rule,
+                });
+                return;
+            }
+            Fate::Corrupt { byte, mask } => {
+                let mut body = std::mem::take(&mut faults.body);
+                body.clear();
+                body.extend_from_slice(record.body);
+                if let Some(byte) = body.get_mut(byte) {
+                    *byte ^= mask;
+                }
+                let damaged = Record {
+                    body: &body,
+                    ..record
+                };
+                self.send(address, redelivered, &damaged);
+                faults.body = body;
+            }
+            Fate::Pass => {
+                self.send(address, redelivered, &record);
+            }
+            Fate::Duplicate { redelivered: flag } => {
+                self.send(address, redelivered, &record);
+                // Settling the copy changes nothing.
+                self.send(unacked::NOTHING, flag, &record);
+            }
+        }
+        if self.consumer.no_ack {
+            queue.settle(address, memory);
+        }
+        // One that says nothing of its sender overtakes nobody, nor does one that comes again.
+        let overtakes = !redelivered && !matches!(fate, Fate::Corrupt { .. });
+        if overtakes && let Some(held) = &mut self.consumer.held {
+            held.is_overtaken = true;
+            held.left -= 1;
+            if held.left == 0 {
+                self.release(queue, faults, memory);
+            }
+        }
+    }
+
+    /// Sends what was held back.
+    fn release(&mut self, queue: &mut Queue, faults: &mut Faults, memory: &mut Memory) {
+        let Some(held) = self.consumer.held.take() else {
+            return;
+        };
+        let Some(record) = queue.log().get(held.address) else {
+            return;
+        };
+        faults.count(held.rule, u64::from(held.is_overtaken));
+        let sent = self.send(held.address, false, &record);
+        if sent && self.consumer.no_ack {
+            queue.settle(held.address, memory);
+        }
+    }
+}
+
+impl VirtualHost {
+    /// Delivers what faults have held back for too long.
+    pub(crate) fn release_held(&mut self, exits: &mut Exits<'_>) {
+        let Self {
+            queues,
+            consumers,
+            memory,
+            faults: Some(faults),
+            ..
+        } = self
+        else {
+            return;
+        };
+        while let Some(consumer_key) = faults.next_held() {
+            let Some((consumer, session)) = exit(consumers, exits.sessions, consumer_key) else {
+                continue;
+            };
+            let Some(queue) = queues.get_mut(consumer.queue) else {
+                continue;
+            };
+            let mut handover = Handover {
+                consumer_key,
+                consumer,
+                session,
+            };
+            let is_due = |held: &Held| faults.has_come(held.until);
+            if handover.consumer.held.as_ref().is_some_and(is_due) {
+                handover.release(queue, faults, memory);
+                touch(&mut handover.session.peer, exits.touched);
+            }
+        }
+    }
+}

@@ -1,0 +1,498 @@
+//! The script while it is played.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use measure::{Nanos, Time};
+
+use super::log::{FaultLog, Injected, Injections, Span};
+use super::script::{Amount, Fault, FaultKind, Origin, Who};
+use crate::slots::Key;
+
+/// How long a delivery is held back at most.
+pub(crate) const HOLD_MOST: Nanos = Nanos::from_millis(20);
+/// How far into what follows a cut falls, where the script does not say.
+const CUT_WITHIN: u64 = 64;
+
+/// What becomes of a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is delivered.
+    Pass,
+    /// It is forgotten.
+    Lose,
+    /// It is delivered twice.
+    Duplicate { redelivered: bool },
+    /// It waits for so many others, on account of this rule.
+    Hold { by: u32, rule: usize },
+    /// It is delivered with this byte changed.
+    Corrupt { byte: usize, mask: u8 },
+}
+
+/// What happens to connections now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Strike {
+    /// On account of this rule.
+    pub(crate) rule: usize,
+    pub(crate) kind: FaultKind,
+    pub(crate) who: Who,
+    pub(crate) most: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Waiting,
+    On,
+    Over,
+}
+
+#[derive(Debug)]
+struct Rule {
+    fault: Fault,
+    stage: Stage,
+    /// What it could have hit so far.
+    seen: u64,
+    left: u64,
+    random: u64,
+}
+
+impl Rule {
+    fn new(fault: Fault) -> Self {
+        let seed = match fault.amount {
+            Amount::Chance { seed, .. } => seed,
+            Amount::All | Amount::Every(_) => 0,
+        };
+        Self {
+            stage: Stage::Waiting,
+            seen: 0,
+            left: fault.count.unwrap_or(u64::MAX),
+            random: seed,
+            fault,
+        }
+    }
+
+    /// Whether it hits this one.
+    fn hits(&mut self) -> bool {
+        if self.left == 0 {
+            return false;
+        }
+        self.seen += 1;
+        let hit = match self.fault.amount {
+            Amount::All => true,
+            Amount::Every(n) => self.seen.is_multiple_of(n.max(1)),
+            Amount::Chance { probability, .. } => {
+                // 53 bits: every number that a float between 0 and 1 can tell apart.
+                let chance = (next(&mut self.random) >> 11) as f64 / (1u64 << 53) as f64;
+                chance < probability
+            }
+        };
+        self.left -= u64::from(hit);
+        hit
+    }
+
+    fn begins(&self, origin: Option<Time>) -> Option<Time> {
+        match self.fault.at {
+            None => Some(Time(0)),
+            Some(after) => origin.map(|origin| origin + after),
+        }
+    }
+
+    fn ends(&self, origin: Option<Time>) -> Option<Time> {
+        let length = self.fault.length?;
+        // Without a beginning it lasts for so long after the origin.
+        match self.fault.at {
+            None => origin.map(|origin| origin + length),
+            Some(_) => self.begins(origin).map(|begin| begin + length),
+        }
+    }
+}
+
+/// A script that is played.
+#[derive(Debug)]
+pub(crate) struct Faults {
+    rules: Vec<Rule>,
+    origin: Option<Time>,
+    is_told: bool,
+    now: Time,
+    /// The next beginning or end.
+    next_edge: Option<Time>,
+    /// Rules of deliveries, publishes, confirms and logins that are on.
+    deliveries: Vec<usize>,
+    publishes: Vec<usize>,
+    confirms: Vec<usize>,
+    logins: Vec<usize>,
+    blocking: usize,
+    stall: Option<(usize, Time)>,
+    strikes: Vec<Strike>,
+    /// Confirms that leave later: when, of which connection and channel.
+    late: BinaryHeap<Reverse<(Time, Key, u16)>>,
+    /// Consumers with a delivery held back, by when it goes at the latest.
+    holding: BinaryHeap<Reverse<(Time, Key)>>,
+    /// A body with a changed byte, kept to reuse its memory.
+    pub(crate) body: Vec<u8>,
+    random: u64,
+    /// Deliveries with the redelivered flag, and those of them that were the message's first.
+    flagged: u64,
+    held_back: u64,
+    done: Injections,
+    changed: bool,
+    log: FaultLog,
+}
+
+impl Faults {
+    /// Plays a script; `None` where there is nothing to play.
+    pub(crate) fn new(script: &[Fault], origin: Origin, log: FaultLog) -> Option<Box<Self>> {
+        if script.is_empty() {
+            return None;
+        }
+        let injected = |fault: &Fault| Injected {
+            kind: fault.kind.name(),
+            ..Injected::default()
+        };
+        let mut faults = Self {
+            rules: script.iter().cloned().map(Rule::new).collect(),
+            origin: None,
+            is_told: origin == Origin::Told,
+            now: Time(0),
+            next_edge: Some(Time(0)),
+            deliveries: Vec::new(),
+            publishes: Vec::new(),
+            confirms: Vec::new(),
+            logins: Vec::new(),
+            blocking: 0,
+            stall: None,
+            strikes: Vec::new(),
+            late: BinaryHeap::new(),
+            holding: BinaryHeap::new(),
+            body: Vec::new(),
+            random: script.len() as u64,
+            flagged: 0,
+            held_back: 0,
+            done: Injections {
+                faults: script.iter().map(injected).collect(),
+                ..Injections::default()
+            },
+            changed: true,
+            log,
+        };
+        faults.tell();
+        Some(Box::new(faults))
+    }
+
+    /// Somebody has connected.
+    pub(crate) fn note_connection(&mut self, now: Time) {
+        if self.origin.is_none() && !self.is_told {
+            self.set_origin(now);
+        }
+    }
+
+    fn set_origin(&mut self, origin: Time) {
+        self.origin = Some(origin);
+        self.done.origin = Some(origin);
+        self.changed = true;
+        self.next_edge = Some(Time(0));
+    }
+
+    /// Lets the time go on: faults begin and end.
+    pub(crate) fn advance(&mut self, now: Time) {
+        self.now = now;
+        if self.origin.is_none()
+            && self.is_told
+            && let Some(origin) = self.log.told()
+        {
+            self.set_origin(origin);
+        }
+        if self.next_edge.is_none_or(|edge| edge > now) {
+            return;
+        }
+        for at in 0..self.rules.len() {
+            self.turn_rule(at, now);
+        }
+        let edges = self.rules.iter().filter_map(|rule| match rule.stage {
+            Stage::Waiting => rule.begins(self.origin),
+            Stage::On => rule.ends(self.origin),
+            Stage::Over => None,
+        });
+        self.next_edge = edges.min();
+    }
+
+    fn turn_rule(&mut self, at: usize, now: Time) {
+        let origin = self.origin;
+        let Some(rule) = self.rules.get_mut(at) else {
+            return;
+        };
+        let (begins, ends) = (rule.begins(origin), rule.ends(origin));
+        if rule.stage == Stage::Waiting && begins.is_some_and(|begin| begin <= now) {
+            rule.stage = Stage::On;
+            self.begin(at, now, ends);
+        }
+        let Some(rule) = self.rules.get_mut(at) else {
+            return;
+        };
+        if rule.stage == Stage::On && ends.is_some_and(|end| end <= now) {
+            rule.stage = Stage::Over;
+            self.end(at, now);
+        }
+    }
+
+    fn begin(&mut self, at: usize, now: Time, ends: Option<Time>) {
+        let Some(rule) = self.rules.get_mut(at) else {
+            return;
+        };
+        let strike = Strike {
+            rule: at,
+            kind: rule.fault.kind,
+            who: rule.fault.who,
+            most: rule.left,
+        };
+        let mut end = None;
+        match rule.fault.kind {
+            FaultKind::Stall => {
+                // The event loop stands still, and says when it did.
+                rule.stage = Stage::Over;
+                self.stall = ends.map(|end| (at, end));
+                return;
+            }
+            FaultKind::Drop { .. }
+            | FaultKind::Reset
+            | FaultKind::CloseChannel
+            | FaultKind::Cut { .. } => {
+                rule.stage = Stage::Over;
+                end = Some(now);
+                self.strikes.push(strike);
+            }
+            FaultKind::SlowAck(_) => self.confirms.push(at),
+            FaultKind::Nack => self.publishes.push(at),
+            FaultKind::RefuseLogin => self.logins.push(at),
+            FaultKind::Block => self.blocking += 1,
+            FaultKind::Lose
+            | FaultKind::Duplicate { .. }
+            | FaultKind::Reorder { .. }
+            | FaultKind::Corrupt { .. } => self.deliveries.push(at),
+        }
+        self.note_span(at, Span { start: now, end });
+    }
+
+    fn end(&mut self, at: usize, now: Time) {
+        for list in [
+            &mut self.deliveries,
+            &mut self.publishes,
+            &mut self.confirms,
+            &mut self.logins,
+        ] {
+            list.retain(|rule| *rule != at);
+        }
+        let is_block = self
+            .rules
+            .get(at)
+            .is_some_and(|rule| rule.fault.kind == FaultKind::Block);
+        self.blocking -= usize::from(is_block);
+        if let Some(span) = self.done.faults.get_mut(at).and_then(|f| f.span.as_mut()) {
+            span.end = Some(now);
+        }
+        self.changed = true;
+    }
+
+    fn note_span(&mut self, at: usize, span: Span) {
+        if let Some(fault) = self.done.faults.get_mut(at) {
+            fault.span = Some(span);
+        }
+        self.changed = true;
+    }
+
+    /// Something was done on account of a rule.
+    pub(crate) fn count(&mut self, rule: usize, times: u64) {
+        if let Some(fault) = self.done.faults.get_mut(rule) {
+            fault.count += times;
+            self.changed = true;
+        }
+    }
+
+    /// Until when the broker stands still from now on, and on account of which rule.
+    pub(crate) const fn take_stall(&mut self) -> Option<(usize, Time)> {
+        self.stall.take()
+    }
+
+    /// It stood still.
+    pub(crate) fn stalled(&mut self, rule: usize, start: Time, end: Time) {
+        let end = Some(end);
+        self.note_span(rule, Span { start, end });
+        self.count(rule, 1);
+    }
+
+    /// What happens to connections now.
+    pub(crate) fn next_strike(&mut self) -> Option<Strike> {
+        self.strikes.pop()
+    }
+
+    /// How many bytes still go out to a connection that is cut.
+    pub(crate) fn cut_after(&mut self, wanted: Option<usize>) -> usize {
+        let random = || (next(&mut self.random) % CUT_WITHIN) as usize + 1;
+        wanted.map_or_else(random, |bytes| bytes.max(1))
+    }
+
+    /// Whether publishers are blocked.
+    pub(crate) const fn is_blocking(&self) -> bool {
+        self.blocking > 0
+    }
+
+    /// Whether this login is refused.
+    pub(crate) fn refuses_login(&mut self) -> bool {
+        first_hit(&mut self.rules, &self.logins).is_some_and(|rule| {
+            self.count(rule, 1);
+            true
+        })
+    }
+
+    /// Whether this message is refused.
+    pub(crate) fn refuses_message(&mut self) -> bool {
+        first_hit(&mut self.rules, &self.publishes).is_some_and(|rule| {
+            self.count(rule, 1);
+            true
+        })
+    }
+
+    /// A message was taken.
+    pub(crate) const fn note_published(&mut self) {
+        self.done.published += 1;
+        self.changed = true;
+    }
+
+    /// When the confirm of the message that has just come leaves; `None`: at once.
+    pub(crate) fn confirm_due(&mut self) -> Option<Time> {
+        let rule = first_hit(&mut self.rules, &self.confirms)?;
+        self.count(rule, 1);
+        match self.rules.get(rule)?.fault.kind {
+            FaultKind::SlowAck(delay) => Some(self.now + delay),
+            _ => None,
+        }
+    }
+
+    /// A channel has confirms to send then.
+    pub(crate) fn confirm_later(&mut self, due: Time, connection: Key, channel: u16) {
+        self.late.push(Reverse((due, connection, channel)));
+    }
+
+    /// The next channel whose confirms are due.
+    pub(crate) fn next_late(&mut self) -> Option<(Key, u16)> {
+        let Reverse((due, key, channel)) = *self.late.peek()?;
+        if due > self.now {
+            return None;
+        }
+        self.late.pop();
+        Some((key, channel))
+    }
+
+    /// What becomes of the first delivery of a message.
+    pub(crate) fn delivery(&mut self, body_len: usize, holds_already: bool) -> Fate {
+        for at in 0..self.deliveries.len() {
+            let Some(&rule) = self.deliveries.get(at) else {
+                break;
+            };
+            let Some(fault) = self.rules.get(rule).map(|rule| rule.fault.kind) else {
+                continue;
+            };
+            let possible = match fault {
+                FaultKind::Reorder { .. } => !holds_already,
+                FaultKind::Corrupt { byte } => byte.unwrap_or(0) < body_len,
+                _ => true,
+            };
+            let hits = possible && self.rules.get_mut(rule).is_some_and(Rule::hits);
+            if hits {
+                return self.fate(rule, fault, body_len);
+            }
+        }
+        Fate::Pass
+    }
+
+    fn fate(&mut self, rule: usize, fault: FaultKind, body_len: usize) -> Fate {
+        match fault {
+            // Counted once a later one has really gone first.
+            FaultKind::Reorder { by } => {
+                return Fate::Hold {
+                    by: by.max(1),
+                    rule,
+                };
+            }
+            _ => self.count(rule, 1),
+        }
+        match fault {
+            FaultKind::Lose => Fate::Lose,
+            FaultKind::Duplicate { redelivered } => Fate::Duplicate { redelivered },
+            FaultKind::Corrupt { byte } => {
+                let random = next(&mut self.random);
+                let anywhere = (random >> 3) as usize % body_len.max(1);
+                Fate::Corrupt {
+                    byte: byte.unwrap_or(anywhere),
+                    mask: 1 << (random & 7),
+                }
+            }
+            _ => Fate::Pass,
+        }
+    }
+
+    /// A consumer has a delivery held back; returns until when at the latest.
+    pub(crate) fn hold(&mut self, consumer: Key) -> Time {
+        let until = self.now + HOLD_MOST;
+        self.holding.push(Reverse((until, consumer)));
+        until
+    }
+
+    /// The next consumer that may have held a delivery back for too long.
+    pub(crate) fn next_held(&mut self) -> Option<Key> {
+        let Reverse((until, consumer)) = *self.holding.peek()?;
+        if until > self.now {
+            return None;
+        }
+        self.holding.pop();
+        Some(consumer)
+    }
+
+    /// Whether a time has come.
+    pub(crate) fn has_come(&self, time: Time) -> bool {
+        time <= self.now
+    }
+
+    /// A delivery goes out with the redelivered flag.
+    pub(crate) const fn note_redelivered(&mut self) {
+        self.flagged += 1;
+        self.changed = true;
+    }
+
+    /// A message that never went out goes back to its queue, and will come with the flag.
+    pub(crate) const fn note_held_back(&mut self) {
+        self.held_back += 1;
+        self.changed = true;
+    }
+
+    /// When something is to be done even if nothing comes.
+    pub(crate) fn next_due(&self) -> Option<Time> {
+        let late = self.late.peek().map(|Reverse(entry)| entry.0);
+        let held = self.holding.peek().map(|Reverse(entry)| entry.0);
+        [self.next_edge, late, held].into_iter().flatten().min()
+    }
+
+    /// Tells the log what has changed since the last time.
+    pub(crate) fn tell(&mut self) {
+        if std::mem::take(&mut self.changed) {
+            self.done.redelivered = self.flagged.saturating_sub(self.held_back);
+            self.log.store(&self.done);
+        }
+    }
+}
+
+/// The first of these rules that hits.
+fn first_hit(rules: &mut [Rule], on: &[usize]) -> Option<usize> {
+    on.iter()
+        .copied()
+        .find(|&at| rules.get_mut(at).is_some_and(Rule::hits))
+}
+
+/// SplitMix64 (Steele, Lea and Flood, 2014).
+const fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let x = *state;
+    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ (x >> 31)
+}

@@ -1,0 +1,148 @@
+//! The script, as its author means it.
+
+use measure::Nanos;
+
+/// One fault: what, when, and how much of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fault {
+    /// What is done.
+    pub kind: FaultKind,
+    /// When it begins, after [`Origin`]; `None`: the broker's start.
+    pub at: Option<Nanos>,
+    /// How long it lasts; `None`: until the broker ends. Without meaning for what happens to
+    /// connections at one moment.
+    pub length: Option<Nanos>,
+    /// Which of the messages, confirms or logins it hits.
+    pub amount: Amount,
+    /// At most so many messages, logins or connections; `None` for all.
+    pub count: Option<u64>,
+    /// Whose connections it hits, where it hits connections.
+    pub who: Who,
+}
+
+impl Fault {
+    /// A fault that hits everything from the broker's start to its end.
+    #[must_use]
+    pub const fn new(kind: FaultKind) -> Self {
+        Self {
+            kind,
+            at: None,
+            length: None,
+            amount: Amount::All,
+            count: None,
+            who: Who::All,
+        }
+    }
+}
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// The whole broker stands still: it reads, writes and accepts nothing.
+    Stall,
+    /// Each confirm leaves this long after its message came. Later confirms of the channel never
+    /// overtake it.
+    SlowAck(Nanos),
+    /// Connections end: in order, with `connection.close`, or by the end of the transport alone.
+    Drop {
+        /// Whether a close method says so.
+        in_order: bool,
+    },
+    /// Connections end by a TCP reset; what was on the way is gone.
+    Reset,
+    /// A delivery is thrown away, and its message forgotten.
+    Lose,
+    /// A delivery is sent twice.
+    Duplicate {
+        /// Whether the second one has the redelivered flag.
+        redelivered: bool,
+    },
+    /// A delivery is held back until so many later ones of its consumer have gone, but not for
+    /// longer than 20 ms. A consumer has one held back at a time.
+    Reorder {
+        /// How many later ones go first; at least 1.
+        by: u32,
+    },
+    /// One bit of a delivery's body is turned over, in this byte, or anywhere. Bodies without the
+    /// byte are left alone.
+    Corrupt {
+        /// Position in the body.
+        byte: Option<usize>,
+    },
+    /// A message is refused with `basic.nack` and goes into no queue. Only channels that confirm.
+    Nack,
+    /// Channels are closed, all of a connection's.
+    CloseChannel,
+    /// Publishers get `connection.blocked` and are read no more until the end, when they get
+    /// `connection.unblocked`.
+    Block,
+    /// Connections end in the middle of what is sent to them: so many bytes after the last frame
+    /// that was waiting, or somewhere in the next 64.
+    Cut {
+        /// Bytes that still go out; at least 1.
+        after: Option<usize>,
+    },
+    /// Logins are refused.
+    RefuseLogin,
+}
+
+impl FaultKind {
+    /// As scripts write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stall => "stall",
+            Self::SlowAck(_) => "slow-ack",
+            Self::Drop { .. } => "drop",
+            Self::Reset => "reset",
+            Self::Lose => "lose",
+            Self::Duplicate { .. } => "duplicate",
+            Self::Reorder { .. } => "reorder",
+            Self::Corrupt { .. } => "corrupt",
+            Self::Nack => "nack",
+            Self::CloseChannel => "close-channel",
+            Self::Block => "block",
+            Self::Cut { .. } => "cut",
+            Self::RefuseLogin => "refuse-login",
+        }
+    }
+}
+
+/// Which of the messages that a fault could hit it does hit.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Amount {
+    /// All.
+    #[default]
+    All,
+    /// The n-th, the 2 n-th, and so on.
+    Every(u64),
+    /// Each with this probability (0 to 1); the same seed gives the same choice.
+    Chance {
+        /// 0 to 1.
+        probability: f64,
+        /// Any number.
+        seed: u64,
+    },
+}
+
+/// Whose connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Who {
+    /// Everybody's.
+    #[default]
+    All,
+    /// Those that have published.
+    Producers,
+    /// Those that consume.
+    Consumers,
+}
+
+/// What a script's times count from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// The first client's connection.
+    #[default]
+    FirstConnection,
+    /// What [`super::FaultLog::begin`] says.
+    Told,
+}

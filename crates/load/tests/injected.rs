@@ -1,0 +1,301 @@
+//! The ledger against what was really done: for 200 random scripts of faults, the engine's counts
+//! equal those of the broker that played them, exactly.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use broker::{Amount, Broker, Config, Fault, FaultKind, Injections, Origin, Who};
+use load::{Ack, Control, Destination, Event, Group, Outcome, Phases, Plan, Recovery, Sink};
+use measure::ledger::LedgerSummary;
+use measure::{Interval, Nanos, Rate};
+
+const SCRIPTS: u64 = 200;
+/// Runs at the same time; each of them mostly sleeps.
+const AT_ONCE: usize = 6;
+const MEASURE_MS: u64 = 260;
+/// No fault begins or goes on later, so that nothing is under way when the load ends.
+const FAULTS_MS: u64 = 180;
+
+/// xorshift64*: the same scripts every time.
+struct Random(u64);
+
+impl Random {
+    fn new(seed: u64) -> Self {
+        let mut random = Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        for _ in 0..8 {
+            random.below(2);
+        }
+        random
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % bound
+    }
+
+    fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
+    }
+}
+
+/// A load and what is done to it.
+#[derive(Debug)]
+struct Scene {
+    script: Vec<Fault>,
+    producers: usize,
+    consumers: usize,
+    threads: usize,
+    size: usize,
+    rate: f64,
+    ack: Ack,
+    prefetch: u16,
+}
+
+impl Scene {
+    fn random(seed: u64) -> Self {
+        let random = &mut Random::new(seed);
+        let size = random.of(&[17, 24, 33, 40, 300]);
+        // Where the header is hit nobody knows which message it was. Delivered again, it is not
+        // lost, so such damage and lost connections of consumers are not in one script.
+        let hits_headers = random.below(3) == 0;
+        let count = 1 + random.below(4);
+        let script: Vec<Fault> = (0..count)
+            .map(|_| fault(random, size, hits_headers))
+            .collect();
+        let reorders = script
+            .iter()
+            .any(|f| matches!(f.kind, FaultKind::Reorder { .. }));
+        // A held message is overtaken by its own producer's only where there is one producer.
+        let producers = if reorders {
+            1
+        } else {
+            random.of(&[1, 1, 2, 3])
+        };
+        let acks = [Ack::Auto, Ack::Every(1), Ack::Every(7), Ack::Every(50)];
+        Self {
+            script,
+            producers,
+            consumers: random.of(&[1, 1, 2, 3]),
+            threads: random.of(&[1, 2]),
+            size,
+            rate: random.of(&[2_000.0, 4_000.0, 8_000.0]),
+            ack: random.of(&acks),
+            prefetch: random.of(&[60, 200]),
+        }
+    }
+
+    fn header(&self) -> usize {
+        if self.size < 32 { 16 } else { 32 }
+    }
+}
+
+fn fault(random: &mut Random, size: usize, hits_headers: bool) -> Fault {
+    let header = if size < 32 { 16 } else { 32 };
+    let byte = if hits_headers {
+        random.below(header)
+    } else {
+        header + random.below(size as u64 - header)
+    };
+    let kinds = [
+        FaultKind::Lose,
+        FaultKind::Lose,
+        FaultKind::Duplicate { redelivered: false },
+        FaultKind::Duplicate { redelivered: true },
+        FaultKind::Reorder {
+            by: 1 + random.below(5) as u32,
+        },
+        FaultKind::Reorder { by: 1 },
+        FaultKind::Corrupt {
+            byte: Some(byte as usize),
+        },
+        FaultKind::Nack,
+        FaultKind::SlowAck(Nanos::from_micros(100 + random.below(3_000))),
+        FaultKind::Stall,
+        FaultKind::Block,
+        FaultKind::Drop { in_order: true },
+    ];
+    let amounts = [
+        Amount::Every(1 + random.below(40)),
+        Amount::Chance {
+            probability: 0.001 * (1 + random.below(100)) as f64,
+            seed: random.below(u64::MAX >> 1),
+        },
+        Amount::Every(11),
+    ];
+    let counts = [None, None, Some(1 + random.below(30))];
+    let kind = random.of(&kinds);
+    let begin = random.below(FAULTS_MS - 60);
+    let short = 1 + random.below(30);
+    let length = match kind {
+        FaultKind::Stall | FaultKind::Block => short,
+        _ => FAULTS_MS - begin,
+    };
+    let who = if hits_headers {
+        Who::Producers
+    } else {
+        random.of(&[Who::All, Who::Producers, Who::Consumers])
+    };
+    Fault {
+        at: Some(Nanos::from_millis(begin)),
+        length: Some(Nanos::from_millis(length)),
+        amount: random.of(&amounts),
+        count: random.of(&counts),
+        who,
+        ..Fault::new(kind)
+    }
+}
+
+struct Beginning(broker::FaultLog);
+
+impl Sink for Beginning {
+    fn interval(&mut self, _: &Interval) {}
+
+    fn event(&mut self, event: Event) {
+        if let Event::Started { at } = event {
+            self.0.begin(at);
+        }
+    }
+}
+
+fn play(scene: &Scene) -> (Outcome, Injections) {
+    let config = Config {
+        faults: scene.script.clone(),
+        fault_origin: Origin::Told,
+        ..Config::default()
+    };
+    let broker = Broker::bind(config).expect("bind").spawn().expect("spawn");
+    let log = broker.fault_log();
+    let url = format!("amqp://{}", broker.local_addr());
+    let queue = Destination::queue("injected");
+    let mut group = Group::new(url.parse().expect("url"), vec![queue]);
+    group.producers.per_destination = scene.producers;
+    group.producers.pace = Rate::per_second(scene.rate).expect("a rate").into();
+    group.producers.max_pending = 1_000;
+    group.producers.sizes = scene.size.into();
+    group.consumers.per_destination = scene.consumers;
+    group.consumers.ack = scene.ack;
+    group.consumers.prefetch = scene.prefetch;
+    group.recovery = Some(Recovery {
+        min: Nanos::from_millis(2),
+        max: Nanos::from_millis(10),
+    });
+    let plan = Plan {
+        groups: vec![group],
+        threads: scene.threads,
+        run_id: 77,
+        phases: Phases {
+            warmup: Nanos::ZERO,
+            measure: Some(Nanos::from_millis(MEASURE_MS)),
+            // What is lost is waited for in vain.
+            drain: Nanos::from_millis(250),
+        },
+        ..Plan::default()
+    };
+    let outcome = load::run(&plan, &Control::new(), &mut Beginning(log.clone()));
+    drop(broker);
+    (outcome.expect("the load starts"), log.injections())
+}
+
+/// What the ledger should say, from what the broker did.
+fn expected(scene: &Scene, sent: u64, injections: &Injections) -> LedgerSummary {
+    let sum = |of: &dyn Fn(&FaultKind) -> bool| -> u64 {
+        let faults = scene.script.iter().zip(&injections.faults);
+        faults
+            .filter(|(fault, _)| of(&fault.kind))
+            .map(|(_, done)| done.count)
+            .sum()
+    };
+    let header = scene.header();
+    let lost = sum(&|kind| *kind == FaultKind::Lose);
+    let unreadable =
+        sum(&|kind| matches!(kind, FaultKind::Corrupt { byte: Some(byte) } if *byte < header));
+    LedgerSummary {
+        sent,
+        delivered: injections.published - lost - unreadable,
+        lost: lost + unreadable,
+        unconfirmed_missing: sent - injections.published,
+        unconfirmed_delivered: 0,
+        duplicated: sum(&|kind| *kind == FaultKind::Duplicate { redelivered: false }),
+        duplicated_redelivered: injections.redelivered
+            + sum(&|kind| *kind == FaultKind::Duplicate { redelivered: true }),
+        reordered: sum(&|kind| matches!(kind, FaultKind::Reorder { .. })),
+        corrupt: sum(&|kind| matches!(kind, FaultKind::Corrupt { .. })),
+        foreign: 0,
+        exact: true,
+    }
+}
+
+/// What is wrong with one scene, and how much was done to it.
+fn problem(seed: u64, totals: &[AtomicU64; 6]) -> Option<String> {
+    let scene = Scene::random(seed);
+    let (outcome, injections) = play(&scene);
+    let ledger = outcome.ledger?;
+    let expected = expected(&scene, outcome.totals.sent, &injections);
+    let counts = [
+        ledger.lost,
+        ledger.duplicated,
+        ledger.duplicated_redelivered,
+        ledger.reordered,
+        ledger.corrupt,
+        ledger.unconfirmed_missing,
+    ];
+    for (total, count) in totals.iter().zip(counts) {
+        total.fetch_add(count, Ordering::Relaxed);
+    }
+    let refused = |it: &&(&Fault, u64)| it.0.kind == FaultKind::Nack;
+    let done = injections.faults.iter().map(|done| done.count);
+    let nacked = scene.script.iter().zip(done).filter(|it| refused(&it));
+    let nacked: u64 = nacked.map(|(_, count)| count).sum();
+    let same = ledger == expected
+        && outcome.totals.nacked == nacked
+        && outcome.error.is_none()
+        && ledger.sent > 100;
+    (!same).then(|| {
+        format!(
+            "script {seed}: {scene:#?}\nthe ledger says {ledger:#?}\ninstead of {expected:#?}\n\
+             {injections:#?}\nnacked {} of {nacked}, error {:?}",
+            outcome.totals.nacked, outcome.error
+        )
+    })
+}
+
+#[test]
+fn for_200_random_scripts_the_ledger_counts_what_was_injected() {
+    let next = AtomicU64::new(0);
+    let totals = [const { AtomicU64::new(0) }; 6];
+    let one = std::env::var("BELLOWS_SCRIPT").ok();
+    let one = one.and_then(|seed| seed.parse::<u64>().ok());
+    let problems: Vec<String> = thread::scope(|scope| {
+        let work = || {
+            let mut found = Vec::new();
+            loop {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed >= SCRIPTS {
+                    return found;
+                }
+                if one.is_none_or(|one| one == seed) {
+                    found.extend(problem(seed, &totals));
+                }
+            }
+        };
+        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
+        let joined = workers.into_iter().map(|w| w.join().expect("a worker"));
+        joined.flatten().collect()
+    });
+    let totals = totals.map(AtomicU64::into_inner);
+    eprintln!("lost, duplicated, redelivered, reordered, corrupt, never confirmed: {totals:?}");
+    assert!(
+        problems.is_empty(),
+        "{} of {SCRIPTS} scripts: {}",
+        problems.len(),
+        problems.first().map_or("", |first| first)
+    );
+    if one.is_none() {
+        assert!(
+            totals.iter().all(|total| *total > 500),
+            "too little was done: {totals:?}"
+        );
+    }
+}

@@ -1,0 +1,244 @@
+//! Brokers that misbehave by a script: the engine says what happened, never hangs, never panics.
+
+use std::time::{Duration, Instant};
+
+use broker::{Amount, Broker, Config, Fault, FaultKind, FaultLog, Origin, Running, Who};
+use load::{Ack, Control, Destination, Error, Event, Group, Outcome, Phases, Plan, Recovery, Sink};
+use measure::{Interval, Metric, Nanos, Phase, Rate};
+
+struct Kept {
+    log: FaultLog,
+    measured: Interval,
+    events: Vec<Event>,
+}
+
+impl Sink for Kept {
+    fn interval(&mut self, merged: &Interval) {
+        if merged.phase != Phase::Warmup {
+            self.measured.merge(merged);
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        if let Event::Started { at } = event {
+            self.log.begin(at);
+        }
+        self.events.push(event);
+    }
+}
+
+fn at(kind: FaultKind, ms: u64) -> Fault {
+    Fault {
+        at: Some(Nanos::from_millis(ms)),
+        ..Fault::new(kind)
+    }
+}
+
+fn broker(script: &[Fault]) -> Running {
+    let config = Config {
+        faults: script.to_vec(),
+        fault_origin: Origin::Told,
+        ..Config::default()
+    };
+    Broker::bind(config).expect("bind").spawn().expect("spawn")
+}
+
+fn plan(broker: &Running, recovery: Option<Recovery>) -> Plan {
+    let url = format!("amqp://{}", broker.local_addr());
+    let queue = Destination::queue("peers");
+    let mut group = Group::new(url.parse().expect("url"), vec![queue]);
+    group.producers.per_destination = 2;
+    group.producers.pace = Rate::per_second(4_000.0).expect("a rate").into();
+    group.producers.max_pending = 100;
+    group.producers.sizes = 40.into();
+    group.consumers.per_destination = 1;
+    group.consumers.ack = Ack::Every(10);
+    group.recovery = recovery;
+    Plan {
+        groups: vec![group],
+        phases: Phases {
+            warmup: Nanos::ZERO,
+            measure: Some(Nanos::from_millis(300)),
+            drain: Nanos::from_millis(300),
+        },
+        patience: Nanos::from_millis(1_000),
+        ..Plan::default()
+    }
+}
+
+/// Runs a load against a script; ends in time, whatever happens.
+fn run(script: &[Fault], recovery: Option<Recovery>) -> (Result<Outcome, Error>, Kept) {
+    let broker = broker(script);
+    let mut kept = Kept {
+        log: broker.fault_log(),
+        measured: Interval::new(),
+        events: Vec::new(),
+    };
+    let begin = Instant::now();
+    let outcome = load::run(&plan(&broker, recovery), &Control::new(), &mut kept);
+    let took = begin.elapsed();
+    assert!(took < Duration::from_secs(6), "{script:?} took {took:?}");
+    (outcome, kept)
+}
+
+/// The one line that says why a load broke off, and what was counted until then.
+fn broken(script: &[Fault]) -> (String, Outcome) {
+    let (outcome, _) = run(script, None);
+    let outcome = outcome.expect("the load starts");
+    let error = outcome.error.clone().expect("it broke off");
+    let text = error.to_string();
+    assert!(!text.is_empty() && !text.contains('\n'), "{text:?}");
+    assert!(!error.help().is_empty(), "{text}");
+    assert!(outcome.totals.sent > 50, "{text}: {outcome:?}");
+    (text, outcome)
+}
+
+/// What became due without a connection was sent later: 1,200 messages in all. On a busy machine
+/// those of the last moments may miss the end.
+fn kept_its_schedule(outcome: &Outcome) -> bool {
+    (1_120..=1_204).contains(&outcome.totals.sent)
+}
+
+const RECOVERY: Option<Recovery> = Some(Recovery {
+    min: Nanos::from_millis(5),
+    max: Nanos::from_millis(15),
+});
+
+#[test]
+fn a_broker_that_hangs_costs_time_and_nothing_else() {
+    let stall = Fault {
+        length: Some(Nanos::from_millis(150)),
+        ..at(FaultKind::Stall, 100)
+    };
+    let (outcome, kept) = run(&[stall], None);
+    let outcome = outcome.expect("the load starts");
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    assert_eq!(outcome.unconfirmed, 0);
+    assert_eq!(outcome.totals.received, outcome.totals.sent);
+    let felt = kept.measured.latencies.histogram(Metric::AckResponse).max();
+    assert!(felt > 140_000_000, "{felt} ns");
+}
+
+#[test]
+fn a_broker_that_hangs_for_good_does_not_hang_the_end() {
+    let stall = Fault {
+        length: Some(Nanos::SECOND + Nanos::SECOND),
+        ..at(FaultKind::Stall, 100)
+    };
+    let (outcome, _) = run(&[stall], None);
+    let outcome = outcome.expect("the load starts");
+    assert_eq!(outcome.unconfirmed, 200, "two full windows: {outcome:?}");
+    let ledger = outcome.ledger.expect("ledger");
+    assert_eq!((ledger.lost, ledger.unconfirmed_missing), (0, 200));
+}
+
+#[test]
+fn refused_messages_are_counted() {
+    let nack = Fault {
+        amount: Amount::Every(3),
+        ..Fault::new(FaultKind::Nack)
+    };
+    let (outcome, kept) = run(&[nack], None);
+    let outcome = outcome.expect("the load starts");
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    let totals = outcome.totals;
+    assert_eq!(totals.nacked, kept.log.injections().faults[0].count);
+    assert_eq!(totals.nacked, totals.sent / 3);
+    assert_eq!(totals.received, totals.sent - totals.nacked);
+}
+
+#[test]
+fn a_channel_closed_in_the_middle_names_the_brokers_reason() {
+    for who in [Who::Producers, Who::Consumers] {
+        let close = Fault {
+            who,
+            ..at(FaultKind::CloseChannel, 100)
+        };
+        let (text, _) = broken(std::slice::from_ref(&close));
+        assert!(text.contains("406") && text.contains("fault"), "{text}");
+        let (outcome, _) = run(&[close], RECOVERY);
+        let outcome = outcome.expect("the load starts");
+        assert!(outcome.error.is_none(), "{outcome:?}");
+        let lost: u64 = outcome.threads.iter().map(|t| t.lost_connections).sum();
+        assert!(lost > 0, "{who:?}: {outcome:?}");
+    }
+}
+
+#[test]
+fn connections_that_end_name_the_reason() {
+    let cases = [
+        (FaultKind::Drop { in_order: true }, "320"),
+        (FaultKind::Drop { in_order: false }, "lost the connection"),
+        (FaultKind::Reset, "lost the connection"),
+    ];
+    for (kind, part) in cases {
+        let (text, _) = broken(&[at(kind, 100)]);
+        assert!(text.contains(part), "{kind:?}: {text}");
+        let (outcome, _) = run(&[at(kind, 100)], RECOVERY);
+        let outcome = outcome.expect("the load starts");
+        assert!(outcome.error.is_none(), "{outcome:?}");
+        let lost: u64 = outcome.threads.iter().map(|t| t.lost_connections).sum();
+        assert_eq!(lost, 3, "{kind:?}: {outcome:?}");
+        assert!(kept_its_schedule(&outcome), "{kind:?}: {outcome:?}");
+    }
+}
+
+/// Deliveries and confirms cut at every byte of their frames, and beyond.
+#[test]
+fn frames_cut_at_any_byte_end_the_connection_and_nothing_else() {
+    std::thread::scope(|scope| {
+        for worker in 0..4 {
+            scope.spawn(move || {
+                for after in (1..100).skip(worker).step_by(4) {
+                    let cut = at(FaultKind::Cut { after: Some(after) }, 60);
+                    let (text, _) = broken(&[cut]);
+                    assert!(text.contains("lost the connection"), "{after}: {text}");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_refused_login_says_so_at_once() {
+    let (outcome, _) = run(&[Fault::new(FaultKind::RefuseLogin)], RECOVERY);
+    let error = outcome.expect_err("nobody is let in");
+    assert!(matches!(error, Error::LogIn { .. }), "{error}");
+    assert!(error.to_string().contains("403"), "{error}");
+}
+
+#[test]
+fn logins_refused_after_a_loss_are_tried_again() {
+    let refuse = Fault {
+        count: Some(4),
+        ..at(FaultKind::RefuseLogin, 100)
+    };
+    let script = [at(FaultKind::Reset, 101), refuse];
+    let (outcome, kept) = run(&script, RECOVERY);
+    let outcome = outcome.expect("the load starts");
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    assert_eq!(kept.log.injections().faults[1].count, 4);
+    let recovered = |event: &Event| matches!(event, Event::Recovered { .. });
+    assert!(kept.events.iter().any(recovered), "{:?}", kept.events);
+    assert!(kept_its_schedule(&outcome), "{outcome:?}");
+}
+
+#[test]
+fn blocked_publishers_wait_and_say_so() {
+    let block = Fault {
+        length: Some(Nanos::from_millis(100)),
+        ..at(FaultKind::Block, 100)
+    };
+    let (outcome, kept) = run(&[block], None);
+    let outcome = outcome.expect("the load starts");
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    assert_eq!(outcome.totals.received, outcome.totals.sent);
+    for wanted in [
+        |event: &Event| matches!(event, Event::Blocked { .. }),
+        |event: &Event| matches!(event, Event::Unblocked { .. }),
+    ] {
+        assert!(kept.events.iter().any(wanted), "{:?}", kept.events);
+    }
+    let felt = kept.measured.latencies.histogram(Metric::AckResponse).max();
+    assert!(felt > 80_000_000, "{felt} ns");
+}
