@@ -52,6 +52,8 @@ pub(crate) struct Admin<'a> {
     /// What the broker calls itself.
     pub(crate) product: String,
     pub(crate) version: String,
+    /// How long the broker's kernel took to answer.
+    pub(crate) round_trip: Nanos,
 }
 
 impl<'a> Admin<'a> {
@@ -61,7 +63,7 @@ impl<'a> Admin<'a> {
         patience: Nanos,
         control: &'a Control,
     ) -> Result<Self, Interruption> {
-        let (stream, address) = reach(endpoint, patience, control)?;
+        let (stream, address, round_trip) = reach(endpoint, patience, control)?;
         let config = client_config(endpoint, "bellows set-up", patience);
         let mut admin = Self {
             endpoint,
@@ -75,6 +77,7 @@ impl<'a> Admin<'a> {
             may_miss: false,
             product: String::new(),
             version: String::new(),
+            round_trip,
         };
         admin.wait_for(|admin, answer| {
             let Answer::Open(product, version) = answer else {
@@ -435,23 +438,25 @@ pub(crate) fn table_of(arguments: &[(String, Argument)]) -> Result<FieldTable, E
     Ok(table)
 }
 
-/// Finds the host's addresses and connects to the first that answers.
+/// Finds the host's addresses and connects to the first that answers; tells how long that took.
 fn reach(
     endpoint: &Endpoint,
     patience: Nanos,
     control: &Control,
-) -> Result<(TcpStream, SocketAddr), Interruption> {
+) -> Result<(TcpStream, SocketAddr, Nanos), Interruption> {
     let mut last = None;
     for address in resolve(endpoint, patience, control)? {
+        let asked = Clock.now();
         match TcpStream::connect_timeout(&address, patience.into()) {
             Ok(stream) => {
+                let round_trip = Clock.now().since(asked);
                 let prepare = |error| failure::of_connect(endpoint, &error);
                 stream.set_nodelay(true).map_err(prepare)?;
                 stream.set_read_timeout(Some(SLICE)).map_err(prepare)?;
                 stream
                     .set_write_timeout(Some(patience.into()))
                     .map_err(prepare)?;
-                return Ok((stream, address));
+                return Ok((stream, address, round_trip));
             }
             Err(error) => last = Some(error),
         }

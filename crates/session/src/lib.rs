@@ -1,6 +1,7 @@
 //! One experiment from its file to its archive: the broker is started or attached, loaded,
 //! sampled and profiled on one time axis, and what may be wrong with the numbers is said.
 
+pub mod calibration;
 pub mod doctor;
 mod error;
 pub mod experiment;
@@ -11,7 +12,10 @@ mod processes;
 mod record;
 mod redact;
 mod run;
+mod tcp;
+mod threads;
 mod usage;
+mod verdict;
 mod warnings;
 
 pub use error::Error;

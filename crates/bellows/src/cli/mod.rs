@@ -2,6 +2,7 @@
 
 mod args;
 mod broker;
+mod calibrate;
 mod doctor;
 mod find;
 mod flame;
@@ -63,6 +64,8 @@ pub(crate) enum Command {
     Report(report::ReportArgs),
     /// Say what this machine lets us measure, and the fix for what it does not
     Doctor(doctor::DoctorArgs),
+    /// Measure what the generator can make on this machine, for the verdict of later runs
+    Calibrate(calibrate::CalibrateArgs),
     /// Print the completions for a shell
     Completions(shell::CompletionsArgs),
     /// Print the manual, or write a page for every command
@@ -89,6 +92,7 @@ impl Command {
             Self::Runs(args) => args.execute(),
             Self::Report(args) => args.execute(),
             Self::Doctor(args) => args.execute(),
+            Self::Calibrate(args) => args.execute(),
             Self::Completions(args) => args.execute(),
             Self::Man(args) => args.execute(),
             Self::Guard(args) => args.execute(),

@@ -16,6 +16,7 @@ mod series;
 mod service;
 mod shared;
 mod until;
+mod waiting;
 mod worker;
 
 use std::net::SocketAddr;
@@ -80,6 +81,7 @@ fn prepare(
             endpoint: group.endpoint.to_string(),
             product: std::mem::take(&mut admin.product),
             version: std::mem::take(&mut admin.version),
+            round_trip: admin.round_trip,
         });
         admin.prepare(group)?;
         addresses.push(admin.address);
