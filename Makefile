@@ -1,6 +1,6 @@
 # Two commands do all the set-up: `make demo` and `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help demo build setup test test-rust test-ui lint bench bench-check fuzz clean
+.PHONY: help demo build setup test test-rust test-ui lint bench bench-check soak fuzz clean
 
 BELLOWS := target/release/bellows
 FUZZ_SECONDS ?= 60
@@ -36,6 +36,9 @@ bench: build ## Compare speed and cost with other tools, in one run
 
 bench-check: ## The bench compiles (its peers are heavy, so it is a workspace of its own)
 	cargo clippy --manifest-path benches/Cargo.toml --all-targets -- -D warnings
+
+soak: ## 1,000 connections for SOAK_MINUTES (30): flat memory, no descriptor left open
+	cargo test --release -p bellows --test soak -- --include-ignored --nocapture
 
 fuzz: ## Fuzz every decoder for FUZZ_SECONDS each (needs nightly and cargo-fuzz)
 	@for target in $$(cd fuzz && cargo +nightly fuzz list); do \

@@ -1,6 +1,7 @@
 //! `make bench`: speed and cost of bellows beside its peers, all in one run on one machine, because
 //! only ratios of the same minute can be trusted. Prints a table and, with `--json`, the same as data.
 
+mod connections;
 mod lapin_peer;
 mod micro;
 mod own;

@@ -9,7 +9,7 @@ use measure::Nanos;
 use session::managed::{Config, RabbitMq};
 
 use crate::table::Row;
-use crate::{micro, own, process};
+use crate::{connections, micro, own, process};
 
 /// Settings that all scenarios share.
 pub struct Bench {
@@ -29,6 +29,8 @@ pub const ALL: &[(&str, Scenario)] = &[
     ("stream-publish", stream_publish),
     ("classic-in-out", classic_in_out),
     ("embedded", embedded),
+    ("connections", connections::scale),
+    ("acks", connections::acks),
     ("schedule", schedule),
     ("profiler", profiler),
 ];
@@ -216,13 +218,13 @@ fn in_out(bench: &Bench, what: &InOut) -> Result<Vec<Row>> {
 }
 
 /// The embedded broker as a child; ends when dropped.
-struct Embedded {
+pub struct Embedded {
     child: Child,
-    url: String,
+    pub url: String,
 }
 
 impl Embedded {
-    fn start(bellows: &Path) -> Result<Self> {
+    pub fn start(bellows: &Path) -> Result<Self> {
         let mut child = Command::new(bellows)
             .args(["broker", "--listen", "127.0.0.1:0", "--exit-with-stdin"])
             .stdin(Stdio::piped())

@@ -11,6 +11,7 @@ mod reader;
 mod record;
 mod series;
 mod summary;
+mod verdict;
 mod warning;
 mod writer;
 
@@ -27,8 +28,12 @@ pub use summary::{
     BrokerSummary, FaultOutcome, FunctionShare, PerMessage, ProfileSummary, RequestedSummary,
     RequestedWindow, Rss, RunSummary, Throughput,
 };
+pub use verdict::{
+    BrokerUse, Capacity, ConnectionTime, Evidence, LimitedBy, LoopUse, ProducerTime, Reason,
+    Verdict,
+};
 pub use warning::{Warning, WarningCode};
-pub use writer::RunWriter;
+pub use writer::{RunWriter, replace_file};
 
 /// Names of the files of a run folder.
 pub mod file {

@@ -1,6 +1,6 @@
 //! `series.jsonl`: one line per interval, about a second each.
 
-use measure::{Counters, LatencySummary, PerMetric, Phase};
+use measure::{Counters, LatencySummary, PerMetric, Phase, Waits};
 use serde::{Deserialize, Serialize};
 
 /// One line of `series.jsonl`.
@@ -26,6 +26,12 @@ pub struct SeriesPoint {
     pub client: Option<ProcessUsage>,
     /// Share of the machine's CPU time taken by its hypervisor (0 to 1).
     pub steal: Option<f64>,
+    /// Share of the machine's CPU time that nobody used (0 to 1).
+    #[serde(default)]
+    pub idle: Option<f64>,
+    /// What producers and event loops waited for, nanoseconds, added up over all of them.
+    #[serde(default)]
+    pub waits: Waits,
 }
 
 /// What a process used.

@@ -5,7 +5,7 @@ use measure::ledger::LedgerSummary;
 use measure::{LatencySummary, PerMetric};
 use serde::{Deserialize, Serialize};
 
-use crate::Warning;
+use crate::{Verdict, Warning};
 
 /// The whole object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,6 +45,9 @@ pub struct RunSummary {
     pub rss_mb: Rss,
     /// One per profiled event.
     pub profiles: Vec<ProfileSummary>,
+    /// Who limited the run; `None` where there was no load.
+    #[serde(default)]
+    pub verdict: Option<Verdict>,
     /// What may be wrong with these numbers.
     pub warnings: Vec<Warning>,
 }

@@ -150,7 +150,10 @@ impl RunWriter {
 }
 
 /// Writes `dir/name` so that a reader, and a machine that loses power, sees all of it or nothing.
-fn replace_file(dir: &Path, name: &str, content: &[u8]) -> io::Result<()> {
+///
+/// # Errors
+/// Where it cannot be written; what was there before stays.
+pub fn replace_file(dir: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     let temporary = dir.join(format!(".{name}.tmp"));
     let written = File::create(&temporary).and_then(|mut file| {
         file.write_all(content)?;

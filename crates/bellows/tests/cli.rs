@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use common::{bellows, folder, run, start};
 
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 16] = [
     "demo",
     "run",
     "client",
@@ -22,6 +22,7 @@ const COMMANDS: [&str; 15] = [
     "runs",
     "report",
     "doctor",
+    "calibrate",
     "completions",
     "man",
 ];
@@ -302,4 +303,17 @@ fn the_broker_says_when_it_is_ready_and_ends_with_its_signals() {
     let broker = common::Broker::start(dir.path());
     run(dir.path(), &["broker", "--listen", broker.address()])
         .assert_error(1, &["cannot listen on", broker.address()]);
+}
+
+#[test]
+fn a_machine_that_was_never_calibrated_says_how_to() {
+    let dir = folder();
+    let mut command = bellows(dir.path(), &["calibrate", "--show"]);
+    command.env("XDG_DATA_HOME", dir.path());
+    let ended = start(command).end();
+    ended.assert_error(1, &["nothing is kept for this machine"]);
+    assert!(
+        ended.stderr.contains("help: run `bellows calibrate`"),
+        "{ended:#?}"
+    );
 }

@@ -107,6 +107,7 @@ fn run(block: &Block, script: &str) {
         .current_dir(folder.path())
         .env("PATH", path)
         .env("BELLOWS_RUNS", folder.path().join("runs"))
+        .env("XDG_DATA_HOME", folder.path().join("data"))
         // The docs show lengths that suit a person; the test only needs the commands to work.
         .env("BELLOWS_SET", "phases.warmup=1s,phases.measure=3s")
         .stdin(Stdio::null())

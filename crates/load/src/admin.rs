@@ -56,6 +56,8 @@ pub(crate) struct Admin<'a> {
     pub(crate) version: String,
     /// What its cluster calls itself; empty where it does not say.
     pub(crate) cluster: String,
+    /// How long the broker's kernel took to answer.
+    pub(crate) round_trip: Nanos,
 }
 
 /// How to connect.
@@ -75,7 +77,7 @@ impl<'a> Admin<'a> {
         control: &'a Control,
     ) -> Result<Self, Interruption> {
         let Way { tls, source } = route;
-        let (stream, address) = reach(endpoint, source, patience, control)?;
+        let (stream, address, round_trip) = reach(endpoint, source, patience, control)?;
         let session = match tls.map(Connector::session).transpose() {
             Ok(session) => session,
             Err(fault) => return Err(fault.explain(endpoint).into()),
@@ -95,6 +97,7 @@ impl<'a> Admin<'a> {
             product: String::new(),
             version: String::new(),
             cluster: String::new(),
+            round_trip,
         };
         admin.wait_for(|admin, answer| {
             let Answer::Open(product, version, cluster) = answer else {
@@ -507,27 +510,29 @@ pub(crate) fn table_of(arguments: &[(String, Argument)]) -> Result<FieldTable, E
     Ok(table)
 }
 
-/// Finds the host's addresses and connects to the first that answers.
+/// Finds the host's addresses and connects to the first that answers; tells how long that took.
 fn reach(
     endpoint: &Endpoint,
     source: Option<IpAddr>,
     patience: Nanos,
     control: &Control,
-) -> Result<(TcpStream, SocketAddr), Interruption> {
+) -> Result<(TcpStream, SocketAddr, Nanos), Interruption> {
     let mut last = None;
     let fits =
         |address: &SocketAddr| source.is_none_or(|source| source.is_ipv4() == address.is_ipv4());
     let addresses = resolve(endpoint, patience, control)?;
     for address in addresses.into_iter().filter(fits) {
+        let asked = Clock.now();
         match TcpStream::connect_timeout(&address, patience.into()) {
             Ok(stream) => {
+                let round_trip = Clock.now().since(asked);
                 let prepare = |error| failure::of_connect(endpoint, &error);
                 stream.set_nodelay(true).map_err(prepare)?;
                 stream.set_read_timeout(Some(SLICE)).map_err(prepare)?;
                 stream
                     .set_write_timeout(Some(patience.into()))
                     .map_err(prepare)?;
-                return Ok((stream, address));
+                return Ok((stream, address, round_trip));
             }
             Err(error) => last = Some(error),
         }

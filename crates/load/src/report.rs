@@ -27,6 +27,8 @@ pub enum Event {
         product: String,
         /// Its version; empty where it does not say.
         version: String,
+        /// How long connecting took: one round trip of the network, between kernels, and a little.
+        round_trip: Nanos,
     },
     /// Setting up takes longer than half a second: how far it is.
     Connecting {
@@ -132,6 +134,13 @@ pub struct ThreadUsage {
     pub total: Nanos,
     /// During the measured phase.
     pub measured: Nanos,
+    /// Of the measured phase, the time in which it had nothing to do.
+    pub measured_idle: Nanos,
+    /// Of the measured phase, the time in which it was ready to run and had no core; `None` where the
+    /// kernel keeps no account of it.
+    pub measured_starved: Option<Nanos>,
+    /// The measured phase by the loop's own clock.
+    pub measured_time: Nanos,
     /// Connections that were lost and made anew, or tried to be, as [`crate::Recovery`] asks.
     pub lost_connections: u64,
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Nanos, Recorder, Time};
+use crate::{Nanos, Recorder, Time, Waits};
 
 /// The part of a run that an interval belongs to. No interval spans two.
 #[derive(
@@ -82,6 +82,8 @@ pub struct Interval {
     /// The longest time between two turns of the event loop in which work was due: how late the
     /// generator itself was.
     pub loop_lag_max: Nanos,
+    /// What the clients and the event loops waited for.
+    pub waits: Waits,
 }
 
 impl Interval {
@@ -95,6 +97,7 @@ impl Interval {
             counters: Counters::default(),
             latencies: Recorder::new(),
             loop_lag_max: Nanos::ZERO,
+            waits: Waits::default(),
         }
     }
 
@@ -112,6 +115,7 @@ impl Interval {
         self.counters = Counters::default();
         self.latencies.reset();
         self.loop_lag_max = Nanos::ZERO;
+        self.waits = Waits::default();
     }
 
     /// Adds another thread's interval of the same time, or the following interval of the same
@@ -122,6 +126,7 @@ impl Interval {
         self.counters.add(&other.counters);
         self.latencies.merge(&other.latencies);
         self.loop_lag_max = self.loop_lag_max.max(other.loop_lag_max);
+        self.waits.add(&other.waits);
     }
 }
 

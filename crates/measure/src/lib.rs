@@ -9,9 +9,11 @@ pub mod ledger;
 mod metric;
 mod recorder;
 mod units;
+mod waits;
 
 pub use clock::{Clock, wall_clock_unix_ns};
 pub use interval::{Counters, Interval, Phase};
 pub use metric::{Metric, PerMetric};
 pub use recorder::{HIGHEST_NS, LatencySummary, Recorder, SIGNIFICANT_DIGITS, new_histogram};
 pub use units::{Nanos, Rate, Time};
+pub use waits::{Wait, Waits};

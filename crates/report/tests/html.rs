@@ -37,6 +37,8 @@ fn cut_off(dir: &Path) -> PathBuf {
             broker: None,
             client: None,
             steal: None,
+            idle: None,
+            waits: measure::Waits::default(),
         });
     }
     let series = writer.dir().join(archive::file::SERIES);

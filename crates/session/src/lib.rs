@@ -2,6 +2,7 @@
 //! sampled and profiled on one time axis, and what may be wrong with the numbers is said.
 
 mod attach;
+pub mod calibration;
 pub mod doctor;
 mod error;
 pub mod experiment;
@@ -13,7 +14,10 @@ mod processes;
 mod record;
 mod redact;
 mod run;
+mod tcp;
+mod threads;
 mod usage;
+mod verdict;
 mod warnings;
 
 pub use attach::{Attached, attach};

@@ -151,7 +151,7 @@ pub(crate) fn listening_ports(pid: u32) -> Vec<u16> {
 }
 
 /// `socket:[12345]`, what a file descriptor's link reads.
-fn socket_inode(link: &Path) -> Option<u64> {
+pub(crate) fn socket_inode(link: &Path) -> Option<u64> {
     let target = fs::read_link(link).ok()?;
     target
         .to_str()?

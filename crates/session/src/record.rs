@@ -191,6 +191,8 @@ impl Recorder<'_> {
             broker: usage.broker,
             client: usage.client,
             steal: usage.steal,
+            idle: usage.idle,
+            waits: measure::Waits::default(),
         };
         self.writer.append_point(&point);
         self.observer.point(&point, measured);
@@ -231,6 +233,7 @@ fn summary(writer: &RunWriter, pid: u32, peak_rss: (u64, u64), profiled: &Profil
             client: mb(peak_rss.1),
         },
         profiles: profiled.summary.iter().cloned().collect(),
+        verdict: None,
         warnings: Vec::new(),
     }
 }

@@ -7,6 +7,8 @@ use measure::{Clock, Nanos, Time};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::processes;
+use crate::tcp::Connections;
+use crate::threads::Threads;
 
 /// New descendants of the broker are looked for every so many readings: looking costs
 /// milliseconds of CPU on a machine with many processes.
@@ -39,12 +41,22 @@ pub(crate) struct Machine {
     pub(crate) total: u64,
     pub(crate) idle: u64,
     pub(crate) steal: u64,
+    /// Cores that are online.
+    pub(crate) cores: u32,
 }
 
 /// Where readings come from: the machine, or a test.
 pub(crate) trait UsageSource {
     /// What has been used up to now.
     fn read(&mut self) -> Reading;
+    /// What the broker's threads have used up to now.
+    fn threads(&mut self) -> Threads {
+        Threads::default()
+    }
+    /// What TCP has counted for our connections to the broker up to now.
+    fn connections(&mut self) -> Connections {
+        Connections::default()
+    }
     /// The broker is another process from now on.
     fn follow(&mut self, _pid: u32) {}
 }
@@ -53,6 +65,8 @@ pub(crate) trait UsageSource {
 #[derive(Debug)]
 pub(crate) struct ProcUsage {
     broker: Option<u32>,
+    /// The broker's port.
+    port: Option<u16>,
     /// CPU time of the processes that this one has replaced, and of this one at the last reading.
     before: Nanos,
     latest: Nanos,
@@ -67,6 +81,7 @@ impl ProcUsage {
         let ticks_per_second = rustix::param::clock_ticks_per_second().max(1);
         Self {
             broker,
+            port: None,
             before: Nanos::ZERO,
             latest: Nanos::ZERO,
             descendants: Vec::new(),
@@ -74,6 +89,12 @@ impl ProcUsage {
             page_bytes: rustix::param::page_size() as u64,
             tick: Nanos(1_000_000_000 / ticks_per_second),
         }
+    }
+
+    /// Also watches our connections to this port.
+    pub(crate) fn connected_to(mut self, port: u16) -> Self {
+        self.port = Some(port);
+        self
     }
 
     fn broker(&mut self) -> Option<Used> {
@@ -135,6 +156,15 @@ impl UsageSource for ProcUsage {
         }
     }
 
+    fn threads(&mut self) -> Threads {
+        let descendants = self.descendants.iter().copied();
+        Threads::read(self.broker.into_iter().chain(descendants))
+    }
+
+    fn connections(&mut self) -> Connections {
+        self.port.map(Connections::read).unwrap_or_default()
+    }
+
     fn follow(&mut self, pid: u32) {
         if self.broker == Some(pid) {
             return;
@@ -158,6 +188,11 @@ fn parse_machine(text: &str) -> Option<Machine> {
         .take(8)
         .map(|field| field.parse().unwrap_or(0))
         .collect();
+    let cores = text
+        .lines()
+        .skip(1)
+        .take_while(|line| line.starts_with("cpu"));
+    let cores = u32::try_from(cores.count()).unwrap_or(0);
     let at = |i: usize| ticks.get(i).copied().unwrap_or(0);
     let total = ticks
         .iter()
@@ -166,6 +201,7 @@ fn parse_machine(text: &str) -> Option<Machine> {
         total,
         idle: at(3).saturating_add(at(4)),
         steal: at(7),
+        cores,
     })
 }
 
@@ -191,6 +227,7 @@ pub(crate) fn between(before: &Reading, after: &Reading) -> Usage {
         client: process(before.client, after.client),
         steal: share(|machine| machine.steal),
         idle: share(|machine| machine.idle),
+        cores: after.machine.map_or(0, |machine| machine.cores),
     }
 }
 
@@ -207,6 +244,8 @@ pub(crate) struct Usage {
     pub(crate) steal: Option<f64>,
     /// Share of the machine's CPU time that nobody used (0 to 1).
     pub(crate) idle: Option<f64>,
+    /// Cores of the machine; 0 where that is not known.
+    pub(crate) cores: u32,
 }
 
 #[cfg(test)]
@@ -254,12 +293,18 @@ mod tests {
             Machine {
                 total: 603,
                 idle: 450,
-                steal: 80
+                steal: 80,
+                cores: 1
             }
         );
         assert_eq!(parse_machine(""), None);
         let reading = |total, idle, steal| Reading {
-            machine: Some(Machine { total, idle, steal }),
+            machine: Some(Machine {
+                total,
+                idle,
+                steal,
+                cores: 2,
+            }),
             ..Reading::default()
         };
         let usage = between(&reading(100, 50, 0), &reading(300, 90, 10));

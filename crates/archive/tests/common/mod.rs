@@ -57,6 +57,7 @@ fn summary(id: &str) -> RunSummary {
         completed: Throughput::default(),
         received: Throughput::default(),
         blocked: Throughput::default(),
+        verdict: None,
         faults: Vec::new(),
         requested: None,
         closed_loop: false,
@@ -108,6 +109,8 @@ pub(crate) fn point(interval: &Interval) -> SeriesPoint {
         }),
         client: None,
         steal: Some(0.0),
+        idle: None,
+        waits: measure::Waits::default(),
     }
 }
 

@@ -4,6 +4,7 @@ mod args;
 mod artemis;
 mod broker;
 mod broker_faults;
+mod calibrate;
 mod churn;
 mod doctor;
 mod find;
@@ -75,6 +76,8 @@ pub(crate) enum Command {
     Report(report::ReportArgs),
     /// Say what this machine lets us measure, and the fix for what it does not
     Doctor(doctor::DoctorArgs),
+    /// Measure what the generator can make on this machine, for the verdict of later runs
+    Calibrate(calibrate::CalibrateArgs),
     /// Print the completions for a shell
     Completions(shell::CompletionsArgs),
     /// Print the manual, or write a page for every command
@@ -104,6 +107,7 @@ impl Command {
             Self::Runs(args) => args.execute(),
             Self::Report(args) => args.execute(),
             Self::Doctor(args) => args.execute(),
+            Self::Calibrate(args) => args.execute(),
             Self::Completions(args) => args.execute(),
             Self::Man(args) => args.execute(),
             Self::Guard(args) => args.execute(),

@@ -100,6 +100,16 @@ impl Started {
         signal(self.child.id(), name);
     }
 
+    /// The end of a command that has ended already, however long it took.
+    pub(crate) fn end_of_long(mut self) -> Ended {
+        Ended {
+            status: self.child.wait().expect("wait"),
+            took: self.since.elapsed(),
+            stdout: self.stdout.join().expect("reader"),
+            stderr: self.stderr.join().expect("reader"),
+        }
+    }
+
     /// Waits for the end; a command that outlives the deadline is killed and fails the test.
     pub(crate) fn end(mut self) -> Ended {
         let status = loop {
@@ -155,7 +165,16 @@ impl Broker {
     }
 
     pub(crate) fn start_at(dir: &Path, listen: &str) -> Self {
-        let args = ["broker", "--listen", listen, "--exit-with-stdin"];
+        Self::with(dir, &["--listen", listen])
+    }
+
+    /// With further arguments; without `--listen` on a free port.
+    pub(crate) fn with(dir: &Path, more: &[&str]) -> Self {
+        let mut args = vec!["broker", "--exit-with-stdin"];
+        if !more.contains(&"--listen") {
+            args.extend(["--listen", "127.0.0.1:0"]);
+        }
+        args.extend(more);
         let mut child = bellows(dir, &args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -43,7 +43,8 @@ fn check(root: &Value, schema: &Value, value: &Value, place: &str, found: &mut V
             "maxItems" => value
                 .as_array()
                 .is_some_and(|a| a.len() as u64 > number(rule)),
-            "required" => names(rule).any(|name| value.get(name).is_none()),
+            // Says nothing of what is no object, such as null.
+            "required" => value.is_object() && names(rule).any(|name| value.get(name).is_none()),
             "properties" => {
                 for (name, part) in rule.as_object().expect("properties") {
                     if let Some(value) = value.get(name) {

@@ -1,6 +1,6 @@
 //! One client on its socket: reads in batches, decides, writes in batches.
 
-use measure::{Nanos, Phase, Time};
+use measure::{Nanos, Phase, Time, Wait};
 use mio::event::Event;
 use mio::{Registry, Token};
 
@@ -80,6 +80,8 @@ pub(crate) struct Client {
     pub(crate) queued: bool,
     /// When the worker's timer will call it.
     pub(crate) timed: Option<Time>,
+    /// What its producers wait for, and how far their time is accounted for.
+    pub(super) waiting: Option<(Wait, Time)>,
 }
 
 impl Client {
@@ -121,6 +123,7 @@ impl Client {
             withheld: false,
             queued: false,
             timed: None,
+            waiting: None,
         })
     }
 
@@ -136,7 +139,10 @@ impl Client {
             self.may_be_repaired_from_now_on();
             for work in &mut self.works {
                 match work {
-                    Work::Producer(producer) => producer.start(start),
+                    Work::Producer(producer) => {
+                        producer.start(start);
+                        self.waiting = Some((Wait::Schedule, start));
+                    }
                     Work::Consumer(consumer) => {
                         consumer.start(start);
                         self.busy |= consumer.is_busy();
@@ -173,6 +179,7 @@ impl Client {
         if self.state == State::Broken
             && let Some(due) = self.connect_again(context)?
         {
+            self.account(Standing::Idle, context);
             return Ok(Next::At(due));
         }
         if self.state == State::Connecting && !self.finish_connecting()? {
@@ -184,6 +191,7 @@ impl Client {
         let due = self.tend(context)?;
         self.flush()?;
         let standing = self.send(context)?;
+        self.account(standing, context);
         Ok(match standing.or_at(due) {
             Standing::More if self.may_write() => Next::Again,
             _ if self.may_read() => Next::Again,
@@ -203,7 +211,7 @@ impl Client {
         Ok(connected)
     }
 
-    fn may_read(&self) -> bool {
+    pub(super) fn may_read(&self) -> bool {
         (self.socket.is_readable() || self.undecoded)
             && !matches!(self.state, State::Ready | State::Broken | State::Gone)
             && !self.full

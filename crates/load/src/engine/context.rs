@@ -8,6 +8,7 @@ use mio::Registry;
 use super::pages::Pages;
 use super::series::Series;
 use super::shared::{Report, Shared, Standing as Progress};
+use super::waiting::Spent;
 
 /// What all clients of a thread work with.
 pub(crate) struct Context<'a> {
@@ -36,9 +37,11 @@ pub(crate) struct Tally {
     /// Clients without a connection at present, and all that ever lost theirs.
     pub(crate) broken: u64,
     pub(crate) lost_connections: u64,
-    /// CPU time when the measured phase began, and how much it took.
-    measure_cpu: Nanos,
-    pub(crate) measured_cpu: Nanos,
+    /// Time in which the event loop had nothing to do.
+    pub(crate) idle: Nanos,
+    /// How the loop stood when the measured phase began, and what it used in it.
+    measure_from: Spent,
+    pub(crate) measured: Spent,
 }
 
 impl Context<'_> {
@@ -57,27 +60,21 @@ impl Context<'_> {
 
     #[cold]
     fn phase_changed(&mut self, before: Phase) {
-        let cpu = thread_cpu();
+        let spent = Spent::now(self.tally);
         if before == Phase::Measure {
-            self.tally.measured_cpu = cpu.saturating_sub(self.tally.measure_cpu);
+            self.tally.measured = spent.since(&self.tally.measure_from);
         } else if self.series.phase() == Phase::Measure {
-            self.tally.measure_cpu = cpu;
+            self.tally.measure_from = spent;
         }
     }
 
-    /// Notes the CPU time at the start of a run that begins with its measured phase.
+    /// Notes how things stand at the start of a run that begins with its measured phase.
     pub(crate) fn begin(&mut self) {
-        self.tally.measure_cpu = thread_cpu();
+        self.tally.measure_from = Spent::now(self.tally);
     }
 
     pub(super) fn tell(&self, report: Report) {
         // What does not fit is dropped: reports of this kind only inform.
         let _ = self.reports.try_send(report);
     }
-}
-
-/// CPU time of the calling thread.
-pub(crate) fn thread_cpu() -> Nanos {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }

@@ -18,6 +18,7 @@ mod shared;
 pub(crate) mod socket;
 mod stamps;
 mod until;
+mod waiting;
 mod worker;
 
 use std::sync::Arc;
@@ -99,6 +100,7 @@ fn prepare(
             endpoint: group.endpoint.to_string(),
             product: std::mem::take(&mut admin.product),
             version: std::mem::take(&mut admin.version),
+            round_trip: admin.round_trip,
         });
         admin.prepare(group)?;
         admin.subscribe(group)?;

@@ -10,13 +10,13 @@ use measure::{Clock, Interval, Nanos, Time};
 use mio::{Events, Poll, Token, Waker};
 
 use super::client::{BUFFER_BYTES, Client, Next, State};
-use super::context::{Context, Tally, thread_cpu};
+use super::context::{Context, Tally};
 use super::deal::{ClientSpec, LaneSpec, WorkSpec};
-
 use super::pace::{Rest, SPIN_BEFORE, Timer, sleep_until};
 use super::pages::Pages;
 use super::series::Series;
 use super::shared::{Report, Shared};
+use super::waiting::thread_cpu;
 use crate::control::Watch;
 use crate::link::Answers;
 use crate::{Error, ThreadUsage};
@@ -82,6 +82,8 @@ pub(crate) struct Worker {
     patience: Nanos,
     next_housekeeping: Time,
     next_look: Time,
+    /// Somebody had a turn since the loop last slept.
+    worked: bool,
     failed: bool,
 }
 
@@ -117,6 +119,7 @@ impl Worker {
             patience: workshop.patience,
             next_housekeeping: Time(0),
             next_look: Time(0),
+            worked: false,
             failed: false,
         };
         Ok((worker, waker))
@@ -131,7 +134,10 @@ impl Worker {
         }
         let usage = ThreadUsage {
             total: thread_cpu(),
-            measured: self.tally.measured_cpu,
+            measured: self.tally.measured.cpu,
+            measured_idle: self.tally.measured.idle,
+            measured_starved: self.tally.measured.starved,
+            measured_time: self.tally.measured.time,
             lost_connections: self.tally.lost_connections,
         };
         if let Some(pages) = self.pages.take() {
@@ -268,6 +274,7 @@ impl Worker {
 
     /// One batch for everybody who is in the queue now.
     fn give_turns(&mut self) {
+        self.worked = !self.queue.is_empty();
         for _ in 0..self.queue.len() {
             let Some(at) = self.queue.pop_front() else {
                 break;
@@ -322,6 +329,8 @@ impl Worker {
         self.next_housekeeping = now + HOUSEKEEPING;
         let phase = self.series.phase();
         for at in 0..self.clients.len() {
+            let (mut context, clients) = self.context();
+            clients[at].account_so_far(&mut context);
             match self.clients[at].housekeep(now, phase) {
                 Ok(true) => self.enqueue(at),
                 Ok(false) => {}
@@ -349,6 +358,13 @@ impl Worker {
     fn wait(&mut self, turn_start: Time) -> Result<Time, Error> {
         let turn_end = self.tally.last_now;
         let mut waited_for = turn_start;
+        let idle_from = match (self.worked, self.queue.is_empty()) {
+            (_, false) => None,
+            // Encoding and writing came after the last reading of the clock.
+            (true, true) => Some(Clock.now()),
+            // A loop that spins has turns in which it only looks.
+            (false, true) => Some(turn_start),
+        };
         if self.queue.is_empty()
             && self.course == Course::Running
             && let Some(rest) = self
@@ -378,6 +394,10 @@ impl Worker {
         let interval = self.series.current();
         let lag = now.since(waited_for);
         interval.loop_lag_max = interval.loop_lag_max.max(lag);
+        let idle = idle_from.map_or(Nanos::ZERO, |from| now.since(from));
+        interval.waits.loop_idle += idle;
+        interval.waits.loop_time += now.since(turn_start);
+        self.tally.idle += idle;
         Ok(now)
     }
 

@@ -225,5 +225,7 @@ fn point(
             threads: 4,
         }),
         steal: Some(if second % 13 == 7 { 0.01 } else { 0.0 }),
+        idle: None,
+        waits: measure::Waits::default(),
     }
 }

@@ -226,6 +226,7 @@ fn summary(state: &State, run: &Run) -> RunSummary {
         completed: throughput(all.completed, m.counters.completed),
         received: throughput(all.received, m.counters.received),
         blocked: throughput(all.blocked, m.counters.blocked),
+        verdict: None,
         faults: Vec::new(),
         requested: None,
         closed_loop: false,

@@ -23,6 +23,42 @@ pub struct Live {
     closed: bool,
 }
 
+/// A bar over a known number of steps, on standard error; nothing where that is no terminal.
+#[derive(Debug)]
+pub struct Steps {
+    bar: ProgressBar,
+}
+
+impl Steps {
+    /// An empty bar; hidden where `style` is not that of a terminal.
+    #[must_use]
+    pub fn new(style: Style) -> Self {
+        let target = if style.terminal {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let bar = ProgressBar::with_draw_target(Some(1), target);
+        if let Ok(template) = ProgressStyle::with_template("[{bar:30}] {pos}/{len} {msg}") {
+            bar.set_style(template.progress_chars("=> "));
+        }
+        Self { bar }
+    }
+
+    /// So many of so many are done, and this comes next.
+    pub fn at(&self, done: usize, of: usize, text: &str) {
+        self.bar.set_length(of as u64);
+        self.bar.set_position(done as u64);
+        self.bar.set_message(text.to_owned());
+        self.bar.tick();
+    }
+
+    /// Takes it off the screen.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
 #[derive(Debug)]
 enum View {
     Quiet,

@@ -4,6 +4,7 @@
 //! stream; nothing here decides what a number means. Names that come from a network are made
 //! harmless by [`sanitise`] before they are printed.
 
+mod calibration;
 mod churn;
 mod doctor;
 mod error;
@@ -19,11 +20,12 @@ mod text;
 
 use measure::{Metric, Nanos, Phase};
 
+pub use calibration::{LoadRow, WakeRow, calibration};
 pub use churn::{ChurnFigures, churn};
 pub use doctor::{CheckRow, CheckStatus, doctor};
 pub use error::error;
 pub use functions::{FunctionSort, FunctionTable, functions};
-pub use live::Live;
+pub use live::{Live, Steps};
 pub use runs::runs;
 pub use summary::{summary, warnings};
 pub use text::{Style, sanitise};

@@ -39,8 +39,9 @@ pub fn summary(
         )
     } else {
         let mut text = plain::summary(shape, record, summary);
-        for line in cost(summary)
+        for line in verdict(summary)
             .into_iter()
+            .chain(cost(summary))
             .chain(profile_lines(summary, FUNCTIONS, 100))
         {
             text.push_str(&line);
@@ -71,8 +72,10 @@ fn compact(
 ) -> Vec<String> {
     let columns = style.columns.min(100);
     let headline = wrap(&headline(record, summary), columns);
+    let mut first: Vec<String> = headline.iter().map(|line| style.strong(line)).collect();
+    first.extend(verdict(summary).map_or_else(Vec::new, |text| wrap(&text, columns)));
     let mut sections = vec![
-        headline.iter().map(|line| style.strong(line)).collect(),
+        first,
         rates(shape, summary, style),
         latencies(shape, summary, style),
     ];
@@ -105,6 +108,12 @@ fn compact(
         Vec::new()
     };
     sections.join(gap.as_slice())
+}
+
+/// Who limited the run.
+fn verdict(summary: &RunSummary) -> Option<String> {
+    let verdict = summary.verdict.as_ref()?;
+    Some(format!("verdict: {}", sanitise(&verdict.sentence)))
 }
 
 /// One sentence made from the data.

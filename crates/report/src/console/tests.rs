@@ -73,6 +73,8 @@ fn point(phase: Phase, t: f64) -> SeriesPoint {
             threads: 3,
         }),
         steal: None,
+        idle: None,
+        waits: measure::Waits::default(),
     }
 }
 
@@ -93,6 +95,7 @@ fn run_summary(warnings: usize) -> RunSummary {
         completed: through,
         received: through,
         blocked: through,
+        verdict: None,
         faults: Vec::new(),
         requested: None,
         closed_loop: false,

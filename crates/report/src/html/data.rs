@@ -68,7 +68,7 @@ impl Contents {
         let headline = headline::sentence(&headline::Facts {
             record,
             figures: &figures,
-            warnings: &warnings,
+            verdict: record.summary.as_ref().and_then(|s| s.verdict.as_ref()),
             broker: &broker,
             end: span.1,
             burning: profile.and_then(|p| headline::burning(p, measured)),

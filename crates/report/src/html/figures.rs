@@ -160,6 +160,8 @@ mod tests {
             }),
             client: None,
             steal: None,
+            idle: None,
+            waits: measure::Waits::default(),
         }
     }
 

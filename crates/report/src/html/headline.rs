@@ -2,7 +2,7 @@
 //! where it burned, and what the limit was as far as the data shows one.
 
 use archive::profile::{FrameKind, Profile};
-use archive::{BrokerSummary, RunRecord, RunState, Topology, Warning, WarningCode};
+use archive::{BrokerSummary, RunRecord, RunState, Topology, Verdict};
 use measure::{LatencySummary, Nanos};
 use serde::Serialize;
 
@@ -20,7 +20,8 @@ pub(super) struct Part {
 pub(super) struct Facts<'a> {
     pub(super) record: &'a RunRecord,
     pub(super) figures: &'a Figures,
-    pub(super) warnings: &'a [Warning],
+    /// Who limited the run; `None` for runs of a version that concluded nothing.
+    pub(super) verdict: Option<&'a Verdict>,
     pub(super) broker: &'a BrokerSummary,
     /// Last second of the run.
     pub(super) end: f64,
@@ -34,11 +35,6 @@ pub(super) struct Facts<'a> {
 const LEAST_SHARE: f64 = 0.05;
 /// Above this share a function is the frame of everything rather than a part of it.
 const MOST_SHARE: f64 = 0.5;
-/// An all-out generator that found the in-flight budget used up for so many of its messages spent
-/// its time waiting for the broker.
-const BLOCKED_SHARE: f64 = 0.5;
-/// An all-out generator that used less than this of a core had nothing to do but to wait.
-const IDLE_CORES: f64 = 0.5;
 /// Erlang modules that every process runs in: a share below them says nothing.
 const FRAMEWORK: [&str; 10] = [
     "erts_beamasm",
@@ -84,8 +80,8 @@ pub(super) fn sentence(facts: &Facts<'_>) -> Vec<Part> {
             code: true,
         });
     }
-    if let Some(limit) = limit(facts) {
-        text.push_str(&format!("; {limit}"));
+    if let Some(verdict) = facts.verdict {
+        text.push_str(&format!("; {}", verdict.sentence));
     }
     text.push('.');
     parts.push(plain(capital(text, parts.is_empty())));
@@ -192,32 +188,6 @@ fn cpu(facts: &Facts<'_>) -> String {
         0 => format!("{who} used {} cores", significant(cores)),
         all => format!("{who} used {} of {all} cores", significant(cores)),
     }
-}
-
-/// What the limit was, where the data shows it.
-fn limit(facts: &Facts<'_>) -> Option<String> {
-    let has = |code| facts.warnings.iter().any(|w| w.code == code);
-    let f = facts.figures;
-    if has(WarningCode::GeneratorSaturated) {
-        return Some("limited by the generator".into());
-    }
-    if has(WarningCode::ConnectionBlocked) {
-        return Some("the broker blocked its publishers".into());
-    }
-    let cores = f64::from(facts.record.hardware.cores);
-    let (broker, client) = (f.cpu_cores.broker, f.cpu_cores.client);
-    let waiting = f.blocked.rate > f.sent.rate * BLOCKED_SHARE
-        || client.is_some_and(|used| used < IDLE_CORES);
-    if f.requested_rate.is_some() || f.closed_loop || f.sent.rate <= 0.0 || !waiting {
-        return None;
-    }
-    if has(WarningCode::TooFewCores) {
-        // Who took the cores from whom cannot be told, only that they were full.
-        let busy = broker.unwrap_or(0.0) + client.unwrap_or(0.0);
-        return (cores > 0.0 && busy > cores * 0.9)
-            .then(|| format!("broker and generator filled the {cores:.0} cores that they shared"));
-    }
-    Some("limited by the broker".into())
 }
 
 /// The function of the broker's own code that has the largest share of the measured phase without

@@ -78,11 +78,11 @@ fn record(state: RunState, queues: &[&str]) -> RunRecord {
     }
 }
 
-fn said(record: &RunRecord, figures: &Figures, warnings: &[Warning], burning: bool) -> String {
+fn said(record: &RunRecord, figures: &Figures, verdict: Option<&Verdict>, burning: bool) -> String {
     let parts = sentence(&Facts {
         record,
         figures,
-        warnings,
+        verdict,
         broker: &BrokerSummary::default(),
         end: 32.4,
         burning: burning.then(|| ("rabbit_channel:handle_method/3".into(), 0.2412)),
@@ -94,23 +94,16 @@ fn said(record: &RunRecord, figures: &Figures, warnings: &[Warning], burning: bo
 #[test]
 fn a_stream_is_published_to() {
     let record = record(RunState::Complete, &["stream"]);
+    let verdict = Verdict {
+        sentence: "limited by the broker: it fills the machine".into(),
+        ..Verdict::default()
+    };
     assert_eq!(
-        said(&record, &figures(), &[], true),
+        said(&record, &figures(), Some(&verdict), true),
         "54,800 msg/s into a stream for 60 s; ack response p99 31.0 ms; the broker used 1.20 of \
-         2 cores, 24 % of it below rabbit_channel:handle_method/3; limited by the broker."
+         2 cores, 24 % of it below rabbit_channel:handle_method/3; limited by the broker: it \
+         fills the machine."
     );
-}
-
-#[test]
-fn a_saturated_generator_is_the_limit() {
-    let warnings = [Warning::new(WarningCode::GeneratorSaturated, "")];
-    let text = said(
-        &record(RunState::Complete, &[]),
-        &figures(),
-        &warnings,
-        false,
-    );
-    assert!(text.ends_with("limited by the generator."), "{text}");
 }
 
 #[test]
@@ -120,7 +113,7 @@ fn a_missed_rate_is_said_and_nothing_is_blamed() {
     let text = said(
         &record(RunState::Complete, &["quorum", "quorum"]),
         &figures,
-        &[],
+        None,
         false,
     );
     assert!(text.starts_with("54,800 msg/s into 2 quorum queues for 60 s, of 60,000 requested;"));
@@ -132,7 +125,7 @@ fn a_run_that_was_cut_off_says_so_first() {
     let text = said(
         &record(RunState::Running, &["stream"]),
         &figures(),
-        &[],
+        None,
         false,
     );
     assert!(
@@ -148,7 +141,7 @@ fn without_anything_measured_it_says_that() {
     figures.latency = PerMetric::default();
     figures.cpu_cores = PerMessage::default();
     assert_eq!(
-        said(&record(RunState::Complete, &[]), &figures, &[], false),
+        said(&record(RunState::Complete, &[]), &figures, None, false),
         "Nothing was measured."
     );
 }
@@ -165,28 +158,4 @@ fn numbers_keep_three_digits() {
     ] {
         assert_eq!(significant(value), text);
     }
-}
-
-#[test]
-fn cores_that_were_shared_leave_the_blame_open() {
-    let warnings = [Warning::new(WarningCode::TooFewCores, "")];
-    let record = record(RunState::Complete, &[]);
-    let mut figures = figures();
-    let text = said(&record, &figures, &warnings, false);
-    assert!(text.ends_with("the broker used 1.20 of 2 cores."), "{text}");
-    figures.cpu_cores.client = Some(0.7);
-    let text = said(&record, &figures, &warnings, false);
-    assert!(
-        text.ends_with("filled the 2 cores that they shared."),
-        "{text}"
-    );
-}
-
-#[test]
-fn a_busy_generator_that_never_waited_blames_nobody() {
-    let mut figures = figures();
-    figures.blocked.rate = 0.0;
-    figures.cpu_cores.client = Some(0.8);
-    let text = said(&record(RunState::Complete, &[]), &figures, &[], false);
-    assert!(!text.contains("limited"), "{text}");
 }

@@ -12,6 +12,7 @@ use super::profiling::Profiled;
 use super::recording::Recording;
 use crate::Observer;
 use crate::usage::{Usage, between};
+use crate::verdict::verdict;
 use crate::warnings::{Facts, warnings};
 
 /// What is known when the load has ended.
@@ -51,6 +52,7 @@ impl Recording<'_> {
         self.record.error = outcome.error.as_ref().map(|e| format!("{e}; {}", e.help()));
         let mut summary = self.summary(&outcome, &usage, profiled);
         summary.warnings = found;
+        summary.verdict = Some(verdict(self.evidence(&outcome, &usage)));
         let record = close(self.writer.as_mut(), self.record, summary, self.observer);
         RunOutcome {
             run_dir: self
@@ -127,6 +129,7 @@ impl Recording<'_> {
                 client: mb(self.peak_rss.1),
             },
             profiles: profiled.summary.into_iter().collect(),
+            verdict: None,
             warnings: Vec::new(),
         }
     }

@@ -18,14 +18,16 @@ use measure::{Clock, Interval, Time, wall_clock_unix_ns};
 
 use crate::experiment::ProfileSpec;
 use crate::usage::ProcUsage;
-use crate::{Error, Experiment, Observer, hardware, redact};
+use crate::verdict::Planned;
+use crate::{Error, Experiment, Observer, calibration, hardware, redact};
 use broker::Broker;
 use faults::Timeline;
 pub use faults::{PlayedFault, PlayedFaults};
 use finish::Ending;
 pub(crate) use finish::close;
 pub(crate) use profiling::{Profiled, Profiling};
-use recording::{Recording, Setting};
+pub(crate) use recording::Recording;
+use recording::Setting;
 
 /// How to run, as opposed to what.
 #[derive(Clone, Debug)]
@@ -103,8 +105,12 @@ fn apply_load(
         broker: broker.summary(),
         shared_machine: broker.shares_this_machine,
         insecure: broker.endpoint.tls.as_ref().is_some_and(|tls| tls.insecure),
+        planned: Planned {
+            capacity: calibration::kept().and_then(|kept| kept.capacity(&plan)),
+            ..Planned::of(&plan)
+        },
     };
-    let usage = Box::new(ProcUsage::new(broker.pid));
+    let usage = Box::new(ProcUsage::new(broker.pid).connected_to(broker.endpoint.port));
     observer.step("connecting");
     let mut recording = Recording::new(setting, record, writer, profiling, usage, observer);
     let result = thread::scope(|scope| {

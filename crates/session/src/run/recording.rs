@@ -6,7 +6,10 @@ use measure::{Clock, Counters, Interval, LatencySummary, Nanos, PerMetric, Phase
 use super::profiling::{LEAD, Profiling};
 use super::requested::Against;
 use crate::Observer;
+use crate::tcp::Connections;
+use crate::threads::{ThreadUse, Threads};
 use crate::usage::{Reading, UsageSource, between};
+use crate::verdict::Planned;
 
 /// Events that a record keeps; a broker that blocks and unblocks without end says nothing new.
 const MOST_EVENTS: usize = 1_000;
@@ -26,6 +29,7 @@ pub(crate) struct Setting {
     pub(crate) shared_machine: bool,
     /// The broker's certificate is not checked.
     pub(crate) insecure: bool,
+    pub(crate) planned: Planned,
 }
 
 /// The sink of a load.
@@ -56,7 +60,15 @@ pub(crate) struct Recording<'a> {
     /// When the load began.
     started: Option<Time>,
     /// What was asked for so far.
-    pub(super) against: Against,
+    pub(crate) against: Against,
+    threads_before: Threads,
+    connections_before: (Time, Connections),
+    /// What TCP says of our connections in the measured phase.
+    pub(crate) connections: Option<archive::ConnectionTime>,
+    /// What the broker's threads used in the measured phase.
+    pub(crate) broker_threads: Option<ThreadUse>,
+    /// Shortest time that connecting took.
+    pub(crate) round_trip: Option<Nanos>,
 }
 
 impl<'a> Recording<'a> {
@@ -90,6 +102,11 @@ impl<'a> Recording<'a> {
             usage,
             started: None,
             against: Against::default(),
+            threads_before: Threads::default(),
+            connections_before: (Time(0), Connections::default()),
+            connections: None,
+            broker_threads: None,
+            round_trip: None,
             setting,
         }
     }
@@ -120,6 +137,27 @@ impl<'a> Recording<'a> {
         self.observer.event(&event);
         if self.record.events.len() < MOST_EVENTS {
             self.record.events.push(event);
+        }
+    }
+
+    /// Each thread and each connection is read at both ends of the measured phase only: there may be
+    /// thousands.
+    fn look_closely(&mut self, phase: Phase) {
+        match phase {
+            Phase::Warmup => {}
+            Phase::Measure => {
+                self.threads_before = self.usage.threads();
+                self.connections_before = (Clock.now(), self.usage.connections());
+            }
+            Phase::Drain => {
+                self.broker_threads = self.usage.threads().since(&self.threads_before);
+                let (since, before) = &self.connections_before;
+                let length = Clock.now().since(*since);
+                let connections = self.usage.connections();
+                self.connections = connections.since(before, length);
+                let shortest = connections.round_trip().into_iter().chain(self.round_trip);
+                self.round_trip = shortest.min();
+            }
         }
     }
 
@@ -197,6 +235,8 @@ impl<'a> Recording<'a> {
             broker: usage.broker,
             client: usage.client,
             steal: usage.steal,
+            idle: usage.idle,
+            waits: interval.waits,
         }
     }
 }
@@ -224,8 +264,14 @@ impl load::Sink for Recording<'_> {
     fn event(&mut self, event: load::Event) {
         match event {
             load::Event::Connected {
-                product, version, ..
-            } => self.connected(&product, &version),
+                product,
+                version,
+                round_trip,
+                ..
+            } => {
+                self.connected(&product, &version);
+                self.round_trip = Some(self.round_trip.map_or(round_trip, |r| r.min(round_trip)));
+            }
             load::Event::Connecting { ready, wanted } => {
                 self.observer
                     .step(&format!("connecting: {ready} of {wanted} clients"));
@@ -244,6 +290,7 @@ impl load::Sink for Recording<'_> {
                     Phase::Drain => Some(phases.drain),
                 };
                 self.observer.phase(phase, length);
+                self.look_closely(phase);
             }
             load::Event::Blocked { at, reason } => {
                 self.keep_event(at, format!("the broker blocked a connection: {reason}"));

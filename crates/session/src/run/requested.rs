@@ -87,7 +87,7 @@ impl Against {
     }
 
     /// Messages asked for in the measured phase, and their standard deviation.
-    pub(super) fn measured(&self) -> (f64, f64) {
+    pub(crate) fn measured(&self) -> (f64, f64) {
         (self.measured, self.variance.sqrt())
     }
 

@@ -132,6 +132,7 @@ fn play(dir: &std::path::Path, observer: &mut Heard, error: Option<load::Error>)
         broker: archive::BrokerSummary::default(),
         shared_machine: false,
         insecure: false,
+        planned: Planned::default(),
     };
     let usage = Box::new(Metered::default());
     let mut recording = Recording::new(setting, record, writer, Profiling::off(), usage, observer);
@@ -139,6 +140,7 @@ fn play(dir: &std::path::Path, observer: &mut Heard, error: Option<load::Error>)
         endpoint: "amqp://guest@h:1/".into(),
         product: "RabbitMQ".into(),
         version: "9.9".into(),
+        round_trip: measure::Nanos(100_000),
     });
     recording.event(Event::Started {
         at: Time(10 * SECOND),

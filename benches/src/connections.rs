@@ -1,0 +1,124 @@
+//! What a message costs the client when it shares the process with thousands of connections, and how it
+//! is acknowledged. The embedded broker answers, because it costs the same per message however many
+//! connections there are, and leaves the machine to the client.
+
+use anyhow::{Context, Result};
+
+use crate::own;
+use crate::scenarios::{Bench, Embedded};
+use crate::table::Row;
+
+/// Connections, the first being what the others are compared with.
+const CONNECTIONS: [usize; 4] = [1, 100, 1_000, 10_000];
+/// Messages per second, all connections together. At one rate a message costs one write and its confirm
+/// one read with 1 connection as with 10,000; all-out, one connection would send hundreds with one
+/// write, and the rows would compare batches.
+const RATE: &str = "10000";
+
+/// CPU per message for 1 to 10,000 connections.
+pub fn scale(bench: &Bench) -> Result<Vec<Row>> {
+    let mut rows: Vec<Row> = Vec::new();
+    for count in CONNECTIONS {
+        match at(bench, count) {
+            Ok(cost) => rows.push(row(count, cost, rows.first().map(|one| one.value))),
+            // A limit of descriptors, mostly: the other rows are worth having.
+            Err(error) => eprintln!("bench:   {count} connections left out: {error:#}"),
+        }
+    }
+    Ok(rows)
+}
+
+fn row(count: usize, cost: f64, one: Option<f64>) -> Row {
+    let row = Row::new(
+        format!("{count} connections, 10,000 msg/s in all, 64 B, confirms: client CPU"),
+        "us/msg",
+        cost,
+    );
+    match one {
+        None => row,
+        Some(one) if count == 10_000 => row
+            .beside("1 connection", one)
+            .goal("at most 2 x 1 connection", cost <= one * 2.0),
+        Some(one) => row.beside("1 connection", one),
+    }
+}
+
+fn at(bench: &Bench, count: usize) -> Result<f64> {
+    let broker = Embedded::start(&bench.bellows)?;
+    let seconds = bench.seconds.min(10).to_string();
+    let producers = count.to_string();
+    let summary = own::run(
+        &bench.bellows,
+        &[
+            "producer",
+            "queue://connections",
+            "--producers",
+            &producers,
+            "--rate",
+            RATE,
+            "--max-pending",
+            "100",
+            "--message-size",
+            "64",
+            "--queue-args",
+            "x-max-length=10000",
+            "--url",
+            &broker.url,
+            "--warmup",
+            "3",
+            "--duration",
+            &seconds,
+        ],
+    )?;
+    summary
+        .cpu_us_per_message
+        .client
+        .context("bellows told no CPU time")
+}
+
+/// CPU per message in and out, by the way that consumers acknowledge.
+pub fn acks(bench: &Bench) -> Result<Vec<Row>> {
+    let ways: [(&str, &[&str]); 3] = [
+        ("--auto-ack", &["--auto-ack"]),
+        ("one ack per delivery", &["--ack-every", "1"]),
+        ("one ack per 100", &["--ack-every", "100"]),
+    ];
+    let mut rows: Vec<Row> = Vec::new();
+    for (name, way) in ways {
+        let broker = Embedded::start(&bench.bellows)?;
+        let seconds = bench.seconds.min(10).to_string();
+        let mut arguments = vec![
+            "client",
+            "queue://acks",
+            "--max-pending",
+            "1000",
+            "--prefetch",
+            "1000",
+            "--message-size",
+            "64",
+            "--url",
+            &broker.url,
+            "--warmup",
+            "2",
+            "--duration",
+            &seconds,
+        ];
+        arguments.extend_from_slice(way);
+        let summary = own::run(&bench.bellows, &arguments)?;
+        let cost = summary
+            .cpu_us_per_message
+            .client
+            .context("bellows told no CPU time")?;
+        let mut row = Row::new(
+            format!("embedded broker, 64 B in and out, {name}: client CPU"),
+            "us/msg",
+            cost,
+        )
+        .note(format!("{:.0} msg/s out", summary.received.rate));
+        if let Some(first) = rows.first() {
+            row = row.beside("--auto-ack", first.value);
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}

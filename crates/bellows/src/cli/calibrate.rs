@@ -1,0 +1,119 @@
+//! `calibrate`: what the generator can make on this machine.
+
+use clap::Args;
+use measure::Nanos;
+use report::console::{self, LoadRow, Steps, Style, WakeRow};
+use session::RunOptions;
+use session::calibration::{self, Calibration};
+
+use crate::failure::{Done, Failure};
+use crate::{output, signals};
+
+const EXAMPLES: &str = "\
+Examples:
+  bellows calibrate             takes under 30 s, on an otherwise idle machine
+  bellows calibrate --show      what is kept for this machine
+  bellows calibrate --json";
+
+/// What `bellows calibrate` was given.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct CalibrateArgs {
+    /// Print the figures as a JSON object
+    #[arg(long)]
+    json: bool,
+    /// Measure nothing: show what is kept for this machine
+    #[arg(long)]
+    show: bool,
+    /// Show no progress
+    #[arg(long, env = "BELLOWS_QUIET")]
+    quiet: bool,
+}
+
+impl CalibrateArgs {
+    /// Measures, keeps and prints.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        let found = if self.show {
+            calibration::kept().ok_or_else(|| {
+                Failure::failed(
+                    "nothing is kept for this machine and this version of bellows",
+                    "run `bellows calibrate`",
+                )
+            })?
+        } else {
+            let found = self.measure()?;
+            if let Err(source) = calibration::keep(&found) {
+                // The figures are right all the same, and are printed.
+                let text = format!("warning: the calibration could not be kept: {source}\n");
+                let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
+            }
+            found
+        };
+        if found.others_cores >= calibration::BUSY {
+            let text = format!(
+                "warning: other processes used {:.1} of {} cores meanwhile: the figures are too low; \
+                 calibrate again when they are gone\n",
+                found.others_cores, found.cores
+            );
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
+        }
+        if self.json {
+            output::print_json(&found)?;
+        } else {
+            output::print(&table(&found))?;
+        }
+        Ok(Done::Fine)
+    }
+
+    fn measure(&self) -> Result<Calibration, Failure> {
+        let control = load::Control::new();
+        let at_once = signals::stop_load(&control)?;
+        let options = RunOptions {
+            runs_dir: None,
+            command: Vec::new(),
+            bellows_exe: std::env::current_exe().map_err(|e| {
+                Failure::io("find", std::path::Path::new("the bellows executable"), &e)
+            })?,
+        };
+        let style = Style::of(&std::io::stderr());
+        let steps = Steps::new(Style {
+            terminal: style.terminal && !self.quiet,
+            ..style
+        });
+        let found = calibration::calibrate(&options, &control, |done, of, text| {
+            steps.at(done, of, text);
+        });
+        steps.clear();
+        at_once.check()?;
+        Ok(found?)
+    }
+}
+
+fn table(found: &Calibration) -> String {
+    let machine = format!(
+        "bellows {} on {}, {} cores, {}, {}",
+        found.bellows, found.cpu, found.cores, found.kernel, found.created
+    );
+    let wakes: Vec<WakeRow> = found
+        .lateness
+        .iter()
+        .map(|late| WakeRow {
+            rate: late.rate,
+            late: [Nanos(late.p50_ns), Nanos(late.p99_ns), Nanos(late.max_ns)],
+        })
+        .collect();
+    let loads: Vec<LoadRow> = found
+        .points
+        .iter()
+        .map(|point| LoadRow {
+            load: point.workload.name().to_owned(),
+            size: point.size,
+            connections: point.connections,
+            rate: point.rate,
+            client_ns: point.client_ns,
+            broker_ns: point.broker_ns,
+            lag: Nanos(point.loop_lag_max_ns),
+        })
+        .collect();
+    console::calibration(&machine, &wakes, &loads, output::style())
+}

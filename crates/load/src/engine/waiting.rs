@@ -1,0 +1,105 @@
+//! What producers wait for and what event loops have time for: the evidence for who limits a run. All
+//! of it comes from the clock readings that the loop takes anyway.
+
+use std::io::Read;
+
+use measure::{Nanos, Time, Wait};
+
+use super::client::{Client, State};
+use super::context::{Context, Tally};
+use super::producer::Standing;
+
+impl Client {
+    /// Notes what the time since the last call went into, and what the next will go into.
+    #[inline]
+    pub(super) fn account(&mut self, standing: Standing, context: &mut Context<'_>) {
+        let Some((wait, since)) = self.waiting else {
+            return;
+        };
+        let now = context.tally.last_now;
+        context.series.current().waits.note(wait, now.since(since));
+        self.waiting = Some((self.waits_for(standing), now.max(since)));
+    }
+
+    /// Brings the account up to date, so that a long wait shows in every second of it.
+    pub(crate) fn account_so_far(&mut self, context: &mut Context<'_>) {
+        if let Some((wait, since)) = self.waiting {
+            let now = context.tally.last_now;
+            context.series.current().waits.note(wait, now.since(since));
+            let wait = if self.state == State::Broken {
+                Wait::Away
+            } else {
+                wait
+            };
+            self.waiting = Some((wait, now.max(since)));
+        }
+    }
+
+    fn waits_for(&self, standing: Standing) -> Wait {
+        match (self.state, standing) {
+            (State::Running, _) if self.withheld => Wait::Blocked,
+            (State::Running, Standing::Full) => Wait::Budget,
+            (State::Running, _) if !self.may_write() => Wait::Socket,
+            (State::Running, Standing::More) => Wait::Ready,
+            (State::Running, Standing::Until(_) | Standing::Idle) => Wait::Schedule,
+            _ => Wait::Away,
+        }
+    }
+}
+
+/// What a thread has spent, or spent in a span of time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Spent {
+    pub(crate) cpu: Nanos,
+    /// With nothing to do.
+    pub(crate) idle: Nanos,
+    /// Ready to run, and without a core.
+    pub(crate) starved: Option<Nanos>,
+    at: Time,
+    /// In all.
+    pub(crate) time: Nanos,
+}
+
+impl Spent {
+    #[cold]
+    pub(crate) fn now(tally: &Tally) -> Self {
+        Self {
+            cpu: thread_cpu(),
+            idle: tally.idle,
+            starved: thread_starved(),
+            at: tally.last_now,
+            time: Nanos::ZERO,
+        }
+    }
+
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        let starved = self.starved.zip(before.starved);
+        Self {
+            cpu: self.cpu.saturating_sub(before.cpu),
+            idle: self.idle.saturating_sub(before.idle),
+            starved: starved.map(|(now, then)| now.saturating_sub(then)),
+            at: self.at,
+            time: self.at.since(before.at),
+        }
+    }
+}
+
+/// CPU time of the calling thread.
+pub(crate) fn thread_cpu() -> Nanos {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// How long the calling thread has waited in a run queue: the second number of
+/// `/proc/thread-self/schedstat` (`Documentation/scheduler/sched-stats.rst`), where the kernel keeps
+/// it. Reads into the stack: event loops allocate nothing.
+fn thread_starved() -> Option<Nanos> {
+    let mut text = [0; 96];
+    let mut file = std::fs::File::open("/proc/thread-self/schedstat").ok()?;
+    let length = file.read(&mut text).ok()?;
+    let text = std::str::from_utf8(text.get(..length)?).ok()?;
+    let mut numbers = text.split_ascii_whitespace();
+    let (cpu, waited) = (numbers.next()?, numbers.next()?);
+    // A kernel without these statistics writes zeros.
+    (cpu != "0").then(|| waited.parse().ok().map(Nanos))?
+}

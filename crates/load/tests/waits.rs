@@ -1,0 +1,139 @@
+//! What producers and event loops say they waited for is what they did wait for.
+
+use std::io::Read;
+use std::net::TcpListener;
+use std::thread;
+
+use load::{Control, Destination, Event, Group, Outcome, Pace, Phases, Plan, Sink, Sizes};
+use measure::{Interval, Nanos, Phase, Rate, Waits};
+
+#[derive(Default)]
+struct Sum {
+    waits: Waits,
+    length: Nanos,
+}
+
+impl Sink for Sum {
+    fn interval(&mut self, merged: &Interval) {
+        if merged.phase == Phase::Measure {
+            self.waits.add(&merged.waits);
+            self.length += merged.length();
+        }
+    }
+
+    fn event(&mut self, _: Event) {}
+}
+
+fn run(url: &str, set: impl FnOnce(&mut Group)) -> (Outcome, Sum) {
+    let queue = Destination::parse("queue://waits").expect("destination");
+    let mut group = Group::new(url.parse().expect("url"), vec![queue]);
+    (
+        group.producers.per_destination,
+        group.consumers.per_destination,
+    ) = (4, 0);
+    group.producers.sizes = Sizes::Fixed(64);
+    set(&mut group);
+    let plan = Plan {
+        groups: vec![group],
+        phases: Phases {
+            warmup: Nanos::from_millis(200),
+            measure: Some(Nanos::from_millis(1_000)),
+            drain: Nanos::from_millis(200),
+        },
+        ..Plan::default()
+    };
+    let mut sum = Sum::default();
+    let outcome = load::run(&plan, &Control::new(), &mut sum).expect("load");
+    (outcome, sum)
+}
+
+fn embedded() -> (broker::Running, String) {
+    let config = broker::Config {
+        listen: "127.0.0.1:0".parse().expect("address"),
+        ..broker::Config::default()
+    };
+    let broker = broker::Broker::bind(config)
+        .expect("bind")
+        .spawn()
+        .expect("spawn");
+    let url = format!("amqp://{}", broker.local_addr());
+    (broker, url)
+}
+
+/// All of four producers' time is accounted for, to a twentieth.
+fn assert_whole(sum: &Sum) {
+    let (whole, length) = (
+        sum.waits.producing().as_secs_f64(),
+        sum.length.as_secs_f64(),
+    );
+    assert!(
+        (whole / (length * 4.0) - 1.0).abs() < 0.05,
+        "{:?} of {length} s",
+        sum.waits
+    );
+}
+
+#[test]
+fn one_in_flight_waits_for_answers() {
+    let (_broker, url) = embedded();
+    let (outcome, sum) = run(&url, |group| group.producers.max_pending = 1);
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    assert_whole(&sum);
+    let share = sum.waits.budget.as_secs_f64() / sum.waits.producing().as_secs_f64();
+    assert!(share > 0.8, "{:?}", sum.waits);
+    let [thread] = outcome.threads[..] else {
+        panic!("{outcome:?}")
+    };
+    let measured = thread.measured_time.as_secs_f64();
+    assert!((0.9..1.3).contains(&measured), "{thread:?}");
+    assert!(thread.measured_idle <= thread.measured_time, "{thread:?}");
+}
+
+#[test]
+fn a_slow_schedule_leaves_the_loop_idle() {
+    let (_broker, url) = embedded();
+    let (outcome, sum) = run(&url, |group| {
+        group.producers.pace = Rate::per_second(100.0).map_or(Pace::AllOut, Pace::constant);
+    });
+    assert_whole(&sum);
+    let share = sum.waits.schedule.as_secs_f64() / sum.waits.producing().as_secs_f64();
+    assert!(share > 0.8, "{:?}", sum.waits);
+    let idle = sum.waits.loop_idle.as_secs_f64() / sum.waits.loop_time.as_secs_f64();
+    assert!(idle > 0.7, "{:?}", sum.waits);
+    assert!(
+        outcome.threads[0].measured_idle > Nanos::from_millis(700),
+        "{outcome:?}"
+    );
+}
+
+#[test]
+fn a_broker_that_does_not_read_fills_the_sockets() {
+    let (_broker, upstream) = embedded();
+    let url = stalling_proxy(upstream.trim_start_matches("amqp://").to_owned());
+    let (_, sum) = run(&url, |group| {
+        group.producers.confirm = false;
+        group.producers.sizes = Sizes::Fixed(16_384);
+    });
+    assert_whole(&sum);
+    let share = sum.waits.socket.as_secs_f64() / sum.waits.producing().as_secs_f64();
+    assert!(share > 0.8, "{:?}", sum.waits);
+}
+
+/// Lets the log-in pass, and 64 KiB more of each connection; then it reads no further.
+fn stalling_proxy(upstream: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let url = format!("amqp://{}", listener.local_addr().expect("address"));
+    thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let broker = std::net::TcpStream::connect(&upstream).expect("broker");
+            let (mut from, mut to) = (
+                client.try_clone().expect("clone"),
+                broker.try_clone().expect("clone"),
+            );
+            thread::spawn(move || std::io::copy(&mut (&mut from).take(65_536), &mut to));
+            let (mut from, mut to) = (broker, client);
+            thread::spawn(move || std::io::copy(&mut from, &mut to));
+        }
+    });
+    url
+}

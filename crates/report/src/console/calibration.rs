@@ -1,0 +1,74 @@
+//! What a machine was measured at.
+
+use measure::Nanos;
+
+use super::table::{Align, Table};
+use super::text::{Style, sanitise, three_digits};
+
+/// One load of a calibration.
+#[derive(Clone, Debug)]
+pub struct LoadRow {
+    /// What was done, in words.
+    pub load: String,
+    /// Bytes of a message.
+    pub size: usize,
+    /// Producers.
+    pub connections: usize,
+    /// Messages per second.
+    pub rate: f64,
+    /// CPU of bellows per message, nanoseconds.
+    pub client_ns: f64,
+    /// CPU of the embedded broker per message, nanoseconds.
+    pub broker_ns: f64,
+    /// The worst loop lag.
+    pub lag: Nanos,
+}
+
+/// How late the event loop woke at a rate.
+#[derive(Clone, Debug)]
+pub struct WakeRow {
+    /// Messages per second.
+    pub rate: f64,
+    /// Median, 99th percentile and maximum.
+    pub late: [Nanos; 3],
+}
+
+/// The table of a calibration, below one line that says of what.
+#[must_use]
+pub fn calibration(machine: &str, wakes: &[WakeRow], loads: &[LoadRow], style: Style) -> String {
+    let columns = style.columns.min(100);
+    let mut out = style.strong(&sanitise(machine)) + "\n\n";
+    let heads = [
+        ("one event loop, all out", Align::Left),
+        ("bytes", Align::Right),
+        ("producers", Align::Right),
+        ("msg/s", Align::Right),
+        ("CPU ns/msg", Align::Right),
+        ("broker ns/msg", Align::Right),
+        ("max lag", Align::Right),
+    ];
+    let mut table = Table::new(&heads, 0);
+    for row in loads {
+        table.row(vec![
+            sanitise(&row.load).into_owned(),
+            row.size.to_string(),
+            row.connections.to_string(),
+            three_digits(row.rate),
+            three_digits(row.client_ns),
+            three_digits(row.broker_ns),
+            row.lag.to_string(),
+        ]);
+    }
+    for line in table.lines(columns) {
+        out.push_str(&(line + "\n"));
+    }
+    out.push('\n');
+    for row in wakes {
+        let [p50, p99, max] = row.late;
+        out.push_str(&format!(
+            "at {} msg/s its messages left {p50} late (p50), {p99} (p99), {max} at worst\n",
+            three_digits(row.rate)
+        ));
+    }
+    out
+}

@@ -1,0 +1,320 @@
+//! What the generator can make on this machine: short all-out loads against the embedded broker, kept
+//! per machine, so that a verdict can say whether a broker's rate was anywhere near the generator's.
+//!
+//! The figures are those of one event loop beside an embedded broker on the same cores. They say what
+//! the generator has done here, hence "could have made"; they are no promise.
+
+mod capacity;
+mod store;
+
+use measure::{LatencySummary, Rate};
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::{
+    Acks, ArgumentValue, BrokerKind, BrokerSpec, Length, LoadSpec, Phases, ProfileSpec, SizeSpec,
+};
+use crate::{Error, Experiment, NoObserver, RunOptions, hardware};
+
+pub use store::{keep, kept};
+
+/// Bytes of a message.
+const SIZES: [usize; 3] = [12, 1_024, 16_384];
+/// Connections; where messages also come out again, twice as many.
+const CONNECTIONS: [usize; 2] = [1, 100];
+/// Lengths of one load; all of them together stay below half a minute.
+const WARMUP: Length = Length(measure::Nanos::from_millis(250));
+const MEASURE: Length = Length(measure::Nanos::from_millis(700));
+/// Messages in flight per connection, so many together that no load waits for them.
+const IN_FLIGHT: usize = 2_000;
+/// CPU of other processes that spoils a calibration, in cores.
+pub const BUSY: f64 = 0.2;
+/// Message rates at which it is looked how late the event loop wakes: at rest, and under load.
+const RATES: [f64; 2] = [1_000.0, 50_000.0];
+
+/// What a connection does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Workload {
+    /// Publishes without confirms.
+    Publish,
+    /// Publishes with confirms, as many in flight as help.
+    Confirm,
+    /// Publishes the next message when the one before is confirmed.
+    OneByOne,
+    /// Publishes with confirms, and as many others consume.
+    InOut,
+}
+
+impl Workload {
+    /// In words, as part of a sentence.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Publish => "publish, no confirms",
+            Self::Confirm => "publish with confirms",
+            Self::OneByOne => "publish one by one",
+            Self::InOut => "in and out",
+        }
+    }
+}
+
+/// What one load came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// What each connection did.
+    pub workload: Workload,
+    /// Bytes of a message.
+    pub size: usize,
+    /// Producers.
+    pub connections: usize,
+    /// Messages per second, all-out.
+    pub rate: f64,
+    /// CPU time of bellows per message, nanoseconds.
+    pub client_ns: f64,
+    /// CPU time of the embedded broker per message, nanoseconds.
+    pub broker_ns: f64,
+    /// The worst loop lag, nanoseconds.
+    pub loop_lag_max_ns: u64,
+}
+
+/// How late the event loop was at a rate, which is the send delay of its messages.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Lateness {
+    /// Messages per second.
+    pub rate: f64,
+    /// Median, nanoseconds.
+    pub p50_ns: u64,
+    /// 99th percentile, nanoseconds.
+    pub p99_ns: u64,
+    /// Worst, nanoseconds.
+    pub max_ns: u64,
+}
+
+/// All that was measured on a machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// Always [`Calibration::SCHEMA`].
+    pub schema: String,
+    /// The bellows that was measured; a debug build says so.
+    pub bellows: String,
+    /// Processor model.
+    pub cpu: String,
+    /// Cores that may be used.
+    pub cores: u32,
+    /// Kernel name and release.
+    pub kernel: String,
+    /// When, RFC 3339 in UTC.
+    pub created: String,
+    /// CPU that other processes used meanwhile, in cores: where it is much, the figures are too low.
+    pub others_cores: f64,
+    /// How late the event loop was at rest and under load.
+    pub lateness: Vec<Lateness>,
+    /// The loads.
+    pub points: Vec<Point>,
+}
+
+impl Calibration {
+    /// Name and version of the format.
+    pub const SCHEMA: &'static str = "bellows.calibration/1";
+
+    fn here() -> Self {
+        let machine = hardware::read();
+        let build = if cfg!(debug_assertions) {
+            " (debug)"
+        } else {
+            ""
+        };
+        Self {
+            schema: Self::SCHEMA.to_owned(),
+            bellows: format!("{}{build}", env!("CARGO_PKG_VERSION")),
+            cpu: machine.cpu,
+            cores: machine.cores,
+            kernel: machine.kernel,
+            created: format!("{:.0}", jiff::Timestamp::now()),
+            others_cores: 0.0,
+            lateness: Vec::new(),
+            points: Vec::new(),
+        }
+    }
+
+    /// Whether it holds for this machine and this bellows.
+    fn is_of(&self, other: &Self) -> bool {
+        let key = |c: &Self| {
+            (
+                c.schema.clone(),
+                c.bellows.clone(),
+                c.cpu.clone(),
+                c.cores,
+                c.kernel.clone(),
+            )
+        };
+        key(self) == key(other)
+    }
+}
+
+/// The loads, the longest list first.
+fn loads() -> Vec<(Workload, usize, usize)> {
+    let mut all = Vec::new();
+    for workload in [Workload::Publish, Workload::Confirm, Workload::InOut] {
+        for connections in CONNECTIONS {
+            all.extend(SIZES.map(|size| (workload, size, connections)));
+        }
+    }
+    // The size of a message hardly counts where each waits for an answer.
+    all.extend(CONNECTIONS.map(|connections| (Workload::OneByOne, SIZES[0], connections)));
+    // Without confirms nothing is gained from many connections that sizes do not show.
+    all.retain(|load| !matches!(load, (Workload::Publish, 1_024.., 100..)));
+    all
+}
+
+/// Measures this machine. `progress` gets the number of loads done, that of all, and what comes next.
+///
+/// # Errors
+/// Where the embedded broker or a load could not be started, or where it was stopped.
+pub fn calibrate(
+    options: &RunOptions,
+    control: &load::Control,
+    mut progress: impl FnMut(usize, usize, &str),
+) -> Result<Calibration, Error> {
+    let mut calibration = Calibration::here();
+    let loads = loads();
+    let all = loads.len() + RATES.len();
+    for (done, rate) in RATES.into_iter().enumerate() {
+        progress(done, all, &format!("waking at {rate:.0} msg/s"));
+        let (late, others) = lateness(rate, options, control)?;
+        calibration.lateness.push(late);
+        calibration.others_cores += others / all as f64;
+    }
+    for (at, (workload, size, connections)) in loads.into_iter().enumerate() {
+        let text = format!("{}, {size} B, {connections} x", workload.name());
+        progress(RATES.len() + at, all, &text);
+        let (point, others) = point(workload, size, connections, options, control)?;
+        calibration.points.push(point);
+        calibration.others_cores += others / all as f64;
+    }
+    progress(all, all, "done");
+    Ok(calibration)
+}
+
+fn experiment(load: LoadSpec) -> Experiment {
+    Experiment {
+        name: "calibrate".to_owned(),
+        broker: BrokerSpec {
+            kind: BrokerKind::Embedded,
+            ..BrokerSpec::default()
+        },
+        phases: Phases {
+            warmup: WARMUP,
+            measure: MEASURE,
+            drain: Length::seconds(3),
+        },
+        profile: ProfileSpec {
+            events: Vec::new(),
+            ..ProfileSpec::default()
+        },
+        ledger: false,
+        load: vec![load],
+        ..Experiment::default()
+    }
+}
+
+fn run(
+    load: LoadSpec,
+    options: &RunOptions,
+    control: &load::Control,
+) -> Result<archive::RunSummary, Error> {
+    let options = RunOptions {
+        runs_dir: None,
+        ..options.clone()
+    };
+    let outcome = crate::run(&experiment(load), &options, control, &mut NoObserver)?;
+    if control.is_stopping() {
+        return Err(Error::Stopped);
+    }
+    match (outcome.record.error, outcome.record.summary) {
+        (None, Some(summary)) => Ok(summary),
+        (error, _) => Err(Error::Embedded(format!(
+            "a load against the embedded broker broke off: {}; run it again on an idle machine",
+            error.unwrap_or_default()
+        ))),
+    }
+}
+
+fn lateness(
+    rate: f64,
+    options: &RunOptions,
+    control: &load::Control,
+) -> Result<(Lateness, f64), Error> {
+    let load = LoadSpec {
+        rate: Rate::per_second(rate),
+        message_size: SizeSpec::fixed(64),
+        max_pending: 0,
+        prefetch: 0,
+        ack: Acks::Every(100),
+        ..LoadSpec::default()
+    };
+    let summary = run(load, options, control)?;
+    let delay: &LatencySummary = &summary.latency.send_delay;
+    let late = Lateness {
+        rate,
+        p50_ns: delay.p50_ns,
+        p99_ns: delay.p99_ns,
+        max_ns: delay.max_ns,
+    };
+    Ok((late, others_cores(&summary)))
+}
+
+fn point(
+    workload: Workload,
+    size: usize,
+    connections: usize,
+    options: &RunOptions,
+    control: &load::Control,
+) -> Result<(Point, f64), Error> {
+    let in_flight = match workload {
+        Workload::OneByOne => 1,
+        _ => (IN_FLIGHT / connections).max(20),
+    };
+    // What nobody consumes must not fill the broker's memory.
+    let kept = (20_000_000 / size).clamp(500, 100_000);
+    let in_out = workload == Workload::InOut;
+    let mut load = LoadSpec {
+        message_size: SizeSpec::fixed(size),
+        producers: connections,
+        consumers: if in_out { connections } else { 0 },
+        confirm: workload != Workload::Publish,
+        max_pending: u32::try_from(in_flight).unwrap_or(u32::MAX),
+        prefetch: u16::try_from(in_flight).unwrap_or(u16::MAX),
+        ack: Acks::Every(u32::try_from((in_flight / 10).max(1)).unwrap_or(1)),
+        ..LoadSpec::default()
+    };
+    if !in_out {
+        let kept = ArgumentValue::Integer(i64::try_from(kept).unwrap_or(i64::MAX));
+        load.arguments.insert("x-max-length".to_owned(), kept);
+    }
+    let summary = run(load, options, control)?;
+    let ns = |us: Option<f64>| us.unwrap_or(0.0) * 1e3;
+    let others = others_cores(&summary);
+    let point = Point {
+        workload,
+        size,
+        connections,
+        rate: summary.sent.rate.min(if in_out {
+            summary.received.rate
+        } else {
+            f64::INFINITY
+        }),
+        client_ns: ns(summary.cpu_us_per_message.client),
+        broker_ns: ns(summary.cpu_us_per_message.broker),
+        loop_lag_max_ns: summary
+            .verdict
+            .map_or(0, |verdict| verdict.evidence.loop_lag_max_ns),
+    };
+    Ok((point, others))
+}
+
+/// CPU that neither bellows nor its broker used.
+fn others_cores(summary: &archive::RunSummary) -> f64 {
+    let evidence = summary.verdict.as_ref().map(|verdict| &verdict.evidence);
+    evidence.and_then(crate::verdict::others).unwrap_or(0.0)
+}

@@ -1,0 +1,96 @@
+//! Where calibrations are kept: one file per machine and bellows in
+//! `$XDG_DATA_HOME/bellows` (`~/.local/share/bellows`), replaced as a whole.
+
+use std::path::PathBuf;
+use std::{fs, io};
+
+use super::Calibration;
+
+/// A calibration has some kilobytes; what is larger is something else.
+const LARGEST: u64 = 1 << 20;
+
+/// The folder; `None` where the environment names no home.
+fn folder() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).map(PathBuf::from);
+    let data = set("XDG_DATA_HOME").filter(|path| path.is_absolute());
+    let data = data.or_else(|| Some(set("HOME")?.join(".local/share")))?;
+    Some(data.join("bellows"))
+}
+
+fn file_name(calibration: &Calibration) -> String {
+    let text = format!(
+        "{} {} cores {}",
+        calibration.cpu, calibration.cores, calibration.bellows
+    );
+    let mut name = String::from("calibration");
+    for word in text.split(|c: char| !c.is_ascii_alphanumeric()) {
+        if !word.is_empty() {
+            name.push('-');
+            name.push_str(&word.to_ascii_lowercase());
+        }
+    }
+    name.truncate(150);
+    name + ".json"
+}
+
+/// Keeps it for this machine, in place of what was kept, and returns where.
+///
+/// # Errors
+/// Where there is no home, or the file cannot be written.
+pub fn keep(calibration: &Calibration) -> io::Result<PathBuf> {
+    let folder = folder().ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::NotFound,
+            "neither XDG_DATA_HOME nor HOME is set",
+        )
+    })?;
+    fs::create_dir_all(&folder)?;
+    let name = file_name(calibration);
+    let mut text = serde_json::to_vec_pretty(calibration).map_err(io::Error::from)?;
+    text.push(b'\n');
+    archive::replace_file(&folder, &name, &text)?;
+    Ok(folder.join(name))
+}
+
+/// What is kept for this machine and this bellows. What cannot be read, or is of another kernel,
+/// counts as nothing: calibrating again makes it good.
+#[must_use]
+pub fn kept() -> Option<Calibration> {
+    let here = Calibration::here();
+    let path = folder()?.join(file_name(&here));
+    if fs::metadata(&path).ok()?.len() > LARGEST {
+        return None;
+    }
+    let found: Calibration = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    found.is_of(&here).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_named_after_machine_and_version() {
+        let calibration = Calibration {
+            cpu: "Intel(R) Xeon(R) CPU @ 2.20GHz/../x".into(),
+            cores: 2,
+            bellows: "0.1.0 (debug)".into(),
+            ..Calibration::here()
+        };
+        assert_eq!(
+            file_name(&calibration),
+            "calibration-intel-r-xeon-r-cpu-2-20ghz-x-2-cores-0-1-0-debug.json"
+        );
+    }
+
+    #[test]
+    fn another_kernel_or_version_is_another_machine() {
+        let here = Calibration::here();
+        assert!(here.is_of(&Calibration::here()));
+        let other = Calibration {
+            kernel: "Linux 1.0".into(),
+            ..here.clone()
+        };
+        assert!(!other.is_of(&here));
+    }
+}
