@@ -8,13 +8,15 @@ use std::process::Stdio;
 
 use common::{bellows, folder, run, start};
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 18] = [
     "demo",
     "run",
     "client",
     "producer",
     "consumer",
     "artemis",
+    "perf-test",
+    "churn",
     "record",
     "top",
     "flame",

@@ -223,6 +223,7 @@ fn expected(scene: &Scene, sent: u64, injections: &Injections) -> LedgerSummary 
         reordered: sum(&|kind| matches!(kind, FaultKind::Reorder { .. })),
         corrupt: sum(&|kind| matches!(kind, FaultKind::Corrupt { .. })),
         foreign: 0,
+        returned: 0,
         exact: true,
     }
 }

@@ -1,0 +1,109 @@
+use super::*;
+use crate::Endpoint;
+
+fn plan(threads: usize, destinations: usize, producers: usize, consumers: usize) -> Plan {
+    let destinations = (0..destinations)
+        .map(|n| Destination::queue(format!("q{n}")))
+        .collect();
+    let mut group = Group::new(Endpoint::new("h", 1), destinations);
+    group.producers = Producers {
+        per_destination: producers,
+        message_count: Some(10),
+        ..Producers::default()
+    };
+    group.consumers.per_destination = consumers;
+    Plan {
+        groups: vec![group],
+        threads,
+        ..Plan::default()
+    }
+}
+
+fn dealt(plan: &Plan) -> Deal {
+    let routes: Vec<Route> = (1..)
+        .take(plan.groups.len())
+        .map(|port| Route {
+            address: ([127, 0, 0, 1], port).into(),
+            source: None,
+            tls: None,
+        })
+        .collect();
+    let realm = |route: &Route| Realm::new(&plan.groups[0].endpoint, route.address, String::new());
+    let realms: Vec<Realm> = routes.iter().map(realm).collect();
+    deal(plan, &routes, &realms).unwrap()
+}
+
+#[test]
+fn threads_share_the_clients_and_none_is_idle() {
+    let sizes = |plan: &Plan| dealt(plan).threads.iter().map(Vec::len).collect::<Vec<_>>();
+    assert_eq!(sizes(&plan(2, 3, 2, 1)), [5, 4]);
+    assert_eq!(sizes(&plan(8, 1, 1, 1)), [1, 1]);
+}
+
+#[test]
+fn lanes_share_the_connections_that_are_asked_for() {
+    let mut plan = plan(1, 3, 4, 2);
+    plan.groups[0].producers.connections = Some(5);
+    plan.groups[0].consumers.connections = Some(100);
+    let deal = dealt(&plan);
+    let lanes: Vec<usize> = deal.threads[0].iter().map(|c| c.lanes.len()).collect();
+    assert_eq!(lanes, [1, 1, 1, 1, 1, 1, 3, 3, 2, 2, 2], "consumers first");
+    let channels = |c: &ClientSpec| c.link.channels.len() == c.lanes.len();
+    assert!(deal.threads[0].iter().all(channels));
+}
+
+#[test]
+fn producers_share_the_count_and_the_schedule() {
+    let deal = dealt(&plan(2, 3, 1, 0));
+    let mut shares: Vec<(u64, u64, Option<u64>)> = deal
+        .threads
+        .iter()
+        .flatten()
+        .flat_map(|client| &client.lanes)
+        .filter_map(|lane| match &lane.work {
+            WorkSpec::Producer(p) => Some((p.position, p.producers, p.limit)),
+            WorkSpec::Consumer(_) => None,
+        })
+        .collect();
+    shares.sort_unstable();
+    assert_eq!(shares, [(0, 3, Some(4)), (1, 3, Some(3)), (2, 3, Some(3))]);
+    assert_eq!((deal.counting_producers, deal.anybody_counts), (3, true));
+}
+
+#[test]
+fn a_message_reaches_one_consumer_of_a_queue_and_all_of_a_stream_or_topic() {
+    let mut plan = plan(1, 1, 1, 3);
+    let count = |plan: &Plan| {
+        let deal = dealt(plan);
+        let lanes = deal.threads.iter().flatten().flat_map(|c| &c.lanes);
+        let counts = lanes.filter_map(|lane| match &lane.work {
+            WorkSpec::Producer(producer) => Some(producer.fan_out),
+            WorkSpec::Consumer(_) => None,
+        });
+        counts.collect::<Vec<_>>()
+    };
+    assert_eq!(count(&plan), [1]);
+    plan.groups[0].destinations[0].queue_type = QueueType::Stream;
+    assert_eq!(count(&plan), [3]);
+    plan.groups[0].destinations[0] = Destination::topic("q0");
+    assert_eq!(count(&plan), [3]);
+    // The same name at another broker is another topic.
+    let mut other = plan.groups[0].clone();
+    other.consumers.per_destination = 1;
+    plan.groups.push(other);
+    assert_eq!(count(&plan), [3, 1]);
+    plan.groups.truncate(1);
+    let mut subscription = crate::Subscription {
+        name: "me".into(),
+        durable: true,
+        shared: 0,
+    };
+    plan.groups[0].consumers.subscription = Some(subscription.clone());
+    assert_eq!(count(&plan), [3], "each its own");
+    subscription.shared = 2;
+    plan.groups[0].consumers.subscription = Some(subscription);
+    assert_eq!(count(&plan), [2], "three consumers share each of two");
+    assert_eq!(plan.groups[0].consumer_count(), 6);
+    plan.groups[0].consumers.per_destination = 0;
+    assert_eq!(count(&plan), [0]);
+}
