@@ -422,7 +422,7 @@ fn every_situation_has_its_verdict() {
         assert_eq!(found.evidence, evidence, "{name}: the evidence is kept");
         assert!(!found.reasons.is_empty(), "{name}");
         assert!(
-            found.sentence.contains('\n') == false && !found.sentence.ends_with('.'),
+            !found.sentence.contains('\n') && !found.sentence.ends_with('.'),
             "{name}: {}",
             found.sentence
         );
