@@ -300,7 +300,7 @@ fn help_and_versions_are_printed() {
 /// The two loads of RabbitMQ's "Profiling with flame graphs" (2022), but for their length. The
 /// environment names the broker, as PerfTest lets it.
 #[test]
-fn the_command_lines_of_the_flame_graph_article_run_unchanged() {
+fn the_command_lines_of_the_flame_graph_article_and_workloads_run_on_rabbitmq() {
     if !testkit::has_rabbitmq() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
@@ -348,5 +348,27 @@ fn the_command_lines_of_the_flame_graph_article_run_unchanged() {
         received > sent.min(100_000),
         "{received} of 4 x {sent} received"
     );
+    for (line, sent, received) in [
+        ("-C 100 -y 3 -r 200", 100, 300),
+        ("-C 100 -y 2 -qq -c 10", 100, 200),
+        ("-C 100 -u a,b -y 2 -X 2 -f persistent -ad false", 200, 400),
+        (
+            "-C 100 -u tx -t topic -k some.key -m 10 -n 5 -A 5",
+            100,
+            100,
+        ),
+        ("-C 20 -u polled -po -pi 1", 20, 20),
+        (
+            "-C 50 -u p -mp priority=5,tenant=blue -qa x-max-priority=9 -ew empty",
+            50,
+            50,
+        ),
+    ] {
+        let dir = folder();
+        let ended = perf_test(dir.path(), &node.url(), line);
+        ended.assert_ok();
+        shape(&ended.stdout);
+        assert_eq!(totals(dir.path()), (sent, received), "{line}: {ended:#?}");
+    }
     node.stop().expect("stop");
 }

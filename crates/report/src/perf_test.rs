@@ -309,3 +309,48 @@ fn rate(count: u64, length: Nanos) -> String {
         format!("{}", rate as u64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use measure::{Phase, Time};
+
+    #[test]
+    fn rates_are_cut_as_perf_test_cuts_them() {
+        for (count, seconds, text) in [
+            (0, 1, "0"),
+            (1, 2, "0.50"),
+            (19, 2, "9.5"),
+            (7_206, 10, "720"),
+            (1, 0, "0"),
+        ] {
+            assert_eq!(rate(count, Nanos(seconds * 1_000_000_000)), text);
+        }
+    }
+
+    #[test]
+    fn lines_have_the_columns_that_a_test_has() {
+        let mut lines = Lines {
+            id: "t".to_owned(),
+            ..Lines::default()
+        };
+        lines.columns.published = true;
+        let mut interval = Interval::new();
+        interval.reset(Time(0), Phase::Measure);
+        interval.end = Time(1_000_000_000);
+        interval.counters.sent = 5;
+        let end = Nanos(1_000_000_000);
+        let line = lines.default_line(&interval, end);
+        assert_eq!(line, "id: t, time 1.000 s, sent: 5.0 msg/s");
+        lines.columns.confirmed = true;
+        let millis = Nanos::from_millis(3);
+        interval.latencies.record_n(Metric::AckResponse, millis, 5);
+        lines.unit = Unit::Millis;
+        let line = lines.default_line(&interval, end);
+        assert!(line.ends_with("max confirm latency: 3/3/3 ms"), "{line}");
+        let cells = lines.csv_line(&interval, end).split(',').count();
+        assert_eq!(cells, lines.csv_header().split(',').count());
+        let summary = lines.summary(&interval, end, false);
+        assert!(summary.starts_with("sending rate avg: 5.0 msg/s\nreceiving rate avg: 0 msg/s\n"));
+    }
+}
