@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::link::FRAME_MAX;
 use crate::{Error, Tls, Token};
 
 /// A broker's address and the login used there. Neither `Debug` nor `Display` shows the password.
@@ -24,6 +25,33 @@ pub struct Endpoint {
     pub auth: Auth,
     /// Used as the password, where there is one.
     pub token: Option<Token>,
+    /// What is asked for of the connection.
+    pub connection: ConnectionSettings,
+}
+
+/// What is asked for of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionSettings {
+    /// Heartbeat interval in seconds; 0 takes the broker's.
+    pub heartbeat_s: u16,
+    /// Largest frame in bytes, 4,096 to 131,072.
+    pub frame_max: u32,
+    /// `SO_SNDBUF` in bytes; `None` leaves it to the system.
+    pub send_buffer: Option<usize>,
+    /// `SO_RCVBUF` in bytes; `None` leaves it to the system.
+    pub receive_buffer: Option<usize>,
+}
+
+impl Default for ConnectionSettings {
+    /// A heartbeat every 60 seconds, the largest frames that RabbitMQ takes, the system's buffers.
+    fn default() -> Self {
+        Self {
+            heartbeat_s: 60,
+            frame_max: FRAME_MAX,
+            send_buffer: None,
+            receive_buffer: None,
+        }
+    }
 }
 
 /// How to log in.
@@ -54,6 +82,7 @@ impl Endpoint {
             tls: None,
             auth: Auth::Plain,
             token: None,
+            connection: ConnectionSettings::default(),
         }
     }
 

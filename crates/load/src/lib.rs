@@ -24,10 +24,10 @@ mod token;
 mod window;
 
 pub use control::Control;
-pub use endpoint::{Auth, Endpoint};
+pub use endpoint::{Auth, ConnectionSettings, Endpoint};
 pub use error::Error;
 pub use plan::{
-    Ack, Argument, Consumers, Declare, Destination, DestinationKind, Exchange, Group,
+    Ack, Allocation, Argument, Consumers, Declare, Destination, DestinationKind, Exchange, Group,
     MessageProperties, Phases, Plan, Producers, QueueHandling, QueueType, RandomKeys, Recovery,
     Refusal, ServiceTime, Spin, StartDelay, StreamOffset, Until,
 };

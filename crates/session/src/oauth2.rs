@@ -104,7 +104,7 @@ impl Drop for Renewal {
 struct Client {
     agent: Agent,
     uri: String,
-    form: Vec<(&'static str, String)>,
+    form: Vec<(String, String)>,
 }
 
 impl Client {
@@ -117,13 +117,14 @@ impl Client {
             ))
         })?;
         let mut form = vec![
-            ("grant_type", "client_credentials".to_owned()),
-            ("client_id", spec.client_id.clone()),
-            ("client_secret", secret),
+            ("grant_type".to_owned(), "client_credentials".to_owned()),
+            ("client_id".to_owned(), spec.client_id.clone()),
+            ("client_secret".to_owned(), secret),
         ];
         if !spec.scopes.is_empty() {
-            form.push(("scope", spec.scopes.join(" ")));
+            form.push(("scope".to_owned(), spec.scopes.join(" ")));
         }
+        form.extend(spec.parameters.clone());
         let agent = Agent::config_builder()
             .timeout_global(Some(PATIENCE))
             .http_status_as_error(false)
@@ -149,7 +150,7 @@ impl Client {
         let form = self
             .form
             .iter()
-            .map(|(name, value)| (*name, value.as_str()));
+            .map(|(name, value)| (name.as_str(), value.as_str()));
         let mut response = match self.agent.post(&self.uri).send_form(form) {
             Ok(response) => response,
             Err(error) => {
@@ -262,6 +263,7 @@ mod tests {
             uri,
             client_id: "perf".into(),
             scopes: vec!["a".into(), "b".into()],
+            parameters: [("orgId".to_owned(), "12 34".to_owned())].into(),
             client_secret: Some(crate::experiment::Hidden::new("s3cret")),
         }
     }
@@ -281,6 +283,7 @@ mod tests {
             "grant_type=client_credentials",
             "client_id=perf",
             "client_secret=s3cret",
+            "orgId=12",
         ] {
             assert!(form.contains(part), "{form}");
         }

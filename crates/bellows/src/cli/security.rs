@@ -88,6 +88,7 @@ fn oauth2(uri: String, client: Option<String>, scopes: Vec<String>) -> Result<OA
         uri,
         client_id,
         scopes,
+        parameters: std::collections::BTreeMap::new(),
         client_secret: client_secret.map(Hidden::new),
     })
 }

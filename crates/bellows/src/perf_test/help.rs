@@ -58,6 +58,7 @@ fn list(wanted: impl Fn(&Opt) -> bool, name: impl Fn(&Opt) -> String) -> String 
     for option in OPTIONS.iter().filter(|option| wanted(option)) {
         let what = match option.status {
             Status::Same | Status::Better => option.help.to_owned(),
+            Status::Added => format!("{} (added)", option.help),
             Status::Refused => format!("{} (refused)", option.help),
             Status::Later => format!("{} (not yet)", option.help),
         };

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use measure::Nanos;
 use report::perf_test::{Columns, Lines, Unit};
 use session::Experiment;
-use session::experiment::{BrokerKind, BrokerSpec, Length, LoadSpec, Phases, ProfileSpec, Until};
+use session::experiment::{Length, LoadSpec, Phases, ProfileSpec, Until};
 
 use super::clients::{self, Agents};
 use super::exposition::Exposition;
+use super::nodes;
 use super::queues;
 use super::topology;
 use super::values::{Values, bad};
@@ -70,11 +71,7 @@ pub(super) fn meaning(values: &Values, id: String) -> Result<Meaning, Failure> {
     Ok(Meaning {
         experiment: Experiment {
             name: "perf-test".to_owned(),
-            broker: BrokerSpec {
-                kind: BrokerKind::Attach,
-                url: Some(uri(values)?.to_owned()),
-                ..BrokerSpec::default()
-            },
+            broker: nodes::broker(values)?,
             phases: Phases {
                 warmup: Length::seconds(0),
                 measure: Length::seconds(values.whole("time", 0)?.into()),
@@ -143,24 +140,14 @@ fn interval(values: &Values) -> Result<Nanos, Failure> {
 }
 
 fn wait(values: &Values) -> Result<u32, Failure> {
-    // One broker is all there can be.
-    if values.whole("servers-up-limit", 1)? != 1 {
-        let text = values.text("servers-up-limit").unwrap_or_default();
-        return Err(bad("servers-up-limit", text, "1, the number of brokers"));
+    // Nodes are asked one after the other, and all must be up.
+    let nodes = nodes::urls(values).len();
+    let limit = values.whole("servers-up-limit", nodes as u32)?;
+    if limit as usize != nodes {
+        let needed = format!("{nodes}, the number of brokers");
+        return Err(bad("servers-up-limit", &limit.to_string(), &needed));
     }
     values.whole("servers-startup-timeout", 0)
-}
-
-fn uri(values: &Values) -> Result<&str, Failure> {
-    match (values.text("uri"), values.text("uris")) {
-        (_, Some(uris)) if uris.contains(',') => Err(Failure::usage(
-            "several brokers in -H/--uris are not supported yet",
-            "give one",
-        )),
-        (_, Some(uri)) => Ok(uri.trim()),
-        (Some(uri), None) => Ok(uri),
-        (None, None) => Ok("amqp://localhost"),
-    }
 }
 
 /// When it ends, beside its length and counts.

@@ -8,6 +8,7 @@ mod clients;
 mod exposition;
 mod help;
 mod meaning;
+mod nodes;
 mod parser;
 mod properties;
 mod queues;

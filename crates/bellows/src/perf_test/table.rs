@@ -24,6 +24,8 @@ pub(super) enum Status {
     Refused,
     /// An error until the load engine can do it.
     Later,
+    /// Not an option of PerfTest, whose virtual machine is told in other ways.
+    Added,
 }
 
 impl Status {
@@ -35,6 +37,7 @@ impl Status {
             Self::Better => "better",
             Self::Refused => "refused",
             Self::Later => "not yet",
+            Self::Added => "added",
         }
     }
 }
@@ -104,22 +107,26 @@ options! {
     Same "d" "id" One false "name of the test, in every line; default: made from the time" "";
 
     Same "h" "uri" One false "the broker, default amqp://localhost" "";
-    Same "H" "uris" One false "the brokers, separated by commas" "several are not supported yet";
-    Later "cal" "connection-allocation" One false "how connections are dealt out to several brokers: random (default), round-robin" "";
+    Same "H" "uris" One false "the brokers, separated by commas" "a lost connection is made anew to the next";
+    Same "cal" "connection-allocation" One false "how connections are dealt out to several brokers: random (default), round-robin" "";
     Same "sst" "servers-startup-timeout" One false "wait so many seconds for the broker to be up, default: fail at once" "";
     Same "sul" "servers-up-limit" One false "brokers that must be up, with -sst; default: all" "";
-    Later "se" "sasl-external" No false "log in with SASL EXTERNAL" "";
-    Later "sni" "server-name-indication" One false "server names for TLS, separated by commas" "";
+    Same "se" "sasl-external" No false "log in with SASL EXTERNAL" "with --cert and --key";
+    Same "sni" "server-name-indication" One false "server name for TLS" "one: several make no sense for one address";
+    Added "" "ca" One false "file with the authorities that may sign the broker's certificate" "default: the system's";
+    Added "" "cert" One false "file with the client's certificate" "";
+    Added "" "key" One false "file with the key of the client's certificate" "";
+    Added "" "insecure" No false "do not verify the broker's certificate" "PerfTest never does, unless told to; here it is verified unless told not to, and every output says so";
     Refused "udsc" "use-default-ssl-context" No false "use the JVM's TLS settings" "there is no JVM here: TLS verifies with the system's certificates";
-    Later "o2uri" "oauth2-token-endpoint" One false "OAuth 2 token endpoint" "";
-    Later "o2id" "oauth2-client-id" One false "OAuth 2 client id" "";
-    Later "o2sec" "oauth2-client-secret" One false "OAuth 2 client secret" "";
-    Later "o2gr" "oauth2-grant-type" One false "OAuth 2 grant type, default client_credentials" "";
-    Later "o2p" "oauth2-parameters" Many false "further parameters for the token endpoint, such as orgId=1234" "";
-    Later "b" "heartbeat" One false "heartbeat interval in seconds to ask for" "0, the default, is taken; the broker's own is answered";
-    Later "M" "framemax" One false "largest frame in bytes to ask for" "0, the default, is taken";
-    Later "tsbs" "tcp-send-buffer-size" One false "SO_SNDBUF in bytes" "";
-    Later "trbs" "tcp-receive-buffer-size" One false "SO_RCVBUF in bytes" "";
+    Better "o2uri" "oauth2-token-endpoint" One false "OAuth 2 token endpoint" "tokens are renewed on all connections before they expire";
+    Same "o2id" "oauth2-client-id" One false "OAuth 2 client id" "";
+    Same "o2sec" "oauth2-client-secret" One false "OAuth 2 client secret" "better given as BELLOWS_OAUTH2_CLIENT_SECRET: command lines are public";
+    Same "o2gr" "oauth2-grant-type" One false "OAuth 2 grant type, default client_credentials" "there is no other";
+    Same "o2p" "oauth2-parameters" Many false "further parameters for the token endpoint, such as orgId=1234" "";
+    Same "b" "heartbeat" One false "heartbeat interval in seconds to ask for" "0, the default, takes the broker's";
+    Same "M" "framemax" One false "largest frame in bytes to ask for" "at most 131072, which 0, the default, means too";
+    Same "tsbs" "tcp-send-buffer-size" One false "SO_SNDBUF in bytes" "";
+    Same "trbs" "tcp-receive-buffer-size" One false "SO_RCVBUF in bytes" "";
     Same "tnd" "tcp-no-delay" One false "TCP_NODELAY, default true" "false is refused: it would measure Nagle's algorithm";
     Same "dcr" "disable-connection-recovery" No false "end with the first connection that is lost" "";
     Better "cri" "connection-recovery-interval" One false "seconds before a lost connection is made anew, or a range such as 30-60; default 5" "what became due during an outage is sent late and keeps its intended time";

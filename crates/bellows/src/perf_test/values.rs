@@ -84,18 +84,13 @@ impl Values {
     pub(super) fn check(&self) -> Result<(), Failure> {
         for given in &self.given {
             let option = given.option;
-            let harmless = given
-                .values
-                .iter()
-                .all(|value| neutral(option.long).contains(&value.as_str()));
             match option.status {
-                Status::Same | Status::Better => {}
+                Status::Same | Status::Better | Status::Added => {}
                 Status::Refused => {
                     let text =
                         format!("perf-test does not take {}: {}", option.name(), why(option));
                     return Err(Failure::usage(text, "leave it out"));
                 }
-                Status::Later if harmless && !neutral(option.long).is_empty() => {}
                 Status::Later => {
                     return Err(Failure::usage(
                         format!("{} is not supported yet", option.name()),
@@ -204,16 +199,6 @@ pub(super) fn why(option: &'static Opt) -> &'static str {
         table::by_short(name).or_else(|| table::by_long(name.trim_start_matches('-')))
     });
     other.map_or(option.note, |other| other.note)
-}
-
-/// Values of options to come that mean what is done anyway.
-fn neutral(long: &str) -> &'static [&'static str] {
-    match long {
-        "heartbeat" | "framemax" => &["0"],
-        // With one broker there is nothing to deal out.
-        "connection-allocation" => &["random", "round-robin"],
-        _ => &[],
-    }
 }
 
 fn unreadable(error: &ParseError) -> Failure {

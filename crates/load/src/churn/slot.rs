@@ -152,7 +152,7 @@ impl Slot {
     ) -> Result<(), Error> {
         let stage = stage(plan);
         if self.state == State::Connecting {
-            let connected = socket.finish_connecting();
+            let connected = socket.finish_connecting(plan.endpoint.connection);
             if !connected.map_err(|error| failure::of_connect(&plan.endpoint, &error))? {
                 return Ok(());
             }

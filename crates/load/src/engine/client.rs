@@ -1,5 +1,8 @@
 //! One client on its socket: reads in batches, decides, writes in batches.
 
+use std::net::IpAddr;
+use std::sync::Arc;
+
 use measure::{Nanos, Phase, Time, Wait};
 use mio::event::Event;
 use mio::{Registry, Token};
@@ -9,7 +12,7 @@ use super::context::Context;
 use super::deal::{ClientSpec, LaneSpec, WorkSpec};
 use super::producer::{Producer, Standing};
 use super::repair::Repair;
-use super::socket::{Failure, Received, Route, Socket};
+use super::socket::{Failure, Place, Received, Route, Socket};
 use crate::link::{FRAME_MAX, Link};
 use crate::{Endpoint, Error, failure, tls};
 
@@ -63,7 +66,11 @@ pub(crate) struct Client {
     pub(super) next_work: usize,
     pub(crate) state: State,
     pub(super) token: Token,
-    route: Route,
+    /// The nodes that it may connect to, and the one that it does.
+    places: Arc<[Place]>,
+    place: usize,
+    /// The address that it connects from, where that matters.
+    source: Option<IpAddr>,
     pub(super) recovery: Option<Repair>,
     pub(super) patience: Nanos,
     pub(super) step_deadline: Time,
@@ -93,7 +100,8 @@ impl Client {
         now: Time,
     ) -> Result<Self, Error> {
         let endpoint = spec.link.endpoint.clone();
-        let socket = Socket::dial(&spec.route, registry, token)
+        let route = spec.route();
+        let socket = Socket::dial(&route, registry, token)
             .map_err(|error| not_connected(&endpoint, error))?;
         let patience = spec.link.patience;
         let works = spec
@@ -112,7 +120,9 @@ impl Client {
             next_work: 0,
             state: State::Connecting,
             token,
-            route: spec.route,
+            places: spec.places,
+            place: spec.place,
+            source: spec.source,
             recovery: spec.recovery.map(Repair::new),
             patience,
             step_deadline: now + patience,
@@ -203,7 +213,7 @@ impl Client {
     fn finish_connecting(&mut self) -> Result<bool, Error> {
         let connected = self
             .socket
-            .finish_connecting()
+            .finish_connecting(self.endpoint.connection)
             .map_err(|error| failure::of_connect(&self.endpoint, &error))?;
         if connected {
             self.state = State::SettingUp;
@@ -383,9 +393,16 @@ impl Client {
     pub(super) fn dial_again(&mut self, now: Time, registry: &Registry) -> Result<(), Error> {
         self.state = State::Connecting;
         self.step_deadline = now + self.patience;
-        self.socket = Socket::dial(&self.route, registry, self.token)
+        self.place = (self.place + 1) % self.places.len();
+        let place = &self.places[self.place];
+        self.endpoint.clone_from(&place.endpoint);
+        let route = Route {
+            source: self.source,
+            ..place.route.clone()
+        };
+        self.socket = Socket::dial(&route, registry, self.token)
             .map_err(|error| not_connected(&self.endpoint, error))?;
-        self.link.restart(now);
+        self.link.restart(&self.endpoint, now);
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! From the plan to clients, and from clients to threads.
 
 use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -11,18 +12,19 @@ use super::accounts::{self, Accounts, Realm};
 use super::consumer::{ConsumerSpec, Ours, Tails};
 use super::keys::Keys;
 use super::producer::{Pacing, ProducerSpec};
-use super::socket::Route;
+use super::socket::{Place, Route};
 use super::stamps::Stamps;
 use crate::admin::{arguments, table_of};
 use crate::link::{
     Answers, Begin, BodyLengths, ChannelSpec, Declaration, Exchange, LinkSpec, Publishing, Role,
     STREAM_OFFSET, Source, Subscription,
 };
+use crate::random::Random;
 use crate::schedule::share;
 use crate::sizes::Stock;
 use crate::{
-    Ack, Declare, Destination, DestinationKind, Error, Group, Pace, Plan, Producers, QueueType,
-    Recovery, StreamOffset,
+    Ack, Allocation, Declare, Destination, DestinationKind, Error, Group, Pace, Plan, Producers,
+    QueueType, Recovery, StreamOffset,
 };
 
 /// All clients' buffers may take twice this many bytes before they are needed. With many clients
@@ -32,7 +34,11 @@ const ROOM: usize = 8 << 20;
 /// One connection, and who shares it.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientSpec {
-    pub(crate) route: Route,
+    /// The nodes that it may connect to, and the first that it does.
+    pub(crate) places: Arc<[Place]>,
+    pub(crate) place: usize,
+    /// The address that it connects from, where that matters.
+    pub(crate) source: Option<IpAddr>,
     /// Which of the plan's brokers that is: the first group there.
     pub(crate) realm: usize,
     /// Its channels are `lanes`' in the same order.
@@ -41,6 +47,16 @@ pub(crate) struct ClientSpec {
     pub(crate) recovery: Option<Recovery>,
     /// Bytes that each of its buffers may take before they are needed.
     pub(crate) room: usize,
+}
+
+impl ClientSpec {
+    /// Its first way to a broker.
+    pub(crate) fn route(&self) -> Route {
+        Route {
+            source: self.source,
+            ..self.places[self.place].route.clone()
+        }
+    }
 }
 
 /// One producer or consumer.
@@ -74,27 +90,27 @@ pub(crate) struct Deal {
 }
 
 /// Deals the clients out to threads, round-robin over all groups, consumers before producers so
-/// that they are connected first. `routes` and `realms` have one entry per group.
-pub(crate) fn deal(plan: &Plan, routes: &[Route], realms: &[Realm]) -> Result<Deal, Error> {
+/// that they are connected first. `places` and `realms` have one entry per group.
+pub(crate) fn deal(plan: &Plan, places: &[Arc<[Place]>], realms: &[Realm]) -> Result<Deal, Error> {
     let mut clients = Vec::new();
     let mut budgets = Vec::new();
     let mut first_id = 0;
     let ours = ours(plan);
-    for (at, (group, route)) in plan.groups.iter().zip(routes).enumerate() {
+    for (at, (group, places)) in plan.groups.iter().zip(places).enumerate() {
         let before = clients.len();
         consumers(
             plan,
             group,
-            route,
+            places,
             ours.as_ref(),
             &mut budgets,
             &mut clients,
         )?;
         settle_in(realms, at, &mut clients[before..]);
     }
-    for (at, (group, route)) in plan.groups.iter().zip(routes).enumerate() {
+    for (at, (group, places)) in plan.groups.iter().zip(places).enumerate() {
         let before = clients.len();
-        producers(plan, group, route, first_id, &mut clients)?;
+        producers(plan, group, places, first_id, &mut clients)?;
         settle_in(realms, at, &mut clients[before..]);
         first_id += group.producer_count() as u32;
     }
@@ -160,7 +176,7 @@ fn tails(plan: &Plan) -> Option<Arc<Tails>> {
 fn consumers(
     plan: &Plan,
     group: &Group,
-    route: &Route,
+    places: &Arc<[Place]>,
     ours: Option<&Ours>,
     budgets: &mut Vec<Arc<AtomicU64>>,
     clients: &mut Vec<ClientSpec>,
@@ -214,7 +230,7 @@ fn consumers(
     connect(
         plan,
         group,
-        route,
+        places,
         (kind, wanted.connections),
         lanes,
         clients,
@@ -267,13 +283,13 @@ fn lane(work: WorkSpec, destination: &Destination, share: Option<String>) -> Lan
     }
 }
 
-/// The way of a group's `n`-th connection of a kind.
-fn from_source(route: &Route, group: &Group, n: usize) -> Route {
-    let sources = &group.source_addresses;
-    Route {
-        source: sources.get(n % sources.len().max(1)).copied(),
-        ..route.clone()
-    }
+/// The node of a group's `n`-th connection of a kind.
+fn place_of(plan: &Plan, group: &Group, n: usize, places: usize) -> usize {
+    let n = match group.allocation {
+        Allocation::RoundRobin => n as u64,
+        Allocation::Random => Random::new(u64::from(plan.run_id), 0x6E6F_6465).word(n as u64),
+    };
+    (n % places.max(1) as u64) as usize
 }
 
 /// Deals the lanes of a group out to its connections, as many as are asked for, else one each.
@@ -281,7 +297,7 @@ fn from_source(route: &Route, group: &Group, n: usize) -> Route {
 fn connect(
     plan: &Plan,
     group: &Group,
-    route: &Route,
+    places: &Arc<[Place]>,
     ((kind, first), connections): ((&str, u32), Option<usize>),
     lanes: Vec<(ChannelSpec, LaneSpec)>,
     clients: &mut Vec<ClientSpec>,
@@ -293,12 +309,16 @@ fn connect(
     for (n, (channel, lane)) in lanes.into_iter().enumerate() {
         if n < count {
             let number = first as usize + n;
+            let at = place_of(plan, group, n, places.len());
+            let sources = &group.source_addresses;
             let connection_name = format!("bellows {kind} {number} of {}", lane.destination);
             clients.push(ClientSpec {
-                route: from_source(route, group, n),
+                place: at,
+                source: sources.get(n % sources.len().max(1)).copied(),
+                places: Arc::clone(places),
                 realm: 0,
                 link: LinkSpec {
-                    endpoint: group.endpoint.clone(),
+                    endpoint: places[at].endpoint.clone(),
                     connection_name,
                     patience: plan.patience,
                     resumes: group.recovery.is_some(),
@@ -335,7 +355,7 @@ fn subscription(group: &Group, destination: &Destination) -> Result<FieldTable, 
 fn producers(
     plan: &Plan,
     group: &Group,
-    route: &Route,
+    places: &Arc<[Place]>,
     first_id: u32,
     clients: &mut Vec<ClientSpec>,
 ) -> Result<(), Error> {
@@ -407,7 +427,7 @@ fn producers(
     connect(
         plan,
         group,
-        route,
+        places,
         (kind, wanted.connections),
         lanes,
         clients,

@@ -20,17 +20,27 @@ fn plan(threads: usize, destinations: usize, producers: usize, consumers: usize)
 }
 
 fn dealt(plan: &Plan) -> Deal {
-    let routes: Vec<Route> = (1..)
-        .take(plan.groups.len())
-        .map(|port| Route {
-            address: ([127, 0, 0, 1], port).into(),
-            source: None,
-            tls: None,
-        })
+    let place = |port: u16, group: &Group| -> Arc<[Place]> {
+        let nodes = std::iter::once(&group.endpoint).chain(&group.further);
+        let nodes = nodes.map(|endpoint| Place {
+            endpoint: endpoint.clone(),
+            route: Route {
+                address: ([127, 0, 0, 1], port).into(),
+                source: None,
+                tls: None,
+            },
+        });
+        nodes.collect()
+    };
+    let places: Vec<_> = (1..)
+        .zip(&plan.groups)
+        .map(|(port, group)| place(port, group))
         .collect();
-    let realm = |route: &Route| Realm::new(&plan.groups[0].endpoint, route.address, String::new());
-    let realms: Vec<Realm> = routes.iter().map(realm).collect();
-    deal(plan, &routes, &realms).unwrap()
+    let realm = |places: &Arc<[Place]>| {
+        Realm::new(&places[0].endpoint, places[0].route.address, String::new())
+    };
+    let realms: Vec<Realm> = places.iter().map(realm).collect();
+    deal(plan, &places, &realms).unwrap()
 }
 
 #[test]
@@ -106,4 +116,20 @@ fn a_message_reaches_one_consumer_of_a_queue_and_all_of_a_stream_or_topic() {
     assert_eq!(plan.groups[0].consumer_count(), 6);
     plan.groups[0].consumers.per_destination = 0;
     assert_eq!(count(&plan), [0]);
+}
+
+#[test]
+fn connections_are_dealt_out_to_the_nodes() {
+    let mut plan = plan(1, 3, 2, 1);
+    plan.groups[0].further = vec![Endpoint::new("i", 2), Endpoint::new("j", 3)];
+    let hosts = |plan: &Plan| -> Vec<String> {
+        let deal = dealt(plan);
+        let hosts = deal.threads[0].iter().map(|c| c.link.endpoint.host.clone());
+        hosts.collect()
+    };
+    assert_eq!(hosts(&plan).concat(), "hijhijhij");
+    plan.groups[0].allocation = Allocation::Random;
+    let random = hosts(&plan);
+    assert_ne!(random.concat(), "hijhijhij");
+    assert_eq!(random, hosts(&plan), "the same for the same run");
 }

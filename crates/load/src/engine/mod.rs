@@ -34,7 +34,7 @@ use self::deal::{Deal, deal};
 use self::pages::{Books, PARCELS};
 use self::series::{Merger, POOL};
 use self::shared::{Report, Shared, Standing};
-use self::socket::Route;
+use self::socket::{Place, Route};
 use self::until::Ending;
 use self::worker::{Worker, Workshop};
 use crate::admin::{Admin, Interruption, Way};
@@ -60,7 +60,7 @@ pub(crate) fn run(plan: &Plan, control: &Control, sink: &mut dyn Sink) -> Result
     plan.validate()?;
     crate::limits::make_room(plan)?;
     let outcome = match prepare(plan, control, sink) {
-        Ok((routes, realms)) => supervise(plan, control, sink, &routes, &realms),
+        Ok((places, realms)) => supervise(plan, control, sink, &places, &realms),
         Err(Interruption::Failed(error)) => Err(error),
         Err(Interruption::Stopped) => Ok(never_started()),
     };
@@ -76,10 +76,10 @@ fn supervise(
     plan: &Plan,
     control: &Control,
     sink: &mut dyn Sink,
-    routes: &[Route],
+    places: &[Arc<[Place]>],
     realms: &[Realm],
 ) -> Result<Outcome, Error> {
-    let deal = deal(plan, routes, realms)?;
+    let deal = deal(plan, places, realms)?;
     let mut coordinator = Coordinator::start(plan, control, sink, deal)?;
     coordinator.supervise()
 }
@@ -89,34 +89,41 @@ fn prepare(
     plan: &Plan,
     control: &Control,
     sink: &mut dyn Sink,
-) -> Result<(Vec<Route>, Vec<Realm>), Interruption> {
-    let mut routes = Vec::with_capacity(plan.groups.len());
+) -> Result<(Vec<Arc<[Place]>>, Vec<Realm>), Interruption> {
+    let mut all = Vec::with_capacity(plan.groups.len());
     let mut realms = Vec::with_capacity(plan.groups.len());
     for group in &plan.groups {
-        let tls = Connector::for_endpoint(&group.endpoint)?;
-        let way = way(group, tls.as_deref());
-        let mut admin = Admin::connect(&group.endpoint, way, plan.patience, control)?;
-        sink.event(Event::Connected {
-            endpoint: group.endpoint.to_string(),
-            product: std::mem::take(&mut admin.product),
-            version: std::mem::take(&mut admin.version),
-            round_trip: admin.round_trip,
-        });
-        admin.prepare(group)?;
-        admin.subscribe(group)?;
-        realms.push(Realm::new(
-            &group.endpoint,
-            admin.address,
-            std::mem::take(&mut admin.cluster),
-        ));
-        routes.push(Route {
-            address: admin.address,
-            source: None,
-            tls: tls.clone(),
-        });
-        admin.close()?;
+        let mut places = Vec::with_capacity(1 + group.further.len());
+        for endpoint in std::iter::once(&group.endpoint).chain(&group.further) {
+            let tls = Connector::for_endpoint(endpoint)?;
+            let way = way(group, tls.as_deref());
+            let mut admin = Admin::connect(endpoint, way, plan.patience, control)?;
+            sink.event(Event::Connected {
+                endpoint: endpoint.to_string(),
+                product: std::mem::take(&mut admin.product),
+                version: std::mem::take(&mut admin.version),
+                round_trip: admin.round_trip,
+            });
+            if places.is_empty() {
+                admin.prepare(group)?;
+                admin.subscribe(group)?;
+                let cluster = std::mem::take(&mut admin.cluster);
+                realms.push(Realm::new(endpoint, admin.address, cluster));
+            }
+            let route = Route {
+                address: admin.address,
+                source: None,
+                tls: tls.clone(),
+            };
+            admin.close()?;
+            places.push(Place {
+                endpoint: endpoint.clone(),
+                route,
+            });
+        }
+        all.push(places.into());
     }
-    Ok((routes, realms))
+    Ok((all, realms))
 }
 
 fn way<'a>(group: &Group, tls: Option<&'a Connector>) -> Way<'a> {

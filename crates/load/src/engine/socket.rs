@@ -13,6 +13,7 @@ use wire::amqp091::Client;
 
 use crate::link::Link;
 use crate::tls::{Connector, Fault, Session};
+use crate::{ConnectionSettings, Endpoint};
 
 /// Bytes read and decrypted at once. They fit beside the largest frame that is half there.
 const CIPHER_BYTES: usize = 64 << 10;
@@ -25,6 +26,13 @@ pub(crate) struct Route {
     pub(crate) source: Option<IpAddr>,
     /// Where it is secured.
     pub(crate) tls: Option<Arc<Connector>>,
+}
+
+/// A node, and the way to it.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) route: Route,
 }
 
 /// What a read brought.
@@ -121,12 +129,18 @@ impl Socket {
     }
 
     /// Whether it is connected by now.
-    pub(crate) fn finish_connecting(&mut self) -> io::Result<bool> {
+    pub(crate) fn finish_connecting(&mut self, wanted: ConnectionSettings) -> io::Result<bool> {
         if let Some(error) = self.stream.take_error()? {
             return Err(error);
         }
         if self.writable {
             self.stream.set_nodelay(true)?;
+            if let Some(bytes) = wanted.send_buffer {
+                rustix::net::sockopt::set_socket_send_buffer_size(&self.stream, bytes)?;
+            }
+            if let Some(bytes) = wanted.receive_buffer {
+                rustix::net::sockopt::set_socket_recv_buffer_size(&self.stream, bytes)?;
+            }
         }
         Ok(self.writable)
     }

@@ -31,8 +31,6 @@ pub(crate) const STREAM_OFFSET: &str = "x-stream-offset";
 pub(crate) const TOPIC_EXCHANGE: &str = "amq.topic";
 /// The largest frame asked for: RabbitMQ's own limit. A reader needs room for one.
 pub(crate) const FRAME_MAX: u32 = 131_072;
-/// Heartbeat interval asked for, in seconds.
-const HEARTBEAT_S: u16 = 60;
 
 /// What has come in.
 #[derive(Debug)]
@@ -111,8 +109,8 @@ pub(crate) fn client_config(endpoint: &Endpoint, name: &str, patience: Nanos) ->
             Auth::External => Mechanism::External,
         },
         virtual_host: endpoint.virtual_host.clone(),
-        heartbeat_s: HEARTBEAT_S,
-        frame_max: FRAME_MAX,
+        heartbeat_s: endpoint.connection.heartbeat_s,
+        frame_max: endpoint.connection.frame_max.min(FRAME_MAX),
         connection_name: name.to_owned(),
         timeout: patience,
         ..ClientConfig::default()
@@ -143,8 +141,9 @@ impl Link {
         }
     }
 
-    /// Begins again on a new transport.
-    pub(crate) fn restart(&mut self, now: Time) {
+    /// Begins again on a new transport, which may lead to another node.
+    pub(crate) fn restart(&mut self, endpoint: &Endpoint, now: Time) {
+        self.spec.endpoint.clone_from(endpoint);
         self.token_version = version_of(&self.spec.endpoint);
         let config = client_config(
             &self.spec.endpoint,

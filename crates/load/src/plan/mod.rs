@@ -105,6 +105,10 @@ pub enum Spin {
 pub struct Group {
     /// Where they connect.
     pub endpoint: Endpoint,
+    /// Further nodes of the same cluster.
+    pub further: Vec<Endpoint>,
+    /// How connections are dealt out to the nodes, where there are several.
+    pub allocation: Allocation,
     /// Where producers send to and consumers receive from.
     pub destinations: Vec<Destination>,
     /// The sending side; `per_destination: 0` for none.
@@ -118,6 +122,17 @@ pub struct Group {
     pub source_addresses: Vec<IpAddr>,
     /// Whether connections that are lost while the load runs are made anew; `None` ends the run.
     pub recovery: Option<Recovery>,
+}
+
+/// How connections are dealt out to the nodes of a cluster. One that is lost is made anew to the
+/// next node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Allocation {
+    /// In turn.
+    #[default]
+    RoundRobin,
+    /// By chance, the same for the same run.
+    Random,
 }
 
 /// How long a client waits before it connects again: each time anew by chance between the two, so
@@ -146,6 +161,8 @@ impl Group {
     pub fn new(endpoint: Endpoint, destinations: Vec<Destination>) -> Self {
         Self {
             endpoint,
+            further: Vec::new(),
+            allocation: Allocation::default(),
             destinations,
             producers: Producers {
                 per_destination: 0,

@@ -134,6 +134,23 @@ pub struct BrokerSpec {
     /// absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// `attach`: further nodes of the same cluster; connections are dealt out to all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub further_urls: Vec<String>,
+    /// `attach`: how connections are dealt out, where there are several nodes.
+    pub allocation: AllocationSpec,
+    /// Seconds between two heartbeats; 0 takes the broker's, absent: 60.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heartbeat: Option<u16>,
+    /// Largest frame in bytes; absent: 131072.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frame_max: Option<u32>,
+    /// `SO_SNDBUF` of the load's sockets in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub send_buffer: Option<usize>,
+    /// `SO_RCVBUF` of the load's sockets in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_buffer: Option<usize>,
     /// `attach`: the user, instead of the URL's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
@@ -172,6 +189,17 @@ fn is_false(flag: &bool) -> bool {
 
 fn is_plain(auth: &AuthSpec) -> bool {
     *auth == AuthSpec::Plain
+}
+
+/// How connections are dealt out to the nodes of a cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AllocationSpec {
+    /// In turn.
+    #[default]
+    RoundRobin,
+    /// By chance.
+    Random,
 }
 
 /// How long each phase lasts.
@@ -261,6 +289,14 @@ impl Experiment {
         let mut public = self.clone();
         let broker = &mut public.broker;
         broker.url = broker.url.as_deref().map(crate::redact::text);
+        if let Some(oauth2) = &mut broker.oauth2 {
+            for (name, value) in &mut oauth2.parameters {
+                *value = crate::redact::value(name, value);
+            }
+        }
+        for url in &mut broker.further_urls {
+            *url = crate::redact::text(url);
+        }
         broker.password = broker
             .password
             .as_ref()

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 
 use load::{
-    Ack, Argument, Arrivals, Consumers, Declare, Destination, DestinationKind, Endpoint, Exchange,
-    Group, MessageProperties, Pace, Plan, Producers, QueueHandling, RandomKeys, Recovery, Refusal,
-    Schedule, ServiceTime, Shape, StartDelay, StreamOffset as LoadOffset, Subscription,
+    Ack, Allocation, Argument, Arrivals, Consumers, Declare, Destination, DestinationKind,
+    Endpoint, Exchange, Group, MessageProperties, Pace, Plan, Producers, QueueHandling, RandomKeys,
+    Recovery, Refusal, Schedule, ServiceTime, Shape, StartDelay, StreamOffset as LoadOffset,
+    Subscription,
 };
 use measure::Nanos;
 
 use super::{
-    Acks, ArgumentValue, Declaring, Experiment, LoadSpec, Phases, QueueType, Refusing,
-    StreamOffset, Until,
+    Acks, AllocationSpec, ArgumentValue, Declaring, Experiment, LoadSpec, Phases, QueueType,
+    Refusing, StreamOffset, Until,
 };
 
 impl Experiment {
@@ -20,14 +21,34 @@ impl Experiment {
     /// # Errors
     /// A destination that cannot be read.
     pub(crate) fn plan(&self, endpoint: &Endpoint, run_id: u32) -> Result<Plan, load::Error> {
+        let mut further = self.further_endpoints()?;
+        for node in &mut further {
+            node.token.clone_from(&endpoint.token);
+        }
+        let allocation = match self.broker.allocation {
+            AllocationSpec::RoundRobin => Allocation::RoundRobin,
+            AllocationSpec::Random => Allocation::Random,
+        };
         let groups = self
             .load
             .iter()
             .map(|spec| {
                 let own = self.own_endpoint(spec)?;
-                group(spec, own.as_ref().unwrap_or(endpoint), run_id)
+                let further = match own {
+                    None => further.clone(),
+                    Some(_) => Vec::new(),
+                };
+                let own = own.map(|mut own| {
+                    own.token.clone_from(&endpoint.token);
+                    own
+                });
+                Ok(Group {
+                    further,
+                    allocation,
+                    ..group(spec, own.as_ref().unwrap_or(endpoint), run_id)?
+                })
             })
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<_, load::Error>>()?;
         Ok(Plan {
             groups,
             threads: self.threads,
@@ -54,6 +75,8 @@ fn phases(spec: &Phases) -> load::Phases {
 fn group(spec: &LoadSpec, endpoint: &Endpoint, run_id: u32) -> Result<Group, load::Error> {
     Ok(Group {
         endpoint: endpoint.clone(),
+        further: Vec::new(),
+        allocation: Allocation::default(),
         destinations: destinations(spec)?,
         producers: producers(spec)?,
         consumers: consumers(spec, run_id),

@@ -1,5 +1,6 @@
 //! How connections to the broker are secured and how clients log in, as the `broker` table says it.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use load::{Auth, Endpoint, Identity, Tls};
@@ -29,6 +30,9 @@ pub struct OAuth2Spec {
     /// What for; the endpoint's default where empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<String>,
+    /// Further parameters of each request, as `orgId = "1234"`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, String>,
     /// Never read from a file and never written to one; [`OAuth2Spec::SECRET_VARIABLE`] where
     /// absent.
     #[serde(skip)]
@@ -76,6 +80,15 @@ impl BrokerSpec {
                 insecure: self.insecure,
             };
         }
+        let connection = &mut endpoint.connection;
+        if let Some(seconds) = self.heartbeat {
+            connection.heartbeat_s = seconds;
+        }
+        if let Some(bytes) = self.frame_max {
+            connection.frame_max = bytes;
+        }
+        connection.send_buffer = self.send_buffer;
+        connection.receive_buffer = self.receive_buffer;
         endpoint.auth = match self.auth {
             AuthSpec::Plain => Auth::Plain,
             AuthSpec::External => Auth::External,

@@ -93,6 +93,12 @@ impl Experiment {
         url.map(|url| self.endpoint_at(Some(url))).transpose()
     }
 
+    /// Further nodes of an attached broker.
+    pub(super) fn further_endpoints(&self) -> Result<Vec<Endpoint>, load::Error> {
+        let urls = self.broker.further_urls.iter();
+        urls.map(|url| self.endpoint_at(Some(url))).collect()
+    }
+
     fn endpoint_at(&self, url: Option<&str>) -> Result<Endpoint, load::Error> {
         let broker = &self.broker;
         let mut endpoint = match url {
@@ -155,6 +161,7 @@ fn pace_problem(spec: &LoadSpec) -> Option<String> {
 fn broker_problem(broker: &BrokerSpec) -> Option<String> {
     let for_attach = [
         ("url", broker.url.is_some()),
+        ("further-urls", !broker.further_urls.is_empty()),
         ("user", broker.user.is_some()),
         ("password", broker.password.is_some()),
         ("pid", broker.pid.is_some()),
@@ -182,5 +189,6 @@ fn broker_problem(broker: &BrokerSpec) -> Option<String> {
         .or_else(|| misplaced(&for_rabbitmq, BrokerKind::Rabbitmq))
         .or_else(|| broker.security_problem())
         .or_else(|| zero(broker.schedulers == Some(0), "broker.schedulers = 0 runs nothing; take 1 or more, or leave it out for one per core"))
+        .or_else(|| broker.frame_max.filter(|bytes| !(4_096..=131_072).contains(bytes)).map(|bytes| format!("broker.frame-max = {bytes} is not between 4096 and 131072 bytes")))
         .or_else(|| zero(broker.pid == Some(0), "broker.pid = 0 is no process; take its number, or leave it out to find it by its port"))
 }
