@@ -1,7 +1,9 @@
 //! Command lines and what they mean.
 
 use measure::Rate;
-use session::experiment::{Acks, Declaring, Length, LoadSpec, QueueType, Refusing, StreamOffset};
+use session::experiment::{
+    Acks, AllocationSpec, AuthSpec, Declaring, Length, LoadSpec, QueueType, Refusing, StreamOffset,
+};
 
 use super::*;
 
@@ -222,7 +224,11 @@ fn producers_do_what_perf_test_s_do() {
         "-cri 60-30",
         "-mp priority=high",
         "-mp priority=300",
-        "-H a,b",
+        "-H amqp://a,amqp://b -sul 1",
+        "-cal nearest",
+        "-sni a,b",
+        "-o2id me",
+        "-b 70000",
         "-mf json",
         "-tnd false",
         "-sul 2",
@@ -275,4 +281,33 @@ fn consumers_do_what_perf_test_s_do() {
     ] {
         assert!(read(wrong).is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn brokers_are_reached_as_perf_test_reaches_them() {
+    let broker = |line: &str| read(line).expect(line).experiment.broker;
+    let spec = broker("-H amqp://a,amqp://b,amqp://c -b 30 -M 8192 -tsbs 65536 -trbs -1 -sul 3");
+    assert_eq!(spec.url.as_deref(), Some("amqp://a"));
+    assert_eq!(spec.further_urls, ["amqp://b", "amqp://c"]);
+    assert_eq!(spec.allocation, AllocationSpec::Random);
+    assert_eq!((spec.heartbeat, spec.frame_max), (Some(30), Some(8_192)));
+    assert_eq!(
+        (spec.send_buffer, spec.receive_buffer),
+        (Some(65_536), None)
+    );
+    assert_eq!(
+        broker("-cal round-robin").allocation,
+        AllocationSpec::RoundRobin
+    );
+    let spec = broker("-h amqps://a -se -sni b --tls-cert c.pem --tls-key k.pem");
+    assert_eq!(
+        (spec.auth, spec.sni.as_deref()),
+        (AuthSpec::External, Some("b"))
+    );
+    assert!(!spec.insecure, "verified unless told otherwise");
+    let spec = broker("-o2uri https://t -o2id me -o2sec s3cret -o2p orgId=1 -o2p a=b");
+    let oauth2 = spec.oauth2.expect("a token endpoint");
+    assert_eq!(oauth2.client_id, "me");
+    assert_eq!(oauth2.parameters["orgId"], "1");
+    assert!(!format!("{oauth2:?}").contains("s3cret"));
 }

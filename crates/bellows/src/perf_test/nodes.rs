@@ -30,10 +30,10 @@ pub(super) fn broker(values: &Values) -> Result<BrokerSpec, Failure> {
         },
         send_buffer: size(values, "tcp-send-buffer-size")?,
         receive_buffer: size(values, "tcp-receive-buffer-size")?,
-        ca: path("ca"),
-        cert: path("cert"),
-        key: path("key"),
-        insecure: values.has("insecure"),
+        ca: path("tls-ca"),
+        cert: path("tls-cert"),
+        key: path("tls-key"),
+        insecure: values.has("tls-insecure"),
         sni: server_name(values)?,
         auth: if values.has("sasl-external") {
             AuthSpec::External

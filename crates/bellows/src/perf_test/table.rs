@@ -111,12 +111,12 @@ options! {
     Same "cal" "connection-allocation" One false "how connections are dealt out to several brokers: random (default), round-robin" "";
     Same "sst" "servers-startup-timeout" One false "wait so many seconds for the broker to be up, default: fail at once" "";
     Same "sul" "servers-up-limit" One false "brokers that must be up, with -sst; default: all" "";
-    Same "se" "sasl-external" No false "log in with SASL EXTERNAL" "with --cert and --key";
+    Same "se" "sasl-external" No false "log in with SASL EXTERNAL" "with --tls-cert and --tls-key";
     Same "sni" "server-name-indication" One false "server name for TLS" "one: several make no sense for one address";
-    Added "" "ca" One false "file with the authorities that may sign the broker's certificate" "default: the system's";
-    Added "" "cert" One false "file with the client's certificate" "";
-    Added "" "key" One false "file with the key of the client's certificate" "";
-    Added "" "insecure" No false "do not verify the broker's certificate" "PerfTest never does, unless told to; here it is verified unless told not to, and every output says so";
+    Added "" "tls-ca" One false "file with the authorities that may sign the broker's certificate" "default: the system's";
+    Added "" "tls-cert" One false "file with the client's certificate" "";
+    Added "" "tls-key" One false "file with the key of the client's certificate" "";
+    Added "" "tls-insecure" No false "do not verify the broker's certificate" "PerfTest never does, unless told to; here it is verified unless told not to, and every output says so";
     Refused "udsc" "use-default-ssl-context" No false "use the JVM's TLS settings" "there is no JVM here: TLS verifies with the system's certificates";
     Better "o2uri" "oauth2-token-endpoint" One false "OAuth 2 token endpoint" "tokens are renewed on all connections before they expire";
     Same "o2id" "oauth2-client-id" One false "OAuth 2 client id" "";

@@ -8,7 +8,7 @@ use super::client::{Client, State, Work};
 use super::consumer::Wanted;
 use super::context::Context;
 use super::producer::{BATCH_BYTES, Standing};
-use super::shared::{Reason, Report};
+use super::shared::{CATCH_UP, Reason, Report};
 use crate::control::Watch;
 use crate::link::{Progress as SetUp, Signal, Step};
 use crate::{Error, Event as Happening};
@@ -242,7 +242,9 @@ impl Client {
             return Ok(Standing::Idle);
         }
         let now = context.now();
-        if context.series.phase() == Phase::Drain {
+        let drain_at = context.shared.boundaries().drain_at;
+        let draining = context.series.phase() == Phase::Drain;
+        if draining && now > drain_at + CATCH_UP {
             return Ok(Standing::Idle);
         }
         let mut standing = Standing::Idle;
@@ -253,7 +255,12 @@ impl Client {
                 continue;
             };
             let mut lane = self.link.lane(at);
-            let sent = producer.send(now, &mut lane, context.series.current())?;
+            let interval = context.series.current();
+            let sent = if draining {
+                producer.catch_up(drain_at, now, &mut lane, interval)?
+            } else {
+                producer.send(now, &mut lane, interval)?
+            };
             if let Some(pages) = context.pages.as_ref().filter(|_| sent.count > 0) {
                 pages.publish_sent(producer.spec.id, producer.sent());
             }

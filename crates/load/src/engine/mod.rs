@@ -33,7 +33,7 @@ use self::accounts::Realm;
 use self::deal::{Deal, deal};
 use self::pages::{Books, PARCELS};
 use self::series::{Merger, POOL};
-use self::shared::{Report, Shared, Standing};
+use self::shared::{CATCH_UP, Report, Shared, Standing};
 use self::socket::{Place, Route};
 use self::until::Ending;
 use self::worker::{Worker, Workshop};
@@ -374,7 +374,8 @@ impl<'a> Coordinator<'a> {
         let deadline = drain_at + self.plan.phases.drain;
         let mut drain = Drain {
             deadline,
-            last_change: drain_at,
+            // Nothing changes before the last loop has caught up.
+            last_change: drain_at + CATCH_UP,
             last: Standing::default(),
         };
         while !self.is_drained(&mut drain) {

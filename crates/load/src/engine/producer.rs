@@ -144,6 +144,8 @@ pub(crate) struct Producer {
     /// Messages of the transaction under way, and whether it is being committed.
     in_transaction: u64,
     committing: bool,
+    /// Nothing that is due later is sent.
+    last_due: Time,
 }
 
 /// Whether so many messages of different lengths wait that they should be written.
@@ -171,6 +173,7 @@ impl Producer {
             first_tag: 0,
             in_transaction: 0,
             committing: false,
+            last_due: Time(u64::MAX),
         }
     }
 
@@ -252,6 +255,32 @@ impl Producer {
         })
     }
 
+    /// The load has ended, and some that was due before its `end` has not been sent: sends it, where
+    /// the budget allows. All-out nothing was due.
+    pub(crate) fn catch_up(
+        &mut self,
+        end: Time,
+        now: Time,
+        lane: &mut Lane<'_>,
+        interval: &mut Interval,
+    ) -> Result<Sent, Error> {
+        let was_due = |clockwork: &Clockwork| match clockwork {
+            Clockwork::Ticker(ticker) => ticker.due() < end,
+            Clockwork::AllOut { .. } | Clockwork::Thinking { .. } => false,
+        };
+        if !self.clockwork.as_ref().is_some_and(was_due) {
+            return Ok(Sent {
+                count: 0,
+                standing: Standing::Idle,
+                reached_limit: false,
+            });
+        }
+        self.last_due = end - Nanos(1);
+        let sent = self.send(now, lane, interval);
+        self.last_due = Time(u64::MAX);
+        sent
+    }
+
     /// Commits the transaction under way, where there is one.
     pub(crate) fn commit(&mut self, lane: &mut Lane<'_>) -> Result<(), Error> {
         if self.spec.commit_every == 0 || self.in_transaction == 0 || self.committing {
@@ -328,7 +357,8 @@ impl Producer {
         lane: &mut Lane<'_>,
         interval: &mut Interval,
     ) -> Standing {
-        if ticker.due() > now {
+        let until = now.min(self.last_due);
+        if ticker.due() > until {
             return self.until(ticker);
         }
         let (count, standing) = self.allowance(lane, interval);
@@ -336,11 +366,11 @@ impl Producer {
             return standing;
         }
         if self.is_varied() {
-            self.send_until::<true>(now, count, ticker, lane, interval);
+            self.send_until::<true>((until, now), count, ticker, lane, interval);
         } else {
-            self.send_until::<false>(now, count, ticker, lane, interval);
+            self.send_until::<false>((until, now), count, ticker, lane, interval);
         }
-        if ticker.due() > now || self.spec.limit == Some(self.sequence) {
+        if ticker.due() > until || self.spec.limit == Some(self.sequence) {
             self.until(ticker)
         } else {
             self.after(lane, interval)
@@ -391,7 +421,7 @@ impl Producer {
     #[inline]
     fn send_until<const VARIED: bool>(
         &mut self,
-        now: Time,
+        (until, now): (Time, Time),
         count: u64,
         ticker: &mut Ticker,
         lane: &mut Lane<'_>,
@@ -399,7 +429,7 @@ impl Producer {
     ) {
         for _ in 0..count {
             let due = ticker.due();
-            if due > now {
+            if due > until {
                 break;
             }
             ticker.advance();

@@ -17,11 +17,14 @@ const NEVER: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Boundaries {
     pub(crate) measure_at: Time,
-    /// Nothing is sent from here on.
+    /// Nothing is due from here on.
     pub(crate) drain_at: Time,
     /// Nothing is counted from here on.
     pub(crate) end_at: Time,
 }
+
+/// A loop that is late for the end of sending may still send what was due before it, for so long.
+pub(crate) const CATCH_UP: Nanos = Nanos(20_000_000);
 
 /// One thread's progress, published once per turn of its loop.
 #[derive(Debug, Default)]
