@@ -219,7 +219,7 @@ fn unreadable(error: &ParseError) -> Failure {
         }
         ParseError::Missing(option) => Failure::usage(
             format!("{} has no value", option.name()),
-            format!("give the {}", option.help),
+            format!("it is: {}", option.help),
         ),
     }
 }
