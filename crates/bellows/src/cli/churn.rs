@@ -113,7 +113,7 @@ impl Options {
         })?;
         let attached = session::attach(&spec)?;
         let plan = ChurnPlan {
-            endpoint: attached.endpoint.clone(),
+            endpoint: attached.endpoint,
             kind,
             rate: self.rate,
             warmup: self.warmup.0,

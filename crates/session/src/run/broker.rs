@@ -43,7 +43,7 @@ enum Handle {
     Embedded(Embedded),
     Attached {
         /// Keeps the access token fresh, where there is one.
-        _attached: Attached,
+        _attached: Box<Attached>,
     },
 }
 
@@ -134,7 +134,7 @@ impl Broker {
             kind: "",
             version: None,
             handle: Handle::Attached {
-                _attached: attached,
+                _attached: Box::new(attached),
             },
         })
     }
