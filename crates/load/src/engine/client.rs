@@ -1,7 +1,6 @@
 //! One client on its socket: reads in batches, decides, writes in batches.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use measure::{Nanos, Phase, Time, Wait};
 use mio::event::Event;
@@ -12,7 +11,7 @@ use super::context::Context;
 use super::deal::{ClientSpec, LaneSpec, WorkSpec};
 use super::producer::{Producer, Standing};
 use super::repair::Repair;
-use super::socket::{Failure, Place, Received, Route, Socket};
+use super::socket::{Failure, Places, Received, Route, Socket};
 use crate::link::{FRAME_MAX, Link};
 use crate::{Endpoint, Error, failure, tls};
 
@@ -67,7 +66,7 @@ pub(crate) struct Client {
     pub(crate) state: State,
     pub(super) token: Token,
     /// The nodes that it may connect to, and the one that it does.
-    places: Arc<[Place]>,
+    places: Places,
     place: usize,
     /// The address that it connects from, where that matters.
     source: Option<IpAddr>,

@@ -12,7 +12,7 @@ use super::accounts::{self, Accounts, Realm};
 use super::consumer::{ConsumerSpec, Ours, Tails};
 use super::keys::Keys;
 use super::producer::{Pacing, ProducerSpec};
-use super::socket::{Place, Route};
+use super::socket::{Places, Route};
 use super::stamps::Stamps;
 use crate::admin::{arguments, table_of};
 use crate::link::{
@@ -35,7 +35,7 @@ const ROOM: usize = 8 << 20;
 #[derive(Clone, Debug)]
 pub(crate) struct ClientSpec {
     /// The nodes that it may connect to, and the first that it does.
-    pub(crate) places: Arc<[Place]>,
+    pub(crate) places: Places,
     pub(crate) place: usize,
     /// The address that it connects from, where that matters.
     pub(crate) source: Option<IpAddr>,
@@ -91,7 +91,7 @@ pub(crate) struct Deal {
 
 /// Deals the clients out to threads, round-robin over all groups, consumers before producers so
 /// that they are connected first. `places` and `realms` have one entry per group.
-pub(crate) fn deal(plan: &Plan, places: &[Arc<[Place]>], realms: &[Realm]) -> Result<Deal, Error> {
+pub(crate) fn deal(plan: &Plan, places: &[Places], realms: &[Realm]) -> Result<Deal, Error> {
     let mut clients = Vec::new();
     let mut budgets = Vec::new();
     let mut first_id = 0;
@@ -176,7 +176,7 @@ fn tails(plan: &Plan) -> Option<Arc<Tails>> {
 fn consumers(
     plan: &Plan,
     group: &Group,
-    places: &Arc<[Place]>,
+    places: &Places,
     ours: Option<&Ours>,
     budgets: &mut Vec<Arc<AtomicU64>>,
     clients: &mut Vec<ClientSpec>,
@@ -297,7 +297,7 @@ fn place_of(plan: &Plan, group: &Group, n: usize, places: usize) -> usize {
 fn connect(
     plan: &Plan,
     group: &Group,
-    places: &Arc<[Place]>,
+    places: &Places,
     ((kind, first), connections): ((&str, u32), Option<usize>),
     lanes: Vec<(ChannelSpec, LaneSpec)>,
     clients: &mut Vec<ClientSpec>,
@@ -355,7 +355,7 @@ fn subscription(group: &Group, destination: &Destination) -> Result<FieldTable, 
 fn producers(
     plan: &Plan,
     group: &Group,
-    places: &Arc<[Place]>,
+    places: &Places,
     first_id: u32,
     clients: &mut Vec<ClientSpec>,
 ) -> Result<(), Error> {

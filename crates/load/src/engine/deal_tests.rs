@@ -1,5 +1,6 @@
 use super::*;
 use crate::Endpoint;
+use crate::engine::socket::Place;
 
 fn plan(threads: usize, destinations: usize, producers: usize, consumers: usize) -> Plan {
     let destinations = (0..destinations)
@@ -20,7 +21,7 @@ fn plan(threads: usize, destinations: usize, producers: usize, consumers: usize)
 }
 
 fn dealt(plan: &Plan) -> Deal {
-    let place = |port: u16, group: &Group| -> Arc<[Place]> {
+    let place = |port: u16, group: &Group| -> Places {
         let nodes = std::iter::once(&group.endpoint).chain(&group.further);
         let nodes = nodes.map(|endpoint| Place {
             endpoint: endpoint.clone(),
@@ -36,9 +37,8 @@ fn dealt(plan: &Plan) -> Deal {
         .zip(&plan.groups)
         .map(|(port, group)| place(port, group))
         .collect();
-    let realm = |places: &Arc<[Place]>| {
-        Realm::new(&places[0].endpoint, places[0].route.address, String::new())
-    };
+    let realm =
+        |places: &Places| Realm::new(&places[0].endpoint, places[0].route.address, String::new());
     let realms: Vec<Realm> = places.iter().map(realm).collect();
     deal(plan, &places, &realms).unwrap()
 }

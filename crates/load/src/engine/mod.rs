@@ -34,7 +34,7 @@ use self::deal::{Deal, deal};
 use self::pages::{Books, PARCELS};
 use self::series::{Merger, POOL};
 use self::shared::{CATCH_UP, Report, Shared, Standing};
-use self::socket::{Place, Route};
+use self::socket::{Place, Places, Route};
 use self::until::Ending;
 use self::worker::{Worker, Workshop};
 use crate::admin::{Admin, Interruption, Way};
@@ -76,7 +76,7 @@ fn supervise(
     plan: &Plan,
     control: &Control,
     sink: &mut dyn Sink,
-    places: &[Arc<[Place]>],
+    places: &[Places],
     realms: &[Realm],
 ) -> Result<Outcome, Error> {
     let deal = deal(plan, places, realms)?;
@@ -89,7 +89,7 @@ fn prepare(
     plan: &Plan,
     control: &Control,
     sink: &mut dyn Sink,
-) -> Result<(Vec<Arc<[Place]>>, Vec<Realm>), Interruption> {
+) -> Result<(Vec<Places>, Vec<Realm>), Interruption> {
     let mut all = Vec::with_capacity(plan.groups.len());
     let mut realms = Vec::with_capacity(plan.groups.len());
     for group in &plan.groups {

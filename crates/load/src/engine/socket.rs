@@ -35,6 +35,9 @@ pub(crate) struct Place {
     pub(crate) route: Route,
 }
 
+/// The nodes of a group's broker; at least one.
+pub(crate) type Places = Arc<[Place]>;
+
 /// What a read brought.
 pub(crate) enum Received {
     /// So many plain bytes.
