@@ -137,8 +137,22 @@ fn every_way_to_publish_and_consume_loses_nothing_on_rabbitmq() {
                 message-count = 1000\nconsumers = 0\npersistent = true\n";
     let summary = run(&node.url(), text);
     assert_eq!(summary["completed"]["total"].as_u64(), Some(1_000));
-    let acks = &summary["latencies"]["send_ack"];
+    let acks = &summary["latency"]["send_ack"];
     assert_eq!(acks["count"].as_u64(), Some(1_000), "{summary:#}");
+
+    // Replies answer requests, and nothing else does.
+    let text = "[[load]]\ndestination = \"queue://asked\"\nrequest-reply = true\nmax-pending = 20\n\
+                producers = 3\nconsumers = 2\nrate = 2000\nmessage-count = 2000\nprefetch = 50\n";
+    let summary = run(&node.url(), text);
+    for count in ["sent", "completed", "received"] {
+        assert_eq!(summary[count]["total"].as_u64(), Some(2_000), "{count}");
+    }
+    assert_eq!(summary["ledger"]["lost"].as_u64(), Some(0));
+    let median = |name: &str| summary["latency"][name]["p50_ns"].as_u64();
+    assert!(
+        median("ack_response") > median("end_to_end"),
+        "a reply comes after its request: {summary:#}"
+    );
 
     // What waits there is refused once; then nothing is left, and that ends the run.
     let text = "[[load]]\ndestination = \"queue://commits\"\nproducers = 0\nrefuse = \"discard\"\n";

@@ -25,6 +25,7 @@ Examples:
   bellows client --schedule steps:1000@30s,5000@30s --max-pending 500 --duration 60
   bellows client --schedule poisson:2000 --message-size 100-2000 --max-pending 500 --duration 60
   bellows client --think-time 10ms --producers 50 --duration 60
+  bellows client queue://rpc --request-reply --rate 500 --max-pending 100 --duration 30
   bellows client topic://events --producers 3 --consumers 2 --num-destinations 10 --duration 30";
 
 const PRODUCER_EXAMPLES: &str = "\
@@ -47,6 +48,10 @@ pub(crate) struct ClientArgs {
     producing: Producing,
     #[command(flatten)]
     consuming: Consuming,
+    /// Messages are requests: consumers answer each with its own body over RabbitMQ's direct
+    /// reply-to, and the reply is what acknowledges it
+    #[arg(long, conflicts_with_all = ["no_confirm", "commit_interval"])]
+    request_reply: bool,
     /// Where consumers connect; the same as --url where absent
     #[arg(long, value_name = "URL", help_heading = "Consuming")]
     consumer_url: Option<String>,
@@ -265,6 +270,7 @@ impl ClientArgs {
         let spec = self.producing.fill(self.common.spec(), &self.common);
         let spec = LoadSpec {
             consumer_connections: some(self.consumer_connections),
+            request_reply: self.request_reply,
             ..self.consuming.fill(spec, &self.common)
         };
         let load = match self.consumer_url {

@@ -7,6 +7,8 @@ use mio::Registry;
 
 use super::pages::Pages;
 use super::series::Series;
+use crate::link::Reply;
+
 use super::shared::{Report, Shared, Standing as Progress};
 use super::waiting::Spent;
 
@@ -22,6 +24,8 @@ pub(crate) struct Context<'a> {
     pub(crate) cipher: &'a mut Vec<u8>,
     pub(crate) tally: &'a mut Tally,
     pub(crate) pages: &'a mut Option<Pages>,
+    /// What is answered to a request.
+    pub(crate) reply: &'a mut Reply,
 }
 
 /// What a thread has seen so far, beside its intervals.

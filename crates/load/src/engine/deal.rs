@@ -16,8 +16,8 @@ use super::socket::{Places, Route};
 use super::stamps::Stamps;
 use crate::admin::{arguments, table_of};
 use crate::link::{
-    Answers, Begin, BodyLengths, ChannelSpec, Declaration, Exchange, LinkSpec, Publishing, Role,
-    STREAM_OFFSET, Source, Subscription,
+    Answers, Begin, BodyLengths, ChannelSpec, Declaration, Exchange, LinkSpec, Publishing,
+    REPLY_TO, Role, STREAM_OFFSET, Source, Subscription,
 };
 use crate::random::Random;
 use crate::schedule::share;
@@ -200,6 +200,7 @@ fn consumers(
             channel_prefetch: wanted.channel_prefetch,
             no_ack: wanted.ack == Ack::Auto,
             transacted: wanted.commit_every > 0,
+            responds: group.producers.replies,
             begin: match wanted.poll {
                 Some(_) => Begin::Polling,
                 None if delay > Nanos::ZERO => Begin::Later,
@@ -384,6 +385,9 @@ fn producers(
         let stamps = Stamps::new(wanted, plan.run_id, id);
         let mut properties = wanted.properties.clone();
         Stamps::make_room(stamps.as_ref(), &mut properties);
+        if wanted.replies {
+            properties.reply_to = Some(REPLY_TO.to_owned());
+        }
         let role = Role::Producer(Publishing {
             exchange: exchange.to_owned(),
             routing_key: match &keys {
@@ -437,6 +441,7 @@ fn producers(
 
 fn answers(producers: &Producers) -> Answers {
     match producers.commit_every {
+        _ if producers.replies => Answers::Replies,
         0 if producers.confirm => Answers::Confirms,
         0 => Answers::Nothing,
         _ => Answers::Commits,

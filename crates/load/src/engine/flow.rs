@@ -48,13 +48,19 @@ impl Client {
                         tag,
                         redelivered,
                         body,
+                        reply_to,
                     },
                 )) => {
                     let running = self.state == State::Running;
-                    let Some(Work::Consumer(consumer)) =
-                        self.works.get_mut(lane).filter(|_| running)
-                    else {
-                        continue;
+                    let consumer = match self.works.get_mut(lane).filter(|_| running) {
+                        Some(Work::Consumer(consumer)) => consumer,
+                        Some(Work::Producer(producer)) => {
+                            if let Some(tag) = producer.replied(body, now) {
+                                self.confirmed(lane, (tag, false, false), now, context)?;
+                            }
+                            continue;
+                        }
+                        None => continue,
                     };
                     consumer.answered(now);
                     let wanted = consumer.wants();
@@ -68,7 +74,15 @@ impl Client {
                         &mut context.tally.latency,
                         context.pages.as_mut(),
                     );
-                    consumer.acknowledge(tag, now, &mut self.link.lane(lane))?;
+                    let asked = reply_to.is_some_and(|to| {
+                        context.reply.prepare(to, body);
+                        true
+                    });
+                    let mut channel = self.link.lane(lane);
+                    if asked {
+                        channel.respond(context.reply)?;
+                    }
+                    consumer.acknowledge(tag, now, &mut channel)?;
                     self.full = consumer.is_full();
                     context.tally.handled += 1;
                     context.tally.progress.received += u64::from(ours);

@@ -158,7 +158,7 @@ impl Producer {
     pub(crate) fn new(spec: ProducerSpec) -> Self {
         let window = match spec.answers {
             Answers::Nothing => None,
-            Answers::Confirms => Some(Window::new(spec.max_pending)),
+            Answers::Confirms | Answers::Replies => Some(Window::new(spec.max_pending)),
             Answers::Commits => Some(Window::new(spec.commit_every as u32)),
         };
         Self {
@@ -493,6 +493,16 @@ impl Producer {
         self.sequence += 1;
         self.in_transaction += 1;
         self.blocked = false;
+    }
+
+    /// The tag that a confirm of the message behind this reply would have; `None` for what is no
+    /// reply to a message of this connection.
+    pub(crate) fn replied(&self, body: &[u8], now: Time) -> Option<u64> {
+        let header = payload::read(body, now).ok()?;
+        let ours = header.run == Some(self.spec.run_id) && header.producer == self.spec.id;
+        let sent = (self.first_tag..self.sequence).contains(&header.sequence);
+        (self.spec.answers == Answers::Replies && ours && sent)
+            .then(|| header.sequence - self.first_tag + 1)
     }
 
     /// The transaction is committed: that is the answer to all of its messages.

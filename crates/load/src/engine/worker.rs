@@ -18,7 +18,7 @@ use super::series::Series;
 use super::shared::{Report, Shared};
 use super::waiting::thread_cpu;
 use crate::control::Watch;
-use crate::link::Answers;
+use crate::link::{Answers, Reply};
 use crate::{Error, ThreadUsage};
 
 const TIMER: Token = Token(usize::MAX - 1);
@@ -78,6 +78,7 @@ pub(crate) struct Worker {
     course: Course,
     rest: Rest,
     pages: Option<Pages>,
+    reply: Reply,
     spin: bool,
     patience: Nanos,
     next_housekeeping: Time,
@@ -115,6 +116,7 @@ impl Worker {
             course: Course::SettingUp,
             rest,
             pages: workshop.pages,
+            reply: Reply::default(),
             spin: workshop.spin,
             patience: workshop.patience,
             next_housekeeping: Time(0),
@@ -170,6 +172,7 @@ impl Worker {
             cipher: &mut self.cipher,
             tally: &mut self.tally,
             pages: &mut self.pages,
+            reply: &mut self.reply,
         };
         (context, &mut self.clients)
     }
@@ -465,7 +468,9 @@ impl Drop for Worker {
 fn in_flight(clients: &[ClientSpec]) -> u64 {
     let limit = |lane: &LaneSpec| match &lane.work {
         WorkSpec::Producer(p) if p.commit_every > 0 => p.commit_every,
-        WorkSpec::Producer(p) if p.answers == Answers::Confirms && p.max_pending > 0 => {
+        WorkSpec::Producer(p)
+            if matches!(p.answers, Answers::Confirms | Answers::Replies) && p.max_pending > 0 =>
+        {
             u64::from(p.max_pending)
         }
         WorkSpec::Consumer(c) if c.prefetch > 0 => u64::from(c.prefetch),

@@ -19,6 +19,27 @@ use crate::{Endpoint, Error};
 /// A tag is unique within its channel only; every delivery carries it, so it is short.
 const CONSUMER_TAG: &str = "c";
 
+/// RabbitMQ's pseudo-queue: what is sent to a message's `reply-to` comes back over the channel that
+/// published it, without a queue.
+pub(crate) const REPLY_TO: &str = "amq.rabbitmq.reply-to";
+
+/// An answer to a request; kept for the next one, so that nothing is allocated.
+#[derive(Debug, Default)]
+pub(crate) struct Reply {
+    to: String,
+    body: Vec<u8>,
+}
+
+impl Reply {
+    /// Takes what is needed of a request, whose bytes are about to go.
+    pub(crate) fn prepare(&mut self, to: &str, body: &[u8]) {
+        self.to.clear();
+        self.to.push_str(to);
+        self.body.clear();
+        self.body.extend_from_slice(body);
+    }
+}
+
 /// A message's frames, as far as they are the same for all.
 enum Template {
     Whole(PublishTemplate),
@@ -39,6 +60,7 @@ enum Task {
     BindOwn,
     Prefetch { count: u16, whole_channel: bool },
     Consume,
+    ConsumeReplies,
 }
 
 impl Task {
@@ -52,7 +74,7 @@ impl Task {
                 | (Self::SelectConfirms, Step::ConfirmSelected)
                 | (Self::SelectTransactions, Step::TransactionsSelected)
                 | (Self::Prefetch { .. }, Step::Qos)
-                | (Self::Consume, Step::Consuming)
+                | (Self::Consume | Self::ConsumeReplies, Step::Consuming)
         )
     }
 }
@@ -68,6 +90,8 @@ pub(super) struct Channel {
     task: Option<Task>,
     tasks: VecDeque<Task>,
     consuming: bool,
+    /// Answers what it receives.
+    pub(super) responds: bool,
     /// Reads a stream and may have to go on from where it was.
     pub(super) follows_stream: bool,
     /// The offset after the last message that came.
@@ -78,6 +102,7 @@ pub(super) struct Channel {
 
 impl Channel {
     pub(super) fn new(spec: ChannelSpec, number: u16, resumes: bool) -> Self {
+        let responds = matches!(&spec.role, Role::Consumer(s) if s.responds);
         let (queue, follows_stream) = match &spec.role {
             Role::Consumer(subscription) => {
                 let queue = match &subscription.source {
@@ -99,6 +124,7 @@ impl Channel {
             task: None,
             tasks,
             consuming: false,
+            responds,
             follows_stream,
             next_offset: None,
             again: false,
@@ -178,6 +204,7 @@ impl Channel {
             },
             Task::Prefetch { count, .. } => format!("limit the prefetch to {count}"),
             Task::Consume => format!("consume from {:?}", self.queue),
+            Task::ConsumeReplies => "ask for direct replies".into(),
         }
     }
 
@@ -241,6 +268,12 @@ impl Channel {
                     Source::Queue(_) => Ok(()),
                 }
             }
+            (Task::ConsumeReplies, ..) => send(&BasicConsume {
+                queue: REPLY_TO,
+                consumer_tag: CONSUMER_TAG,
+                no_ack: true,
+                ..BasicConsume::default()
+            }),
             (Task::Consume, Role::Consumer(subscription), _) => {
                 let arguments = self.arguments(subscription)?;
                 self.consuming = true;
@@ -304,6 +337,8 @@ fn tasks(role: &Role, again: Option<&Declaration>) -> impl Iterator<Item = Task>
             Answers::Nothing => {}
             Answers::Confirms => tasks.push(Task::SelectConfirms),
             Answers::Commits => tasks.push(Task::SelectTransactions),
+            // Before the first request is published.
+            Answers::Replies => tasks.push(Task::ConsumeReplies),
         },
         Role::Consumer(subscription) => {
             if matches!(subscription.source, Source::Own { .. }) {
@@ -434,6 +469,20 @@ impl Lane<'_> {
     #[inline]
     pub(crate) fn pending(&self) -> usize {
         self.client.pending_output().len()
+    }
+
+    /// Answers a request.
+    pub(crate) fn respond(&mut self, reply: &Reply) -> Result<(), Error> {
+        let publish = BasicPublish {
+            routing_key: &reply.to,
+            ..BasicPublish::default()
+        };
+        let body = &reply.body;
+        let number = self.channel.number;
+        let sent = self
+            .client
+            .publish_message(number, &publish, Properties::NONE, body);
+        sent.map_err(|error| failure::of_wire(self.endpoint, &self.channel.stage, &error))
     }
 
     /// Acknowledges deliveries up to `tag`.

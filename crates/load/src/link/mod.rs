@@ -17,7 +17,7 @@ use wire::amqp091::{
 };
 
 use self::channel::Channel;
-pub(crate) use self::channel::Lane;
+pub(crate) use self::channel::{Lane, REPLY_TO, Reply};
 pub(crate) use self::spec::{
     Answers, Begin, BodyLengths, ChannelSpec, Declaration, Exchange, LinkSpec, Publishing, Role,
     Source, Subscription,
@@ -48,6 +48,8 @@ pub(crate) enum Signal<'a> {
         tag: u64,
         redelivered: bool,
         body: &'a [u8],
+        /// Where an answer goes, where this side answers.
+        reply_to: Option<&'a str>,
     },
     /// There was no message to get.
     Empty,
@@ -200,15 +202,20 @@ impl Link {
                 properties,
                 ..
             } => {
-                if let Some(channel) = channels.get_mut(at(channel))
-                    && channel.follows_stream
-                {
-                    channel.next_offset = offset_of(properties).map(|offset| offset + 1);
+                let mut reply_to = None;
+                if let Some(channel) = channels.get_mut(at(channel)) {
+                    if channel.follows_stream {
+                        channel.next_offset = offset_of(properties).map(|offset| offset + 1);
+                    }
+                    if channel.responds {
+                        reply_to = properties.decode().ok().and_then(|p| p.reply_to);
+                    }
                 }
                 let signal = Signal::Delivery {
                     tag: delivery_tag,
                     redelivered,
                     body,
+                    reply_to,
                 };
                 (at(channel), signal)
             }
@@ -236,6 +243,7 @@ impl Link {
                     tag: delivery_tag,
                     redelivered,
                     body,
+                    reply_to: None,
                 };
                 (at(channel), signal)
             }

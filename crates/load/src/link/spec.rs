@@ -72,6 +72,8 @@ pub(crate) enum Answers {
     Confirms,
     /// The answer to `tx.commit`.
     Commits,
+    /// The answer of a consumer, by direct reply-to.
+    Replies,
 }
 
 /// How messages are received.
@@ -84,6 +86,8 @@ pub(crate) struct Subscription {
     pub(crate) no_ack: bool,
     /// Acknowledgements are part of transactions.
     pub(crate) transacted: bool,
+    /// Every delivery is answered by its own body, where it says where to.
+    pub(crate) responds: bool,
     /// When it begins to consume.
     pub(crate) begin: Begin,
     pub(crate) arguments: FieldTable,

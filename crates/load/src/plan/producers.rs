@@ -7,6 +7,7 @@ use wire::amqp091::{BasicProperties, EncodeError};
 
 use super::Argument;
 use crate::admin::table_of;
+use crate::payload::FULL_LEN;
 use crate::random::Random;
 use crate::sizes::check_range;
 use crate::{Error, Pace, Shape, Sizes, Trace};
@@ -48,6 +49,9 @@ pub struct Producers {
     /// waits for the commit before it publishes on, and the commit is what acknowledges its
     /// messages. `max_pending` has no effect then.
     pub commit_every: u32,
+    /// Messages are requests, and the group's consumers answer each with its own body, over RabbitMQ's
+    /// direct reply-to. The reply is what answers a message then, in place of a confirm.
+    pub replies: bool,
     /// A message that has no answer for longer ends the run as failed.
     pub confirm_timeout: Option<Nanos>,
     /// Set the mandatory flag, so that unroutable messages come back and are counted.
@@ -75,6 +79,7 @@ impl Default for Producers {
             random_keys: None,
             confirm: true,
             commit_every: 0,
+            replies: false,
             confirm_timeout: None,
             mandatory: false,
             message_count: None,
@@ -173,7 +178,7 @@ impl Producers {
     /// Whether the broker tells what it has accepted.
     #[must_use]
     pub const fn has_answers(&self) -> bool {
-        self.confirm || self.commit_every > 0
+        self.confirm || self.commit_every > 0 || self.replies
     }
 
     /// A trace that says how large its messages are.
@@ -221,6 +226,21 @@ impl Producers {
             return Err(Error::invalid(
                 "producers cannot share 0 connections",
                 "ask for 1 or more, or for one each",
+            ));
+        }
+        if self.replies && self.commit_every > 0 {
+            return Err(Error::invalid(
+                "requests are answered by replies, and transactions by commits",
+                "leave out one of the two",
+            ));
+        }
+        if self.replies && self.size_range(ledger).0 < FULL_LEN {
+            return Err(Error::invalid(
+                format!(
+                    "a request of {} bytes has no room for what its reply is known by",
+                    self.size_range(ledger).0
+                ),
+                format!("ask for at least {FULL_LEN} bytes"),
             ));
         }
         if self.commit_every > 0 && matches!(self.pace, Pace::Think(_)) {

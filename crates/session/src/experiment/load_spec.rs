@@ -78,6 +78,9 @@ pub struct LoadSpec {
     pub confirm: bool,
     /// Publish in transactions of so many messages, in place of confirms; 0 = none.
     pub commit_every: u32,
+    /// Messages are requests, which the group's consumers answer over RabbitMQ's direct reply-to; the
+    /// reply acknowledges a message, in place of a confirm.
+    pub request_reply: bool,
     /// A message without an answer for longer ends the run as failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confirm_timeout: Option<Length>,
@@ -210,6 +213,7 @@ impl Default for LoadSpec {
             max_pending: 1,
             confirm: true,
             commit_every: 0,
+            request_reply: false,
             confirm_timeout: None,
             ttl: None,
             properties: PropertiesSpec::default(),

@@ -122,6 +122,7 @@ fn producers(spec: &LoadSpec) -> Result<Producers, load::Error> {
             .map(|different| RandomKeys { different }),
         confirm: spec.confirm,
         commit_every: spec.commit_every,
+        replies: spec.request_reply,
         confirm_timeout: spec.confirm_timeout.map(|length| length.0),
         mandatory: spec.mandatory,
         message_count: message_count(spec),

@@ -40,6 +40,12 @@ impl Experiment {
                     spec.num_destinations
                 ));
             }
+            if self.broker.kind == BrokerKind::Embedded && spec.request_reply {
+                return fail(format!(
+                    "load.{i}.request-reply: the embedded broker has no direct reply-to; take \
+                     broker.kind = \"rabbitmq\""
+                ));
+            }
             if self.broker.kind == BrokerKind::Embedded && spec.queue_type != QueueType::Classic {
                 return fail(format!(
                     "load.{i}.queue-type: the embedded broker has classic queues only; take \
@@ -54,6 +60,14 @@ impl Experiment {
                  \"attach\"",
                 self.broker.kind.name()
             ));
+        }
+        let asking = |spec: &&LoadSpec| spec.request_reply;
+        let asks = self.load.iter().filter(asking).any(LoadSpec::has_producers);
+        if asks != self.load.iter().filter(asking).any(LoadSpec::has_consumers) {
+            return fail(
+                "request-reply needs producers that ask and consumers that answer; ask for both"
+                    .to_owned(),
+            );
         }
         if let Some(text) = self.fault_problem() {
             return fail(text);
