@@ -25,6 +25,7 @@ producers = 4
 producer-connections = 1
 consumers = 2
 consumer-connections = 2
+channel-prefetch = 60
 max-pending = 50
 message-count = 500
 
@@ -80,7 +81,6 @@ destination = "queue://slow"
 queue-type = "quorum"
 consumer-latency = ["1ms@1s", "2ms@1s"]
 prefetch = 20
-channel-prefetch = 15
 ack = 7
 max-pending = 50
 message-count = 500
