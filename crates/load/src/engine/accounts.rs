@@ -105,21 +105,36 @@ pub(super) fn key(realm: usize, destination: &Destination) -> Key {
     )
 }
 
-/// The producers of each destination, ascending.
-fn senders<'a>(threads: &'a [Vec<ClientSpec>]) -> HashMap<Key, Arc<[u32]>> {
-    let mut senders: HashMap<Key, Vec<u32>> = HashMap::new();
+/// Where messages are published to: [`ClientSpec::realm`], exchange, and routing key.
+pub(super) type Address = (usize, String, String);
+
+/// What reaches a destination: what is published to the same address. Exchanges that look at no
+/// routing key have one address.
+pub(super) fn address(realm: usize, destination: &Destination) -> Address {
+    let (exchange, key) = destination.publishes_to();
+    let kind = destination.exchange.as_ref().map(|it| it.kind.as_str());
+    let key = match kind {
+        Some("fanout" | "headers") => "",
+        _ => key,
+    };
+    (realm, exchange.to_owned(), key.to_owned())
+}
+
+/// The producers of each address, ascending.
+fn senders<'a>(threads: &'a [Vec<ClientSpec>]) -> HashMap<Address, Arc<[u32]>> {
+    let mut senders: HashMap<Address, Vec<u32>> = HashMap::new();
     let lanes = |client: &'a ClientSpec| client.lanes.iter().map(|lane| (client.realm, lane));
     for (realm, lane) in threads.iter().flatten().flat_map(lanes) {
         if let WorkSpec::Producer(producer) = &lane.work {
             senders
-                .entry(key(realm, &lane.destination))
+                .entry(address(realm, &lane.destination))
                 .or_default()
                 .push(producer.id);
         }
     }
-    let sorted = |(key, mut ids): (Key, Vec<u32>)| {
+    let sorted = |(address, mut ids): (Address, Vec<u32>)| {
         ids.sort_unstable();
-        (key, ids.into())
+        (address, ids.into())
     };
     senders.into_iter().map(sorted).collect()
 }
@@ -129,7 +144,7 @@ impl Accounts {
     fn open_thread(
         &mut self,
         clients: &mut [ClientSpec],
-        senders: &HashMap<Key, Arc<[u32]>>,
+        senders: &HashMap<Address, Arc<[u32]>>,
         shared: &mut HashMap<Share, usize>,
     ) -> Vec<u32> {
         let mut names = Vec::new();
@@ -146,7 +161,7 @@ impl Accounts {
                     names.push(producer.id);
                 }
                 WorkSpec::Consumer(consumer) => {
-                    let Some(ids) = senders.get(&key) else {
+                    let Some(ids) = senders.get(&address(realm, &lane.destination)) else {
                         continue;
                     };
                     let first = if lane.share.is_none() && gets_everything(&lane.destination) {

@@ -465,29 +465,25 @@ fn pacing(plan: &Plan, group: &Group) -> Result<Pacing, Error> {
 
 /// Tells producers how many deliveries the plan's own consumers should make of one message.
 fn fan_out(clients: &mut [ClientSpec]) {
-    let mut receivers: HashMap<accounts::Key, u64> = HashMap::new();
-    let mut shares: HashSet<(accounts::Key, String)> = HashSet::new();
+    let mut receivers: HashMap<accounts::Address, u64> = HashMap::new();
+    let mut shared: HashSet<(accounts::Key, Option<String>)> = HashSet::new();
     for client in clients.iter() {
         let consumes = |lane: &&LaneSpec| matches!(lane.work, WorkSpec::Consumer(_));
         for lane in client.lanes.iter().filter(consumes) {
-            let key = accounts::key(client.realm, &lane.destination);
-            // Those who share a subscription are one receiver.
-            if lane
-                .share
-                .as_ref()
-                .is_none_or(|share| shares.insert((key.clone(), share.clone())))
-            {
-                *receivers.entry(key).or_default() += 1;
+            let (realm, destination) = (client.realm, &lane.destination);
+            let alone = lane.share.is_none() && accounts::gets_everything(destination);
+            // Those who share a queue are one receiver.
+            if alone || shared.insert((accounts::key(realm, destination), lane.share.clone())) {
+                let address = accounts::address(realm, destination);
+                *receivers.entry(address).or_default() += 1;
             }
         }
     }
     for client in clients {
         for lane in &mut client.lanes {
-            let key = accounts::key(client.realm, &lane.destination);
-            let receivers = receivers.get(&key).copied().unwrap_or(0);
-            let copies = accounts::gets_everything(&lane.destination);
+            let address = accounts::address(client.realm, &lane.destination);
             if let WorkSpec::Producer(producer) = &mut lane.work {
-                producer.fan_out = if copies { receivers } else { receivers.min(1) };
+                producer.fan_out = receivers.get(&address).copied().unwrap_or(0);
             }
         }
     }

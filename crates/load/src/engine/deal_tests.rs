@@ -133,3 +133,29 @@ fn connections_are_dealt_out_to_the_nodes() {
     assert_ne!(random.concat(), "hijhijhij");
     assert_eq!(random, hosts(&plan), "the same for the same run");
 }
+
+#[test]
+fn a_message_reaches_every_queue_that_is_bound_by_its_key() {
+    let mut plan = plan(1, 3, 1, 2);
+    for destination in &mut plan.groups[0].destinations {
+        destination.exchange = Some(crate::Exchange::new("x", "direct"));
+    }
+    let counts = |plan: &Plan| -> Vec<u64> {
+        let deal = dealt(plan);
+        let lanes = deal.threads.iter().flatten().flat_map(|c| &c.lanes);
+        let counts = lanes.filter_map(|lane| match &lane.work {
+            WorkSpec::Producer(producer) => Some(producer.fan_out),
+            WorkSpec::Consumer(_) => None,
+        });
+        counts.collect()
+    };
+    assert_eq!(counts(&plan), [1, 1, 1], "each its own key");
+    for destination in &mut plan.groups[0].destinations[..2] {
+        destination.routing_key = Some("k".into());
+    }
+    assert_eq!(counts(&plan), [2, 2, 1]);
+    for destination in &mut plan.groups[0].destinations {
+        destination.exchange = Some(crate::Exchange::new("x", "fanout"));
+    }
+    assert_eq!(counts(&plan), [3, 3, 3]);
+}
