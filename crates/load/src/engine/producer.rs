@@ -1,19 +1,19 @@
 //! The sending side of one client: which message is next, and whether it may go.
 
+mod answers;
+
 use std::sync::Arc;
 
-use measure::ledger::Odd;
 use measure::{Interval, Metric, Nanos, Time};
 
 use super::keys::Keys;
-use super::pages::{Pages, whole_sequence};
 use super::stamps::Stamps;
 use crate::Error;
 use crate::link::{Answers, Lane};
 use crate::payload;
 use crate::schedule::{Ticker, Timetable};
 use crate::sizes::Contents;
-use crate::window::{NeverSent, Window};
+use crate::window::Window;
 
 /// A message that leaves later than this after its intended time counts as late.
 const LATE: Nanos = Nanos(1_000_000);
@@ -493,99 +493,6 @@ impl Producer {
         self.sequence += 1;
         self.in_transaction += 1;
         self.blocked = false;
-    }
-
-    /// The tag that a confirm of the message behind this reply would have; `None` for what is no
-    /// reply to a message of this connection.
-    pub(crate) fn replied(&self, body: &[u8], now: Time) -> Option<u64> {
-        let header = payload::read(body, now).ok()?;
-        let ours = header.run == Some(self.spec.run_id) && header.producer == self.spec.id;
-        let sent = (self.first_tag..self.sequence).contains(&header.sequence);
-        (self.spec.answers == Answers::Replies && ours && sent)
-            .then(|| header.sequence - self.first_tag + 1)
-    }
-
-    /// The transaction is committed: that is the answer to all of its messages.
-    pub(crate) const fn committed(&mut self) {
-        self.committing = false;
-        self.in_transaction = 0;
-    }
-
-    /// Tells since when a message has waited for its answer for longer than anybody does.
-    pub(crate) fn overdue(&self, now: Time) -> Option<Nanos> {
-        let oldest = self.window.as_ref()?.oldest()?;
-        let waited = now.since(oldest);
-        self.spec
-            .confirm_timeout
-            .filter(|longest| waited > *longest)
-    }
-
-    /// Takes the broker's answer; returns how many messages it covers.
-    #[inline]
-    pub(crate) fn answer(
-        &mut self,
-        (tag, multiple, nack): (u64, bool, bool),
-        now: Time,
-        interval: &mut Interval,
-        latency: &mut Nanos,
-        ledger: Option<&mut Pages>,
-    ) -> Result<u64, NeverSent> {
-        let window = self.window.as_mut().ok_or(NeverSent)?;
-        let mut count = 0;
-        let mut notes = ledger.zip(self.spec.track);
-        window.settle(tag, multiple, |run| {
-            count += run.count;
-            if !nack {
-                if let Some((pages, track)) = &mut notes {
-                    let first = self.first_tag + run.first - 1;
-                    pages.notes.note_range(*track, first, run.count);
-                }
-                let (response, service) = (now.since(run.intended), now.since(run.sent));
-                interval
-                    .latencies
-                    .record_n(Metric::AckResponse, response, run.count);
-                interval
-                    .latencies
-                    .record_n(Metric::SendAck, service, run.count);
-                *latency = service;
-            }
-        })?;
-        if nack {
-            interval.counters.nacked += count;
-        } else {
-            interval.counters.completed += count;
-        }
-        self.think(now);
-        Ok(count)
-    }
-
-    /// The broker gives a message back, for it has no queue for it.
-    #[cold]
-    pub(crate) fn returned(&self, body: &[u8], now: Time, pages: &mut Pages) {
-        let (Some(track), Ok(header)) = (self.spec.track, payload::read(body, now)) else {
-            return;
-        };
-        let id = self.spec.id;
-        let own = match header.run {
-            Some(run) => (run, header.producer) == (self.spec.run_id, id),
-            None => header.producer == u32::from(id as u16),
-        };
-        if let Some(sequence) = whole_sequence(&header, self.sequence).filter(|_| own) {
-            pages.notes.note_odd(track, Odd::Returned, sequence);
-        }
-    }
-
-    /// Its connection is gone; tells how many answers will not come.
-    pub(crate) fn restart(&mut self, now: Time) -> u64 {
-        let open = self.window.as_mut().map_or(0, Window::restart);
-        self.abandoned += open;
-        self.first_tag = self.sequence;
-        self.in_transaction = 0;
-        self.committing = false;
-        if open > 0 {
-            self.think(now);
-        }
-        open
     }
 
     /// Whether it is behind its schedule. All-out and with a think time there is none.
