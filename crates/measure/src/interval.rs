@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Nanos, Recorder, Time, Waits};
+use crate::{Metric, Nanos, Recorder, Time, Waits};
 
 /// The part of a run that an interval belongs to. No interval spans two.
 #[derive(
@@ -87,15 +87,21 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// An empty interval; allocates its histograms.
+    /// An empty interval; its histograms come with what is recorded.
     #[must_use]
     pub fn new() -> Self {
+        Self::with(&[])
+    }
+
+    /// An empty interval that has all that recording these metrics will ever need.
+    #[must_use]
+    pub fn with(metrics: &[Metric]) -> Self {
         Self {
             start: Time(0),
             end: Time(0),
             phase: Phase::Warmup,
             counters: Counters::default(),
-            latencies: Recorder::new(),
+            latencies: Recorder::with(metrics),
             loop_lag_max: Nanos::ZERO,
             waits: Waits::default(),
         }

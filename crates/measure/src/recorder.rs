@@ -1,5 +1,7 @@
 //! HDR histograms with one fixed shape, and what is printed of them.
 
+use std::sync::LazyLock;
+
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -20,48 +22,57 @@ pub fn new_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, HIGHEST_NS, SIGNIFICANT_DIGITS).expect("constant bounds")
 }
 
-/// One histogram per metric, filled by one thread.
-#[derive(Clone, Debug)]
-pub struct Recorder {
-    histograms: PerMetric<Histogram<u64>>,
-}
+/// What [`Recorder::histogram`] shows of a metric that nothing was recorded of.
+static NOTHING: LazyLock<Histogram<u64>> = LazyLock::new(new_histogram);
 
-impl Default for Recorder {
-    fn default() -> Self {
-        Self::new()
-    }
+/// One histogram per metric, filled by one thread. A histogram takes its 270 KB when it is asked for
+/// by [`Recorder::with`], or at its first latency: who only publishes pays for nothing else.
+#[derive(Clone, Debug, Default)]
+pub struct Recorder {
+    histograms: PerMetric<Option<Histogram<u64>>>,
 }
 
 impl Recorder {
-    /// Allocates all that it will ever need.
+    /// Allocates nothing yet.
     #[must_use]
     pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Allocates all that recording these metrics will ever need.
+    #[must_use]
+    pub fn with(metrics: &[Metric]) -> Self {
         Self {
-            histograms: PerMetric::from_fn(|_| new_histogram()),
+            histograms: PerMetric::from_fn(|metric| metrics.contains(&metric).then(new_histogram)),
         }
+    }
+
+    #[inline]
+    fn filled(&mut self, metric: Metric) -> &mut Histogram<u64> {
+        self.histograms
+            .get_mut(metric)
+            .get_or_insert_with(new_histogram)
     }
 
     /// Records one latency. Values above an hour count as an hour.
     #[inline]
     pub fn record(&mut self, metric: Metric, value: Nanos) {
-        self.histograms.get_mut(metric).saturating_record(value.0);
+        self.filled(metric).saturating_record(value.0);
     }
 
     /// Records the same latency for `count` messages, as when one confirm covers a batch.
     #[inline]
     pub fn record_n(&mut self, metric: Metric, value: Nanos, count: u64) {
-        self.histograms
-            .get_mut(metric)
-            .saturating_record_n(value.0, count);
+        self.filled(metric).saturating_record_n(value.0, count);
     }
 
     /// Adds the buckets of another recorder.
     pub fn merge(&mut self, other: &Self) {
         for metric in Metric::ALL {
-            let from = other.histograms.get(metric);
+            let from = other.histogram(metric);
             if !from.is_empty() {
                 // Equal shapes always add; see `new_histogram`.
-                let added = self.histograms.get_mut(metric).add(from);
+                let added = self.filled(metric).add(from);
                 debug_assert!(added.is_ok());
             }
         }
@@ -70,8 +81,9 @@ impl Recorder {
     /// Empties all histograms, keeping their memory.
     pub fn reset(&mut self) {
         for metric in Metric::ALL {
-            let histogram = self.histograms.get_mut(metric);
-            if !histogram.is_empty() {
+            if let Some(histogram) = self.histograms.get_mut(metric)
+                && !histogram.is_empty()
+            {
                 histogram.reset();
             }
         }
@@ -79,8 +91,8 @@ impl Recorder {
 
     /// The histogram of one metric.
     #[must_use]
-    pub const fn histogram(&self, metric: Metric) -> &Histogram<u64> {
-        self.histograms.get(metric)
+    pub fn histogram(&self, metric: Metric) -> &Histogram<u64> {
+        self.histograms.get(metric).as_ref().unwrap_or(&NOTHING)
     }
 
     /// The summary of every metric.

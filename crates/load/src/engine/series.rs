@@ -7,7 +7,7 @@
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 
-use measure::{Counters, Interval, Nanos, Phase, Time};
+use measure::{Counters, Interval, Metric, Nanos, Phase, Time};
 
 use super::shared::{Boundaries, Report};
 
@@ -37,8 +37,11 @@ impl Series {
         thread: usize,
         reports: SyncSender<Report>,
         returned: Receiver<Box<Interval>>,
+        metrics: &[Metric],
     ) -> Self {
-        let mut spare: Vec<_> = std::iter::repeat_with(Box::default).take(POOL).collect();
+        let mut spare: Vec<_> = std::iter::repeat_with(|| Box::new(Interval::with(metrics)))
+            .take(POOL)
+            .collect();
         let current = spare.pop().unwrap_or_default();
         Self {
             thread,

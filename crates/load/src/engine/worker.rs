@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
-use measure::{Clock, Interval, Nanos, Time};
+use measure::{Clock, Interval, Metric, Nanos, Time};
 use mio::{Events, Poll, Token, Waker};
 
 use super::client::{BUFFER_BYTES, Client, Next, State};
@@ -96,6 +96,7 @@ impl Worker {
         let waker = Waker::new(poll.registry(), WAKER).map_err(failed)?;
         let timer = Timer::new(poll.registry(), TIMER)?;
         let clients = workshop.clients.len();
+        let metrics = recorded(&workshop.clients);
         let rest = Rest::new(workshop.may_rest, in_flight(&workshop.clients));
         let worker = Self {
             thread: workshop.thread,
@@ -107,7 +108,12 @@ impl Worker {
             setting_up: 0,
             queue: VecDeque::with_capacity(clients),
             due: BinaryHeap::with_capacity(2 * clients),
-            series: Series::new(workshop.thread, workshop.reports.clone(), workshop.returned),
+            series: Series::new(
+                workshop.thread,
+                workshop.reports.clone(),
+                workshop.returned,
+                &metrics,
+            ),
             shared: workshop.shared,
             reports: workshop.reports,
             buffer: vec![0; BUFFER_BYTES],
@@ -478,4 +484,20 @@ fn in_flight(clients: &[ClientSpec]) -> u64 {
     };
     let lanes = || clients.iter().flat_map(|client| &client.lanes);
     lanes().map(limit).min().unwrap_or(0) * lanes().count() as u64
+}
+
+/// What these clients will record, so that its memory can be had before the load begins.
+fn recorded(clients: &[ClientSpec]) -> Vec<Metric> {
+    let works = || {
+        let lanes = clients.iter().flat_map(|client| &client.lanes);
+        lanes.map(|lane| &lane.work)
+    };
+    let mut metrics = Vec::new();
+    if works().any(|work| matches!(work, WorkSpec::Producer(_))) {
+        metrics.extend([Metric::SendDelay, Metric::SendAck, Metric::AckResponse]);
+    }
+    if works().any(|work| matches!(work, WorkSpec::Consumer(_))) {
+        metrics.extend([Metric::EndToEnd, Metric::Transfer]);
+    }
+    metrics
 }
