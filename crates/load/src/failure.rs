@@ -50,7 +50,7 @@ fn log_in_help(code: u16) -> &'static str {
 fn set_up_help(code: u16) -> &'static str {
     match code {
         reply::PRECONDITION_FAILED => {
-            "the queue exists with other properties: delete it, choose another name, or ask for the properties that it has"
+            "it exists with other properties: delete it, choose another name, or ask for the properties that it has"
         }
         reply::NOT_FOUND => "declare the queue first, or let the load declare it",
         reply::ACCESS_REFUSED => {

@@ -23,6 +23,8 @@ const LAG_PART: f64 = 0.5;
 const LAG_SECONDS: f64 = 0.1;
 /// A machine that is idle for less than this share of its time is full.
 const IDLE: f64 = 0.05;
+/// Cores taken by other processes from which on they are what stands in the way.
+const OTHERS: f64 = 0.5;
 /// Steal below this is noise.
 const STEAL: f64 = 0.01;
 /// Clock sources that are slow to read (about 1 us) or coarse.
@@ -224,6 +226,18 @@ fn too_few_cores(facts: &Facts) -> Option<Warning> {
     if needed <= f64::from(facts.cores) && !full {
         return None;
     }
+    let others = taken_by_others(facts);
+    if let Some(others) = others.filter(|others| *others >= OTHERS) {
+        return Some(Warning::new(
+            WarningCode::TooFewCores,
+            format!(
+                "other processes took {others:.1} of the {} cores that the broker ({broker:.1}) and \
+                 bellows ({client:.1}) run on: rates and latencies are partly their doing; stop them, \
+                 and run again",
+                facts.cores
+            ),
+        ));
+    }
     let idle = facts.idle.map_or_else(String::new, |idle| {
         format!(", and {:.0} % of the machine stood idle", idle * 100.0)
     });
@@ -238,6 +252,13 @@ fn too_few_cores(facts: &Facts) -> Option<Warning> {
             facts.cores
         ),
     ))
+}
+
+/// Cores that neither broker nor bellows nor the hypervisor used.
+fn taken_by_others(facts: &Facts) -> Option<f64> {
+    let free = facts.idle? + facts.steal.unwrap_or(0.0);
+    let busy = f64::from(facts.cores) * (1.0 - free);
+    Some(busy - facts.broker_cores.unwrap_or(0.0) - facts.client_cores.unwrap_or(0.0))
 }
 
 fn cpu_steal(facts: &Facts) -> Option<Warning> {

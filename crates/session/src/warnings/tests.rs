@@ -169,6 +169,11 @@ fn two_cores_are_too_few_for_an_all_out_run() {
         ..light
     };
     assert_eq!(codes(&others_run_too), [WarningCode::TooFewCores]);
+    let named = text(&others_run_too, WarningCode::TooFewCores);
+    assert!(
+        named.starts_with("other processes took 1.2 of the 2 cores"),
+        "{named}"
+    );
     assert_eq!(
         codes(&Facts {
             broker_cores: None,
