@@ -45,6 +45,9 @@ struct Counted {
     resent: u32,
     segments: u32,
     shortest_round_trip_us: u32,
+    /// At present: the smoothed round trip, and the bytes that wait in our socket.
+    round_trip_us: u32,
+    unsent: u32,
 }
 
 impl Connections {
@@ -80,11 +83,16 @@ impl Connections {
             sum.segments = sum
                 .segments
                 .saturating_add(now.segments.wrapping_sub(then.segments));
+            sum.round_trip_us = sum.round_trip_us.saturating_add(now.round_trip_us);
+            sum.unsent = sum.unsent.saturating_add(now.unsent);
         }
+        let each = |sum: u32| u64::from(sum) / self.0.len() as u64;
         Some(ConnectionTime {
             busy: (sum.busy_us as f64 / all).min(1.0),
             peer_full: (sum.peer_full_us as f64 / all).min(1.0),
             resent: f64::from(sum.resent) / f64::from(sum.segments.max(1)),
+            round_trip_ns: each(sum.round_trip_us) * 1_000,
+            unsent_bytes: each(sum.unsent),
         })
     }
 
@@ -193,6 +201,8 @@ fn counted(info: &[u8]) -> Counted {
     Counted {
         resent: small(100),
         segments: small(136),
+        round_trip_us: small(68),
+        unsent: small(144),
         shortest_round_trip_us: small(148),
         busy_us: large(168),
         peer_full_us: large(176),

@@ -40,7 +40,11 @@ impl Calibration {
             let others = self.others_cores;
             shape += &format!(", while other processes used {others:.1} cores");
         }
-        Some(Capacity { rate, shape })
+        Some(Capacity {
+            rate,
+            shape,
+            at_least: false,
+        })
     }
 
     /// Messages per second, and the number of connections that were measured. Between two sizes the
