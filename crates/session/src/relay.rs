@@ -9,7 +9,7 @@ use crate::processes;
 const PROCESSES: [(&str, &[&str]); 3] = [
     ("RabbitMQ", &["beam.smp", "beam", "erl"]),
     ("LavinMQ", &["lavinmq", "lavinmq-debug"]),
-    ("bellows broker", &["bellows"]),
+    ("bellows broker", &["bellows", "bellows-broker"]),
 ];
 
 /// Who listens on the broker's port, and which process is said to be the broker.
@@ -59,7 +59,7 @@ mod tests {
         for (product, process, another) in [
             ("RabbitMQ", "beam.smp", false),
             ("RabbitMQ", "docker-proxy", true),
-            ("bellows broker", "bellows", false),
+            ("bellows broker", "bellows-broker", false),
             ("bellows broker", "ssh", true),
             ("Some other broker", "java", false),
             ("", "haproxy", false),

@@ -276,7 +276,10 @@ impl Case<'_> {
             .filter(|tcp| tcp.peer_full < NOT_FULL && tcp.busy >= DOMINANT)?;
         let rest = e.round_trip_ns?;
         let queued = tcp.round_trip_ns >= FULL_LINK_NS.max(rest.saturating_mul(5));
-        if !queued && tcp.unsent_bytes < UNSENT || self.broker_is_busy().is_some() {
+        // Within a machine bytes also wait for the receiver to get a core.
+        let waiting = tcp.unsent_bytes >= UNSENT
+            && (!e.same_machine || tcp.round_trip_ns >= LOOPBACK_NS.saturating_mul(10));
+        if !queued && !waiting || self.broker_is_busy().is_some() {
             return None;
         }
         Some(format!(
