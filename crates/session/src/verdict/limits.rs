@@ -171,10 +171,15 @@ impl Case<'_> {
         } else {
             e.producers.map_or(0.0, |time| time.budget)
         };
-        let answer = duration(e.answer_ns);
+        let answer = if e.answer_ns > 0 {
+            format!("{} until confirmed", duration(e.answer_ns))
+        } else {
+            "and none was confirmed".to_owned()
+        };
         let window = match e.in_flight_limit {
-            Some(limit) => format!("{} in flight x {answer} until confirmed", text(limit)),
-            None => format!("{answer} until confirmed"),
+            Some(limit) if e.answer_ns > 0 => format!("{} in flight x {answer}", text(limit)),
+            Some(limit) => format!("{} in flight, {answer}", text(limit)),
+            None => answer,
         };
         let waited = format!(
             "producers waited {} of the time for confirms ({window})",
@@ -196,7 +201,7 @@ impl Case<'_> {
             );
         };
         let cores = format!("{:.1} of {} cores", used.cores, machine_cores(e));
-        if e.same_machine && e.answer_ns >= SLOW_ANSWER_NS {
+        if e.same_machine && (e.answer_ns >= SLOW_ANSWER_NS || e.answer_ns == 0) {
             broker(format!(
                 "limited by the broker: {waited}, though it used only {cores}: it stalled, or waited for \
                  something else than CPU (a disk, a lock, one full process)"
@@ -217,7 +222,8 @@ impl Case<'_> {
             let text = format!("limited by the network: {waited}, and {text}");
             Conclusion::new(LimitedBy::Network, text, &["in_flight_full", code])
         };
-        let most = |way: u64| way > 0 && way.saturating_mul(2) >= e.answer_ns;
+        let answered = e.answer_ns > 0;
+        let most = |way: u64| answered && way > 0 && way.saturating_mul(2) >= e.answer_ns;
         let tcp = e.round_trip_ns.unwrap_or(0);
         let idle = e.idle_answer_ns.unwrap_or(0);
         if most(tcp) && (tcp >= LOOPBACK_NS || !e.same_machine && e.relay.is_none()) {
@@ -271,20 +277,21 @@ impl Case<'_> {
     /// Bytes wait for the link rather than for the broker to read them.
     fn link_is_full(&self) -> Option<String> {
         let e = self.e;
-        let tcp = e
-            .connections
-            .filter(|tcp| tcp.peer_full < NOT_FULL && tcp.busy >= DOMINANT)?;
+        let tcp = e.connections.filter(|tcp| tcp.busy >= DOMINANT)?;
         let rest = e.round_trip_ns?;
+        // A receiver that does not read acknowledges at once what it has room for: only a queue on the
+        // way takes so long.
         let queued = tcp.round_trip_ns >= FULL_LINK_NS.max(rest.saturating_mul(5));
         // Within a machine bytes also wait for the receiver to get a core.
-        let waiting = tcp.unsent_bytes >= UNSENT
+        let waiting = tcp.peer_full < NOT_FULL
+            && tcp.unsent_bytes >= UNSENT
             && (!e.same_machine || tcp.round_trip_ns >= LOOPBACK_NS.saturating_mul(10));
         if !queued && !waiting || self.broker_is_busy().is_some() {
             return None;
         }
         Some(format!(
-            "the link is full: a round trip took {} under load and {} at best, {} kB waited in each \
-             socket, and the receiver had room for more",
+            "the link is full: a round trip took {} under load and {} at best, and {} kB \
+             waited in each socket",
             duration(tcp.round_trip_ns),
             duration(rest),
             tcp.unsent_bytes / 1_000
@@ -297,7 +304,8 @@ impl Case<'_> {
         let used = e.broker.as_ref()?;
         let name = used.busiest_thread_name.as_deref().unwrap_or("its busiest");
         let others_fill_it = self.others.is_some_and(|others| others >= OTHERS);
-        if e.same_machine && self.full && !others_fill_it {
+        let much = used.cores >= f64::from(machine_cores(e)) * DOMINANT;
+        if e.same_machine && self.full && much && !others_fill_it {
             return Some(format!(
                 "it fills the machine: {:.1} of {} cores",
                 used.cores,

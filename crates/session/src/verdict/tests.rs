@@ -139,6 +139,21 @@ const SITUATIONS: &[Situation] = &[
         &["though it used only 0.1 of 2 cores: it stalled, or waited"],
     ),
     (
+        "a broker that does not answer at all",
+        |e| (e.answer_ns, e.broker) = (0, Some(broker(0.0, 0.0))),
+        LimitedBy::Broker,
+        &[
+            "2,000 in flight, and none was confirmed",
+            "it stalled, or waited",
+        ],
+    ),
+    (
+        "a broker elsewhere that does not answer at all",
+        |e| (e.answer_ns, e.broker, e.same_machine) = (0, None, false),
+        LimitedBy::Broker,
+        &["none was confirmed", "its CPU is not known"],
+    ),
+    (
         "the same, far away",
         |e| {
             (e.in_flight_limit, e.answer_ns) = (Some(10), 41_000_000);
