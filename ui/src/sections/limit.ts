@@ -126,6 +126,18 @@ function labels(list: ReturnType<typeof marks>): HTMLElement {
   return box;
 }
 
+/** Round moments between two, at most so many. */
+export function ticks(start: number, end: number, most: number): number[] {
+  const steps = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600];
+  const length = end - start;
+  const step = steps.find((s) => length / s <= Math.max(2, most)) ?? length / 2;
+  const out: number[] = [];
+  for (let i = Math.ceil(start / step); i * step <= end + 1e-9; i++) {
+    out.push(Math.round(i * step * 1000) / 1000);
+  }
+  return out;
+}
+
 function picture(run: RunData, all: Bar[], width: number): SVGElement {
   const { left, right } = margins(width);
   const [start, end] = run.span;
@@ -175,12 +187,9 @@ function picture(run: RunData, all: Bar[], width: number): SVGElement {
     const name = { x: left, y: HEIGHT + GAP - 5, class: 'name' };
     root.append(shape('text', name, 'event loops at work'), tick(HEIGHT + GAP + 9, '100 %'));
   }
-  const count = Math.max(2, Math.min(8, Math.floor(inner / 90)));
-  for (let i = 0; i <= count; i++) {
-    const time = start + ((end - start) * i) / count;
-    const anchor = i === 0 ? 'start' : i === count ? 'end' : 'middle';
-    const text = timeTick(Math.round(time * 10) / 10, end - start);
-    root.append(shape('text', { x: x(time), y: bottom + 14, 'text-anchor': anchor }, text));
+  for (const time of ticks(start, end, Math.floor(inner / 70))) {
+    const text = timeTick(time, end - start);
+    root.append(shape('text', { x: x(time), y: bottom + 14, 'text-anchor': 'middle' }, text));
   }
   return root;
 }

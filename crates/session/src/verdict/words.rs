@@ -97,9 +97,12 @@ impl Case<'_> {
         all.push(reason(
             "loop_busy",
             format!(
-                "the busiest of {} event loops was at work for {} of the time ({cpu}), late by {} in \
-                 the median second and {} at worst",
-                e.loops.len(),
+                "{} was at work for {} of the time ({cpu}), late by {} in the median second and {} at \
+                 worst",
+                match e.loops.len() {
+                    1 => "the event loop".to_owned(),
+                    loops => format!("the busiest of {loops} event loops"),
+                },
                 percent(self.busiest),
                 duration(e.loop_lag_median_ns),
                 duration(e.loop_lag_max_ns)
@@ -108,7 +111,15 @@ impl Case<'_> {
         if self.starved >= WORTH {
             all.push(reason(
                 "loop_starved",
-                format!("it waited {} of the time for a core", percent(self.starved)),
+                format!(
+                    "{} waited {} of the time for a core",
+                    if e.loops.len() > 1 {
+                        "one of the event loops"
+                    } else {
+                        "the event loop"
+                    },
+                    percent(self.starved)
+                ),
             ));
         }
     }
