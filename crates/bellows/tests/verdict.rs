@@ -249,6 +249,34 @@ fn a_generator_without_a_core_of_its_own_is_the_limit() {
     });
 }
 
+/// It is neither idle nor without a core: it is stopped. What became due meanwhile waited for it.
+#[test]
+fn a_generator_that_is_stopped_for_a_while_is_the_limit() {
+    let _machine = machine();
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let words = ["of the messages left over 1 ms late"];
+    expect("generator", &words, 0.0, || {
+        let line = format!(
+            "producer queue://verdict --url {} --warmup 300ms --duration 2 --json --quiet \
+             --no-archive --rate 500 --max-pending 1000",
+            broker.url
+        );
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let started = start(bellows(dir.path(), &words));
+        std::thread::sleep(Duration::from_millis(1_200));
+        started.signal("STOP");
+        std::thread::sleep(Duration::from_millis(400));
+        started.signal("CONT");
+        let ended = started.end();
+        ended.assert_ok();
+        let object: Value = serde_json::from_str(&ended.stdout).expect("an object");
+        let ready = &object["verdict"]["evidence"]["producers"]["ready"];
+        assert!(ready.as_f64() > Some(0.1), "{:#}", object["verdict"]);
+        object["verdict"].clone()
+    });
+}
+
 #[test]
 fn a_machine_that_others_fill_tells_nothing() {
     let _machine = machine();

@@ -23,7 +23,8 @@ impl Case<'_> {
         };
         let theirs = time.budget + time.socket + time.blocked + time.away;
         let lost = theirs + time.ready;
-        if lost < 0.02 {
+        let only_late = self.reached_rate() && time.ready >= lost * DOMINANT;
+        if lost < 0.02 || only_late {
             return self.late_only();
         }
         let waits = [

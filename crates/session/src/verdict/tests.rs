@@ -432,6 +432,15 @@ const SITUATIONS: &[Situation] = &[
         ],
     ),
     (
+        "a rate that was kept by a loop that was stopped for a while",
+        |e| {
+            (e.requested_rate, e.late_share) = (Some(100_000.0), 0.2);
+            e.producers = producers(|time| (time.schedule, time.ready) = (0.8, 0.2));
+        },
+        LimitedBy::Generator,
+        &["20 % of the messages left over 1 ms late"],
+    ),
+    (
         "a rate that was kept, with consumers behind and a full broker",
         |e| {
             (e.requested_rate, e.expected_rate) = (Some(100_000.0), Some(100_000.0));
