@@ -45,7 +45,9 @@ impl CalibrateArgs {
             match calibration::keep(&found) {
                 Ok(Keeping::Kept(_)) => {}
                 Ok(Keeping::Quieter) => {
-                    warn("the one that was kept before stays: the machine had less to do beside it")
+                    warn(
+                        "the one that was kept before stays: the machine had less to do beside it",
+                    );
                 }
                 // The figures are right all the same, and are printed.
                 Err(source) => warn(&format!("the calibration could not be kept: {source}")),

@@ -25,7 +25,7 @@ const SIZES: [usize; 3] = [12, 1_024, 16_384];
 const CONNECTIONS: [usize; 2] = [1, 100];
 /// Lengths of one load; all of them together stay below half a minute.
 const WARMUP: Length = Length(measure::Nanos::from_millis(200));
-const MEASURE: Length = Length(measure::Nanos::from_millis(600));
+const MEASURE: Length = Length(measure::Nanos::from_millis(550));
 /// Messages in flight per connection, so many together that no load waits for them.
 const IN_FLIGHT: usize = 2_000;
 /// CPU of other processes that spoils a calibration, in cores.
