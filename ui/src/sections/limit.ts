@@ -201,7 +201,9 @@ function reasons(verdict: Verdict): Child[] {
   return [
     decided.length > 0 ? h('ul', { class: 'because' }, decided.map(item)) : null,
     others.length > 0
-      ? later(`${others.length} more facts`, () => h('ul', { class: 'because' }, others.map(item)))
+      ? later(`${others.length} more fact${others.length === 1 ? '' : 's'}`, () =>
+          h('ul', { class: 'because' }, others.map(item)),
+        )
       : null,
   ];
 }
@@ -331,7 +333,7 @@ export function limit(run: RunData): View | null {
     h('p', { class: 'sentence' }, sentence(verdict.sentence)),
     reasons(verdict),
     chart,
-    chart ? later('The same as a table', () => waitTable(run, all)) : null,
+    chart ? later('The waits as a table', () => waitTable(run, all)) : null,
     h(
       'details',
       { class: 'behind evidence' },
