@@ -204,6 +204,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
   test('dragging on the time axis chooses a window for graph and table', async () => {
     const { page, done } = await open('full');
     const before_ = await page.locator('.functions tbody tr').first().innerText();
+    await page.locator('#panel-rates').scrollIntoViewIfNeeded();
     const area = await page.locator('#panel-rates .u-over').boundingBox();
     await page.mouse.move(area.x + area.width * 0.5, area.y + 40);
     await page.mouse.down();
@@ -267,10 +268,28 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     }
   });
 
+  test('who limited the run: the sentence, what decided, the waits and the evidence', async () => {
+    const { page, done } = await open('hostile');
+    const section = page.locator('#limit');
+    assert.match(await section.locator('.sentence').innerText(), /^Limited by the schedule/);
+    assert.equal(await section.locator('.because').first().locator('li').count(), 2);
+    assert.ok((await section.locator('.waits rect.wait-schedule').count()) > 10);
+    assert.match(await section.locator('.waits .ends').innerText(), /nothing due \d/);
+    await section.getByText('The waits as a table').click();
+    assert.ok((await section.locator('tbody tr').count()) > 10);
+    await section.getByText('The evidence').click();
+    assert.match(await section.locator('.evidence').innerText(), /busiest thread, <i>evil<\/i>␇/);
+    assert.equal(await section.locator('.evidence i').count(), 0);
+    await done();
+    const bare = await open('plain');
+    assert.equal(await bare.page.locator('#limit').count(), 0);
+    await bare.done();
+  });
+
   test('the tables behind the charts', async () => {
     const { page, done } = await open('rate');
     await page.getByText('The same as a table').click();
-    const rows = page.locator('.behind tbody tr');
+    const rows = page.locator('#when .behind tbody tr');
     await rows.first().waitFor();
     assert.equal(await rows.count(), 66);
     assert.match(await rows.first().innerText(), /^0\s+warm-up/);

@@ -12,6 +12,7 @@ import { Pointer, Store, type Theme } from './core/state';
 import { burn } from './sections/burn';
 import { details } from './sections/details';
 import { headline, masthead, tiles, warnings } from './sections/head';
+import { limit } from './sections/limit';
 import { percentiles } from './sections/percentiles';
 import { timeline, type View } from './sections/timeline';
 
@@ -37,6 +38,7 @@ function start(page: Page, app: HTMLElement): void {
     headline(run),
     warnings(run),
     tiles(run),
+    use(limit(run)),
     use(timeline(run, store, pointer)),
     profile ? use(burn(run, profile, store, pointer)) : null,
     use(percentiles(run)),

@@ -1,8 +1,16 @@
 import { describe, expect, test } from 'vitest';
 import { bounds, intensity, logTicks } from '../src/charts/heat';
-import { type HeatMap, inflate, type RunData, unpack, Varints } from '../src/core/data';
+import {
+  type Evidence,
+  type HeatMap,
+  inflate,
+  type RunData,
+  unpack,
+  Varints,
+} from '../src/core/data';
 import { frameColor, shadeKey } from '../src/core/theme';
 import { flatten, shellQuote } from '../src/sections/details';
+import { bars, ours, theirs, ticks } from '../src/sections/limit';
 import { backlog } from '../src/sections/panels';
 import { nineName, nineTicks, spaced, supported, valueAt } from '../src/sections/percentiles';
 import { clampWindow } from '../src/sections/timeline';
@@ -112,6 +120,65 @@ describe('backlog', () => {
     expect(backlog(run(10, 9, 20))?.unit).toBe('sent - completed, messages');
     expect(backlog(run(10, 0, 0))).toBeNull();
     expect(backlog(run(0, 0, 10))).toBeNull();
+  });
+});
+
+describe('who limited the run', () => {
+  const run = (intervals: number): RunData => {
+    const of = (value: number | null) => Array.from({ length: intervals }, () => value);
+    const waits = { ready: of(0.25), budget: of(0.75), socket: of(0), working: of(0.3) };
+    const rest = { schedule: of(0), blocked: of(0), away: of(0) };
+    const t = Array.from({ length: intervals }, (_, i) => i);
+    return { series: { t, dt: of(1), waits: { ...waits, ...rest } } } as unknown as RunData;
+  };
+
+  test('a long run has no more bars than can be told apart, and every share is kept', () => {
+    expect(bars(run(3)).length).toBe(3);
+    const many = bars(run(3600));
+    expect(many.length).toBeLessThanOrEqual(240);
+    expect([many[0]!.from, many.at(-1)!.to]).toEqual([0, 3600]);
+    for (const bar of many) {
+      expect(bar.shares.reduce((sum, s) => sum + s, 0)).toBeCloseTo(1);
+      expect(bar.shares[0]).toBeCloseTo(0.25);
+      expect(bar.working).toBeCloseTo(0.3);
+    }
+  });
+
+  test('a run of an older version, or without producers, has none', () => {
+    expect(bars({ series: { t: [0], dt: [1] } } as unknown as RunData)).toEqual([]);
+    const idle = run(2);
+    for (const key of ['ready', 'budget'] as const) idle.series.waits![key] = [null, null];
+    expect(bars(idle)).toEqual([]);
+  });
+
+  test('moments of the axis are round', () => {
+    expect(ticks(0.1, 5.2, 6)).toEqual([1, 2, 3, 4, 5]);
+    expect(ticks(0, 65, 10)).toEqual([0, 10, 20, 30, 40, 50, 60]);
+  });
+
+  test('the evidence says what is not known', () => {
+    const evidence = {
+      requested_rate: null,
+      sent_rate: 1000,
+      received_rate: 0,
+      producers: null,
+      loops: [{ cpu: 0.2, idle: 0.7, starved: null }],
+      spun: false,
+      cores: 2,
+      machine_cores: 4,
+      broker: null,
+      connections: null,
+      in_flight_limit: null,
+      capacity: { rate: 3e6, shape: '12 B', at_least: true },
+    } as unknown as Evidence;
+    const left = Object.fromEntries(ours(evidence));
+    expect(left['asked for']).toBe('as much as goes');
+    expect(left['busiest loop at work']).toBe('30.0 %');
+    expect(left['waited for a core']).toBeNull();
+    expect(left['could make, by calibration']).toBe('at least 3,000,000 msg/s');
+    const right = Object.fromEntries(theirs(evidence));
+    expect(right['CPU of the broker']).toBe('not known');
+    expect(right.machine).toBe('4 cores, 2 for bellows');
   });
 });
 

@@ -54,6 +54,9 @@ pub struct Reason {
     pub code: String,
     /// For people.
     pub text: String,
+    /// The verdict rests on it; others are circumstances.
+    #[serde(default)]
+    pub decided: bool,
 }
 
 /// What was observed in the measured phase. Shares are of time (0 to 1), CPU is in cores.
@@ -91,6 +94,10 @@ pub struct Evidence {
     pub loop_lag_median_ns: u64,
     /// The worst loop lag, nanoseconds.
     pub loop_lag_max_ns: u64,
+    /// Share of the seconds in which the loop lag was 1 ms or more, and over half of the 99th
+    /// percentile of the latencies.
+    #[serde(default)]
+    pub lag_explains: f64,
     /// Cores that bellows may use.
     pub cores: u32,
     /// Cores of the machine; 0 where that is not known.
@@ -107,6 +114,13 @@ pub struct Evidence {
     pub same_machine: bool,
     /// Time that connecting to the broker took: about one round trip, nanoseconds.
     pub round_trip_ns: Option<u64>,
+    /// The shortest time in which the broker itself answered before the load began, nanoseconds: all
+    /// of the way there and back, past whatever passes connections on.
+    #[serde(default)]
+    pub idle_answer_ns: Option<u64>,
+    /// The process on this machine that passes connections on to the broker: a tunnel, a proxy.
+    #[serde(default)]
+    pub relay: Option<String>,
     /// What the kernel says of the connections to the broker.
     pub connections: Option<ConnectionTime>,
     /// What the generator did against the embedded broker on this machine (`bellows calibrate`).
@@ -163,6 +177,13 @@ pub struct ConnectionTime {
     pub peer_full: f64,
     /// Share of segments that had to be sent again.
     pub resent: f64,
+    /// TCP's smoothed round trip at the end of the measured phase, mean over the connections,
+    /// nanoseconds: under load, unlike [`Evidence::round_trip_ns`].
+    #[serde(default)]
+    pub round_trip_ns: u64,
+    /// Bytes that waited in our sockets then, mean over the connections.
+    #[serde(default)]
+    pub unsent_bytes: u64,
 }
 
 /// What the generator did against the embedded broker on this machine.
@@ -172,4 +193,8 @@ pub struct Capacity {
     pub rate: f64,
     /// The load that it was measured with, in words.
     pub shape: String,
+    /// The generator could do more: the machine was busy meanwhile, or the embedded broker, which
+    /// shared it, was the limit.
+    #[serde(default)]
+    pub at_least: bool,
 }

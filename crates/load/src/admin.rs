@@ -58,6 +58,8 @@ pub(crate) struct Admin<'a> {
     pub(crate) cluster: String,
     /// How long the broker's kernel took to answer.
     pub(crate) round_trip: Nanos,
+    /// The shortest time that it took the broker itself to answer anything.
+    pub(crate) answer: Nanos,
 }
 
 /// How to connect.
@@ -98,6 +100,7 @@ impl<'a> Admin<'a> {
             version: String::new(),
             cluster: String::new(),
             round_trip,
+            answer: Nanos(u64::MAX),
         };
         admin.wait_for(|admin, answer| {
             let Answer::Open(product, version, cluster) = answer else {
@@ -306,10 +309,12 @@ impl<'a> Admin<'a> {
         &mut self,
         mut wanted: impl FnMut(&mut Self, Answer) -> bool,
     ) -> Result<(), Interruption> {
-        let deadline = Clock.now() + self.patience;
+        let asked = Clock.now();
+        let deadline = asked + self.patience;
         loop {
             while let Some(answer) = self.next_answer()? {
                 if wanted(self, answer) {
+                    self.answer = self.answer.min(Clock.now().since(asked));
                     return Ok(());
                 }
             }

@@ -29,6 +29,9 @@ pub enum Event {
         version: String,
         /// How long connecting took: one round trip of the network, between kernels, and a little.
         round_trip: Nanos,
+        /// The shortest time in which the broker itself answered while nothing was under load: all of
+        /// the way there and back, past whatever passes connections on, and a little.
+        answer: Nanos,
     },
     /// Setting up takes longer than half a second: how far it is.
     Connecting {

@@ -13,6 +13,7 @@ mod observer;
 mod processes;
 mod record;
 mod redact;
+mod relay;
 mod run;
 mod tcp;
 mod threads;

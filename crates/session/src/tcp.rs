@@ -45,6 +45,22 @@ struct Counted {
     resent: u32,
     segments: u32,
     shortest_round_trip_us: u32,
+    /// At present: the smoothed round trip, and the bytes that wait in our socket.
+    round_trip_us: u32,
+    unsent: u32,
+}
+
+impl Counted {
+    /// What was counted after `then`; what is not a count stays as it is.
+    fn since(&self, then: Self) -> Self {
+        Self {
+            busy_us: self.busy_us.saturating_sub(then.busy_us),
+            peer_full_us: self.peer_full_us.saturating_sub(then.peer_full_us),
+            resent: self.resent.wrapping_sub(then.resent),
+            segments: self.segments.wrapping_sub(then.segments),
+            ..*self
+        }
+    }
 }
 
 impl Connections {
@@ -63,28 +79,29 @@ impl Connections {
         Self(found)
     }
 
-    /// What was counted since `before` in a time; `None` where nothing is known.
+    /// What was counted since `before` in a time, over the connections that sent; `None` where nothing
+    /// is known.
     pub(crate) fn since(&self, before: &Self, length: Nanos) -> Option<ConnectionTime> {
-        let all = self.0.len() as f64 * length.as_secs_f64() * 1e6;
-        if self.0.is_empty() || all <= 0.0 {
+        let used: Vec<Counted> = self
+            .0
+            .iter()
+            .map(|(inode, now)| now.since(before.0.get(inode).copied().unwrap_or_default()))
+            .collect();
+        // Those of consumers send hardly anything, and say nothing of those that do.
+        let most = used.iter().map(|c| c.busy_us).max()?;
+        let sending: Vec<&Counted> = used.iter().filter(|c| c.busy_us >= most / 2).collect();
+        let count = sending.len() as u64;
+        let all = count as f64 * length.as_secs_f64() * 1e6;
+        if all <= 0.0 {
             return None;
         }
-        let mut sum = Counted::default();
-        for (inode, now) in &self.0 {
-            let then = before.0.get(inode).copied().unwrap_or_default();
-            sum.busy_us += now.busy_us.saturating_sub(then.busy_us);
-            sum.peer_full_us += now.peer_full_us.saturating_sub(then.peer_full_us);
-            sum.resent = sum
-                .resent
-                .saturating_add(now.resent.wrapping_sub(then.resent));
-            sum.segments = sum
-                .segments
-                .saturating_add(now.segments.wrapping_sub(then.segments));
-        }
+        let sum = |part: fn(&Counted) -> u64| sending.iter().map(|c| part(c)).sum::<u64>();
         Some(ConnectionTime {
-            busy: (sum.busy_us as f64 / all).min(1.0),
-            peer_full: (sum.peer_full_us as f64 / all).min(1.0),
-            resent: f64::from(sum.resent) / f64::from(sum.segments.max(1)),
+            busy: (sum(|c| c.busy_us) as f64 / all).min(1.0),
+            peer_full: (sum(|c| c.peer_full_us) as f64 / all).min(1.0),
+            resent: sum(|c| c.resent.into()) as f64 / sum(|c| c.segments.into()).max(1) as f64,
+            round_trip_ns: sum(|c| c.round_trip_us.into()) * 1_000 / count,
+            unsent_bytes: sum(|c| c.unsent.into()) / count,
         })
     }
 
@@ -193,6 +210,8 @@ fn counted(info: &[u8]) -> Counted {
     Counted {
         resent: small(100),
         segments: small(136),
+        round_trip_us: small(68),
+        unsent: small(144),
         shortest_round_trip_us: small(148),
         busy_us: large(168),
         peer_full_us: large(176),

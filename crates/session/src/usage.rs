@@ -59,6 +59,8 @@ pub(crate) trait UsageSource {
     }
     /// The broker is another process from now on.
     fn follow(&mut self, _pid: u32) {}
+    /// What was taken for the broker is not it.
+    fn leave(&mut self) {}
 }
 
 /// Reads `/proc` and the processes' CPU clocks.
@@ -163,6 +165,12 @@ impl UsageSource for ProcUsage {
 
     fn connections(&mut self) -> Connections {
         self.port.map(Connections::read).unwrap_or_default()
+    }
+
+    fn leave(&mut self) {
+        self.broker = None;
+        self.descendants.clear();
+        (self.before, self.latest) = (Nanos::ZERO, Nanos::ZERO);
     }
 
     fn follow(&mut self, pid: u32) {

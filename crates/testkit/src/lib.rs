@@ -1,5 +1,9 @@
 //! What the tests of several crates share. A dev-dependency only.
 
+mod relay;
+
+pub use relay::{Link, relay};
+
 /// Leaves a test that cannot run here, loudly: prints the reason, and fails where `CI` is set,
 /// because CI allows no skip.
 #[macro_export]

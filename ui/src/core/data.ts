@@ -31,6 +31,7 @@ export interface Ledger {
   sent: number;
   delivered: number;
   lost: number;
+  returned: number;
   unconfirmed_missing: number;
   unconfirmed_delivered: number;
   duplicated: number;
@@ -60,6 +61,56 @@ export interface Figures {
   rss_mb: { broker: number | null; client: number | null };
 }
 
+/** What producers wait for: shares of their time. */
+export type WaitKey = 'ready' | 'schedule' | 'budget' | 'socket' | 'blocked' | 'away';
+
+/** What was observed (crates/archive/src/verdict.rs): shares of time, CPU in cores. */
+export interface Evidence {
+  seconds: number;
+  requested_rate: number | null;
+  sent_rate: number;
+  received_rate: number;
+  late_share: number;
+  producers: Record<WaitKey, number> | null;
+  in_flight_limit: number | null;
+  answer_ns: number;
+  loops: { cpu: number; idle: number; starved: number | null }[];
+  spun: boolean;
+  loop_lag_median_ns: number;
+  loop_lag_max_ns: number;
+  cores: number;
+  machine_cores: number;
+  idle: number | null;
+  steal: number | null;
+  client_cores: number | null;
+  broker: {
+    cores: number;
+    busiest_thread: number | null;
+    busiest_thread_name: string | null;
+    starved: number | null;
+  } | null;
+  same_machine: boolean;
+  round_trip_ns: number | null;
+  idle_answer_ns: number | null;
+  relay: string | null;
+  connections: {
+    busy: number;
+    peer_full: number;
+    resent: number;
+    round_trip_ns: number;
+    unsent_bytes: number;
+  } | null;
+  capacity: { rate: number; shape: string; at_least: boolean } | null;
+}
+
+/** Who limited the run. */
+export interface Verdict {
+  limited_by: 'broker' | 'generator' | 'network' | 'schedule' | 'undecided';
+  sentence: string;
+  reasons: { code: string; text: string; decided: boolean }[];
+  evidence: Evidence;
+}
+
 type Column = (number | null)[];
 
 /** One entry per interval of the series. */
@@ -77,6 +128,8 @@ export interface Series {
   broker_mb: Column;
   client_mb: Column;
   steal: Column;
+  /** Shares of the producers' time, and that of the event loops' time that they were at work. */
+  waits?: Record<WaitKey | 'working', Column>;
   latency: Record<MetricKey, { p50: Column; p99: Column; max: Column }>;
 }
 
@@ -123,6 +176,7 @@ export interface RunData {
   warnings: { code: string; text: string }[];
   notes: string[];
   figures: Figures;
+  verdict: Verdict | null;
   broker: { kind: string; version: string | null; pid: number | null };
   phases: Phase[];
   events: { t: number; label: string }[];

@@ -134,7 +134,7 @@ export function tiles(run: RunData): HTMLElement {
   items.push(flow('sent', f.sent, asked), flow('received', f.received));
   if (f.refused > 0)
     items.push(tile('refused', grouped(f.refused), 'messages', '', 'negative acknowledgements'));
-  if (f.returned > 0)
+  if (f.returned > 0 && !f.ledger)
     items.push(tile('returned', grouped(f.returned), 'messages', '', 'unroutable'));
   items.push(...(f.ledger ? account(f.ledger) : []));
   if (f.redelivered > 0) {
@@ -187,6 +187,10 @@ function account(ledger: Ledger): HTMLElement[] {
       `delivered again without the redelivered flag; ${grouped(ledger.duplicated_redelivered)} with it`,
     ),
   ];
+  if (ledger.returned > 0)
+    items.push(
+      tile('returned', grouped(ledger.returned), 'messages', of, 'unroutable: no queue was bound'),
+    );
   if (ledger.reordered > 0)
     items.push(
       tile('reordered', grouped(ledger.reordered), 'deliveries', of, 'older than one before it'),

@@ -4,7 +4,7 @@ use clap::Args;
 use measure::Nanos;
 use report::console::{self, LoadRow, Steps, Style, WakeRow};
 use session::RunOptions;
-use session::calibration::{self, Calibration};
+use session::calibration::{self, Calibration, Keeping};
 
 use crate::failure::{Done, Failure};
 use crate::{output, signals};
@@ -42,20 +42,24 @@ impl CalibrateArgs {
             })?
         } else {
             let found = self.measure()?;
-            if let Err(source) = calibration::keep(&found) {
+            match calibration::keep(&found) {
+                Ok(Keeping::Kept(_)) => {}
+                Ok(Keeping::Quieter) => {
+                    warn(
+                        "the one that was kept before stays: the machine had less to do beside it",
+                    );
+                }
                 // The figures are right all the same, and are printed.
-                let text = format!("warning: the calibration could not be kept: {source}\n");
-                let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
+                Err(source) => warn(&format!("the calibration could not be kept: {source}")),
             }
             found
         };
-        if found.others_cores >= calibration::BUSY {
-            let text = format!(
-                "warning: other processes used {:.1} of {} cores meanwhile: the figures are too low; \
-                 calibrate again when they are gone\n",
+        if found.is_busy() {
+            warn(&format!(
+                "other processes used {:.1} of {} cores meanwhile: the figures are lower bounds; \
+                 calibrate again when they are gone",
                 found.others_cores, found.cores
-            );
-            let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
+            ));
         }
         if self.json {
             output::print_json(&found)?;
@@ -89,6 +93,12 @@ impl CalibrateArgs {
     }
 }
 
+/// Standard error may be closed.
+fn warn(text: &str) {
+    let text = format!("warning: {text}\n");
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
+}
+
 fn table(found: &Calibration) -> String {
     let machine = format!(
         "bellows {} on {}, {} cores, {}, {}",
@@ -109,6 +119,8 @@ fn table(found: &Calibration) -> String {
             load: point.workload.name().to_owned(),
             size: point.size,
             connections: point.connections,
+            loops: point.threads,
+            at_least: point.at_least,
             rate: point.rate,
             client_ns: point.client_ns,
             broker_ns: point.broker_ns,

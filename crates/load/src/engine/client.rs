@@ -88,6 +88,8 @@ pub(crate) struct Client {
     pub(crate) timed: Option<Time>,
     /// What its producers wait for, and how far their time is accounted for.
     pub(super) waiting: Option<(Wait, Time)>,
+    /// When the next message is due, where that is what it waits for.
+    pub(super) due: Option<Time>,
 }
 
 impl Client {
@@ -133,6 +135,7 @@ impl Client {
             queued: false,
             timed: None,
             waiting: None,
+            due: None,
         })
     }
 

@@ -103,6 +103,7 @@ fn prepare(
                 product: std::mem::take(&mut admin.product),
                 version: std::mem::take(&mut admin.version),
                 round_trip: admin.round_trip,
+                answer: admin.answer,
             });
             if places.is_empty() {
                 admin.prepare(group)?;

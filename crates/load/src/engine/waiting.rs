@@ -9,6 +9,9 @@ use super::client::{Client, State};
 use super::context::{Context, Tally};
 use super::producer::Standing;
 
+/// What left so long after its time was late; waking up takes a part of that always.
+const LATE: Nanos = Nanos::from_millis(1);
+
 impl Client {
     /// Notes what the time since the last call went into, and what the next will go into.
     #[inline]
@@ -17,21 +20,40 @@ impl Client {
             return;
         };
         let now = context.tally.last_now;
-        context.series.current().waits.note(wait, now.since(since));
+        self.note(wait, since, context);
         self.waiting = Some((self.waits_for(standing), now.max(since)));
+        self.due = match standing {
+            Standing::Until(due) => Some(due),
+            _ => None,
+        };
     }
 
     /// Brings the account up to date, so that a long wait shows in every second of it.
     pub(crate) fn account_so_far(&mut self, context: &mut Context<'_>) {
         if let Some((wait, since)) = self.waiting {
             let now = context.tally.last_now;
-            context.series.current().waits.note(wait, now.since(since));
+            self.note(wait, since, context);
             let wait = if self.state == State::Broken {
                 Wait::Away
             } else {
                 wait
             };
             self.waiting = Some((wait, now.max(since)));
+        }
+    }
+
+    /// A message that the event loop comes to late waited for the schedule until it was due, and for
+    /// the event loop from then on.
+    #[inline]
+    fn note(&self, wait: Wait, since: Time, context: &mut Context<'_>) {
+        let now = context.tally.last_now;
+        let waits = &mut context.series.current().waits;
+        match self.due {
+            Some(due) if wait == Wait::Schedule && now > due + LATE => {
+                waits.note(Wait::Schedule, due.since(since));
+                waits.note(Wait::Ready, now.since(due.max(since)));
+            }
+            _ => waits.note(wait, now.since(since)),
         }
     }
 

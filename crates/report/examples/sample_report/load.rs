@@ -1,7 +1,7 @@
 //! Series and histograms of a made-up load: warm-up, two modes of latency, a stall, a drain.
 
 use archive::{ProcessUsage, RunWriter, SeriesPoint};
-use measure::{Counters, Interval, Metric, Nanos, Phase};
+use measure::{Counters, Interval, Metric, Nanos, Phase, Waits};
 
 use crate::random::Random;
 use crate::{ORIGIN, State};
@@ -226,6 +226,27 @@ fn point(
         }),
         steal: Some(if second % 13 == 7 { 0.01 } else { 0.0 }),
         idle: None,
-        waits: measure::Waits::default(),
+        waits: waits(state.load, stall, length),
+    }
+}
+
+/// What a producer waited for, and what its event loop had time for.
+fn waits(load: Option<Shape>, stall: bool, length: f64) -> Waits {
+    let part = |share: f64| Nanos::from_secs_f64(length * share);
+    let (budget, schedule, ready) = match (load, stall) {
+        (None | Some(Shape::Bare), _) => return Waits::default(),
+        (Some(Shape::AllOut), false) => (0.93, 0.0, 0.07),
+        (Some(Shape::AllOut), true) => (0.98, 0.0, 0.02),
+        (Some(Shape::Rate), false) => (0.01, 0.97, 0.02),
+        (Some(Shape::Rate), true) => (0.30, 0.50, 0.02),
+    };
+    Waits {
+        ready: part(ready),
+        schedule: part(schedule),
+        budget: part(budget),
+        socket: part(1.0 - ready - schedule - budget),
+        loop_idle: part(if stall { 0.95 } else { 0.89 }),
+        loop_time: part(1.0),
+        ..Waits::default()
     }
 }

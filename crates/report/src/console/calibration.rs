@@ -5,6 +5,10 @@ use measure::Nanos;
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, three_digits};
 
+/// What the sign before a rate means.
+const LOWER_BOUND: &str =
+    ">= the generator could do more: broker, shared cores or other processes were the limit\n";
+
 /// One load of a calibration.
 #[derive(Clone, Debug)]
 pub struct LoadRow {
@@ -14,6 +18,10 @@ pub struct LoadRow {
     pub size: usize,
     /// Producers.
     pub connections: usize,
+    /// Event loops.
+    pub loops: usize,
+    /// The rate is a lower bound.
+    pub at_least: bool,
     /// Messages per second.
     pub rate: f64,
     /// CPU of bellows per message, nanoseconds.
@@ -39,9 +47,10 @@ pub fn calibration(machine: &str, wakes: &[WakeRow], loads: &[LoadRow], style: S
     let columns = style.columns.min(100);
     let mut out = style.strong(&sanitise(machine)) + "\n\n";
     let heads = [
-        ("one event loop, all out", Align::Left),
+        ("all out", Align::Left),
         ("bytes", Align::Right),
         ("producers", Align::Right),
+        ("loops", Align::Right),
         ("msg/s", Align::Right),
         ("CPU ns/msg", Align::Right),
         ("broker ns/msg", Align::Right),
@@ -53,7 +62,12 @@ pub fn calibration(machine: &str, wakes: &[WakeRow], loads: &[LoadRow], style: S
             sanitise(&row.load).into_owned(),
             row.size.to_string(),
             row.connections.to_string(),
-            three_digits(row.rate),
+            row.loops.to_string(),
+            format!(
+                "{}{}",
+                if row.at_least { ">= " } else { "" },
+                three_digits(row.rate)
+            ),
             three_digits(row.client_ns),
             three_digits(row.broker_ns),
             row.lag.to_string(),
@@ -61,6 +75,9 @@ pub fn calibration(machine: &str, wakes: &[WakeRow], loads: &[LoadRow], style: S
     }
     for line in table.lines(columns) {
         out.push_str(&(line + "\n"));
+    }
+    if loads.iter().any(|row| row.at_least) {
+        out.push_str(LOWER_BOUND);
     }
     out.push('\n');
     for row in wakes {

@@ -1,5 +1,7 @@
 //! The summary of a run on a terminal: at most 23 lines of 80 columns, the report's path last.
 
+use std::borrow::Cow;
+
 use archive::{RunRecord, RunState, RunSummary, Throughput, Warning};
 use measure::{LatencySummary, Metric, Nanos, Phase};
 
@@ -14,6 +16,10 @@ const LEAST_LINES: usize = 23;
 const MOST_LINES: usize = 40;
 /// Lines that warnings leave to a profile: its counts, heads and two functions.
 const PROFILE_LINES: usize = 4;
+/// Reasons of the verdict.
+const REASONS: usize = 3;
+/// What stands before each of them on a terminal.
+const MARK: &str = "  - ";
 /// Functions shown where there is room.
 const FUNCTIONS: usize = 5;
 
@@ -41,6 +47,7 @@ pub fn summary(
         let mut text = plain::summary(shape, record, summary);
         for line in verdict(summary)
             .into_iter()
+            .chain(because(summary).map(|reason| format!("  because {reason}")))
             .chain(cost(summary))
             .chain(profile_lines(summary, FUNCTIONS, 100))
         {
@@ -92,6 +99,11 @@ fn compact(
         room.saturating_sub(used + reserved),
     );
     let left_over = room.saturating_sub(used + warnings.len());
+    let reasons = reason_lines(summary, columns, left_over.saturating_sub(reserved));
+    let left_over = left_over.saturating_sub(reasons.len());
+    if let Some(first) = sections.first_mut() {
+        first.extend(reasons);
+    }
     if left_over > 0 {
         // One line for the counts and one for the heads before the first function.
         let functions = left_over.saturating_sub(2).min(FUNCTIONS);
@@ -114,6 +126,27 @@ fn compact(
 fn verdict(summary: &RunSummary) -> Option<String> {
     let verdict = summary.verdict.as_ref()?;
     Some(format!("verdict: {}", sanitise(&verdict.sentence)))
+}
+
+/// What decided that, in the order of its weight.
+fn because(summary: &RunSummary) -> impl Iterator<Item = Cow<'_, str>> {
+    let reasons = summary.verdict.iter().flat_map(|verdict| &verdict.reasons);
+    let decided = reasons.filter(|reason| reason.decided);
+    decided.take(REASONS).map(|reason| sanitise(&reason.text))
+}
+
+/// The same on a terminal, as many as fit into `room` lines.
+fn reason_lines(summary: &RunSummary, columns: usize, room: usize) -> Vec<String> {
+    let mut out = Vec::new();
+    for reason in because(summary) {
+        let lines = wrap(&reason, columns.saturating_sub(MARK.len()));
+        if out.len() + lines.len() > room {
+            break;
+        }
+        let heads = std::iter::once(MARK).chain(std::iter::repeat("    "));
+        out.extend(heads.zip(lines).map(|(head, line)| format!("{head}{line}")));
+    }
+    out
 }
 
 /// One sentence made from the data.

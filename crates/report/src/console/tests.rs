@@ -1,5 +1,7 @@
 //! What people see, held to the screens it is made for.
 
+mod verdict;
+
 use archive::profile::{Frame, FrameKind, Profile, Sample, StackNode};
 use archive::{
     BrokerSummary, FunctionShare, Hardware, PerMessage, PhaseSpan, ProcessUsage, ProfileSummary,

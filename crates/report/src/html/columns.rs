@@ -1,7 +1,7 @@
 //! The series as columns: what the panels on the time axis draw.
 
 use archive::SeriesPoint;
-use measure::{LatencySummary, Metric, PerMetric};
+use measure::{LatencySummary, Metric, Nanos, PerMetric, Waits};
 use serde::Serialize;
 
 /// One entry per interval in each column; `None` where something could not be had.
@@ -20,7 +20,21 @@ pub(super) struct Columns {
     broker_mb: Vec<Option<f64>>,
     client_mb: Vec<Option<f64>>,
     steal: Vec<Option<f64>>,
+    waits: Waiting,
     latency: PerMetric<Percentiles>,
+}
+
+/// Shares of the producers' time; `None` where there were none. `working` is the share of the event
+/// loops' time that they were at work.
+#[derive(Debug, Serialize)]
+struct Waiting {
+    ready: Vec<Option<f64>>,
+    schedule: Vec<Option<f64>>,
+    budget: Vec<Option<f64>>,
+    socket: Vec<Option<f64>>,
+    blocked: Vec<Option<f64>>,
+    away: Vec<Option<f64>>,
+    working: Vec<Option<f64>>,
 }
 
 /// Nanoseconds per interval; `None` where nothing was recorded in it.
@@ -62,7 +76,30 @@ impl Columns {
             broker_mb: maybe(|p| p.broker.map(|u| u.rss_bytes as f64 / 1e6)),
             client_mb: maybe(|p| p.client.map(|u| u.rss_bytes as f64 / 1e6)),
             steal: maybe(|p| p.steal),
+            waits: Waiting::of(points),
             latency: PerMetric::from_fn(|metric| Percentiles::of(points, metric)),
+        }
+    }
+}
+
+impl Waiting {
+    fn of(points: &[SeriesPoint]) -> Self {
+        let column = |part: fn(&Waits) -> Nanos, whole: fn(&Waits) -> Nanos| {
+            let share = |p: &SeriesPoint| {
+                let whole = whole(&p.waits).0;
+                (whole > 0).then(|| short(part(&p.waits).0 as f64 / whole as f64))
+            };
+            points.iter().map(share).collect()
+        };
+        let producers = |part| column(part, Waits::producing);
+        Self {
+            ready: producers(|w| w.ready),
+            schedule: producers(|w| w.schedule),
+            budget: producers(|w| w.budget),
+            socket: producers(|w| w.socket),
+            blocked: producers(|w| w.blocked),
+            away: producers(|w| w.away),
+            working: column(|w| w.loop_time.saturating_sub(w.loop_idle), |w| w.loop_time),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use archive::profile::Profile;
 use archive::{
-    BrokerSummary, Event, Hardware, PhaseSpan, RunReader, RunState, SeriesPoint, Topology,
+    BrokerSummary, Event, Hardware, PhaseSpan, RunReader, RunState, SeriesPoint, Topology, Verdict,
     Versions, Warning,
 };
 use measure::Phase;
@@ -28,6 +28,7 @@ pub(super) struct Contents {
     pub(super) warnings: Vec<Warning>,
     pub(super) notes: Vec<String>,
     pub(super) figures: Figures,
+    verdict: Option<Verdict>,
     broker: BrokerSummary,
     phases: Vec<PhaseSpan>,
     events: Vec<Event>,
@@ -65,10 +66,11 @@ impl Contents {
             Some(summary) => summary.broker.clone(),
             None => broker_of_experiment(&record.experiment),
         };
+        let verdict = record.summary.as_ref().and_then(|s| s.verdict.clone());
         let headline = headline::sentence(&headline::Facts {
             record,
             figures: &figures,
-            verdict: record.summary.as_ref().and_then(|s| s.verdict.as_ref()),
+            verdict: verdict.as_ref(),
             broker: &broker,
             end: span.1,
             burning: profile.and_then(|p| headline::burning(p, measured)),
@@ -85,6 +87,7 @@ impl Contents {
             warnings,
             notes: run.notes.clone(),
             figures,
+            verdict,
             broker,
             phases,
             events: record.events.clone(),

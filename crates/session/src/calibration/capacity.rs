@@ -3,7 +3,7 @@
 use archive::Capacity;
 use load::{Plan, Sizes};
 
-use super::{BUSY, Calibration, Point, Workload};
+use super::{Calibration, Point, Workload};
 
 /// So few messages in flight per producer that each waits for the one before.
 const FEW: u32 = 3;
@@ -30,45 +30,63 @@ impl Calibration {
             (false, true) => Workload::Confirm,
             (false, false) => Workload::Publish,
         };
-        let (rate, connections) = self.rate(workload, size, producers)?;
+        let line = self.line(workload, producers, plan.threads)?;
+        let first = line.first()?;
+        let rate = 1.0 / seconds_each(&line, size)?;
         let mut shape = format!(
-            "{}, {size} B, {connections} producer{}, one event loop",
+            "{}, {size} B, {}, {}",
             workload.name(),
-            if connections == 1 { "" } else { "s" }
+            counted(first.connections, "producer"),
+            counted(first.threads, "event loop")
         );
-        if self.others_cores >= BUSY {
+        if self.is_busy() {
             let others = self.others_cores;
             shape += &format!(", while other processes used {others:.1} cores");
         }
-        Some(Capacity { rate, shape })
+        let at_least =
+            self.is_busy() || first.threads < plan.threads || line.iter().any(|p| p.at_least);
+        Some(Capacity {
+            rate,
+            shape,
+            at_least,
+        })
     }
 
-    /// Messages per second, and the number of connections that were measured. Between two sizes the
-    /// time per message is taken to grow evenly, as copying does.
-    fn rate(&self, workload: Workload, size: usize, connections: usize) -> Option<(f64, usize)> {
-        let distance = |point: &&Point| (connections as f64 / point.connections as f64).ln().abs();
+    /// What was measured of a workload with about so many connections and event loops, by size. With
+    /// fewer event loops than asked for where that many were not measured, never with more.
+    fn line(&self, workload: Workload, connections: usize, threads: usize) -> Option<Vec<&Point>> {
+        let distance = |point: &Point| (connections as f64 / point.connections as f64).ln().abs();
+        let known = |p: &&Point| p.workload == workload && p.rate > 0.0 && p.connections > 0;
+        // Loops without a connection do nothing.
+        let useful = threads.min(connections).max(1);
         let like: Vec<&Point> = self
             .points
             .iter()
-            .filter(|p| p.workload == workload && p.rate > 0.0 && p.connections > 0)
+            .filter(known)
+            .filter(|p| p.threads <= useful && distance(p) <= BEYOND.ln())
             .collect();
+        let threads = like.iter().map(|p| p.threads).max()?;
         let nearest = like
             .iter()
-            .copied()
-            .min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
-        if distance(&nearest) > BEYOND.ln() {
-            return None;
-        }
+            .filter(|p| p.threads == threads)
+            .min_by(|a, b| distance(a).total_cmp(&distance(b)))?
+            .connections;
         let mut line: Vec<&Point> = like
             .into_iter()
-            .filter(|p| p.connections == nearest.connections)
+            .filter(|p| p.connections == nearest && p.threads == threads)
             .collect();
         line.sort_by_key(|p| p.size);
-        Some((1.0 / seconds_each(&line, size)?, nearest.connections))
+        Some(line)
     }
 }
 
-/// Seconds per message of this size, on the line through the measured sizes.
+fn counted(count: usize, what: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{s}")
+}
+
+/// Between two sizes the time per message is taken to grow evenly, as copying does:
+/// seconds per message of this size, on the line through the measured sizes.
 fn seconds_each(line: &[&Point], size: usize) -> Option<f64> {
     let each = |p: &Point| 1.0 / p.rate;
     let above = line.iter().position(|p| p.size >= size);
@@ -93,10 +111,13 @@ mod tests {
             workload,
             size,
             connections,
+            threads: 1,
             rate,
             client_ns: 100.0,
             broker_ns: 100.0,
             loop_lag_max_ns: 0,
+            others_cores: 0.0,
+            at_least: false,
         };
         Calibration {
             points: vec![
@@ -139,7 +160,7 @@ mod tests {
         let capacity = calibration().capacity(&plan(|_| {})).unwrap();
         assert_eq!(
             capacity.shape,
-            "publish with confirms, 12 B, 1 producer, one event loop"
+            "publish with confirms, 12 B, 1 producer, 1 event loop"
         );
     }
 
@@ -154,6 +175,55 @@ mod tests {
         close(518, 1.6e6);
         // 10 us at 16 KiB, 9 us more for each further 15 KiB.
         close(31_744, 1e6 / 19.0);
+    }
+
+    #[test]
+    fn several_event_loops_are_those_that_were_measured() {
+        let mut known = calibration();
+        let point = known.points.get(4).unwrap().clone();
+        known.points.push(Point {
+            threads: 2,
+            rate: 3e6,
+            at_least: true,
+            ..point
+        });
+        let capacity = |producers: usize, threads: usize| {
+            let plan = Plan {
+                threads,
+                ..plan(|g| g.producers.per_destination = producers)
+            };
+            let found = known.capacity(&plan).unwrap();
+            (found.rate, found.at_least)
+        };
+        assert_eq!(capacity(60, 1), (2e6, false));
+        assert_eq!(capacity(60, 2), (3e6, true));
+        // What is between the two is the lower one, and so a lower bound.
+        known.points.last_mut().unwrap().threads = 4;
+        let capacity = |producers: usize, threads: usize| {
+            let plan = Plan {
+                threads,
+                ..plan(|g| g.producers.per_destination = producers)
+            };
+            let found = known.capacity(&plan).unwrap();
+            (found.rate, found.at_least)
+        };
+        assert_eq!(capacity(60, 2), (2e6, true));
+        // A second loop without a connection does nothing.
+        assert_eq!(capacity(1, 2), (4e6, true));
+    }
+
+    #[test]
+    fn a_busy_machine_gives_a_lower_bound() {
+        let busy = Calibration {
+            others_cores: 0.8,
+            ..calibration()
+        };
+        let found = busy.capacity(&plan(|_| {})).unwrap();
+        assert!(found.at_least);
+        assert!(
+            found.shape.ends_with("other processes used 0.8 cores"),
+            "{found:?}"
+        );
     }
 
     #[test]

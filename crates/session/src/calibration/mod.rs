@@ -1,8 +1,10 @@
 //! What the generator can make on this machine: short all-out loads against the embedded broker, kept
 //! per machine, so that a verdict can say whether a broker's rate was anywhere near the generator's.
 //!
-//! The figures are those of one event loop beside an embedded broker on the same cores. They say what
-//! the generator has done here, hence "could have made"; they are no promise.
+//! The figures are those of one event loop, and of as many as there are cores, beside an embedded broker
+//! on the same cores. They say what the generator has done here, hence "could have made"; they are no
+//! promise. Where it was not the generator that limited a load, or where other processes were busy, the
+//! figure is a lower bound, and is marked as one.
 
 mod capacity;
 mod store;
@@ -15,15 +17,15 @@ use crate::experiment::{
 };
 use crate::{Error, Experiment, NoObserver, RunOptions, hardware};
 
-pub use store::{keep, kept};
+pub use store::{Keeping, keep, kept};
 
 /// Bytes of a message.
 const SIZES: [usize; 3] = [12, 1_024, 16_384];
 /// Connections; where messages also come out again, twice as many.
 const CONNECTIONS: [usize; 2] = [1, 100];
 /// Lengths of one load; all of them together stay below half a minute.
-const WARMUP: Length = Length(measure::Nanos::from_millis(250));
-const MEASURE: Length = Length(measure::Nanos::from_millis(700));
+const WARMUP: Length = Length(measure::Nanos::from_millis(200));
+const MEASURE: Length = Length(measure::Nanos::from_millis(550));
 /// Messages in flight per connection, so many together that no load waits for them.
 const IN_FLIGHT: usize = 2_000;
 /// CPU of other processes that spoils a calibration, in cores.
@@ -67,6 +69,8 @@ pub struct Point {
     pub size: usize,
     /// Producers.
     pub connections: usize,
+    /// Event loops.
+    pub threads: usize,
     /// Messages per second, all-out.
     pub rate: f64,
     /// CPU time of bellows per message, nanoseconds.
@@ -75,6 +79,10 @@ pub struct Point {
     pub broker_ns: f64,
     /// The worst loop lag, nanoseconds.
     pub loop_lag_max_ns: u64,
+    /// CPU that other processes used meanwhile, in cores.
+    pub others_cores: f64,
+    /// The generator could do more: other processes were busy, or something else limited this load.
+    pub at_least: bool,
 }
 
 /// How late the event loop was at a rate, which is the send delay of its messages.
@@ -115,7 +123,7 @@ pub struct Calibration {
 
 impl Calibration {
     /// Name and version of the format.
-    pub const SCHEMA: &'static str = "bellows.calibration/1";
+    pub const SCHEMA: &'static str = "bellows.calibration/2";
 
     fn here() -> Self {
         let machine = hardware::read();
@@ -137,6 +145,12 @@ impl Calibration {
         }
     }
 
+    /// Whether other processes were so busy meanwhile that the figures are too low.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.others_cores >= BUSY
+    }
+
     /// Whether it holds for this machine and this bellows.
     fn is_of(&self, other: &Self) -> bool {
         let key = |c: &Self| {
@@ -152,8 +166,43 @@ impl Calibration {
     }
 }
 
-/// The loads, the longest list first.
-fn loads() -> Vec<(Workload, usize, usize)> {
+/// A load to be measured.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    workload: Workload,
+    size: usize,
+    connections: usize,
+    threads: usize,
+}
+
+/// The loads: all of them with one event loop, those with many connections with one for each core.
+fn loads(cores: usize) -> Vec<Job> {
+    let mut all: Vec<Job> = one_loop()
+        .into_iter()
+        .map(|(workload, size, connections)| Job {
+            workload,
+            size,
+            connections,
+            threads: 1,
+        })
+        .collect();
+    if cores > 1 {
+        let many = all
+            .iter()
+            .filter(|job| job.connections >= cores && job.connections > 1)
+            .filter(|job| job.workload != Workload::OneByOne);
+        let many: Vec<Job> = many
+            .map(|job| Job {
+                threads: cores,
+                ..*job
+            })
+            .collect();
+        all.extend(many);
+    }
+    all
+}
+
+fn one_loop() -> Vec<(Workload, usize, usize)> {
     let mut all = Vec::new();
     for workload in [Workload::Publish, Workload::Confirm, Workload::InOut] {
         for connections in CONNECTIONS {
@@ -177,7 +226,7 @@ pub fn calibrate(
     mut progress: impl FnMut(usize, usize, &str),
 ) -> Result<Calibration, Error> {
     let mut calibration = Calibration::here();
-    let loads = loads();
+    let loads = loads(usize::try_from(calibration.cores).unwrap_or(1));
     let all = loads.len() + RATES.len();
     for (done, rate) in RATES.into_iter().enumerate() {
         progress(done, all, &format!("waking at {rate:.0} msg/s"));
@@ -185,18 +234,27 @@ pub fn calibrate(
         calibration.lateness.push(late);
         calibration.others_cores += others / all as f64;
     }
-    for (at, (workload, size, connections)) in loads.into_iter().enumerate() {
-        let text = format!("{}, {size} B, {connections} x", workload.name());
+    for (at, job) in loads.into_iter().enumerate() {
+        let Job {
+            workload,
+            size,
+            connections,
+            threads,
+        } = job;
+        let text = format!(
+            "{}, {size} B, {connections} x, {threads} loops",
+            workload.name()
+        );
         progress(RATES.len() + at, all, &text);
-        let (point, others) = point(workload, size, connections, options, control)?;
+        let point = point(job, options, control)?;
+        calibration.others_cores += point.others_cores / all as f64;
         calibration.points.push(point);
-        calibration.others_cores += others / all as f64;
     }
     progress(all, all, "done");
     Ok(calibration)
 }
 
-fn experiment(load: LoadSpec) -> Experiment {
+fn experiment(load: LoadSpec, threads: usize) -> Experiment {
     Experiment {
         name: "calibrate".to_owned(),
         broker: BrokerSpec {
@@ -213,6 +271,7 @@ fn experiment(load: LoadSpec) -> Experiment {
             ..ProfileSpec::default()
         },
         ledger: false,
+        threads,
         load: vec![load],
         ..Experiment::default()
     }
@@ -220,6 +279,7 @@ fn experiment(load: LoadSpec) -> Experiment {
 
 fn run(
     load: LoadSpec,
+    threads: usize,
     options: &RunOptions,
     control: &load::Control,
 ) -> Result<archive::RunSummary, Error> {
@@ -227,7 +287,12 @@ fn run(
         runs_dir: None,
         ..options.clone()
     };
-    let outcome = crate::run(&experiment(load), &options, control, &mut NoObserver)?;
+    let outcome = crate::run(
+        &experiment(load, threads),
+        &options,
+        control,
+        &mut NoObserver,
+    )?;
     if control.is_stopping() {
         return Err(Error::Stopped);
     }
@@ -253,7 +318,7 @@ fn lateness(
         ack: Acks::Every(100),
         ..LoadSpec::default()
     };
-    let summary = run(load, options, control)?;
+    let summary = run(load, 1, options, control)?;
     let delay: &LatencySummary = &summary.latency.send_delay;
     let late = Lateness {
         rate,
@@ -264,13 +329,13 @@ fn lateness(
     Ok((late, others_cores(&summary)))
 }
 
-fn point(
-    workload: Workload,
-    size: usize,
-    connections: usize,
-    options: &RunOptions,
-    control: &load::Control,
-) -> Result<(Point, f64), Error> {
+fn point(job: Job, options: &RunOptions, control: &load::Control) -> Result<Point, Error> {
+    let Job {
+        workload,
+        size,
+        connections,
+        threads,
+    } = job;
     let in_flight = match workload {
         Workload::OneByOne => 1,
         _ => (IN_FLIGHT / connections).max(20),
@@ -292,13 +357,15 @@ fn point(
         let kept = ArgumentValue::Integer(i64::try_from(kept).unwrap_or(i64::MAX));
         load.arguments.insert("x-max-length".to_owned(), kept);
     }
-    let summary = run(load, options, control)?;
+    let summary = run(load, threads, options, control)?;
     let ns = |us: Option<f64>| us.unwrap_or(0.0) * 1e3;
-    let others = others_cores(&summary);
-    let point = Point {
+    let others_cores = others_cores(&summary);
+    let verdict = summary.verdict.unwrap_or_default();
+    Ok(Point {
         workload,
         size,
         connections,
+        threads,
         rate: summary.sent.rate.min(if in_out {
             summary.received.rate
         } else {
@@ -306,11 +373,10 @@ fn point(
         }),
         client_ns: ns(summary.cpu_us_per_message.client),
         broker_ns: ns(summary.cpu_us_per_message.broker),
-        loop_lag_max_ns: summary
-            .verdict
-            .map_or(0, |verdict| verdict.evidence.loop_lag_max_ns),
-    };
-    Ok((point, others))
+        loop_lag_max_ns: verdict.evidence.loop_lag_max_ns,
+        others_cores,
+        at_least: others_cores >= BUSY || verdict.limited_by != archive::LimitedBy::Generator,
+    })
 }
 
 /// CPU that neither bellows nor its broker used.

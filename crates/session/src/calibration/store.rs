@@ -33,11 +33,24 @@ fn file_name(calibration: &Calibration) -> String {
     name + ".json"
 }
 
-/// Keeps it for this machine, in place of what was kept, and returns where.
+/// Whether a calibration was kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Keeping {
+    /// In this file.
+    Kept(PathBuf),
+    /// The one that was kept before was taken on a quieter machine, and stays.
+    Quieter,
+}
+
+/// Keeps it for this machine in place of what was kept, unless that was taken on a machine with less
+/// to do beside it.
 ///
 /// # Errors
 /// Where there is no home, or the file cannot be written.
-pub fn keep(calibration: &Calibration) -> io::Result<PathBuf> {
+pub fn keep(calibration: &Calibration) -> io::Result<Keeping> {
+    if kept().is_some_and(|before| !replaces(calibration, &before)) {
+        return Ok(Keeping::Quieter);
+    }
     let folder = folder().ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::NotFound,
@@ -49,7 +62,12 @@ pub fn keep(calibration: &Calibration) -> io::Result<PathBuf> {
     let mut text = serde_json::to_vec_pretty(calibration).map_err(io::Error::from)?;
     text.push(b'\n');
     archive::replace_file(&folder, &name, &text)?;
-    Ok(folder.join(name))
+    Ok(Keeping::Kept(folder.join(name)))
+}
+
+/// A quiet calibration replaces any, a busy one only a busier one.
+fn replaces(new: &Calibration, before: &Calibration) -> bool {
+    !new.is_busy() || new.others_cores <= before.others_cores
 }
 
 /// What is kept for this machine and this bellows. What cannot be read, or is of another kernel,
@@ -81,6 +99,18 @@ mod tests {
             file_name(&calibration),
             "calibration-intel-r-xeon-r-cpu-2-20ghz-x-2-cores-0-1-0-debug.json"
         );
+    }
+
+    #[test]
+    fn a_quiet_calibration_is_not_lost_to_a_busy_one() {
+        let with = |others_cores| Calibration {
+            others_cores,
+            ..Calibration::here()
+        };
+        assert!(replaces(&with(0.05), &with(0.0)));
+        assert!(replaces(&with(0.05), &with(1.0)));
+        assert!(!replaces(&with(0.5), &with(0.05)));
+        assert!(replaces(&with(0.5), &with(1.0)));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use super::faults::{PlayedFaults, Victim};
 use super::recording::Recording;
 use crate::experiment::{BrokerKind, BrokerSpec, FaultSpec, write_faults};
 use crate::managed::{self, RabbitMq};
+use crate::relay::Door;
 use crate::{Attached, Error, Experiment, Observer, attach, processes};
 
 /// The embedded broker is ready within milliseconds; this is for a machine that is very busy.
@@ -32,6 +33,8 @@ pub(crate) struct Broker {
     pub(crate) pid: Option<u32>,
     pub(crate) runtime: Option<String>,
     pub(crate) shares_this_machine: bool,
+    /// Who listens on its port, where it was not started for the run.
+    pub(crate) door: Door,
     kind: &'static str,
     version: Option<String>,
     handle: Handle,
@@ -84,6 +87,7 @@ impl Broker {
             pid: Some(node.pid()),
             runtime: Some(node.runtime().to_owned()),
             shares_this_machine: true,
+            door: Door::default(),
             kind: "rabbitmq",
             version: Some(node.version().to_owned()),
             handle: Handle::Managed(Box::new(node)),
@@ -102,6 +106,7 @@ impl Broker {
             pid: Some(embedded.child.id()),
             runtime: None,
             shares_this_machine: true,
+            door: Door::default(),
             kind: "embedded",
             version: Some(env!("CARGO_PKG_VERSION").to_owned()),
             handle: Handle::Embedded(embedded),
@@ -115,8 +120,11 @@ impl Broker {
         let attached = attach(&experiment.broker)?;
         let endpoint = attached.endpoint.clone();
         let here = processes::is_this_machine(&endpoint.host, endpoint.port);
-        let by_port = || processes::listening_on(endpoint.port).first().copied();
-        let pid = experiment.broker.pid.or_else(|| by_port().filter(|_| here));
+        let listener = here
+            .then(|| processes::listening_on(endpoint.port).first().copied())
+            .flatten();
+        let given = experiment.broker.pid;
+        let pid = given.or(listener);
         if let Some(pid) = experiment
             .broker
             .pid
@@ -131,6 +139,7 @@ impl Broker {
             pid,
             runtime: None,
             shares_this_machine: here || pid.is_some(),
+            door: Door { listener, given },
             kind: "",
             version: None,
             handle: Handle::Attached {

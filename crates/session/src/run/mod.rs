@@ -104,6 +104,7 @@ fn apply_load(
         phases: plan.phases,
         broker: broker.summary(),
         shared_machine: broker.shares_this_machine,
+        door: broker.door,
         insecure: broker.endpoint.tls.as_ref().is_some_and(|tls| tls.insecure),
         planned: Planned {
             capacity: calibration::kept().and_then(|kept| kept.capacity(&plan)),

@@ -6,6 +6,7 @@ use measure::{Clock, Counters, Interval, LatencySummary, Nanos, PerMetric, Phase
 use super::profiling::{LEAD, Profiling};
 use super::requested::Against;
 use crate::Observer;
+use crate::relay::Door;
 use crate::tcp::Connections;
 use crate::threads::{ThreadUse, Threads};
 use crate::usage::{Reading, UsageSource, between};
@@ -27,6 +28,7 @@ pub(crate) struct Setting {
     pub(crate) phases: load::Phases,
     pub(crate) broker: BrokerSummary,
     pub(crate) shared_machine: bool,
+    pub(crate) door: Door,
     /// The broker's certificate is not checked.
     pub(crate) insecure: bool,
     pub(crate) planned: Planned,
@@ -69,6 +71,10 @@ pub(crate) struct Recording<'a> {
     pub(crate) broker_threads: Option<ThreadUse>,
     /// Shortest time that connecting took.
     pub(crate) round_trip: Option<Nanos>,
+    /// Shortest time in which the broker itself answered before the load began.
+    pub(crate) idle_answer: Option<Nanos>,
+    /// The process that passes connections on to the broker.
+    pub(crate) relay: Option<String>,
 }
 
 impl<'a> Recording<'a> {
@@ -107,6 +113,8 @@ impl<'a> Recording<'a> {
             connections: None,
             broker_threads: None,
             round_trip: None,
+            idle_answer: None,
+            relay: None,
             setting,
         }
     }
@@ -170,6 +178,9 @@ impl<'a> Recording<'a> {
     }
 
     fn connected(&mut self, product: &str, version: &str) {
+        if let Some(relay) = self.setting.door.relay(product) {
+            self.behind(relay, product);
+        }
         let broker = &mut self.setting.broker;
         if broker.kind.is_empty() && !product.is_empty() {
             broker.kind = product.to_lowercase();
@@ -177,6 +188,22 @@ impl<'a> Recording<'a> {
             self.record.versions.broker =
                 Some(format!("{product} {version}").trim_end().to_owned());
         }
+    }
+
+    /// What listens on the port is not the broker: it is not watched in the broker's place.
+    fn behind(&mut self, relay: String, product: &str) {
+        if self.relay.is_some() {
+            return;
+        }
+        let mut text = format!("{relay} passes connections on to {product}");
+        if self.setting.door.given.is_none() {
+            text += "; name the broker's own process (--pid, broker.pid) if it runs here";
+            self.usage.leave();
+            self.setting.broker.pid = None;
+            self.setting.shared_machine = false;
+        }
+        self.note(&text);
+        self.relay = Some(relay);
     }
 
     /// Adds a measured interval to the sums.
@@ -267,9 +294,11 @@ impl load::Sink for Recording<'_> {
                 product,
                 version,
                 round_trip,
+                answer,
                 ..
             } => {
                 self.connected(&product, &version);
+                self.idle_answer = Some(self.idle_answer.map_or(answer, |a| a.min(answer)));
                 self.round_trip = Some(self.round_trip.map_or(round_trip, |r| r.min(round_trip)));
             }
             load::Event::Connecting { ready, wanted } => {

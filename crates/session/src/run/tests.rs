@@ -131,6 +131,7 @@ fn play(dir: &std::path::Path, observer: &mut Heard, error: Option<load::Error>)
         },
         broker: archive::BrokerSummary::default(),
         shared_machine: false,
+        door: crate::relay::Door::default(),
         insecure: false,
         planned: Planned::default(),
     };
@@ -141,6 +142,7 @@ fn play(dir: &std::path::Path, observer: &mut Heard, error: Option<load::Error>)
         product: "RabbitMQ".into(),
         version: "9.9".into(),
         round_trip: measure::Nanos(100_000),
+        answer: measure::Nanos(200_000),
     });
     recording.event(Event::Started {
         at: Time(10 * SECOND),

@@ -6,6 +6,7 @@ use measure::{Nanos, Waits};
 
 use crate::run::Recording;
 use crate::usage::Usage;
+use crate::warnings::lag_explains;
 
 /// What is known of a load before it begins.
 #[derive(Clone, Debug, Default)]
@@ -115,6 +116,8 @@ impl Recording<'_> {
             spun: outcome.spun,
             loop_lag_median_ns: median(lags),
             loop_lag_max_ns: self.measured.loop_lag_max.0,
+            lag_explains: lag_explains(&self.lag_and_p99) as f64
+                / self.lag_and_p99.len().max(1) as f64,
             cores: self.record.hardware.cores,
             machine_cores: usage.cores,
             idle: usage.idle,
@@ -123,6 +126,8 @@ impl Recording<'_> {
             broker: usage.broker.map(|used| self.broker_use(used.cpu_cores)),
             same_machine: self.setting.shared_machine,
             round_trip_ns: self.round_trip.map(|took| took.0),
+            idle_answer_ns: self.idle_answer.map(|took| took.0),
+            relay: self.relay.clone(),
             connections: self.connections,
             capacity: self.setting.planned.capacity.clone(),
         }

@@ -7,12 +7,14 @@
 //! its producers waited for the broker.
 
 mod evidence;
+mod limits;
 mod words;
 
+use crate::warnings::LAG_SECONDS;
 use archive::{Evidence, LimitedBy, LoopUse, Reason, Verdict};
 
 pub(crate) use evidence::Planned;
-use words::{duration, percent, rate, text};
+use words::{duration, percent, rate};
 
 /// Shorter runs show nothing but their beginning, in seconds.
 const SHORTEST: f64 = 0.5;
@@ -38,17 +40,34 @@ const TOGETHER: f64 = 0.65;
 const THREAD_FULL: f64 = 0.9;
 /// An answer on the same machine that takes longer was kept waiting there, nanoseconds.
 const SLOW_ANSWER_NS: u64 = 10_000_000;
+/// A round trip that takes longer, nanoseconds, is not within a machine.
+const LOOPBACK_NS: u64 = 1_000_000;
+/// An unloaded broker that takes longer for its simplest answer, nanoseconds, is strange.
+const SLOW_IDLE_NS: u64 = 5_000_000;
+/// A receive window that is full for less than this share of the time is not what is waited for.
+const NOT_FULL: f64 = 0.2;
+/// Round trips that take so long under load, nanoseconds, stand in a queue; below, the receiver may
+/// have delayed its acknowledgement (40 ms on Linux).
+const FULL_LINK_NS: u64 = 100_000_000;
+/// So many bytes in a socket, although the receiver has room, wait for the link.
+const UNSENT: u64 = 16 << 10;
+/// A loop lag below this is what an operating system does, nanoseconds.
+const LAG_NS: u64 = 1_000_000;
 /// Fewer deliveries than this share of what they should be: consumers fall behind.
 const BEHIND: f64 = 0.95;
 
 /// Concludes.
 pub(crate) fn verdict(evidence: Evidence) -> Verdict {
     let case = Case::new(&evidence);
-    let (limited_by, mut sentence) = case.decide();
+    let Conclusion {
+        limited_by,
+        mut sentence,
+        because,
+    } = case.decide();
     if let Some(could) = case.could_have_made(limited_by) {
         sentence.push_str(&could);
     }
-    let reasons = case.reasons();
+    let reasons = ordered(case.reasons(), &because);
     Verdict {
         limited_by,
         sentence,
@@ -57,7 +76,32 @@ pub(crate) fn verdict(evidence: Evidence) -> Verdict {
     }
 }
 
-type Conclusion = (LimitedBy, String);
+/// What was decided, in words, and the codes of the reasons that it rests on.
+struct Conclusion {
+    limited_by: LimitedBy,
+    sentence: String,
+    because: Vec<&'static str>,
+}
+
+impl Conclusion {
+    fn new(limited_by: LimitedBy, sentence: impl Into<String>, because: &[&'static str]) -> Self {
+        Self {
+            limited_by,
+            sentence: sentence.into(),
+            because: because.to_vec(),
+        }
+    }
+}
+
+/// The reasons that decided first, in the order of their weight.
+fn ordered(mut reasons: Vec<Reason>, because: &[&str]) -> Vec<Reason> {
+    let place = |reason: &Reason| because.iter().position(|code| *code == reason.code);
+    for reason in &mut reasons {
+        reason.decided = place(reason).is_some();
+    }
+    reasons.sort_by_key(|reason| place(reason).unwrap_or(usize::MAX));
+    reasons
+}
 
 /// The evidence, and what follows from it at once.
 struct Case<'a> {
@@ -89,10 +133,8 @@ impl<'a> Case<'a> {
     fn decide(&self) -> Conclusion {
         let e = self.e;
         if e.seconds < SHORTEST {
-            return undecided(format!(
-                "only {:.2} s were measured, too short to tell",
-                e.seconds
-            ));
+            let text = format!("only {:.2} s were measured, too short to tell", e.seconds);
+            return undecided(text, &[]);
         }
         if self.kept_schedule() {
             return self.scheduled();
@@ -101,75 +143,98 @@ impl<'a> Case<'a> {
             Some(_) if e.closed_loop && self.lacks_cores().is_none() => self.closed_loop(),
             Some(_) => self.producers(),
             None if e.received_rate > 0.0 => self.consumers(),
-            None => undecided("no message was sent or received"),
+            None => undecided("no message was sent or received", &[]),
         }
     }
 
     /// Producers that think: what part of their time was the broker's?
     fn closed_loop(&self) -> Conclusion {
-        let e = self.e;
-        let producers = e.in_flight_limit.unwrap_or(1).max(1) as f64;
-        let answers = e.sent_rate * e.answer_ns as f64 / 1e9 / producers;
+        let answers = self.answers_share();
         if answers >= DOMINANT {
             return self.window();
         }
-        (
+        Conclusion::new(
             LimitedBy::Schedule,
             format!(
                 "limited by the think time that was asked for: producers waited {} of their time for the \
                  broker's answers",
                 percent(answers)
             ),
+            &["schedule", "loop_busy"],
         )
+    }
+
+    /// The share of its time that a producer with one message in flight waits for its answer.
+    fn answers_share(&self) -> f64 {
+        let producers = self.e.in_flight_limit.unwrap_or(1).max(1) as f64;
+        self.e.sent_rate * self.e.answer_ns as f64 / 1e9 / producers
     }
 
     fn kept_schedule(&self) -> bool {
         let e = self.e;
+        self.reached_rate() && e.late_share <= LATE
+    }
+
+    /// As many messages were sent as were asked for, whenever.
+    fn reached_rate(&self) -> bool {
+        let e = self.e;
         e.requested_rate.is_some_and(|asked| {
             let missing = (asked - e.sent_rate) * e.seconds;
-            (e.sent_rate >= asked * ACHIEVED || missing < 1.5 + 4.0 * e.requested_deviation)
-                && e.late_share <= LATE
+            e.sent_rate >= asked * ACHIEVED || missing < 1.5 + 4.0 * e.requested_deviation
         })
     }
 
     /// What was asked for was sent: did it also arrive?
     fn scheduled(&self) -> Conclusion {
         let e = self.e;
-        let asked = e.requested_rate.unwrap_or(e.sent_rate);
+        let asked = rate(e.requested_rate.unwrap_or(e.sent_rate));
+        let got = rate(e.received_rate);
         if self.consumers_behind() && e.slow_consumers {
-            return (
+            return Conclusion::new(
                 LimitedBy::Schedule,
                 format!(
-                    "limited by what consumers were asked for: all {} msg/s were sent, and they took {} \
-                     at their own pace",
-                    rate(asked),
-                    rate(e.received_rate)
+                    "limited by what consumers were asked for: all {asked} msg/s were sent, and they \
+                     took {got} at their own pace"
                 ),
+                &["consumers_behind", "requested"],
             );
         }
         if self.consumers_behind() {
-            let (limited_by, why) = self.consumers();
-            let text = format!(
-                "all {} msg/s that were asked for were sent, but consumers got {}: {why}",
-                rate(asked),
-                rate(e.received_rate)
+            let mut conclusion = self.consumers();
+            conclusion.sentence = format!(
+                "all {asked} msg/s that were asked for were sent, but consumers got {got}: {}",
+                conclusion.sentence
             );
-            return (limited_by, text);
+            conclusion.because.insert(0, "consumers_behind");
+            return conclusion;
         }
-        let spare = if self.busiest < SATURATED {
-            format!(
-                ", and its event loop was at work for {} of the time",
-                percent(self.busiest)
-            )
+        let at_work = if self.busiest < SATURATED {
+            format!("at work for {} of the time", percent(self.busiest))
         } else {
-            String::new()
+            "at work all the time".to_owned()
         };
-        (
-            LimitedBy::Schedule,
+        let sent =
+            format!("limited by the schedule: bellows sent the {asked} msg/s that were asked for");
+        let text = if e.loop_lag_max_ns < LAG_NS {
+            format!("{sent} on time, and its event loop was {at_work}")
+        } else {
+            // Both are true: the rate was kept, and single messages were not on time.
+            let warned = if e.lag_explains >= LAG_SECONDS {
+                " (see the warning)"
+            } else {
+                ""
+            };
             format!(
-                "limited by the schedule: bellows sent the {} msg/s that were asked for on time{spare}",
-                rate(asked)
-            ),
+                "{sent}, on time on average ({} left over 1 ms late), but up to {} late at worst{warned}; \
+                 its event loop was {at_work}",
+                percent(e.late_share),
+                duration(e.loop_lag_max_ns)
+            )
+        };
+        Conclusion::new(
+            LimitedBy::Schedule,
+            text,
+            &["requested", "schedule", "loop_busy"],
         )
     }
 
@@ -179,303 +244,10 @@ impl<'a> Case<'a> {
             .is_some_and(|expected| e.received_rate < expected * BEHIND)
     }
 
-    /// All-out, or at a rate that was not reached.
-    fn producers(&self) -> Conclusion {
-        if let Some(conclusion) = self.lacks_cores() {
-            return conclusion;
-        }
-        if self.busiest >= SATURATED {
-            return self.saturated();
-        }
-        let Some(time) = self.e.producers else {
-            return undecided("nothing is known of the producers");
-        };
-        let theirs = time.budget + time.socket + time.blocked + time.away;
-        let lost = theirs + time.ready;
-        if lost < 0.02 {
-            return self.late_only();
-        }
-        let waits = [
-            (time.budget, Self::window as fn(&Self) -> Conclusion),
-            (time.socket, Self::back_pressure),
-            (time.blocked, Self::alarm),
-            (time.away, Self::away),
-        ];
-        let largest = waits.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
-        match largest {
-            Some((share, explain)) if share >= lost * DOMINANT || theirs >= lost * TOGETHER => {
-                explain(self)
-            }
-            _ if time.ready >= lost * DOMINANT => (
-                LimitedBy::Generator,
-                format!(
-                    "limited by the generator: for {} of the time a message was due and could go, and \
-                     its event loop was at work for {}: use more --threads",
-                    percent(time.ready),
-                    percent(self.busiest)
-                ),
-            ),
-            _ => undecided(format!(
-                "no cause stands out: messages waited {} of the time for the event loop, {} for the \
-                 broker's answers, {} for their sockets",
-                percent(time.ready),
-                percent(time.budget),
-                percent(time.socket)
-            )),
-        }
-    }
-
-    /// The event loop, or the broker, was ready to run and had no core.
-    fn lacks_cores(&self) -> Option<Conclusion> {
+    /// The broker may be one of the other processes of this machine.
+    fn broker_may_be_here(&self) -> bool {
         let e = self.e;
-        let broker = e.broker.as_ref().filter(|_| e.same_machine);
-        let broker_starved = broker.and_then(|used| used.starved).unwrap_or(0.0);
-        let waited = format!(
-            "event loop waited {} of the time for a core",
-            percent(self.starved)
-        );
-        let others = self.others.filter(|others| *others >= OTHERS);
-        if let Some(others) = others.filter(|_| self.full && broker_starved >= STARVED) {
-            return Some(undecided(format!(
-                "other processes took {others:.1} of the {} cores, the broker's threads together waited \
-                 {broker_starved:.1} s each second for one, and the generator's {waited}: stop them, \
-                 and run again",
-                machine_cores(e)
-            )));
-        }
-        if self.starved < STARVED {
-            return None;
-        }
-        if let Some(others) = others {
-            return Some((
-                LimitedBy::Generator,
-                format!(
-                    "limited by the generator: its {waited}, while other processes took {others:.1} \
-                     cores: stop them, or lift its CPU affinity"
-                ),
-            ));
-        }
-        if let Some(used) = broker.filter(|_| self.full) {
-            let client = e.client_cores.unwrap_or(0.0);
-            // The few that a generator takes are not what a broker lacks.
-            return (used.cores < (used.cores + client) * MOST).then(|| {
-                undecided(format!(
-                    "broker ({:.1}) and generator ({client:.1}) fill the {} cores that they share, and \
-                     the generator's {waited}: apart, both would do more, and it would show which does \
-                     less",
-                    used.cores, machine_cores(e)
-                ))
-            });
-        }
-        Some((
-            LimitedBy::Generator,
-            format!(
-                "limited by the generator: its {waited}: give it more, or lift its CPU affinity"
-            ),
-        ))
-    }
-
-    fn saturated(&self) -> Conclusion {
-        let e = self.e;
-        let busy = percent(self.busiest);
-        let broker_full = e.broker.as_ref().and_then(|used| used.busiest_thread);
-        if e.same_machine && broker_full.is_some_and(|share| share >= THREAD_FULL) {
-            return undecided(format!(
-                "the generator's event loop was at work for {busy} of the time and the broker's \
-                 busiest thread for {}: neither has anything left; more --threads would show whether \
-                 the broker has",
-                percent(broker_full.unwrap_or(0.0))
-            ));
-        }
-        let threads = e.loops.len();
-        (
-            LimitedBy::Generator,
-            format!(
-                "limited by the generator: its event loop was at work for {busy} of the time: use more \
-                 --threads (now {threads})"
-            ),
-        )
-    }
-
-    /// The rate was achieved, only not on time.
-    fn late_only(&self) -> Conclusion {
-        let others = self.others.filter(|others| *others >= OTHERS);
-        let others = others.map_or_else(String::new, |others| {
-            format!(", while other processes took {others:.1} cores")
-        });
-        (
-            LimitedBy::Generator,
-            format!(
-                "limited by the generator: {} of the messages left over 1 ms late although nothing \
-                 held them up; its event loop was late by up to {}{others}",
-                percent(self.e.late_share),
-                duration(self.e.loop_lag_max_ns)
-            ),
-        )
-    }
-
-    /// The in-flight budget was used up: answers were awaited.
-    fn window(&self) -> Conclusion {
-        let e = self.e;
-        let share = if e.closed_loop {
-            let producers = e.in_flight_limit.unwrap_or(1).max(1) as f64;
-            (e.sent_rate * e.answer_ns as f64 / 1e9 / producers).min(1.0)
-        } else {
-            e.producers.map_or(0.0, |time| time.budget)
-        };
-        let answer = duration(e.answer_ns);
-        let window = match e.in_flight_limit {
-            Some(limit) => format!("{} in flight x {answer} until confirmed", text(limit)),
-            None => format!("{answer} until confirmed"),
-        };
-        let waited = format!(
-            "producers waited {} of the time for confirms",
-            percent(share)
-        );
-        let round_trip = e.round_trip_ns.unwrap_or(0);
-        if !e.same_machine && round_trip.saturating_mul(2) >= e.answer_ns && round_trip > 0 {
-            return (
-                LimitedBy::Network,
-                format!(
-                    "limited by the network: {waited} ({window}), and a round trip takes {}: raise \
-                     --max-pending",
-                    duration(round_trip)
-                ),
-            );
-        }
-        if let Some(busy) = self.broker_is_busy() {
-            let text = format!("limited by the broker: {waited} ({window}), and {busy}");
-            return (LimitedBy::Broker, text);
-        }
-        let text = match &e.broker {
-            None => format!(
-                "limited by the broker's answers: {waited} ({window}); its CPU is not known"
-            ),
-            Some(used) => {
-                let cores = format!("{:.1} of {} cores", used.cores, machine_cores(e));
-                if e.same_machine && e.answer_ns >= SLOW_ANSWER_NS {
-                    format!(
-                        "limited by the broker: {waited} ({window}), though it used only {cores}: it \
-                         stalled, or waited for something else than CPU (a disk, a lock, one full \
-                         process)"
-                    )
-                } else {
-                    format!(
-                        "limited by the broker's answer time and the in-flight budget: {window}; the \
-                         broker used {cores}, so try a larger --max-pending"
-                    )
-                }
-            }
-        };
-        (LimitedBy::Broker, text)
-    }
-
-    /// What shows that the broker has no CPU left.
-    fn broker_is_busy(&self) -> Option<String> {
-        let e = self.e;
-        let used = e.broker.as_ref()?;
-        let name = used.busiest_thread_name.as_deref().unwrap_or("its busiest");
-        let others_fill_it = self.others.is_some_and(|others| others >= OTHERS);
-        if e.same_machine && self.full && !others_fill_it {
-            return Some(format!(
-                "it fills the machine: {:.1} of {} cores",
-                used.cores,
-                machine_cores(e)
-            ));
-        }
-        if let Some(share) = used.busiest_thread.filter(|share| *share >= THREAD_FULL) {
-            return Some(format!(
-                "its thread {name} used {} of a core",
-                percent(share)
-            ));
-        }
-        (e.same_machine && used.cores >= f64::from(machine_cores(e)) * SATURATED)
-            .then(|| format!("it used {:.1} of {} cores", used.cores, machine_cores(e)))
-    }
-
-    /// The sockets took no more.
-    fn back_pressure(&self) -> Conclusion {
-        let e = self.e;
-        let share = e.producers.map_or(0.0, |time| time.socket);
-        let full = format!("sockets to it were full for {} of the time", percent(share));
-        if e.same_machine {
-            let busy = self
-                .broker_is_busy()
-                .map_or_else(String::new, |busy| format!(", and {busy}"));
-            let text = format!("limited by the broker: it did not read, {full}{busy}");
-            return (LimitedBy::Broker, text);
-        }
-        match e.connections {
-            Some(tcp) if tcp.peer_full >= DOMINANT => (
-                LimitedBy::Broker,
-                format!(
-                    "limited by the broker: it did not read, {full}, and its receive window for {}",
-                    percent(tcp.peer_full)
-                ),
-            ),
-            Some(tcp) => (
-                LimitedBy::Network,
-                format!(
-                    "limited by the network: {full}, but the broker's receive window only for {}; {} \
-                     of the segments were sent again",
-                    percent(tcp.peer_full),
-                    percent(tcp.resent)
-                ),
-            ),
-            None => undecided(format!(
-                "{full}: either the broker does not read, or the network is full"
-            )),
-        }
-    }
-
-    fn alarm(&self) -> Conclusion {
-        let share = self.e.producers.map_or(0.0, |time| time.blocked);
-        (
-            LimitedBy::Broker,
-            format!(
-                "limited by the broker: it blocked its publishers for {} of the time (connection.blocked, \
-                 a memory or disk alarm)",
-                percent(share)
-            ),
-        )
-    }
-
-    fn away(&self) -> Conclusion {
-        let share = self.e.producers.map_or(0.0, |time| time.away);
-        (
-            LimitedBy::Broker,
-            format!(
-                "limited by the broker: producers had no connection to it for {} of the time",
-                percent(share)
-            ),
-        )
-    }
-
-    /// Who limits the deliveries.
-    fn consumers(&self) -> Conclusion {
-        if let Some(conclusion) = self.lacks_cores() {
-            return conclusion;
-        }
-        if self.e.slow_consumers {
-            return (
-                LimitedBy::Schedule,
-                "limited by what consumers were asked for: they took their time".to_owned(),
-            );
-        }
-        if self.busiest >= SATURATED {
-            return self.saturated();
-        }
-        if let Some(busy) = self.broker_is_busy() {
-            return (
-                LimitedBy::Broker,
-                format!("limited by the broker: consumers had time to spare, and {busy}"),
-            );
-        }
-        undecided(format!(
-            "consumers were at work for {} of the time and the broker had CPU to spare: the queue may \
-             have been empty, or deliveries waited for acknowledgements (try a larger --prefetch)",
-            percent(self.busiest)
-        ))
+        e.broker.is_none() && (e.same_machine || e.relay.is_some())
     }
 }
 
@@ -488,16 +260,21 @@ fn machine_cores(e: &Evidence) -> u32 {
     }
 }
 
-/// CPU of processes that are neither broker nor generator, in cores.
+/// CPU of processes that are neither broker nor generator, in cores; `None` where the broker may be
+/// one of them.
 pub(crate) fn others(e: &Evidence) -> Option<f64> {
+    if e.broker.is_none() && (e.same_machine || e.relay.is_some()) {
+        return None;
+    }
     let broker = e.broker.as_ref().filter(|_| e.same_machine);
     let ours = e.client_cores? + broker.map_or(0.0, |used| used.cores);
     let used = f64::from(machine_cores(e)) * (1.0 - e.idle? - e.steal.unwrap_or(0.0));
     Some((used - ours).max(0.0))
 }
 
-fn undecided(why: impl std::fmt::Display) -> Conclusion {
-    (LimitedBy::Undecided, format!("undecided who limits: {why}"))
+fn undecided(why: impl std::fmt::Display, because: &[&'static str]) -> Conclusion {
+    let text = format!("undecided who limits: {why}");
+    Conclusion::new(LimitedBy::Undecided, text, because)
 }
 
 /// The share of its time that an event loop was at work. Falling asleep and waking up cost CPU while it
@@ -518,6 +295,7 @@ fn reason(code: &str, text: String) -> Reason {
     Reason {
         code: code.to_owned(),
         text,
+        decided: false,
     }
 }
 

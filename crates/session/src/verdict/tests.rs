@@ -52,6 +52,23 @@ fn broker(cores: f64, busiest: f64) -> BrokerUse {
     }
 }
 
+/// A connection with bytes on the way all the time, and none that waits for the link.
+fn tcp(peer_full: f64, resent: f64) -> ConnectionTime {
+    ConnectionTime {
+        busy: 1.0,
+        peer_full,
+        resent,
+        round_trip_ns: 60_000,
+        unsent_bytes: 0,
+    }
+}
+
+/// Behind a tunnel on this machine, which answers at once, to a broker of which nothing is known.
+fn tunnelled(e: &mut Evidence) {
+    e.relay = Some("ssh".into());
+    (e.broker, e.same_machine) = (None, false);
+}
+
 fn producers(set: fn(&mut ProducerTime)) -> Option<ProducerTime> {
     let mut time = ProducerTime::default();
     set(&mut time);
@@ -120,6 +137,21 @@ const SITUATIONS: &[Situation] = &[
         },
         LimitedBy::Broker,
         &["though it used only 0.1 of 2 cores: it stalled, or waited"],
+    ),
+    (
+        "a broker that does not answer at all",
+        |e| (e.answer_ns, e.broker) = (0, Some(broker(0.0, 0.0))),
+        LimitedBy::Broker,
+        &[
+            "2,000 in flight, and none was confirmed",
+            "it stalled, or waited",
+        ],
+    ),
+    (
+        "a broker elsewhere that does not answer at all",
+        |e| (e.answer_ns, e.broker, e.same_machine) = (0, None, false),
+        LimitedBy::Broker,
+        &["none was confirmed", "its CPU is not known"],
     ),
     (
         "the same, far away",
@@ -230,11 +262,7 @@ const SITUATIONS: &[Situation] = &[
         |e| {
             e.producers = producers(|time| time.socket = 1.0);
             (e.broker, e.same_machine) = (None, false);
-            e.connections = Some(ConnectionTime {
-                busy: 1.0,
-                peer_full: 0.8,
-                resent: 0.0,
-            });
+            e.connections = Some(tcp(0.8, 0.0));
         },
         LimitedBy::Broker,
         &["its receive window for 80 %"],
@@ -244,14 +272,91 @@ const SITUATIONS: &[Situation] = &[
         |e| {
             e.producers = producers(|time| time.socket = 1.0);
             (e.broker, e.same_machine) = (None, false);
-            e.connections = Some(ConnectionTime {
-                busy: 1.0,
-                peer_full: 0.01,
-                resent: 0.02,
-            });
+            e.connections = Some(tcp(0.01, 0.02));
         },
         LimitedBy::Network,
         &["only for 1.0 %", "2.0 % of the segments were sent again"],
+    ),
+    (
+        "a tunnel on this machine to a broker far away",
+        |e| {
+            tunnelled(e);
+            (e.in_flight_limit, e.answer_ns) = (Some(10), 41_000_000);
+            e.idle_answer_ns = Some(40_000_000);
+        },
+        LimitedBy::Network,
+        &["all the way through ssh and back takes 40.0 ms even without load"],
+    ),
+    (
+        "a tunnel that hides who is slow",
+        |e| {
+            tunnelled(e);
+            e.idle_answer_ns = Some(300_000);
+        },
+        LimitedBy::Undecided,
+        &["ssh passes connections on to the broker, and which of the two is slow"],
+    ),
+    (
+        "a tunnel that takes no more",
+        |e| {
+            tunnelled(e);
+            e.producers = producers(|time| time.socket = 1.0);
+            e.connections = Some(tcp(0.9, 0.0));
+        },
+        LimitedBy::Undecided,
+        &[
+            "sockets to it were full for 100 %",
+            "ssh passes connections on",
+        ],
+    ),
+    (
+        "a proxy to a broker whose process was named and which has no CPU left",
+        |e| e.relay = Some("haproxy".into()),
+        LimitedBy::Broker,
+        &["2_scheduler used 97 %"],
+    ),
+    (
+        "a broker elsewhere, seen through a proxy elsewhere",
+        |e| {
+            (e.broker, e.same_machine) = (None, false);
+            (e.answer_ns, e.idle_answer_ns) = (30_000_000, Some(28_000_000));
+        },
+        LimitedBy::Undecided,
+        &["its simplest answer took 28.0 ms, of which TCP's round trip is 60.0 us"],
+    ),
+    (
+        "a link so full that answers wait in it",
+        |e| {
+            (e.answer_ns, e.broker) = (400_000_000, Some(broker(0.1, 0.1)));
+            e.connections = Some(ConnectionTime {
+                round_trip_ns: 350_000_000,
+                ..tcp(0.0, 0.0)
+            });
+        },
+        LimitedBy::Network,
+        &["the link is full: a round trip took 350 ms under load and 60.0 us at best"],
+    ),
+    (
+        "a link so full that sockets are",
+        |e| {
+            (e.broker, e.same_machine) = (None, false);
+            e.producers = producers(|time| time.socket = 1.0);
+            e.connections = Some(ConnectionTime {
+                unsent_bytes: 900_000,
+                ..tcp(0.0, 0.01)
+            });
+        },
+        LimitedBy::Network,
+        &["the link is full", "900 kB waited in each socket"],
+    ),
+    (
+        "a full machine with a broker of which nothing is known",
+        |e| {
+            (e.cores, e.idle, e.broker) = (2, Some(0.0), None);
+            e.loops = vec![starved_loop(0.4)];
+        },
+        LimitedBy::Undecided,
+        &["the broker's process is not known", "(--pid)"],
     ),
     (
         "an alarm",
@@ -273,12 +378,26 @@ const SITUATIONS: &[Situation] = &[
             e.capacity = Some(Capacity {
                 rate: 3_114_000.0,
                 shape: "64 B".into(),
+                at_least: true,
             });
         },
         LimitedBy::Schedule,
         &[
             "the 20,000 msg/s that were asked for on time",
-            "could have made 3.11 M msg/s",
+            "could have made at least 3.11 M msg/s",
+        ],
+    ),
+    (
+        "a rate that was kept on average",
+        |e| {
+            (e.requested_rate, e.sent_rate) = (Some(20_000.0), 20_000.0);
+            (e.late_share, e.loop_lag_max_ns, e.lag_explains) = (0.001, 2_700_000, 0.2);
+            e.producers = producers(|time| time.schedule = 1.0);
+        },
+        LimitedBy::Schedule,
+        &[
+            "on time on average (0.1 % left over 1 ms late), but up to 2.70 ms late at worst (see the \
+             warning)",
         ],
     ),
     (
@@ -311,6 +430,15 @@ const SITUATIONS: &[Situation] = &[
             "20 % of the messages left over 1 ms late",
             "late by up to 9.00 ms",
         ],
+    ),
+    (
+        "a rate that was kept by a loop that was stopped for a while",
+        |e| {
+            (e.requested_rate, e.late_share) = (Some(100_000.0), 0.2);
+            e.producers = producers(|time| (time.schedule, time.ready) = (0.8, 0.2));
+        },
+        LimitedBy::Generator,
+        &["20 % of the messages left over 1 ms late"],
     ),
     (
         "a rate that was kept, with consumers behind and a full broker",
@@ -457,6 +585,11 @@ fn what_sharing_two_cores_implies_is_said() {
         "{found:?}"
     );
     let codes: Vec<_> = found.reasons.iter().map(|r| r.code.as_str()).collect();
-    assert_eq!(codes.first(), Some(&"in_flight_full"));
+    assert_eq!(
+        codes.get(..3),
+        Some(["in_flight_full", "broker_cpu", "loop_busy"].as_slice())
+    );
+    let decided = found.reasons.iter().filter(|r| r.decided).count();
+    assert_eq!(decided, 3, "{found:?}");
     assert!(codes.contains(&"not_calibrated"), "{codes:?}");
 }

@@ -16,7 +16,8 @@ impl Case<'_> {
         let counts = matches!(limited_by, LimitedBy::Broker | LimitedBy::Schedule);
         (counts && made > 0.0 && capacity.rate > made * 1.2).then(|| {
             format!(
-                "; the generator could have made {} msg/s of this size here",
+                "; the generator could have made {}{} msg/s of this size here",
+                at_least(capacity.at_least),
                 rate(capacity.rate)
             )
         })
@@ -96,9 +97,12 @@ impl Case<'_> {
         all.push(reason(
             "loop_busy",
             format!(
-                "the busiest of {} event loops was at work for {} of the time ({cpu}), late by {} in \
-                 the median second and {} at worst",
-                e.loops.len(),
+                "{} was at work for {} of the time ({cpu}), late by {} in the median second and {} at \
+                 worst",
+                match e.loops.len() {
+                    1 => "the event loop".to_owned(),
+                    loops => format!("the busiest of {loops} event loops"),
+                },
                 percent(self.busiest),
                 duration(e.loop_lag_median_ns),
                 duration(e.loop_lag_max_ns)
@@ -107,7 +111,15 @@ impl Case<'_> {
         if self.starved >= WORTH {
             all.push(reason(
                 "loop_starved",
-                format!("it waited {} of the time for a core", percent(self.starved)),
+                format!(
+                    "{} waited {} of the time for a core",
+                    if e.loops.len() > 1 {
+                        "one of the event loops"
+                    } else {
+                        "the event loop"
+                    },
+                    percent(self.starved)
+                ),
             ));
         }
     }
@@ -169,19 +181,34 @@ impl Case<'_> {
 
     fn surroundings_in_words(&self, all: &mut Vec<Reason>) {
         let e = self.e;
-        if let Some(took) = e.round_trip_ns.filter(|_| !e.same_machine) {
-            let text = format!("a round trip to the broker took {}", duration(took));
+        if let Some(relay) = &e.relay {
+            let text = format!(
+                "{relay} on this machine passes connections on to the broker: what is seen of the \
+                 connections ends there"
+            );
+            all.push(reason("relay", text));
+        }
+        if let Some(took) = e.round_trip_ns {
+            let mut text = format!("TCP's round trip took {} at best", duration(took));
+            if let Some(idle) = e.idle_answer_ns {
+                text += &format!(
+                    ", and the broker's simplest answer {} before the load began",
+                    duration(idle)
+                );
+            }
             all.push(reason("round_trip", text));
         }
         if let Some(tcp) = e.connections {
             all.push(reason(
                 "connections",
                 format!(
-                    "TCP had bytes on the way for {} of the time; the broker's receive window was full \
-                     for {}, {} of the segments were sent again",
+                    "TCP had bytes on the way for {} of the time; the receive window at the other end \
+                     was full for {}, {} of the segments were sent again, and at the end a round trip \
+                     took {}",
                     percent(tcp.busy),
                     percent(tcp.peer_full),
-                    percent(tcp.resent)
+                    percent(tcp.resent),
+                    duration(tcp.round_trip_ns)
                 ),
             ));
         }
@@ -189,7 +216,8 @@ impl Case<'_> {
             Some(capacity) => reason(
                 "capacity",
                 format!(
-                    "against the embedded broker on this machine the generator made {} msg/s ({})",
+                    "against the embedded broker on this machine the generator made {}{} msg/s ({})",
+                    at_least(capacity.at_least),
                     rate(capacity.rate),
                     capacity.shape
                 ),
@@ -201,6 +229,11 @@ impl Case<'_> {
             ),
         });
     }
+}
+
+/// What to put before a lower bound.
+const fn at_least(lower_bound: bool) -> &'static str {
+    if lower_bound { "at least " } else { "" }
 }
 
 /// Three significant digits, grouped: `3.11 M`, `54,800`, `12.5`.
@@ -239,7 +272,9 @@ pub(super) fn text(value: u64) -> String {
 
 pub(super) fn percent(share: f64) -> String {
     let value = share * 100.0;
-    if value > 0.0 && value < 9.95 {
+    if value > 0.0 && value < 0.05 {
+        "under 0.1 %".to_owned()
+    } else if value > 0.0 && value < 9.95 {
         format!("{value:.1} %")
     } else {
         format!("{value:.0} %")

@@ -20,7 +20,7 @@ const LAG_FLOOR: Nanos = Nanos::from_millis(1);
 /// The loop lag explains a second's latency where it is at least this part of its p99, …
 const LAG_PART: f64 = 0.5;
 /// … and the run's where that holds for this share of the seconds.
-const LAG_SECONDS: f64 = 0.1;
+pub(crate) const LAG_SECONDS: f64 = 0.1;
 /// A machine that is idle for less than this share of its time is full.
 const IDLE: f64 = 0.05;
 /// Cores taken by other processes from which on they are what stands in the way.
@@ -132,10 +132,7 @@ fn generator_saturated(facts: &Facts) -> Option<Warning> {
             busiest * 100.0
         ));
     }
-    let explains = |&&(lag, p99): &&(u64, u64)| {
-        lag >= LAG_FLOOR.0 && p99 > 0 && lag as f64 >= p99 as f64 * LAG_PART
-    };
-    let seconds = facts.lag_and_p99.iter().filter(explains).count();
+    let seconds = lag_explains(&facts.lag_and_p99);
     if seconds == 0 || (seconds as f64) < facts.lag_and_p99.len() as f64 * LAG_SECONDS {
         return None;
     }
@@ -152,6 +149,14 @@ fn generator_saturated(facts: &Facts) -> Option<Warning> {
         Nanos(worst),
         facts.lag_and_p99.len()
     ))
+}
+
+/// In how many seconds the generator's own lag is more than half of the 99th percentile.
+pub(crate) fn lag_explains(lag_and_p99: &[(u64, u64)]) -> usize {
+    let explains = |&&(lag, p99): &&(u64, u64)| {
+        lag >= LAG_FLOOR.0 && p99 > 0 && lag as f64 >= p99 as f64 * LAG_PART
+    };
+    lag_and_p99.iter().filter(explains).count()
 }
 
 /// A rate, with decimal places where it is small.

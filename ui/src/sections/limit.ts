@@ -1,0 +1,378 @@
+// Who limited the run: the sentence, what decided it, what producers waited for over time, and the
+// figures that it rests on.
+
+import { margins } from '../charts/panel';
+import type { Evidence, RunData, Verdict, WaitKey } from '../core/data';
+import { type Child, fill, h, later, table } from '../core/dom';
+import { duration, grouped, percent, significant, timeTick } from '../core/format';
+import type { View } from './timeline';
+
+/** From the bottom of the stack to its top: the generator's own, the broker's, the schedule's. */
+export const WAITS: readonly (readonly [WaitKey, string, string])[] = [
+  ['ready', 'event loop', 'A message was due and could go: the event loop had not come to it'],
+  ['budget', 'answers', "The in-flight budget was used up: the broker's answers were awaited"],
+  ['socket', 'socket', 'The socket took no more bytes'],
+  ['blocked', 'blocked', 'The broker had blocked the connection'],
+  ['away', 'no connection', 'There was no connection'],
+  ['schedule', 'nothing due', 'No message was due'],
+];
+
+/** More bars than this tell no more. */
+const MOST_BARS = 240;
+const HEIGHT = 96;
+const LOOP_HEIGHT = 22;
+const GAP = 18;
+
+/** A stretch of time and the shares of each cause in it, in the order of [`WAITS`]. */
+export interface Bar {
+  from: number;
+  to: number;
+  shares: number[];
+  /** The share of the event loops' time that they were at work. */
+  working: number | null;
+}
+
+/** The series as bars: one for each interval, or for several where there are many. */
+export function bars(run: RunData): Bar[] {
+  const { t, dt, waits } = run.series;
+  if (!waits) return [];
+  const known = t
+    .map((_, i) => i)
+    .filter((i) => WAITS.some(([key]) => (waits[key][i] ?? 0) > 0) && dt[i]! > 0);
+  const each = Math.max(1, Math.ceil(known.length / MOST_BARS));
+  const out: Bar[] = [];
+  for (let first = 0; first < known.length; first += each) {
+    const part = known.slice(first, first + each);
+    const seconds = part.reduce((sum, i) => sum + dt[i]!, 0);
+    const mean = (column: (number | null)[]): number =>
+      part.reduce((sum, i) => sum + (column[i] ?? 0) * dt[i]!, 0) / seconds;
+    const last = part.at(-1)!;
+    out.push({
+      from: t[part[0]!]!,
+      to: t[last]! + dt[last]!,
+      shares: WAITS.map(([key]) => mean(waits[key])),
+      working: waits.working.some((v) => v !== null) ? mean(waits.working) : null,
+    });
+  }
+  return out;
+}
+
+const SVG = 'http://www.w3.org/2000/svg';
+
+function shape(
+  tag: string,
+  attributes: Record<string, string | number>,
+  text?: string,
+): SVGElement {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    element.setAttribute(name, typeof value === 'number' ? value.toFixed(2) : value);
+  }
+  if (text !== undefined) element.textContent = text;
+  return element;
+}
+
+function titled(element: SVGElement, text: string): SVGElement {
+  element.append(shape('title', {}, text));
+  return element;
+}
+
+/** Shares of the measured phase, else of everything. */
+function totals(run: RunData, all: Bar[]): number[] {
+  const measured = run.phases.find((p) => p.phase === 'measure');
+  const inside = all.filter(
+    (b) => !measured || (b.to > measured.start + 1e-3 && b.from < measured.end - 1e-3),
+  );
+  const list = inside.length > 0 ? inside : all;
+  const seconds = list.reduce((sum, b) => sum + b.to - b.from, 0);
+  return WAITS.map(
+    (_, k) => list.reduce((sum, b) => sum + b.shares[k]! * (b.to - b.from), 0) / (seconds || 1),
+  );
+}
+
+/** The causes that occur, with their shares; `y` is where the stack has them. */
+function marks(shares: number[]): { key: WaitKey; text: string; title: string; y: number }[] {
+  let below = 0;
+  return WAITS.flatMap(([key, name, title], k) => {
+    const share = shares[k]!;
+    const y = below + share / 2;
+    below += share;
+    return share < 0.0005 ? [] : [{ key, text: `${name} ${percent(share)}`, title, y }];
+  });
+}
+
+function swatch(key: string, text: string, title: string): HTMLElement {
+  return h('span', { class: `mark wait-${key}`, title }, h('i', {}), text);
+}
+
+/** Labels beside the stack, pushed apart where they would touch. */
+function labels(list: ReturnType<typeof marks>): HTMLElement {
+  const step = 14;
+  const placed = list.map((m) => ({ ...m, top: (1 - m.y) * HEIGHT })).sort((a, b) => a.top - b.top);
+  placed.forEach((m, i) => {
+    m.top = Math.max(m.top, i > 0 ? placed[i - 1]!.top + step : 0);
+  });
+  let floor = HEIGHT - 4;
+  for (const m of placed.toReversed()) {
+    m.top = Math.min(m.top, floor);
+    floor = m.top - step;
+  }
+  const box = h('div', { class: 'ends', 'aria-hidden': 'true' });
+  for (const m of placed) {
+    const mark = swatch(m.key, m.text, m.title);
+    mark.style.top = `${m.top + 1}px`;
+    box.append(mark);
+  }
+  return box;
+}
+
+/** Round moments between two, at most so many. */
+export function ticks(start: number, end: number, most: number): number[] {
+  const steps = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600];
+  const length = end - start;
+  const step = steps.find((s) => length / s <= Math.max(2, most)) ?? length / 2;
+  const out: number[] = [];
+  for (let i = Math.ceil(start / step); i * step <= end + 1e-9; i++) {
+    out.push(Math.round(i * step * 1000) / 1000);
+  }
+  return out;
+}
+
+function picture(run: RunData, all: Bar[], width: number): SVGElement {
+  const { left, right } = margins(width);
+  const [start, end] = run.span;
+  const inner = width - left - right;
+  const x = (time: number): number => left + ((time - start) / (end - start)) * inner;
+  const loops = all.some((b) => b.working !== null);
+  const bottom = HEIGHT + (loops ? GAP + LOOP_HEIGHT : 0);
+  const root = shape('svg', {
+    width,
+    height: bottom + 20,
+    role: 'img',
+    'aria-label': 'What producers waited for over time; the table below has the figures',
+  });
+  for (const phase of run.phases.filter((p) => p.phase !== 'measure')) {
+    root.append(
+      shape('rect', {
+        class: 'aside',
+        x: x(phase.start),
+        y: 0,
+        width: Math.max(0, x(phase.end) - x(phase.start)),
+        height: bottom,
+      }),
+    );
+  }
+  for (const bar of all) {
+    let top = HEIGHT;
+    const at = { x: x(bar.from), width: Math.max(0.5, x(bar.to) - x(bar.from) - 0.6) };
+    const when = `${timeTick(bar.from, end - start)} s`;
+    WAITS.forEach(([key, name], k) => {
+      const size = bar.shares[k]! * HEIGHT;
+      if (size < 0.05) return;
+      top -= size;
+      const rect = shape('rect', { ...at, class: `wait-${key}`, y: top, height: size });
+      root.append(titled(rect, `${when}: ${name} ${percent(bar.shares[k]!)}`));
+    });
+    if (bar.working === null) continue;
+    const size = bar.working * LOOP_HEIGHT;
+    const back = { ...at, class: 'wait-schedule', y: HEIGHT + GAP, height: LOOP_HEIGHT };
+    const work = { ...at, class: 'wait-ready', y: bottom - size, height: size };
+    const text = `${when}: event loops at work for ${percent(bar.working)}`;
+    root.append(titled(shape('rect', back), text), titled(shape('rect', work), text));
+  }
+  const tick = (y: number, text: string): SVGElement =>
+    shape('text', { x: left - 6, y, 'text-anchor': 'end' }, text);
+  root.append(tick(9, '100 %'), tick(HEIGHT, '0'));
+  if (loops) {
+    const name = { x: left, y: HEIGHT + GAP - 5, class: 'name' };
+    root.append(shape('text', name, 'event loops at work'), tick(HEIGHT + GAP + 9, '100 %'));
+  }
+  for (const time of ticks(start, end, Math.floor(inner / 70))) {
+    const text = timeTick(time, end - start);
+    root.append(shape('text', { x: x(time), y: bottom + 14, 'text-anchor': 'middle' }, text));
+  }
+  return root;
+}
+
+function reasons(verdict: Verdict): Child[] {
+  const item = (r: { text: string }): HTMLElement => h('li', {}, r.text);
+  const decided = verdict.reasons.filter((r) => r.decided);
+  const others = verdict.reasons.filter((r) => !r.decided);
+  return [
+    decided.length > 0 ? h('ul', { class: 'because' }, decided.map(item)) : null,
+    others.length > 0
+      ? later(`${others.length} more fact${others.length === 1 ? '' : 's'}`, () =>
+          h('ul', { class: 'because' }, others.map(item)),
+        )
+      : null,
+  ];
+}
+
+type Row = readonly [string, string | null];
+
+const rate = (value: number | null): string | null =>
+  value === null ? null : `${significant(value)} msg/s`;
+const share = (value: number | null | undefined): string | null =>
+  value === null || value === undefined ? null : percent(value);
+const length = (ns: number | null): string | null =>
+  ns === null || ns === 0 ? null : duration(ns);
+const cores = (value: number | null): string | null =>
+  value === null ? null : `${significant(value)} cores`;
+
+/** What concerns the load and the generator. */
+export function ours(e: Evidence): Row[] {
+  const most = (get: (l: Evidence['loops'][number]) => number | null): number | null =>
+    e.loops.reduce<number | null>((max, l) => {
+      const value = get(l);
+      return value === null ? max : Math.max(max ?? 0, value);
+    }, null);
+  return [
+    ['asked for', e.requested_rate === null ? 'as much as goes' : rate(e.requested_rate)],
+    ['sent', rate(e.sent_rate)],
+    ['sent over 1 ms late', e.requested_rate === null ? null : share(e.late_share)],
+    ['received', e.received_rate > 0 ? rate(e.received_rate) : null],
+    ...WAITS.map(([key, name]): Row => {
+      const value = e.producers?.[key] ?? 0;
+      return [`producers waited: ${name}`, value > 0 ? percent(value) : null];
+    }),
+    ['event loops', String(e.loops.length)],
+    ['busiest loop at work', share(most((l) => 1 - l.idle))],
+    ['its CPU', e.spun ? 'spins' : share(most((l) => l.cpu))],
+    ['waited for a core', share(most((l) => l.starved))],
+    ['loop lag, median second', length(e.loop_lag_median_ns)],
+    ['loop lag, worst', length(e.loop_lag_max_ns)],
+    ['CPU of bellows', cores(e.client_cores)],
+    [
+      'could make, by calibration',
+      e.capacity ? `${e.capacity.at_least ? 'at least ' : ''}${rate(e.capacity.rate)}` : null,
+    ],
+    ['calibrated with', e.capacity?.shape ?? null],
+  ];
+}
+
+/** What concerns the broker, the machine and the way between. */
+export function theirs(e: Evidence): Row[] {
+  const b = e.broker;
+  const tcp = e.connections;
+  const machine = e.machine_cores || e.cores;
+  return [
+    ['in flight at most', e.in_flight_limit === null ? null : grouped(e.in_flight_limit)],
+    ['answer time, mean', length(e.answer_ns)],
+    ['simplest answer before the load', length(e.idle_answer_ns)],
+    ['CPU of the broker', b ? cores(b.cores) : 'not known'],
+    [
+      `its busiest thread${b?.busiest_thread_name ? `, ${b.busiest_thread_name}` : ''}`,
+      share(b?.busiest_thread),
+    ],
+    ['its threads waited for cores', b?.starved == null ? null : `${significant(b.starved)} s/s`],
+    ['machine', `${machine} cores${e.cores < machine ? `, ${e.cores} for bellows` : ''}`],
+    ['machine idle', share(e.idle)],
+    ['taken by the hypervisor', e.steal ? share(e.steal) : null],
+    ['shared by broker and bellows', e.same_machine ? 'yes' : 'not known to be'],
+    ['passes connections on', e.relay],
+    ['TCP round trip, best', length(e.round_trip_ns)],
+    ['TCP round trip, at the end', tcp ? length(tcp.round_trip_ns) : null],
+    ['receive window full', share(tcp?.peer_full)],
+    ['segments sent again', share(tcp?.resent)],
+    ['waiting in each socket', tcp ? `${grouped(tcp.unsent_bytes)} bytes` : null],
+  ];
+}
+
+function pairs(caption: string, rows: Row[]): HTMLElement {
+  const known = rows.filter(([, value]) => value !== null);
+  return h(
+    'table',
+    { class: 'pairs' },
+    h('caption', {}, caption),
+    h(
+      'tbody',
+      {},
+      known.map(([k, v]) => h('tr', {}, h('th', { scope: 'row' }, k), h('td', {}, v))),
+    ),
+  );
+}
+
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+}
+
+/** The section; `null` for runs without a verdict. */
+export function limit(run: RunData): View | null {
+  const verdict = run.verdict;
+  if (!verdict) return null;
+  const all = bars(run);
+  const shares = totals(run, all);
+  const list = marks(shares);
+  const plot = h('div', { class: 'plot' });
+  const frame = h('div', { class: 'frame' }, plot);
+  const legend = h('div', { class: 'legend', 'aria-hidden': 'true' });
+  const chart =
+    all.length === 0
+      ? null
+      : h(
+          'figure',
+          { class: 'panel waits' },
+          h(
+            'figcaption',
+            {},
+            h('b', {}, 'what producers waited for'),
+            h('span', { class: 'unit' }, 'share of their time'),
+            legend,
+          ),
+          frame,
+        );
+  const element = h(
+    'section',
+    { id: 'limit', 'aria-labelledby': 'limit-title' },
+    h(
+      'header',
+      {},
+      h('h2', { id: 'limit-title' }, 'Who limited this run'),
+      h('span', { class: `who ${verdict.limited_by}` }, verdict.limited_by),
+    ),
+    h('p', { class: 'sentence' }, sentence(verdict.sentence)),
+    reasons(verdict),
+    chart,
+    chart ? later('The waits as a table', () => waitTable(run, all)) : null,
+    h(
+      'details',
+      { class: 'behind evidence' },
+      h('summary', {}, 'The evidence'),
+      h(
+        'div',
+        { class: 'columns' },
+        pairs('Load and generator', ours(verdict.evidence)),
+        pairs('Broker, machine and the way between', theirs(verdict.evidence)),
+      ),
+    ),
+  );
+  const draw = (): void => {
+    const width = frame.clientWidth;
+    if (!chart || width === 0) return;
+    fill(plot);
+    plot.append(picture(run, all, width));
+    frame.querySelector('.ends')?.remove();
+    const narrow = margins(width).right < 100;
+    fill(legend, narrow ? list.map((m) => swatch(m.key, m.text, m.title)) : []);
+    if (!narrow) frame.append(labels(list));
+  };
+  return { element, draw };
+}
+
+function waitTable(run: RunData, all: Bar[]): HTMLElement {
+  const length = run.span[1] - run.span[0];
+  const shown = WAITS.map((w, k) => ({ name: w[1], k })).filter(({ k }) =>
+    all.some((b) => b.shares[k]! > 0),
+  );
+  const head = [
+    { label: 'from, s', number: true },
+    ...shown.map(({ name }) => ({ label: name, number: true })),
+    { label: 'event loops at work', number: true },
+  ];
+  const rows = all.map((b) => [
+    timeTick(Math.round(b.from * 100) / 100, Math.min(length, 100)),
+    ...shown.map(({ k }) => percent(b.shares[k]!)),
+    b.working === null ? '–' : percent(b.working),
+  ]);
+  return h('div', { class: 'scroll', tabindex: 0 }, table('What producers waited for', head, rows));
+}
