@@ -9,7 +9,7 @@ use measure::Nanos;
 use wire::amqp091::FieldTable;
 
 use super::accounts::{self, Accounts, Realm};
-use super::consumer::{ConsumerSpec, Ours, Tails};
+use super::consumer::{ConsumerSpec, Known, Ours};
 use super::keys::Keys;
 use super::producer::{Pacing, ProducerSpec};
 use super::socket::{Places, Route};
@@ -154,13 +154,12 @@ fn ours(plan: &Plan) -> Option<Ours> {
     Some(Ours {
         run_id: plan.run_id,
         all_out: plan.senders().all(|g| g.producers.pace.is_all_out()),
-        bare: !plan.ledger && plan.senders().any(|g| g.producers.sizes.bodies().is_some()),
-        tails: tails(plan),
+        bodies: bodies(plan),
     })
 }
 
-/// What follows the headers, where somebody sends more than filler.
-fn tails(plan: &Plan) -> Option<Arc<Tails>> {
+/// What somebody sends other than filler.
+fn bodies(plan: &Plan) -> Option<Arc<Known>> {
     let mut first = 0;
     let mut groups = Vec::new();
     for group in plan.senders() {
@@ -170,7 +169,7 @@ fn tails(plan: &Plan) -> Option<Arc<Tails>> {
         }
         first = end;
     }
-    (!groups.is_empty()).then(|| Arc::new(Tails { groups }))
+    (!groups.is_empty()).then(|| Arc::new(Known { groups }))
 }
 
 fn consumers(
@@ -200,7 +199,6 @@ fn consumers(
             channel_prefetch: wanted.channel_prefetch,
             no_ack: wanted.ack == Ack::Auto,
             transacted: wanted.commit_every > 0,
-            responds: group.producers.replies,
             begin: match wanted.poll {
                 Some(_) => Begin::Polling,
                 None if delay > Nanos::ZERO => Begin::Later,
@@ -213,7 +211,9 @@ fn consumers(
             refuse: wanted.refuse,
             commit_every: wanted.commit_every,
             prefetch: wanted.prefetch,
-            message_size: group.producers.size_range(plan.ledger).1,
+            message_size: group.producers.size_range().1,
+            responds: group.producers.replies,
+            labelled: group.producers.is_labelled(),
             poll: wanted.poll,
             service: wanted.service.clone(),
             delay,
@@ -369,8 +369,8 @@ fn producers(
     let trace = wanted
         .sizing_trace()
         .map(|(trace, each)| (Arc::clone(trace), each));
-    let stock = Stock::new(&wanted.sizes, trace, plan.ledger);
-    let (least, most) = wanted.size_range(plan.ledger);
+    let stock = Stock::new(&wanted.sizes, trace);
+    let (least, most) = wanted.size_range();
     let bodies = match stock {
         None => BodyLengths::Same(most),
         Some(_) => BodyLengths::Between(least, most),
@@ -396,7 +396,7 @@ fn producers(
             },
             answers: answers(wanted),
             mandatory: wanted.mandatory,
-            properties: properties.encode(wanted.persistent)?,
+            properties: properties.encode(Some(wanted.persistent), wanted.is_labelled())?,
             bodies,
         });
         let work = WorkSpec::Producer(ProducerSpec {

@@ -86,8 +86,6 @@ pub(crate) struct Subscription {
     pub(crate) no_ack: bool,
     /// Acknowledgements are part of transactions.
     pub(crate) transacted: bool,
-    /// Every delivery is answered by its own body, where it says where to.
-    pub(crate) responds: bool,
     /// When it begins to consume.
     pub(crate) begin: Begin,
     pub(crate) arguments: FieldTable,

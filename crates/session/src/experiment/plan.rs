@@ -133,8 +133,9 @@ fn properties(spec: &LoadSpec) -> MessageProperties {
     let given = spec.properties.clone();
     // AMQP 0.9.1 has whole milliseconds, as text.
     let expiration = spec.ttl.map(|ttl| (ttl.0.0 / 1_000_000).to_string());
+    let content_type = spec.message_size.content_type().map(str::to_owned);
     MessageProperties {
-        content_type: given.content_type,
+        content_type: given.content_type.or(content_type),
         content_encoding: given.content_encoding,
         headers: arguments(&spec.headers),
         priority: given.priority,
