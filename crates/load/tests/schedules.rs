@@ -192,8 +192,8 @@ fn sizes_change_while_a_load_runs() {
     let plan = plan(&broker, 1_000, |group| {
         group.producers.max_pending = 20;
         group.producers.start_delay = Some(StartDelay {
-            most: Nanos::from_millis(100),
-            seed: 0,
+            spread: Nanos::from_millis(100),
+            ..StartDelay::default()
         });
         group.producers.sizes = Sizes::Steps {
             steps: vec![step(100), step(5_000), step(100_000)],

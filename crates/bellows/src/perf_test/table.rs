@@ -22,8 +22,6 @@ pub(super) enum Status {
     Better,
     /// An error, because it has no meaning here; the note says why.
     Refused,
-    /// An error until the load engine can do it.
-    Later,
     /// Not an option of PerfTest, whose virtual machine is told in other ways.
     Added,
 }
@@ -36,7 +34,6 @@ impl Status {
             Self::Same => "same",
             Self::Better => "better",
             Self::Refused => "refused",
-            Self::Later => "not yet",
             Self::Added => "added",
         }
     }
@@ -110,7 +107,7 @@ options! {
     Same "H" "uris" One false "the brokers, separated by commas" "a lost connection is made anew to the next";
     Same "cal" "connection-allocation" One false "how connections are dealt out to several brokers: random (default), round-robin" "";
     Same "sst" "servers-startup-timeout" One false "wait so many seconds for the broker to be up, default: fail at once" "";
-    Same "sul" "servers-up-limit" One false "brokers that must be up, with -sst; default: all" "";
+    Same "sul" "servers-up-limit" One false "brokers that must be up, with -sst; default: all" "the test has those that were up first";
     Same "se" "sasl-external" No false "log in with SASL EXTERNAL" "with --tls-cert and --tls-key";
     Same "sni" "server-name-indication" One false "server name for TLS" "one: several make no sense for one address";
     Added "" "tls-ca" One false "file with the authorities that may sign the broker's certificate" "default: the system's";
@@ -139,7 +136,7 @@ options! {
     Same "rkcs" "routing-key-cache-size" One false "random routing keys to make in advance" "";
     Same "sb" "skip-binding-queues" No false "do not bind queues to the exchange" "";
     Same "p" "predeclared" No false "use queues that exist already" "";
-    Same "E" "exclusive" No false "queues for one connection only" "without a queue's name; declared transient";
+    Same "E" "exclusive" No false "queues for one connection only" "consumers of one queue share a connection; -ew empty means idle";
     Same "ad" "auto-delete" One false "delete queues when they are used no longer, default true" "";
     Same "qa" "queue-args" Many false "arguments of the queues, such as x-max-length=10, separated by commas" "";
     Same "qq" "quorum-queue" No false "quorum queues: persistent messages, no auto-delete" "";
@@ -162,11 +159,11 @@ options! {
     Same "pst" "producer-scheduler-threads" One false "threads that send by the clock" "no effect: there is no such pool";
     Same "s" "size" One false "body size in bytes, default and smallest 12" "";
     Same "vs" "variable-size" Many false "sizes with their lengths, SIZE:SECONDS, over and over" "";
-    Same "B" "body" One false "files with bodies, separated by commas" "a file, or a folder of files, in place of several; 32 bytes that tell messages apart stand in front of each body (12 in bodies below 32)";
+    Same "B" "body" One false "files with bodies, separated by commas" "sent as they are; a folder stands for its files; the header x-bellows tells messages apart";
     Same "T" "body-content-type" One false "content type of the bodies" "";
-    Later "jb" "json-body" No false "bodies of random JSON of the size that -s says" "";
-    Later "bfc" "body-field-count" One false "fields to make in advance for -jb, default 1000" "";
-    Later "bc" "body-count" One false "bodies to make in advance for -jb, default 100" "";
+    Better "jb" "json-body" No false "bodies of random JSON of the size that -s says" "exactly as long as -s says, no name twice in a body, taken in turn, the same in every test";
+    Same "bfc" "body-field-count" One false "fields to make in advance for -jb, default 1000" "";
+    Same "bc" "body-count" One false "bodies to make in advance for -jb, default 100" "";
     Same "mp" "message-properties" One false "properties and headers of every message, such as priority=5" "";
     Same "f" "flag" Many false "persistent (queues are then durable), mandatory" "another flag is an error, not ignored";
     Better "c" "confirm" One false "unconfirmed messages allowed for each producer; 0 is no limit, default -1: no confirms" "latencies with 0 too";
@@ -189,9 +186,9 @@ options! {
     Same "po" "polling" No false "ask for each message with basic.get" "";
     Same "pi" "polling-interval" One false "milliseconds between two basic.get, default 0" "";
     Same "ca" "consumer-args" One false "arguments of the subscriptions, such as x-priority=10, separated by commas" "";
-    Same "sco" "stream-consumer-offset" One false "where consumers start in a stream: first, last, next (default), an offset" "a time stamp is not supported yet";
+    Same "sco" "stream-consumer-offset" One false "where consumers start in a stream: first, last, next (default), an offset, or a time such as 2026-11-21T12:00:00Z" "";
     Same "csd" "consumer-start-delay" One false "seconds before consumers start" "";
-    Same "S" "slow-start" No false "start consumers one second apart" "the first waits a second too";
+    Same "S" "slow-start" No false "start consumers one second apart" "producers wait for all of them, unless there is -csd; that time is warm-up";
     Better "D" "cmessages" One false "messages of each consumer, default 0: no limit" "counted for all consumers together";
     Same "ew" "exit-when" One false "end when queues are empty, or consumers idle for a second: empty, idle" "";
 

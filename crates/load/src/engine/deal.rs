@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use measure::Nanos;
-use wire::amqp091::FieldTable;
+use wire::amqp091::{FieldTable, Value};
 
 use super::accounts::{self, Accounts, Realm};
 use super::consumer::{ConsumerSpec, Known, Ours};
@@ -232,7 +232,7 @@ fn consumers(
         plan,
         group,
         places,
-        (kind, wanted.connections),
+        (kind, group.consumer_connections()),
         lanes,
         clients,
     );
@@ -241,12 +241,8 @@ fn consumers(
 
 /// How long after the load a consumer begins.
 fn delay_of_consumer(group: &Group, n: usize) -> Nanos {
-    let step = group.consumers.start_after;
-    if group.consumers.one_by_one {
-        Nanos(step.0.saturating_mul(n as u64))
-    } else {
-        step
-    }
+    let (first, apart) = (group.consumers.start_after, group.consumers.apart);
+    first + Nanos(apart.0.saturating_mul(n as u64))
 }
 
 /// Which subscription a group's `n`-th consumer has, where others may have it too.
@@ -344,6 +340,7 @@ fn subscription(group: &Group, destination: &Destination) -> Result<FieldTable, 
             StreamOffset::First => table.insert(STREAM_OFFSET, "first"),
             StreamOffset::Last => table.insert(STREAM_OFFSET, "last"),
             StreamOffset::Next => table.insert(STREAM_OFFSET, "next"),
+            StreamOffset::Time(unix_s) => table.insert(STREAM_OFFSET, Value::Timestamp(unix_s)),
             StreamOffset::Offset(offset) => {
                 table.insert(STREAM_OFFSET, i64::try_from(offset).unwrap_or(i64::MAX))
             }
@@ -490,8 +487,10 @@ fn fan_out(clients: &mut [ClientSpec]) {
 }
 
 fn channel(group: &Group, destination: &Destination, role: Role) -> Result<ChannelSpec, Error> {
-    let again = group.recovery.is_some() && group.queues.declare != Declare::Never;
-    let queue = destination.kind == DestinationKind::Queue;
+    let own = destination.exclusive && matches!(role, Role::Consumer(_));
+    let again = group.recovery.is_some() && group.queues.declare != Declare::Never || own;
+    // Nobody but its consumers can declare it.
+    let queue = destination.kind == DestinationKind::Queue && (own || !destination.exclusive);
     let exchange = destination
         .exchange
         .as_ref()
@@ -511,10 +510,12 @@ fn channel(group: &Group, destination: &Destination, role: Role) -> Result<Chann
             },
             durable: destination.is_durable(),
             auto_delete: destination.auto_delete,
+            exclusive: own,
             arguments: arguments(destination)?,
             exchange,
             binding: destination
                 .binding()
+                .filter(|_| queue)
                 .map(|key| (destination.publishes_to().0.to_owned(), key.to_owned())),
         })
     } else {

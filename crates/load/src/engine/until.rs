@@ -10,7 +10,7 @@ use measure::{Nanos, Time};
 use super::way;
 use crate::admin::{Admin, Interruption};
 use crate::tls::Connector;
-use crate::{Control, DestinationKind, Error, Plan, Until};
+use crate::{Control, DestinationKind, Error, Group, Plan, Until};
 
 /// Without a delivery for so long, consumers are idle.
 const IDLE: Nanos = Nanos(1_000_000_000);
@@ -36,12 +36,17 @@ impl Ending {
     pub(super) fn new(plan: &Plan, start: Time) -> Result<Option<Self>, Error> {
         Ok(match plan.until {
             None => None,
-            Some(Until::Idle) => Some(Self::Idle {
-                received: 0,
-                since: start,
-            }),
+            // Only their consumers can look into exclusive queues: those who get nothing more.
+            Some(Until::Idle | Until::Empty) if plan.groups.iter().any(Group::has_exclusive) => {
+                Some(Self::idle(start))
+            }
+            Some(Until::Idle) => Some(Self::idle(start)),
             Some(Until::Empty) => Some(Self::Empty(Question::ask(plan.clone())?)),
         })
+    }
+
+    const fn idle(since: Time) -> Self {
+        Self::Idle { received: 0, since }
     }
 
     /// Whether it has come; `received` counts all deliveries so far.

@@ -137,7 +137,8 @@ impl Channel {
             }
             Role::Producer(_) => (String::new(), false),
         };
-        let tasks = tasks(&spec.role, None).collect();
+        let own = spec.declaration.as_ref().filter(|d| d.exclusive);
+        let tasks = tasks(&spec.role, own).collect();
         Self {
             spec,
             number,
@@ -209,11 +210,12 @@ impl Channel {
         let exchange = declared
             .and_then(|d| d.exchange.as_ref())
             .map_or("", |e| e.name.as_str());
+        let again = if self.again { " again" } else { "" };
         match task {
             Task::Open => "open a channel".into(),
-            Task::DeclareExchange => format!("declare exchange {exchange:?} again"),
-            Task::DeclareQueue => format!("declare queue {queue:?} again"),
-            Task::BindQueue => format!("bind queue {queue:?} to exchange {exchange:?} again"),
+            Task::DeclareExchange => format!("declare exchange {exchange:?}{again}"),
+            Task::DeclareQueue => format!("declare queue {queue:?}{again}"),
+            Task::BindQueue => format!("bind queue {queue:?} to exchange {exchange:?}{again}"),
             Task::SelectConfirms => "ask for publisher confirms".into(),
             Task::SelectTransactions => "begin transactions".into(),
             Task::DeclareOwn => "declare a subscriber's queue".into(),
@@ -249,6 +251,7 @@ impl Channel {
                 queue: &declaration.queue,
                 durable: declaration.durable,
                 auto_delete: declaration.auto_delete,
+                exclusive: declaration.exclusive,
                 arguments: declaration.arguments.view(),
                 ..QueueDeclare::default()
             }),
@@ -340,10 +343,10 @@ impl Channel {
     }
 }
 
-/// The steps of a channel's set-up, with what is declared again on a later connection.
-fn tasks(role: &Role, again: Option<&Declaration>) -> impl Iterator<Item = Task> + use<> {
+/// The steps of a channel's set-up, with what it declares itself.
+fn tasks(role: &Role, declaration: Option<&Declaration>) -> impl Iterator<Item = Task> + use<> {
     let mut tasks = vec![Task::Open];
-    if let Some(declaration) = again {
+    if let Some(declaration) = declaration {
         if declaration.exchange.is_some() {
             tasks.push(Task::DeclareExchange);
         }

@@ -87,12 +87,14 @@ impl Default for Producers {
     }
 }
 
-/// Producers begin between the load's start and this long after it, each at a moment of its own; its
-/// whole schedule is later by as much.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Producers begin later than the load, each at a moment of its own; its whole schedule is later by
+/// as much.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StartDelay {
-    /// The longest.
-    pub most: Nanos,
+    /// The shortest.
+    pub least: Nanos,
+    /// How much longer it may be.
+    pub spread: Nanos,
     /// Any number; the same gives the same moments.
     pub seed: u64,
 }
@@ -102,7 +104,7 @@ impl StartDelay {
     pub(crate) fn of(&self, id: u32) -> Nanos {
         // Apart from the same seed's arrivals and sizes.
         let random = Random::new(self.seed.rotate_left(32) ^ 1, u64::from(id));
-        Nanos((random.unit(0) * self.most.0 as f64) as u64)
+        self.least + Nanos((random.unit(0) * self.spread.0 as f64) as u64)
     }
 }
 
