@@ -243,6 +243,7 @@ pub(super) fn consuming(
         Refusing::Discard
     };
     let rate = values.parsed::<f64>("consumer-rate", "a number")?;
+    let acknowledges = !values.has("autoack");
     let all = agents.all_consumers();
     let seconds = |seconds: u32| (seconds > 0).then(|| Length::seconds(seconds.into()));
     Ok(LoadSpec {
@@ -255,13 +256,17 @@ pub(super) fn consuming(
         },
         channel_prefetch,
         consume_count: u64::from(values.whole("cmessages", 0)?) * all as u64,
-        ack: if values.has("autoack") {
-            Acks::Auto
-        } else {
+        ack: if acknowledges {
             Acks::Every(every.max(1))
+        } else {
+            Acks::Auto
         },
-        refuse: values.has("nack").then_some(refusing),
-        consumer_commit_every: values.whole("ctxsize", 0)?,
+        // What the broker takes as acknowledged is neither refused nor committed.
+        refuse: (values.has("nack") && acknowledges).then_some(refusing),
+        consumer_commit_every: match acknowledges {
+            true => values.whole("ctxsize", 0)?,
+            false => 0,
+        },
         poll: poll(values)?,
         consumer_rate: rate.filter(|rate| *rate > 0.0).and_then(Rate::per_second),
         consumer_latency: latency(values)?,

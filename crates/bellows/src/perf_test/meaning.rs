@@ -119,6 +119,11 @@ fn remarks(values: &Values) -> Vec<String> {
             notes.push(format!("--{idle} has no effect without --{other}"));
         }
     }
+    for idle in ["nack", "ctxsize", "multi-ack-every"] {
+        if values.has(idle) && values.has("autoack") {
+            notes.push(format!("--{idle} has no effect with -a/--autoack"));
+        }
+    }
     let for_prometheus = [
         "exposed-metrics",
         "metrics-prometheus-endpoint",

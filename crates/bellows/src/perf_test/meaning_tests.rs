@@ -259,7 +259,9 @@ fn consumers_do_what_perf_test_s_do() {
     assert_eq!(spec.consumer_arguments.len(), 1);
     let spec = load("-u q -vl 0:10 1000:5");
     assert_eq!(spec.consumer_latency[1].to_string(), "1ms@5s");
-    assert_eq!(load("-u q -a -A 5").ack, Acks::Auto);
+    let spec = load("-u q -a -A 5 -na -n 3");
+    assert_eq!((spec.ack, spec.refuse), (Acks::Auto, None));
+    assert_eq!(spec.consumer_commit_every, 0);
     assert_eq!(load("-u q -na").refuse, Some(Refusing::Requeue));
     assert_eq!(load("-u q -na -re false").refuse, Some(Refusing::Discard));
     assert_eq!(

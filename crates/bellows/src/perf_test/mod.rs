@@ -195,7 +195,8 @@ fn reason(meaning: &Meaning, record: &RunRecord, length: Nanos) -> String {
             meaning.agents.all_consumers(),
         ));
     }
-    match meaning.experiment.until.filter(|_| reasons.is_empty()) {
+    let counting = loads.iter().any(|load| load.consume_count > 0);
+    match meaning.experiment.until.filter(|_| !counting) {
         None => {}
         Some(until) => {
             let why = match until {

@@ -53,13 +53,13 @@ impl Default for Plan {
     }
 }
 
-/// What ends a load by itself.
+/// What ends a load by itself, once producers with a message count have sent all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
     /// Nothing was received for a second.
     Idle,
-    /// Every queue that the plan names is empty. They are asked twice a second, on a connection of
-    /// its own.
+    /// The same, and every queue that the plan names is empty. They are asked twice a second, on a
+    /// connection of its own; exclusive ones cannot be asked.
     Empty,
 }
 
