@@ -159,7 +159,7 @@ fn size(values: &Values) -> Result<SizeSpec, Failure> {
         let json = format!("json:{size},fields={fields},count={count}");
         return json
             .parse()
-            .map_err(|error: String| Failure::usage(error, ""));
+            .map_err(|error: String| Failure::usage(error, "see bellows perf-test --help"));
     }
     if let Some(sizes) = steps(values, "variable-size")? {
         return Ok(sizes);

@@ -76,11 +76,22 @@ fn queues_are_declared_as_perf_test_declares_them() {
     assert!(!spec.auto_delete);
     assert_eq!(load("-u q -p").declare, Declaring::IfMissing);
     assert!(load("-u q -f persistent").durable && load("-u q -qq").persistent);
+    let spec = load("-E -u a,b -y 2 -Y 2");
+    let shape = (spec.exclusive, spec.consumers, spec.consumer_connections);
+    assert_eq!(shape, (true, 4, Some(1)));
+    let spec = load("-E -qp q-%d -qpf 1 -qpt 3 -y 7");
+    let shape = (
+        spec.exclusive,
+        spec.total_consumers,
+        spec.consumer_connections,
+    );
+    assert_eq!(shape, (true, Some(7), Some(3)));
+    assert!(load("-E").destination.starts_with("topic://"));
+    assert_eq!(load("-E -f persistent -y 2").destinations.len(), 2);
     assert!(load("-u q -po").delete && !load("-u q -po -ad false").delete);
     for wrong in [
         "-p",
         "-sq -u q -mlb 100mb -smssb 200mb",
-        "-E -u q",
         "-u a,,b",
         "-qq -sq",
     ] {
@@ -176,7 +187,7 @@ fn counts_rates_and_channels_are_each_clients() {
         size("-vs 1000:30 -vs 5:10"),
         "steps:1000@30s,12@10s,repeat=true"
     );
-    assert_eq!(size("-B a.json,b.json"), "files:a.json,b.json");
+    assert_eq!(size("-B Cargo.toml,src"), "files:Cargo.toml,src");
     assert_eq!(size("-jb"), "json:12,fields=1000,count=100");
     assert_eq!(size("-jb -s 500 -bfc 7 -bc 3"), "json:500,fields=7,count=3");
     // Producers are there and send nothing.
@@ -188,7 +199,6 @@ fn counts_rates_and_channels_are_each_clients() {
         "-vr 100:0",
         "-vs a:1",
         "-X 0",
-        "-jb -bc 0",
         "-jb -bfc many",
     ] {
         assert!(read(wrong).is_err(), "{wrong}");
@@ -239,7 +249,7 @@ fn producers_do_what_perf_test_s_do() {
         "-o2id me",
         "-b 70000",
         "-mf json",
-        "-tnd false",
+        "-tnd perhaps",
         "-sul 2",
     ] {
         assert!(read(wrong).is_err(), "{wrong}");
@@ -307,7 +317,7 @@ fn consumers_do_what_perf_test_s_do() {
         assert!(spec.consumer_arguments.is_empty());
     }
     // Goes to the broker as it is.
-    let spec = load("-u q -p -ca x-stream-offset=1h");
+    let spec = load("-u q -p -q 5 -ca x-stream-offset=1h");
     assert_eq!(spec.queue_type, QueueType::Stream);
     assert_eq!(
         spec.consumer_arguments["x-stream-offset"],
