@@ -161,8 +161,9 @@ fn producers_begin_at_moments_of_their_own() {
     let plan = plan(&broker, 2_500, |group| {
         group.producers.per_destination = 20;
         group.producers.start_delay = Some(StartDelay {
-            most: Nanos::from_millis(2_000),
+            spread: Nanos::from_millis(2_000),
             seed: 4,
+            ..StartDelay::default()
         });
         group.producers.pace = Pace::Scheduled(Schedule {
             per_producer: true,
