@@ -16,7 +16,7 @@ const INTERVAL: &str = r"^id: (?<id>\S+), time (?<time>\d+\.\d{3}) s(?<sent>, se
 const COMPACT: &str = r"^\d+\.\d{3}s(?<rates>( +RATE)+)(?<latency>( +FIVE)*)(?<more>( +THREE)*)$";
 const HEADING: &str = r"^time {6}(?<rates>( +(sent|returned|confirmed|nacked|received))+)(?<latency>( +(consumer|confirm) latency)*)(?<more>( +(consumer|confirm) 99\.9\+)*)$";
 const STARTING: &str = r"^id: \S+, starting (consumer|producer) #\d+(, channel #\d+)?$";
-const STOPPED: &str = r"^test stopped( \((Reached time limit|(Producer|Consumer) reached message limit( \[\d+\])?|, )+\))?$";
+const STOPPED: &str = r"^test stopped( \((Reached time limit|((Producer|Consumer) reached message limit|Consumer is idle for more than 1 second|Consumer queue\(s\) empty)( \[\d+\])?|, )+\))?$";
 const AVERAGE: &str = r"^(id: \S+, )?(sending|receiving) rate avg: RATE$";
 const SUMMARY: &str = r"^(id: \S+, )?(consumer|confirm) latency min/median/75th/95th/99th FIVE$";
 const MORE: &str = r"^(id: \S+, )?(consumer|confirm) latency 99\.9th/99\.99th/max THREE$";
@@ -267,6 +267,9 @@ fn errors_are_never_ignored() {
         ("-smssb 4gb", 2, &["4gb"]),
         ("-ma 10", 2, &["--max-age"]),
         ("-i 0", 2, &["--interval"]),
+        ("-jb -bc 0", 2, &["0 JSON documents"]),
+        ("-B none.json", 2, &["none.json"]),
+        ("-sco soon", 2, &["--stream-consumer-offset", "soon"]),
         ("-x 0 -y 0", 2, &["neither a producer nor a consumer"]),
         ("-sst 1 -z 1", 1, &["127.0.0.1:1", "within 1 s"]),
         ("-z 1", 1, &["127.0.0.1:1"]),

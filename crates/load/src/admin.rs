@@ -125,7 +125,7 @@ impl<'a> Admin<'a> {
                 exchanges.push(&exchange.name);
                 self.declare_exchange(exchange, declare)?;
             }
-            if destination.kind == DestinationKind::Topic {
+            if destination.kind == DestinationKind::Topic || destination.exclusive {
                 continue;
             }
             if declare != Declare::Never {
@@ -142,7 +142,7 @@ impl<'a> Admin<'a> {
     /// Deletes what a group wants to be gone.
     pub(crate) fn clean_up(&mut self, group: &Group) -> Result<(), Interruption> {
         let queues = group.destinations.iter();
-        for destination in queues.filter(|d| d.kind == DestinationKind::Queue) {
+        for destination in queues.filter(|d| d.kind == DestinationKind::Queue && !d.exclusive) {
             self.delete(&destination.name)?;
         }
         Ok(())

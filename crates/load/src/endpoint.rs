@@ -40,6 +40,8 @@ pub struct ConnectionSettings {
     pub send_buffer: Option<usize>,
     /// `SO_RCVBUF` in bytes; `None` leaves it to the system.
     pub receive_buffer: Option<usize>,
+    /// `TCP_NODELAY`: small pieces are sent at once. Otherwise Nagle's algorithm is measured, too.
+    pub no_delay: bool,
 }
 
 impl Default for ConnectionSettings {
@@ -50,6 +52,7 @@ impl Default for ConnectionSettings {
             frame_max: FRAME_MAX,
             send_buffer: None,
             receive_buffer: None,
+            no_delay: true,
         }
     }
 }

@@ -34,7 +34,7 @@ pub use plan::{
 pub use report::{Event, Outcome, PhaseTimes, Sink, ThreadUsage};
 pub use requested::Requested;
 pub use schedule::{Arrivals, Pace, Schedule, Shape, Step, Trace};
-pub use sizes::{Bodies, Distribution, SizeStep, Sizes};
+pub use sizes::{Bodies, Distribution, Json, SizeStep, Sizes};
 pub use subscription::Subscription;
 pub use tls::{Identity, Tls};
 pub use token::Token;

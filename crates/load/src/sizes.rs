@@ -2,6 +2,7 @@
 
 mod bodies;
 mod distribution;
+mod json;
 #[cfg(test)]
 mod tests;
 
@@ -10,13 +11,14 @@ use std::sync::Arc;
 use measure::Nanos;
 
 use crate::Error;
-use crate::payload::{COMPACT_LEN, FILLER, FULL_LEN};
+use crate::payload::{COMPACT_LEN, FILLER};
 use crate::random::Random;
 use crate::schedule::Trace;
 
 pub use bodies::Bodies;
 pub use distribution::Distribution;
 use distribution::Draw;
+pub use json::Json;
 
 /// The largest message, 512 MiB: RabbitMQ's own limit (`max_message_size`).
 const LARGEST_MESSAGE: usize = 512 << 20;
@@ -45,8 +47,8 @@ pub enum Sizes {
         /// Any number.
         seed: u64,
     },
-    /// The bodies of files, one after the other. With a ledger the header of 32 bytes stands in
-    /// front of each; without one they are sent as they are, and tell no end-to-end latency.
+    /// Bodies that are sent as they are, one after the other: what tells messages apart is in a
+    /// message header ([`crate::payload::LABEL`]).
     Bodies(Arc<Bodies>),
 }
 
@@ -73,21 +75,18 @@ impl From<usize> for Sizes {
 
 impl Sizes {
     /// The smallest and the largest size that can occur.
-    pub(crate) fn range(&self, ledger: bool) -> (usize, usize) {
+    pub(crate) fn range(&self) -> (usize, usize) {
         match self {
             Self::Fixed(size) => Some((*size, *size)),
             Self::List(sizes) => ends(sizes.iter().copied()),
             Self::Steps { steps, .. } => ends(steps.iter().map(|step| step.size)),
             Self::Random { distribution, .. } => distribution.range(),
-            Self::Bodies(bodies) => {
-                let header = if ledger { FULL_LEN } else { 0 };
-                ends(bodies.lengths().map(|length| length + header))
-            }
+            Self::Bodies(bodies) => ends(bodies.lengths()),
         }
         .unwrap_or((0, 0))
     }
 
-    /// What follows the header, where it is not filler.
+    /// Bodies that stay as they are, with labelled messages.
     pub(crate) const fn bodies(&self) -> Option<&Arc<Bodies>> {
         match self {
             Self::Bodies(bodies) => Some(bodies),
@@ -119,8 +118,8 @@ impl Sizes {
             }
             _ => {}
         }
-        let (least, most) = self.range(ledger);
-        check_range(least, most, ledger)
+        let (least, most) = self.range();
+        check_range(least, most, ledger && self.bodies().is_none())
     }
 }
 
@@ -132,9 +131,9 @@ fn ends(sizes: impl Iterator<Item = usize>) -> Option<(usize, usize)> {
     })
 }
 
-/// Whether bodies from `least` to `most` bytes can be sent.
-pub(crate) fn check_range(least: usize, most: usize, ledger: bool) -> Result<(), Error> {
-    if least < COMPACT_LEN && ledger {
+/// Whether bodies from `least` to `most` bytes can be sent, and hold a header where they must.
+pub(crate) fn check_range(least: usize, most: usize, headed: bool) -> Result<(), Error> {
+    if least < COMPACT_LEN && headed {
         return Err(Error::invalid(
             format!("a message of {least} bytes has no room for producer, sequence and time"),
             format!(
@@ -165,8 +164,7 @@ enum Choice {
     List(Arc<[usize]>),
     Steps(Arc<Steps>),
     Random(Draw),
-    /// With room for the header, or without one.
-    Bodies(Arc<Bodies>, bool),
+    Bodies(Arc<Bodies>),
     /// Message `first + n * step` of a trace is this producer's `n`-th.
     Trace {
         trace: Arc<Trace>,
@@ -224,16 +222,12 @@ enum Stocked {
 impl Stock {
     /// `None` where all messages are alike, which has a faster way. A trace that says how large
     /// messages are outdoes `sizes`; its flag tells whether every producer sends all of it.
-    pub(crate) fn new(
-        sizes: &Sizes,
-        trace: Option<(Arc<Trace>, bool)>,
-        ledger: bool,
-    ) -> Option<Self> {
+    pub(crate) fn new(sizes: &Sizes, trace: Option<(Arc<Trace>, bool)>) -> Option<Self> {
         let trace = trace.filter(|(trace, _)| trace.has_sizes());
         let most = match (&trace, sizes) {
             (Some((trace, _)), _) => trace.size_range().map_or(0, |(_, most)| most),
             (None, Sizes::Bodies(_)) => 0,
-            (None, sizes) => sizes.range(ledger).1,
+            (None, sizes) => sizes.range().1,
         };
         let choice = match (trace, sizes) {
             (Some((trace, each)), _) => Stocked::Trace(trace, each),
@@ -245,9 +239,7 @@ impl Stock {
             (None, Sizes::Random { distribution, seed }) => {
                 Stocked::Random(distribution.clone(), *seed)
             }
-            (None, Sizes::Bodies(bodies)) => {
-                Stocked::Shared(Choice::Bodies(Arc::clone(bodies), ledger))
-            }
+            (None, Sizes::Bodies(bodies)) => Stocked::Shared(Choice::Bodies(Arc::clone(bodies))),
         };
         Some(Self {
             choice,
@@ -287,8 +279,7 @@ impl Contents {
     #[inline]
     pub(crate) fn body(&self, sequence: u64, at: Nanos) -> &[u8] {
         let size = match &self.choice {
-            Choice::Bodies(bodies, true) => return bodies.with_room(sequence),
-            Choice::Bodies(bodies, false) => return bodies.content(sequence),
+            Choice::Bodies(bodies) => return bodies.content(sequence),
             Choice::List(sizes) => {
                 let at = sequence % sizes.len().max(1) as u64;
                 sizes.get(at as usize).copied().unwrap_or(0)
@@ -302,8 +293,8 @@ impl Contents {
         self.filler.get(..size).unwrap_or(&self.filler)
     }
 
-    /// Whether bodies are sent as they are, without a header.
-    pub(crate) const fn is_bare(&self) -> bool {
-        matches!(self.choice, Choice::Bodies(_, false))
+    /// Whether bodies are sent as they are, in labelled messages.
+    pub(crate) const fn is_labelled(&self) -> bool {
+        matches!(self.choice, Choice::Bodies(_))
     }
 }

@@ -9,12 +9,12 @@ mod common;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use load::{
-    Ack, Arrivals, Control, Destination, Distribution, Endpoint, Event, Group, Pace, Phases, Plan,
-    Schedule, Shape, Sink, Sizes, Tls,
+    Ack, Arrivals, Control, Destination, Distribution, Endpoint, Event, Group, Json, Pace, Phases,
+    Plan, Schedule, Shape, Sink, Sizes, Tls,
 };
 use measure::{Interval, Nanos, Phase};
 
@@ -118,7 +118,11 @@ fn no_event_loop_allocates_after_warm_up() {
         },
         seed: 1,
     };
-    let (allocations, messages) = allocated(vec![group, drawn]);
+    // And bodies that stay as they are.
+    let mut labelled = group.clone();
+    labelled.destinations = vec![Destination::parse("queue://labelled").expect("destination")];
+    labelled.producers.sizes = Sizes::Bodies(Arc::new(Json::new(300).bodies().expect("bodies")));
+    let (allocations, messages) = allocated(vec![group, drawn, labelled]);
     assert_eq!(
         allocations, 0,
         "allocations while {messages} messages passed"

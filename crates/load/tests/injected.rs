@@ -1,11 +1,14 @@
 //! The ledger against what was really done: for 200 random scripts of faults, the engine's counts
 //! equal those of the broker that played them, exactly.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use broker::{Amount, Broker, Config, Fault, FaultKind, Injections, Origin, Who};
-use load::{Ack, Control, Destination, Event, Group, Outcome, Phases, Plan, Recovery, Sink};
+use load::{
+    Ack, Control, Destination, Event, Group, Json, Outcome, Phases, Plan, Recovery, Sink, Sizes,
+};
 use measure::ledger::LedgerSummary;
 use measure::{Interval, Nanos, Rate};
 
@@ -48,6 +51,8 @@ struct Scene {
     consumers: usize,
     threads: usize,
     size: usize,
+    /// Bodies are JSON and stay as they are.
+    labelled: bool,
     rate: f64,
     ack: Ack,
     prefetch: u16,
@@ -83,11 +88,19 @@ impl Scene {
             rate: random.of(&[2_000.0, 4_000.0, 8_000.0]),
             ack: random.of(&acks),
             prefetch: random.of(&[60, 200]),
+            labelled: random.below(3) == 0,
         }
     }
 
+    /// Bytes of the body that are the header.
     fn header(&self) -> usize {
-        if self.size < 32 { 16 } else { 32 }
+        if self.labelled {
+            0
+        } else if self.size < 32 {
+            16
+        } else {
+            32
+        }
     }
 }
 
@@ -173,7 +186,11 @@ fn play(scene: &Scene) -> (Outcome, Injections) {
     group.producers.per_destination = scene.producers;
     group.producers.pace = Rate::per_second(scene.rate).expect("a rate").into();
     group.producers.max_pending = 1_000;
-    group.producers.sizes = scene.size.into();
+    group.producers.sizes = if scene.labelled {
+        Sizes::Bodies(Arc::new(Json::new(scene.size).bodies().expect("bodies")))
+    } else {
+        scene.size.into()
+    };
     group.consumers.per_destination = scene.consumers;
     group.consumers.ack = scene.ack;
     group.consumers.prefetch = scene.prefetch;

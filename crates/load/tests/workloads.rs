@@ -239,11 +239,11 @@ fn consumers_may_begin_later_one_by_one() {
     let broker = embedded();
     let mut group = group(&broker, &["queue://later"]);
     group.consumers.total = Some(3);
-    group.consumers.start_after = Nanos::from_millis(150);
-    group.consumers.one_by_one = true;
+    group.consumers.apart = Nanos::from_millis(150);
     group.producers.message_count = Some(300);
     clean(&run(&plan(group.clone())), 300);
-    group.consumers.one_by_one = false;
+    group.consumers.apart = Nanos::ZERO;
+    group.consumers.start_after = Nanos::from_millis(150);
     let outcome = run(&plan(group));
     clean(&outcome, 300);
     let took = outcome
@@ -253,6 +253,28 @@ fn consumers_may_begin_later_one_by_one() {
         .end
         .since(outcome.start);
     assert!(took >= Nanos::from_millis(150), "{took}");
+}
+
+#[test]
+fn exclusive_queues_are_their_consumers() {
+    let broker = embedded();
+    for (consumers, connections) in [(1, None), (4, None), (5, Some(1))] {
+        let mut group = group(&broker, &["queue://mine", "queue://mine-too"]);
+        for queue in &mut group.destinations {
+            queue.exclusive = true;
+            queue.exchange = Some(Exchange::new("shared", "direct"));
+        }
+        group.consumers.total = Some(consumers);
+        group.consumers.connections = connections;
+        group.producers.total = Some(1);
+        group.producers.message_count = Some(100);
+        // The producer sends to the first, and the queues are gone each time.
+        clean(&run(&plan(group.clone())), 100);
+        group.consumers.total = Some(5);
+        group.consumers.connections = Some(3);
+        let error = plan(group).validate().expect_err("one connection each");
+        assert!(error.to_string().contains("3 connections"), "{error}");
+    }
 }
 
 #[test]

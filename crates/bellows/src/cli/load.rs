@@ -24,6 +24,7 @@ Examples:
   bellows client queue://TEST --rate 30000 --max-pending 1000 --show-latency --duration 60
   bellows client --schedule steps:1000@30s,5000@30s --max-pending 500 --duration 60
   bellows client --schedule poisson:2000 --message-size 100-2000 --max-pending 500 --duration 60
+  bellows client --message-size json:1000 --rate 1000 --max-pending 100 --duration 60
   bellows client --think-time 10ms --producers 50 --duration 60
   bellows client queue://rpc --request-reply --rate 500 --max-pending 100 --duration 30
   bellows client topic://events --producers 3 --consumers 2 --num-destinations 10 --duration 30";
@@ -177,7 +178,7 @@ struct Producing {
     #[arg(long)]
     persistent: bool,
     /// Body size in bytes, or sizes: 100-2000 (even), 100,2000 (in turn), normal:mean=1000,sd=200,
-    /// steps:1000@30s,2000@30s, files:DIR and more (docs/schedules.md)
+    /// steps:1000@30s,2000@30s and more; or bodies: json:1000, files:DIR (docs/schedules.md)
     #[arg(long, value_name = "SIZES", default_value = "1024")]
     message_size: SizeSpec,
     /// Messages a second in all, such as 20000 or 0.5; as many as the broker acknowledges where

@@ -12,10 +12,17 @@ use super::text::key_values;
 use super::values::{Values, bad};
 use crate::failure::Failure;
 
+/// The argument that says where in a stream a subscription starts.
+const STREAM_OFFSET: &str = "x-stream-offset";
 /// PerfTest's smallest message.
 const SMALLEST: u32 = 12;
 /// The prefetch of streams, which need one.
 const STREAM_PREFETCH: u16 = 200;
+/// A hundred years.
+const FOR_EVER_S: u64 = 100 * 365 * 86_400;
+/// What PerfTest makes random JSON of, and how many bodies.
+const FIELDS: u32 = 1_000;
+const BODIES: u32 = 100;
 /// How long PerfTest waits for confirms unless something else is said.
 const CONFIRM_TIMEOUT_S: u32 = 30;
 
@@ -80,6 +87,13 @@ pub(super) fn rate(values: &Values) -> Result<Option<f64>, Failure> {
     }
 }
 
+/// Whether producers connect and send nothing.
+fn rate_is_zero(values: &Values) -> Result<bool, Failure> {
+    let rate = values.parsed::<f64>("rate", "a number")?;
+    let other = ["publishing-interval", "variable-rate"];
+    Ok(rate == Some(0.0) && !other.iter().any(|long| values.has(long)))
+}
+
 /// The sending side.
 pub(super) fn producing(
     values: &Values,
@@ -133,19 +147,23 @@ fn shared(connections: usize, channels: usize) -> Option<usize> {
 
 fn size(values: &Values) -> Result<SizeSpec, Failure> {
     if let Some(files) = values.text("body") {
-        if files.contains(',') {
-            return Err(Failure::usage(
-                "several files in -B/--body are not supported yet",
-                "put them into a folder, and name that",
-            ));
-        }
         let read = format!("files:{files}").parse();
-        return read.map_err(|_| bad("body", files, "a file, or a folder of files"));
+        return read.map_err(|_| bad("body", files, "files, several divided by commas"));
+    }
+    let size = values.whole("size", SMALLEST)?.max(SMALLEST);
+    if values.has("json-body") {
+        let (fields, count) = (
+            values.whole("body-field-count", FIELDS)?,
+            values.whole("body-count", BODIES)?,
+        );
+        let json = format!("json:{size},fields={fields},count={count}");
+        return json
+            .parse()
+            .map_err(|error: String| Failure::usage(error, "see bellows perf-test --help"));
     }
     if let Some(sizes) = steps(values, "variable-size")? {
         return Ok(sizes);
     }
-    let size = values.whole("size", SMALLEST)?.max(SMALLEST);
     Ok(SizeSpec::fixed(size as usize))
 }
 
@@ -225,8 +243,9 @@ pub(super) fn consuming(
         Refusing::Discard
     };
     let rate = values.parsed::<f64>("consumer-rate", "a number")?;
+    let acknowledges = !values.has("autoack");
     let all = agents.all_consumers();
-    let (consumer_start_delay, consumers_one_by_one) = start(values)?;
+    let seconds = |seconds: u32| (seconds > 0).then(|| Length::seconds(seconds.into()));
     Ok(LoadSpec {
         total_consumers: Some(all),
         consumer_connections: shared(agents.consumers, agents.consumer_channels),
@@ -237,25 +256,35 @@ pub(super) fn consuming(
         },
         channel_prefetch,
         consume_count: u64::from(values.whole("cmessages", 0)?) * all as u64,
-        ack: if values.has("autoack") {
-            Acks::Auto
-        } else {
+        ack: if acknowledges {
             Acks::Every(every.max(1))
+        } else {
+            Acks::Auto
         },
-        refuse: values.has("nack").then_some(refusing),
-        consumer_commit_every: values.whole("ctxsize", 0)?,
+        // What the broker takes as acknowledged is neither refused nor committed.
+        refuse: (values.has("nack") && acknowledges).then_some(refusing),
+        consumer_commit_every: match acknowledges {
+            true => values.whole("ctxsize", 0)?,
+            false => 0,
+        },
         poll: poll(values)?,
         consumer_rate: rate.filter(|rate| *rate > 0.0).and_then(Rate::per_second),
         consumer_latency: latency(values)?,
-        consumer_start_delay,
-        consumers_one_by_one,
-        consumer_arguments,
-        stream_offset: stream_offset.unwrap_or_default(),
+        consumer_start_delay: seconds(values.whole("consumer-start-delay", 0)?),
+        consumers_apart: seconds(u32::from(values.has("slow-start"))),
+        // Producers wait for consumers that are started before them; with a rate of 0, for ever.
+        start_after: match rate_is_zero(values)? {
+            true => Some(Length::seconds(FOR_EVER_S)),
+            false => slow_start(values, agents)?,
+        },
         // A consumer that says where in a stream it starts reads one, however it was declared.
-        queue_type: match stream_offset {
-            Some(_) if values.has("predeclared") => session::experiment::QueueType::Stream,
+        queue_type: match stream_offset.is_some() || consumer_arguments.contains_key(STREAM_OFFSET)
+        {
+            true if values.has("predeclared") => session::experiment::QueueType::Stream,
             _ => kind.queue_type,
         },
+        consumer_arguments,
+        stream_offset: stream_offset.unwrap_or_default(),
         ..spec
     })
 }
@@ -291,47 +320,28 @@ fn latency(values: &Values) -> Result<Vec<LatencyStep>, Failure> {
     values.list("variable-latency").iter().map(step).collect()
 }
 
-/// When consumers begin: the delay, and whether it lies before each of them.
-fn start(values: &Values) -> Result<(Option<Length>, bool), Failure> {
-    let delay = values.whole("consumer-start-delay", 0)?;
-    let slow = values.has("slow-start");
-    if slow && delay > 1 {
-        return Err(Failure::usage(
-            "-S/--slow-start with -csd/--consumer-start-delay is not supported yet",
-            "give one of them",
-        ));
-    }
-    let delay = if slow { 1 } else { delay };
-    Ok(((delay > 0).then(|| Length::seconds(delay.into())), slow))
+/// How long it takes until all consumers have started, where the test begins after that: a second for
+/// each, unless a delay lets the producers go first.
+pub(super) fn slow_start(values: &Values, agents: Agents) -> Result<Option<Length>, Failure> {
+    let waits = values.has("slow-start") && values.whole("consumer-start-delay", 0)? == 0;
+    let length = Length::seconds(agents.all_consumers() as u64);
+    Ok(Some(length).filter(|length| waits && !length.is_zero()))
 }
 
 type Arguments = std::collections::BTreeMap<String, ArgumentValue>;
 
-/// The subscription's arguments, and where in a stream it starts.
+/// The subscription's arguments, and where in a stream it starts. What `-ca` says of that goes to the
+/// broker as it is, which knows more than `-sco`: intervals such as `1h`.
 fn arguments(values: &Values) -> Result<(Arguments, Option<StreamOffset>), Failure> {
-    let needed = "first, last, next or an offset; a time stamp is not supported yet";
     let given = values.text("consumer-args").unwrap_or_default();
     let mut arguments: Arguments = key_values("consumer-args", given)?.into_iter().collect();
-    let mut offset = match arguments.remove("x-stream-offset") {
-        None => None,
-        Some(ArgumentValue::Text(word)) => {
-            Some(named_offset(&word).ok_or_else(|| bad("consumer-args", &word, needed))?)
-        }
-        Some(ArgumentValue::Integer(at)) if at >= 0 => Some(StreamOffset::At(at.unsigned_abs())),
-        Some(_) => return Err(bad("consumer-args", given, needed)),
+    let Some(word) = values.text("stream-consumer-offset") else {
+        return Ok((arguments, None));
     };
-    if let Some(word) = values.text("stream-consumer-offset") {
-        let read = named_offset(&word.to_lowercase());
-        offset = Some(read.ok_or_else(|| bad("stream-consumer-offset", word, needed))?);
-    }
-    Ok((arguments, offset))
-}
-
-fn named_offset(word: &str) -> Option<StreamOffset> {
-    match word {
-        "first" => Some(StreamOffset::First),
-        "last" => Some(StreamOffset::Last),
-        "next" => Some(StreamOffset::Next),
-        offset => offset.parse().ok().map(StreamOffset::At),
-    }
+    arguments.remove(STREAM_OFFSET);
+    let read = [word, &word.to_lowercase()].map(|word| word.parse().ok());
+    let needed = "first, last, next, an offset, or a time such as 2026-11-21T12:00:00Z";
+    let offset = read.into_iter().flatten().next();
+    let offset = offset.ok_or_else(|| bad("stream-consumer-offset", word, needed))?;
+    Ok((arguments, Some(offset)))
 }

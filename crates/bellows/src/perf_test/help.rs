@@ -60,7 +60,6 @@ fn list(wanted: impl Fn(&Opt) -> bool, name: impl Fn(&Opt) -> String) -> String 
             Status::Same | Status::Better => option.help.to_owned(),
             Status::Added => format!("{} (added)", option.help),
             Status::Refused => format!("{} (refused)", option.help),
-            Status::Later => format!("{} (not yet)", option.help),
         };
         let mut left = name(option);
         for line in lines(&what) {

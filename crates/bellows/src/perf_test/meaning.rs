@@ -1,6 +1,7 @@
 //! What PerfTest's options mean: an experiment on a running broker, and how it is printed.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use measure::Nanos;
 use report::perf_test::{Columns, Lines, Unit};
@@ -25,8 +26,10 @@ pub(super) struct Meaning {
     pub(super) interval: Nanos,
     pub(super) csv: Option<PathBuf>,
     pub(super) agents: Agents,
-    /// Seconds to wait for the broker to be up; 0 does not wait.
-    pub(super) wait_s: u32,
+    /// How long to wait for brokers to be up; zero does not wait.
+    pub(super) wait: Duration,
+    /// So many of them are enough.
+    pub(super) enough: usize,
     pub(super) exposition: Option<Exposition>,
     /// What the user should know of how it is done.
     pub(super) notes: Vec<String>,
@@ -73,7 +76,7 @@ pub(super) fn meaning(values: &Values, id: String) -> Result<Meaning, Failure> {
             name: "perf-test".to_owned(),
             broker: nodes::broker(values)?,
             phases: Phases {
-                warmup: Length::seconds(0),
+                warmup: clients::slow_start(values, agents)?.unwrap_or_default(),
                 measure: Length::seconds(values.whole("time", 0)?.into()),
                 drain: Length::seconds(values.whole("shutdown-timeout", 5)?.into()),
             },
@@ -92,7 +95,8 @@ pub(super) fn meaning(values: &Values, id: String) -> Result<Meaning, Failure> {
         interval: interval(values)?,
         csv: values.text("output-file").map(PathBuf::from),
         agents,
-        wait_s: wait(values)?,
+        wait: Duration::from_secs(values.whole("servers-startup-timeout", 0)?.into()),
+        enough: enough(values)?,
         notes: remarks(values),
     })
 }
@@ -105,6 +109,20 @@ fn remarks(values: &Values) -> Vec<String> {
     }
     for name in &values.repeated {
         notes.push(format!("{name} is given more than once: the first counts"));
+    }
+    for (idle, other) in [
+        ("body-field-count", "json-body"),
+        ("body-count", "json-body"),
+        ("servers-up-limit", "servers-startup-timeout"),
+    ] {
+        if values.has(idle) && !values.has(other) {
+            notes.push(format!("--{idle} has no effect without --{other}"));
+        }
+    }
+    for idle in ["nack", "ctxsize", "multi-ack-every"] {
+        if values.has(idle) && values.has("autoack") {
+            notes.push(format!("--{idle} has no effect with -a/--autoack"));
+        }
     }
     let for_prometheus = [
         "exposed-metrics",
@@ -139,15 +157,16 @@ fn interval(values: &Values) -> Result<Nanos, Failure> {
     }
 }
 
-fn wait(values: &Values) -> Result<u32, Failure> {
-    // Nodes are asked one after the other, and all must be up.
+/// Brokers that must be up before the test begins.
+fn enough(values: &Values) -> Result<usize, Failure> {
     let nodes = nodes::urls(values).len();
-    let limit = values.whole("servers-up-limit", nodes as u32)?;
-    if limit as usize != nodes {
-        let needed = format!("{nodes}, the number of brokers");
-        return Err(bad("servers-up-limit", &limit.to_string(), &needed));
+    match values.whole("servers-up-limit", nodes as u32)? as usize {
+        limit if (1..=nodes).contains(&limit) => Ok(limit),
+        limit => {
+            let needed = format!("1 to {nodes}, the number of brokers");
+            Err(bad("servers-up-limit", &limit.to_string(), &needed))
+        }
     }
-    values.whole("servers-startup-timeout", 0)
 }
 
 /// When it ends, beside its length and counts.
@@ -164,12 +183,7 @@ fn flags(values: &Values) -> Result<(), Failure> {
     let known = |flag: &&String| matches!(flag.as_str(), "persistent" | "mandatory");
     match values.list("flag").iter().find(|flag| !known(flag)) {
         Some(flag) => Err(bad("flag", flag, "persistent or mandatory")),
-        None if values.flag("tcp-no-delay", true)? => Ok(()),
-        None => Err(bad(
-            "tcp-no-delay",
-            "false",
-            "true: false would measure Nagle's algorithm",
-        )),
+        None => Ok(()),
     }
 }
 

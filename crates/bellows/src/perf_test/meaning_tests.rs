@@ -2,7 +2,8 @@
 
 use measure::Rate;
 use session::experiment::{
-    Acks, AllocationSpec, AuthSpec, Declaring, Length, LoadSpec, QueueType, Refusing, StreamOffset,
+    Acks, AllocationSpec, ArgumentValue, AuthSpec, Declaring, Length, LoadSpec, QueueType,
+    Refusing, StreamOffset,
 };
 
 use super::*;
@@ -75,11 +76,22 @@ fn queues_are_declared_as_perf_test_declares_them() {
     assert!(!spec.auto_delete);
     assert_eq!(load("-u q -p").declare, Declaring::IfMissing);
     assert!(load("-u q -f persistent").durable && load("-u q -qq").persistent);
+    let spec = load("-E -u a,b -y 2 -Y 2");
+    let shape = (spec.exclusive, spec.consumers, spec.consumer_connections);
+    assert_eq!(shape, (true, 4, Some(1)));
+    let spec = load("-E -qp q-%d -qpf 1 -qpt 3 -y 7");
+    let shape = (
+        spec.exclusive,
+        spec.total_consumers,
+        spec.consumer_connections,
+    );
+    assert_eq!(shape, (true, Some(7), Some(3)));
+    assert!(load("-E").destination.starts_with("topic://"));
+    assert_eq!(load("-E -f persistent -y 2").destinations.len(), 2);
     assert!(load("-u q -po").delete && !load("-u q -po -ad false").delete);
     for wrong in [
         "-p",
         "-sq -u q -mlb 100mb -smssb 200mb",
-        "-E -u q",
         "-u a,,b",
         "-qq -sq",
     ] {
@@ -175,13 +187,19 @@ fn counts_rates_and_channels_are_each_clients() {
         size("-vs 1000:30 -vs 5:10"),
         "steps:1000@30s,12@10s,repeat=true"
     );
+    assert_eq!(size("-B Cargo.toml,src"), "files:Cargo.toml,src");
+    assert_eq!(size("-jb"), "json:12,fields=1000,count=100");
+    assert_eq!(size("-jb -s 500 -bfc 7 -bc 3"), "json:500,fields=7,count=3");
+    // Producers are there and send nothing.
+    let idle = load("-r 0");
+    assert!(idle.rate.is_none() && idle.start_after > Some(Length::seconds(1_000_000)));
     for wrong in [
         "-P 0.05",
         "-vr 100",
         "-vr 100:0",
         "-vs a:1",
         "-X 0",
-        "-B a,b",
+        "-jb -bfc many",
     ] {
         assert!(read(wrong).is_err(), "{wrong}");
     }
@@ -224,13 +242,14 @@ fn producers_do_what_perf_test_s_do() {
         "-cri 60-30",
         "-mp priority=high",
         "-mp priority=300",
-        "-H amqp://a,amqp://b -sul 1",
+        "-H amqp://a,amqp://b -sul 3",
+        "-H amqp://a,amqp://b -sul 0",
         "-cal nearest",
         "-sni a,b",
         "-o2id me",
         "-b 70000",
         "-mf json",
-        "-tnd false",
+        "-tnd perhaps",
         "-sul 2",
     ] {
         assert!(read(wrong).is_err(), "{wrong}");
@@ -250,7 +269,9 @@ fn consumers_do_what_perf_test_s_do() {
     assert_eq!(spec.consumer_arguments.len(), 1);
     let spec = load("-u q -vl 0:10 1000:5");
     assert_eq!(spec.consumer_latency[1].to_string(), "1ms@5s");
-    assert_eq!(load("-u q -a -A 5").ack, Acks::Auto);
+    let spec = load("-u q -a -A 5 -na -n 3");
+    assert_eq!((spec.ack, spec.refuse), (Acks::Auto, None));
+    assert_eq!(spec.consumer_commit_every, 0);
     assert_eq!(load("-u q -na").refuse, Some(Refusing::Requeue));
     assert_eq!(load("-u q -na -re false").refuse, Some(Refusing::Discard));
     assert_eq!(
@@ -261,24 +282,48 @@ fn consumers_do_what_perf_test_s_do() {
         load("-u q -csd 3").consumer_start_delay,
         Some(Length::seconds(3))
     );
-    assert!(load("-u q -y 2 -S").consumers_one_by_one);
+    let slow = |line: &str| {
+        let experiment = experiment(line);
+        let spec = &experiment.load[0];
+        let starts = [
+            spec.consumer_start_delay,
+            spec.consumers_apart,
+            spec.start_after,
+        ];
+        (starts, experiment.phases.warmup)
+    };
+    let second = |n| Some(Length::seconds(n));
+    // Producers wait for the consumers, unless these wait themselves.
+    let two = [None, second(1), second(2)];
+    assert_eq!(slow("-u q -y 2 -S"), (two, Length::seconds(2)));
+    let delayed = [second(5), second(1), None];
+    assert_eq!(slow("-u q -y 2 -S -csd 5"), (delayed, Length::seconds(0)));
     assert_eq!(experiment("-u q -ew empty").until, Some(Until::Empty));
     for (line, offset) in [
         ("-sco FIRST", StreamOffset::First),
-        ("-ca x-stream-offset=last", StreamOffset::Last),
-        ("-ca x-stream-offset=17", StreamOffset::At(17)),
+        ("-sco 17", StreamOffset::At(17)),
+        (
+            "-sco 2022-06-03T07:45:54Z",
+            StreamOffset::Time(1_654_242_354),
+        ),
+        (
+            "-sco 2022-06-03T09:45:54+02:00",
+            StreamOffset::Time(1_654_242_354),
+        ),
         ("-ca x-stream-offset=5 -sco next", StreamOffset::Next),
     ] {
-        assert_eq!(load(&format!("-u q -sq {line}")).stream_offset, offset);
+        let spec = load(&format!("-u q -sq {line}"));
+        assert_eq!(spec.stream_offset, offset);
+        assert!(spec.consumer_arguments.is_empty());
     }
-    for wrong in [
-        "-sco soon",
-        "-q 70000",
-        "-A 100 -q 10",
-        "-ew late",
-        "-S -csd 5",
-        "-vl 5",
-    ] {
+    // Goes to the broker as it is.
+    let spec = load("-u q -p -q 5 -ca x-stream-offset=1h");
+    assert_eq!(spec.queue_type, QueueType::Stream);
+    assert_eq!(
+        spec.consumer_arguments["x-stream-offset"],
+        ArgumentValue::Text("1h".into())
+    );
+    for wrong in ["-sco soon", "-q 70000", "-A 100 -q 10", "-ew late", "-vl 5"] {
         assert!(read(wrong).is_err(), "{wrong}");
     }
 }

@@ -17,13 +17,11 @@ mod table;
 mod text;
 mod topology;
 mod values;
+mod wait;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::net::TcpStream;
 use std::path::PathBuf;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use archive::{RunRecord, RunState};
 use measure::{Nanos, Phase};
@@ -81,12 +79,14 @@ fn information(values: &Values) -> Option<String> {
 
 /// Runs the test and prints it.
 fn run(mut meaning: Meaning) -> Result<Done, Failure> {
-    let experiment = &meaning.experiment;
-    experiment.validate().map_err(session::Error::from)?;
+    meaning
+        .experiment
+        .validate()
+        .map_err(session::Error::from)?;
     for note in &meaning.notes {
         say(&format!("note: {note}"));
     }
-    wait_for_broker(&meaning)?;
+    wait::for_brokers(&mut meaning)?;
     let control = load::Control::new();
     let at_once = signals::stop_load(&control)?;
     let served = match meaning.exposition.take().map(Exposition::serve) {
@@ -195,7 +195,8 @@ fn reason(meaning: &Meaning, record: &RunRecord, length: Nanos) -> String {
             meaning.agents.all_consumers(),
         ));
     }
-    match meaning.experiment.until.filter(|_| reasons.is_empty()) {
+    let counting = loads.iter().any(|load| load.consume_count > 0);
+    match meaning.experiment.until.filter(|_| !counting) {
         None => {}
         Some(until) => {
             let why = match until {
@@ -227,32 +228,4 @@ fn remarks(record: &RunRecord) {
         ));
     }
     let _ = io::stderr().write_all(text.as_bytes());
-}
-
-/// Waits until the broker's port answers, where that was asked for.
-fn wait_for_broker(meaning: &Meaning) -> Result<(), Failure> {
-    let patience = Duration::from_secs(meaning.wait_s.into());
-    let url = meaning.experiment.broker.url.as_deref().unwrap_or_default();
-    let begun = Instant::now();
-    if patience.is_zero() {
-        return Ok(());
-    }
-    let Ok(endpoint) = url.parse::<load::Endpoint>() else {
-        return Ok(());
-    };
-    loop {
-        if TcpStream::connect((endpoint.host.as_str(), endpoint.port)).is_ok() {
-            return Ok(());
-        }
-        if begun.elapsed() >= patience {
-            return Err(Failure::failed(
-                format!(
-                    "the broker at {endpoint} was not up within {} s",
-                    meaning.wait_s
-                ),
-                "start it, or wait longer with -sst/--servers-startup-timeout",
-            ));
-        }
-        thread::sleep(Duration::from_millis(250));
-    }
 }

@@ -28,6 +28,7 @@ pub(super) fn broker(values: &Values) -> Result<BrokerSpec, Failure> {
             0 => None,
             bytes => Some(bytes),
         },
+        nagle: !values.flag("tcp-no-delay", true)?,
         send_buffer: size(values, "tcp-send-buffer-size")?,
         receive_buffer: size(values, "tcp-receive-buffer-size")?,
         ca: path("tls-ca"),

@@ -119,12 +119,13 @@ impl Csv {
 
 impl Observer for Show {
     fn interval(&mut self, interval: &Interval) {
-        if interval.phase != Phase::Measure {
+        // There is a warm-up where consumers start slowly.
+        if interval.phase == Phase::Drain {
             return;
         }
         if self.start.is_none() {
             self.start = Some(interval.start);
-            self.since_line.reset(interval.start, Phase::Measure);
+            self.since_line.reset(interval.start, interval.phase);
         }
         self.since_line.merge(interval);
         if self.since_line.length() + SLACK >= self.every {

@@ -22,8 +22,6 @@ pub(super) enum Status {
     Better,
     /// An error, because it has no meaning here; the note says why.
     Refused,
-    /// An error until the load engine can do it.
-    Later,
     /// Not an option of PerfTest, whose virtual machine is told in other ways.
     Added,
 }
@@ -36,7 +34,6 @@ impl Status {
             Self::Same => "same",
             Self::Better => "better",
             Self::Refused => "refused",
-            Self::Later => "not yet",
             Self::Added => "added",
         }
     }
@@ -110,14 +107,14 @@ options! {
     Same "H" "uris" One false "the brokers, separated by commas" "a lost connection is made anew to the next";
     Same "cal" "connection-allocation" One false "how connections are dealt out to several brokers: random (default), round-robin" "";
     Same "sst" "servers-startup-timeout" One false "wait so many seconds for the broker to be up, default: fail at once" "";
-    Same "sul" "servers-up-limit" One false "brokers that must be up, with -sst; default: all" "";
+    Same "sul" "servers-up-limit" One false "brokers that must be up, with -sst; default: all" "the test has those that were up first";
     Same "se" "sasl-external" No false "log in with SASL EXTERNAL" "with --tls-cert and --tls-key";
     Same "sni" "server-name-indication" One false "server name for TLS" "one: several make no sense for one address";
     Added "" "tls-ca" One false "file with the authorities that may sign the broker's certificate" "default: the system's";
     Added "" "tls-cert" One false "file with the client's certificate" "";
     Added "" "tls-key" One false "file with the key of the client's certificate" "";
     Added "" "tls-insecure" No false "do not verify the broker's certificate" "PerfTest never does, unless told to; here it is verified unless told not to, and every output says so";
-    Refused "udsc" "use-default-ssl-context" No false "use the JVM's TLS settings" "there is no JVM here: TLS verifies with the system's certificates";
+    Refused "udsc" "use-default-ssl-context" No false "use the JVM's TLS settings" "there is no JVM here, whose key stores it would take: amqps:// verifies with the system's certificates, --tls-ca, --tls-cert and --tls-key name others";
     Better "o2uri" "oauth2-token-endpoint" One false "OAuth 2 token endpoint" "tokens are renewed on all connections before they expire";
     Same "o2id" "oauth2-client-id" One false "OAuth 2 client id" "";
     Same "o2sec" "oauth2-client-secret" One false "OAuth 2 client secret" "better given as BELLOWS_OAUTH2_CLIENT_SECRET: command lines are public";
@@ -127,7 +124,7 @@ options! {
     Same "M" "framemax" One false "largest frame in bytes to ask for" "at most 131072, which 0, the default, means too";
     Same "tsbs" "tcp-send-buffer-size" One false "SO_SNDBUF in bytes" "";
     Same "trbs" "tcp-receive-buffer-size" One false "SO_RCVBUF in bytes" "";
-    Same "tnd" "tcp-no-delay" One false "TCP_NODELAY, default true" "false is refused: it would measure Nagle's algorithm";
+    Same "tnd" "tcp-no-delay" One false "TCP_NODELAY, default true" "with false, Nagle's algorithm is measured, too";
     Same "dcr" "disable-connection-recovery" No false "end with the first connection that is lost" "";
     Better "cri" "connection-recovery-interval" One false "seconds before a lost connection is made anew, or a range such as 30-60; default 5" "what became due during an outage is sent late and keeps its intended time";
 
@@ -139,7 +136,7 @@ options! {
     Same "rkcs" "routing-key-cache-size" One false "random routing keys to make in advance" "";
     Same "sb" "skip-binding-queues" No false "do not bind queues to the exchange" "";
     Same "p" "predeclared" No false "use queues that exist already" "";
-    Same "E" "exclusive" No false "queues for one connection only" "without a queue's name; declared transient";
+    Same "E" "exclusive" No false "queues for one connection only" "consumers of one queue share a connection; -ew empty means idle";
     Same "ad" "auto-delete" One false "delete queues when they are used no longer, default true" "";
     Same "qa" "queue-args" Many false "arguments of the queues, such as x-max-length=10, separated by commas" "";
     Same "qq" "quorum-queue" No false "quorum queues: persistent messages, no auto-delete" "";
@@ -155,18 +152,18 @@ options! {
 
     Same "x" "producers" One false "producers, default 1; with a sequence of queues each takes the next" "";
     Same "X" "producer-channel-count" One false "channels of each producer's connection, default 1" "";
-    Better "r" "rate" One false "messages a second of each producer, default: no limit" "latencies count from the time at which a message was due, so that a stall is not left out; below 1 a second works";
+    Better "r" "rate" One false "messages a second of each producer, default: no limit; 0 sends nothing" "latencies count from the time at which a message was due, so that a stall is not left out; below 1 a second works";
     Better "P" "publishing-interval" One false "seconds between two messages of each producer, 0.1 at least" "as -r: latencies count from when a message was due";
     Same "vr" "variable-rate" Many false "rates with their lengths, RATE:SECONDS, over and over" "";
     Same "prsd" "producer-random-start-delay" One false "producers start within so many seconds, by chance" "with a rate, producers are spread evenly without it";
     Same "pst" "producer-scheduler-threads" One false "threads that send by the clock" "no effect: there is no such pool";
     Same "s" "size" One false "body size in bytes, default and smallest 12" "";
     Same "vs" "variable-size" Many false "sizes with their lengths, SIZE:SECONDS, over and over" "";
-    Same "B" "body" One false "files with bodies, separated by commas" "a file, or a folder of files, in place of several; 32 bytes that tell messages apart stand in front of each body (12 in bodies below 32)";
-    Same "T" "body-content-type" One false "content type of the bodies" "";
-    Later "jb" "json-body" No false "bodies of random JSON of the size that -s says" "";
-    Later "bfc" "body-field-count" One false "fields to make in advance for -jb, default 1000" "";
-    Later "bc" "body-count" One false "bodies to make in advance for -jb, default 100" "";
+    Same "B" "body" One false "files with bodies, separated by commas" "sent as they are; a folder stands for its files; the header x-bellows tells messages apart";
+    Same "T" "body-content-type" One false "content type of the bodies" "also without -B";
+    Better "jb" "json-body" No false "bodies of random JSON of the size that -s says" "exactly as long as -s says, no name twice in a body, taken in turn, the same in every test";
+    Same "bfc" "body-field-count" One false "fields to make in advance for -jb, default 1000" "";
+    Same "bc" "body-count" One false "bodies to make in advance for -jb, default 100" "";
     Same "mp" "message-properties" One false "properties and headers of every message, such as priority=5" "";
     Same "f" "flag" Many false "persistent (queues are then durable), mandatory" "another flag is an error, not ignored";
     Better "c" "confirm" One false "unconfirmed messages allowed for each producer; 0 is no limit, default -1: no confirms" "latencies with 0 too";
@@ -179,7 +176,7 @@ options! {
     Same "R" "consumer-rate" One false "messages a second that each consumer takes, default: no limit" "";
     Same "L" "consumer-latency" One false "microseconds that a consumer works on a message, default 0" "";
     Same "vl" "variable-latency" Many false "consumer latencies with their lengths, MICROSECONDS:SECONDS, over and over" "";
-    Same "a" "autoack" No false "the broker does not wait for acknowledgements" "";
+    Same "a" "autoack" No false "the broker does not wait for acknowledgements" "-A, -n and -na have no effect then";
     Better "A" "multi-ack-every" One false "one acknowledgement for so many messages, default 0: one each" "what is left over is acknowledged when deliveries pause";
     Same "q" "qos" One false "unacknowledged messages allowed for each consumer, default 0: no limit" "";
     Same "Q" "global-qos" One false "the same for the whole channel, default 0" "";
@@ -189,11 +186,11 @@ options! {
     Same "po" "polling" No false "ask for each message with basic.get" "";
     Same "pi" "polling-interval" One false "milliseconds between two basic.get, default 0" "";
     Same "ca" "consumer-args" One false "arguments of the subscriptions, such as x-priority=10, separated by commas" "";
-    Same "sco" "stream-consumer-offset" One false "where consumers start in a stream: first, last, next (default), an offset" "a time stamp is not supported yet";
+    Same "sco" "stream-consumer-offset" One false "where consumers start in a stream: first, last, next (default), an offset, or a time such as 2026-11-21T12:00:00Z" "";
     Same "csd" "consumer-start-delay" One false "seconds before consumers start" "";
-    Same "S" "slow-start" No false "start consumers one second apart" "the first waits a second too";
+    Same "S" "slow-start" No false "start consumers one second apart" "producers wait for all of them, unless there is -csd; that time is warm-up";
     Better "D" "cmessages" One false "messages of each consumer, default 0: no limit" "counted for all consumers together";
-    Same "ew" "exit-when" One false "end when queues are empty, or consumers idle for a second: empty, idle" "";
+    Same "ew" "exit-when" One false "end when consumers are idle for a second, and with empty queues are empty, too: empty, idle" "once what -C asks for is sent";
 
     Same "z" "time" One false "seconds to run, default: until it is stopped" "";
     Better "st" "shutdown-timeout" One false "seconds that the end may take, default 5" "spent on messages under way, so that what is lost is told from what is late";
@@ -213,7 +210,7 @@ options! {
     Same "ntyep" "netty-epoll" No false "Netty with epoll" "no effect: epoll is always used";
     Refused "ntykq" "netty-kqueue" No false "Netty with kqueue" "kqueue is not Linux's";
 
-    Refused "ei" "expected-instances" One false "instances to start together" "instances are not synchronised";
+    Refused "ei" "expected-instances" One false "instances to start together" "one process carries thousands of connections, so there is nothing to synchronise; several on one machine are best one experiment with several [[load]]";
     Refused "isn" "instance-sync-namespace" One false "Kubernetes namespace of the instances" "as -ei";
     Refused "ist" "instance-sync-timeout" One false "seconds to wait for the instances" "as -ei";
     Same "em" "exposed-metrics" One false "further metrics with fixed values, such as expected_published=50000" "";

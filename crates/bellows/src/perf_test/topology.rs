@@ -19,7 +19,8 @@ pub(super) fn topology(
     spec: LoadSpec,
 ) -> Result<(LoadSpec, bool), Failure> {
     let named = queues::names(values)?;
-    refuse(values, kind, agents, &named)?;
+    refuse(values, agents, &named)?;
+    let exclusive = values.has("exclusive");
     let exchange = exchange(values);
     let direct = exchange.kind == "direct";
     let bind = !values.has("skip-binding-queues");
@@ -29,6 +30,7 @@ pub(super) fn topology(
         durable: kind.persistent,
         arguments: kind.arguments.clone(),
         auto_delete: kind.auto_delete,
+        exclusive,
         // A queue that was only polled never lost a last consumer.
         delete: kind.auto_delete && spec.poll.is_some(),
         declare: if values.has("predeclared") {
@@ -45,8 +47,12 @@ pub(super) fn topology(
         // A sequence's messages find their queues by name unless a key says otherwise.
         Names::Sequence(names) => {
             let alone = names.len() == 1 || direct && key.is_none();
+            // An exclusive queue's consumers share its connection.
+            let queues = names.len().min(agents.all_consumers());
+            let shared = exclusive.then_some(queues).filter(|queues| *queues > 0);
             let spec = LoadSpec {
                 routing_key: key,
+                consumer_connections: shared.or(spec.consumer_connections),
                 ..with_queues(spec, names)
             };
             (spec, fixed && alone)
@@ -54,26 +60,19 @@ pub(super) fn topology(
         // All have the same key, so that each gets every message; each consumer reads all.
         Names::Listed(names) => {
             let alone = names.len() == 1;
-            (listed(spec, agents, names), fixed && alone)
+            (listed(spec, agents, names, exclusive), fixed && alone)
         }
         Names::Generated => {
             let alone = agents.all_consumers() <= 1;
-            let own = own_queues(kind, &spec, values);
+            let own = own_queues(kind, &spec);
             let spec = generated(spec, agents, id, own);
             (spec, fixed && (alone || own))
         }
     })
 }
 
-/// What the engine cannot do yet, or what makes no sense.
-fn refuse(values: &Values, kind: &Kind, agents: Agents, named: &Names) -> Result<(), Failure> {
-    let exclusive = values.has("exclusive");
-    if exclusive && (*named != Names::Generated || kind.queue_type != QueueType::Classic) {
-        return Err(Failure::usage(
-            "exclusive queues that have a name or a type are not supported yet",
-            "leave out -E/--exclusive, or name no queue",
-        ));
-    }
+/// What makes no sense.
+fn refuse(values: &Values, agents: Agents, named: &Names) -> Result<(), Failure> {
     if values.has("predeclared") && *named == Names::Generated && agents.consumers > 0 {
         return Err(Failure::usage(
             "consumers of queues that exist already have no queue",
@@ -106,9 +105,17 @@ fn with_queues(spec: LoadSpec, names: Vec<String>) -> LoadSpec {
     }
 }
 
-fn listed(spec: LoadSpec, agents: Agents, names: Vec<String>) -> LoadSpec {
+fn listed(spec: LoadSpec, agents: Agents, names: Vec<String>, exclusive: bool) -> LoadSpec {
     let several = names.len() > 1 && agents.consumers > 0;
-    let spec = if several {
+    let spec = if exclusive && agents.consumers > 0 {
+        // All share the connection that the queues belong to.
+        LoadSpec {
+            total_consumers: None,
+            consumers: agents.all_consumers(),
+            consumer_connections: Some(1),
+            ..spec
+        }
+    } else if several {
         LoadSpec {
             total_consumers: None,
             consumers: agents.all_consumers(),
@@ -122,9 +129,9 @@ fn listed(spec: LoadSpec, agents: Agents, names: Vec<String>) -> LoadSpec {
 }
 
 /// Whether each consumer can bind a queue of its own, which goes away with it.
-fn own_queues(kind: &Kind, spec: &LoadSpec, values: &Values) -> bool {
+fn own_queues(kind: &Kind, spec: &LoadSpec) -> bool {
     let plain = kind.queue_type == QueueType::Classic && !kind.persistent && kind.auto_delete;
-    spec.bind && spec.poll.is_none() && (plain || values.has("exclusive"))
+    spec.bind && spec.poll.is_none() && plain
 }
 
 /// Every consumer has a queue, and every message goes to each.

@@ -80,7 +80,7 @@ impl Values {
         self.from_environment.push(name);
     }
 
-    /// Refuses what has no meaning here or cannot be done yet.
+    /// Refuses what has no meaning here.
     pub(super) fn check(&self) -> Result<(), Failure> {
         for given in &self.given {
             let option = given.option;
@@ -90,16 +90,6 @@ impl Values {
                     let text =
                         format!("perf-test does not take {}: {}", option.name(), why(option));
                     return Err(Failure::usage(text, "leave it out"));
-                }
-                Status::Later => {
-                    return Err(Failure::usage(
-                        format!("{} is not supported yet", option.name()),
-                        if option.note.is_empty() {
-                            "leave it out; docs/perf-test.md lists what is".to_owned()
-                        } else {
-                            format!("leave it out: {}", option.note)
-                        },
-                    ));
                 }
             }
         }
@@ -267,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_and_later_are_errors_unless_they_change_nothing() {
+    fn what_is_refused_is_an_error() {
         let refuse = |line: &str| {
             let Err(Failure::Error(trouble)) = read(line).and_then(|v| v.check()) else {
                 panic!("{line} is taken");

@@ -10,8 +10,8 @@ use measure::{Interval, Metric, Nanos, Time};
 use super::client::BUFFER_BYTES;
 use super::pages::{Pages, Tracks};
 use super::service::Service;
-use crate::link::{FRAME_MAX, Lane};
-use crate::payload::{self, FULL_LEN, Header, Unreadable};
+use crate::link::{Extras, FRAME_MAX, Lane};
+use crate::payload::{self, Header, Unreadable};
 use crate::{Ack, Bodies, Error, Refusal, ServiceTime};
 
 /// Deliveries that stay unacknowledged for this long are acknowledged although there are fewer
@@ -41,6 +41,10 @@ pub(crate) struct ConsumerSpec {
     pub(crate) delay: Nanos,
     /// Bytes of body to expect.
     pub(crate) message_size: usize,
+    /// Every delivery is answered by its own body, where it says where to.
+    pub(crate) responds: bool,
+    /// Where to look for a message's header first: in its label, or in its body.
+    pub(crate) labelled: bool,
     /// Deliveries that its group still waits for.
     pub(crate) budget: Option<Arc<AtomicU64>>,
     /// This run's producers, where there are any.
@@ -62,23 +66,21 @@ pub(crate) struct Ours {
     pub(crate) run_id: u32,
     /// All producers send all-out, so that a message without `s_i` has `s_i = t_i`.
     pub(crate) all_out: bool,
-    /// There are messages without a header, and nothing can be told of any.
-    pub(crate) bare: bool,
-    /// What follows the headers, where it is more than filler.
-    pub(crate) tails: Option<Arc<Tails>>,
+    /// The bodies of those who send more than filler.
+    pub(crate) bodies: Option<Arc<Known>>,
 }
 
-/// The bodies from files that producers send.
+/// The bodies that producers send as they are.
 #[derive(Debug)]
-pub(crate) struct Tails {
+pub(crate) struct Known {
     /// By the numbers of their producers.
     pub(crate) groups: Vec<(Range<u32>, Arc<Bodies>)>,
 }
 
-impl Tails {
-    /// Whether what follows the header is what was sent.
+impl Known {
+    /// Whether a body is what was sent.
     fn is_whole(&self, header: &Header, body: &[u8]) -> bool {
-        // They always have the full header, which alone has a run.
+        // A label is always a full header, which alone has a run.
         let ours = header.run.and_then(|_| {
             let groups = self.groups.iter();
             groups
@@ -86,7 +88,7 @@ impl Tails {
                 .find(|(ids, _)| ids.contains(&header.producer))
         });
         match ours {
-            Some((_, bodies)) => body.get(FULL_LEN..) == Some(bodies.content(header.sequence)),
+            Some((_, bodies)) => body == bodies.content(header.sequence),
             None => payload::is_whole(body),
         }
     }
@@ -119,8 +121,8 @@ pub(crate) struct Consumer {
     begin: Option<Time>,
     /// Acknowledgements that wait for their commit.
     uncommitted: u32,
-    /// See [`Ours::bare`].
-    bare: bool,
+    /// Where the last message's header was: in its label, or in its body.
+    labelled: bool,
 }
 
 /// How a consumer without a subscription gets its messages.
@@ -163,7 +165,7 @@ impl Consumer {
             polling,
             begin: None,
             uncommitted: 0,
-            bare: spec.ours.as_ref().is_some_and(|ours| ours.bare),
+            labelled: spec.labelled,
             spec,
             every,
             start: Time(0),
@@ -203,6 +205,12 @@ impl Consumer {
             Some(polling) => polling.due = begin,
             None => self.begin = Some(begin).filter(|_| self.spec.delay > Nanos::ZERO),
         }
+    }
+
+    /// Whether it answers what it receives.
+    #[inline]
+    pub(crate) const fn responds(&self) -> bool {
+        self.spec.responds
     }
 
     /// Whether it has something to do beside taking what comes.
@@ -288,7 +296,7 @@ impl Consumer {
     #[inline(always)]
     pub(crate) fn take(
         &mut self,
-        (body, redelivered): (&[u8], bool),
+        (body, extras, redelivered): (&[u8], Extras<'_>, bool),
         now: Time,
         interval: &mut Interval,
         latency: &mut Nanos,
@@ -296,21 +304,21 @@ impl Consumer {
     ) -> bool {
         interval.counters.received += 1;
         interval.counters.redelivered += u64::from(redelivered);
-        if self.bare {
-            return true;
-        }
-        let (header, mut pages) = match (payload::read(body, now), pages) {
-            (Ok(header), pages) => (header, pages),
-            (Err(_), pages) => {
-                self.refuse(body, now, false, pages);
-                return false;
-            }
+        let read = if self.labelled {
+            read_label(extras, body, now)
+        } else {
+            payload::read(body, now).ok()
         };
+        let Some(header) = read.or_else(|| self.look_elsewhere(body, extras, now)) else {
+            self.refuse((body, extras), now, false, pages);
+            return false;
+        };
+        let mut pages = pages;
         let mut sent = header.sent;
         if let Some(ours) = &self.spec.ours {
             let foreign = header.run.is_some_and(|run| run != ours.run_id);
             if foreign || header.intended < self.start {
-                self.refuse(body, now, payload::has_check(body.len()), pages);
+                self.refuse((body, extras), now, true, pages);
                 return false;
             }
             if ours.all_out {
@@ -319,17 +327,21 @@ impl Consumer {
         }
         if let (Some(tracks), Some(pages)) = (&mut self.tracks, &mut pages) {
             if let Err(cause) = tracks.take(&header, redelivered, pages) {
-                let checked = payload::has_check(body.len());
+                let checked = self.labelled || payload::has_check(body.len());
                 // Its time is right, so it is one of ours; without a check the rest may be damaged.
                 pages
                     .odd
                     .count(if checked { cause } else { Unreadable::Corrupt });
                 return false;
             }
-            let tails = self.spec.ours.as_ref().and_then(|ours| ours.tails.as_ref());
-            let whole = match tails {
+            let known = self
+                .spec
+                .ours
+                .as_ref()
+                .and_then(|ours| ours.bodies.as_ref());
+            let whole = match known {
                 None => payload::is_whole(body),
-                Some(tails) => tails.is_whole(&header, body),
+                Some(known) => known.is_whole(&header, body),
             };
             pages.odd.corrupt += u64::from(!whole);
         }
@@ -348,17 +360,37 @@ impl Consumer {
         true
     }
 
-    /// Counts a delivery that is not one of this run's messages, or not any more. `right` if its check
-    /// is.
+    /// The header where the last message had none. What has a label has no other header.
     #[cold]
-    fn refuse(&self, body: &[u8], now: Time, right: bool, pages: Option<&mut Pages>) {
+    fn look_elsewhere(&mut self, body: &[u8], extras: Extras<'_>, now: Time) -> Option<Header> {
+        let header = match (self.labelled, extras.label()) {
+            (true, None) => payload::read(body, now).ok(),
+            (false, Some(_)) => read_label(extras, body, now),
+            _ => None,
+        };
+        self.labelled ^= header.is_some();
+        header
+    }
+
+    /// Counts a delivery that is not one of this run's messages, or not any more; `is_read` if it has a
+    /// header.
+    #[cold]
+    fn refuse(
+        &self,
+        (body, extras): (&[u8], Extras<'_>),
+        now: Time,
+        is_read: bool,
+        pages: Option<&mut Pages>,
+    ) {
         let Some(pages) = pages else {
             return;
         };
         let times = (self.start, now);
+        let head = extras.label().unwrap_or(body);
+        let right = is_read && payload::has_check(head.len());
         let ours = self.spec.ours.as_ref().filter(|_| !right);
         let ours = ours.is_some_and(|ours| {
-            payload::is_ours(body, ours.run_id, times, |header| {
+            payload::is_ours(head, ours.run_id, times, |header| {
                 let tracks = self.tracks.as_ref();
                 tracks.is_some_and(|tracks| tracks.knows(header, pages))
             })
@@ -491,6 +523,12 @@ impl Consumer {
     }
 }
 
+/// The header of a body that stays as it is.
+#[inline]
+fn read_label(extras: Extras<'_>, body: &[u8], now: Time) -> Option<Header> {
+    payload::read_label(extras.label()?, body.len(), now).ok()
+}
+
 /// Whether a group of consumers still waits for deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
@@ -503,26 +541,30 @@ pub(crate) enum Wanted {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::payload::FULL_LEN;
 
     #[test]
     fn damage_behind_the_header_is_seen_whatever_is_there() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a"), b"first").unwrap();
         std::fs::write(folder.path().join("b"), b"second").unwrap();
-        let bodies = Arc::new(Bodies::read(folder.path()).unwrap());
-        let tails = Tails {
+        let bodies = Arc::new(Bodies::read(&[folder.path()]).unwrap());
+        let known = Known {
             groups: vec![(3..5, Arc::clone(&bodies))],
         };
-        let judged = |producer: u32, sequence: u64, tail: &[u8]| {
-            let mut body = [[0; FULL_LEN].as_slice(), tail].concat();
-            payload::write(&mut body, 7, producer, sequence, Time(5), Time(6));
-            let header = payload::read(&body, Time(9)).unwrap();
-            tails.is_whole(&header, &body)
+        let judged = |producer: u32, sequence: u64, body: &[u8]| {
+            let mut label = [0; FULL_LEN];
+            let (from, to) = (Time(5), Time(6));
+            payload::write_front(&mut label, body.len(), 7, producer, sequence, from, to);
+            let header = payload::read_label(&label, body.len(), Time(9)).unwrap();
+            known.is_whole(&header, body)
         };
         assert!(judged(3, 0, b"first") && judged(4, 7, b"second"));
         assert!(!judged(3, 1, b"first"), "another message's body");
         assert!(!judged(3, 0, b"firsT"));
-        assert!(judged(2, 0, &[0; 9]), "filler");
-        assert!(!judged(5, 0, b"first"), "should be filler");
+        assert!(judged(2, 0, &[0; 40]), "filler behind a header");
+        let mut text = [0; 40];
+        text[33] = b'x';
+        assert!(!judged(5, 0, &text), "should be filler");
     }
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use measure::Nanos;
-use wire::amqp091::FieldTable;
+use wire::amqp091::{FieldTable, Value};
 
 use super::accounts::{self, Accounts, Realm};
-use super::consumer::{ConsumerSpec, Ours, Tails};
+use super::consumer::{ConsumerSpec, Known, Ours};
 use super::keys::Keys;
 use super::producer::{Pacing, ProducerSpec};
 use super::socket::{Places, Route};
@@ -154,13 +154,12 @@ fn ours(plan: &Plan) -> Option<Ours> {
     Some(Ours {
         run_id: plan.run_id,
         all_out: plan.senders().all(|g| g.producers.pace.is_all_out()),
-        bare: !plan.ledger && plan.senders().any(|g| g.producers.sizes.bodies().is_some()),
-        tails: tails(plan),
+        bodies: bodies(plan),
     })
 }
 
-/// What follows the headers, where somebody sends more than filler.
-fn tails(plan: &Plan) -> Option<Arc<Tails>> {
+/// What somebody sends other than filler.
+fn bodies(plan: &Plan) -> Option<Arc<Known>> {
     let mut first = 0;
     let mut groups = Vec::new();
     for group in plan.senders() {
@@ -170,7 +169,7 @@ fn tails(plan: &Plan) -> Option<Arc<Tails>> {
         }
         first = end;
     }
-    (!groups.is_empty()).then(|| Arc::new(Tails { groups }))
+    (!groups.is_empty()).then(|| Arc::new(Known { groups }))
 }
 
 fn consumers(
@@ -200,7 +199,6 @@ fn consumers(
             channel_prefetch: wanted.channel_prefetch,
             no_ack: wanted.ack == Ack::Auto,
             transacted: wanted.commit_every > 0,
-            responds: group.producers.replies,
             begin: match wanted.poll {
                 Some(_) => Begin::Polling,
                 None if delay > Nanos::ZERO => Begin::Later,
@@ -213,7 +211,9 @@ fn consumers(
             refuse: wanted.refuse,
             commit_every: wanted.commit_every,
             prefetch: wanted.prefetch,
-            message_size: group.producers.size_range(plan.ledger).1,
+            message_size: group.producers.size_range().1,
+            responds: group.producers.replies,
+            labelled: group.producers.is_labelled(),
             poll: wanted.poll,
             service: wanted.service.clone(),
             delay,
@@ -232,7 +232,7 @@ fn consumers(
         plan,
         group,
         places,
-        (kind, wanted.connections),
+        (kind, group.consumer_connections()),
         lanes,
         clients,
     );
@@ -241,12 +241,8 @@ fn consumers(
 
 /// How long after the load a consumer begins.
 fn delay_of_consumer(group: &Group, n: usize) -> Nanos {
-    let step = group.consumers.start_after;
-    if group.consumers.one_by_one {
-        Nanos(step.0.saturating_mul(n as u64))
-    } else {
-        step
-    }
+    let (first, apart) = (group.consumers.start_after, group.consumers.apart);
+    first + Nanos(apart.0.saturating_mul(n as u64))
 }
 
 /// Which subscription a group's `n`-th consumer has, where others may have it too.
@@ -344,6 +340,7 @@ fn subscription(group: &Group, destination: &Destination) -> Result<FieldTable, 
             StreamOffset::First => table.insert(STREAM_OFFSET, "first"),
             StreamOffset::Last => table.insert(STREAM_OFFSET, "last"),
             StreamOffset::Next => table.insert(STREAM_OFFSET, "next"),
+            StreamOffset::Time(unix_s) => table.insert(STREAM_OFFSET, Value::Timestamp(unix_s)),
             StreamOffset::Offset(offset) => {
                 table.insert(STREAM_OFFSET, i64::try_from(offset).unwrap_or(i64::MAX))
             }
@@ -369,8 +366,8 @@ fn producers(
     let trace = wanted
         .sizing_trace()
         .map(|(trace, each)| (Arc::clone(trace), each));
-    let stock = Stock::new(&wanted.sizes, trace, plan.ledger);
-    let (least, most) = wanted.size_range(plan.ledger);
+    let stock = Stock::new(&wanted.sizes, trace);
+    let (least, most) = wanted.size_range();
     let bodies = match stock {
         None => BodyLengths::Same(most),
         Some(_) => BodyLengths::Between(least, most),
@@ -396,7 +393,7 @@ fn producers(
             },
             answers: answers(wanted),
             mandatory: wanted.mandatory,
-            properties: properties.encode(wanted.persistent)?,
+            properties: properties.encode(Some(wanted.persistent), wanted.is_labelled())?,
             bodies,
         });
         let work = WorkSpec::Producer(ProducerSpec {
@@ -490,8 +487,10 @@ fn fan_out(clients: &mut [ClientSpec]) {
 }
 
 fn channel(group: &Group, destination: &Destination, role: Role) -> Result<ChannelSpec, Error> {
-    let again = group.recovery.is_some() && group.queues.declare != Declare::Never;
-    let queue = destination.kind == DestinationKind::Queue;
+    let own = destination.exclusive && matches!(role, Role::Consumer(_));
+    let again = group.recovery.is_some() && group.queues.declare != Declare::Never || own;
+    // Nobody but its consumers can declare it.
+    let queue = destination.kind == DestinationKind::Queue && (own || !destination.exclusive);
     let exchange = destination
         .exchange
         .as_ref()
@@ -511,10 +510,12 @@ fn channel(group: &Group, destination: &Destination, role: Role) -> Result<Chann
             },
             durable: destination.is_durable(),
             auto_delete: destination.auto_delete,
+            exclusive: own,
             arguments: arguments(destination)?,
             exchange,
             binding: destination
                 .binding()
+                .filter(|_| queue)
                 .map(|key| (destination.publishes_to().0.to_owned(), key.to_owned())),
         })
     } else {

@@ -10,12 +10,12 @@ use super::context::Context;
 use super::producer::{BATCH_BYTES, Standing};
 use super::shared::{CATCH_UP, Reason, Report};
 use crate::control::Watch;
-use crate::link::{Progress as SetUp, Signal, Step};
+use crate::link::{Extras, Progress as SetUp, Signal, Step};
 use crate::{Error, Event as Happening};
 
 /// The broker gives a message back.
 #[cold]
-fn returned(work: &Work, body: &[u8], now: Time, context: &mut Context<'_>) {
+fn returned(work: &Work, body: &[u8], extras: Extras<'_>, now: Time, context: &mut Context<'_>) {
     context.series.current().counters.returned += 1;
     let Work::Producer(producer) = work else {
         return;
@@ -24,7 +24,7 @@ fn returned(work: &Work, body: &[u8], now: Time, context: &mut Context<'_>) {
     let progress = &mut context.tally.progress;
     progress.expected = progress.expected.saturating_sub(producer.spec.fan_out);
     if let Some(pages) = context.pages {
-        producer.returned(body, now, pages);
+        producer.returned(body, extras, now, pages);
     }
 }
 
@@ -48,14 +48,14 @@ impl Client {
                         tag,
                         redelivered,
                         body,
-                        reply_to,
+                        extras,
                     },
                 )) => {
                     let running = self.state == State::Running;
                     let consumer = match self.works.get_mut(lane).filter(|_| running) {
                         Some(Work::Consumer(consumer)) => consumer,
                         Some(Work::Producer(producer)) => {
-                            if let Some(tag) = producer.replied(body, now) {
+                            if let Some(tag) = producer.replied(body, extras, now) {
                                 self.confirmed(lane, (tag, false, false), now, context)?;
                             }
                             continue;
@@ -68,16 +68,17 @@ impl Client {
                         continue;
                     }
                     let ours = consumer.take(
-                        (body, redelivered),
+                        (body, extras, redelivered),
                         now,
                         context.series.current(),
                         &mut context.tally.latency,
                         context.pages.as_mut(),
                     );
-                    let asked = reply_to.is_some_and(|to| {
-                        context.reply.prepare(to, body);
-                        true
-                    });
+                    let to = consumer.responds().then(|| extras.reply_to()).flatten();
+                    if let Some(to) = to {
+                        context.reply.prepare(to, body, extras);
+                    }
+                    let asked = to.is_some();
                     let mut channel = self.link.lane(lane);
                     if asked {
                         channel.respond(context.reply)?;
@@ -113,9 +114,9 @@ impl Client {
                     break;
                 }
                 Some((lane, Signal::Empty)) => self.found_nothing(lane, now),
-                Some((lane, Signal::Returned { body })) => {
+                Some((lane, Signal::Returned { body, extras })) => {
                     if let Some(work) = self.works.get(lane) {
-                        returned(work, body, now, context);
+                        returned(work, body, extras, now, context);
                     }
                 }
                 Some((_, Signal::Blocked { reason })) => {

@@ -354,10 +354,13 @@ impl<'a> Coordinator<'a> {
             };
             self.receive(LOOK.min(next.min(boundaries.drain_at).since(now).into()))?;
             let received = self.shared.standing().received;
-            let ends = self.control.is_stopping()
-                || ending.as_mut().is_some_and(|e| e.has_come(received, now))
-                || self.error.is_some()
-                || self.shared.counts_reached(self.anybody_counts);
+            // What else ends the load waits for those who have something to send.
+            let ended = ending
+                .as_mut()
+                .is_some_and(|e| e.has_come(received, now) && self.shared.all_is_sent());
+            let counted = self.shared.counts_reached(self.anybody_counts)
+                && (ending.is_none() || !self.shared.budgets.is_empty());
+            let ends = self.control.is_stopping() || ended || self.error.is_some() || counted;
             if ends && boundaries.drain_at > Clock.now() + NOTICE {
                 self.shared.drain_at((Clock.now() + NOTICE).max(start));
                 self.wake();

@@ -10,7 +10,7 @@ use super::keys::Keys;
 use super::stamps::Stamps;
 use crate::Error;
 use crate::link::{Answers, Lane};
-use crate::payload;
+use crate::payload::{self, FULL_LEN};
 use crate::schedule::{Ticker, Timetable};
 use crate::sizes::Contents;
 use crate::window::Window;
@@ -480,7 +480,10 @@ impl Producer {
             None => lane.publish(fill(self.spec.message_size)),
             Some(contents) => {
                 let body = contents.body(sequence, intended.since(self.start));
-                if contents.is_bare() {
+                if contents.is_labelled() {
+                    let mut label = [0; FULL_LEN];
+                    fill(body.len())(&mut label);
+                    lane.set_label(&label);
                     lane.publish_body(body, |_| {});
                 } else {
                     lane.publish_body(body, fill(body.len()));

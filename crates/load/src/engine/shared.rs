@@ -178,11 +178,16 @@ impl Shared {
     /// Whether everybody who had a message count has reached it; `false` where nobody had one.
     pub(crate) fn counts_reached(&self, anybody_counts: bool) -> bool {
         anybody_counts
-            && self.producers_left.load(Ordering::Relaxed) == 0
+            && self.all_is_sent()
             && self
                 .budgets
                 .iter()
                 .all(|budget| budget.load(Ordering::Relaxed) == 0)
+    }
+
+    /// Whether no producer with a message count has something to send.
+    pub(crate) fn all_is_sent(&self) -> bool {
+        self.producers_left.load(Ordering::Relaxed) == 0
     }
 
     pub(crate) fn standing(&self) -> Standing {

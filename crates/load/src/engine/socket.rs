@@ -137,7 +137,7 @@ impl Socket {
             return Err(error);
         }
         if self.writable {
-            self.stream.set_nodelay(true)?;
+            self.stream.set_nodelay(wanted.no_delay)?;
             if let Some(bytes) = wanted.send_buffer {
                 rustix::net::sockopt::set_socket_send_buffer_size(&self.stream, bytes)?;
             }

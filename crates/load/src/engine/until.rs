@@ -10,7 +10,7 @@ use measure::{Nanos, Time};
 use super::way;
 use crate::admin::{Admin, Interruption};
 use crate::tls::Connector;
-use crate::{Control, DestinationKind, Error, Plan, Until};
+use crate::{Control, DestinationKind, Error, Group, Plan, Until};
 
 /// Without a delivery for so long, consumers are idle.
 const IDLE: Nanos = Nanos(1_000_000_000);
@@ -19,9 +19,11 @@ const ASK: Duration = Duration::from_millis(500);
 
 /// Watches for the end.
 #[derive(Debug)]
-pub(super) enum Ending {
-    Idle { received: u64, since: Time },
-    Empty(Question),
+pub(super) struct Ending {
+    received: u64,
+    since: Time,
+    /// Beside the consumers' being idle.
+    empty: Option<Question>,
 }
 
 /// Asks the queues on a thread of its own, because a broker under load takes its time to answer.
@@ -34,30 +36,29 @@ pub(super) struct Question {
 
 impl Ending {
     pub(super) fn new(plan: &Plan, start: Time) -> Result<Option<Self>, Error> {
-        Ok(match plan.until {
-            None => None,
-            Some(Until::Idle) => Some(Self::Idle {
-                received: 0,
-                since: start,
-            }),
-            Some(Until::Empty) => Some(Self::Empty(Question::ask(plan.clone())?)),
-        })
+        let Some(until) = plan.until else {
+            return Ok(None);
+        };
+        // Only their consumers can look into exclusive queues: those who get nothing more.
+        let asks = until == Until::Empty && !plan.groups.iter().any(Group::has_exclusive);
+        Ok(Some(Self {
+            received: 0,
+            since: start,
+            empty: match asks {
+                true => Some(Question::ask(plan.clone())?),
+                false => None,
+            },
+        }))
     }
 
     /// Whether it has come; `received` counts all deliveries so far.
     pub(super) fn has_come(&mut self, received: u64, now: Time) -> bool {
-        match self {
-            Self::Idle {
-                received: before,
-                since,
-            } => {
-                if *before != received {
-                    (*before, *since) = (received, now);
-                }
-                now.since(*since) >= IDLE
-            }
-            Self::Empty(question) => question.all_empty.load(Ordering::Relaxed),
+        if self.received != received {
+            (self.received, self.since) = (received, now);
         }
+        let empty = self.empty.as_ref();
+        now.since(self.since) >= IDLE
+            && empty.is_none_or(|question| question.all_empty.load(Ordering::Relaxed))
     }
 }
 
@@ -71,10 +72,8 @@ impl Question {
                 while !stop.is_stopping() {
                     std::thread::sleep(ASK);
                     // A broker that does not answer now may do so the next time.
-                    if are_all_empty(&plan, &stop).unwrap_or(false) {
-                        answer.store(true, Ordering::Relaxed);
-                        return;
-                    }
+                    let empty = are_all_empty(&plan, &stop).unwrap_or(false);
+                    answer.store(empty, Ordering::Relaxed);
                 }
             })
             .map_err(|error| Error::machine("start a thread", error))?;

@@ -122,7 +122,7 @@ impl Worker {
             course: Course::SettingUp,
             rest,
             pages: workshop.pages,
-            reply: Reply::default(),
+            reply: Reply::new()?,
             spin: workshop.spin,
             patience: workshop.patience,
             next_housekeeping: Time(0),

@@ -11,10 +11,10 @@ use wire::amqp091::{
 use super::spec::{
     Answers, Begin, BodyLengths, ChannelSpec, Declaration, Publishing, Role, Source, Subscription,
 };
-use super::{Progress, STREAM_OFFSET, Step};
+use super::{Extras, Progress, STREAM_OFFSET, Step};
 use crate::failure::{self, Stage};
-use crate::payload::FILLER;
-use crate::{Endpoint, Error};
+use crate::payload::{FILLER, FULL_LEN};
+use crate::{Endpoint, Error, MessageProperties};
 
 /// A tag is unique within its channel only; every delivery carries it, so it is short.
 const CONSUMER_TAG: &str = "c";
@@ -24,19 +24,45 @@ const CONSUMER_TAG: &str = "c";
 pub(crate) const REPLY_TO: &str = "amq.rabbitmq.reply-to";
 
 /// An answer to a request; kept for the next one, so that nothing is allocated.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Reply {
     to: String,
     body: Vec<u8>,
+    /// Properties with nothing but a label, whose bytes are the last.
+    label: Vec<u8>,
+    is_labelled: bool,
 }
 
 impl Reply {
+    pub(crate) fn new() -> Result<Self, Error> {
+        Ok(Self {
+            to: String::new(),
+            body: Vec::new(),
+            label: MessageProperties::default().encode(None, true)?,
+            is_labelled: false,
+        })
+    }
+
     /// Takes what is needed of a request, whose bytes are about to go.
-    pub(crate) fn prepare(&mut self, to: &str, body: &[u8]) {
+    pub(crate) fn prepare(&mut self, to: &str, body: &[u8], extras: Extras<'_>) {
         self.to.clear();
         self.to.push_str(to);
         self.body.clear();
         self.body.extend_from_slice(body);
+        let (label, place) = (extras.label(), self.label.last_chunk_mut::<FULL_LEN>());
+        let label = label.and_then(|label| label.first_chunk());
+        self.is_labelled = label
+            .zip(place)
+            .map(|(label, place)| *place = *label)
+            .is_some();
+    }
+
+    fn properties(&self) -> Properties<'_> {
+        if self.is_labelled {
+            Properties::from_bytes(&self.label)
+        } else {
+            Properties::NONE
+        }
     }
 }
 
@@ -90,8 +116,6 @@ pub(super) struct Channel {
     task: Option<Task>,
     tasks: VecDeque<Task>,
     consuming: bool,
-    /// Answers what it receives.
-    pub(super) responds: bool,
     /// Reads a stream and may have to go on from where it was.
     pub(super) follows_stream: bool,
     /// The offset after the last message that came.
@@ -102,7 +126,6 @@ pub(super) struct Channel {
 
 impl Channel {
     pub(super) fn new(spec: ChannelSpec, number: u16, resumes: bool) -> Self {
-        let responds = matches!(&spec.role, Role::Consumer(s) if s.responds);
         let (queue, follows_stream) = match &spec.role {
             Role::Consumer(subscription) => {
                 let queue = match &subscription.source {
@@ -114,7 +137,8 @@ impl Channel {
             }
             Role::Producer(_) => (String::new(), false),
         };
-        let tasks = tasks(&spec.role, None).collect();
+        let own = spec.declaration.as_ref().filter(|d| d.exclusive);
+        let tasks = tasks(&spec.role, own).collect();
         Self {
             spec,
             number,
@@ -124,7 +148,6 @@ impl Channel {
             task: None,
             tasks,
             consuming: false,
-            responds,
             follows_stream,
             next_offset: None,
             again: false,
@@ -187,11 +210,12 @@ impl Channel {
         let exchange = declared
             .and_then(|d| d.exchange.as_ref())
             .map_or("", |e| e.name.as_str());
+        let again = if self.again { " again" } else { "" };
         match task {
             Task::Open => "open a channel".into(),
-            Task::DeclareExchange => format!("declare exchange {exchange:?} again"),
-            Task::DeclareQueue => format!("declare queue {queue:?} again"),
-            Task::BindQueue => format!("bind queue {queue:?} to exchange {exchange:?} again"),
+            Task::DeclareExchange => format!("declare exchange {exchange:?}{again}"),
+            Task::DeclareQueue => format!("declare queue {queue:?}{again}"),
+            Task::BindQueue => format!("bind queue {queue:?} to exchange {exchange:?}{again}"),
             Task::SelectConfirms => "ask for publisher confirms".into(),
             Task::SelectTransactions => "begin transactions".into(),
             Task::DeclareOwn => "declare a subscriber's queue".into(),
@@ -227,6 +251,7 @@ impl Channel {
                 queue: &declaration.queue,
                 durable: declaration.durable,
                 auto_delete: declaration.auto_delete,
+                exclusive: declaration.exclusive,
                 arguments: declaration.arguments.view(),
                 ..QueueDeclare::default()
             }),
@@ -318,10 +343,10 @@ impl Channel {
     }
 }
 
-/// The steps of a channel's set-up, with what is declared again on a later connection.
-fn tasks(role: &Role, again: Option<&Declaration>) -> impl Iterator<Item = Task> + use<> {
+/// The steps of a channel's set-up, with what it declares itself.
+fn tasks(role: &Role, declaration: Option<&Declaration>) -> impl Iterator<Item = Task> + use<> {
     let mut tasks = vec![Task::Open];
-    if let Some(declaration) = again {
+    if let Some(declaration) = declaration {
         if declaration.exchange.is_some() {
             tasks.push(Task::DeclareExchange);
         }
@@ -456,6 +481,16 @@ impl Lane<'_> {
         }
     }
 
+    /// Sends the following messages with this label, where they have one.
+    #[inline]
+    pub(crate) fn set_label(&mut self, label: &[u8; FULL_LEN]) {
+        match &mut self.channel.template {
+            Some(Template::Whole(template)) => template.set_last_header(label),
+            Some(Template::Head(template, ..)) => template.set_last_header(label),
+            None => {}
+        }
+    }
+
     /// Bytes on the wire of the smallest and the largest message, at least 1.
     pub(crate) fn message_wire_len(&self) -> (usize, usize) {
         match &self.channel.template {
@@ -481,7 +516,7 @@ impl Lane<'_> {
         let number = self.channel.number;
         let sent = self
             .client
-            .publish_message(number, &publish, Properties::NONE, body);
+            .publish_message(number, &publish, reply.properties(), body);
         sent.map_err(|error| failure::of_wire(self.endpoint, &self.channel.stage, &error))
     }
 

@@ -23,6 +23,7 @@ pub(crate) use self::spec::{
     Source, Subscription,
 };
 use crate::failure::{self, Stage};
+use crate::payload::LABEL;
 use crate::{Auth, Endpoint, Error, Token};
 
 /// Where a stream's consumer begins, and where a message of it is.
@@ -48,14 +49,14 @@ pub(crate) enum Signal<'a> {
         tag: u64,
         redelivered: bool,
         body: &'a [u8],
-        /// Where an answer goes, where this side answers.
-        reply_to: Option<&'a str>,
+        extras: Extras<'a>,
     },
     /// There was no message to get.
     Empty,
     /// A message of its own, given back.
     Returned {
         body: &'a [u8],
+        extras: Extras<'a>,
     },
     Blocked {
         reason: &'a str,
@@ -65,6 +66,30 @@ pub(crate) enum Signal<'a> {
     Closed,
     /// Nothing of interest.
     Other,
+}
+
+/// What comes with a message beside its body; not read yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extras<'a>(Properties<'a>);
+
+impl<'a> Extras<'a> {
+    /// Of a message that has nothing but its body.
+    #[cfg(test)]
+    pub(crate) const NONE: Self = Self(Properties::NONE);
+
+    /// The header of a message whose body has none.
+    #[inline]
+    pub(crate) fn label(self) -> Option<&'a [u8]> {
+        self.0.header_bytes(LABEL)
+    }
+
+    /// Where an answer goes.
+    pub(crate) fn reply_to(self) -> Option<&'a str> {
+        self.0
+            .decode()
+            .ok()
+            .and_then(|properties| properties.reply_to)
+    }
 }
 
 /// An answer that moves the set-up or the way out on.
@@ -202,20 +227,16 @@ impl Link {
                 properties,
                 ..
             } => {
-                let mut reply_to = None;
-                if let Some(channel) = channels.get_mut(at(channel)) {
-                    if channel.follows_stream {
-                        channel.next_offset = offset_of(properties).map(|offset| offset + 1);
-                    }
-                    if channel.responds {
-                        reply_to = properties.decode().ok().and_then(|p| p.reply_to);
-                    }
+                if let Some(channel) = channels.get_mut(at(channel))
+                    && channel.follows_stream
+                {
+                    channel.next_offset = offset_of(properties).map(|offset| offset + 1);
                 }
                 let signal = Signal::Delivery {
                     tag: delivery_tag,
                     redelivered,
                     body,
-                    reply_to,
+                    extras: Extras(properties),
                 };
                 (at(channel), signal)
             }
@@ -237,18 +258,27 @@ impl Link {
                 delivery_tag,
                 redelivered,
                 body,
+                properties,
                 ..
             } => {
                 let signal = Signal::Delivery {
                     tag: delivery_tag,
                     redelivered,
                     body,
-                    reply_to: None,
+                    extras: Extras(properties),
                 };
                 (at(channel), signal)
             }
             Event::GetEmpty { channel } => (at(channel), Signal::Empty),
-            Event::Returned { channel, body, .. } => (at(channel), Signal::Returned { body }),
+            Event::Returned {
+                channel,
+                body,
+                properties,
+                ..
+            } => {
+                let extras = Extras(properties);
+                (at(channel), Signal::Returned { body, extras })
+            }
             Event::Blocked { reason } => (0, Signal::Blocked { reason }),
             Event::Unblocked => (0, Signal::Unblocked),
             Event::CloseOk => (0, Signal::Closed),

@@ -22,7 +22,7 @@ pub(crate) struct LinkSpec {
 pub(crate) struct ChannelSpec {
     pub(crate) role: Role,
     /// What to declare when the connection is made anew: a broker that has restarted may have
-    /// forgotten it. The first time it was done before.
+    /// forgotten it. The first time it was done before, unless it is this connection's alone.
     pub(crate) declaration: Option<Declaration>,
 }
 
@@ -32,6 +32,7 @@ pub(crate) struct Declaration {
     pub(crate) queue: String,
     pub(crate) durable: bool,
     pub(crate) auto_delete: bool,
+    pub(crate) exclusive: bool,
     pub(crate) arguments: FieldTable,
     pub(crate) exchange: Option<Exchange>,
     /// The exchange that the queue is bound to, and the routing key.
@@ -86,8 +87,6 @@ pub(crate) struct Subscription {
     pub(crate) no_ack: bool,
     /// Acknowledgements are part of transactions.
     pub(crate) transacted: bool,
-    /// Every delivery is answered by its own body, where it says where to.
-    pub(crate) responds: bool,
     /// When it begins to consume.
     pub(crate) begin: Begin,
     pub(crate) arguments: FieldTable,

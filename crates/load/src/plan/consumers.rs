@@ -32,11 +32,10 @@ pub struct Consumers {
     pub poll: Option<Nanos>,
     /// How long a consumer works on a delivery before it acknowledges it and takes the next.
     pub service: ServiceTime,
-    /// Consumers begin so long after the load; each one of a group so long after the one before,
-    /// where `one_by_one` says so.
+    /// Consumers begin so long after the load, …
     pub start_after: Nanos,
-    /// See `start_after`.
-    pub one_by_one: bool,
+    /// … and each one of a group so long after the one before.
+    pub apart: Nanos,
     /// Where reading a stream starts.
     pub stream_offset: StreamOffset,
     /// Further arguments of the subscription.
@@ -64,7 +63,7 @@ impl Default for Consumers {
             poll: None,
             service: ServiceTime::default(),
             start_after: Nanos::ZERO,
-            one_by_one: false,
+            apart: Nanos::ZERO,
             stream_offset: StreamOffset::Next,
             arguments: Vec::new(),
             message_count: None,
@@ -95,6 +94,8 @@ pub enum StreamOffset {
     Next,
     /// From this offset on.
     Offset(u64),
+    /// From the chunk on that was written then, in seconds since 1970.
+    Time(u64),
 }
 
 /// How deliveries are refused (`basic.nack`).

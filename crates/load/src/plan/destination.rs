@@ -17,6 +17,9 @@ pub struct Destination {
     pub durable: bool,
     /// Whether the broker deletes the queue when its last consumer has gone.
     pub auto_delete: bool,
+    /// Whether the queue belongs to the connection of its consumers, who declare it: nobody else may
+    /// use it, and it goes with the connection.
+    pub exclusive: bool,
     /// Further arguments of the declaration, such as `x-max-length`.
     pub arguments: Vec<(String, Argument)>,
     /// Where producers publish; `None` is the default exchange for a queue, and `amq.topic` for a
@@ -73,6 +76,7 @@ impl Destination {
             queue_type: QueueType::Classic,
             durable: false,
             auto_delete: false,
+            exclusive: false,
             arguments: Vec::new(),
             exchange: None,
             routing_key: None,

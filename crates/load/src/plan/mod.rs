@@ -53,13 +53,13 @@ impl Default for Plan {
     }
 }
 
-/// What ends a load by itself.
+/// What ends a load by itself, once producers with a message count have sent all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
     /// Nothing was received for a second.
     Idle,
-    /// Every queue that the plan names is empty. They are asked twice a second, on a connection of
-    /// its own.
+    /// The same, and every queue that the plan names is empty. They are asked twice a second, on a
+    /// connection of its own; exclusive ones cannot be asked.
     Empty,
 }
 
@@ -202,7 +202,38 @@ impl Group {
     pub fn connection_count(&self) -> usize {
         let shared = |clients: usize, on: Option<usize>| on.unwrap_or(clients).min(clients);
         shared(self.producer_count(), self.producers.connections)
-            + shared(self.consumer_count(), self.consumers.connections)
+            + shared(self.consumer_count(), self.consumer_connections())
+    }
+
+    /// Connections that consumers share. An exclusive queue's must have the same.
+    pub(crate) fn consumer_connections(&self) -> Option<usize> {
+        let each_queue = self.has_exclusive().then_some(self.destinations.len());
+        self.consumers.connections.or(each_queue)
+    }
+
+    /// Whether some queues are their consumers' alone.
+    pub(crate) fn has_exclusive(&self) -> bool {
+        self.destinations.iter().any(|queue| queue.exclusive)
+    }
+
+    fn validate_exclusive(&self) -> Result<(), Error> {
+        let queues = self.destinations.len();
+        match self.consumers.connections {
+            Some(n)
+                if self.has_exclusive()
+                    && self.consumer_count() > queues
+                    && !queues.is_multiple_of(n) =>
+            {
+                Err(Error::invalid(
+                    format!(
+                        "consumers on {n} connections cannot share {queues} exclusive queues: each \
+                         belongs to one connection"
+                    ),
+                    "leave the number of consumers' connections out",
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -346,6 +377,7 @@ impl Group {
         }
         self.validate_sources()?;
         self.validate_subscription()?;
+        self.validate_exclusive()?;
         if self.consumer_count() > 0 {
             self.consumers.validate()?;
         }

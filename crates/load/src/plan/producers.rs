@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use measure::Nanos;
-use wire::amqp091::{BasicProperties, EncodeError};
+use wire::amqp091::{BasicProperties, EncodeError, Value};
 
 use super::Argument;
 use crate::admin::table_of;
-use crate::payload::FULL_LEN;
+use crate::payload::{FULL_LEN, LABEL};
 use crate::random::Random;
 use crate::sizes::check_range;
 use crate::{Error, Pace, Shape, Sizes, Trace};
@@ -87,12 +87,14 @@ impl Default for Producers {
     }
 }
 
-/// Producers begin between the load's start and this long after it, each at a moment of its own; its
-/// whole schedule is later by as much.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Producers begin later than the load, each at a moment of its own; its whole schedule is later by
+/// as much.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StartDelay {
-    /// The longest.
-    pub most: Nanos,
+    /// The shortest.
+    pub least: Nanos,
+    /// How much longer it may be.
+    pub spread: Nanos,
     /// Any number; the same gives the same moments.
     pub seed: u64,
 }
@@ -102,7 +104,7 @@ impl StartDelay {
     pub(crate) fn of(&self, id: u32) -> Nanos {
         // Apart from the same seed's arrivals and sizes.
         let random = Random::new(self.seed.rotate_left(32) ^ 1, u64::from(id));
-        Nanos((random.unit(0) * self.most.0 as f64) as u64)
+        self.least + Nanos((random.unit(0) * self.spread.0 as f64) as u64)
     }
 }
 
@@ -145,15 +147,25 @@ pub struct MessageProperties {
 }
 
 impl MessageProperties {
-    /// As the content header carries them, delivery mode included.
-    pub(crate) fn encode(&self, persistent: bool) -> Result<Vec<u8>, Error> {
-        let headers = table_of(&self.headers)?;
+    /// As the content header carries them, delivery mode included. With room for a label as the last
+    /// header, where messages are labelled.
+    pub(crate) fn encode(
+        &self,
+        persistent: Option<bool>,
+        labelled: bool,
+    ) -> Result<Vec<u8>, Error> {
+        let mut headers = table_of(&self.headers)?;
+        if labelled {
+            headers
+                .insert(LABEL, Value::Bytes(&[0; FULL_LEN]))
+                .map_err(unfit)?;
+        }
         let properties = BasicProperties {
             content_type: self.content_type.as_deref(),
             content_encoding: self.content_encoding.as_deref(),
-            headers: (!self.headers.is_empty()).then(|| headers.view()),
+            headers: (!headers.is_empty()).then(|| headers.view()),
             // 1 is transient, 2 persistent.
-            delivery_mode: Some(if persistent { 2 } else { 1 }),
+            delivery_mode: persistent.map(|persistent| if persistent { 2 } else { 1 }),
             priority: self.priority,
             correlation_id: self.correlation_id.as_deref(),
             reply_to: self.reply_to.as_deref(),
@@ -165,13 +177,15 @@ impl MessageProperties {
             app_id: self.app_id.as_deref(),
             cluster_id: self.cluster_id.as_deref(),
         };
-        properties.to_bytes().map_err(|error: EncodeError| {
-            Error::invalid(
-                format!("the message properties cannot be sent: {error}"),
-                "shorten them: AMQP 0.9.1 allows 255 bytes each",
-            )
-        })
+        properties.to_bytes().map_err(unfit)
     }
+}
+
+fn unfit(error: EncodeError) -> Error {
+    Error::invalid(
+        format!("the message properties cannot be sent: {error}"),
+        "shorten them: AMQP 0.9.1 allows 255 bytes each",
+    )
 }
 
 impl Producers {
@@ -195,15 +209,28 @@ impl Producers {
     }
 
     /// The smallest and the largest body.
-    pub(crate) fn size_range(&self, ledger: bool) -> (usize, usize) {
+    pub(crate) fn size_range(&self) -> (usize, usize) {
         self.sizing_trace()
             .and_then(|(trace, _)| trace.size_range())
-            .unwrap_or_else(|| self.sizes.range(ledger))
+            .unwrap_or_else(|| self.sizes.range())
+    }
+
+    /// Whether what tells messages apart is in a message header, and not in the body.
+    #[must_use]
+    pub fn is_labelled(&self) -> bool {
+        self.sizes.bodies().is_some()
     }
 
     pub(super) fn validate(&self, producers: u64, ledger: bool) -> Result<(), Error> {
         self.sizes.validate(ledger)?;
-        self.properties.encode(self.persistent)?;
+        self.properties
+            .encode(Some(self.persistent), self.is_labelled())?;
+        if self.is_labelled() && self.properties.headers.iter().any(|(n, _)| n == LABEL) {
+            return Err(Error::invalid(
+                format!("the header {LABEL:?} holds what tells messages apart"),
+                "choose another name for yours",
+            ));
+        }
         let twice = [
             (
                 self.message_ids && self.properties.message_id.is_some(),
@@ -234,12 +261,10 @@ impl Producers {
                 "leave out one of the two",
             ));
         }
-        if self.replies && self.size_range(ledger).0 < FULL_LEN {
+        let (least, most) = self.size_range();
+        if self.replies && least < FULL_LEN && !self.is_labelled() {
             return Err(Error::invalid(
-                format!(
-                    "a request of {} bytes has no room for what its reply is known by",
-                    self.size_range(ledger).0
-                ),
+                format!("a request of {least} bytes has no room for what its reply is known by"),
                 format!("ask for at least {FULL_LEN} bytes"),
             ));
         }
@@ -249,8 +274,7 @@ impl Producers {
                 "leave out one of the two",
             ));
         }
-        let (least, most) = self.size_range(ledger);
-        check_range(least, most, ledger)?;
+        check_range(least, most, ledger && !self.is_labelled())?;
         if self.sizing_trace().is_some() && !matches!(self.sizes, Sizes::Fixed(_)) {
             return Err(Error::invalid(
                 "the trace says how large its messages are, and so does the message size",

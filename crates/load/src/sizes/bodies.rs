@@ -1,45 +1,47 @@
-//! Message bodies from files.
+//! Message bodies that are there before the load, such as those from files.
 
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::payload::{FILLER, FULL_LEN};
 
-/// Bodies from files are kept in memory.
-const MOST_BYTES: u64 = 1 << 30;
-const MOST_FILES: usize = 100_000;
+/// Bodies are kept in memory.
+pub(super) const MOST_BYTES: u64 = 1 << 30;
+pub(super) const MOST_BODIES: usize = 100_000;
 
-/// Message bodies that were read from files.
+/// Message bodies that are there before the load.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bodies {
-    /// Each with room for the header in front.
     bodies: Vec<Box<[u8]>>,
 }
 
 impl Bodies {
-    /// Reads a file, or all files of a folder in the order of their names.
+    /// Those that were made in memory.
+    pub(super) const fn new(bodies: Vec<Box<[u8]>>) -> Self {
+        Self { bodies }
+    }
+
+    /// Reads files in the order given; of a folder all of them, in the order of their names.
     ///
     /// # Errors
     /// [`Error::Invalid`] with the path, where something cannot be read, is no file, or is too
     /// large to be kept in memory (1 GiB in all).
-    pub fn read(path: &Path) -> Result<Self, Error> {
-        let files = if path.is_dir() {
-            files_in(path)?
-        } else {
-            vec![path.to_owned()]
-        };
+    pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Self, Error> {
+        let mut files = Vec::new();
+        for path in paths.iter().map(AsRef::as_ref) {
+            if path.is_dir() {
+                files.extend(files_in(path)?);
+            } else {
+                files.push(path.to_owned());
+            }
+        }
         Self::read_files(&files)
     }
 
-    /// Reads files in the order given.
-    ///
-    /// # Errors
-    /// As [`Self::read`].
-    pub fn read_files(files: &[PathBuf]) -> Result<Self, Error> {
-        if files.is_empty() || files.len() > MOST_FILES {
+    fn read_files(files: &[PathBuf]) -> Result<Self, Error> {
+        if files.is_empty() || files.len() > MOST_BODIES {
             return Err(Error::invalid(
                 format!("cannot take message bodies from {} files", files.len()),
-                format!("name 1 to {MOST_FILES} files, or a folder with as many"),
+                format!("name 1 to {MOST_BODIES} files, or a folder with as many"),
             ));
         }
         let mut left = MOST_BYTES;
@@ -60,9 +62,7 @@ impl Bodies {
                 )
             })?;
             let content = std::fs::read(file).map_err(|e| failed(file, &e))?;
-            let mut body = vec![FILLER; FULL_LEN];
-            body.extend_from_slice(&content);
-            bodies.push(body.into_boxed_slice());
+            bodies.push(content.into_boxed_slice());
         }
         Ok(Self { bodies })
     }
@@ -79,22 +79,16 @@ impl Bodies {
         self.bodies.is_empty()
     }
 
-    /// Bytes of each file.
+    /// Bytes of each.
     pub(super) fn lengths(&self) -> impl Iterator<Item = usize> {
-        self.bodies.iter().map(|body| body.len() - FULL_LEN)
+        self.bodies.iter().map(|body| body.len())
     }
 
-    /// The body of a producer's `sequence`-th message, with room for the header in front.
-    #[inline]
-    pub(crate) fn with_room(&self, sequence: u64) -> &[u8] {
-        let at = sequence % self.bodies.len().max(1) as u64;
-        self.bodies.get(at as usize).map_or(&[], |body| body)
-    }
-
-    /// The same as it is in its file.
+    /// The body of a producer's `sequence`-th message.
     #[inline]
     pub(crate) fn content(&self, sequence: u64) -> &[u8] {
-        self.with_room(sequence).get(FULL_LEN..).unwrap_or_default()
+        let at = sequence % self.bodies.len().max(1) as u64;
+        self.bodies.get(at as usize).map_or(&[], |body| body)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use jiff::Timestamp;
 use measure::Rate;
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +33,8 @@ pub struct LoadSpec {
     pub bind: bool,
     /// Whether queues go away with their last consumer.
     pub auto_delete: bool,
+    /// Whether queues belong to their consumers' connection, which declares them and takes them along.
+    pub exclusive: bool,
     /// Where this group connects, with `broker.kind = "attach"`; absent: as `broker.url` says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
@@ -72,6 +75,9 @@ pub struct LoadSpec {
     /// Each producer begins at a moment of its own within so long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_delay: Option<Length>,
+    /// Producers begin so long after the load, `start-delay` on top.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_after: Option<Length>,
     /// Messages in flight per producer; 0 = unlimited.
     pub max_pending: u32,
     /// Whether the broker acknowledges messages (publisher confirms).
@@ -143,8 +149,9 @@ pub struct LoadSpec {
     /// Consumers begin so long after the load.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consumer_start_delay: Option<Length>,
-    /// Each consumer begins so long after the one before; see `consumer-start-delay`.
-    pub consumers_one_by_one: bool,
+    /// Each consumer begins so much later than the one before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consumers_apart: Option<Length>,
     /// Further arguments of the subscription, as `x-priority = 10`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub consumer_arguments: BTreeMap<String, ArgumentValue>,
@@ -195,6 +202,7 @@ impl Default for LoadSpec {
             routing_key: None,
             bind: true,
             auto_delete: false,
+            exclusive: false,
             url: None,
             queue_type: QueueType::Classic,
             durable: true,
@@ -210,6 +218,7 @@ impl Default for LoadSpec {
             rate_per_producer: false,
             think_time: None,
             start_delay: None,
+            start_after: None,
             max_pending: 1,
             confirm: true,
             commit_every: 0,
@@ -238,7 +247,7 @@ impl Default for LoadSpec {
             consumer_rate: None,
             consumer_latency: Vec::new(),
             consumer_start_delay: None,
-            consumers_one_by_one: false,
+            consumers_apart: None,
             consumer_arguments: BTreeMap::new(),
             stream_offset: StreamOffset::Next,
             source_addresses: Vec::new(),
@@ -335,7 +344,8 @@ impl<'de> Deserialize<'de> for Acks {
     }
 }
 
-/// Where stream consumers start: `"first"`, `"last"`, `"next"`, or an offset.
+/// Where stream consumers start: `"first"`, `"last"`, `"next"`, an offset, or a time such as
+/// `"2026-11-21T12:00:00Z"`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StreamOffset {
     /// The oldest message.
@@ -347,6 +357,32 @@ pub enum StreamOffset {
     Next,
     /// A message's offset.
     At(u64),
+    /// What was written from then on, in seconds since 1970; to the chunk.
+    Time(u64),
+}
+
+impl std::str::FromStr for StreamOffset {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let time = |text: &str| u64::try_from(text.parse::<Timestamp>().ok()?.as_second()).ok();
+        match text {
+            "first" => Ok(Self::First),
+            "last" => Ok(Self::Last),
+            "next" => Ok(Self::Next),
+            _ => text
+                .parse()
+                .map(Self::At)
+                .ok()
+                .or_else(|| time(text).map(Self::Time))
+                .ok_or_else(|| {
+                    format!(
+                        "stream-offset = {text:?} is none of \"first\", \"last\", \"next\", an \
+                         offset such as 0 and a time such as \"2026-11-21T12:00:00Z\""
+                    )
+                }),
+        }
+    }
 }
 
 impl Serialize for StreamOffset {
@@ -356,6 +392,13 @@ impl Serialize for StreamOffset {
             Self::Last => serializer.serialize_str("last"),
             Self::Next => serializer.serialize_str("next"),
             Self::At(offset) => serializer.serialize_u64(*offset),
+            Self::Time(unix_s) => {
+                let time = i64::try_from(*unix_s).ok();
+                match time.and_then(|time| Timestamp::from_second(time).ok()) {
+                    Some(time) => serializer.collect_str(&time),
+                    None => Err(serde::ser::Error::custom("a time beyond the calendar")),
+                }
+            }
         }
     }
 }
@@ -370,15 +413,7 @@ impl<'de> Deserialize<'de> for StreamOffset {
         }
         match Written::deserialize(deserializer)? {
             Written::At(offset) => Ok(Self::At(offset)),
-            Written::Text(text) => match text.as_str() {
-                "first" => Ok(Self::First),
-                "last" => Ok(Self::Last),
-                "next" => Ok(Self::Next),
-                _ => Err(serde::de::Error::custom(format!(
-                    "stream-offset = {text:?} is none of \"first\", \"last\", \"next\" and an \
-                     offset such as 0"
-                ))),
-            },
+            Written::Text(text) => text.parse().map_err(serde::de::Error::custom),
         }
     }
 }

@@ -151,6 +151,8 @@ pub struct BrokerSpec {
     /// `SO_RCVBUF` of the load's sockets in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_buffer: Option<usize>,
+    /// Whether the kernel may hold small pieces back (Nagle's algorithm, no `TCP_NODELAY`).
+    pub nagle: bool,
     /// `attach`: the user, instead of the URL's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,

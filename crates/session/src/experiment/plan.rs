@@ -11,8 +11,8 @@ use load::{
 use measure::Nanos;
 
 use super::{
-    Acks, AllocationSpec, ArgumentValue, Declaring, Experiment, LoadSpec, Phases, QueueType,
-    Refusing, StreamOffset, Until,
+    Acks, AllocationSpec, ArgumentValue, Declaring, Experiment, Length, LoadSpec, Phases,
+    QueueType, Refusing, StreamOffset, Until,
 };
 
 impl Experiment {
@@ -107,10 +107,7 @@ fn producers(spec: &LoadSpec) -> Result<Producers, load::Error> {
         total: spec.total_producers,
         connections: spec.producer_connections,
         pace: pace(spec)?,
-        start_delay: spec.start_delay.map(|most| StartDelay {
-            most: most.0,
-            seed: 0,
-        }),
+        start_delay: start_delay(spec),
         max_pending: spec.max_pending,
         sizes: spec.message_size.sizes()?,
         persistent: spec.persistent,
@@ -129,12 +126,23 @@ fn producers(spec: &LoadSpec) -> Result<Producers, load::Error> {
     })
 }
 
+fn start_delay(spec: &LoadSpec) -> Option<StartDelay> {
+    let length = |length: Option<Length>| length.map_or(Nanos::ZERO, |length| length.0);
+    let delay = StartDelay {
+        least: length(spec.start_after),
+        spread: length(spec.start_delay),
+        seed: 0,
+    };
+    (spec.start_after.is_some() || spec.start_delay.is_some()).then_some(delay)
+}
+
 fn properties(spec: &LoadSpec) -> MessageProperties {
     let given = spec.properties.clone();
     // AMQP 0.9.1 has whole milliseconds, as text.
     let expiration = spec.ttl.map(|ttl| (ttl.0.0 / 1_000_000).to_string());
+    let content_type = spec.message_size.content_type().map(str::to_owned);
     MessageProperties {
-        content_type: given.content_type,
+        content_type: given.content_type.or(content_type),
         content_encoding: given.content_encoding,
         headers: arguments(&spec.headers),
         priority: given.priority,
@@ -176,12 +184,13 @@ fn consumers(spec: &LoadSpec, run_id: u32) -> Consumers {
                 .collect(),
         },
         start_after: spec.consumer_start_delay.map_or(Nanos::ZERO, |d| d.0),
-        one_by_one: spec.consumers_one_by_one,
+        apart: spec.consumers_apart.map_or(Nanos::ZERO, |d| d.0),
         stream_offset: match spec.stream_offset {
             StreamOffset::First => LoadOffset::First,
             StreamOffset::Last => LoadOffset::Last,
             StreamOffset::Next => LoadOffset::Next,
             StreamOffset::At(offset) => LoadOffset::Offset(offset),
+            StreamOffset::Time(unix_s) => LoadOffset::Time(unix_s),
         },
         arguments: arguments(&spec.consumer_arguments),
         // Without producers the count is the consumers' to reach.
@@ -235,6 +244,7 @@ fn destinations(spec: &LoadSpec) -> Result<Vec<Destination>, load::Error> {
         queue_type,
         durable: spec.durable && parsed.kind == DestinationKind::Queue,
         auto_delete: spec.auto_delete,
+        exclusive: spec.exclusive && parsed.kind == DestinationKind::Queue,
         arguments: arguments(&spec.arguments),
         exchange: exchange.clone(),
         routing_key: spec.routing_key.clone(),

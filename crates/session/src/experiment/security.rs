@@ -88,6 +88,7 @@ impl BrokerSpec {
             connection.frame_max = bytes;
         }
         connection.send_buffer = self.send_buffer;
+        connection.no_delay = !self.nagle;
         connection.receive_buffer = self.receive_buffer;
         endpoint.auth = match self.auth {
             AuthSpec::Plain => Auth::Plain,

@@ -1,11 +1,11 @@
 //! How large messages are, as people write it: `1024`, `12,2000`, `100-2000`, `files:DIR`.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use load::{Bodies, Distribution, SizeStep, Sizes};
+use load::{Bodies, Distribution, Json, SizeStep, Sizes};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Length;
@@ -21,11 +21,13 @@ pub struct SizeSpec {
 #[derive(Clone, Debug, PartialEq)]
 enum Meaning {
     Sizes(Sizes),
-    /// Read when the load is planned.
-    Files(PathBuf),
+    /// Made when the load is planned.
+    Json(Json),
+    /// Read when the load is planned: one path, or several divided by commas.
+    Files(String),
 }
 
-const FORMS: [Form; 8] = [
+const FORMS: [Form; 9] = [
     Form {
         name: "list",
         bare: Some("sizes"),
@@ -76,6 +78,13 @@ const FORMS: [Form; 8] = [
         example: "weighted:12x9,2000x1",
     },
     Form {
+        name: "json",
+        bare: Some("size"),
+        needed: &["size"],
+        optional: &["count", "fields", "seed"],
+        example: "json:1000",
+    },
+    Form {
         name: "files",
         bare: Some("path"),
         needed: &["path"],
@@ -107,9 +116,26 @@ impl SizeSpec {
     pub(super) fn sizes(&self) -> Result<Sizes, load::Error> {
         match &self.meaning {
             Meaning::Sizes(sizes) => Ok(sizes.clone()),
-            Meaning::Files(path) => Ok(Sizes::Bodies(Arc::new(Bodies::read(path)?))),
+            Meaning::Json(json) => Ok(Sizes::Bodies(Arc::new(json.bodies()?))),
+            Meaning::Files(text) => Ok(Sizes::Bodies(Arc::new(Bodies::read(&paths(text))?))),
         }
     }
+
+    /// What kind of content bodies have, where that is known.
+    pub(super) const fn content_type(&self) -> Option<&'static str> {
+        match &self.meaning {
+            Meaning::Json(_) => Some("application/json"),
+            Meaning::Sizes(_) | Meaning::Files(_) => None,
+        }
+    }
+}
+
+/// A path with a comma in its name is one path.
+fn paths(text: &str) -> Vec<PathBuf> {
+    if Path::new(text).exists() {
+        return vec![text.into()];
+    }
+    text.split(',').map(|path| path.trim().into()).collect()
 }
 
 impl FromStr for SizeSpec {
@@ -125,7 +151,7 @@ impl FromStr for SizeSpec {
                 format!(
                     "{text:?} is no message size; write bytes (1024), a range (100-2000), a list \
                      (100,2000), weighted:12x9,2000x1, normal:mean=1000,sd=200, \
-                     steps:1000@30s,2000@30s or files:DIR"
+                     steps:1000@30s,2000@30s, json:1000 or files:DIR"
                 )
             })?)),
         };
@@ -142,12 +168,21 @@ fn meaning(name: &str, rest: &str) -> Result<Meaning, String> {
         // A path may hold anything.
         return match rest.trim() {
             "" => Err(format!("\"files\" needs a path; {}", form.hint())),
-            path => Ok(Meaning::Files(path.into())),
+            paths => Ok(Meaning::Files(paths.into())),
         };
     }
     let fields = form.split(rest)?;
     form.check(&fields)?;
     let seed = form.get(&fields, "seed", 0, whole)?;
+    if form.name == "json" {
+        let json = Json::new(form.get(&fields, "size", 0, whole)?);
+        return Ok(Meaning::Json(Json {
+            count: form.get(&fields, "count", json.count, whole)?,
+            fields: form.get(&fields, "fields", json.fields, whole)?,
+            seed,
+            ..json
+        }));
+    }
     let random = |distribution| Sizes::Random { distribution, seed };
     Ok(Meaning::Sizes(match form.name {
         "uniform" => {

@@ -129,13 +129,14 @@ pub enum Refusing {
     Discard,
 }
 
-/// When a run of no given length ends, beside message counts.
+/// When a run ends, beside its length and consumers' message counts. Producers with a message count
+/// send all of it first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Until {
     /// Nothing was received for a second.
     Idle,
-    /// All queues are empty.
+    /// The same, and all queues are empty.
     Empty,
 }
 

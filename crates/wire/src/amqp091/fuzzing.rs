@@ -207,11 +207,18 @@ fn walk(value: Value<'_>, walked: &mut usize) {
     }
 }
 
-/// Decodes message properties, encodes them, and decodes them again.
+/// Decodes message properties, encodes them, and decodes them again; a header is found without.
 pub fn properties(data: &[u8]) {
+    let bytes = Properties::from_bytes(data).header_bytes("k");
     let Ok(first) = Properties::from_bytes(data).decode() else {
         return;
     };
+    let header = first.headers.and_then(|headers| headers.get("k"));
+    let expected = match header {
+        Some(Value::Bytes(bytes) | Value::Str(bytes)) => Some(bytes),
+        _ => None,
+    };
+    assert_eq!(bytes, expected);
     let encoded = first.to_bytes().unwrap_or_default();
     assert_eq!(encoded, data, "properties have one encoding only");
     let second: Option<BasicProperties<'_>> = Properties::from_bytes(&encoded).decode().ok();

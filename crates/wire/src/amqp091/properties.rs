@@ -12,6 +12,12 @@
 use super::codec::{Reader, Writer};
 use super::error::{DecodeError, EncodeError};
 use super::spec::BasicProperties;
+use super::table::{self, Value};
+
+/// Flags of the first three properties: content type, content encoding, headers.
+const CONTENT_TYPE: u16 = 1 << 15;
+const CONTENT_ENCODING: u16 = 1 << 14;
+const HEADERS: u16 = 1 << 13;
 
 /// Flags and values, not decoded yet: most receivers only pass them on or ignore them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +59,28 @@ impl<'a> Properties<'a> {
             Ok(properties)
         } else {
             Err(reader.error("bytes after the last property"))
+        }
+    }
+}
+
+impl<'a> Properties<'a> {
+    /// The bytes of a header that is a byte array or a string. Nothing else is decoded, and nothing
+    /// allocated; what cannot be read has none.
+    #[must_use]
+    pub fn header_bytes(self, name: &str) -> Option<&'a [u8]> {
+        let mut reader = Reader::new(self.bytes);
+        let flags = reader.short().ok()?;
+        if flags & HEADERS == 0 {
+            return None;
+        }
+        for earlier in [CONTENT_TYPE, CONTENT_ENCODING] {
+            if flags & earlier != 0 {
+                reader.shortstr().ok()?;
+            }
+        }
+        match table::find(&mut reader, name).ok()?? {
+            Value::Bytes(bytes) | Value::Str(bytes) => Some(bytes),
+            _ => None,
         }
     }
 }

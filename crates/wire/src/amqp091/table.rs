@@ -282,6 +282,21 @@ impl fmt::Debug for Table<'_> {
     }
 }
 
+/// Looks for a name in a table (length and fields) without checking what comes after it.
+pub(super) fn find<'a>(
+    reader: &mut Reader<'a>,
+    name: &str,
+) -> Result<Option<Value<'a>>, DecodeError> {
+    let mut fields = Reader::new(reader.longstr()?);
+    while !fields.rest().is_empty() {
+        let (key, value) = next_field(&mut fields, 1)?;
+        if key == name {
+            return Ok(Some(value));
+        }
+    }
+    Ok(None)
+}
+
 fn next_field<'a>(
     reader: &mut Reader<'a>,
     depth: usize,

@@ -13,6 +13,7 @@ use super::error::EncodeError;
 use super::frame::{self, HEAD, OVERHEAD};
 use super::properties::Properties;
 use super::spec::{BasicDeliver, BasicPublish};
+use super::table::Value;
 
 /// A message's frames, encoded once. For [`super::Client::publish`].
 #[derive(Clone, Debug)]
@@ -58,6 +59,8 @@ struct PropertySlots {
     id: Option<(usize, usize)>,
     /// Start of the timestamp.
     timestamp: Option<usize>,
+    /// Start and length of the last header's bytes.
+    header: Option<(usize, usize)>,
 }
 
 impl PropertySlots {
@@ -81,9 +84,22 @@ impl PropertySlots {
         before.timestamp = None;
         let len = all.message_id.map(str::len);
         let id = end(&before).zip(len);
+        let headers = super::BasicProperties {
+            content_type: all.content_type,
+            content_encoding: all.content_encoding,
+            headers: all.headers,
+            ..Default::default()
+        };
+        let last = all.headers.and_then(|headers| headers.iter().last());
+        let header = match last {
+            Some((_, Value::Bytes(bytes))) => end(&headers).zip(Some(bytes.len())),
+            _ => None,
+        };
+        let before = |(end, len): (usize, usize)| Some((end.checked_sub(len)?, len));
         Self {
-            id: id.and_then(|(end, len)| Some((end.checked_sub(len)?, len))),
+            id: id.and_then(before),
             timestamp,
+            header: header.and_then(before),
         }
     }
 
@@ -93,6 +109,15 @@ impl PropertySlots {
             && let Some(slot) = bytes.get_mut(at..at + len)
         {
             slot.copy_from_slice(id);
+        }
+    }
+
+    fn fill_header(self, bytes: &mut [u8], header: &[u8]) {
+        if let Some((at, len)) = self.header
+            && len == header.len()
+            && let Some(slot) = bytes.get_mut(at..at + len)
+        {
+            slot.copy_from_slice(header);
         }
     }
 
@@ -162,6 +187,13 @@ impl PublishTemplate {
     #[inline]
     pub fn set_timestamp(&mut self, unix_s: u64) {
         self.slots.fill_timestamp(&mut self.bytes, unix_s);
+    }
+
+    /// Puts other bytes into the last header of the messages to come. Does nothing unless that is a
+    /// byte array of as many.
+    #[inline]
+    pub fn set_last_header(&mut self, bytes: &[u8]) {
+        self.slots.fill_header(&mut self.bytes, bytes);
     }
 
     /// Bytes on the wire per message.
@@ -245,6 +277,13 @@ impl HeadTemplate {
     #[inline]
     pub fn set_timestamp(&mut self, unix_s: u64) {
         self.slots.fill_timestamp(&mut self.bytes, unix_s);
+    }
+
+    /// Puts other bytes into the last header of the messages to come. Does nothing unless that is a
+    /// byte array of as many.
+    #[inline]
+    pub fn set_last_header(&mut self, bytes: &[u8]) {
+        self.slots.fill_header(&mut self.bytes, bytes);
     }
 
     /// Bytes on the wire of a message with a body of so many bytes.

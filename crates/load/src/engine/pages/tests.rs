@@ -11,6 +11,7 @@ use measure::{Interval, Nanos, Time};
 
 use super::{Pages, Sent, whole_sequence};
 use crate::engine::consumer::{Consumer, ConsumerSpec, Ours, TrackSpec};
+use crate::link::Extras;
 use crate::payload::{self, Header};
 use crate::{Ack, ServiceTime};
 
@@ -52,12 +53,13 @@ impl Rig {
                 service: ServiceTime::default(),
                 delay: Nanos(0),
                 message_size: size,
+                responds: false,
+                labelled: false,
                 budget: None,
                 ours: Some(Ours {
                     run_id: RUN,
                     all_out: true,
-                    bare: false,
-                    tails: None,
+                    bodies: None,
                 }),
                 tracks: Some(TrackSpec {
                     producers: (0..producers as u32).collect(),
@@ -98,7 +100,7 @@ impl Rig {
         let pages = Some(&mut self.loops[*at]);
         let mut latency = Nanos(0);
         consumer.take(
-            (body, flagged),
+            (body, Extras::NONE, flagged),
             self.now,
             &mut self.interval,
             &mut latency,

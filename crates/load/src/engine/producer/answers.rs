@@ -6,19 +6,31 @@ use measure::{Interval, Metric, Nanos, Time};
 
 use super::Producer;
 use crate::engine::pages::{Pages, whole_sequence};
-use crate::link::Answers;
-use crate::payload;
+use crate::link::{Answers, Extras};
+use crate::payload::{self, Header};
+use crate::sizes::Contents;
 use crate::window::{NeverSent, Window};
 
 impl Producer {
     /// The tag that a confirm of the message behind this reply would have; `None` for what is no
     /// reply to a message of this connection.
-    pub(crate) fn replied(&self, body: &[u8], now: Time) -> Option<u64> {
-        let header = payload::read(body, now).ok()?;
+    pub(crate) fn replied(&self, body: &[u8], extras: Extras<'_>, now: Time) -> Option<u64> {
+        let header = self.header(body, extras, now)?;
         let ours = header.run == Some(self.spec.run_id) && header.producer == self.spec.id;
         let sent = (self.first_tag..self.sequence).contains(&header.sequence);
         (self.spec.answers == Answers::Replies && ours && sent)
             .then(|| header.sequence - self.first_tag + 1)
+    }
+
+    /// The header of one of its own messages.
+    fn header(&self, body: &[u8], extras: Extras<'_>, now: Time) -> Option<Header> {
+        let contents = self.spec.contents.as_ref();
+        let header = if contents.is_some_and(Contents::is_labelled) {
+            payload::read_label(extras.label()?, body.len(), now)
+        } else {
+            payload::read(body, now)
+        };
+        header.ok()
     }
 
     /// The transaction is committed: that is the answer to all of its messages.
@@ -77,8 +89,9 @@ impl Producer {
 
     /// The broker gives a message back, for it has no queue for it.
     #[cold]
-    pub(crate) fn returned(&self, body: &[u8], now: Time, pages: &mut Pages) {
-        let (Some(track), Ok(header)) = (self.spec.track, payload::read(body, now)) else {
+    pub(crate) fn returned(&self, body: &[u8], extras: Extras<'_>, now: Time, pages: &mut Pages) {
+        let header = self.header(body, extras, now);
+        let Some((track, header)) = self.spec.track.zip(header) else {
             return;
         };
         let id = self.spec.id;

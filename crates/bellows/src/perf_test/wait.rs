@@ -1,0 +1,67 @@
+//! `-sst` and `-sul`: waits until brokers are up.
+
+use std::net::{TcpStream, ToSocketAddrs};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::meaning::Meaning;
+use crate::failure::Failure;
+
+/// Between two rounds, and the longest that one broker is waited for in a round.
+const PAUSE: Duration = Duration::from_millis(250);
+const ONE: Duration = Duration::from_secs(1);
+
+/// Waits until enough ports answer, where that was asked for. The test then has the brokers that are
+/// up.
+pub(super) fn for_brokers(meaning: &mut Meaning) -> Result<(), Failure> {
+    if meaning.wait.is_zero() {
+        return Ok(());
+    }
+    let broker = &mut meaning.experiment.broker;
+    let urls: Vec<String> = broker
+        .url
+        .iter()
+        .chain(&broker.further_urls)
+        .cloned()
+        .collect();
+    let begun = Instant::now();
+    let mut up: Vec<String> = Vec::new();
+    loop {
+        for url in &urls {
+            if up.len() < meaning.enough && !up.contains(url) && is_up(url) {
+                up.push(url.clone());
+            }
+        }
+        if up.len() >= meaning.enough {
+            let mut up = up.into_iter();
+            broker.url = up.next();
+            broker.further_urls = up.collect();
+            return Ok(());
+        }
+        if begun.elapsed() >= meaning.wait {
+            return Err(late(meaning, urls.iter().find(|url| !up.contains(url))));
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+/// Whether somebody listens. Addresses that cannot be read are for others to refuse.
+fn is_up(url: &str) -> bool {
+    let Ok(endpoint) = url.parse::<load::Endpoint>() else {
+        return true;
+    };
+    let addresses = (endpoint.host.as_str(), endpoint.port).to_socket_addrs();
+    addresses.is_ok_and(|mut all| all.any(|a| TcpStream::connect_timeout(&a, ONE).is_ok()))
+}
+
+fn late(meaning: &Meaning, missing: Option<&String>) -> Failure {
+    let endpoint = missing.and_then(|url| url.parse::<load::Endpoint>().ok());
+    Failure::failed(
+        format!(
+            "the broker at {} was not up within {} s",
+            endpoint.map_or_else(String::new, |endpoint| endpoint.to_string()),
+            meaning.wait.as_secs()
+        ),
+        "start it, or wait longer with -sst/--servers-startup-timeout",
+    )
+}
