@@ -24,8 +24,7 @@ name = "tokens"
 [broker]
 plugins = ["rabbitmq_auth_backend_oauth2"]
 config.auth_backends.1 = "rabbit_auth_backend_oauth2"
-config.channel_tick_interval = 1000
-advanced = """[{rabbitmq_auth_backend_oauth2, [
+advanced = """[{rabbit, [{channel_tick_interval, 1000}]}, {rabbitmq_auth_backend_oauth2, [
   {resource_server_id, <<"rabbitmq">>},
   {key_config, [{default_key, <<"test">>}, {signing_keys, #{<<"test">> => {map, #{
     <<"kty">> => <<"MAC">>, <<"alg">> => <<"HS256">>, <<"use">> => <<"sig">>,
