@@ -80,7 +80,7 @@ impl<'a> Admin<'a> {
         let (stream, address, round_trip) = reach(endpoint, source, patience, control)?;
         let session = match tls.map(Connector::session).transpose() {
             Ok(session) => session,
-            Err(fault) => return Err(tls::explain(&fault, &endpoint).into()),
+            Err(fault) => return Err(tls::explain(&fault, endpoint).into()),
         };
         let config = client_config(endpoint, "bellows set-up", patience);
         let mut admin = Self {
@@ -418,7 +418,7 @@ impl<'a> Admin<'a> {
         let mut plain = vec![0; buffer.len()];
         let filled = session
             .receive(buffer, read, &mut plain)
-            .map_err(|fault| tls::explain(&fault, &self.endpoint))?;
+            .map_err(|fault| tls::explain(&fault, self.endpoint))?;
         self.input
             .extend_from_slice(plain.get(..filled).unwrap_or_default());
         Ok(())
@@ -436,7 +436,7 @@ impl<'a> Admin<'a> {
             };
             let taken = session
                 .seal(plain)
-                .map_err(|fault| tls::explain(&fault, &self.endpoint))?;
+                .map_err(|fault| tls::explain(&fault, self.endpoint))?;
             self.client.consume_output(taken);
             let sealed = session.pending();
             if sealed.is_empty() {

@@ -409,6 +409,6 @@ impl Client {
 fn not_connected(endpoint: &Endpoint, failure: Failure) -> Error {
     match failure {
         Failure::Transport(error) => failure::of_connect(endpoint, &error),
-        Failure::Tls(fault) => tls::explain(&fault, &endpoint),
+        Failure::Tls(fault) => tls::explain(&fault, endpoint),
     }
 }
