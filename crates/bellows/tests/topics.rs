@@ -75,7 +75,6 @@ fn play(node: &RabbitMq, keys: &[String], patterns: &[String]) -> Outcome {
             warmup: Nanos::ZERO,
             measure: None,
             drain: Nanos::from_millis(4_000),
-            ..Phases::default()
         },
         ..Plan::default()
     };
