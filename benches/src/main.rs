@@ -8,6 +8,7 @@ mod own;
 mod process;
 mod scenarios;
 mod table;
+mod tls;
 
 use std::path::PathBuf;
 

@@ -9,7 +9,7 @@ use measure::Nanos;
 use session::managed::{Config, RabbitMq};
 
 use crate::table::Row;
-use crate::{connections, micro, own, process};
+use crate::{connections, micro, own, process, tls};
 
 /// Settings that all scenarios share.
 pub struct Bench {
@@ -31,26 +31,30 @@ pub const ALL: &[(&str, Scenario)] = &[
     ("embedded", embedded),
     ("connections", connections::scale),
     ("acks", connections::acks),
+    ("tls", tls::tls),
     ("schedule", schedule),
     ("profiler", profiler),
 ];
 
 const WARMUP_S: u64 = 5;
 
-fn rabbitmq(bench: &Bench) -> Result<RabbitMq> {
+/// A node for this scenario alone.
+pub fn rabbitmq(bench: &Bench, tls: bool) -> Result<RabbitMq> {
     let guard = vec![
         bench.bellows.clone().into_os_string(),
         session::managed::guard::SUBCOMMAND.into(),
     ];
     let config = Config {
         guard,
+        tls,
         ..Config::default()
     };
     let mut progress = |step: &str| eprintln!("bench:   {step}");
     Ok(RabbitMq::start(&config, &mut progress, &|| false)?)
 }
 
-fn perf_test(classpath: &str, url: &str, seconds: u64, args: &str) -> Result<process::Cost> {
+/// PerfTest with these options.
+pub fn perf_test(classpath: &str, url: &str, seconds: u64, args: &str) -> Result<process::Cost> {
     let mut command = Command::new("java");
     command.args(["-cp", classpath, "com.rabbitmq.perf.PerfTest", "--uri", url]);
     command.args(["--time", &(WARMUP_S + seconds).to_string()]);
@@ -60,7 +64,7 @@ fn perf_test(classpath: &str, url: &str, seconds: u64, args: &str) -> Result<pro
 
 /// 12-byte persistent messages into a stream, 2,000 unconfirmed.
 fn stream_publish(bench: &Bench) -> Result<Vec<Row>> {
-    let node = rabbitmq(bench)?;
+    let node = rabbitmq(bench, false)?;
     let url = node.url();
     let seconds = bench.seconds.to_string();
     let summary = own::run(
@@ -175,7 +179,7 @@ fn classic_in_out(bench: &Bench) -> Result<Vec<Row>> {
 }
 
 fn in_out(bench: &Bench, what: &InOut) -> Result<Vec<Row>> {
-    let node = rabbitmq(bench)?;
+    let node = rabbitmq(bench, false)?;
     let url = node.url();
     let seconds = bench.seconds.to_string();
     let mut args = vec![
@@ -294,7 +298,7 @@ fn embedded(bench: &Bench) -> Result<Vec<Row>> {
 
 /// 20,000 msg/s on RabbitMQ: how late is the generator?
 fn schedule(bench: &Bench) -> Result<Vec<Row>> {
-    let node = rabbitmq(bench)?;
+    let node = rabbitmq(bench, false)?;
     let seconds = bench.seconds.to_string();
     let summary = own::run(
         &bench.bellows,
@@ -347,7 +351,7 @@ fn schedule(bench: &Bench) -> Result<Vec<Row>> {
 /// RabbitMQ under load, profiled by bellows and by `perf` at once; then both are turned into text
 /// and pictures.
 fn profiler(bench: &Bench) -> Result<Vec<Row>> {
-    let node = rabbitmq(bench)?;
+    let node = rabbitmq(bench, false)?;
     let folder = std::env::temp_dir().join(format!("bellows-bench-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     let result = micro::profiler(bench, &node, &folder);

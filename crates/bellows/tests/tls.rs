@@ -3,7 +3,9 @@
 mod common;
 
 use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::Value;
 use session::managed::{Config, RabbitMq, guard};
@@ -110,4 +112,55 @@ fn rabbitmq_is_loaded_over_tls_and_takes_certificates_for_logins() {
 
     let ended = client(dir.path(), &plain, &["--ca", &ca]);
     ended.assert_error(2, &["broker.ca has no effect without TLS"]);
+}
+
+/// `bellows broker` with certificates of its own, used by a client that trusts no other.
+#[test]
+fn the_embedded_broker_makes_its_own_certificates() {
+    let dir = tempfile::tempdir().expect("folder");
+    let listen = ["--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0"];
+    let start = |more: &[&str]| {
+        let all = [&["broker", "--exit-with-stdin"], &listen[..], more].concat();
+        let mut command = common::bellows(dir.path(), &all);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("bellows");
+        let lines = BufReader::new(child.stdout.take().expect("stdout")).lines();
+        let find = |line: String| line.strip_prefix("ready amqps://").map(str::to_owned);
+        let found = lines.map_while(Result::ok).find_map(find);
+        (child, format!("amqps://{}", found.expect("a TLS address")))
+    };
+    let (mut broker, url) = start(&["--tls-make", "."]);
+    assert!(received(&client(dir.path(), &url, &["--ca", "ca.pem"])) > 100);
+    let by_name = [
+        "--ca",
+        "ca.pem",
+        "--cert",
+        "client.pem",
+        "--key",
+        "client-key.pem",
+    ];
+    let by_name = [&by_name[..], &["--auth", "external"]].concat();
+    let nobody = url.replace("amqps://", "amqps://nobody:wrong@");
+    assert!(received(&client(dir.path(), &nobody, &by_name)) > 100);
+    let ended = client(dir.path(), &url, &[]);
+    ended.assert_error(1, &["issued by nobody who is trusted here"]);
+    drop(broker.stdin.take());
+    broker.wait().expect("it ends");
+
+    // The second finds what the first has made.
+    let before = std::fs::read(dir.path().join("ca.pem")).expect("authority");
+    let (mut broker, url) = start(&["--tls-make", ".", "--tls-require-cert"]);
+    let after = std::fs::read(dir.path().join("ca.pem")).expect("authority");
+    assert_eq!(before, after);
+    let ended = client(dir.path(), &url, &["--ca", "ca.pem"]);
+    ended.assert_error(1, &["CertificateRequired"]);
+    assert!(received(&client(dir.path(), &url, &by_name)) > 100);
+    drop(broker.stdin.take());
+    broker.wait().expect("it ends");
+
+    let ended = common::run(dir.path(), &["broker", "--tls-listen", "127.0.0.1:0"]);
+    ended.assert_error(2, &["--tls-listen needs a certificate"]);
+    let files = ["--tls-cert", "nowhere.pem", "--tls-key", "client-key.pem"];
+    let ended = common::run(dir.path(), &[&["broker"], &listen[..], &files].concat());
+    ended.assert_error(1, &["nowhere.pem", "No such file"]);
 }

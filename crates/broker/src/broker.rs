@@ -8,7 +8,7 @@ use mio::net::TcpListener;
 use mio::{Interest, Poll, Waker};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::reactor::{LISTENER, Reactor, WAKER};
+use crate::reactor::{Door, LISTENER, Reactor, TLS_LISTENER, WAKER};
 use crate::{Config, Error, FaultLog, Stop};
 
 /// The name of the broker's thread, as profiles show it.
@@ -20,8 +20,9 @@ pub struct Broker {
     config: Config,
     poll: Poll,
     waker: Arc<Waker>,
-    listener: TcpListener,
+    doors: Vec<Door>,
     address: SocketAddr,
+    tls_address: Option<SocketAddr>,
     faults: FaultLog,
 }
 
@@ -31,27 +32,42 @@ impl Broker {
     /// takes one.
     ///
     /// # Errors
-    /// When the address cannot be listened on or the system has no event queue to give.
+    /// When an address cannot be listened on, certificates cannot be used, or the system has no event queue to give.
     pub fn bind(config: Config) -> Result<Self, Error> {
         raise_descriptor_limit();
         let failed = |what| move |source| Error::EventLoop { what, source };
         let poll = Poll::new().map_err(failed("create an event queue"))?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(failed("create a waker"))?;
-        let listening = |source| Error::Listen {
-            address: config.listen,
-            source,
-        };
-        let mut listener = TcpListener::bind(config.listen).map_err(listening)?;
-        let address = listener.local_addr().map_err(listening)?;
+        let (mut listener, address) = listen(config.listen)?;
         poll.registry()
             .register(&mut listener, LISTENER, Interest::READABLE)
             .map_err(failed("watch its listener"))?;
+        let mut doors = vec![Door {
+            listener,
+            tls: None,
+            by_certificate: false,
+        }];
+        let mut tls_address = None;
+        if let Some(tls) = &config.tls {
+            let server = tls.config()?;
+            let (mut listener, address) = listen(tls.listen)?;
+            poll.registry()
+                .register(&mut listener, TLS_LISTENER, Interest::READABLE)
+                .map_err(failed("watch its TLS listener"))?;
+            tls_address = Some(address);
+            doors.push(Door {
+                listener,
+                tls: Some(server),
+                by_certificate: tls.clients.is_some(),
+            });
+        }
         Ok(Self {
             config,
             poll,
             waker: Arc::new(waker),
-            listener,
+            doors,
             address,
+            tls_address,
             faults: FaultLog::default(),
         })
     }
@@ -69,6 +85,12 @@ impl Broker {
         self.address
     }
 
+    /// The address that clients connect to with TLS, where there is one.
+    #[must_use]
+    pub const fn tls_addr(&self) -> Option<SocketAddr> {
+        self.tls_address
+    }
+
     /// Serves on this thread, naming it [`THREAD_NAME`], until `stop` is used. What was held in
     /// memory is gone afterwards.
     ///
@@ -81,7 +103,7 @@ impl Broker {
         self.faults.attach(Arc::clone(&self.waker));
         let config = self.config.clone();
         let log = self.faults.clone();
-        Reactor::new(config, log, &mut self.poll, &self.listener)?.run(stop)
+        Reactor::new(config, log, &mut self.poll, &self.doors)?.run(stop)
     }
 
     /// Serves on a thread of its own, named [`THREAD_NAME`].
@@ -90,7 +112,7 @@ impl Broker {
     /// When the system has no thread to give.
     pub fn spawn(mut self) -> Result<Running, Error> {
         let stop = Stop::new();
-        let address = self.address;
+        let (address, tls_address) = (self.address, self.tls_address);
         let faults = self.faults.clone();
         let handle = stop.clone();
         let thread = std::thread::Builder::new()
@@ -103,10 +125,18 @@ impl Broker {
         Ok(Running {
             stop,
             address,
+            tls_address,
             faults,
             thread: Some(thread),
         })
     }
+}
+
+fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
+    let failed = |source| Error::Listen { address, source };
+    let listener = TcpListener::bind(address).map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok((listener, bound))
 }
 
 /// Raises the soft limit on open descriptors to the hard one.
@@ -127,6 +157,7 @@ fn raise_descriptor_limit() {
 pub struct Running {
     stop: Stop,
     address: SocketAddr,
+    tls_address: Option<SocketAddr>,
     faults: FaultLog,
     thread: Option<JoinHandle<Result<(), Error>>>,
 }
@@ -136,6 +167,12 @@ impl Running {
     #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The address that clients connect to with TLS, where there is one.
+    #[must_use]
+    pub const fn tls_addr(&self) -> Option<SocketAddr> {
+        self.tls_address
     }
 
     /// See [`Broker::fault_log`].

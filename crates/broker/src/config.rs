@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use measure::Nanos;
 
+use crate::Tls;
 use crate::faults::{Fault, Origin};
 
 /// The settings of one embedded broker.
@@ -12,6 +13,8 @@ use crate::faults::{Fault, Origin};
 pub struct Config {
     /// Where to listen. Port 0 takes a free one; [`crate::Broker::local_addr`] tells which.
     pub listen: SocketAddr,
+    /// A second listener, for encrypted connections.
+    pub tls: Option<Tls>,
     /// Messages that may be held, in bytes of memory with their bookkeeping. Above it publishers
     /// get `connection.blocked` and are read no more until [`Config::resume_bytes`] is reached.
     pub memory_limit_bytes: u64,
@@ -38,6 +41,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            tls: None,
             memory_limit_bytes: 512 << 20,
             heartbeat_s: 60,
             users: vec![User::new("guest", "guest")],
@@ -59,7 +63,7 @@ impl Config {
     }
 }
 
-/// A user who may log in with SASL `PLAIN` (or `AMQPLAIN`).
+/// A user who may log in with SASL `PLAIN`, or with `EXTERNAL` by a certificate of this common name.
 #[derive(Clone, PartialEq, Eq)]
 pub struct User {
     name: String,

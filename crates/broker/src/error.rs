@@ -17,6 +17,14 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// The certificates are not as TLS needs them.
+    #[error(
+        "{what}; give PEM files: the broker's certificate, its unencrypted key, and the authority of its clients"
+    )]
+    Tls {
+        /// What is wrong with which file.
+        what: String,
+    },
     /// The system refused something the event loop cannot do without.
     #[error("the broker's event loop cannot {what}: {source}")]
     EventLoop {

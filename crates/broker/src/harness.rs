@@ -87,7 +87,7 @@ impl World {
 
     /// A client that is connected but has said nothing, for tests of the handshake.
     pub(crate) fn arrive(&mut self, config: ClientConfig) -> usize {
-        let key = self.node.connect(self.now);
+        let key = self.node.connect(self.now, false);
         let client = Client::new(config, self.now);
         self.ends.push(End {
             client,

@@ -84,16 +84,42 @@ impl Node {
         }
     }
 
-    /// A new connection.
-    pub(crate) fn connect(&mut self, now: Time) -> Key {
+    /// A new connection; `by_certificate` where its client may log in by one.
+    pub(crate) fn connect(&mut self, now: Time, by_certificate: bool) -> Key {
         if let Some(faults) = &mut self.vhost.faults {
             faults.note_connection(now);
         }
-        let server = Server::new(self.server.clone(), now);
+        let mut config = self.server.clone();
+        if by_certificate {
+            config.mechanisms.push_str(" EXTERNAL");
+        }
+        let server = Server::new(config, now);
         self.sessions.insert_with(|key| Session {
             server,
             peer: Peer::new(key),
         })
+    }
+
+    /// A connection's transport proves who the client is.
+    pub(crate) fn identify(&mut self, key: Key, name: &str) {
+        if let Some(session) = self.sessions.get_mut(key) {
+            session.peer.certified = Some(name.into());
+        }
+    }
+
+    /// Nothing that a connection sends is of use any more: it ends when its output is written.
+    pub(crate) fn abandon(&mut self, key: Key) {
+        if let Some(session) = self.sessions.get_mut(key) {
+            session.peer.is_finished = true;
+            session.peer.close_all(&mut self.vhost);
+        }
+    }
+
+    /// Whether a connection that ends has been closed as the protocol has it.
+    pub(crate) fn ends_orderly(&self, key: Key) -> bool {
+        self.sessions
+            .get(key)
+            .is_some_and(|s| !s.server.is_open() && s.peer.cut.is_none())
     }
 
     /// A connection's transport is gone.

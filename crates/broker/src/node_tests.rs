@@ -444,7 +444,7 @@ fn damaged_input_harms_nobody_else_and_leaks_nothing() {
             };
         }
         bytes.truncate(random(bytes.len()).max(bytes.len() / 2));
-        let key = w.node.connect(w.now);
+        let key = w.node.connect(w.now, false);
         let mut left = &bytes[..];
         while let Verdict::Read = w.node.verdict(key) {
             let before = left.len();

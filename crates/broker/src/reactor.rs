@@ -5,24 +5,29 @@
 //! nothing; what a frame leaves over waits in its connection's own.
 
 use std::collections::HashMap;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::ErrorKind;
+use std::sync::Arc;
 use std::time::Duration;
 
 use measure::{Clock, Nanos, Time};
 use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
+use rustls::ServerConfig;
+use wire::tls::ServerSession;
 
 use crate::config::Config;
 use crate::faults::{FaultLog, STALL_LOOK};
 use crate::node::{Node, Verdict};
 use crate::slots::Key;
+use crate::socket::{CIPHER_BYTES, Socket};
 use crate::timer::{Timer, sleep_until};
 use crate::{Error, Stop};
 
 pub(crate) const LISTENER: Token = Token(usize::MAX);
 pub(crate) const WAKER: Token = Token(usize::MAX - 1);
 const TIMER: Token = Token(usize::MAX - 2);
+pub(crate) const TLS_LISTENER: Token = Token(usize::MAX - 3);
 
 /// Bytes read from one connection per turn at most, above the largest frame (128 KiB).
 const READ_BYTES: usize = 256 << 10;
@@ -31,32 +36,28 @@ const TICK: Nanos = Nanos::SECOND;
 /// How long nothing is accepted after the system had no descriptor left.
 const ACCEPT_PAUSE: Nanos = Nanos::from_millis(200);
 
-/// A connection's socket.
-struct Socket {
-    stream: TcpStream,
-    key: Key,
-    /// The start of a frame whose rest has not come, or what waits while the connection is paused.
-    held: Vec<u8>,
-    is_readable: bool,
-    is_writable: bool,
-    /// Whether the client sends no more: there is an end to be read.
-    is_ending: bool,
-    /// Whether we send no more.
-    is_shut: bool,
-    /// Whether it is in the list of sockets to read.
-    is_queued: bool,
+/// Where clients come in.
+#[derive(Debug)]
+pub(crate) struct Door {
+    pub(crate) listener: TcpListener,
+    /// Where connections are encrypted.
+    pub(crate) tls: Option<Arc<ServerConfig>>,
+    /// Whether clients may log in by a certificate.
+    pub(crate) by_certificate: bool,
 }
 
 /// Everything of a broker that runs.
 pub(crate) struct Reactor<'a> {
     poll: &'a mut Poll,
-    listener: &'a TcpListener,
+    doors: &'a [Door],
     node: Node,
     /// By the index of the connection's key, which is also its token.
     sockets: HashMap<usize, Socket>,
     /// Sockets to read in the next turn.
     queue: Vec<usize>,
     buffer: Vec<u8>,
+    /// For encrypted bytes; empty where there are none.
+    cipher: Vec<u8>,
     /// When to accept again, after the system had no descriptor left.
     accept_at: Option<Time>,
     tick_at: Time,
@@ -69,18 +70,23 @@ impl<'a> Reactor<'a> {
         config: Config,
         log: FaultLog,
         poll: &'a mut Poll,
-        listener: &'a TcpListener,
+        doors: &'a [Door],
     ) -> Result<Self, Error> {
         let timer = (!config.faults.is_empty())
             .then(|| Timer::new(poll.registry(), TIMER))
             .transpose()?;
         Ok(Self {
             poll,
-            listener,
+            doors,
             node: Node::new(config, log),
             sockets: HashMap::new(),
             queue: Vec::new(),
             buffer: vec![0; READ_BYTES],
+            cipher: if doors.iter().any(|door| door.tls.is_some()) {
+                vec![0; CIPHER_BYTES]
+            } else {
+                Vec::new()
+            },
             accept_at: None,
             tick_at: Clock.now() + TICK,
             timer,
@@ -164,7 +170,7 @@ impl<'a> Reactor<'a> {
 
     fn note(&mut self, event: &Event, now: Time) {
         match event.token() {
-            LISTENER => self.accept(now),
+            LISTENER | TLS_LISTENER => self.accept(now),
             WAKER | TIMER => {}
             Token(index) => {
                 let Some(socket) = self.sockets.get_mut(&index) else {
@@ -219,29 +225,35 @@ impl<'a> Reactor<'a> {
 
     fn accept(&mut self, now: Time) {
         self.accept_at = None;
-        loop {
-            match self.listener.accept() {
-                Ok((stream, _)) => self.welcome(stream, now),
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
-                // A client that went away before it was accepted is no reason to stop.
-                Err(e)
-                    if matches!(
-                        e.kind(),
-                        ErrorKind::Interrupted | ErrorKind::ConnectionAborted
-                    ) => {}
-                Err(_) => {
+        for door in self.doors {
+            while self.accept_at.is_none() {
+                match door.listener.accept() {
+                    Ok((stream, _)) => self.welcome(stream, door, now),
+                    Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                    // A client that went away before it was accepted is no reason to stop.
+                    Err(e)
+                        if matches!(
+                            e.kind(),
+                            ErrorKind::Interrupted | ErrorKind::ConnectionAborted
+                        ) => {}
                     // No descriptor or memory left: the others go on, newcomers wait.
-                    self.accept_at = Some(now + ACCEPT_PAUSE);
-                    return;
+                    Err(_) => self.accept_at = Some(now + ACCEPT_PAUSE),
                 }
             }
         }
     }
 
-    fn welcome(&mut self, mut stream: TcpStream, now: Time) {
+    fn welcome(&mut self, mut stream: TcpStream, door: &Door, now: Time) {
         // Answers are small and awaited; a socket that cannot do without delay still works.
         let _ = stream.set_nodelay(true);
-        let key = self.node.connect(now);
+        let session = door
+            .tls
+            .as_ref()
+            .map(|c| ServerSession::server(Arc::clone(c)));
+        let Ok(session) = session.transpose() else {
+            return;
+        };
+        let key = self.node.connect(now, door.by_certificate);
         let interest = Interest::READABLE | Interest::WRITABLE;
         if self
             .poll
@@ -252,16 +264,7 @@ impl<'a> Reactor<'a> {
             self.node.disconnect(key);
             return;
         }
-        let socket = Socket {
-            stream,
-            key,
-            held: Vec::new(),
-            is_readable: false,
-            is_writable: true,
-            is_ending: false,
-            is_shut: false,
-            is_queued: false,
-        };
+        let socket = Socket::new(stream, key, session);
         self.sockets.insert(key.index(), socket);
     }
 
@@ -270,6 +273,7 @@ impl<'a> Reactor<'a> {
         let Self {
             sockets,
             buffer,
+            cipher,
             node,
             queue,
             ..
@@ -293,21 +297,24 @@ impl<'a> Reactor<'a> {
             return;
         };
         front.copy_from_slice(&socket.held);
-        let (read, ended) = match read_some(socket, room) {
-            Ok(0) => (0, true),
-            Ok(n) => (n, false),
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                (0, false)
-            }
-            Err(_) => (0, true),
+        let received = socket.read(cipher, room);
+        if let Some(name) = socket.take_name() {
+            node.identify(key, name);
+        }
+        let ended = received.ended;
+        let mut input = buffer.get(..held + received.bytes).unwrap_or_default();
+        let verdict = if received.failed {
+            node.abandon(key);
+            Verdict::Finish
+        } else {
+            node.input(key, now, &mut input)
         };
-        let mut input = buffer.get(..held + read).unwrap_or_default();
-        let verdict = node.input(key, now, &mut input);
         socket.held.clear();
         socket.held.extend_from_slice(input);
         if socket.held.is_empty() && socket.held.capacity() > READ_BYTES {
             socket.held = Vec::new();
         }
+        let must_write = socket.has_sealed();
         match verdict {
             _ if ended => self.close(key),
             Verdict::Finish => {
@@ -319,6 +326,9 @@ impl<'a> Reactor<'a> {
             }
             Verdict::Read if socket.is_readable => enqueue(socket, index, queue),
             Verdict::Read | Verdict::Pause => {}
+        }
+        if must_write {
+            self.write(key);
         }
     }
 
@@ -333,16 +343,7 @@ impl<'a> Reactor<'a> {
         let Some(socket) = self.sockets.get_mut(&key.index()) else {
             return;
         };
-        let mut failed = false;
-        while !failed && socket.is_writable && !self.node.output(key).is_empty() {
-            match socket.stream.write(self.node.output(key)) {
-                Ok(n) => self.node.written(key, n),
-                Err(e) if e.kind() == ErrorKind::WouldBlock => socket.is_writable = false,
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(_) => failed = true,
-            }
-        }
-        if failed {
+        if socket.flush(&mut self.node).is_err() {
             self.close(key);
         } else if self.node.verdict(key) == Verdict::Finish {
             self.finish(key);
@@ -355,7 +356,15 @@ impl<'a> Reactor<'a> {
         let Some(socket) = self.sockets.get_mut(&key.index()) else {
             return;
         };
-        if self.node.output(key).is_empty() && !std::mem::replace(&mut socket.is_shut, true) {
+        if !self.node.output(key).is_empty() {
+            return;
+        }
+        if self.node.ends_orderly(key) {
+            socket.say_end();
+        }
+        // What cannot be written to a client that is gone need not be.
+        let _ = socket.flush(&mut self.node);
+        if !socket.has_sealed() && !std::mem::replace(&mut socket.is_shut, true) {
             // A client that is gone already is what was wanted.
             let _ = socket.stream.shutdown(std::net::Shutdown::Write);
         }
@@ -368,20 +377,6 @@ impl<'a> Reactor<'a> {
         }
         self.node.disconnect(key);
     }
-}
-
-/// Reads once; notes whether there may be more.
-fn read_some(socket: &mut Socket, room: &mut [u8]) -> io::Result<usize> {
-    if !socket.is_readable {
-        return Err(ErrorKind::WouldBlock.into());
-    }
-    let read = socket.stream.read(room);
-    // A read that does not fill the buffer has emptied the socket; what comes later is a new
-    // event.
-    socket.is_readable = read
-        .as_ref()
-        .is_ok_and(|n| *n == room.len() || socket.is_ending);
-    read
 }
 
 fn enqueue(socket: &mut Socket, index: usize, queue: &mut Vec<usize>) {

@@ -63,6 +63,8 @@ pub(crate) struct Peer {
     pub(crate) owned: Vec<Key>,
     /// Who it logged in as.
     user: Box<str>,
+    /// Whom its certificate names.
+    pub(crate) certified: Option<Box<str>>,
 }
 
 /// What is left to do when an event was dealt with and no longer borrows the connection.
@@ -115,6 +117,7 @@ impl Peer {
             returns: HashMap::new(),
             owned: Vec::new(),
             user: Box::default(),
+            certified: None,
         }
     }
 
@@ -218,10 +221,15 @@ impl Peer {
                 let refused = |vhost: &mut VirtualHost| {
                     vhost.faults.as_mut().is_some_and(|f| f.refuses_login())
                 };
-                let known = *mechanism == "PLAIN"
-                    && users.iter().any(|u| u.matches(user, password.expose()))
-                    && !refused(vhost);
-                self.user = (*user).into();
+                let known = match (*mechanism, self.certified.as_deref()) {
+                    ("PLAIN", _) => users
+                        .iter()
+                        .find(|known| known.matches(user, password.expose())),
+                    ("EXTERNAL", Some(name)) => users.iter().find(|known| known.name() == name),
+                    _ => None,
+                };
+                self.user = known.map_or(*user, User::name).into();
+                let known = known.is_some() && !refused(vhost);
                 (
                     0,
                     if known {

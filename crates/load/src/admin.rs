@@ -14,7 +14,7 @@ use wire::amqp091::{
 
 use crate::failure::{self, Stage};
 use crate::link::client_config;
-use crate::tls::{self, Connector, Session};
+use crate::tls::{self, ClientSession, Connector};
 use crate::{
     Argument, Control, Declare, Destination, DestinationKind, Endpoint, Error, Exchange, Group,
     QueueType,
@@ -43,7 +43,7 @@ pub(crate) struct Admin<'a> {
     control: &'a Control,
     patience: Nanos,
     stream: TcpStream,
-    session: Option<Session>,
+    session: Option<ClientSession>,
     /// The address that answered, of those that the host's name has.
     pub(crate) address: SocketAddr,
     client: Client,
@@ -82,7 +82,7 @@ impl<'a> Admin<'a> {
         let (stream, address, round_trip) = reach(endpoint, source, patience, control)?;
         let session = match tls.map(Connector::session).transpose() {
             Ok(session) => session,
-            Err(fault) => return Err(fault.explain(endpoint).into()),
+            Err(fault) => return Err(tls::explain(&fault, endpoint).into()),
         };
         let config = client_config(endpoint, "bellows set-up", patience);
         let mut admin = Self {
@@ -423,7 +423,7 @@ impl<'a> Admin<'a> {
         let mut plain = vec![0; buffer.len()];
         let filled = session
             .receive(buffer, read, &mut plain)
-            .map_err(|fault| fault.explain(self.endpoint))?;
+            .map_err(|fault| tls::explain(&fault, self.endpoint))?;
         self.input
             .extend_from_slice(plain.get(..filled).unwrap_or_default());
         Ok(())
@@ -441,7 +441,7 @@ impl<'a> Admin<'a> {
             };
             let taken = session
                 .seal(plain)
-                .map_err(|fault| fault.explain(self.endpoint))?;
+                .map_err(|fault| tls::explain(&fault, self.endpoint))?;
             self.client.consume_output(taken);
             let sealed = session.pending();
             if sealed.is_empty() {

@@ -21,6 +21,7 @@ mod sizes;
 mod subscription;
 mod tls;
 mod token;
+pub mod topic;
 mod window;
 
 pub use control::Control;

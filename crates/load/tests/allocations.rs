@@ -14,7 +14,7 @@ use std::thread;
 
 use load::{
     Ack, Arrivals, Control, Destination, Distribution, Endpoint, Event, Group, Json, Pace, Phases,
-    Plan, Schedule, Shape, Sink, Sizes, Tls,
+    Plan, Schedule, Shape, Sink, Sizes,
 };
 use measure::{Interval, Nanos, Phase};
 
@@ -134,14 +134,9 @@ fn no_event_loop_allocates_after_warm_up() {
 fn over_tls_allocations_are_by_the_record() {
     let folder = tempfile::tempdir().expect("folder");
     let authority = common::Authority::new(folder.path(), "ca");
-    let broker = common::embedded();
-    let config = authority.server(&["127.0.0.1"], false);
-    let front = common::in_front_of(broker.local_addr(), config);
-    let mut endpoint = Endpoint::new("127.0.0.1", front.port());
-    endpoint.tls = Some(Tls {
-        ca: Some(authority.file("ca")),
-        ..Tls::default()
-    });
+    let (_broker, secured) = common::secured(authority.listener(&["127.0.0.1"], None));
+    let mut endpoint = Endpoint::new("127.0.0.1", secured.port());
+    endpoint.tls = Some(authority.trusted());
     let (allocations, messages) = allocated(vec![group(endpoint)]);
     assert!(
         allocations * 4 < messages,

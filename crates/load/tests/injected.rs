@@ -1,13 +1,17 @@
 //! The ledger against what was really done: for 200 random scripts of faults, the engine's counts
-//! equal those of the broker that played them, exactly.
+//! equal those of the broker that played them, exactly; for every fourth of them over TLS.
+
+mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use broker::{Amount, Broker, Config, Fault, FaultKind, Injections, Origin, Who};
+use broker::{Amount, Config, Fault, FaultKind, Injections, Origin, Who};
+use common::{Authority, started};
 use load::{
-    Ack, Control, Destination, Event, Group, Json, Outcome, Phases, Plan, Recovery, Sink, Sizes,
+    Ack, Control, Destination, Endpoint, Event, Group, Json, Outcome, Phases, Plan, Recovery, Sink,
+    Sizes,
 };
 use measure::ledger::LedgerSummary;
 use measure::{Interval, Nanos, Rate};
@@ -172,17 +176,19 @@ impl Sink for Beginning {
     }
 }
 
-fn play(scene: &Scene) -> (Outcome, Injections) {
+fn play(scene: &Scene, tls: Option<&Authority>) -> (Outcome, Injections) {
     let config = Config {
+        tls: tls.map(|authority| authority.listener(&["127.0.0.1"], None)),
         faults: scene.script.clone(),
         fault_origin: Origin::Told,
         ..Config::default()
     };
-    let broker = Broker::bind(config).expect("bind").spawn().expect("spawn");
+    let broker = started(config);
     let log = broker.fault_log();
-    let url = format!("amqp://{}", broker.local_addr());
-    let queue = Destination::queue("injected");
-    let mut group = Group::new(url.parse().expect("url"), vec![queue]);
+    let address = broker.tls_addr().unwrap_or(broker.local_addr());
+    let mut endpoint = Endpoint::new("127.0.0.1", address.port());
+    endpoint.tls = tls.map(Authority::trusted);
+    let mut group = Group::new(endpoint, vec![Destination::queue("injected")]);
     group.producers.per_destination = scene.producers;
     group.producers.pace = Rate::per_second(scene.rate).expect("a rate").into();
     group.producers.max_pending = 1_000;
@@ -246,9 +252,9 @@ fn expected(scene: &Scene, sent: u64, injections: &Injections) -> LedgerSummary 
 }
 
 /// What is wrong with one scene, and how much was done to it.
-fn problem(seed: u64, totals: &[AtomicU64; 6]) -> Option<String> {
+fn problem(seed: u64, authority: &Authority, totals: &[AtomicU64; 6]) -> Option<String> {
     let scene = Scene::random(seed);
-    let (outcome, injections) = play(&scene);
+    let (outcome, injections) = play(&scene, seed.is_multiple_of(4).then_some(authority));
     let ledger = outcome.ledger?;
     let expected = expected(&scene, outcome.totals.sent, &injections);
     let counts = [
@@ -281,6 +287,8 @@ fn problem(seed: u64, totals: &[AtomicU64; 6]) -> Option<String> {
 
 #[test]
 fn for_200_random_scripts_the_ledger_counts_what_was_injected() {
+    let folder = tempfile::tempdir().expect("folder");
+    let authority = Authority::new(folder.path(), "ca");
     let next = AtomicU64::new(0);
     let totals = [const { AtomicU64::new(0) }; 6];
     let one = std::env::var("BELLOWS_SCRIPT").ok();
@@ -294,7 +302,7 @@ fn for_200_random_scripts_the_ledger_counts_what_was_injected() {
                     return found;
                 }
                 if one.is_none_or(|one| one == seed) {
-                    found.extend(problem(seed, &totals));
+                    found.extend(problem(seed, &authority, &totals));
                 }
             }
         };

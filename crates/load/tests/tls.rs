@@ -2,14 +2,17 @@
 
 mod common;
 
-use std::net::{SocketAddr, TcpListener};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::thread;
 
-use common::{Authority, embedded, in_front_of};
+use broker::{Fault, FaultKind};
+use common::{Authority, secured, started};
 use load::{
-    Ack, Control, Destination, Endpoint, Error, Event, Group, Identity, Outcome, Phases, Plan,
-    Sink, Tls,
+    Ack, Auth, Control, Destination, Endpoint, Error, Event, Group, Identity, Outcome, Phases,
+    Plan, Sink, Tls,
 };
 use measure::{Interval, Nanos, Phase};
 
@@ -67,17 +70,10 @@ fn trusting(file: PathBuf) -> Tls {
 fn nothing_is_lost_over_tls_whatever_the_size() {
     let folder = tempfile::tempdir().expect("folder");
     let authority = Authority::new(folder.path(), "ca");
-    let broker = embedded();
-    let front = in_front_of(broker.local_addr(), authority.server(&["127.0.0.1"], false));
+    let (_broker, front) = secured(authority.listener(&["127.0.0.1"], None));
     // Many messages to a record; many records to a message, which is two frames as well.
-    let (o, _) = run(
-        Endpoint::new("127.0.0.1", broker.local_addr().port()),
-        200_000,
-    )
-    .unwrap();
-    eprintln!("{:?}", o.ledger);
     for (size, at_least) in [(32, 1_000), (200_000, 20)] {
-        let tls = trusting(authority.file("ca"));
+        let tls = authority.trusted();
         let (outcome, received) = run(endpoint(front, tls), size).expect("the load starts");
         assert!(outcome.error.is_none(), "{outcome:?}");
         assert!(received > at_least, "{size} bytes: only {received}");
@@ -114,9 +110,7 @@ fn a_certificate_is_verified_by_default() {
     let folder = tempfile::tempdir().expect("folder");
     let authority = Authority::new(folder.path(), "ca");
     let other = Authority::new(folder.path(), "other");
-    let broker = embedded();
-    let config = authority.server(&["broker.example"], false);
-    let front = in_front_of(broker.local_addr(), config);
+    let (_broker, front) = secured(authority.listener(&["broker.example"], None));
 
     let error = refused(endpoint(front, trusting(other.file("other"))));
     assert_says(
@@ -125,7 +119,7 @@ fn a_certificate_is_verified_by_default() {
         "--ca",
     );
 
-    let error = refused(endpoint(front, trusting(authority.file("ca"))));
+    let error = refused(endpoint(front, authority.trusted()));
     assert_says(
         &error,
         &["not for \"127.0.0.1\" but for", "broker.example"],
@@ -134,7 +128,7 @@ fn a_certificate_is_verified_by_default() {
 
     let named = Tls {
         server_name: Some("broker.example".into()),
-        ..trusting(authority.file("ca"))
+        ..authority.trusted()
     };
     let insecure = Tls {
         insecure: true,
@@ -150,11 +144,19 @@ fn a_certificate_is_verified_by_default() {
 fn a_client_shows_its_certificate_where_the_broker_wants_one() {
     let folder = tempfile::tempdir().expect("folder");
     let authority = Authority::new(folder.path(), "ca");
-    let broker = embedded();
-    let front = in_front_of(broker.local_addr(), authority.server(&["127.0.0.1"], true));
+    let clients = Some(authority.clients(true));
+    let (_broker, front) = secured(authority.listener(&["127.0.0.1"], clients));
 
-    let error = refused(endpoint(front, trusting(authority.file("ca"))));
+    let error = refused(endpoint(front, authority.trusted()));
     assert_says(&error, &["CertificateRequired"], "--cert");
+
+    let (certificate, key) = Authority::new(folder.path(), "stranger").issue(&["stranger"]);
+    let stranger = Tls {
+        identity: Some(Identity { certificate, key }),
+        ..authority.trusted()
+    };
+    let error = refused(endpoint(front, stranger));
+    assert_says(&error, &["the broker refused with the TLS alert"], "--cert");
 
     let (certificate, key) = authority.issue(&["guest"]);
     let tls = Tls {
@@ -162,7 +164,7 @@ fn a_client_shows_its_certificate_where_the_broker_wants_one() {
             certificate: certificate.clone(),
             key: key.clone(),
         }),
-        ..trusting(authority.file("ca"))
+        ..authority.trusted()
     };
     let (outcome, received) = run(endpoint(front, tls), 32).expect("the load starts");
     assert!(outcome.error.is_none() && received > 0, "{outcome:?}");
@@ -172,7 +174,7 @@ fn a_client_shows_its_certificate_where_the_broker_wants_one() {
             certificate: key,
             key: certificate,
         }),
-        ..trusting(authority.file("ca"))
+        ..authority.trusted()
     };
     let error = refused(endpoint(front, swapped));
     assert_says(
@@ -184,16 +186,123 @@ fn a_client_shows_its_certificate_where_the_broker_wants_one() {
 }
 
 #[test]
+fn a_certificate_is_a_login() {
+    let folder = tempfile::tempdir().expect("folder");
+    let authority = Authority::new(folder.path(), "ca");
+    let clients = Some(authority.clients(false));
+    let (_broker, front) = secured(authority.listener(&["127.0.0.1"], clients));
+    let by = |name: &str, auth: Auth| {
+        let (certificate, key) = authority.issue(&[name]);
+        let tls = Tls {
+            identity: Some(Identity { certificate, key }),
+            ..authority.trusted()
+        };
+        let mut endpoint = endpoint(front, tls);
+        endpoint.user = "nobody".into();
+        endpoint.auth = auth;
+        endpoint
+    };
+    let (outcome, received) = run(by("guest", Auth::External), 32).expect("the load starts");
+    assert!(outcome.error.is_none() && received > 0, "{outcome:?}");
+    let error = refused(by("somebody", Auth::External));
+    assert_says(&error, &["403", "EXTERNAL"], "");
+    let error = refused(by("guest", Auth::Plain));
+    assert_says(&error, &["403", "PLAIN"], "");
+    // Without a certificate there is a password.
+    let (outcome, _) = run(endpoint(front, authority.trusted()), 32).expect("the load starts");
+    assert!(outcome.error.is_none(), "{outcome:?}");
+}
+
+/// The TLS stream ends at a byte of a frame: between two records and inside a message.
+#[test]
+fn a_stream_cut_at_any_byte_is_a_lost_connection() {
+    let folder = tempfile::tempdir().expect("folder");
+    let authority = Authority::new(folder.path(), "ca");
+    let tls = authority.listener(&["127.0.0.1"], None);
+    for after in [1, 7, 8, 50, 1_000, 16_384, 70_001] {
+        let broker = started(broker::Config {
+            tls: Some(tls.clone()),
+            faults: vec![Fault {
+                at: Some(Nanos::from_millis(100)),
+                ..Fault::new(FaultKind::Cut { after: Some(after) })
+            }],
+            ..broker::Config::default()
+        });
+        let front = broker.tls_addr().expect("TLS");
+        let (outcome, _) = run(endpoint(front, authority.trusted()), 32).expect("it starts");
+        let error = outcome.error.expect("it breaks off").to_string();
+        assert!(error.contains("lost the connection"), "{after}: {error}");
+        let done = broker.fault_log().injections().faults[0].count;
+        assert!((1..=4).contains(&done), "{after}: {done}");
+    }
+}
+
+/// Another implementation's client: TLS 1.2 and 1.3, verified; AMQP is spoken inside; a stranger's
+/// bytes are answered with an alert, and the broker goes on.
+#[test]
+fn openssl_can_talk_to_the_broker() {
+    if Command::new("openssl").arg("version").output().is_err() {
+        eprintln!("skipped: openssl is not installed: apt-get install openssl");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let authority = Authority::new(folder.path(), "ca");
+    let clients = Some(authority.clients(true));
+    let (_broker, front) = secured(authority.listener(&["127.0.0.1"], clients));
+    let mut stranger = TcpStream::connect(front).expect("connect");
+    stranger.write_all(b"AMQP\0\0\x09\x01").expect("write");
+    let mut answer = Vec::new();
+    stranger.read_to_end(&mut answer).expect("an orderly end");
+    assert_eq!(answer.first(), Some(&21), "an alert: {answer:?}");
+
+    let (certificate, key) = authority.issue(&["guest"]);
+    for version in ["-tls1_2", "-tls1_3"] {
+        let mut client = Command::new("openssl")
+            .args(["s_client", "-quiet", "-verify_return_error", version])
+            .args(["-verify_ip", "127.0.0.1", "-connect", &front.to_string()])
+            .arg("-CAfile")
+            .arg(authority.file("ca"))
+            .arg("-cert")
+            .arg(&certificate)
+            .arg("-key")
+            .arg(&key)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("openssl");
+        let mut stdin = client.stdin.take().expect("stdin");
+        stdin.write_all(b"AMQP\0\0\x09\x01").expect("write");
+        let mut start = [0; 11];
+        let mut stdout = client.stdout.take().expect("stdout");
+        let read = stdout.read_exact(&mut start);
+        if read.is_err() {
+            let mut words = String::new();
+            let stderr = client
+                .stderr
+                .take()
+                .map(|mut e| e.read_to_string(&mut words));
+            panic!("{version}: {words} {stderr:?}");
+        }
+        // A method frame on channel 0: connection.start.
+        assert_eq!(
+            (start[0], &start[7..]),
+            (1, &[0, 10, 0, 10][..]),
+            "{version}"
+        );
+        drop(stdin);
+        client.kill().expect("kill");
+        client.wait().expect("wait");
+    }
+}
+
+#[test]
 fn the_wrong_port_is_recognised_in_both_directions() {
     let folder = tempfile::tempdir().expect("folder");
     let authority = Authority::new(folder.path(), "ca");
-    let broker = embedded();
-    let front = in_front_of(broker.local_addr(), authority.server(&["127.0.0.1"], false));
+    let (broker, front) = secured(authority.listener(&["127.0.0.1"], None));
 
-    let error = refused(endpoint(
-        broker.local_addr(),
-        trusting(authority.file("ca")),
-    ));
+    let error = refused(endpoint(broker.local_addr(), authority.trusted()));
     assert_says(&error, &["AMQP without TLS"], "5671");
 
     let error = refused(Endpoint::new("127.0.0.1", front.port()));

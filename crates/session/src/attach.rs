@@ -26,12 +26,7 @@ pub fn attach(spec: &BrokerSpec) -> Result<Attached, Error> {
     };
     experiment.check_broker()?;
     let mut endpoint = experiment.endpoint()?;
-    let mut renewal = None;
-    if let Some(oauth2) = &spec.oauth2 {
-        let (token, keep) = oauth2::start(oauth2, spec.ca.as_deref())?;
-        endpoint.token = Some(token);
-        renewal = Some(keep);
-    }
+    let renewal = oauth2::log_in(spec, &mut endpoint)?;
     Ok(Attached {
         endpoint,
         _renewal: renewal,

@@ -7,7 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use load::Token;
+use load::{Endpoint, Token};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use serde::Deserialize;
@@ -15,7 +15,7 @@ use ureq::Agent;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
 use crate::Error;
-use crate::experiment::OAuth2Spec;
+use crate::experiment::{BrokerSpec, OAuth2Spec};
 
 /// The longest that the token endpoint may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -47,6 +47,16 @@ struct Refused {
     error: String,
     #[serde(default)]
     error_description: String,
+}
+
+/// Gets the first token for an endpoint, where one is asked for, and renews it from then on.
+pub(crate) fn log_in(spec: &BrokerSpec, endpoint: &mut Endpoint) -> Result<Option<Renewal>, Error> {
+    let Some(oauth2) = &spec.oauth2 else {
+        return Ok(None);
+    };
+    let (token, renewal) = start(oauth2, spec.ca.as_deref())?;
+    endpoint.token = Some(token);
+    Ok(Some(renewal))
 }
 
 /// Gets the first token, and renews it from then on.

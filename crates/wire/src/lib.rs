@@ -6,5 +6,6 @@
 
 pub mod amqp091;
 mod secret;
+pub mod tls;
 
 pub use secret::Secret;

@@ -10,6 +10,7 @@ use clap::Args;
 use measure::Time;
 
 use super::broker_faults;
+use super::broker_tls::BrokerTlsArgs;
 use crate::failure::{Done, Failure};
 use crate::{output, signals};
 
@@ -18,6 +19,7 @@ Examples:
   bellows broker
   bellows broker --listen 127.0.0.1:0 --memory-limit 2GB
   bellows broker --faults faults.toml
+  bellows broker --tls-listen 127.0.0.1:5671 --tls-make .
   bellows client queue://TEST --url amqp://127.0.0.1:5672 --duration 10";
 
 /// What `bellows broker` was given.
@@ -35,6 +37,8 @@ pub(crate) struct BrokerArgs {
     /// Memory for messages, above which publishers are blocked: 512MiB, 2GB
     #[arg(long, value_name = "SIZE", value_parser = size)]
     memory_limit: Option<u64>,
+    #[command(flatten)]
+    tls: BrokerTlsArgs,
     /// Harm clients by a script: stalls, slow confirms, lost deliveries, … (docs/faults.md)
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
@@ -52,8 +56,8 @@ pub(crate) struct BrokerArgs {
 }
 
 impl BrokerArgs {
-    /// Serves until it is stopped. Standard output gets one line, `ready amqp://ADDRESS:PORT`, and
-    /// at the end what the faults did.
+    /// Serves until it is stopped. Standard output gets the line `ready amqp://ADDRESS:PORT`, with
+    /// TLS also `ready amqps://ADDRESS:PORT`, and at the end what the faults did.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let mut config = Config {
             listen: self.listen,
@@ -63,6 +67,7 @@ impl BrokerArgs {
             config.memory_limit_bytes = bytes;
         }
         config.faults = self.script()?;
+        config.tls = self.tls.listener()?;
         if self.fault_script.is_some() {
             config.fault_origin = Origin::Told;
         }
@@ -71,14 +76,17 @@ impl BrokerArgs {
         let stop = Stop::new();
         signals::stop_broker(&stop, self.exit_with_stdin)?;
         let mut broker = Broker::bind(config)?;
-        let address = broker.local_addr();
+        let (address, secured) = (broker.local_addr(), broker.tls_addr());
         if self.exit_with_stdin {
             follow_stdin(stop.clone(), broker.fault_log())?;
         } else {
-            banner(address, limit);
+            banner([Some(address), secured], limit);
         }
         let log = broker.fault_log();
         output::print(&format!("ready amqp://{address}\n"))?;
+        if let Some(secured) = secured {
+            output::print(&format!("ready amqps://{secured}\n"))?;
+        }
         broker.run(&stop)?;
         if harms && !self.exit_with_stdin {
             output::print(&broker_faults::printed(&log.injections()))?;
@@ -108,13 +116,14 @@ impl BrokerArgs {
     }
 }
 
-fn banner(address: SocketAddr, limit: u64) {
+fn banner(addresses: [Option<SocketAddr>; 2], limit: u64) {
     let mut text = format!(
         "bellows {}, embedded AMQP 0.9.1 broker: user guest, in memory up to {} MB, nothing survives\n",
         env!("CARGO_PKG_VERSION"),
         limit / 1_000_000
     );
-    if !address.ip().is_loopback() {
+    let is_open = |address: &SocketAddr| !address.ip().is_loopback();
+    if addresses.iter().flatten().any(is_open) {
         text.push_str(
             "warning: the network can reach this broker, and anybody knows its password\n",
         );

@@ -4,6 +4,7 @@ mod args;
 mod artemis;
 mod broker;
 mod broker_faults;
+mod broker_tls;
 mod calibrate;
 mod churn;
 mod doctor;

@@ -367,7 +367,7 @@ fn stage(plan: &ChurnPlan) -> Stage {
 
 fn explain(plan: &ChurnPlan, stage: &Stage, socket: Option<&Socket>, failure: Failure) -> Error {
     match (failure, socket) {
-        (Failure::Tls(fault), _) => fault.explain(&plan.endpoint),
+        (Failure::Tls(fault), _) => tls::explain(&fault, &plan.endpoint),
         (Failure::Transport(error), None) => failure::of_connect(&plan.endpoint, &error),
         (Failure::Transport(error), Some(socket)) => {
             let error = failure::of_transport(&plan.endpoint, stage, &error);

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use super::consumer::TrackSpec;
 use super::deal::{ClientSpec, WorkSpec};
+use super::routes::Routes;
 use crate::{Destination, DestinationKind, Endpoint, Plan, QueueType};
 
 /// Bodies below the full header tell so many producers apart.
@@ -28,21 +28,21 @@ pub(crate) struct Accounts {
 pub(crate) fn open(
     plan: &Plan,
     threads: &mut [Vec<ClientSpec>],
+    routes: &mut Routes,
 ) -> Result<Accounts, Option<String>> {
     let consumers_count = plan
         .groups
         .iter()
         .any(|group| group.consumer_count() > 0 && group.consumers.message_count.is_some());
-    let senders = senders(threads);
+    let producers = routes.producers();
     let consumers = threads
         .iter()
         .flatten()
         .flat_map(|client| &client.lanes)
         .any(|lane| matches!(lane.work, WorkSpec::Consumer(_)));
-    if !plan.ledger || consumers_count || senders.is_empty() || !consumers {
+    if !plan.ledger || consumers_count || producers == 0 || !consumers {
         return Err(None);
     }
-    let producers = senders.values().map(|ids| ids.len()).sum();
     if producers > MOST_PRODUCERS {
         return Err(Some(format!(
             "no ledger is kept of {producers} producers: {MOST_PRODUCERS} are the most"
@@ -56,7 +56,7 @@ pub(crate) fn open(
     // Competing consumers of a queue share their tracks, wherever they run.
     let mut shared: HashMap<Share, usize> = HashMap::new();
     for clients in threads {
-        let tracks = accounts.open_thread(clients, &senders, &mut shared);
+        let tracks = accounts.open_thread(clients, routes, &mut shared);
         accounts.threads.push(tracks);
     }
     let tracks = accounts.deliveries.len();
@@ -105,46 +105,12 @@ pub(super) fn key(realm: usize, destination: &Destination) -> Key {
     )
 }
 
-/// Where messages are published to: [`ClientSpec::realm`], exchange, and routing key.
-pub(super) type Address = (usize, String, String);
-
-/// What reaches a destination: what is published to the same address. Exchanges that look at no
-/// routing key have one address.
-pub(super) fn address(realm: usize, destination: &Destination) -> Address {
-    let (exchange, key) = destination.publishes_to();
-    let kind = destination.exchange.as_ref().map(|it| it.kind.as_str());
-    let key = match kind {
-        Some("fanout" | "headers") => "",
-        _ => key,
-    };
-    (realm, exchange.to_owned(), key.to_owned())
-}
-
-/// The producers of each address, ascending.
-fn senders<'a>(threads: &'a [Vec<ClientSpec>]) -> HashMap<Address, Arc<[u32]>> {
-    let mut senders: HashMap<Address, Vec<u32>> = HashMap::new();
-    let lanes = |client: &'a ClientSpec| client.lanes.iter().map(|lane| (client.realm, lane));
-    for (realm, lane) in threads.iter().flatten().flat_map(lanes) {
-        if let WorkSpec::Producer(producer) = &lane.work {
-            senders
-                .entry(address(realm, &lane.destination))
-                .or_default()
-                .push(producer.id);
-        }
-    }
-    let sorted = |(address, mut ids): (Address, Vec<u32>)| {
-        ids.sort_unstable();
-        (address, ids.into())
-    };
-    senders.into_iter().map(sorted).collect()
-}
-
 impl Accounts {
     /// The names of a thread's tracks, in the order that its clients know them by.
     fn open_thread(
         &mut self,
         clients: &mut [ClientSpec],
-        senders: &HashMap<Address, Arc<[u32]>>,
+        routes: &mut Routes,
         shared: &mut HashMap<Share, usize>,
     ) -> Vec<u32> {
         let mut names = Vec::new();
@@ -161,23 +127,24 @@ impl Accounts {
                     names.push(producer.id);
                 }
                 WorkSpec::Consumer(consumer) => {
-                    let Some(ids) = senders.get(&address(realm, &lane.destination)) else {
+                    let ids = routes.reach(realm, &lane.destination).producers;
+                    if ids.is_empty() {
                         continue;
-                    };
+                    }
                     let first = if lane.share.is_none() && gets_everything(&lane.destination) {
-                        let first = self.open_deliveries(ids);
+                        let first = self.open_deliveries(&ids);
                         add(&mut names, self.producers + first, ids.len())
                     } else {
                         let share = (key, lane.share.clone());
                         *here.entry(share.clone()).or_insert_with(|| {
                             let first = *shared
                                 .entry(share)
-                                .or_insert_with(|| self.open_deliveries(ids));
+                                .or_insert_with(|| self.open_deliveries(&ids));
                             add(&mut names, self.producers + first, ids.len())
                         })
                     };
                     consumer.tracks = Some(TrackSpec {
-                        producers: Arc::clone(ids),
+                        producers: ids,
                         first,
                     });
                 }

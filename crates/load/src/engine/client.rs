@@ -305,7 +305,7 @@ impl Client {
     fn broken_by(&self, failure: Failure) -> Error {
         match failure {
             Failure::Transport(error) => self.unless_secured(self.link.transport_failed(&error)),
-            Failure::Tls(fault) => fault.explain(&self.endpoint),
+            Failure::Tls(fault) => tls::explain(&fault, &self.endpoint),
         }
     }
 
@@ -412,6 +412,6 @@ impl Client {
 fn not_connected(endpoint: &Endpoint, failure: Failure) -> Error {
     match failure {
         Failure::Transport(error) => failure::of_connect(endpoint, &error),
-        Failure::Tls(fault) => fault.explain(endpoint),
+        Failure::Tls(fault) => tls::explain(&fault, endpoint),
     }
 }

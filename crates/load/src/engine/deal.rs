@@ -1,6 +1,5 @@
 //! From the plan to clients, and from clients to threads.
 
-use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -12,6 +11,7 @@ use super::accounts::{self, Accounts, Realm};
 use super::consumer::{ConsumerSpec, Known, Ours};
 use super::keys::Keys;
 use super::producer::{Pacing, ProducerSpec};
+use super::routes::{Routes, fan_out};
 use super::socket::{Places, Route};
 use super::stamps::Stamps;
 use crate::admin::{arguments, table_of};
@@ -114,7 +114,8 @@ pub(crate) fn deal(plan: &Plan, places: &[Places], realms: &[Realm]) -> Result<D
         settle_in(realms, at, &mut clients[before..]);
         first_id += group.producer_count() as u32;
     }
-    fan_out(&mut clients);
+    let mut routes = Routes::new(&clients);
+    fan_out(&mut clients, &mut routes);
     let counting = |lane: &&LaneSpec| matches!(&lane.work, WorkSpec::Producer(p) if p.ends());
     let lanes = clients.iter().flat_map(|client: &ClientSpec| &client.lanes);
     let counting_producers = lanes.filter(counting).count() as u64;
@@ -129,7 +130,7 @@ pub(crate) fn deal(plan: &Plan, places: &[Places], realms: &[Realm]) -> Result<D
         client.room = room;
         threads[i % count].push(client);
     }
-    let accounts = accounts::open(plan, &mut threads);
+    let accounts = accounts::open(plan, &mut threads, &mut routes);
     Ok(Deal {
         accounts,
         threads,
@@ -460,32 +461,6 @@ fn pacing(plan: &Plan, group: &Group) -> Result<Pacing, Error> {
     })
 }
 
-/// Tells producers how many deliveries the plan's own consumers should make of one message.
-fn fan_out(clients: &mut [ClientSpec]) {
-    let mut receivers: HashMap<accounts::Address, u64> = HashMap::new();
-    let mut shared: HashSet<(accounts::Key, Option<String>)> = HashSet::new();
-    for client in clients.iter() {
-        let consumes = |lane: &&LaneSpec| matches!(lane.work, WorkSpec::Consumer(_));
-        for lane in client.lanes.iter().filter(consumes) {
-            let (realm, destination) = (client.realm, &lane.destination);
-            let alone = lane.share.is_none() && accounts::gets_everything(destination);
-            // Those who share a queue are one receiver.
-            if alone || shared.insert((accounts::key(realm, destination), lane.share.clone())) {
-                let address = accounts::address(realm, destination);
-                *receivers.entry(address).or_default() += 1;
-            }
-        }
-    }
-    for client in clients {
-        for lane in &mut client.lanes {
-            let address = accounts::address(client.realm, &lane.destination);
-            if let WorkSpec::Producer(producer) = &mut lane.work {
-                producer.fan_out = receivers.get(&address).copied().unwrap_or(0);
-            }
-        }
-    }
-}
-
 fn channel(group: &Group, destination: &Destination, role: Role) -> Result<ChannelSpec, Error> {
     let own = destination.exclusive && matches!(role, Role::Consumer(_));
     let again = group.recovery.is_some() && group.queues.declare != Declare::Never || own;
@@ -526,4 +501,4 @@ fn channel(group: &Group, destination: &Destination, role: Role) -> Result<Chann
 
 #[cfg(test)]
 #[path = "deal_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -20,7 +20,17 @@ fn plan(threads: usize, destinations: usize, producers: usize, consumers: usize)
     }
 }
 
+/// Every group at a broker of its own.
 fn dealt(plan: &Plan) -> Deal {
+    dealt_to(plan, 1..)
+}
+
+/// All groups at one broker.
+pub(in crate::engine) fn dealt_together(plan: &Plan) -> Deal {
+    dealt_to(plan, std::iter::repeat(1))
+}
+
+fn dealt_to(plan: &Plan, ports: impl Iterator<Item = u16>) -> Deal {
     let place = |port: u16, group: &Group| -> Places {
         let nodes = std::iter::once(&group.endpoint).chain(&group.further);
         let nodes = nodes.map(|endpoint| Place {
@@ -33,7 +43,7 @@ fn dealt(plan: &Plan) -> Deal {
         });
         nodes.collect()
     };
-    let places: Vec<_> = (1..)
+    let places: Vec<_> = ports
         .zip(&plan.groups)
         .map(|(port, group)| place(port, group))
         .collect();

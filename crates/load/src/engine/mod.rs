@@ -12,6 +12,7 @@ pub(crate) mod pace;
 mod pages;
 mod producer;
 mod repair;
+mod routes;
 mod series;
 mod service;
 mod shared;

@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use wire::amqp091::Client;
 
 use crate::link::Link;
-use crate::tls::{Connector, Fault, Session};
+use crate::tls::{ClientSession, Connector, Fault};
 use crate::{ConnectionSettings, Endpoint};
 
 /// Bytes read and decrypted at once. They fit beside the largest frame that is half there.
@@ -97,7 +97,7 @@ impl From<Fault> for Failure {
 
 pub(crate) struct Socket {
     stream: TcpStream,
-    session: Option<Box<Session>>,
+    session: Option<Box<ClientSession>>,
     readable: bool,
     pub(crate) writable: bool,
     read_closed: bool,

@@ -2,15 +2,9 @@
 
 use rustls::{AlertDescription, CertificateError, Error as Tls, PeerIncompatible};
 
-use crate::{Endpoint, Error};
+use wire::tls::Fault;
 
-/// Why bytes could not be taken or given.
-#[derive(Debug)]
-pub(crate) enum Fault {
-    /// The other side's first bytes are not TLS.
-    OtherProtocol(String),
-    Tls(Tls),
-}
+use crate::{Endpoint, Error};
 
 const TRUST: &str = "name the authority that issued the broker's certificate with --ca FILE \
                      (broker.ca), or give up the check with --insecure";
@@ -20,30 +14,28 @@ const NAME: &str = "write the name that the certificate is for into the URL, or 
                     NAME (broker.sni)";
 const PORT: &str = "check the port: 5671 is usual for amqps, 5672 for amqp without TLS";
 
-impl Fault {
-    /// What it means for the connection to `endpoint`.
-    pub(crate) fn explain(&self, endpoint: &Endpoint) -> Error {
-        let (detail, help) = match self {
-            Self::OtherProtocol(what) => (what.clone(), PORT),
-            Self::Tls(Tls::InvalidCertificate(error)) => certificate(error),
-            Self::Tls(Tls::AlertReceived(alert)) => refusal(*alert),
-            Self::Tls(Tls::PeerIncompatible(
-                PeerIncompatible::NoCertificateRequestSignatureSchemesInCommon,
-            )) => (
-                "the broker takes no signature of a kind that our key can make".to_owned(),
-                CLIENT,
-            ),
-            Self::Tls(error @ Tls::PeerIncompatible(_)) => (
-                format!("{error}"),
-                "the broker must offer TLS 1.2 or 1.3 with ECDHE and AES-GCM or ChaCha20",
-            ),
-            Self::Tls(error) => (error.to_string(), PORT),
-        };
-        Error::Tls {
-            endpoint: endpoint.to_string(),
-            detail: one_line(&detail),
-            help: help.into(),
-        }
+/// What it means for the connection to `endpoint`.
+pub(crate) fn explain(fault: &Fault, endpoint: &Endpoint) -> Error {
+    let (detail, help) = match fault {
+        Fault::OtherProtocol(what) => (what.clone(), PORT),
+        Fault::Tls(Tls::InvalidCertificate(error)) => certificate(error),
+        Fault::Tls(Tls::AlertReceived(alert)) => refusal(*alert),
+        Fault::Tls(Tls::PeerIncompatible(
+            PeerIncompatible::NoCertificateRequestSignatureSchemesInCommon,
+        )) => (
+            "the broker takes no signature of a kind that our key can make".to_owned(),
+            CLIENT,
+        ),
+        Fault::Tls(error @ Tls::PeerIncompatible(_)) => (
+            format!("{error}"),
+            "the broker must offer TLS 1.2 or 1.3 with ECDHE and AES-GCM or ChaCha20",
+        ),
+        Fault::Tls(error) => (error.to_string(), PORT),
+    };
+    Error::Tls {
+        endpoint: endpoint.to_string(),
+        detail: one_line(&detail),
+        help: help.into(),
     }
 }
 

@@ -2,7 +2,6 @@
 //! unless somebody says otherwise.
 
 mod fault;
-mod session;
 mod unchecked;
 
 use std::path::{Path, PathBuf};
@@ -14,8 +13,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 
-pub(crate) use self::fault::{Fault, unfinished};
-pub(crate) use self::session::Session;
+pub(crate) use wire::tls::{ClientSession, Fault};
+
+pub(crate) use self::fault::{explain, unfinished};
 use self::unchecked::Unchecked;
 use crate::{Endpoint, Error};
 
@@ -68,8 +68,8 @@ impl Connector {
     }
 
     /// A new connection's session.
-    pub(crate) fn session(&self) -> Result<Session, Fault> {
-        Session::new(Arc::clone(&self.config), self.name.clone()).map_err(Fault::Tls)
+    pub(crate) fn session(&self) -> Result<ClientSession, Fault> {
+        ClientSession::client(Arc::clone(&self.config), self.name.clone()).map_err(Fault::Tls)
     }
 }
 

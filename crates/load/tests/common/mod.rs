@@ -1,17 +1,11 @@
-//! A throw-away authority, and TLS in front of an embedded broker.
+//! A throw-away authority, and embedded brokers.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 
+use broker::Clients;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig, ServerConnection};
 
 /// An authority whose files lie in `folder`.
 pub(crate) struct Authority {
@@ -50,107 +44,49 @@ impl Authority {
         (at("cert"), at("key"))
     }
 
-    /// What a server needs that shows a certificate for `names`, and may want one of its clients.
-    pub(crate) fn server(&self, names: &[&str], wants_client: bool) -> Arc<ServerConfig> {
-        use rustls::pki_types::pem::PemObject;
+    /// A TLS listener that shows a certificate for `names`, and may want one of its clients.
+    pub(crate) fn listener(&self, names: &[&str], clients: Option<Clients>) -> broker::Tls {
         let (certificate, key) = self.issue(names);
-        let chain = vec![CertificateDer::from_pem_file(certificate).expect("certificate")];
-        let key = PrivateKeyDer::from_pem_file(key).expect("key");
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
-            .expect("versions");
-        let builder = if wants_client {
-            let mut roots = RootCertStore::empty();
-            roots.add(self.issuer.der().clone()).expect("root");
-            let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
-            builder.with_client_cert_verifier(verifier.build().expect("verifier"))
-        } else {
-            builder.with_no_client_auth()
-        };
-        Arc::new(builder.with_single_cert(chain, key).expect("server"))
+        broker::Tls {
+            listen: "127.0.0.1:0".parse().expect("address"),
+            certificate,
+            key,
+            clients,
+        }
     }
-}
 
-/// Takes TLS off and passes on to `target`.
-pub(crate) fn in_front_of(target: SocketAddr, config: Arc<ServerConfig>) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
-    let address = listener.local_addr().expect("address");
-    thread::spawn(move || {
-        for client in listener.incoming().map_while(Result::ok) {
-            let config = Arc::clone(&config);
-            thread::spawn(move || pass_on(client, target, config));
+    /// Clients with this authority's certificates.
+    pub(crate) fn clients(&self, required: bool) -> Clients {
+        Clients {
+            authorities: self.file("ca"),
+            required,
         }
-    });
-    address
-}
-
-/// Both sides in turn, without blocking on either. Ends with the first that ends.
-fn pass_on(mut client: TcpStream, target: SocketAddr, config: Arc<ServerConfig>) -> Option<()> {
-    let mut tls = ServerConnection::new(config).ok()?;
-    let mut broker = TcpStream::connect(target).ok()?;
-    for stream in [&client, &broker] {
-        stream.set_nonblocking(true).ok()?;
-        stream.set_nodelay(true).ok()?;
     }
-    let mut to_broker = Vec::new();
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        let mut idle = true;
-        match tls.read_tls(&mut client) {
-            Ok(0) => return None,
-            Ok(_) => {
-                idle = false;
-                if tls.process_new_packets().is_err() {
-                    // The alert that says why.
-                    client.set_nonblocking(false).ok()?;
-                    tls.write_tls(&mut client).ok()?;
-                    // Closing on unread bytes would destroy it.
-                    client.shutdown(std::net::Shutdown::Write).ok()?;
-                    client.read_to_end(&mut to_broker).ok()?;
-                    return None;
-                }
-                while let Ok(n @ 1..) = tls.reader().read(&mut buffer) {
-                    to_broker.extend_from_slice(&buffer[..n]);
-                }
-            }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(_) => return None,
-        }
-        match broker.write(&to_broker) {
-            Ok(n) => drop(to_broker.drain(..n)),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(_) => return None,
-        }
-        if !tls.wants_write() {
-            match broker.read(&mut buffer) {
-                Ok(0) => return None,
-                Ok(n) => {
-                    idle = false;
-                    tls.writer().write_all(&buffer[..n]).ok()?;
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(_) => return None,
-            }
-        }
-        while tls.wants_write() {
-            match tls.write_tls(&mut client) {
-                Ok(_) => idle = false,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(_) => return None,
-            }
-        }
-        if idle {
-            thread::sleep(Duration::from_micros(200));
+
+    /// What a client needs that trusts this authority.
+    pub(crate) fn trusted(&self) -> load::Tls {
+        load::Tls {
+            ca: Some(self.file("ca")),
+            ..load::Tls::default()
         }
     }
 }
 
 pub(crate) fn embedded() -> broker::Running {
-    let config = broker::Config {
-        listen: "127.0.0.1:0".parse().expect("address"),
+    started(broker::Config::default())
+}
+
+/// An embedded broker with a TLS listener beside the plain one, and the listener's address.
+pub(crate) fn secured(tls: broker::Tls) -> (broker::Running, SocketAddr) {
+    let broker = started(broker::Config {
+        tls: Some(tls),
         ..broker::Config::default()
-    };
+    });
+    let address = broker.tls_addr().expect("a TLS listener");
+    (broker, address)
+}
+
+pub(crate) fn started(config: broker::Config) -> broker::Running {
     broker::Broker::bind(config)
         .expect("bind")
         .spawn()

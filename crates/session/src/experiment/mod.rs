@@ -118,6 +118,9 @@ pub struct BrokerSpec {
     /// `rabbitmq`: text of `advanced.config`, Erlang terms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advanced: Option<String>,
+    /// `rabbitmq`: plugins that are enabled from the start, such as `rabbitmq_auth_backend_oauth2`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub plugins: Vec<String>,
     /// `rabbitmq`: the broker's Erlang schedulers (`+S`); one per core where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedulers: Option<u32>,
@@ -177,7 +180,7 @@ pub struct BrokerSpec {
     /// `plain` (user and password), or `external` (the client's certificate).
     #[serde(skip_serializing_if = "is_plain")]
     pub auth: AuthSpec,
-    /// `attach`: log in with an access token in place of a password.
+    /// `attach`, `rabbitmq`: log in with an access token in place of a password.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oauth2: Option<OAuth2Spec>,
     /// `attach`: the broker's process, where it cannot be found by its port.

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{BrokerKind, BrokerSpec};
 
+/// RabbitMQ's plugin that takes access tokens.
+const OAUTH2_PLUGIN: &str = "rabbitmq_auth_backend_oauth2";
+
 /// How to log in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -150,6 +153,23 @@ impl BrokerSpec {
             ));
         }
         if let Some(oauth2) = &self.oauth2 {
+            let has_plugin = self.plugins.iter().any(|name| name == OAUTH2_PLUGIN);
+            match self.kind {
+                BrokerKind::Embedded => {
+                    return Some(
+                        "broker.oauth2 has no effect on kind = \"embedded\", which knows no tokens; \
+                         leave it out, or set broker.kind = \"rabbitmq\""
+                            .to_owned(),
+                    );
+                }
+                BrokerKind::Rabbitmq if !has_plugin => {
+                    return Some(format!(
+                        "broker.oauth2 needs a node that takes access tokens; add {OAUTH2_PLUGIN:?} to \
+                         broker.plugins, and its keys to broker.advanced"
+                    ));
+                }
+                BrokerKind::Rabbitmq | BrokerKind::Attach => {}
+            }
             let uri = &oauth2.uri;
             if !(uri.starts_with("https://") || uri.starts_with("http://")) {
                 return Some(format!(
@@ -195,6 +215,14 @@ mod tests {
             (
                 "kind = 'embedded'\nauth = 'external'",
                 "the embedded broker has none",
+            ),
+            (
+                "kind = 'rabbitmq'\n[oauth2]\nuri = 'http://h'\nclient-id = 'x'",
+                "broker.plugins",
+            ),
+            (
+                "kind = 'embedded'\n[oauth2]\nuri = 'http://h'\nclient-id = 'x'",
+                "knows no tokens",
             ),
             (
                 "kind = 'attach'\nurl = 'amqps://h'\nkey = 'x'",

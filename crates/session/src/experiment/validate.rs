@@ -171,6 +171,27 @@ fn pace_problem(spec: &LoadSpec) -> Option<String> {
     }
 }
 
+/// Names that can be no plugin's; whether the others are there is seen when RabbitMQ is found.
+fn plugin_problem(broker: &BrokerSpec) -> Option<String> {
+    let is_name = |name: &str| {
+        let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(is_part)
+    };
+    let plugins = &broker.plugins;
+    if let Some(name) = plugins.iter().find(|name| !is_name(name)) {
+        return Some(format!(
+            "broker.plugins: {name:?} is not the name of a plugin; write it as `rabbitmq-plugins \
+             list` does, such as \"rabbitmq_auth_backend_oauth2\""
+        ));
+    }
+    let twice = plugins.iter().enumerate().find(|(i, name)| {
+        plugins
+            .get(..*i)
+            .is_some_and(|before| before.contains(name))
+    });
+    twice.map(|(_, name)| format!("broker.plugins names {name:?} twice; leave one out"))
+}
+
 /// Keys that another kind of broker would need, which would be silently without effect.
 fn broker_problem(broker: &BrokerSpec) -> Option<String> {
     let for_attach = [
@@ -179,12 +200,12 @@ fn broker_problem(broker: &BrokerSpec) -> Option<String> {
         ("user", broker.user.is_some()),
         ("password", broker.password.is_some()),
         ("pid", broker.pid.is_some()),
-        ("oauth2", broker.oauth2.is_some()),
     ];
     let for_rabbitmq = [
         ("root", broker.root.is_some()),
         ("config", !broker.config.is_empty()),
         ("advanced", broker.advanced.is_some()),
+        ("plugins", !broker.plugins.is_empty()),
         ("schedulers", broker.schedulers.is_some()),
         ("erlang-args", !broker.erlang_args.is_empty()),
         ("env", !broker.env.is_empty()),
@@ -201,6 +222,7 @@ fn broker_problem(broker: &BrokerSpec) -> Option<String> {
     let zero = |set: bool, text: &str| set.then(|| text.to_owned());
     misplaced(&for_attach, BrokerKind::Attach)
         .or_else(|| misplaced(&for_rabbitmq, BrokerKind::Rabbitmq))
+        .or_else(|| plugin_problem(broker))
         .or_else(|| broker.security_problem())
         .or_else(|| zero(broker.schedulers == Some(0), "broker.schedulers = 0 runs nothing; take 1 or more, or leave it out for one per core"))
         .or_else(|| broker.frame_max.filter(|bytes| !(4_096..=131_072).contains(bytes)).map(|bytes| format!("broker.frame-max = {bytes} is not between 4096 and 131072 bytes")))

@@ -15,13 +15,44 @@ use super::{Error, remains::private_file};
 /// The user that the clients' certificate stands for.
 const USER: &str = "guest";
 
-/// Where a node's certificates are.
+/// Where the certificates of a throw-away authority are: `ca.pem`, and for the node (`server.pem`)
+/// and its clients (`client.pem`) with their keys.
 #[derive(Clone, Debug)]
-pub(super) struct Certificates {
+pub struct Certificates {
     directory: PathBuf,
 }
 
 impl Certificates {
+    /// Those in a directory that exists; makes them where it has none.
+    ///
+    /// # Errors
+    /// [`Error::Config`] or [`Error::Io`] where they cannot be made or written.
+    pub fn find_or_make(directory: &Path) -> Result<Self, Error> {
+        let found = Self {
+            directory: directory.to_owned(),
+        };
+        let (certificate, key) = found.server();
+        if [found.authority(), certificate, key]
+            .iter()
+            .all(|file| file.exists())
+        {
+            return Ok(found);
+        }
+        Self::make(directory)
+    }
+
+    /// The authority's certificate.
+    #[must_use]
+    pub fn authority(&self) -> PathBuf {
+        self.file("ca.pem")
+    }
+
+    /// The node's certificate and key, for `localhost` and `127.0.0.1`.
+    #[must_use]
+    pub fn server(&self) -> (PathBuf, PathBuf) {
+        (self.file("server.pem"), self.file("server-key.pem"))
+    }
+
     /// Makes and writes them.
     pub(super) fn make(directory: &Path) -> Result<Self, Error> {
         let this = Self {

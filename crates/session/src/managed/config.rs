@@ -13,6 +13,9 @@ pub struct Config {
     pub schedulers: Option<u32>,
     /// Listen for TLS too, with certificates made for this node, and let clients log in by theirs.
     pub tls: bool,
+    /// Plugins that are enabled from the start. Those that listen do so on their own ports, unless
+    /// [`Config::settings`] say otherwise.
+    pub plugins: Vec<String>,
     /// Lines of `rabbitmq.conf`. They override what bellows sets; the listener and the first user
     /// cannot be set.
     pub settings: BTreeMap<String, String>,
@@ -38,6 +41,7 @@ impl Default for Config {
             root: None,
             schedulers: None,
             tls: false,
+            plugins: Vec::new(),
             settings: BTreeMap::new(),
             advanced: None,
             environment: BTreeMap::new(),

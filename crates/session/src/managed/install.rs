@@ -82,6 +82,30 @@ impl Installation {
         })
     }
 
+    /// Refuses plugins that are not there: RabbitMQ would start without them.
+    pub(super) fn check_plugins(&self, wanted: &[String]) -> Result<(), Error> {
+        let missing = |name: &&String| versions_of(&self.plugins, name).is_empty();
+        let Some(name) = wanted.iter().find(missing) else {
+            return Ok(());
+        };
+        let mut known: Vec<String> = fs::read_dir(&self.plugins)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter_map(|file| Some(file.split_once('-')?.0.to_owned()))
+            .filter(|name| name.starts_with("rabbitmq_"))
+            .collect();
+        known.sort_unstable();
+        known.dedup();
+        Err(Error::Config(format!(
+            "broker.plugins: RabbitMQ {} has no plugin {name:?} in {}. It has {}",
+            self.version,
+            self.plugins.display(),
+            known.join(", ")
+        )))
+    }
+
     /// Directories with the compiled modules of `rabbit` and of every application that it needs.
     pub(super) fn module_directories(&self) -> Vec<PathBuf> {
         let libraries = self.erlang.root.join("lib");

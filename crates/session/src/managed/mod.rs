@@ -2,7 +2,7 @@
 //!
 //! [`RabbitMq::start`] starts one from an installation on this machine, apart from everything that
 //! is installed or running here: own node name, free ports on the loopback interface, no EPMD,
-//! temporary data directory, own cookie, no plugins, none of the machine's configuration. It is
+//! temporary data directory, own cookie, no plugins but those asked for, none of the machine's configuration. It is
 //! gone without trace afterwards, whatever ends bellows:
 //!
 //! * [`RabbitMq::stop`] and `Drop` end it;
@@ -31,6 +31,7 @@ use std::{
 
 use rustix::process::Signal;
 
+pub use certificates::Certificates;
 pub use config::Config;
 pub use error::Error;
 pub use remains::clean_leftovers;

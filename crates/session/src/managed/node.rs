@@ -68,6 +68,7 @@ impl Node {
         installation: &Installation,
     ) -> Result<(Self, Remains), Error> {
         check(config)?;
+        installation.check_plugins(&config.plugins)?;
         let parent = parent_directory(config);
         check_space(&parent)?;
         let name = format!("bellows-{}", random_hex(8)?);
@@ -125,8 +126,11 @@ impl Node {
         // Erlang refuses a cookie file that others can read; its own are read-only.
         fs::set_permissions(&cookie, Permissions::from_mode(0o400))
             .map_err(Error::io("protect", &cookie))?;
-        let plugins = if config.tls { LOGIN_BY_CERTIFICATE } else { "" };
-        write("enabled_plugins", &format!("[{plugins}].\n"))?;
+        let mut plugins: Vec<&str> = config.plugins.iter().map(String::as_str).collect();
+        if config.tls && !plugins.contains(&LOGIN_BY_CERTIFICATE) {
+            plugins.push(LOGIN_BY_CERTIFICATE);
+        }
+        write("enabled_plugins", &format!("[{}].\n", plugins.join(", ")))?;
         write("base.config", &base_config())?;
         let mut lines = String::new();
         if config.tls {

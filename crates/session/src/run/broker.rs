@@ -18,7 +18,7 @@ use super::recording::Recording;
 use crate::experiment::{BrokerKind, BrokerSpec, FaultSpec, write_faults};
 use crate::managed::{self, RabbitMq};
 use crate::relay::Door;
-use crate::{Attached, Error, Experiment, Observer, attach, processes};
+use crate::{Attached, Error, Experiment, Observer, attach, oauth2, processes};
 
 /// The embedded broker is ready within milliseconds; this is for a machine that is very busy.
 const EMBEDDED_READY: Duration = Duration::from_secs(20);
@@ -42,7 +42,11 @@ pub(crate) struct Broker {
 
 #[derive(Debug)]
 enum Handle {
-    Managed(Box<RabbitMq>),
+    Managed {
+        node: Box<RabbitMq>,
+        /// Keeps the access token fresh, where there is one.
+        _renewal: Option<oauth2::Renewal>,
+    },
     Embedded(Embedded),
     Attached {
         /// Keeps the access token fresh, where there is one.
@@ -82,6 +86,10 @@ impl Broker {
         }
         let mut endpoint = node.endpoint()?;
         spec.secure(&mut endpoint);
+        if spec.oauth2.is_some() {
+            observer.step("asking for an access token");
+        }
+        let renewal = oauth2::log_in(spec, &mut endpoint)?;
         Ok(Self {
             endpoint,
             pid: Some(node.pid()),
@@ -90,7 +98,10 @@ impl Broker {
             door: Door::default(),
             kind: "rabbitmq",
             version: Some(node.version().to_owned()),
-            handle: Handle::Managed(Box::new(node)),
+            handle: Handle::Managed {
+                node: Box::new(node),
+                _renewal: renewal,
+            },
         })
     }
 
@@ -160,7 +171,7 @@ impl Broker {
     /// As it calls itself: `RabbitMQ 3.10.8`; `None` until it says.
     pub(crate) fn product(&self) -> Option<String> {
         let name = match self.handle {
-            Handle::Managed(_) => "RabbitMQ",
+            Handle::Managed { .. } => "RabbitMQ",
             Handle::Embedded(_) => "bellows embedded broker",
             Handle::Attached { .. } => return None,
         };
@@ -174,7 +185,7 @@ impl Broker {
     /// Whom faults hit, where the broker is ours to harm.
     pub(crate) fn victim(&mut self) -> Option<Victim<'_>> {
         match &mut self.handle {
-            Handle::Managed(node) => Some(Victim::Managed(node)),
+            Handle::Managed { node, .. } => Some(Victim::Managed(node)),
             Handle::Embedded(embedded) => Some(Victim::Embedded(&mut embedded.pipe)),
             Handle::Attached { .. } => None,
         }
@@ -184,13 +195,13 @@ impl Broker {
     pub(crate) fn played(&mut self) -> Option<Result<PlayedFaults, String>> {
         match &mut self.handle {
             Handle::Embedded(embedded) => Some(embedded.pipe.report()),
-            Handle::Managed(_) | Handle::Attached { .. } => None,
+            Handle::Managed { .. } | Handle::Attached { .. } => None,
         }
     }
 
     /// Queues, exchanges and bindings, where the broker is ours to ask.
     pub(crate) fn topology(&self, recording: &mut Recording<'_>) -> Topology {
-        let Handle::Managed(node) = &self.handle else {
+        let Handle::Managed { node, .. } = &self.handle else {
             return Topology::default();
         };
         node.topology().unwrap_or_else(|e| {
@@ -203,7 +214,7 @@ impl Broker {
     pub(crate) fn stop(self, observer: &mut dyn Observer) {
         let problem = match self.handle {
             Handle::Attached { .. } => None,
-            Handle::Managed(node) => {
+            Handle::Managed { node, .. } => {
                 observer.step("stopping RabbitMQ");
                 node.stop().err().map(|e| e.to_string())
             }
@@ -227,6 +238,7 @@ fn managed_config(spec: &BrokerSpec, options: &RunOptions) -> managed::Config {
         schedulers: spec.schedulers,
         settings,
         tls: spec.tls,
+        plugins: spec.plugins.clone(),
         advanced: spec.advanced.clone(),
         environment: spec.env.clone(),
         emulator_arguments: spec.erlang_args.clone(),

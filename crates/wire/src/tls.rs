@@ -1,4 +1,5 @@
-//! One connection's TLS, without the socket: encrypted bytes in, plain ones out, and back.
+//! One connection's TLS, without the socket: encrypted bytes in, plain ones out, and back; the
+//! client's side and the server's.
 //!
 //! Bytes are decrypted in the buffer that they were read to, which all connections of a thread
 //! share. A session keeps only the start of a record whose rest has not come. What is given to
@@ -13,12 +14,20 @@
 
 use std::sync::Arc;
 
-use rustls::ClientConfig;
-use rustls::client::UnbufferedClientConnection;
-use rustls::pki_types::ServerName;
+use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
+use rustls::{ClientConfig, CommonState, ServerConfig};
 
-use super::Fault;
+/// Why bytes could not be taken or given.
+#[derive(Debug)]
+pub enum Fault {
+    /// The other side's first bytes are not TLS; what they are instead.
+    OtherProtocol(String),
+    /// The other side's mistake, or its refusal of ours.
+    Tls(rustls::Error),
+}
 
 /// Plain bytes that are sealed at once: four full records.
 const SEAL_BYTES: usize = 64 << 10;
@@ -26,8 +35,63 @@ const SEAL_BYTES: usize = 64 << 10;
 const RECORD_BYTES: usize = 16 << 10;
 const RECORD_EXTRA: usize = 64;
 
-pub(crate) struct Session {
-    connection: UnbufferedClientConnection,
+/// A side of TLS: what `rustls` has under the same names for both, without a common trait.
+pub trait Side {
+    /// What its states carry.
+    type Data;
+    /// Whether bytes that are not TLS are an error with a name; elsewhere they get an alert.
+    const NAMES_STRANGERS: bool;
+
+    /// The next thing to do, from encrypted bytes.
+    fn process<'c, 'i>(
+        &'c mut self,
+        encrypted: &'i mut [u8],
+    ) -> UnbufferedStatus<'c, 'i, Self::Data>;
+
+    /// What is known of the other side.
+    fn common(&self) -> &CommonState;
+}
+
+impl Side for UnbufferedClientConnection {
+    type Data = ClientConnectionData;
+    const NAMES_STRANGERS: bool = true;
+
+    fn process<'c, 'i>(
+        &'c mut self,
+        encrypted: &'i mut [u8],
+    ) -> UnbufferedStatus<'c, 'i, Self::Data> {
+        self.process_tls_records(encrypted)
+    }
+
+    fn common(&self) -> &CommonState {
+        self
+    }
+}
+
+impl Side for UnbufferedServerConnection {
+    type Data = ServerConnectionData;
+    const NAMES_STRANGERS: bool = false;
+
+    fn process<'c, 'i>(
+        &'c mut self,
+        encrypted: &'i mut [u8],
+    ) -> UnbufferedStatus<'c, 'i, Self::Data> {
+        self.process_tls_records(encrypted)
+    }
+
+    fn common(&self) -> &CommonState {
+        self
+    }
+}
+
+/// A client's session.
+pub type ClientSession = Session<UnbufferedClientConnection>;
+/// A server's session.
+pub type ServerSession = Session<UnbufferedServerConnection>;
+
+/// One connection's TLS.
+pub struct Session<S> {
+    connection: S,
     /// The start of a record whose rest has not come.
     held: Vec<u8>,
     /// Encrypted, to be written from `head` on.
@@ -39,29 +103,51 @@ pub(crate) struct Session {
     ended: bool,
     /// Bytes came.
     heard: bool,
+    /// The other side's mistake or refusal has ended it.
+    failed: bool,
 }
 
-impl Session {
+impl ClientSession {
     /// Queues the first flight.
-    pub(super) fn new(
+    ///
+    /// # Errors
+    /// A configuration that allows nothing.
+    pub fn client(
         config: Arc<ClientConfig>,
         name: ServerName<'static>,
     ) -> Result<Self, rustls::Error> {
-        let mut session = Self {
-            connection: UnbufferedClientConnection::new(config, name)?,
+        let mut session = Self::new(UnbufferedClientConnection::new(config, name)?);
+        session.drive(&mut [], &mut [])?;
+        Ok(session)
+    }
+}
+
+impl ServerSession {
+    /// Waits for the client's first flight.
+    ///
+    /// # Errors
+    /// A configuration that allows nothing.
+    pub fn server(config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
+        Ok(Self::new(UnbufferedServerConnection::new(config)?))
+    }
+}
+
+impl<S: Side> Session<S> {
+    const fn new(connection: S) -> Self {
+        Self {
+            connection,
             held: Vec::new(),
             sealed: Vec::new(),
             head: 0,
             open: false,
             ended: false,
             heard: false,
-        };
-        session.drive(&mut [], &mut [])?;
-        Ok(session)
+            failed: false,
+        }
     }
 
     /// Puts what was kept to the front of `buffer` and returns the rest, to read to.
-    pub(crate) fn room<'a>(&self, buffer: &'a mut [u8]) -> &'a mut [u8] {
+    pub fn room<'a>(&self, buffer: &'a mut [u8]) -> &'a mut [u8] {
         let kept = self.held.len().min(buffer.len());
         let (front, room) = buffer.split_at_mut(kept);
         front.copy_from_slice(self.held.get(..kept).unwrap_or_default());
@@ -70,7 +156,10 @@ impl Session {
 
     /// Decrypts `buffer`, which begins with what [`Self::room`] put there, followed by `read`
     /// bytes; returns how many bytes of `plain` it filled. `plain` is as long as `buffer`.
-    pub(crate) fn receive(
+    ///
+    /// # Errors
+    /// What is not TLS, and what TLS refuses; [`Self::pending`] tells the other side why.
+    pub fn receive(
         &mut self,
         buffer: &mut [u8],
         read: usize,
@@ -80,7 +169,9 @@ impl Session {
         let cipher = buffer.get_mut(..filled).unwrap_or_default();
         if !self.heard && read > 0 {
             self.heard = true;
-            not_tls(cipher)?;
+            if S::NAMES_STRANGERS {
+                not_tls(cipher)?;
+            }
         }
         let (used, produced) = self.drive(cipher, plain).map_err(Fault::Tls)?;
         self.held.clear();
@@ -89,10 +180,54 @@ impl Session {
         Ok(produced)
     }
 
+    /// Queues the alert that goes with an error. As long as there is one it is handed out before
+    /// any input is looked at.
+    #[cold]
+    fn say_why(&mut self) {
+        while self.connection.common().wants_write() {
+            let Ok(ConnectionState::EncodeTlsData(mut data)) =
+                self.connection.process(&mut []).state
+            else {
+                return;
+            };
+            if encode(&mut self.sealed, |room| data.encode(room)).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Queues the word that nothing more is sent (`close_notify`), once the handshake is over.
+    pub fn say_end(&mut self) {
+        if self.failed {
+            return;
+        }
+        let (connection, held) = (&mut self.connection, &mut self.held);
+        if let Ok(ConnectionState::WriteTraffic(mut traffic)) = connection.process(held).state {
+            // A session that cannot say it ends all the same.
+            let _ = encode(&mut self.sealed, |room| {
+                traffic
+                    .queue_close_notify(room)
+                    .map_err(|error| match error {
+                        EncryptError::InsufficientSize(size) => EncodeError::InsufficientSize(size),
+                        EncryptError::EncryptExhausted => EncodeError::AlreadyEncoded,
+                    })
+            });
+        }
+    }
+
+    /// The certificate that the other side has shown and that was verified.
+    #[must_use]
+    pub fn certificate(&self) -> Option<&CertificateDer<'static>> {
+        self.connection.common().peer_certificates()?.first()
+    }
+
     /// Encrypts the start of `plain`, where nothing is pending and the handshake is over; returns
     /// how many bytes it took.
-    pub(crate) fn seal(&mut self, plain: &[u8]) -> Result<usize, Fault> {
-        if !self.open || !self.pending().is_empty() || plain.is_empty() {
+    ///
+    /// # Errors
+    /// A session that has failed.
+    pub fn seal(&mut self, plain: &[u8]) -> Result<usize, Fault> {
+        if !self.open || self.failed || !self.pending().is_empty() || plain.is_empty() {
             return Ok(0);
         }
         let plain = plain.get(..SEAL_BYTES).unwrap_or(plain);
@@ -106,7 +241,7 @@ impl Session {
     fn encrypt(&mut self, held: &mut [u8], plain: &[u8]) -> Result<usize, rustls::Error> {
         let room = plain.len() + (plain.len() / RECORD_BYTES + 1) * RECORD_EXTRA;
         loop {
-            let state = self.connection.process_tls_records(held).state?;
+            let state = self.connection.process(held).state?;
             match state {
                 ConnectionState::WriteTraffic(mut traffic) => {
                     let start = self.sealed.len();
@@ -145,8 +280,16 @@ impl Session {
             let rest = cipher.get_mut(used..).unwrap_or_default();
             let UnbufferedStatus {
                 mut discard, state, ..
-            } = self.connection.process_tls_records(rest);
-            let more = match state? {
+            } = self.connection.process(rest);
+            let state = match state {
+                Ok(state) => state,
+                Err(error) => {
+                    self.failed = true;
+                    self.say_why();
+                    return Err(error);
+                }
+            };
+            let more = match state {
                 ConnectionState::ReadTraffic(mut traffic) => {
                     while let Some(record) = traffic.next_record() {
                         let record = record?;
@@ -186,12 +329,13 @@ impl Session {
     }
 
     /// Bytes to write to the socket.
-    pub(crate) fn pending(&self) -> &[u8] {
+    #[must_use]
+    pub fn pending(&self) -> &[u8] {
         self.sealed.get(self.head..).unwrap_or_default()
     }
 
     /// So many of them are written.
-    pub(crate) fn consume(&mut self, written: usize) {
+    pub fn consume(&mut self, written: usize) {
         self.head += written;
         if self.head >= self.sealed.len() {
             self.sealed.clear();
@@ -200,13 +344,24 @@ impl Session {
     }
 
     /// The handshake is over.
-    pub(crate) const fn is_open(&self) -> bool {
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
         self.open
     }
 
     /// The other side has said that it sends nothing more.
-    pub(crate) const fn has_ended(&self) -> bool {
+    #[must_use]
+    pub const fn has_ended(&self) -> bool {
         self.ended
+    }
+}
+
+impl<S> std::fmt::Debug for Session<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session")
+            .field("open", &self.open)
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,0 +1,124 @@
+//! Topic patterns as RabbitMQ has them: random patterns and keys, and which queue really got which
+//! message, against the deliveries that the ledger expects.
+
+use std::ffi::OsString;
+
+use load::{
+    Control, Destination, Event, Exchange, Group, Outcome, Phases, Plan, Sink, topic::matches,
+};
+use measure::{Interval, Nanos};
+use session::managed::{Config, RabbitMq, guard};
+
+const KEYS: usize = 60;
+const QUEUES: usize = 60;
+/// Messages of each key.
+const EACH: u64 = 5;
+
+struct Nobody;
+
+impl Sink for Nobody {
+    fn interval(&mut self, _: &Interval) {}
+
+    fn event(&mut self, _: Event) {}
+}
+
+/// xorshift64*: the same words every time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % bound
+    }
+
+    fn text(&mut self, words: &[&str]) -> String {
+        let count = self.below(6);
+        let text: Vec<&str> = (0..count).map(|_| words[self.below(words.len())]).collect();
+        text.join(".")
+    }
+}
+
+fn to(key: &str, queue: &str) -> Destination {
+    Destination {
+        exchange: Some(Exchange::new("bellows-topics", "topic")),
+        routing_key: Some(key.to_owned()),
+        auto_delete: true,
+        ..Destination::queue(queue)
+    }
+}
+
+fn play(node: &RabbitMq, keys: &[String], patterns: &[String]) -> Outcome {
+    let endpoint = node.endpoint().expect("endpoint");
+    let published = keys.iter().map(|key| Destination {
+        // Nothing is bound by what is published.
+        bind: false,
+        ..to(key, "bellows-topics-unused")
+    });
+    let mut producers = Group::new(endpoint.clone(), published.collect());
+    producers.producers.per_destination = 1;
+    producers.producers.message_count = Some(EACH * KEYS as u64);
+    producers.producers.max_pending = 10;
+    producers.producers.sizes = 32.into();
+    producers.consumers.per_destination = 0;
+    let consumed = patterns.iter().enumerate();
+    // Two patterns to each queue.
+    let consumed = consumed.map(|(i, pattern)| to(pattern, &format!("topics-{}", i % QUEUES)));
+    let mut consumers = Group::new(endpoint, consumed.collect());
+    consumers.producers.per_destination = 0;
+    consumers.consumers.per_destination = 1;
+    let plan = Plan {
+        groups: vec![producers, consumers],
+        phases: Phases {
+            // Until all is sent.
+            warmup: Nanos::ZERO,
+            measure: None,
+            drain: Nanos::from_millis(4_000),
+        },
+        ..Plan::default()
+    };
+    load::run(&plan, &Control::new(), &mut Nobody).expect("the load starts")
+}
+
+#[test]
+fn messages_reach_the_queues_whose_patterns_take_their_keys() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
+    let config = Config {
+        guard: vec![exe, guard::SUBCOMMAND.into()],
+        ..Config::default()
+    };
+    let node = RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ");
+    for seed in 1..=3 {
+        let mut random = Random(seed * 0x9E37_79B9);
+        let keys: Vec<String> = (0..KEYS)
+            .map(|_| random.text(&["a", "b", "", "c"]))
+            .collect();
+        let words = ["a", "b", "*", "#", "", "c", "*"];
+        let patterns: Vec<String> = (0..2 * QUEUES).map(|_| random.text(&words)).collect();
+        let takes = |queue: usize, key: &str| {
+            matches(&patterns[queue], key) || matches(&patterns[queue + QUEUES], key)
+        };
+        let pairs = |key: &String| (0..QUEUES).filter(|queue| takes(*queue, key)).count();
+        let expected: u64 = keys.iter().map(|key| pairs(key) as u64 * EACH).sum();
+        assert!(expected > 1_000, "{expected}");
+
+        let outcome = play(&node, &keys, &patterns);
+        assert!(outcome.error.is_none(), "{outcome:?}");
+        // A queue that got what it should not counts it as foreign, one that did not get what it
+        // should as lost: each keeps an account of every producer whose key it should take.
+        let ledger = outcome.ledger.expect("ledger");
+        assert_eq!(outcome.totals.sent, EACH * KEYS as u64, "seed {seed}");
+        assert_eq!(ledger.sent, expected, "seed {seed}: once for each queue");
+        assert_eq!(
+            (ledger.lost, ledger.foreign),
+            (0, 0),
+            "seed {seed}: {ledger:?}"
+        );
+        assert_eq!(outcome.totals.received, expected, "seed {seed}: {ledger:?}");
+    }
+    node.stop().expect("it ends");
+}

@@ -1,0 +1,120 @@
+use super::*;
+use crate::engine::deal::tests::dealt_together;
+use crate::random::Random;
+use crate::{Endpoint, Exchange, Group, Plan, RandomKeys};
+
+fn to(exchange: &str, key: &str, queue: &str) -> Destination {
+    Destination {
+        exchange: Some(Exchange::new(exchange, "topic")),
+        routing_key: Some(key.to_owned()),
+        ..Destination::queue(queue)
+    }
+}
+
+/// Producers at the first destinations, consumers at the others.
+fn plan(published: Vec<Destination>, consumed: Vec<Destination>) -> Plan {
+    let group = |destinations: Vec<Destination>, producers, consumers| {
+        let mut group = Group::new(Endpoint::new("h", 1), destinations);
+        group.producers.per_destination = producers;
+        group.consumers.per_destination = consumers;
+        group
+    };
+    Plan {
+        groups: vec![group(published, 1, 0), group(consumed, 0, 1)],
+        ..Plan::default()
+    }
+}
+
+fn fan_outs(plan: &Plan) -> Vec<u64> {
+    let deal = dealt_together(plan);
+    let lanes = deal.threads.iter().flatten().flat_map(|c| &c.lanes);
+    let counts = lanes.filter_map(|lane| match &lane.work {
+        WorkSpec::Producer(producer) => Some(producer.fan_out),
+        WorkSpec::Consumer(_) => None,
+    });
+    counts.collect()
+}
+
+#[test]
+fn topics_are_bound_by_patterns() {
+    let topics = |names: &[&str]| names.iter().map(|name| Destination::topic(*name)).collect();
+    let plan = plan(
+        topics(&["a.b", "a.c", "a", ""]),
+        topics(&["a.*", "a.#", "#", "*", "x", "a.b"]),
+    );
+    assert_eq!(fan_outs(&plan), [4, 3, 3, 1]);
+}
+
+#[test]
+fn a_queue_with_several_bindings_gets_one_copy() {
+    let published = vec![to("x", "a.b", "p"), to("x", "z", "p"), to("y", "a.b", "p")];
+    let consumed = vec![
+        to("x", "a.*", "q"),
+        to("x", "#.b", "q"),
+        to("x", "a.b", "r"),
+    ];
+    let mut plan = plan(published, consumed);
+    assert_eq!(fan_outs(&plan), [2, 0, 0]);
+    // Over the default exchange by its name, too.
+    plan.groups[0].destinations[1] = Destination::queue("q");
+    assert_eq!(fan_outs(&plan), [2, 1, 0]);
+    // What is a pattern on a topic exchange is a name on others.
+    for destination in plan.groups.iter_mut().flat_map(|g| &mut g.destinations) {
+        if let Some(exchange) = &mut destination.exchange {
+            "direct".clone_into(&mut exchange.kind);
+        }
+    }
+    assert_eq!(fan_outs(&plan), [1, 1, 0]);
+}
+
+#[test]
+fn keys_by_chance_are_one_word() {
+    let mut plan = plan(
+        vec![to("x", "k", "p")],
+        ["#", "*", "k", "*.*", "#.#"]
+            .iter()
+            .map(|pattern| to("x", pattern, pattern))
+            .collect(),
+    );
+    assert_eq!(fan_outs(&plan), [4]);
+    plan.groups[0].producers.random_keys = Some(RandomKeys { different: 0 });
+    assert_eq!(fan_outs(&plan), [3]);
+}
+
+#[test]
+fn every_queue_counts_the_producers_whose_keys_its_patterns_take() {
+    let random = Random::new(11, 0);
+    let mut at = 0;
+    let mut text = |words: &[&str]| {
+        let mut next = |bound: usize| {
+            at += 1;
+            (random.word(at) >> 33) as usize % bound
+        };
+        let count = 1 + next(4);
+        let text: Vec<&str> = (0..count).map(|_| words[next(words.len())]).collect();
+        text.join(".")
+    };
+    for _ in 0..200 {
+        let keys: Vec<String> = (0..6).map(|_| text(&["a", "b", "c"])).collect();
+        let patterns: Vec<String> = (0..12).map(|_| text(&["a", "b", "*", "#"])).collect();
+        // Two bindings for each of six queues.
+        let consumed = patterns.iter().enumerate();
+        let plan = plan(
+            keys.iter().map(|key| to("x", key, "p")).collect(),
+            consumed
+                .map(|(i, pattern)| to("x", pattern, &format!("q{}", i % 6)))
+                .collect(),
+        );
+        let expected: Vec<u64> = keys
+            .iter()
+            .map(|key| {
+                let takes = |q: &usize| {
+                    let own = patterns.iter().skip(*q).step_by(6);
+                    own.into_iter().any(|pattern| matches(pattern, key))
+                };
+                (0..6).filter(takes).count() as u64
+            })
+            .collect();
+        assert_eq!(fan_outs(&plan), expected, "{keys:?} and {patterns:?}");
+    }
+}
