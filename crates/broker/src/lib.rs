@@ -38,7 +38,6 @@ mod settle;
 mod slots;
 mod stop;
 mod stream_header;
-mod timer;
 mod topic;
 mod topology;
 mod unacked;
