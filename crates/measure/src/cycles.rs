@@ -84,8 +84,9 @@ impl Step {
     }
 }
 
-/// What a histogram of a run is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// What a histogram of a run is of; in JSON the key of either.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(untagged)]
 pub enum Measured {
     /// A latency of messages.
     Message(Metric),

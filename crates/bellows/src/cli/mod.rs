@@ -6,6 +6,7 @@ mod broker;
 mod broker_faults;
 mod calibrate;
 mod churn;
+mod connect;
 mod doctor;
 mod find;
 mod flame;

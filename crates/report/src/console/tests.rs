@@ -77,6 +77,7 @@ fn point(phase: Phase, t: f64) -> SeriesPoint {
         steal: None,
         idle: None,
         waits: measure::Waits::default(),
+        cycles: None,
     }
 }
 
@@ -101,6 +102,7 @@ fn run_summary(warnings: usize) -> RunSummary {
         faults: Vec::new(),
         requested: None,
         closed_loop: false,
+        churn: None,
         ledger: None,
         latency: PerMetric::from_fn(|_| latency(50_000)),
         cpu_us_per_message: PerMessage {
