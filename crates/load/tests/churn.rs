@@ -2,7 +2,9 @@
 
 mod common;
 
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use load::churn::{ChurnKind, ChurnPlan, ChurnTally, run};
@@ -187,4 +189,64 @@ fn what_cannot_start_says_why_and_what_hangs_ends() {
     plan.most_open = 0;
     let error = run(&plan, &Control::new(), &mut Heard::default()).expect_err("no room");
     assert!(error.is_usage() && error.help().contains("--max-open"));
+}
+
+/// Stands before a broker: from the second connection on it resets every fifth one as soon as the
+/// client has said which protocol it speaks.
+fn resets_every_fifth(broker: SocketAddr) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let port = listener.local_addr().expect("address").port();
+    thread::spawn(move || {
+        for (number, client) in listener.incoming().flatten().enumerate() {
+            if number % 5 == 1 {
+                let mut header = [0; 8];
+                (&client)
+                    .read_exact(&mut header)
+                    .expect("the protocol header");
+                let zero = Some(Duration::ZERO);
+                rustix::net::sockopt::set_socket_linger(&client, zero).expect("linger");
+                continue;
+            }
+            let server = TcpStream::connect(broker).expect("the broker");
+            let pairs = [
+                (client.try_clone(), server.try_clone()),
+                (Ok(server), Ok(client)),
+            ];
+            for (from, to) in pairs {
+                let (from, to) = (from.expect("clone"), to.expect("clone"));
+                thread::spawn(move || pipe(from, to));
+            }
+        }
+    });
+    port
+}
+
+fn pipe(mut from: TcpStream, mut to: TcpStream) {
+    let mut bytes = [0; 4_096];
+    while let Ok(read @ 1..) = from.read(&mut bytes) {
+        if to.write_all(&bytes[..read]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Write);
+}
+
+#[test]
+fn resets_in_the_handshake_are_counted_exactly() {
+    let broker = common::embedded();
+    let port = resets_every_fifth(broker.local_addr());
+    let mut plan = plan(port, ChurnKind::Connections, Some(100.0));
+    plan.warmup = Nanos::ZERO;
+    let (heard, tally, outcome) = churned(&plan);
+    assert_eq!(outcome.error, None, "some came through");
+    let counts = tally.counts;
+    // The first connection only asks whether the broker is there.
+    assert_eq!((counts.begun, counts.failed), (100, 20), "{tally:?}");
+    assert_eq!(counts.completed, 80);
+    assert_eq!(tally.failures.values().sum::<u64>(), 20, "{tally:?}");
+    assert_eq!(heard.cycles.counts.failed, 20);
+    assert_eq!(heard.step(Step::Connect).count, 100, "they did connect");
+    assert_eq!(heard.step(Step::LogIn).count, 80);
+    assert_eq!(heard.step(Step::Cycle).count, 80);
+    assert_eq!(heard.notes.len(), tally.failures.len(), "{:?}", heard.notes);
 }

@@ -37,7 +37,7 @@ export const STEP_NAMES: Record<StepKey, string> = {
 /** One hue, stronger with each step of the cycle. */
 export function partColor(part: StepKey, dark: boolean): string {
   const at = (PARTS as readonly StepKey[]).indexOf(part);
-  return heatColor(0.12 + (0.8 * Math.max(0, at)) / (PARTS.length - 1), dark);
+  return heatColor(0.3 + (0.7 * Math.max(0, at)) / (PARTS.length - 1), dark);
 }
 
 /** How many cycles, what became of them, and what each cost the broker. */

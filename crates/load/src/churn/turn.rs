@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use measure::{Clock, Counters, Interval, Nanos, Phase, Time, Timer};
+use measure::{Clock, Counters, Cycles, Interval, Nanos, Phase, Time, Timer};
 use mio::{Events, Poll, Token};
 
 use super::counts::{Awaited, Counts};
@@ -496,7 +496,12 @@ impl<'a> Churn<'a> {
             self.last = self.last.min(now);
         }
         self.report(now);
-        self.flush(now, Phase::Drain);
+        // A drain of nothing is no interval: its rates would be those of a few microseconds.
+        let interval = &self.counts.interval;
+        let took = |cycles: &Cycles| cycles.steps().next().is_some() || cycles.counts.failed > 0;
+        if interval.phase != Phase::Drain || interval.cycles.as_deref().is_some_and(took) {
+            self.flush(now, Phase::Drain);
+        }
         if let Some(phase) = self.phases.last_mut() {
             phase.end = now;
         }
