@@ -34,6 +34,7 @@ for = "100ms"
 kind = "stall"
 
 [churn]
+kind = "connections"
 rate = 200
 messages = 1
 "#;
