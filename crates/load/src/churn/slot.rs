@@ -188,7 +188,12 @@ impl Slot {
             front.copy_from_slice(&self.rest);
             let read = match socket.read(cipher, room) {
                 Ok(Received::Bytes(n)) => n,
-                Ok(Received::Nothing) => continue,
+                Ok(Received::Nothing) => {
+                    // A handshake goes on with what was read, and may be over with it.
+                    self.look_whether_secured(socket, plan, told);
+                    self.flush(socket, plan, &stage)?;
+                    continue;
+                }
                 Ok(Received::End) => {
                     let error = self.client.end_of_input(&self.rest);
                     let error = failure::of_wire(&plan.endpoint, &stage, &error);
@@ -196,10 +201,7 @@ impl Slot {
                 }
                 Err(failure) => return Err(explain(plan, &stage, Some(socket), failure)),
             };
-            if self.state == State::Securing && !socket.is_being_secured() {
-                self.took(plan, Step::Secure, told);
-                self.state = State::SettingUp;
-            }
+            self.look_whether_secured(socket, plan, told);
             self.decode(
                 plain.get(..kept + read).unwrap_or_default(),
                 plan,
@@ -209,6 +211,13 @@ impl Slot {
             self.flush(socket, plan, &stage)?;
         }
         Ok(())
+    }
+
+    fn look_whether_secured(&mut self, socket: &Socket, plan: &ChurnPlan, told: &mut Hear<'_>) {
+        if self.state == State::Securing && !socket.is_being_secured() {
+            self.took(plan, Step::Secure, told);
+            self.state = State::SettingUp;
+        }
     }
 
     fn flush(&mut self, socket: &mut Socket, plan: &ChurnPlan, stage: &Stage) -> Result<(), Error> {

@@ -29,6 +29,7 @@ fn shape() -> Shape {
         title: "stream-publish".into(),
         producers: true,
         consumers: true,
+        cycles: false,
         paced: true,
         latency: true,
         warmup: Nanos(5_000_000_000),

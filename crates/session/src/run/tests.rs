@@ -135,7 +135,7 @@ fn play(dir: &std::path::Path, observer: &mut Heard, error: Option<load::Error>)
         shared_machine: false,
         door: crate::relay::Door::default(),
         insecure: false,
-        planned: Planned::default(),
+        planned: crate::verdict::Planned::default(),
     };
     let usage = Box::new(Metered::default());
     let mut recording = Recording::new(setting, record, writer, Profiling::off(), usage, observer);
