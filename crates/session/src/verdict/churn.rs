@@ -5,8 +5,8 @@ use archive::{Evidence, LimitedBy, Reason, Verdict};
 
 use super::words::{duration, percent, rate, text};
 use super::{
-    ACHIEVED, DOMINANT, FULL, LATE, SATURATED, SHORTEST, STARVED, at_work, machine_cores, reason,
-    starved, undecided,
+    ACHIEVED, DOMINANT, FULL, LATE, OTHERS, SATURATED, SHORTEST, STARVED, at_work, machine_cores,
+    others, reason, starved, undecided,
 };
 
 /// Concludes; rates and answers of the evidence are those of cycles.
@@ -89,11 +89,15 @@ fn decide(e: &Evidence) -> (LimitedBy, String) {
             ),
         );
     }
+    let others = others(e).filter(|others| *others >= OTHERS);
+    let others = others.map_or_else(String::new, |others| {
+        format!(", while other processes took {others:.1} cores")
+    });
     (
         LimitedBy::Generator,
         format!(
             "limited by the generator: {} of the cycles began over 1 ms late although there was room; \
-             its event loop was late by up to {}",
+             its event loop was late by up to {}{others}",
             percent(e.late_share),
             duration(e.loop_lag_max_ns)
         ),
