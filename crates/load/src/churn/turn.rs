@@ -121,6 +121,7 @@ impl<'a> Churn<'a> {
             product: admin.product.clone(),
             version: admin.version.clone(),
             round_trip: admin.round_trip,
+            answer: admin.answer,
         };
         admin.close().map_err(failed)?;
         let now = Clock.now();

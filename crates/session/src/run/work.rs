@@ -10,7 +10,7 @@ use crate::{Experiment, calibration};
 #[derive(Debug)]
 pub(crate) enum Work {
     Messages(Plan),
-    Churn(ChurnPlan),
+    Churn(Box<ChurnPlan>),
 }
 
 /// What the sums of a churn need to know of it.
@@ -28,7 +28,7 @@ impl Work {
         run_id: u32,
     ) -> Result<Self, Error> {
         Ok(match experiment.churn_plan(endpoint)? {
-            Some(churn) => Self::Churn(churn),
+            Some(churn) => Self::Churn(Box::new(churn)),
             None => Self::Messages(experiment.plan(endpoint, run_id)?),
         })
     }
@@ -49,7 +49,7 @@ impl Work {
 
     pub(crate) fn phases(&self) -> Phases {
         match self {
-            Self::Messages(plan) => plan.phases.clone(),
+            Self::Messages(plan) => plan.phases,
             Self::Churn(plan) => plan.phases(),
         }
     }

@@ -5,17 +5,21 @@ use archive::{Evidence, LimitedBy, Reason, Verdict};
 
 use super::words::{duration, percent, rate, text};
 use super::{
-    ACHIEVED, DOMINANT, FULL, LATE, OTHERS, SATURATED, SHORTEST, STARVED, at_work, machine_cores,
-    others, reason, starved, undecided,
+    ACHIEVED, Conclusion, DOMINANT, FULL, LATE, OTHERS, SATURATED, SHORTEST, STARVED, at_work,
+    machine_cores, ordered, others, reason, starved, undecided,
 };
 
 /// Concludes; rates and answers of the evidence are those of cycles.
 pub(crate) fn churn_verdict(evidence: Evidence) -> Verdict {
-    let (limited_by, sentence) = decide(&evidence);
+    let Conclusion {
+        limited_by,
+        sentence,
+        because,
+    } = decide(&evidence);
     Verdict {
         limited_by,
         sentence,
-        reasons: reasons(&evidence),
+        reasons: ordered(reasons(&evidence), &because),
         evidence,
     }
 }
@@ -25,12 +29,10 @@ fn busiest(e: &Evidence) -> f64 {
     loops.fold(0.0, f64::max)
 }
 
-fn decide(e: &Evidence) -> (LimitedBy, String) {
+fn decide(e: &Evidence) -> Conclusion {
     if e.seconds < SHORTEST {
-        return undecided(format!(
-            "only {:.2} s were measured, too short to tell",
-            e.seconds
-        ));
+        let why = format!("only {:.2} s were measured, too short to tell", e.seconds);
+        return undecided(why, &[]);
     }
     let busy = busiest(e);
     let kept = |asked: f64| {
@@ -40,7 +42,7 @@ fn decide(e: &Evidence) -> (LimitedBy, String) {
     if let Some(asked) = e.requested_rate.filter(|asked| kept(*asked))
         && e.late_share <= LATE
     {
-        return (
+        return Conclusion::new(
             LimitedBy::Schedule,
             format!(
                 "limited by the schedule: bellows began the {} cycles/s that were asked for on time, \
@@ -48,37 +50,40 @@ fn decide(e: &Evidence) -> (LimitedBy, String) {
                 rate(asked),
                 percent(busy)
             ),
+            &["requested"],
         );
     }
     let waited = e.loops.iter().map(starved).fold(0.0, f64::max);
     let full = e.idle.is_some_and(|idle| idle < FULL);
     if waited >= STARVED && !full {
-        return (
+        return Conclusion::new(
             LimitedBy::Generator,
             format!(
                 "limited by the generator: its event loop waited {} of the time for a core: give it \
                  more, or lift its CPU affinity",
                 percent(waited)
             ),
+            &["loop_starved"],
         );
     }
     if busy >= SATURATED {
-        return (
+        return Conclusion::new(
             LimitedBy::Generator,
             format!(
                 "limited by the generator: its event loop was at work for {} of the time: run several \
                  at once",
                 percent(busy)
             ),
+            &["loop_busy"],
         );
     }
     let Some(time) = e.producers else {
-        return undecided("no cycle began");
+        return undecided("no cycle began", &[]);
     };
     let lost = time.budget + time.ready;
     if time.budget >= lost * DOMINANT && lost > 0.0 {
         let places = e.in_flight_limit.unwrap_or(0);
-        return (
+        return Conclusion::new(
             LimitedBy::Broker,
             format!(
                 "limited by the broker: for {} of the time all {} places (--max-open) were taken, by \
@@ -87,13 +92,14 @@ fn decide(e: &Evidence) -> (LimitedBy, String) {
                 text(places),
                 duration(e.answer_ns)
             ),
+            &["in_flight_full"],
         );
     }
     let others = others(e).filter(|others| *others >= OTHERS);
     let others = others.map_or_else(String::new, |others| {
         format!(", while other processes took {others:.1} cores")
     });
-    (
+    Conclusion::new(
         LimitedBy::Generator,
         format!(
             "limited by the generator: {} of the cycles began over 1 ms late although there was room; \
@@ -101,6 +107,7 @@ fn decide(e: &Evidence) -> (LimitedBy, String) {
             percent(e.late_share),
             duration(e.loop_lag_max_ns)
         ),
+        &["loop_busy"],
     )
 }
 
@@ -130,6 +137,11 @@ fn reasons(e: &Evidence) -> Vec<Reason> {
         duration(e.loop_lag_max_ns)
     );
     all.push(reason("loop_busy", text));
+    let waited = e.loops.iter().map(starved).fold(0.0, f64::max);
+    if waited >= 0.01 {
+        let text = format!("it waited {} of the time for a core", percent(waited));
+        all.push(reason("loop_starved", text));
+    }
     if let Some(used) = &e.broker {
         let text = format!("the broker used {:.2} cores", used.cores);
         all.push(reason("broker_cpu", text));
