@@ -13,9 +13,7 @@ use measure::{
     Counters, Interval, LatencySummary, Metric, Nanos, PerMetric, Phase, Recorder, Time,
 };
 
-use super::live::LiveTable;
-use super::text::width;
-use super::*;
+use super::{live::LiveTable, text::width, *};
 
 const TERMINAL: Style = Style {
     terminal: true,
