@@ -18,7 +18,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
-use measure::{Interval, Metric, Phase, Time};
+use measure::{Interval, Measured, Metric, Phase, Time};
 
 use crate::writer::LineFile;
 use crate::{Error, file};
@@ -31,9 +31,9 @@ const NS_PER_MS: f64 = 1e6;
 /// Longer lines are no histograms: the product's shape takes at most 300 kB.
 const LONGEST_LINE: u64 = 4 << 20;
 
-/// The tag of a metric in the log.
-pub(crate) fn tag(metric: Metric, phase: Phase) -> String {
-    let name = metric.name().replace(' ', "_");
+/// The tag of a histogram in the log.
+pub(crate) fn tag(measured: Measured, phase: Phase) -> String {
+    let name = measured.name().replace(' ', "_");
     if phase == Phase::Warmup {
         format!("{WARMUP}{name}")
     } else {
@@ -41,15 +41,13 @@ pub(crate) fn tag(metric: Metric, phase: Phase) -> String {
     }
 }
 
-fn metric_of(tag: &str) -> Option<(Metric, Phase)> {
+fn measured_of(tag: &str) -> Option<(Measured, Phase)> {
     let (name, phase) = match tag.strip_prefix(WARMUP) {
         Some(name) => (name, Phase::Warmup),
         None => (tag, Phase::Measure),
     };
-    let metric = Metric::ALL
-        .into_iter()
-        .find(|m| m.name().replace(' ', "_") == name)?;
-    Some((metric, phase))
+    let measured = Measured::all().find(|m| m.name().replace(' ', "_") == name)?;
+    Some((measured, phase))
 }
 
 /// Appends histograms; opens the file with its header when the first arrives.
@@ -67,7 +65,7 @@ impl std::fmt::Debug for HistogramLogWriter {
 }
 
 impl HistogramLogWriter {
-    /// Appends one line for each metric of the interval that has values. `origin` is the start
+    /// Appends one line for each metric and each step of the interval that has values. `origin` is the start
     /// of the log by the monotonic and the wall clock (ns since 1970).
     pub(crate) fn append(
         &mut self,
@@ -80,8 +78,12 @@ impl HistogramLogWriter {
             None => self.lines.insert(begin(path, origin.1)?),
         };
         let serializer = self.serializer.get_or_insert_with(V2DeflateSerializer::new);
-        for metric in Metric::ALL {
-            let histogram = interval.latencies.histogram(metric);
+        let messages = Metric::ALL
+            .into_iter()
+            .map(|m| (Measured::Message(m), interval.latencies.histogram(m)));
+        let cycles = interval.cycles.iter().flat_map(|cycles| cycles.steps());
+        let cycles = cycles.map(|(step, histogram)| (Measured::Cycle(step), histogram));
+        for (measured, histogram) in messages.chain(cycles) {
             if histogram.is_empty() {
                 continue;
             }
@@ -91,7 +93,7 @@ impl HistogramLogWriter {
                 .map_err(io::Error::other)?;
             let line = format!(
                 "Tag={},{:.6},{:.6},{:.3},{}",
-                tag(metric, interval.phase),
+                tag(measured, interval.phase),
                 interval.start.since(origin.0).as_secs_f64(),
                 interval.length().as_secs_f64(),
                 histogram.max() as f64 / NS_PER_MS,
@@ -135,7 +137,7 @@ fn begin(path: &Path, origin_unix_ns: u64) -> io::Result<LineFile> {
 #[derive(Clone, Debug)]
 pub struct HistogramRecord {
     /// What it holds.
-    pub metric: Metric,
+    pub measured: Measured,
     /// [`Phase::Warmup`], or [`Phase::Measure`] for all that counts: also what was awaited in
     /// the drain, since those messages were sent before.
     pub phase: Phase,
@@ -223,8 +225,8 @@ impl HistogramLog {
         let _max = field("the largest value")?;
         let encoded = field("the histogram")?;
         let tag = tag.strip_prefix("Tag=").ok_or("it has no tag")?;
-        let (metric, phase) =
-            metric_of(tag).ok_or_else(|| format!("the tag {tag:?} is unknown"))?;
+        let (measured, phase) =
+            measured_of(tag).ok_or_else(|| format!("the tag {tag:?} is unknown"))?;
         let bytes = STANDARD
             .decode(encoded)
             .map_err(|e| format!("base64: {e}"))?;
@@ -232,7 +234,7 @@ impl HistogramLog {
             .deserialize(&mut bytes.as_slice())
             .map_err(|e| format!("histogram: {e}"))?;
         Ok(HistogramRecord {
-            metric,
+            measured,
             phase,
             t,
             dt,
@@ -268,13 +270,13 @@ mod tests {
 
     #[test]
     fn tags_hold_no_blank_and_are_found_again() {
-        for metric in Metric::ALL {
+        for measured in Measured::all() {
             for phase in [Phase::Warmup, Phase::Measure] {
-                let tag = tag(metric, phase);
+                let tag = tag(measured, phase);
                 assert!(!tag.contains([' ', ',']), "{tag}");
-                assert_eq!(metric_of(&tag), Some((metric, phase)));
+                assert_eq!(measured_of(&tag), Some((measured, phase)));
             }
-            assert_eq!(tag(metric, Phase::Drain), tag(metric, Phase::Measure));
+            assert_eq!(tag(measured, Phase::Drain), tag(measured, Phase::Measure));
         }
     }
 }

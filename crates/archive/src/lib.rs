@@ -23,10 +23,10 @@ pub use record::{
     BindingRecord, Event, ExchangeRecord, Hardware, PhaseSpan, QueueRecord, RunRecord, RunState,
     Topology, Versions, default_runs_dir,
 };
-pub use series::{ProcessUsage, SeriesPoint};
+pub use series::{CyclePoint, ProcessUsage, SeriesPoint};
 pub use summary::{
-    BrokerSummary, FaultOutcome, FunctionShare, PerMessage, ProfileSummary, RequestedSummary,
-    RequestedWindow, Rss, RunSummary, Throughput,
+    BrokerSummary, ChurnSummary, FailureCount, FaultOutcome, FunctionShare, PerMessage,
+    ProfileSummary, RequestedSummary, RequestedWindow, Rss, RunSummary, Throughput,
 };
 pub use verdict::{
     BrokerUse, Capacity, ConnectionTime, Evidence, LimitedBy, LoopUse, ProducerTime, Reason,

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use hdrhistogram::Histogram;
-use measure::{PerMetric, Phase, Time};
+use measure::{Measured, PerMetric, Phase, Time};
 
 use crate::profile::{Profile, ProfileError};
 use crate::{
@@ -72,7 +72,7 @@ impl RunReader {
         HistogramLog::open(&self.dir)
     }
 
-    /// The histograms added up, of the warm-up ([`Phase::Warmup`]) or of all that counts
+    /// The histograms of messages added up, of the warm-up ([`Phase::Warmup`]) or of all that counts
     /// ([`Phase::Measure`], [`Phase::Drain`]); empty ones where nothing was recorded.
     ///
     /// # Errors
@@ -85,7 +85,10 @@ impl RunReader {
             .by_ref()
             .filter(|record| (record.phase == Phase::Warmup) == warmup)
         {
-            sums.get_mut(record.metric)
+            let Measured::Message(metric) = record.measured else {
+                continue;
+            };
+            sums.get_mut(metric)
                 .add(&record.histogram)
                 .map_err(|e| Error::Damaged {
                     path: self.dir.join(file::HISTOGRAMS),

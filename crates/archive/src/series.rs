@@ -1,6 +1,8 @@
 //! `series.jsonl`: one line per interval, about a second each.
 
-use measure::{Counters, LatencySummary, PerMetric, Phase, Waits};
+use std::collections::BTreeMap;
+
+use measure::{Counters, CycleCounts, Cycles, LatencySummary, PerMetric, Phase, Step, Waits};
 use serde::{Deserialize, Serialize};
 
 /// One line of `series.jsonl`.
@@ -12,7 +14,8 @@ pub struct SeriesPoint {
     pub dt: f64,
     /// The phase that all of it belongs to.
     pub phase: Phase,
-    /// Messages per second that the schedule asked for; absent when all-out.
+    /// Messages (cycles, in a run of churn) per second that the schedule asked for; absent when
+    /// all-out.
     pub requested_rate: Option<f64>,
     /// Counts inside the interval.
     pub counters: Counters,
@@ -32,6 +35,28 @@ pub struct SeriesPoint {
     /// What producers and event loops waited for, nanoseconds, added up over all of them.
     #[serde(default)]
     pub waits: Waits,
+    /// Cycles of churn; absent where there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycles: Option<CyclePoint>,
+}
+
+/// What one interval saw of the cycles of churn.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CyclePoint {
+    /// Counts by the time at which something happened.
+    #[serde(flatten)]
+    pub counts: CycleCounts,
+    /// The steps that were taken; whole histograms are in `latency.hlog`.
+    pub steps: BTreeMap<Step, LatencySummary>,
+}
+
+impl From<&Cycles> for CyclePoint {
+    fn from(cycles: &Cycles) -> Self {
+        Self {
+            counts: cycles.counts,
+            steps: cycles.summaries().collect(),
+        }
+    }
 }
 
 /// What a process used.

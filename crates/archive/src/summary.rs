@@ -1,8 +1,10 @@
 //! The object for machines: `summary` of `run.json` and what `--json` prints. Its JSON schema is
 //! `docs/run.schema.json`; a test holds the two together.
 
+use std::collections::BTreeMap;
+
 use measure::ledger::LedgerSummary;
-use measure::{LatencySummary, PerMetric};
+use measure::{CycleCounts, LatencySummary, PerMetric, Step};
 use serde::{Deserialize, Serialize};
 
 use crate::{Verdict, Warning};
@@ -45,6 +47,9 @@ pub struct RunSummary {
     pub rss_mb: Rss,
     /// One per profiled event.
     pub profiles: Vec<ProfileSummary>,
+    /// What became of the cycles, and how long their steps took; absent in a run of messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub churn: Option<ChurnSummary>,
     /// Who limited the run; `None` where there was no load.
     #[serde(default)]
     pub verdict: Option<Verdict>,
@@ -55,6 +60,40 @@ pub struct RunSummary {
 impl RunSummary {
     /// Name and version of the format.
     pub const SCHEMA: &'static str = "bellows.run/1";
+}
+
+/// Objects that came and went. Counts are of the cycles that were due in the measured phase: each is in
+/// exactly one of `completed`, `failed` and `not_begun`, but where the run broke off.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ChurnSummary {
+    /// `connections`, `channels` or `queues`.
+    pub kind: String,
+    /// Cycles that ended in order inside the measured phase, per second of its measured length.
+    pub rate: f64,
+    /// The counts.
+    #[serde(flatten)]
+    pub counts: CycleCounts,
+    /// Cycles that were due and found no room before the end; they have no latency, and would have
+    /// had the worst.
+    pub not_begun: u64,
+    /// Why cycles failed.
+    pub failures: Vec<FailureCount>,
+    /// Messages that each cycle sent.
+    pub messages: u32,
+    /// CPU time of the measured phase per cycle that ended in it, in milliseconds.
+    pub cpu_ms_per_cycle: PerMessage,
+    /// How long each step took: `cycle` and `open` from the time that a cycle was due, the others
+    /// each from the end of the one before.
+    pub steps: BTreeMap<Step, LatencySummary>,
+}
+
+/// Cycles that failed for one reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailureCount {
+    /// The reason.
+    pub reason: String,
+    /// How many.
+    pub count: u64,
 }
 
 /// A fault of the broker. Times after it are in seconds since it began; `None` where they did not
@@ -96,7 +135,8 @@ pub struct Throughput {
     pub rate: f64,
 }
 
-/// What was asked for, against what was sent.
+/// What was asked for, against what was sent. In a run of churn its messages are cycles, and they are
+/// sent when they begin.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RequestedSummary {
     /// Messages that became due in warm-up and measured phase: the integral of the rate. Random

@@ -38,6 +38,8 @@ pub enum WarningCode {
     MessagesLost,
     /// Messages were refused, returned or not acknowledged.
     MessagesNotAccepted,
+    /// Connections, channels or queues could not be opened or closed in order.
+    CyclesFailed,
     /// The run ended before its time.
     Interrupted,
     /// Part of the archive could not be written.

@@ -39,7 +39,6 @@ mod slots;
 mod socket;
 mod stop;
 mod stream_header;
-mod timer;
 mod tls;
 mod topic;
 mod topology;

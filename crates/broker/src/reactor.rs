@@ -6,13 +6,15 @@
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use measure::{Clock, Nanos, Time};
+use measure::{Clock, Nanos, Time, Timer, sleep_until};
 use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
-use mio::{Events, Interest, Poll, Token};
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Registry, Token};
 use rustls::ServerConfig;
 use wire::tls::ServerSession;
 
@@ -21,7 +23,6 @@ use crate::faults::{FaultLog, STALL_LOOK};
 use crate::node::{Node, Verdict};
 use crate::slots::Key;
 use crate::socket::{CIPHER_BYTES, Socket};
-use crate::timer::{Timer, sleep_until};
 use crate::{Error, Stop};
 
 pub(crate) const LISTENER: Token = Token(usize::MAX);
@@ -65,6 +66,19 @@ pub(crate) struct Reactor<'a> {
     timer: Option<Timer>,
 }
 
+/// A timer that wakes the poll.
+fn timer(registry: &Registry) -> Result<Timer, Error> {
+    let failed = |source| Error::EventLoop {
+        what: "create a timer",
+        source,
+    };
+    let timer = Timer::new().map_err(failed)?;
+    registry
+        .register(&mut SourceFd(&timer.as_raw_fd()), TIMER, Interest::READABLE)
+        .map_err(failed)?;
+    Ok(timer)
+}
+
 impl<'a> Reactor<'a> {
     pub(crate) fn new(
         config: Config,
@@ -73,7 +87,7 @@ impl<'a> Reactor<'a> {
         doors: &'a [Door],
     ) -> Result<Self, Error> {
         let timer = (!config.faults.is_empty())
-            .then(|| Timer::new(poll.registry(), TIMER))
+            .then(|| timer(poll.registry()))
             .transpose()?;
         Ok(Self {
             poll,
@@ -160,7 +174,10 @@ impl<'a> Reactor<'a> {
             return Ok(Some(Duration::ZERO));
         }
         if let (Some(fault), Some(timer)) = (fault, &mut self.timer) {
-            timer.arm(fault)?;
+            timer.arm(fault).map_err(|source| Error::EventLoop {
+                what: "set a timer",
+                source,
+            })?;
         }
         let tick = (!self.sockets.is_empty()).then_some(self.tick_at);
         // The kernel counts whole milliseconds: one more makes sure that the time has come.

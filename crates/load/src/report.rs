@@ -4,6 +4,7 @@ use measure::ledger::LedgerSummary;
 use measure::{Counters, Interval, Nanos, Phase, Time};
 
 use crate::Error;
+use crate::churn::ChurnTally;
 
 /// Takes what the load reports, on the thread that called [`crate::run`]. A sink that is slow
 /// never slows the load down: intervals grow longer instead (but never across phases).
@@ -117,6 +118,8 @@ pub struct Outcome {
     /// Whether the loops spun before messages were due: their CPU time then says nothing about
     /// the cost of a message.
     pub spun: bool,
+    /// What became of the cycles of a churn; `None` for a load of messages.
+    pub churn: Option<Box<ChurnTally>>,
 }
 
 /// A phase that took place.

@@ -2,18 +2,24 @@
 
 mod common;
 
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use load::churn::{ChurnKind, ChurnOutcome, ChurnPlan, run};
-use load::{Control, Endpoint, Error};
-use measure::{Nanos, Rate};
+use load::churn::{ChurnKind, ChurnPlan, ChurnTally, run};
+use load::{Arrivals, Control, Endpoint, Error, Event, Outcome, Schedule, Shape, Sink};
+use measure::{Cycles, Interval, LatencySummary, Nanos, Phase, Rate, Step};
 
 fn plan(port: u16, kind: ChurnKind, rate: Option<f64>) -> ChurnPlan {
     ChurnPlan {
         endpoint: Endpoint::new("127.0.0.1", port),
         kind,
-        rate: rate.and_then(Rate::per_second),
+        schedule: rate.and_then(Rate::per_second).map(|rate| Schedule {
+            shape: Shape::Constant(rate),
+            arrivals: Arrivals::Even,
+            per_producer: false,
+        }),
         warmup: Nanos::from_millis(200),
         measure: Nanos::from_millis(1_000),
         messages: 3,
@@ -24,25 +30,102 @@ fn plan(port: u16, kind: ChurnKind, rate: Option<f64>) -> ChurnPlan {
     }
 }
 
-fn churned(plan: &ChurnPlan) -> ChurnOutcome {
-    run(plan, &Control::new(), &mut |_| {}).expect("it starts")
+/// Adds up what is told.
+#[derive(Default)]
+struct Heard {
+    /// Counts by time, warm-up excluded.
+    cycles: Cycles,
+    warmup: Cycles,
+    phases: Vec<Phase>,
+    notes: Vec<String>,
+}
+
+impl Sink for Heard {
+    fn interval(&mut self, interval: &Interval) {
+        let sum = match interval.phase {
+            Phase::Warmup => &mut self.warmup,
+            Phase::Measure | Phase::Drain => &mut self.cycles,
+        };
+        sum.merge(interval.cycles.as_ref().expect("cycles"));
+        assert!(
+            interval.length() < Nanos::from_millis(1_100),
+            "a second each"
+        );
+        assert!(interval.waits.loop_idle <= interval.waits.loop_time + Nanos::from_millis(60));
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::PhaseStarted { phase, .. } => self.phases.push(phase),
+            Event::Note(text) => self.notes.push(text),
+            _ => {}
+        }
+    }
+}
+
+impl Heard {
+    fn step(&self, step: Step) -> LatencySummary {
+        let mut steps = self.cycles.summaries();
+        let found = steps.find(|(other, _)| *other == step);
+        found.map(|(_, summary)| summary).unwrap_or_default()
+    }
+}
+
+fn churned(plan: &ChurnPlan) -> (Heard, ChurnTally, Outcome) {
+    let mut heard = Heard::default();
+    let mut outcome = run(plan, &Control::new(), &mut heard).expect("it starts");
+    let tally = *outcome.churn.take().expect("a tally");
+    (heard, tally, outcome)
 }
 
 #[test]
 fn every_kind_keeps_its_rate_and_ends_every_cycle() {
     let broker = common::embedded();
     let port = broker.local_addr().port();
-    for kind in [
-        ChurnKind::Connections,
-        ChurnKind::Channels,
-        ChurnKind::Queues,
+    let (connections, channels, queues) = (
+        [Step::Connect, Step::LogIn, Step::OpenChannel, Step::Close].as_slice(),
+        [Step::OpenChannel, Step::CloseChannel].as_slice(),
+        [Step::Declare, Step::Delete].as_slice(),
+    );
+    for (kind, steps) in [
+        (ChurnKind::Connections, connections),
+        (ChurnKind::Channels, channels),
+        (ChurnKind::Queues, queues),
     ] {
-        let outcome = churned(&plan(port, kind, Some(200.0)));
-        assert!(outcome.first_failure.is_none(), "{kind:?}: {outcome:?}");
-        assert_eq!((outcome.begun, outcome.completed), (200, 200), "{kind:?}");
-        assert_eq!((outcome.open.count, outcome.cycle.count), (200, 200));
-        assert!(outcome.cycle.max_ns >= outcome.open.max_ns, "{kind:?}");
-        assert_eq!(outcome.not_begun, 0);
+        let (heard, tally, outcome) = churned(&plan(port, kind, Some(200.0)));
+        assert_eq!(outcome.error, None, "{kind:?}");
+        assert_eq!(
+            (tally.counts.begun, tally.counts.completed),
+            (200, 200),
+            "{kind:?}"
+        );
+        assert_eq!((tally.not_begun, tally.counts.failed), (0, 0));
+        assert_eq!(heard.phases, [Phase::Warmup, Phase::Measure, Phase::Drain]);
+        // By the time at which they began: on a busy machine some of the warm-up's begin late.
+        let begun = heard.warmup.counts.begun + heard.cycles.counts.begun;
+        assert_eq!(begun, 240, "{kind:?}");
+        let whole = [Step::Cycle, Step::Open, Step::Wait];
+        let taken: Vec<_> = heard.cycles.steps().map(|(step, _)| step).collect();
+        assert_eq!(taken, [whole.as_slice(), steps].concat(), "{kind:?}");
+        // Nothing of the warm-up, and every step of every cycle.
+        assert!(
+            heard.cycles.summaries().all(|(_, s)| s.count == 200),
+            "{kind:?}"
+        );
+        // The parts add up to the whole: means are from bucket mid-points, three digits.
+        let parts = [&[Step::Wait], steps].concat();
+        let sum: u64 = parts.iter().map(|step| heard.step(*step).mean_ns).sum();
+        let cycle = heard.step(Step::Cycle).mean_ns;
+        assert!(
+            sum.abs_diff(cycle) * 50 < cycle,
+            "{kind:?}: {sum} of {cycle}"
+        );
+        assert!(
+            outcome
+                .threads
+                .iter()
+                .all(|t| t.measured_time >= Nanos::from_millis(900))
+        );
     }
 }
 
@@ -51,9 +134,15 @@ fn without_a_rate_one_cycle_follows_the_other() {
     let broker = common::embedded();
     let mut plan = plan(broker.local_addr().port(), ChurnKind::Channels, None);
     plan.most_open = 4;
-    let outcome = churned(&plan);
-    assert!(outcome.completed > 1_000, "{outcome:?}");
-    assert!(outcome.begun - outcome.completed <= 4, "{outcome:?}");
+    let (heard, tally, _) = churned(&plan);
+    let counts = tally.counts;
+    assert!(counts.completed > 1_000, "{tally:?}");
+    assert_eq!(counts.begun, counts.completed, "the drain waits for all");
+    assert_eq!(counts.under_way, 4, "{tally:?}");
+    assert!(
+        heard.step(Step::Wait).p99_ns < 1_000_000,
+        "nothing was due before"
+    );
 }
 
 /// Cycles wait for room, and the wait counts.
@@ -68,12 +157,20 @@ fn latency_counts_from_the_time_that_a_cycle_was_due() {
     plan.most_open = 1;
     plan.warmup = Nanos::ZERO;
     plan.measure = Nanos::from_millis(600);
-    let outcome = churned(&plan);
-    assert!(outcome.late * 10 > outcome.begun * 9, "{outcome:?}");
-    assert!(outcome.not_begun > outcome.begun, "{outcome:?}");
+    let (heard, tally, _) = churned(&plan);
+    let counts = tally.counts;
+    assert!(counts.late * 10 > counts.begun * 9, "{tally:?}");
+    // Every cycle that was due is accounted for.
+    assert_eq!(counts.begun + tally.not_begun, 300_000, "{tally:?}");
+    assert_eq!(counts.begun, counts.completed + counts.failed);
     // The last one to begin was due almost at the beginning.
     let floor = plan.measure.0 - plan.measure.0 / 4;
-    assert!(outcome.open.max_ns > floor, "{outcome:?}");
+    assert!(heard.step(Step::Open).max_ns > floor, "{tally:?}");
+    assert!(heard.step(Step::Wait).max_ns > floor, "{tally:?}");
+    assert!(
+        heard.step(Step::LogIn).p50_ns < floor / 10,
+        "the broker itself is fast"
+    );
 }
 
 #[test]
@@ -84,7 +181,7 @@ fn what_cannot_start_says_why_and_what_hangs_ends() {
     let error = run(
         &plan(port, ChurnKind::Queues, None),
         &Control::new(),
-        &mut |_| {},
+        &mut Heard::default(),
     )
     .expect_err("nobody answers");
     assert!(matches!(error, Error::TimedOut { .. }), "{error}");
@@ -92,6 +189,90 @@ fn what_cannot_start_says_why_and_what_hangs_ends() {
 
     let mut plan = plan(port, ChurnKind::Queues, None);
     plan.most_open = 0;
-    let error = run(&plan, &Control::new(), &mut |_| {}).expect_err("no room");
+    let error = run(&plan, &Control::new(), &mut Heard::default()).expect_err("no room");
     assert!(error.is_usage() && error.help().contains("--max-open"));
+}
+
+/// Stands before a broker: from the second connection on it resets every fifth one as soon as the
+/// client has said which protocol it speaks.
+fn resets_every_fifth(broker: SocketAddr) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let port = listener.local_addr().expect("address").port();
+    thread::spawn(move || {
+        for (number, client) in listener.incoming().flatten().enumerate() {
+            if number % 5 == 1 {
+                let mut header = [0; 8];
+                (&client)
+                    .read_exact(&mut header)
+                    .expect("the protocol header");
+                let zero = Some(Duration::ZERO);
+                rustix::net::sockopt::set_socket_linger(&client, zero).expect("linger");
+                continue;
+            }
+            let server = TcpStream::connect(broker).expect("the broker");
+            let pairs = [
+                (client.try_clone(), server.try_clone()),
+                (Ok(server), Ok(client)),
+            ];
+            for (from, to) in pairs {
+                let (from, to) = (from.expect("clone"), to.expect("clone"));
+                thread::spawn(move || pipe(from, to));
+            }
+        }
+    });
+    port
+}
+
+fn pipe(mut from: TcpStream, mut to: TcpStream) {
+    let mut bytes = [0; 4_096];
+    while let Ok(read @ 1..) = from.read(&mut bytes) {
+        if to.write_all(&bytes[..read]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Write);
+}
+
+#[test]
+fn resets_in_the_handshake_are_counted_exactly() {
+    let broker = common::embedded();
+    let port = resets_every_fifth(broker.local_addr());
+    let mut plan = plan(port, ChurnKind::Connections, Some(100.0));
+    plan.warmup = Nanos::ZERO;
+    let (heard, tally, outcome) = churned(&plan);
+    assert_eq!(outcome.error, None, "some came through");
+    let counts = tally.counts;
+    // The first connection only asks whether the broker is there.
+    assert_eq!((counts.begun, counts.failed), (100, 20), "{tally:?}");
+    assert_eq!(counts.completed, 80);
+    assert_eq!(tally.failures.values().sum::<u64>(), 20, "{tally:?}");
+    assert_eq!(heard.cycles.counts.failed, 20);
+    // A reset that comes at once may be all that the loop sees of a connection.
+    assert!((80..=100).contains(&heard.step(Step::Connect).count));
+    assert_eq!(heard.step(Step::LogIn).count, 80);
+    assert_eq!(heard.step(Step::Cycle).count, 80);
+    assert_eq!(heard.notes.len(), tally.failures.len(), "{:?}", heard.notes);
+}
+
+#[test]
+fn the_handshake_of_tls_is_a_step_of_its_own() {
+    let dir = tempfile::tempdir().expect("folder");
+    let authority = common::Authority::new(dir.path(), "ca");
+    let (_broker, address) = common::secured(authority.listener(&["127.0.0.1"], None));
+    let mut plan = plan(address.port(), ChurnKind::Connections, Some(50.0));
+    plan.warmup = Nanos::ZERO;
+    plan.endpoint.tls = Some(authority.trusted());
+    let (heard, tally, _) = churned(&plan);
+    assert_eq!(
+        (tally.counts.begun, tally.counts.completed),
+        (50, 50),
+        "{tally:?}"
+    );
+    for step in [Step::Connect, Step::Secure, Step::LogIn, Step::Close] {
+        assert_eq!(heard.step(step).count, 50, "{step:?}");
+    }
+    assert!(
+        heard.step(Step::Secure).p50_ns > 100_000,
+        "it takes some arithmetic"
+    );
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Metric, Nanos, Recorder, Time, Waits};
+use crate::{Cycles, Metric, Nanos, Recorder, Time, Waits};
 
 /// The part of a run that an interval belongs to. No interval spans two.
 #[derive(
@@ -84,6 +84,8 @@ pub struct Interval {
     pub loop_lag_max: Nanos,
     /// What the clients and the event loops waited for.
     pub waits: Waits,
+    /// Cycles of churn; `None` where there are none.
+    pub cycles: Option<Box<Cycles>>,
 }
 
 impl Interval {
@@ -104,6 +106,16 @@ impl Interval {
             latencies: Recorder::with(metrics),
             loop_lag_max: Nanos::ZERO,
             waits: Waits::default(),
+            cycles: None,
+        }
+    }
+
+    /// An empty interval of churn; allocates its histograms.
+    #[must_use]
+    pub fn of_cycles() -> Self {
+        Self {
+            cycles: Some(Box::default()),
+            ..Self::new()
         }
     }
 
@@ -122,6 +134,9 @@ impl Interval {
         self.latencies.reset();
         self.loop_lag_max = Nanos::ZERO;
         self.waits = Waits::default();
+        if let Some(cycles) = &mut self.cycles {
+            cycles.reset();
+        }
     }
 
     /// Adds another thread's interval of the same time, or the following interval of the same
@@ -133,6 +148,9 @@ impl Interval {
         self.latencies.merge(&other.latencies);
         self.loop_lag_max = self.loop_lag_max.max(other.loop_lag_max);
         self.waits.add(&other.waits);
+        if let Some(theirs) = &other.cycles {
+            self.cycles.get_or_insert_default().merge(theirs);
+        }
     }
 }
 

@@ -39,6 +39,7 @@ fn cut_off(dir: &Path) -> PathBuf {
             steal: None,
             idle: None,
             waits: measure::Waits::default(),
+            cycles: None,
         });
     }
     let series = writer.dir().join(archive::file::SERIES);

@@ -193,6 +193,7 @@ impl Recorder<'_> {
             steal: usage.steal,
             idle: usage.idle,
             waits: measure::Waits::default(),
+            cycles: None,
         };
         self.writer.append_point(&point);
         self.observer.point(&point, measured);
@@ -224,6 +225,7 @@ fn summary(writer: &RunWriter, pid: u32, peak_rss: (u64, u64), profiled: &Profil
         blocked: Throughput::default(),
         requested: None,
         closed_loop: false,
+        churn: None,
         faults: Vec::new(),
         ledger: None,
         latency: PerMetric::default(),

@@ -20,6 +20,10 @@ export interface Line {
   halo?: boolean;
   /** Fills down to the axis, faintly. */
   area?: boolean;
+  /** Fills down to the axis, hiding what was drawn before. */
+  solid?: boolean;
+  /** What the crosshair shows, where it is not the line's height. */
+  shown?: (number | null)[];
   /** Without a label at its end. */
   quiet?: boolean;
 }
@@ -255,6 +259,7 @@ export class Panel {
       const own: uPlot.Series = { ...base, stroke: color, width };
       if (line.dash) own.dash = line.dash;
       if (line.area) own.fill = `color-mix(in oklab, ${color} 16%, transparent)`;
+      if (line.solid) own.fill = `color-mix(in oklab, ${color} 70%, ${p?.paper ?? 'transparent'})`;
       return line.halo ? [{ ...base, stroke: p?.paper ?? '', width: width + 2.5 }, own] : [own];
     });
   }
@@ -338,7 +343,7 @@ export class Panel {
     const marks = this.spec.lines
       .filter((l) => !l.quiet)
       .map((line) => {
-        const value = this.at === null ? null : (line.values[this.at] ?? null);
+        const value = this.at === null ? null : ((line.shown ?? line.values)[this.at] ?? null);
         const y = u.valToPos(this.ending(line.values), 'y') + 1;
         const text = h('span', { class: 'name' }, line.label);
         const shown = value === null ? null : h('span', { class: 'value' }, line.format(value));

@@ -1,7 +1,21 @@
 // What Rust embeds in the page (crates/report/src/html/data.rs) and how it is unpacked.
 
 export type PhaseName = 'warmup' | 'measure' | 'drain';
-export type MetricKey = 'ack_response' | 'end_to_end' | 'send_ack' | 'transfer' | 'send_delay';
+export type MessageKey = 'ack_response' | 'end_to_end' | 'send_ack' | 'transfer' | 'send_delay';
+/** The steps of a cycle of churn: the two that count from when it was due, and its parts. */
+export type StepKey =
+  | 'cycle'
+  | 'open'
+  | 'wait'
+  | 'connect'
+  | 'secure'
+  | 'log_in'
+  | 'open_channel'
+  | 'declare'
+  | 'delete'
+  | 'close_channel'
+  | 'close';
+export type MetricKey = MessageKey | StepKey;
 
 export interface Phase {
   phase: PhaseName;
@@ -42,6 +56,23 @@ export interface Ledger {
   exact: boolean;
 }
 
+/** What became of the cycles that were due in the measured phase. */
+export interface Churn {
+  kind: string;
+  /** Cycles per second that ended in order in the measured phase. */
+  rate: number;
+  begun: number;
+  completed: number;
+  failed: number;
+  late: number;
+  under_way: number;
+  not_begun: number;
+  failures: { reason: string; count: number }[];
+  messages: number;
+  cpu_ms_per_cycle: { broker: number | null; client: number | null };
+  steps: Partial<Record<StepKey, Latency>>;
+}
+
 /** The figures of the measured phase; `null` where something could not be had. */
 export interface Figures {
   sent: Throughput;
@@ -55,10 +86,12 @@ export interface Figures {
   ledger: Ledger | null;
   late_share: number | null;
   measured_s: number;
-  latency: Record<MetricKey, Latency>;
+  latency: Record<MessageKey, Latency>;
   cpu_us_per_message: { broker: number | null; client: number | null };
   cpu_cores: { broker: number | null; client: number | null };
   rss_mb: { broker: number | null; client: number | null };
+  /** Absent where messages were the load. */
+  churn?: Churn;
 }
 
 /** What producers wait for: shares of their time. */
@@ -130,7 +163,22 @@ export interface Series {
   steal: Column;
   /** Shares of the producers' time, and that of the event loops' time that they were at work. */
   waits?: Record<WaitKey | 'working', Column>;
-  latency: Record<MetricKey, { p50: Column; p99: Column; max: Column }>;
+  latency: Partial<Record<MetricKey, { p50: Column; p99: Column; max: Column }>>;
+  /** Absent where messages were the load. */
+  cycles?: {
+    begun: number[];
+    completed: number[];
+    failed: number[];
+    under_way: number[];
+    mean_ns: Partial<Record<StepKey, Column>>;
+  };
+}
+
+/** A latency of the measured phase, of messages or of a step. */
+export function latencyOf(figures: Figures, key: MetricKey): Latency | undefined {
+  const messages: Partial<Record<MetricKey, Latency>> = figures.latency;
+  const steps: Partial<Record<MetricKey, Latency>> = figures.churn?.steps ?? {};
+  return messages[key] ?? steps[key];
 }
 
 /** Counts by time (columns of equal or growing length) and by logarithm of the latency. */

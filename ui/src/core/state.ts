@@ -34,7 +34,24 @@ export const INITIAL: State = {
   theme: 'auto',
 };
 
-const METRICS = ['ack_response', 'end_to_end', 'send_ack', 'transfer', 'send_delay'] as const;
+const METRICS = [
+  'ack_response',
+  'end_to_end',
+  'send_ack',
+  'transfer',
+  'send_delay',
+  'cycle',
+  'open',
+  'wait',
+  'connect',
+  'secure',
+  'log_in',
+  'open_channel',
+  'declare',
+  'delete',
+  'close_channel',
+  'close',
+] as const satisfies readonly MetricKey[];
 
 /** The fragment of a state, without `#`; only what differs from the initial state. */
 export function toFragment(state: State): string {

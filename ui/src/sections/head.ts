@@ -1,6 +1,6 @@
 // The first screen: what happened, whether to believe it, how much and how slow.
 
-import type { Latency, Ledger, MetricKey, RunData } from '../core/data';
+import { type Latency, type Ledger, latencyOf, type MetricKey, type RunData } from '../core/data';
 import { type Child, h } from '../core/dom';
 import {
   duration,
@@ -13,7 +13,9 @@ import {
   significant,
   supports,
 } from '../core/format';
+import { churnTiles, failures } from './churn';
 import { METRIC_NAMES, subject } from './panels';
+import { tile } from './tile';
 
 const STATES: Record<RunData['state'], string> = {
   complete: 'complete',
@@ -58,6 +60,7 @@ const CODES: Record<string, string> = {
   connections_lost: 'Connections lost',
   messages_lost: 'Messages lost or damaged',
   messages_not_accepted: 'Messages not accepted',
+  cycles_failed: 'Cycles failed',
   interrupted: 'Ended early',
   archive_incomplete: 'Archive incomplete',
 };
@@ -84,22 +87,6 @@ export function warnings(run: RunData): HTMLElement {
       ? h('p', { class: 'fine' }, h('b', {}, 'No warnings.'), fine(run.state))
       : null,
     list.length + notes.length > 0 ? h('ul', { class: 'warnings' }, list, notes) : null,
-  );
-}
-
-function tile(
-  label: string,
-  value: Child,
-  unit: string,
-  under: string,
-  title: string,
-): HTMLElement {
-  return h(
-    'div',
-    { class: 'tile', title },
-    h('dt', {}, label),
-    h('dd', {}, h('span', { class: 'figure' }, value), h('span', { class: 'unit' }, unit)),
-    under ? h('dd', { class: 'under' }, under) : null,
   );
 }
 
@@ -131,6 +118,7 @@ export function tiles(run: RunData): HTMLElement {
           `${grouped(t.rate, 2)} msg/s in the measured phase; ${grouped(t.total)} messages with warm-up and drain`,
         );
   const asked = f.requested_rate === null ? '' : `, ${significant(f.requested_rate)} msg/s asked`;
+  if (f.churn) items.push(...churnTiles(run, f.churn));
   items.push(flow('sent', f.sent, asked), flow('received', f.received));
   if (f.refused > 0)
     items.push(tile('refused', grouped(f.refused), 'messages', '', 'negative acknowledgements'));
@@ -140,14 +128,16 @@ export function tiles(run: RunData): HTMLElement {
   if (f.redelivered > 0) {
     items.push(tile('redelivered', grouped(f.redelivered), 'messages', '', 'redelivered flag set'));
   }
-  items.push(cost(`${subject(run)} CPU`, f.cpu_us_per_message.broker, f.cpu_cores.broker, run));
+  if (!f.churn)
+    items.push(cost(`${subject(run)} CPU`, f.cpu_us_per_message.broker, f.cpu_cores.broker, run));
   if (f.rss_mb.broker !== null) {
     const [value, unit] = megabytes(f.rss_mb.broker).split(' ') as [string, string];
     items.push(
       tile(`${subject(run)} memory`, value, unit, 'peak, resident', `${f.rss_mb.broker} MB`),
     );
   }
-  items.push(cost('bellows CPU', f.cpu_us_per_message.client, f.cpu_cores.client, run));
+  if (!f.churn)
+    items.push(cost('bellows CPU', f.cpu_us_per_message.client, f.cpu_cores.client, run));
   return h(
     'section',
     { id: 'figures', 'aria-labelledby': 'figures-title' },
@@ -226,8 +216,8 @@ function cost(
 
 /** The two latencies that users feel, in one small table. */
 function latencies(run: RunData): HTMLElement | null {
-  const keys: MetricKey[] = ['ack_response', 'end_to_end'];
-  const rows = keys.filter((k) => run.figures.latency[k].count > 0);
+  const keys: MetricKey[] = ['ack_response', 'end_to_end', 'cycle', 'open'];
+  const rows = keys.filter((k) => (latencyOf(run.figures, k)?.count ?? 0) > 0);
   if (rows.length === 0) return null;
   const shown = PERCENTILES.filter(([name]) => name !== 'p90' && name !== 'p99.99');
   const late = run.figures.late_share;
@@ -253,7 +243,7 @@ function latencies(run: RunData): HTMLElement | null {
         'tbody',
         {},
         rows.map((key) => {
-          const l = run.figures.latency[key];
+          const l = latencyOf(run.figures, key) as Latency;
           return h(
             'tr',
             { class: key },
@@ -264,6 +254,7 @@ function latencies(run: RunData): HTMLElement | null {
         }),
       ),
     ),
+    run.figures.churn ? failures(run.figures.churn) : null,
     late !== null && late > 0
       ? h(
           'p',

@@ -5,6 +5,7 @@ import { bounds, drawHeat, latencyTick, logTicks } from '../charts/heat';
 import type { Line, PanelSpec } from '../charts/panel';
 import type { HeatMap, MetricKey, RunData, Series } from '../core/data';
 import { duration, megabytes, si, significant } from '../core/format';
+import { churnPanels, STEP_NAMES } from './churn';
 
 export const METRIC_NAMES: Record<MetricKey, string> = {
   ack_response: 'ack response',
@@ -12,11 +13,13 @@ export const METRIC_NAMES: Record<MetricKey, string> = {
   send_ack: 'send ack',
   transfer: 'transfer',
   send_delay: 'send delay',
+  ...STEP_NAMES,
 };
 
 /** What was profiled and measured beside bellows: a broker under load, or any process. */
 export function subject(run: RunData): 'broker' | 'process' {
-  return run.figures.sent.total + run.figures.received.total > 0 ? 'broker' : 'process';
+  const { sent, received, churn } = run.figures;
+  return churn || sent.total + received.total > 0 ? 'broker' : 'process';
 }
 
 type Column = (number | null)[];
@@ -28,6 +31,7 @@ const count = (v: number): string => si(Math.round(v));
 
 function rates(s: Series): PanelSpec | null {
   const lines: Line[] = [];
+  if (s.cycles) return null;
   if (some(s.requested)) {
     lines.push({
       label: 'requested',
@@ -74,7 +78,9 @@ function rates(s: Series): PanelSpec | null {
 export function latency(run: RunData, metric: MetricKey, tools: HTMLElement[]): PanelSpec | null {
   const map = run.heat.find((m) => m.metric === metric);
   if (!map || map.cells.length === 0) return null;
-  const { p50, p99, max } = run.series.latency[metric];
+  const series = run.series.latency[metric];
+  if (!series) return null;
+  const { p50, p99, max } = series;
   const [low, high] = bounds(map);
   const line = (label: string, values: Column, width: number, dash?: number[]): Line => ({
     label,
@@ -88,7 +94,7 @@ export function latency(run: RunData, metric: MetricKey, tools: HTMLElement[]): 
   return {
     id: 'latency',
     title: `latency: ${METRIC_NAMES[metric]}`,
-    unit: 'log axis; the stronger the colour, the more messages',
+    unit: 'log axis; the stronger the colour, the more samples',
     height: 196,
     lines: [line('max', max, 1, [2, 3]), line('p99', p99, 1.75), line('p50', p50, 1.25)],
     log: [low, high],
@@ -171,6 +177,7 @@ export function backlog(run: RunData): { unit: string; values: Column } | null {
 /** All panels but the latency one, which depends on the metric chosen. */
 export function panels(run: RunData): { before: PanelSpec[]; after: PanelSpec[] } {
   const level = backlog(run);
+  const churn = churnPanels(run);
   const waiting: PanelSpec | null = level && {
     id: 'backlog',
     title: 'backlog',
@@ -188,7 +195,7 @@ export function panels(run: RunData): { before: PanelSpec[]; after: PanelSpec[] 
   };
   const keep = (list: (PanelSpec | null)[]): PanelSpec[] => list.filter((s) => s !== null);
   return {
-    before: keep([rates(run.series)]),
-    after: keep([cpu(run), memory(run), waiting]),
+    before: keep([rates(run.series), ...churn.before]),
+    after: keep([...churn.after, cpu(run), memory(run), waiting]),
   };
 }

@@ -3,22 +3,36 @@
 import uPlot from 'uplot';
 import { type Drawn, panelSvg, png, svg } from '../charts/export';
 import { logTicks } from '../charts/heat';
-import type { Curve, MetricKey, RunData } from '../core/data';
+import { type Curve, latencyOf, type MetricKey, type RunData, type StepKey } from '../core/data';
 import { button, csv, fill, h, save, table } from '../core/dom';
 import { duration, durationTick, exactDuration, grouped, PERCENTILES } from '../core/format';
 import { type Palette, palette } from '../core/theme';
+import { partColor } from './churn';
 import { percentileCell } from './head';
 import { METRIC_NAMES } from './panels';
 import type { View } from './timeline';
 
 /** How each metric is drawn: intended time strong, actual time faint beside it. */
-const STYLES: Record<MetricKey, { color: (p: Palette) => string; faint: boolean }> = {
+const STYLES: Partial<Record<MetricKey, LineStyle>> = {
   ack_response: { color: (p) => p.send, faint: false },
   end_to_end: { color: (p) => p.receive, faint: false },
   send_ack: { color: (p) => p.send, faint: true },
   transfer: { color: (p) => p.receive, faint: true },
   send_delay: { color: (p) => p.delay, faint: true },
+  cycle: { color: (p) => p.send, faint: false },
+  open: { color: (p) => p.receive, faint: false },
 };
+
+interface LineStyle {
+  color: (p: Palette) => string;
+  faint: boolean;
+}
+
+/** The other steps of a cycle are parts of it, in one hue. */
+function styleOf(metric: MetricKey): LineStyle {
+  const part: LineStyle = { color: (p) => partColor(metric as StepKey, p.dark), faint: false };
+  return STYLES[metric] ?? part;
+}
 
 /** The name of a place on the axis of nines: 0 is p0, 1 is p90, 2 is p99. */
 export function nineName(nines: number): string {
@@ -192,7 +206,7 @@ export function percentiles(run: RunData): View | null {
     h(
       'p',
       { class: 'hint' },
-      'Strong lines count from the intended send time, faint ones from the actual one. Dashed: fewer than 10 samples lie beyond.',
+      `${run.figures.churn ? 'Whole cycle and until open count from the time that a cycle was due, the steps from the end of the one before.' : 'Strong lines count from the intended send time, faint ones from the actual one.'} Dashed: fewer than 10 samples lie beyond.`,
     ),
     h('div', { class: 'scroll' }, summaryTable(run)),
   );
@@ -201,12 +215,12 @@ export function percentiles(run: RunData): View | null {
 }
 
 function lineStyle(part: Part, p: Palette): uPlot.Series {
-  const style = STYLES[part.curve.metric];
+  const style = styleOf(part.curve.metric);
   const color = style.color(p);
   return {
     points: { show: false },
     stroke: style.faint ? `color-mix(in oklab, ${color} 55%, ${p.paper})` : color,
-    width: style.faint ? 1.25 : 2,
+    width: style.faint || !STYLES[part.curve.metric] ? 1.25 : 2,
     ...(part.strong ? {} : { dash: [3, 3] }),
   };
 }
@@ -222,7 +236,7 @@ function labels(u: uPlot, curves: Curve[], ends: HTMLElement, p: Palette, narrow
       h('i'),
       h('span', { class: 'name' }, METRIC_NAMES[curve.metric]),
     );
-    const style = STYLES[curve.metric];
+    const style = styleOf(curve.metric);
     const color = style.color(p);
     mark.style.setProperty(
       '--c',
@@ -244,8 +258,10 @@ function labels(u: uPlot, curves: Curve[], ends: HTMLElement, p: Palette, narrow
 /** Every metric's percentiles: the chart's table, and the numbers to quote. */
 function summaryTable(run: RunData): HTMLElement {
   const rows = (Object.keys(METRIC_NAMES) as MetricKey[])
-    .map((key) => ({ key, l: run.figures.latency[key] }))
-    .filter(({ l }) => l.count > 0)
+    .flatMap((key) => {
+      const l = latencyOf(run.figures, key);
+      return l && l.count > 0 ? [{ key, l }] : [];
+    })
     .map(({ key, l }) => [
       METRIC_NAMES[key],
       h('span', { title: exactDuration(l.mean_ns) }, duration(l.mean_ns)),

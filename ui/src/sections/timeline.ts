@@ -238,7 +238,10 @@ function drawLane(lane: HTMLElement, run: RunData, width: number): void {
 function columns(run: RunData): { label: string; values: (number | null)[]; exact?: boolean }[] {
   const s = run.series;
   const all = [
-    { label: 'requested, msg/s', values: s.requested },
+    { label: s.cycles ? 'requested, cycles/s' : 'requested, msg/s', values: s.requested },
+    { label: 'begun, cycles/s', values: s.cycles?.begun ?? [] },
+    { label: 'completed, cycles/s', values: s.cycles?.completed ?? [] },
+    { label: 'failed, cycles/s', values: s.cycles?.failed ?? [] },
     { label: 'sent, msg/s', values: s.sent },
     { label: 'completed, msg/s', values: s.completed },
     { label: 'received, msg/s', values: s.received },
@@ -246,7 +249,7 @@ function columns(run: RunData): { label: string; values: (number | null)[]; exac
     ...(Object.keys(METRIC_NAMES) as MetricKey[]).flatMap((m) =>
       (['p50', 'p99', 'max'] as const).map((q) => ({
         label: `${METRIC_NAMES[m]} ${q}, ns`,
-        values: s.latency[m][q],
+        values: s.latency[m]?.[q] ?? [],
         exact: true,
       })),
     ),

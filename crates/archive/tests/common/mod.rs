@@ -61,6 +61,7 @@ fn summary(id: &str) -> RunSummary {
         faults: Vec::new(),
         requested: None,
         closed_loop: false,
+        churn: None,
         ledger: None,
         latency: PerMetric::default(),
         cpu_us_per_message: PerMessage::default(),
@@ -111,6 +112,7 @@ pub(crate) fn point(interval: &Interval) -> SeriesPoint {
         steal: Some(0.0),
         idle: None,
         waits: measure::Waits::default(),
+        cycles: None,
     }
 }
 

@@ -2,20 +2,19 @@
 //! `perf`'s names and defaults where they mean the same.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use measure::{Nanos, Rate};
 use session::Experiment;
 use session::experiment::{
-    Acks, ArgumentValue, BrokerKind, BrokerSpec, Declaring, Length, LengthRange, LoadSpec, Phases,
-    ProfileSpec, QueueType, ScheduleSpec, SizeSpec, SubscriptionSpec,
+    Acks, ArgumentValue, Declaring, Length, LengthRange, LoadSpec, Phases, ProfileSpec, QueueType,
+    ScheduleSpec, SizeSpec, SubscriptionSpec,
 };
 
 use super::args::OutputArgs;
+use super::connect::ConnectArgs;
 use super::perform;
-use super::security::SecurityArgs;
 use crate::failure::{Done, Failure};
 
 const CLIENT_EXAMPLES: &str = "\
@@ -99,20 +98,6 @@ struct Common {
     /// queue://NAME or topic://NAME, any number of them
     #[arg(value_name = "DESTINATION", default_value = "queue://TEST")]
     destinations: Vec<String>,
-    /// The broker: amqp://USER@HOST:PORT/VHOST, or amqps:// for TLS
-    #[arg(
-        long,
-        env = "BELLOWS_URL",
-        hide_env_values = true,
-        default_value = "amqp://localhost:5672"
-    )]
-    url: String,
-    /// User, in place of the URL's
-    #[arg(long, env = "BELLOWS_USER")]
-    user: Option<String>,
-    /// Password, in place of the URL's; better given as BELLOWS_PASSWORD than on a command line
-    #[arg(long, env = "BELLOWS_PASSWORD", hide_env_values = true)]
-    password: Option<String>,
     /// Load before the measured phase, in seconds (or 500ms, 2m)
     #[arg(long, value_name = "LENGTH", default_value = "0")]
     warmup: Length,
@@ -146,9 +131,6 @@ struct Common {
     /// Declare no queue: it must exist
     #[arg(long)]
     no_declare: bool,
-    /// The broker's process, where its port does not lead to it
-    #[arg(long)]
-    pid: Option<u32>,
     /// Profile the broker, which must run on this machine
     #[arg(long)]
     profile: bool,
@@ -159,16 +141,13 @@ struct Common {
     /// ending with the first
     #[arg(long, value_name = "WAIT")]
     recover: Option<LengthRange>,
-    /// Addresses of this machine that connections come from, in turn: each has some 28,000 ports
-    #[arg(long, value_name = "ADDRESS,…", value_delimiter = ',')]
-    source_addresses: Vec<IpAddr>,
     /// Keep no run folder and write no report
     #[arg(long, conflicts_with = "profile")]
     no_archive: bool,
     #[command(flatten)]
-    output: OutputArgs,
+    connect: ConnectArgs,
     #[command(flatten)]
-    security: SecurityArgs,
+    output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
@@ -328,7 +307,7 @@ impl Common {
                 Declaring::Always
             },
             recover: self.recover,
-            source_addresses: self.source_addresses.clone(),
+            source_addresses: self.connect.source_addresses.clone(),
             ..to(&self.destinations)
         }
     }
@@ -343,14 +322,7 @@ impl Common {
             name: command.to_owned(),
             threads: self.threads,
             ledger: !self.no_ledger,
-            broker: self.security.fill(BrokerSpec {
-                kind: BrokerKind::Attach,
-                url: Some(self.url),
-                user: self.user,
-                password: self.password,
-                pid: self.pid,
-                ..BrokerSpec::default()
-            })?,
+            broker: self.connect.spec()?,
             phases: Phases {
                 warmup: self.warmup,
                 measure: self.duration,

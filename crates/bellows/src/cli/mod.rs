@@ -7,6 +7,7 @@ mod broker_faults;
 mod broker_tls;
 mod calibrate;
 mod churn;
+mod connect;
 mod doctor;
 mod find;
 mod flame;

@@ -5,13 +5,16 @@
 //! counts from then on, however late it began. A broker that stalls therefore shows in the latencies
 //! of all cycles that were due meanwhile, and not only of those that were under way.
 
+mod counts;
 mod slot;
 mod turn;
 
-use measure::{LatencySummary, Nanos, Rate};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use crate::{Control, Endpoint, Error};
+use measure::{CycleCounts, Nanos};
+
+use crate::{Control, Endpoint, Error, Outcome, Phases, Requested, Schedule, Sink};
 
 /// What comes and goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +27,18 @@ pub enum ChurnKind {
     Queues,
 }
 
+impl ChurnKind {
+    /// What it is called where it is asked for, and in results.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Connections => "connections",
+            Self::Channels => "channels",
+            Self::Queues => "queues",
+        }
+    }
+}
+
 /// A load of churn.
 #[derive(Clone, Debug)]
 pub struct ChurnPlan {
@@ -31,8 +46,8 @@ pub struct ChurnPlan {
     pub endpoint: Endpoint,
     /// What.
     pub kind: ChurnKind,
-    /// Cycles a second; `None`: the next begins as soon as one of [`ChurnPlan::most_open`] ends.
-    pub rate: Option<Rate>,
+    /// When cycles are due; `None`: the next begins as soon as one of [`ChurnPlan::most_open`] ends.
+    pub schedule: Option<Schedule>,
     /// Cycles that were due in this time are not counted.
     pub warmup: Nanos,
     /// How long new cycles begin after that.
@@ -51,49 +66,35 @@ pub struct ChurnPlan {
     pub patience: Nanos,
 }
 
-/// How it went; the measured phase.
-#[derive(Clone, Debug)]
-pub struct ChurnOutcome {
-    /// From the first instant of the measured phase to its last.
-    pub length: Nanos,
-    /// Cycles that were due and begun.
-    pub begun: u64,
+/// What became of the cycles that were due in the measured phase. Each of them is in exactly one of
+/// `completed`, `failed` and `not_begun`, but where the run broke off.
+#[derive(Clone, Debug, Default)]
+pub struct ChurnTally {
+    /// Counts by the time at which a cycle was due.
+    pub counts: CycleCounts,
     /// Cycles that were due and not begun before the end, for want of room
     /// ([`ChurnPlan::most_open`]); their latencies are missing, and would be the worst.
     pub not_begun: u64,
-    /// Cycles that ended in order.
-    pub completed: u64,
-    /// Cycles that did not.
-    pub failed: u64,
-    /// Cycles that began over 1 ms late.
-    pub late: u64,
+    /// Why cycles failed, and how many for that reason; where there are more reasons than
+    /// [`ChurnTally::MOST_REASONS`], the last ones are counted together.
+    pub failures: BTreeMap<String, u64>,
     /// Why the first one failed.
     pub first_failure: Option<Error>,
-    /// From the time that a cycle was due until what it opens was open.
-    pub open: LatencySummary,
-    /// From the time that a cycle was due until it had ended.
-    pub cycle: LatencySummary,
-    /// Stopped before its time.
-    pub interrupted: bool,
 }
 
-/// What happened lately.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ChurnProgress {
-    /// Since the first cycle was due.
-    pub elapsed: Nanos,
-    /// Cycles that ended in order since the last time.
-    pub completed: u64,
-    /// Cycles that failed since the last time.
-    pub failed: u64,
-    /// Cycles that are under way.
-    pub open: usize,
-    /// 99th percentile of the open latency since the last time.
-    pub p99: Nanos,
+impl ChurnTally {
+    /// Reasons that are told apart.
+    pub const MOST_REASONS: usize = 16;
+    /// What the others are counted as.
+    pub const OTHERS: &'static str = "other reasons";
 }
 
 impl ChurnPlan {
-    fn validate(&self) -> Result<(), Error> {
+    /// Checks what can be checked before anything is begun.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], with the remedy.
+    pub fn validate(&self) -> Result<(), Error> {
         if self.most_open == 0 || self.most_open > 60_000 {
             return Err(Error::invalid(
                 format!("{} cycles at the same time cannot be had", self.most_open),
@@ -115,20 +116,43 @@ impl ChurnPlan {
                 "ask for 100000 bytes at most",
             ));
         }
-        Ok(())
+        self.requested().map(drop)
+    }
+
+    /// What the schedule asks for over time, in cycles; `None` without one.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a schedule that cannot be kept.
+    pub fn requested(&self) -> Result<Option<Requested>, Error> {
+        let Some(schedule) = &self.schedule else {
+            return Ok(None);
+        };
+        let mut requested = Requested::default();
+        requested.add(schedule.timetable(1)?, None, Vec::new());
+        Ok(Some(requested))
+    }
+
+    /// The lengths of the phases; the drain is as long as anything may take.
+    #[must_use]
+    pub const fn phases(&self) -> Phases {
+        Phases {
+            warmup: self.warmup,
+            measure: Some(self.measure),
+            drain: self.patience,
+        }
     }
 }
 
-/// Churns until the plan is done; `tell` is called about once a second.
+/// Churns until the plan is done, and reports to `sink` about once a second: intervals with
+/// [`measure::Interval::cycles`], counts by the time at which something happened, histograms without
+/// cycles that were due in the warm-up. [`Outcome::churn`] has the counts by the time at which cycles
+/// were due.
 ///
 /// # Errors
-/// Where it could not start, or where a connection that was to stay was lost.
-pub fn run(
-    plan: &ChurnPlan,
-    control: &Control,
-    tell: &mut dyn FnMut(ChurnProgress),
-) -> Result<ChurnOutcome, Error> {
+/// Where it could not start. What goes wrong later (a connection that was to stay is lost, or every
+/// cycle fails) stands in [`Outcome::error`].
+pub fn run(plan: &ChurnPlan, control: &Control, sink: &mut dyn Sink) -> Result<Outcome, Error> {
     plan.validate()?;
     crate::limits::enough_for(plan.most_open as u64)?;
-    turn::Churn::start(plan, control)?.run(tell)
+    turn::run(plan, control, sink)
 }

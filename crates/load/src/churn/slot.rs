@@ -1,6 +1,6 @@
 //! One place for a cycle: a connection of its own, or one that stays.
 
-use measure::Time;
+use measure::{Clock, Step, Time};
 use mio::{Registry, Token};
 use wire::amqp091::{
     BasicProperties, BasicPublish, ChannelClose, ChannelOpen, Client, Event, Method, Properties,
@@ -21,6 +21,8 @@ pub(super) enum State {
     /// No connection.
     Empty,
     Connecting,
+    /// The TLS handshake.
+    Securing,
     /// Logging in, and opening the channel that stays.
     SettingUp,
     /// Ready for a cycle.
@@ -32,13 +34,25 @@ pub(super) enum State {
 /// What a slot has to tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
-    Nothing,
+    /// A step of a cycle has been taken.
+    Took(Step),
     /// What the cycle opens is open.
     Opened,
     /// The cycle has ended.
     Done,
     /// A connection that stays is ready.
     Ready,
+}
+
+/// Hears what a slot tells, when its cycle was due, when its last step ended, and what time it is.
+pub(super) type Hear<'a> = dyn FnMut(Told, Moments) + 'a;
+
+/// The moments of a cycle.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moments {
+    pub(super) due: Time,
+    pub(super) step_began: Time,
+    pub(super) now: Time,
 }
 
 pub(super) struct Slot {
@@ -49,6 +63,8 @@ pub(super) struct Slot {
     rest: Vec<u8>,
     /// When the cycle was due.
     pub(super) due: Time,
+    /// When its last step ended.
+    step_began: Time,
     /// Nothing may take longer.
     pub(super) deadline: Time,
     /// Of the queue to declare.
@@ -65,6 +81,7 @@ impl Slot {
             client: new_client(plan, now),
             rest: Vec::new(),
             due: now,
+            step_began: now,
             deadline: now,
             queue: String::new(),
             cycles: 0,
@@ -83,7 +100,7 @@ impl Slot {
         registry: &Registry,
         now: Time,
     ) -> Result<(), Error> {
-        self.deadline = now + plan.patience;
+        (self.deadline, self.step_began) = (now + plan.patience, now);
         self.rest.clear();
         self.client = new_client(plan, now);
         let socket = Socket::dial(route, registry, Token(self.number));
@@ -95,6 +112,7 @@ impl Slot {
     /// Begins a cycle on a connection that stays.
     pub(super) fn begin(&mut self, plan: &ChurnPlan, due: Time, now: Time) -> Result<(), Error> {
         (self.due, self.deadline, self.state) = (due, now + plan.patience, State::Opening);
+        self.step_began = now;
         self.cycles += 1;
         let sent = match plan.kind {
             ChurnKind::Connections => Ok(()),
@@ -129,7 +147,7 @@ impl Slot {
         plan: &ChurnPlan,
         now: Time,
         buffers: (&mut [u8], &mut Vec<u8>),
-        told: &mut dyn FnMut(Told, Time),
+        told: &mut Hear<'_>,
     ) -> Result<(), Error> {
         let (plain, cipher) = buffers;
         let Some(mut socket) = self.socket.take() else {
@@ -148,7 +166,7 @@ impl Slot {
         plan: &ChurnPlan,
         now: Time,
         (plain, cipher): (&mut [u8], &mut Vec<u8>),
-        told: &mut dyn FnMut(Told, Time),
+        told: &mut Hear<'_>,
     ) -> Result<(), Error> {
         let stage = stage(plan);
         if self.state == State::Connecting {
@@ -156,7 +174,12 @@ impl Slot {
             if !connected.map_err(|error| failure::of_connect(&plan.endpoint, &error))? {
                 return Ok(());
             }
-            self.state = State::SettingUp;
+            self.took(plan, Step::Connect, told);
+            self.state = if socket.is_being_secured() {
+                State::Securing
+            } else {
+                State::SettingUp
+            };
         }
         self.flush(socket, plan, &stage)?;
         while socket.is_readable() && self.state != State::Empty {
@@ -165,7 +188,12 @@ impl Slot {
             front.copy_from_slice(&self.rest);
             let read = match socket.read(cipher, room) {
                 Ok(Received::Bytes(n)) => n,
-                Ok(Received::Nothing) => continue,
+                Ok(Received::Nothing) => {
+                    // A handshake goes on with what was read, and may be over with it.
+                    self.look_whether_secured(socket, plan, told);
+                    self.flush(socket, plan, &stage)?;
+                    continue;
+                }
                 Ok(Received::End) => {
                     let error = self.client.end_of_input(&self.rest);
                     let error = failure::of_wire(&plan.endpoint, &stage, &error);
@@ -173,6 +201,7 @@ impl Slot {
                 }
                 Err(failure) => return Err(explain(plan, &stage, Some(socket), failure)),
             };
+            self.look_whether_secured(socket, plan, told);
             self.decode(
                 plain.get(..kept + read).unwrap_or_default(),
                 plan,
@@ -182,6 +211,13 @@ impl Slot {
             self.flush(socket, plan, &stage)?;
         }
         Ok(())
+    }
+
+    fn look_whether_secured(&mut self, socket: &Socket, plan: &ChurnPlan, told: &mut Hear<'_>) {
+        if self.state == State::Securing && !socket.is_being_secured() {
+            self.took(plan, Step::Secure, told);
+            self.state = State::SettingUp;
+        }
     }
 
     fn flush(&mut self, socket: &mut Socket, plan: &ChurnPlan, stage: &Stage) -> Result<(), Error> {
@@ -198,7 +234,7 @@ impl Slot {
         bytes: &[u8],
         plan: &ChurnPlan,
         now: Time,
-        told: &mut dyn FnMut(Told, Time),
+        told: &mut Hear<'_>,
     ) -> Result<(), Error> {
         let mut input = bytes;
         let stage = stage(plan);
@@ -208,11 +244,14 @@ impl Slot {
                 Ok(Some(event)) => answer_of(&event, plan, &stage)?,
                 Err(error) => return Err(failure::of_wire(&plan.endpoint, &stage, &error)),
             };
+            if let Some(step) = self.step_of(answer, plan.kind) {
+                self.took(plan, step, told);
+            }
             let what = self
                 .take(answer, plan, now)
                 .map_err(|error| failure::of_wire(&plan.endpoint, &stage, &error))?;
-            if what != Told::Nothing {
-                told(what, self.due);
+            if let Some(what) = what {
+                self.tell(what, told);
             }
             if self.state == State::Empty {
                 return Ok(());
@@ -223,13 +262,48 @@ impl Slot {
         Ok(())
     }
 
+    /// The step of a cycle that an answer ends.
+    const fn step_of(&self, answer: Answer, kind: ChurnKind) -> Option<Step> {
+        use ChurnKind::{Channels, Connections, Queues};
+        match (answer, kind, self.state) {
+            (Answer::Open, Connections, _) => Some(Step::LogIn),
+            (Answer::Channel, Connections | Channels, State::Opening) => Some(Step::OpenChannel),
+            (Answer::Closed, Connections, _) => Some(Step::Close),
+            (Answer::Declared, Queues, State::Opening) => Some(Step::Declare),
+            (Answer::ChannelClosed, Channels, _) => Some(Step::CloseChannel),
+            (Answer::Deleted, Queues, _) => Some(Step::Delete),
+            _ => None,
+        }
+    }
+
+    /// Tells of a step, where it is one of a cycle, and begins the next.
+    fn took(&mut self, plan: &ChurnPlan, step: Step, told: &mut Hear<'_>) {
+        let of_a_cycle = plan.kind == ChurnKind::Connections
+            || matches!(self.state, State::Opening | State::Closing);
+        if of_a_cycle {
+            self.step_began = self.tell(Told::Took(step), told);
+        }
+    }
+
+    fn tell(&self, what: Told, told: &mut Hear<'_>) -> Time {
+        // Read here and not once per turn: one turn may take a slot through several steps.
+        let now = Clock.now();
+        let moments = Moments {
+            due: self.due,
+            step_began: self.step_began,
+            now,
+        };
+        told(what, moments);
+        now
+    }
+
     /// The next step.
     fn take(
         &mut self,
         answer: Answer,
         plan: &ChurnPlan,
         now: Time,
-    ) -> Result<Told, wire::amqp091::Error> {
+    ) -> Result<Option<Told>, wire::amqp091::Error> {
         use ChurnKind::{Channels, Connections, Queues};
         match (answer, plan.kind, self.state) {
             (Answer::Open, Connections, _) => {
@@ -239,24 +313,24 @@ impl Slot {
                 } else {
                     self.leave(now);
                 }
-                Ok(Told::Opened)
+                Ok(Some(Told::Opened))
             }
             (Answer::Channel, Connections, State::Opening) => {
                 self.publish(plan, "bellows-churn")?;
                 self.leave(now);
-                Ok(Told::Nothing)
+                Ok(None)
             }
             (Answer::Closed, Connections, _) => {
                 self.state = State::Empty;
-                Ok(Told::Done)
+                Ok(Some(Told::Done))
             }
             (Answer::Open, Channels, _) | (Answer::Channel, Queues, State::SettingUp) => {
                 self.state = State::Free;
-                Ok(Told::Ready)
+                Ok(Some(Told::Ready))
             }
             (Answer::Open, Queues, _) => {
                 self.client.send(CHANNEL, &ChannelOpen::default())?;
-                Ok(Told::Nothing)
+                Ok(None)
             }
             (Answer::Channel, Channels, State::Opening) => {
                 self.publish(plan, "bellows-churn")?;
@@ -266,7 +340,7 @@ impl Slot {
                     ..ChannelClose::default()
                 };
                 self.client.send(CHANNEL, &close)?;
-                Ok(Told::Opened)
+                Ok(Some(Told::Opened))
             }
             (Answer::Declared, Queues, State::Opening) => {
                 let queue = std::mem::take(&mut self.queue);
@@ -277,13 +351,13 @@ impl Slot {
                     ..QueueDelete::default()
                 };
                 self.client.send(CHANNEL, &delete)?;
-                Ok(Told::Opened)
+                Ok(Some(Told::Opened))
             }
             (Answer::ChannelClosed, Channels, _) | (Answer::Deleted, Queues, _) => {
                 self.state = State::Free;
-                Ok(Told::Done)
+                Ok(Some(Told::Done))
             }
-            _ => Ok(Told::Nothing),
+            _ => Ok(None),
         }
     }
 

@@ -1,76 +1,128 @@
-//! The event loop of churn.
+//! The event loop of churn, on a thread of its own: whoever takes its reports may take their time.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
-use measure::{Clock, LatencySummary, Nanos, Time, new_histogram};
+use measure::{Clock, Counters, Cycles, Interval, Nanos, Phase, Time, Timer};
 use mio::{Events, Poll, Token};
 
-use super::slot::{Slot, State, Told};
-use super::{ChurnKind, ChurnOutcome, ChurnPlan, ChurnProgress};
+use super::counts::{Awaited, Counts};
+use super::slot::{Slot, State};
+use super::{ChurnKind, ChurnPlan};
 use crate::admin::{Admin, Interruption, Way};
-use crate::engine::pace::Timer;
+use crate::control::{Request, Watch};
+use crate::engine::pace::timer;
 use crate::engine::socket::Route;
+use crate::engine::waiting::{thread_cpu, thread_starved};
 use crate::schedule::Ticker;
 use crate::tls::Connector;
-use crate::{Arrivals, Control, Error, Schedule, Shape};
+use crate::{Control, Error, Event, Outcome, PhaseTimes, Sink, ThreadUsage};
 
-/// A cycle that begins later than this after its time counts as late.
-const LATE: Nanos = Nanos(1_000_000);
 const TIMER: Token = Token(usize::MAX);
 /// How often hanging cycles are looked for.
 const LOOK: Nanos = Nanos(50_000_000);
 /// Connections that stay are made so many at a time.
 const AT_ONCE: usize = 32;
+/// Setting up is told of this often.
+const TELL: Nanos = Nanos(500_000_000);
+/// Without a schedule, nothing else slows down a slot that only fails.
+const REST: Nanos = Nanos(100_000_000);
 
-pub(super) struct Churn<'a> {
+/// What the loop tells.
+enum News {
+    Interval(Box<Interval>),
+    Event(Event),
+}
+
+/// Churns on a thread of its own, and hands what it tells to `sink` on this one.
+pub(super) fn run(
+    plan: &ChurnPlan,
+    control: &Control,
+    sink: &mut dyn Sink,
+) -> Result<Outcome, Error> {
+    let (tell, news) = channel();
+    let (give_back, spare) = channel();
+    thread::scope(|scope| {
+        let work = || Churn::start(plan, control, tell, spare)?.run();
+        let thread = thread::Builder::new().name("bellows-churn".to_owned());
+        let worker = thread
+            .spawn_scoped(scope, work)
+            .map_err(|error| Error::machine("start a thread", error))?;
+        for news in news {
+            match news {
+                News::Event(event) => sink.event(event),
+                News::Interval(interval) => {
+                    sink.interval(&interval);
+                    // Nobody needs it any more where that was the last one.
+                    let _ = give_back.send(interval);
+                }
+            }
+        }
+        worker
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+struct Churn<'a> {
     plan: &'a ChurnPlan,
     control: &'a Control,
+    tell: Sender<News>,
+    /// Intervals that were told.
+    spare: Receiver<Box<Interval>>,
     poll: Poll,
     timer: Timer,
     route: Route,
     slots: Vec<Slot>,
     /// Slots without a cycle.
     free: Vec<usize>,
+    /// Slots that failed, and when they may have another try.
+    resting: VecDeque<(Time, usize)>,
     plain: Vec<u8>,
     cipher: Vec<u8>,
     counts: Counts,
     dialled: usize,
-}
-
-/// What was counted.
-struct Counts {
-    /// Cycles that were due before are warm-up.
-    measure_at: Time,
-    begun: u64,
-    completed: u64,
-    failed: u64,
-    late: u64,
-    first_failure: Option<Error>,
-    open: Histogram<u64>,
-    cycle: Histogram<u64>,
-    /// Since the last progress, warm-up included.
-    recent: Histogram<u64>,
-    lately: ChurnProgress,
-    ready: usize,
+    /// Since when there has been room for a cycle; `None`: there is none.
+    room_since: Option<Time>,
+    /// Time with nothing to do.
+    idle: Nanos,
+    start: Time,
+    /// First instant at which no more cycles begin.
+    last: Time,
+    stopped: bool,
+    phases: Vec<PhaseTimes>,
+    usage: ThreadUsage,
 }
 
 impl<'a> Churn<'a> {
     /// Logs in once, and opens what stays.
-    pub(super) fn start(plan: &'a ChurnPlan, control: &'a Control) -> Result<Self, Error> {
+    fn start(
+        plan: &'a ChurnPlan,
+        control: &'a Control,
+        tell: Sender<News>,
+        spare: Receiver<Box<Interval>>,
+    ) -> Result<Self, Error> {
         let tls = Connector::for_endpoint(&plan.endpoint)?;
         let way = Way {
             tls: tls.as_deref(),
             source: plan.source_addresses.first().copied(),
         };
-        let stopped = || Error::machine("begin", "it was stopped before");
         let failed = |interruption| match interruption {
             Interruption::Failed(error) => error,
             Interruption::Stopped => stopped(),
         };
         let admin = Admin::connect(&plan.endpoint, way, plan.patience, control).map_err(failed)?;
         let address = admin.address;
+        let connected = Event::Connected {
+            endpoint: plan.endpoint.to_string(),
+            product: admin.product.clone(),
+            version: admin.version.clone(),
+            round_trip: admin.round_trip,
+            answer: admin.answer,
+        };
         admin.close().map_err(failed)?;
         let now = Clock.now();
         let slots = (0..plan.most_open).map(|number| Slot::new(number, plan, now));
@@ -78,7 +130,9 @@ impl<'a> Churn<'a> {
         let mut churn = Self {
             plan,
             control,
-            timer: Timer::new(poll.registry(), TIMER)?,
+            tell,
+            spare,
+            timer: timer(poll.registry(), TIMER)?,
             poll,
             route: Route {
                 address,
@@ -87,11 +141,20 @@ impl<'a> Churn<'a> {
             },
             slots: slots.collect(),
             free: (0..plan.most_open).rev().collect(),
+            resting: VecDeque::new(),
             plain: vec![0; 256 << 10],
             cipher: Vec::new(),
-            counts: Counts::new(),
+            counts: Counts::new(now),
             dialled: 0,
+            room_since: Some(now),
+            idle: Nanos::ZERO,
+            start: now,
+            last: now,
+            stopped: false,
+            phases: Vec::new(),
+            usage: ThreadUsage::default(),
         };
+        churn.say(connected);
         if plan.kind != ChurnKind::Connections {
             churn.connect_all()?;
         }
@@ -101,6 +164,7 @@ impl<'a> Churn<'a> {
     fn connect_all(&mut self) -> Result<(), Error> {
         let mut events = Events::with_capacity(1_024);
         let mut next = 0;
+        let mut told = Clock.now();
         while self.counts.ready < self.slots.len() {
             let now = Clock.now();
             while next < self.slots.len() && next < self.counts.ready + AT_ONCE {
@@ -108,13 +172,25 @@ impl<'a> Churn<'a> {
                 next += 1;
             }
             if self.control.is_stopping() {
-                return Err(Error::machine("begin", "it was stopped before"));
+                return Err(stopped());
             }
-            self.wait(&mut events, Nanos::from_millis(20))?;
+            if now.since(told) >= TELL {
+                told = now;
+                self.say(Event::Connecting {
+                    ready: self.counts.ready as u64,
+                    wanted: self.slots.len() as u64,
+                });
+            }
+            self.wait(&mut events, now + Nanos::from_millis(20))?;
             self.hear(&events)?;
             self.find_hanging(Clock.now())?;
         }
         Ok(())
+    }
+
+    fn say(&self, event: Event) {
+        // Whoever listens does so until this end is dropped.
+        let _ = self.tell.send(News::Event(event));
     }
 
     fn dial(&mut self, at: usize, now: Time) -> Result<(), Error> {
@@ -128,97 +204,179 @@ impl<'a> Churn<'a> {
         }
     }
 
-    pub(super) fn run(
-        mut self,
-        tell: &mut dyn FnMut(ChurnProgress),
-    ) -> Result<ChurnOutcome, Error> {
-        let start = Clock.now();
-        self.counts.measure_at = start + self.plan.warmup;
-        let end = self.counts.measure_at + self.plan.measure;
-        let mut ticker = self.ticker(start)?;
+    fn run(mut self) -> Result<Outcome, Error> {
+        let mut ticker = self.begin_run()?;
+        let error = self.turn_until_done(&mut ticker).err();
+        Ok(self.end_run(ticker, error))
+    }
+
+    /// The schedule counts from here.
+    fn begin_run(&mut self) -> Result<Option<Ticker>, Error> {
+        let table = self.plan.schedule.as_ref();
+        let table = table.map(|it| it.timetable(1)).transpose()?.map(Arc::new);
+        self.start = Clock.now();
+        self.counts.measure_at = self.start + self.plan.warmup;
+        self.last = self.counts.measure_at + self.plan.measure;
+        self.say(Event::Started { at: self.start });
+        let first = if self.plan.warmup > Nanos::ZERO {
+            Phase::Warmup
+        } else {
+            Phase::Measure
+        };
+        self.counts.interval.reset(self.start, first);
+        self.counts.wait_for(self.start, Awaited::Due(self.start));
+        self.counts.interval.reset(self.start, first);
+        self.enter(first, self.start);
+        Ok(table.map(|table| Ticker::new(&table, self.start, 0, 0)))
+    }
+
+    fn turn_until_done(&mut self, ticker: &mut Option<Ticker>) -> Result<(), Error> {
         let mut events = Events::with_capacity(1_024);
-        let (mut next_look, mut next_told) = (start + LOOK, start + Nanos::SECOND);
-        let mut stopped_at = None;
+        let mut next_look = self.start + LOOK;
         loop {
             let now = Clock.now();
-            if self.control.is_stopping() {
-                stopped_at.get_or_insert(now.min(end));
+            if self.control.is_stopping() && !self.stopped {
+                self.stopped = now < self.last;
+                self.last = self.last.min(now);
             }
-            let last = stopped_at.unwrap_or(end);
-            let next_due = self.begin_due(&mut ticker, now, last)?;
+            let next_report = self.report(now);
+            let next_due = self.begin_due(ticker, now)?;
             if now >= next_look {
                 next_look = now + LOOK;
                 self.find_hanging(now)?;
             }
-            if now >= next_told {
-                next_told = next_told + Nanos::SECOND;
-                tell(self.progress(now.since(start)));
+            let idle = self.free.len() + self.resting.len() == self.slots.len();
+            if now >= self.last && idle || self.control.request() == Request::Abort {
+                return Ok(());
             }
-            let over = now >= last;
-            if over && self.free.len() == self.slots.len() {
-                return Ok(self.outcome(last, stopped_at.is_some()));
-            }
-            let wake = next_due.unwrap_or(next_look).min(next_look);
-            self.wait(&mut events, wake.since(Clock.now()))?;
+            let wake = [Some(next_look), Some(next_report), next_due];
+            let wake = wake.into_iter().flatten().min().unwrap_or(next_look);
+            self.wait(&mut events, wake)?;
             self.hear(&events)?;
         }
     }
 
-    /// When cycles are due; `None`: whenever there is room.
-    fn ticker(&self, start: Time) -> Result<Option<Ticker>, Error> {
-        let Some(rate) = self.plan.rate else {
-            return Ok(None);
-        };
-        let schedule = Schedule {
-            shape: Shape::Constant(rate),
-            arrivals: Arrivals::Even,
-            per_producer: false,
-        };
-        let table = Arc::new(schedule.timetable(1)?);
-        Ok(Some(Ticker::new(&table, start, 0, 0)))
+    /// Tells of the seconds and phases that have ended; when the next does.
+    fn report(&mut self, now: Time) -> Time {
+        loop {
+            let phase = self.counts.interval.phase;
+            let (end, next) = match phase {
+                Phase::Warmup if self.last <= self.counts.measure_at => (self.last, Phase::Drain),
+                Phase::Warmup => (self.counts.measure_at, Phase::Measure),
+                Phase::Measure => (self.last, Phase::Drain),
+                Phase::Drain => (Time(u64::MAX), Phase::Drain),
+            };
+            if now >= end {
+                self.flush(end, next);
+                self.enter(next, end);
+                continue;
+            }
+            let second = self.counts.interval.start + Nanos::SECOND;
+            if now >= second {
+                self.flush(now, phase);
+                continue;
+            }
+            return second.min(end);
+        }
+    }
+
+    /// Hands the interval over, and begins the next.
+    fn flush(&mut self, end: Time, next: Phase) {
+        let counts = &mut self.counts;
+        let interval = &mut counts.interval;
+        interval.end = end.max(interval.start);
+        interval.waits.loop_time = interval.length();
+        let mut spare = self
+            .spare
+            .try_recv()
+            .unwrap_or_else(|_| Box::new(Interval::of_cycles()));
+        spare.reset(interval.end, next);
+        let done = std::mem::replace(interval, spare);
+        let _ = self.tell.send(News::Interval(done));
+        self.counts
+            .under_way(self.slots.len() - self.free.len() - self.resting.len());
+    }
+
+    fn enter(&mut self, phase: Phase, at: Time) {
+        if let Some(before) = self.phases.last_mut() {
+            before.end = at;
+            if before.phase == Phase::Measure {
+                self.usage = self.spent(self.usage);
+            }
+        }
+        if phase == Phase::Measure {
+            self.usage = self.spent(ThreadUsage::default());
+        }
+        self.phases.push(PhaseTimes {
+            phase,
+            start: at,
+            end: at,
+        });
+        self.say(Event::PhaseStarted { phase, at });
+    }
+
+    /// What this thread has spent beyond what it had at `before`.
+    fn spent(&self, before: ThreadUsage) -> ThreadUsage {
+        let starved = thread_starved();
+        let waited = |now: Nanos| now.saturating_sub(before.measured_starved.unwrap_or_default());
+        ThreadUsage {
+            total: thread_cpu(),
+            measured: thread_cpu().saturating_sub(before.measured),
+            measured_idle: self.idle.saturating_sub(before.measured_idle),
+            measured_starved: starved.map(waited),
+            measured_time: Clock.now().since(Time(before.measured_time.0)),
+            lost_connections: 0,
+        }
     }
 
     /// Begins the cycles whose time has come, as far as there are slots; tells when the next is due.
-    fn begin_due(
-        &mut self,
-        ticker: &mut Option<Ticker>,
-        now: Time,
-        last: Time,
-    ) -> Result<Option<Time>, Error> {
-        loop {
+    fn begin_due(&mut self, ticker: &mut Option<Ticker>, now: Time) -> Result<Option<Time>, Error> {
+        while let Some((_, at)) = self.resting.pop_front_if(|(until, _)| *until <= now) {
+            self.free.push(at);
+        }
+        let mut late = false;
+        let next = loop {
             let due = ticker.as_ref().map_or(now, Ticker::due);
-            if due >= last || now >= last {
-                return Ok(None);
+            if due >= self.last || now >= self.last {
+                self.counts.wait_for(now, Awaited::Due(Time(u64::MAX)));
+                break None;
             }
             if due > now {
-                return Ok(Some(due));
+                self.counts.wait_for(now, Awaited::Due(due));
+                break Some(due);
             }
             // A slot that becomes free wakes the loop.
             let Some(at) = self.free.pop() else {
-                return Ok(None);
+                self.room_since = None;
+                self.counts.wait_for(now, Awaited::Room);
+                return Ok(self.resting.front().map(|(until, _)| *until));
             };
             if let Some(ticker) = ticker {
                 ticker.advance();
             }
-            self.counts.begin(due, now);
-            if let Some(slot) = self.slots.get_mut(at) {
-                slot.due = due;
-            }
-            let begun = match self.plan.kind {
-                ChurnKind::Connections => self.dial(at, now),
-                _ => self.begin(at, due, now),
-            };
+            let possible = (*self.room_since.get_or_insert(now)).max(due);
+            late |= now.since(due) > Nanos::from_millis(1);
+            self.counts.begin(due, possible, now);
+            let begun = self.begin(at, due, now);
             if let Err(error) = begun {
                 self.failed(at, error)?;
-                if ticker.is_none() {
-                    // Nothing else slows down a loop that only fails.
-                    return Ok(Some(now + Nanos::from_millis(1)));
-                }
             }
+            self.counts
+                .under_way(self.slots.len() - self.free.len() - self.resting.len());
+        };
+        if !late && self.control.watch_on(Watch::Backlog, Watch::Off) {
+            self.say(Event::BacklogGone { at: now });
         }
+        Ok(next)
     }
 
     fn begin(&mut self, at: usize, due: Time, now: Time) -> Result<(), Error> {
+        if let Some(slot) = self.slots.get_mut(at) {
+            slot.due = due;
+        }
+        if self.plan.kind == ChurnKind::Connections {
+            return self.dial(at, now);
+        }
         match self.slots.get_mut(at) {
             Some(slot) => slot.begin(self.plan, due, now)?,
             None => return Ok(()),
@@ -226,20 +384,27 @@ impl<'a> Churn<'a> {
         self.give_turn(at)
     }
 
-    fn wait(&mut self, events: &mut Events, length: Nanos) -> Result<(), Error> {
-        let timeout = if length == Nanos::ZERO {
+    /// Sleeps until `wake` or until a socket has something.
+    fn wait(&mut self, events: &mut Events, wake: Time) -> Result<(), Error> {
+        let now = Clock.now();
+        let timeout = if wake <= now {
             Some(Duration::ZERO)
         } else {
             // The poll's own time-out counts whole milliseconds.
-            self.timer.arm(Clock.now() + length)?;
+            let armed = self.timer.arm(wake);
+            armed.map_err(|error| Error::machine("set a timer", error))?;
             None
         };
         match self.poll.poll(events, timeout) {
             Err(error) if error.kind() != std::io::ErrorKind::Interrupted => {
-                Err(Error::machine("wait for the sockets", error))
+                return Err(Error::machine("wait for the sockets", error));
             }
-            _ => Ok(()),
+            _ => {}
         }
+        let slept = Clock.now().since(now);
+        self.idle += slept;
+        self.counts.interval.waits.loop_idle += slept;
+        Ok(())
     }
 
     fn hear(&mut self, events: &Events) -> Result<(), Error> {
@@ -261,14 +426,19 @@ impl<'a> Churn<'a> {
             cipher,
             counts,
             free,
+            control,
+            tell,
             ..
         } = self;
         let Some(slot) = slots.get_mut(at) else {
             return Ok(());
         };
-        let mut told = |what, due| {
-            if counts.note(what, due) {
+        let mut told = |what, moments: super::slot::Moments| {
+            if counts.note(what, moments) {
                 free.push(at);
+                if control.watch_on(Watch::Confirm, Watch::Backlog) {
+                    let _ = tell.send(News::Event(Event::FirstConfirm { at: moments.now }));
+                }
             }
         };
         match slot.turn(plan, Clock.now(), (plain, cipher), &mut told) {
@@ -279,13 +449,23 @@ impl<'a> Churn<'a> {
 
     /// A cycle has failed. A connection that was to stay ends the run.
     fn failed(&mut self, at: usize, error: Error) -> Result<(), Error> {
+        let Some(slot) = self.slots.get_mut(at) else {
+            return Ok(());
+        };
+        let of_a_cycle = self.plan.kind == ChurnKind::Connections
+            || matches!(slot.state, State::Opening | State::Closing);
+        let due = slot.due;
+        slot.drop_connection();
+        if of_a_cycle && let Some(event) = self.counts.fail(due, error.clone()) {
+            self.say(event);
+        }
         if self.plan.kind != ChurnKind::Connections {
             return Err(error);
         }
-        if let Some(slot) = self.slots.get_mut(at) {
-            self.counts.fail(slot.due, error);
-            slot.drop_connection();
+        if self.plan.schedule.is_some() {
             self.free.push(at);
+        } else {
+            self.resting.push_back((Clock.now() + REST, at));
         }
         Ok(())
     }
@@ -310,108 +490,60 @@ impl<'a> Churn<'a> {
         Ok(())
     }
 
-    fn progress(&mut self, elapsed: Nanos) -> ChurnProgress {
-        let counts = &mut self.counts;
-        let progress = ChurnProgress {
-            elapsed,
-            open: self.slots.len() - self.free.len(),
-            p99: Nanos(counts.recent.value_at_quantile(0.99)),
-            ..counts.lately
-        };
-        counts.recent.reset();
-        counts.lately = ChurnProgress::default();
-        progress
-    }
-
-    fn outcome(self, last: Time, interrupted: bool) -> ChurnOutcome {
-        let counts = self.counts;
-        let length = last.since(counts.measure_at);
-        let due = self
-            .plan
-            .rate
-            .map_or(0.0, |rate| rate.get() * length.as_secs_f64());
-        ChurnOutcome {
-            // Where the phase was cut, one more or less may be due.
-            not_begun: (due as u64).saturating_sub(counts.begun + 1),
-            length,
-            begun: counts.begun,
-            completed: counts.completed,
-            failed: counts.failed,
-            late: counts.late,
-            first_failure: counts.first_failure,
-            open: LatencySummary::of(&counts.open),
-            cycle: LatencySummary::of(&counts.cycle),
-            interrupted,
+    /// What became of it.
+    fn end_run(mut self, ticker: Option<Ticker>, error: Option<Error>) -> Outcome {
+        let now = Clock.now();
+        if error.is_some() || self.control.request() == Request::Abort {
+            self.last = self.last.min(now);
+        }
+        self.report(now);
+        // A drain of nothing is no interval: its rates would be those of a few microseconds.
+        let interval = &self.counts.interval;
+        let took = |cycles: &Cycles| cycles.steps().next().is_some() || cycles.counts.failed > 0;
+        if interval.phase != Phase::Drain || interval.cycles.as_deref().is_some_and(took) {
+            self.flush(now, Phase::Drain);
+        }
+        if let Some(phase) = self.phases.last_mut() {
+            phase.end = now;
+        }
+        self.phases.retain(|span| span.start < span.end);
+        let mut tally = std::mem::take(&mut self.counts.tally);
+        if let Some(mut ticker) = ticker {
+            while ticker.due() < self.last {
+                tally.not_begun += u64::from(ticker.due() >= self.counts.measure_at);
+                ticker.advance();
+            }
+        }
+        // All that is known of a broker that refuses everything is why.
+        let none = tally.counts.completed == 0 && tally.counts.failed > 0;
+        let error = error.or_else(|| tally.first_failure.clone().filter(|_| none));
+        Outcome {
+            start: self.start,
+            phases: std::mem::take(&mut self.phases),
+            totals: Counters::default(),
+            measured: Counters::default(),
+            unconfirmed: 0,
+            interrupted: self.stopped,
+            error,
+            ledger: None,
+            threads: vec![self.usage],
+            spun: false,
+            churn: Some(Box::new(tally)),
         }
     }
+}
+
+fn stopped() -> Error {
+    Error::machine("begin", "it was stopped before")
 }
 
 const fn name_of(state: State) -> &'static str {
     match state {
         State::Empty | State::Free => "idle",
         State::Connecting => "connecting",
+        State::Securing => "in the TLS handshake",
         State::SettingUp => "logging in",
         State::Opening => "opening",
         State::Closing => "closing",
-    }
-}
-
-impl Counts {
-    fn new() -> Self {
-        Self {
-            measure_at: Time(0),
-            begun: 0,
-            completed: 0,
-            failed: 0,
-            late: 0,
-            first_failure: None,
-            open: new_histogram(),
-            cycle: new_histogram(),
-            recent: new_histogram(),
-            lately: ChurnProgress::default(),
-            ready: 0,
-        }
-    }
-
-    fn begin(&mut self, due: Time, now: Time) {
-        if due >= self.measure_at {
-            self.begun += 1;
-            self.late += u64::from(now.since(due) > LATE);
-        }
-    }
-
-    /// Tells whether the slot is free again.
-    fn note(&mut self, what: Told, due: Time) -> bool {
-        // Read here and not once per turn: one turn may take a slot through several steps.
-        let took = Clock.now().since(due);
-        let measured = due >= self.measure_at;
-        match what {
-            Told::Nothing => false,
-            Told::Ready => {
-                self.ready += 1;
-                false
-            }
-            Told::Opened => {
-                self.recent.saturating_record(took.0);
-                if measured {
-                    self.open.saturating_record(took.0);
-                }
-                false
-            }
-            Told::Done => {
-                self.lately.completed += 1;
-                if measured {
-                    self.completed += 1;
-                    self.cycle.saturating_record(took.0);
-                }
-                true
-            }
-        }
-    }
-
-    fn fail(&mut self, due: Time, error: Error) {
-        self.lately.failed += 1;
-        self.failed += u64::from(due >= self.measure_at);
-        self.first_failure.get_or_insert(error);
     }
 }

@@ -19,7 +19,7 @@ mod shared;
 pub(crate) mod socket;
 mod stamps;
 mod until;
-mod waiting;
+pub(crate) mod waiting;
 mod worker;
 
 use std::sync::Arc;
@@ -173,6 +173,7 @@ fn never_started() -> Outcome {
         ledger: None,
         threads: Vec::new(),
         spun: false,
+        churn: None,
     }
 }
 
@@ -533,6 +534,7 @@ impl<'a> Coordinator<'a> {
             ledger: self.books.as_ref().map(Books::summary),
             threads: std::mem::take(&mut self.usage),
             spun: self.spin,
+            churn: None,
         }
     }
 }

@@ -1,15 +1,10 @@
 //! When a loop sleeps, and for how long.
 
-use std::num::NonZeroU64;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 
-use measure::{Nanos, Time};
+use measure::{Nanos, Time, Timer};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
-};
 
 use crate::{Error, Plan, Spin};
 
@@ -17,58 +12,14 @@ use crate::{Error, Plan, Spin};
 /// sleeping thread takes to wake on an idle machine.
 pub(crate) const SPIN_BEFORE: Nanos = Nanos(50_000);
 
-/// A timer of nanosecond resolution that wakes the poll; `epoll`'s own time-out counts
-/// milliseconds.
-pub(crate) struct Timer {
-    fd: OwnedFd,
-    armed: Time,
-}
-
-impl Timer {
-    pub(crate) fn new(registry: &Registry, token: Token) -> Result<Self, Error> {
-        // Best effort: without it sleeps are up to 50 us longer.
-        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-        let failed = |error: &dyn std::fmt::Display| Error::machine("create a timer", error);
-        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-        let fd = timerfd_create(TimerfdClockId::Monotonic, flags).map_err(|e| failed(&e))?;
-        registry
-            .register(&mut SourceFd(&fd.as_raw_fd()), token, Interest::READABLE)
-            .map_err(|e| failed(&e))?;
-        Ok(Self { fd, armed: Time(0) })
-    }
-
-    /// Wakes the poll at `at`. Nothing needs to be read: every expiry is an event of its own.
-    pub(crate) fn arm(&mut self, at: Time) -> Result<(), Error> {
-        if at == self.armed {
-            return Ok(());
-        }
-        self.armed = at;
-        let zero = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let time = Itimerspec {
-            it_interval: zero,
-            it_value: timespec(at),
-        };
-        timerfd_settime(&self.fd, TimerfdTimerFlags::ABSTIME, &time)
-            .map(drop)
-            .map_err(|error| Error::machine("set a timer", error))
-    }
-}
-
-fn timespec(at: Time) -> Timespec {
-    Timespec {
-        tv_sec: i64::try_from(at.0 / 1_000_000_000).unwrap_or(i64::MAX),
-        tv_nsec: (at.0 % 1_000_000_000) as _,
-    }
-}
-
-/// Sleeps without looking at any socket.
-pub(crate) fn sleep_until(at: Time) {
-    // An early return only means one turn more.
-    let _ =
-        rustix::thread::clock_nanosleep_absolute(rustix::thread::ClockId::Monotonic, &timespec(at));
+/// A timer that wakes the poll; `epoll`'s own time-out counts milliseconds.
+pub(crate) fn timer(registry: &Registry, token: Token) -> Result<Timer, Error> {
+    let failed = |error: std::io::Error| Error::machine("create a timer", error);
+    let timer = Timer::new().map_err(failed)?;
+    registry
+        .register(&mut SourceFd(&timer.as_raw_fd()), token, Interest::READABLE)
+        .map_err(failed)?;
+    Ok(timer)
 }
 
 /// Whether loops may spin: only where somebody asked for a rate, and a core is to spare.

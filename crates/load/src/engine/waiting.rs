@@ -115,7 +115,7 @@ pub(crate) fn thread_cpu() -> Nanos {
 /// How long the calling thread has waited in a run queue: the second number of
 /// `/proc/thread-self/schedstat` (`Documentation/scheduler/sched-stats.rst`), where the kernel keeps
 /// it. Reads into the stack: event loops allocate nothing.
-fn thread_starved() -> Option<Nanos> {
+pub(crate) fn thread_starved() -> Option<Nanos> {
     let mut text = [0; 96];
     let mut file = std::fs::File::open("/proc/thread-self/schedstat").ok()?;
     let length = file.read(&mut text).ok()?;

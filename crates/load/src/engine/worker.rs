@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
-use measure::{Clock, Interval, Metric, Nanos, Time};
+use measure::{Clock, Interval, Metric, Nanos, Time, Timer, sleep_until};
 use mio::{Events, Poll, Token, Waker};
 
 use super::client::{BUFFER_BYTES, Client, Next, State};
 use super::context::{Context, Tally};
 use super::deal::{ClientSpec, LaneSpec, WorkSpec};
-use super::pace::{Rest, SPIN_BEFORE, Timer, sleep_until};
+use super::pace::{Rest, SPIN_BEFORE, timer};
 use super::pages::Pages;
 use super::series::Series;
 use super::shared::{Report, Shared};
@@ -94,7 +94,7 @@ impl Worker {
         let failed = |error| Error::machine("set up an event loop", error);
         let poll = Poll::new().map_err(failed)?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(failed)?;
-        let timer = Timer::new(poll.registry(), TIMER)?;
+        let timer = timer(poll.registry(), TIMER)?;
         let clients = workshop.clients.len();
         let metrics = recorded(&workshop.clients);
         let rest = Rest::new(workshop.may_rest, in_flight(&workshop.clients));
@@ -455,7 +455,8 @@ impl Worker {
         if !self.queue.is_empty() || wake_at <= now {
             return Ok(Some(Duration::ZERO));
         }
-        self.timer.arm(wake_at)?;
+        let armed = self.timer.arm(wake_at);
+        armed.map_err(|error| Error::machine("set a timer", error))?;
         Ok(None)
     }
 }

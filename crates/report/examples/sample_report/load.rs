@@ -227,6 +227,7 @@ fn point(
         steal: Some(if second % 13 == 7 { 0.01 } else { 0.0 }),
         idle: None,
         waits: waits(state.load, stall, length),
+        cycles: None,
     }
 }
 

@@ -230,6 +230,7 @@ fn summary(state: &State, run: &Run) -> RunSummary {
         faults: Vec::new(),
         requested: None,
         closed_loop: false,
+        churn: None,
         ledger: Some(ledger()),
         latency: m.latencies.summaries(),
         cpu_us_per_message: PerMessage {

@@ -4,12 +4,12 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
-use archive::{Event, ProcessUsage, SeriesPoint, Warning};
+use archive::{CyclePoint, Event, ProcessUsage, SeriesPoint, Warning};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::{Interval, LatencySummary, Metric, Nanos, Phase};
 
 use super::text::{Style, clock, count, fit, left, right, sanitise, sparkline, three_digits, wrap};
-use super::{Shape, plain};
+use super::{Shape, cycles, plain};
 
 /// How many seconds the sparklines look back.
 const LOOK_BACK: usize = 10;
@@ -245,6 +245,7 @@ pub(super) struct LiveTable {
     measured: [u64; 4],
     measured_seconds: f64,
     latency: measure::PerMetric<LatencySummary>,
+    cycles: Option<CyclePoint>,
     warnings: Vec<String>,
 }
 
@@ -261,6 +262,7 @@ impl LiveTable {
             measured: [0; 4],
             measured_seconds: 0.0,
             latency: measure::PerMetric::default(),
+            cycles: None,
             warnings: Vec::new(),
         }
     }
@@ -281,6 +283,7 @@ impl LiveTable {
         self.measured = [c.sent, c.completed, c.received, c.blocked];
         self.measured_seconds = measured.length().as_secs_f64();
         self.latency = measured.latencies.summaries();
+        self.cycles = measured.cycles.as_deref().map(CyclePoint::from);
         self.recent.push_back(point.clone());
         if self.recent.len() > LOOK_BACK {
             self.recent.pop_front();
@@ -301,7 +304,17 @@ impl LiveTable {
         }
         out.push(self.bar(columns));
         out.push(String::new());
-        if self.has_load() {
+        if self.shape.cycles {
+            let measured = self.cycles.as_ref().map(|c| (c, self.measured_seconds));
+            out.extend(cycles::live_rates(&self.recent, measured, self.style));
+            out.push(String::new());
+            // Before the measured phase there is only the warm-up to look at.
+            let last = self.recent.back().and_then(|point| point.cycles.as_ref());
+            if let Some(shown) = self.cycles.as_ref().or(last) {
+                out.extend(cycles::steps(&shown.steps, self.style));
+                out.push(String::new());
+            }
+        } else if self.has_load() {
             self.rates(&mut out, columns);
             out.push(String::new());
             self.latencies(&mut out, columns);
@@ -315,7 +328,7 @@ impl LiveTable {
 
     /// Whether there are messages to speak of; a profile alone has none.
     const fn has_load(&self) -> bool {
-        self.shape.producers || self.shape.consumers
+        self.shape.producers || self.shape.consumers || self.shape.cycles
     }
 
     /// One segment per phase, as long as the phase is, and the time in the present one.

@@ -5,7 +5,7 @@
 //! harmless by [`sanitise`] before they are printed.
 
 mod calibration;
-mod churn;
+mod cycles;
 mod doctor;
 mod error;
 mod functions;
@@ -21,7 +21,6 @@ mod text;
 use measure::{Metric, Nanos, Phase};
 
 pub use calibration::{LoadRow, WakeRow, calibration};
-pub use churn::{ChurnFigures, churn};
 pub use doctor::{CheckRow, CheckStatus, doctor};
 pub use error::error;
 pub use functions::{FunctionSort, FunctionTable, functions};
@@ -39,6 +38,8 @@ pub struct Shape {
     pub producers: bool,
     /// Something is received.
     pub consumers: bool,
+    /// Connections, channels or queues come and go, in place of messages.
+    pub cycles: bool,
     /// There is a target rate, so that intended and actual send time differ.
     pub paced: bool,
     /// Latencies are shown while the run goes on.

@@ -7,7 +7,7 @@ use archive::{RequestedSummary, RequestedWindow, RunRecord, RunState, RunSummary
 use measure::{LatencySummary, Metric, PerMetric, Phase};
 
 use super::Shape;
-use super::text::{count, percent, sanitise, three_digits};
+use super::text::{Style, count, percent, sanitise, three_digits};
 
 /// Order and names of the latencies in a block: headline first, then as Artemis has them.
 const BLOCK: [(Metric, &str); 5] = [
@@ -32,6 +32,9 @@ const FOOTNOTE: &str = "--- ~: fewer than ten samples lie beyond this percentile
 
 /// The block of one interval, ending in a newline.
 pub(super) fn block(shape: &Shape, point: &SeriesPoint) -> String {
+    if let Some(cycles) = &point.cycles {
+        return super::cycles::block(cycles, point);
+    }
     let per_second = |count: u64| {
         if point.dt > 0.0 {
             count as f64 / point.dt
@@ -77,17 +80,37 @@ pub(super) fn summary(shape: &Shape, record: &RunRecord, summary: &RunSummary) -
     if shape.consumers {
         total("total received:", summary.received.total);
     }
-    for line in requested(summary.requested.as_ref(), summary.closed_loop)
+    if let Some(churn) = &summary.churn {
+        let style = Style {
+            columns: 120,
+            ..Style::PLAIN
+        };
+        let _ = writeln!(out, "--- {}", super::cycles::rate(churn, summary));
+        let lines = super::cycles::account(churn, summary).into_iter();
+        for line in lines.chain(super::cycles::steps(&churn.steps, style)) {
+            let _ = writeln!(out, "--- {line}");
+        }
+    }
+    for line in messages_requested(summary)
         .into_iter()
         .chain(ledger(summary))
         .chain(faults(summary))
     {
         let _ = writeln!(out, "--- {line}");
     }
-    if latencies(&mut out, &SUMMARY, shape, &summary.latency) {
+    if summary.churn.is_none() && latencies(&mut out, &SUMMARY, shape, &summary.latency) {
         let _ = writeln!(out, "{FOOTNOTE}");
     }
     out
+}
+
+/// The line on what was asked for, where messages were; that of cycles stands in their rate.
+pub(super) fn messages_requested(summary: &RunSummary) -> Option<String> {
+    let asked = summary.requested.as_ref();
+    requested(
+        asked.filter(|_| summary.churn.is_none()),
+        summary.closed_loop,
+    )
 }
 
 /// Below this share of what a second asked for, the worst one is named.

@@ -40,10 +40,17 @@ pub fn runs(entries: &[RunEntry], style: Style) -> String {
 
 fn row(record: &RunRecord) -> Vec<String> {
     let summary = record.summary.as_ref();
+    let churn = summary.and_then(|s| s.churn.as_ref());
     let rate = summary.map_or(0.0, |s| s.sent.rate.max(s.received.rate));
+    let rate = match churn {
+        None => three_digits(rate),
+        Some(churn) => format!("{} cycles", three_digits(churn.rate)),
+    };
+    let cycle = churn.and_then(|churn| churn.steps.get(&measure::Step::Cycle));
     let p99 = summary
         .map(|s| &s.latency.ack_response)
         .filter(|latency| latency.count > 0)
+        .or(cycle)
         .map_or_else(|| "-".into(), |latency| Nanos(latency.p99_ns).to_string());
     let broker = summary.map(|s| match &s.broker.version {
         Some(version) => format!("{} {version}", s.broker.kind),
@@ -58,11 +65,7 @@ fn row(record: &RunRecord) -> Vec<String> {
             .replace('T', " "),
         sanitise(short_id(&record.id)).into_owned(),
         sanitise(&broker.unwrap_or_else(|| "-".into())).into_owned(),
-        if summary.is_some() {
-            three_digits(rate)
-        } else {
-            "-".into()
-        },
+        if summary.is_some() { rate } else { "-".into() },
         p99,
         warnings.to_string(),
         state_name(record.state).to_owned(),

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 use archive::{RunRecord, RunState, RunSummary, Throughput, Warning};
-use measure::{LatencySummary, Metric, Nanos, Phase};
+use measure::{LatencySummary, Metric, Nanos, Phase, Step};
 
 use super::live::marked;
 use super::runs::state_name;
 use super::text::{Style, count, fit, left, percent, right, sanitise, three_digits, wrap};
-use super::{Shape, plain};
+use super::{Shape, cycles, plain};
 
 /// Lines that leave room for the prompt on the smallest screen it is made for, 24 rows.
 const LEAST_LINES: usize = 23;
@@ -48,7 +48,7 @@ pub fn summary(
         for line in verdict(summary)
             .into_iter()
             .chain(because(summary).map(|reason| format!("  because {reason}")))
-            .chain(cost(summary))
+            .chain(cost(summary).filter(|_| summary.churn.is_none()))
             .chain(profile_lines(summary, FUNCTIONS, 100))
         {
             text.push_str(&line);
@@ -81,11 +81,22 @@ fn compact(
     let headline = wrap(&headline(record, summary), columns);
     let mut first: Vec<String> = headline.iter().map(|line| style.strong(line)).collect();
     first.extend(verdict(summary).map_or_else(Vec::new, |text| wrap(&text, columns)));
-    let mut sections = vec![
-        first,
-        rates(shape, summary, style),
-        latencies(shape, summary, style),
-    ];
+    let mut sections = match &summary.churn {
+        Some(churn) => vec![
+            first,
+            cycles::account(churn, summary)
+                .iter()
+                .chain(&plain::faults(summary).collect::<Vec<_>>())
+                .flat_map(|line| wrap(line, columns))
+                .collect(),
+            cycles::steps(&churn.steps, style),
+        ],
+        None => vec![
+            first,
+            rates(shape, summary, style),
+            latencies(shape, summary, style),
+        ],
+    };
     let used: usize = sections.iter().map(Vec::len).sum();
     let reserved = if summary.profiles.is_empty() {
         0
@@ -153,7 +164,15 @@ fn reason_lines(summary: &RunSummary, columns: usize, room: usize) -> Vec<String
 fn headline(record: &RunRecord, summary: &RunSummary) -> String {
     let mut parts = Vec::new();
     let rate = |t: &Throughput| format!("{} msg/s", three_digits(t.rate));
+    if let Some(churn) = &summary.churn {
+        parts.push(cycles::rate(churn, summary));
+        if let Some(cycle) = churn.steps.get(&Step::Cycle) {
+            let (p99, max) = (Nanos(cycle.p99_ns), Nanos(cycle.max_ns));
+            parts.push(format!("cycle p99 {p99}, max {max}"));
+        }
+    }
     match (summary.sent.total > 0, summary.received.total > 0) {
+        _ if summary.churn.is_some() => {}
         (true, true) => {
             parts.push(format!(
                 "{} in, {} out",
@@ -227,7 +246,7 @@ fn rates(shape: &Shape, summary: &RunSummary, style: Style) -> Vec<String> {
     loop {
         match (at_left.next(), at_right.next()) {
             (None, None) => {
-                let lines = plain::requested(summary.requested.as_ref(), summary.closed_loop)
+                let lines = plain::messages_requested(summary)
                     .into_iter()
                     .chain(plain::ledger(summary))
                     .chain(plain::faults(summary));

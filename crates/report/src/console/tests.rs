@@ -13,9 +13,7 @@ use measure::{
     Counters, Interval, LatencySummary, Metric, Nanos, PerMetric, Phase, Recorder, Time,
 };
 
-use super::live::LiveTable;
-use super::text::width;
-use super::*;
+use super::{live::LiveTable, text::width, *};
 
 const TERMINAL: Style = Style {
     terminal: true,
@@ -29,6 +27,7 @@ fn shape() -> Shape {
         title: "stream-publish".into(),
         producers: true,
         consumers: true,
+        cycles: false,
         paced: true,
         latency: true,
         warmup: Nanos(5_000_000_000),
@@ -77,6 +76,7 @@ fn point(phase: Phase, t: f64) -> SeriesPoint {
         steal: None,
         idle: None,
         waits: measure::Waits::default(),
+        cycles: None,
     }
 }
 
@@ -101,6 +101,7 @@ fn run_summary(warnings: usize) -> RunSummary {
         faults: Vec::new(),
         requested: None,
         closed_loop: false,
+        churn: None,
         ledger: None,
         latency: PerMetric::from_fn(|_| latency(50_000)),
         cpu_us_per_message: PerMessage {

@@ -1,7 +1,9 @@
 //! The series as columns: what the panels on the time axis draw.
 
 use archive::SeriesPoint;
-use measure::{LatencySummary, Metric, Nanos, PerMetric, Waits};
+use std::collections::BTreeMap;
+
+use measure::{CycleCounts, LatencySummary, Measured, Metric, Nanos, Step, Waits};
 use serde::Serialize;
 
 /// One entry per interval in each column; `None` where something could not be had.
@@ -21,7 +23,21 @@ pub(super) struct Columns {
     client_mb: Vec<Option<f64>>,
     steal: Vec<Option<f64>>,
     waits: Waiting,
-    latency: PerMetric<Percentiles>,
+    /// Of each metric, and of each step that cycles took.
+    latency: BTreeMap<Measured, Percentiles>,
+    /// Where there are cycles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cycles: Option<CycleColumns>,
+}
+
+/// Cycles of churn per second, how many were under way, and the mean of each step in nanoseconds.
+#[derive(Debug, Serialize)]
+struct CycleColumns {
+    begun: Vec<f64>,
+    completed: Vec<f64>,
+    failed: Vec<f64>,
+    under_way: Vec<u64>,
+    mean_ns: BTreeMap<Step, Vec<Option<u64>>>,
 }
 
 /// Shares of the producers' time; `None` where there were none. `working` is the share of the event
@@ -77,7 +93,10 @@ impl Columns {
             client_mb: maybe(|p| p.client.map(|u| u.rss_bytes as f64 / 1e6)),
             steal: maybe(|p| p.steal),
             waits: Waiting::of(points),
-            latency: PerMetric::from_fn(|metric| Percentiles::of(points, metric)),
+            latency: measured(points)
+                .map(|measured| (measured, Percentiles::of(points, measured)))
+                .collect(),
+            cycles: CycleColumns::of(points),
         }
     }
 }
@@ -105,19 +124,68 @@ impl Waiting {
 }
 
 impl Percentiles {
-    fn of(points: &[SeriesPoint], metric: Metric) -> Self {
+    fn of(points: &[SeriesPoint], measured: Measured) -> Self {
         let column = |get: fn(&LatencySummary) -> u64| {
-            points
-                .iter()
-                .map(|p| p.latency.get(metric))
-                .map(|l| (l.count > 0).then(|| get(l)))
-                .collect()
+            let summaries = points.iter().map(|p| summary(p, measured));
+            summaries.map(|l| l.map(get)).collect()
         };
         Self {
             p50: column(|l| l.p50_ns),
             p99: column(|l| l.p99_ns),
             max: column(|l| l.max_ns),
         }
+    }
+}
+
+/// All metrics, and the steps that were taken.
+fn measured(points: &[SeriesPoint]) -> impl Iterator<Item = Measured> {
+    let metrics = Metric::ALL.into_iter().map(Measured::Message);
+    metrics.chain(steps(points).map(Measured::Cycle))
+}
+
+fn steps(points: &[SeriesPoint]) -> impl Iterator<Item = Step> {
+    let taken = |step: &Step| {
+        points
+            .iter()
+            .any(|p| summary(p, Measured::Cycle(*step)).is_some())
+    };
+    Step::ALL.into_iter().filter(taken)
+}
+
+/// What one interval recorded; `None` where that is nothing.
+fn summary(point: &SeriesPoint, measured: Measured) -> Option<&LatencySummary> {
+    let summary = match measured {
+        Measured::Message(metric) => point.latency.get(metric),
+        Measured::Cycle(step) => point.cycles.as_ref()?.steps.get(&step)?,
+    };
+    (summary.count > 0).then_some(summary)
+}
+
+impl CycleColumns {
+    fn of(points: &[SeriesPoint]) -> Option<Self> {
+        points.iter().find(|p| p.cycles.is_some())?;
+        let counts = |p: &SeriesPoint| {
+            let cycles = p.cycles.as_ref();
+            cycles.map_or_else(CycleCounts::default, |cycles| cycles.counts)
+        };
+        let rates = |get: fn(CycleCounts) -> u64| {
+            points
+                .iter()
+                .map(|p| short(rate(p, get(counts(p)))))
+                .collect()
+        };
+        Some(Self {
+            begun: rates(|c| c.begun),
+            completed: rates(|c| c.completed),
+            failed: rates(|c| c.failed),
+            under_way: points.iter().map(|p| counts(p).under_way).collect(),
+            mean_ns: steps(points)
+                .map(|step| {
+                    let means = points.iter().map(|p| summary(p, Measured::Cycle(step)));
+                    (step, means.map(|l| l.map(|l| l.mean_ns)).collect())
+                })
+                .collect(),
+        })
     }
 }
 

@@ -57,7 +57,7 @@ impl Contents {
             .find(|p| p.phase == Phase::Measure)
             .map(|p| (p.start, p.end));
         let found = distributions::read(run, span, measured)?;
-        let figures = Figures::of(run, found.summaries);
+        let figures = Figures::of(run, &found);
         let warnings = match &record.summary {
             Some(summary) => summary.warnings.clone(),
             None => record.warnings.clone(),

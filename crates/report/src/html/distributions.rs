@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use archive::{HistogramRecord, RunReader};
 use hdrhistogram::Histogram;
-use measure::{LatencySummary, Metric, PerMetric, Phase};
+use measure::{LatencySummary, Measured, PerMetric, Phase, Step};
 use serde::Serialize;
 
 use super::Error;
@@ -22,7 +22,7 @@ const LEAST_RATIO: f64 = 0.01;
 /// Counts by time and by logarithm of the latency.
 #[derive(Debug, Serialize)]
 pub(super) struct HeatMap {
-    metric: Metric,
+    metric: Measured,
     t: Vec<f64>,
     end: Vec<f64>,
     low_ns: f64,
@@ -32,10 +32,10 @@ pub(super) struct HeatMap {
     cells: Vec<u64>,
 }
 
-/// One metric's distribution over the measured phase.
+/// One metric's or step's distribution over the measured phase.
 #[derive(Debug, Serialize)]
 pub(super) struct Curve {
-    metric: Metric,
+    metric: Measured,
     count: u64,
     /// Share of samples at or below the value, as the number of nines: `-log10(1 - share)`.
     nines: Vec<f64>,
@@ -49,6 +49,7 @@ pub(super) struct Distributions {
     pub(super) curves: Vec<Curve>,
     /// Summaries of the measured phase, for runs that have none of their own.
     pub(super) summaries: PerMetric<LatencySummary>,
+    pub(super) steps: BTreeMap<Step, LatencySummary>,
 }
 
 /// Reads the log once. `measured` are the bounds of the measured phase in seconds.
@@ -58,28 +59,36 @@ pub(super) fn read(
     measured: Option<(f64, f64)>,
 ) -> Result<Distributions, Error> {
     let width = (span.1 - span.0) / MOST_COLUMNS;
-    let mut grids = PerMetric::from_fn(|_| Grid::default());
-    let mut sums = PerMetric::from_fn(|_| measure::new_histogram());
+    let mut grids: BTreeMap<Measured, Grid> = BTreeMap::new();
+    let mut sums = BTreeMap::new();
     for record in run.histograms()? {
-        grids.get_mut(record.metric).add(&record, width);
+        grids
+            .entry(record.measured)
+            .or_default()
+            .add(&record, width);
         let middle = record.t + record.dt / 2.0;
         let counts = record.phase == Phase::Measure
             && measured.is_none_or(|(from, to)| middle >= from && middle < to);
         if counts {
             // Another program's log may hold another shape; what cannot be added is not counted.
-            let _ = sums.get_mut(record.metric).add(&record.histogram);
+            let sum = sums
+                .entry(record.measured)
+                .or_insert_with(measure::new_histogram);
+            let _ = sum.add(&record.histogram);
         }
     }
+    let summary = |measured| sums.get(&measured).map(LatencySummary::of);
     Ok(Distributions {
-        heat: Metric::ALL
-            .into_iter()
-            .filter_map(|m| grids.get(m).finish(m))
+        heat: grids
+            .iter()
+            .filter_map(|(m, grid)| grid.finish(*m))
             .collect(),
-        curves: Metric::ALL
+        curves: sums.iter().filter_map(|(m, sum)| curve(*m, sum)).collect(),
+        summaries: PerMetric::from_fn(|m| summary(Measured::Message(m)).unwrap_or_default()),
+        steps: Step::ALL
             .into_iter()
-            .filter_map(|m| curve(m, sums.get(m)))
+            .filter_map(|step| Some((step, summary(Measured::Cycle(step))?)))
             .collect(),
-        summaries: PerMetric::from_fn(|m| LatencySummary::of(sums.get(m))),
     })
 }
 
@@ -108,7 +117,7 @@ impl Grid {
         }
     }
 
-    fn finish(&self, metric: Metric) -> Option<HeatMap> {
+    fn finish(&self, metric: Measured) -> Option<HeatMap> {
         let low = self.cells.keys().map(|(_, row)| *row).min()?;
         let high = self.cells.keys().map(|(_, row)| *row).max()?;
         let mut cells = Vec::with_capacity(self.cells.len() * 3);
@@ -129,7 +138,7 @@ impl Grid {
     }
 }
 
-fn curve(metric: Metric, histogram: &Histogram<u64>) -> Option<Curve> {
+fn curve(metric: Measured, histogram: &Histogram<u64>) -> Option<Curve> {
     let count = histogram.len();
     if count == 0 {
         return None;
@@ -163,6 +172,8 @@ fn curve(metric: Metric, histogram: &Histogram<u64>) -> Option<Curve> {
 
 #[cfg(test)]
 mod tests {
+    use measure::Metric;
+
     use super::*;
 
     fn record(t: f64, values: &[u64]) -> HistogramRecord {
@@ -171,7 +182,7 @@ mod tests {
             histogram.saturating_record(value);
         }
         HistogramRecord {
-            metric: Metric::SendAck,
+            measured: Measured::Message(Metric::SendAck),
             phase: Phase::Measure,
             t,
             dt: 1.0,
@@ -184,7 +195,9 @@ mod tests {
         let mut grid = Grid::default();
         grid.add(&record(0.0, &[1_000, 1_010, 50_000]), 0.0);
         grid.add(&record(1.0, &[1_000]), 0.0);
-        let map = grid.finish(Metric::SendAck).expect("cells");
+        let map = grid
+            .finish(Measured::Message(Metric::SendAck))
+            .expect("cells");
         assert_eq!(map.t, [0.0, 1.0]);
         let counts: u64 = map.cells.chunks(3).filter_map(|c| c.get(2)).sum();
         assert_eq!(counts, 4);
@@ -199,7 +212,9 @@ mod tests {
         for second in 0..1_000 {
             grid.add(&record(f64::from(second), &[1_000]), 4.0);
         }
-        let map = grid.finish(Metric::SendAck).expect("cells");
+        let map = grid
+            .finish(Measured::Message(Metric::SendAck))
+            .expect("cells");
         assert_eq!(map.t.len(), 250);
     }
 
@@ -209,7 +224,7 @@ mod tests {
         for us in 1..=1_000u64 {
             histogram.saturating_record(us * 1_000);
         }
-        let curve = curve(Metric::Transfer, &histogram).expect("samples");
+        let curve = curve(Measured::Message(Metric::Transfer), &histogram).expect("samples");
         // The first point at or above p90 (one nine) is the 900th value.
         let at = curve
             .nines

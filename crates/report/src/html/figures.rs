@@ -1,12 +1,13 @@
 //! The figures of the measured phase: the run's own summary, or what its seconds add up to where
 //! it was cut off before it could write one.
 
-use archive::{PerMessage, Rss, RunReader, SeriesPoint, Throughput};
+use archive::{ChurnSummary, PerMessage, Rss, RunReader, SeriesPoint, Throughput};
 use measure::ledger::LedgerSummary;
-use measure::{Counters, LatencySummary, PerMetric, Phase};
+use measure::{Counters, CycleCounts, LatencySummary, PerMetric, Phase};
 use serde::Serialize;
 
 use super::columns::short;
+use super::distributions::Distributions;
 
 /// What the tiles show.
 #[derive(Debug, Serialize)]
@@ -31,14 +32,17 @@ pub(super) struct Figures {
     pub(super) cpu_us_per_message: PerMessage,
     pub(super) cpu_cores: PerMessage,
     pub(super) rss_mb: Rss,
+    /// What became of cycles; absent where messages were the load.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) churn: Option<ChurnSummary>,
 }
 
 impl Figures {
     /// Takes the summary where there is one, and `latency` where there is none.
-    pub(super) fn of(run: &RunReader, latency: PerMetric<LatencySummary>) -> Self {
+    pub(super) fn of(run: &RunReader, found: &Distributions) -> Self {
         let all = Sum::of(&run.points, |_| true);
         let measured = Sum::of(&run.points, |p| p.phase == Phase::Measure);
-        let mut figures = measured.figures(&all, latency);
+        let mut figures = measured.figures(&all, found.summaries.clone());
         if let Some(summary) = &run.record.summary {
             figures.sent = summary.sent;
             figures.completed = summary.completed;
@@ -49,15 +53,33 @@ impl Figures {
             figures.closed_loop = summary.closed_loop;
             figures.cpu_us_per_message = summary.cpu_us_per_message;
             figures.rss_mb = summary.rss_mb;
+            figures.churn.clone_from(&summary.churn);
+        } else if let Some(counts) = measured.cycles {
+            figures.churn = Some(ChurnSummary {
+                kind: kind_of_churn(&run.record.experiment),
+                rate: ratio(counts.completed as f64, measured.seconds).unwrap_or(0.0),
+                counts,
+                steps: found.steps.clone(),
+                ..ChurnSummary::default()
+            });
         }
         figures
     }
+}
+
+/// What comes and goes, of a run that wrote no summary.
+fn kind_of_churn(experiment: &serde_json::Value) -> String {
+    let kind = experiment.pointer("/churn/kind");
+    kind.and_then(serde_json::Value::as_str)
+        .unwrap_or("cycles")
+        .to_owned()
 }
 
 /// Intervals added up.
 #[derive(Debug, Default)]
 struct Sum {
     counters: Counters,
+    cycles: Option<CycleCounts>,
     seconds: f64,
     /// Requested messages, and the seconds in which a rate was requested.
     requested: (f64, f64),
@@ -74,6 +96,9 @@ impl Sum {
         let mut sum = Self::default();
         for point in points.iter().filter(|p| wanted(p)) {
             sum.counters.add(&point.counters);
+            if let Some(cycles) = &point.cycles {
+                sum.cycles.get_or_insert_default().add(&cycles.counts);
+            }
             sum.seconds += point.dt;
             if let Some(rate) = point.requested_rate {
                 sum.requested.0 += rate * point.dt;
@@ -128,6 +153,7 @@ impl Sum {
                 broker: megabytes(self.broker_rss),
                 client: megabytes(self.client_rss),
             },
+            churn: None,
         }
     }
 }
@@ -162,6 +188,7 @@ mod tests {
             steal: None,
             idle: None,
             waits: measure::Waits::default(),
+            cycles: None,
         }
     }
 

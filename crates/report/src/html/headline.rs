@@ -2,8 +2,8 @@
 //! where it burned, and what the limit was as far as the data shows one.
 
 use archive::profile::{FrameKind, Profile};
-use archive::{BrokerSummary, RunRecord, RunState, Topology, Verdict};
-use measure::{LatencySummary, Nanos};
+use archive::{BrokerSummary, ChurnSummary, RunRecord, RunState, Topology, Verdict};
+use measure::{LatencySummary, Nanos, Step};
 use serde::Serialize;
 
 use super::figures::Figures;
@@ -115,6 +115,9 @@ fn prefix(facts: &Facts<'_>) -> String {
 /// `54,800 msg/s into a stream for 60 s`.
 fn flow(facts: &Facts<'_>) -> String {
     let f = facts.figures;
+    if let Some(churn) = &f.churn {
+        return churned(churn, f);
+    }
     let place = place(&facts.record.topology, facts.broker);
     let length = format!("for {} s", seconds(f.measured_s));
     let rates = match (f.sent.rate > 0.0, f.received.rate > 0.0) {
@@ -137,6 +140,31 @@ fn flow(facts: &Facts<'_>) -> String {
         Some(_) => format!("{rates} {length}, as requested"),
         None => format!("{rates} {length}"),
     }
+}
+
+/// `198 connections a second opened and closed for 30 s, of 200 requested; cycle p99 31 ms`.
+fn churned(churn: &ChurnSummary, f: &Figures) -> String {
+    let mut text = format!(
+        "{} {} a second opened and closed for {} s",
+        significant(churn.rate),
+        churn.kind,
+        seconds(f.measured_s)
+    );
+    match f.requested_rate {
+        Some(asked) if churn.rate < asked * 0.995 => {
+            text.push_str(&format!(", of {} requested", significant(asked)));
+        }
+        Some(_) => text.push_str(", as requested"),
+        None => {}
+    }
+    if churn.counts.failed > 0 {
+        let failed = grouped(churn.counts.failed as f64);
+        text.push_str(&format!(", {failed} failed"));
+    }
+    if let Some(cycle) = churn.steps.get(&Step::Cycle) {
+        text.push_str(&format!("; whole cycle p99 {}", Nanos(cycle.p99_ns)));
+    }
+    text
 }
 
 /// `a stream`, `10 quorum queues`, or the broker where its queues are not known.
@@ -179,7 +207,7 @@ fn cpu(facts: &Facts<'_>) -> String {
     };
     let f = facts.figures;
     // A profile without load may be of any process.
-    let who = if f.sent.total + f.received.total > 0 {
+    let who = if f.sent.total + f.received.total > 0 || f.churn.is_some() {
         "the broker"
     } else {
         "the process"

@@ -42,6 +42,7 @@ fn figures() -> Figures {
             client: Some(0.1),
         },
         rss_mb: Rss::default(),
+        churn: None,
     }
 }
 

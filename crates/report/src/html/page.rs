@@ -101,12 +101,16 @@ fn static_summary(contents: &Contents) -> String {
         let _ = write!(out, "<th>{name}</th>");
     }
     out.push_str("<th>max</th></tr></thead><tbody>");
-    for metric in Metric::ALL {
-        let latency = contents.figures.latency.get(metric);
+    let figures = &contents.figures;
+    let messages = Metric::ALL
+        .into_iter()
+        .map(|m| (m.name(), figures.latency.get(m)));
+    let steps = figures.churn.iter().flat_map(|churn| &churn.steps);
+    for (name, latency) in messages.chain(steps.map(|(step, l)| (step.name(), l))) {
         if latency.count == 0 {
             continue;
         }
-        let _ = write!(out, "<tr><th>{}</th>", metric.name());
+        let _ = write!(out, "<tr><th>{name}</th>");
         for ns in latency.percentile_values() {
             let _ = write!(out, "<td>{}</td>", measure::Nanos(ns));
         }

@@ -3,7 +3,7 @@
 use super::error::unknown_name;
 use super::{Error, Experiment};
 
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 10] = [
     (
         "stream-publish",
         include_str!("../../../../experiments/stream-publish.toml"),
@@ -17,6 +17,10 @@ const FILES: [(&str, &str); 9] = [
         include_str!("../../../../experiments/quorum-publish.toml"),
     ),
     ("crash", include_str!("../../../../experiments/crash.toml")),
+    (
+        "connection-churn",
+        include_str!("../../../../experiments/connection-churn.toml"),
+    ),
     ("rated", include_str!("../../../../experiments/rated.toml")),
     (
         "artemis-one-to-one",

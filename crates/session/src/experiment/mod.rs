@@ -2,6 +2,7 @@
 //! name cause, value and remedy.
 
 mod built_in;
+mod churn_spec;
 mod edit;
 mod error;
 mod fault_spec;
@@ -23,6 +24,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use built_in::{BuiltIn, built_ins};
+pub use churn_spec::{ChurnOf, ChurnSpec};
 pub use error::Error;
 pub(crate) use fault_spec::write_faults;
 pub use fault_spec::{FaultKind, FaultSpec, FaultWho, read_faults};
@@ -57,7 +59,11 @@ pub struct Experiment {
     /// What ends the load, beside its length and message counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Until>,
-    /// Groups of producers and consumers; at least one.
+    /// Connections, channels or queues that come and go; in place of `load`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub churn: Option<ChurnSpec>,
+    /// Groups of producers and consumers; at least one where there is no churn.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub load: Vec<LoadSpec>,
 }
 
@@ -73,6 +79,7 @@ impl Default for Experiment {
             profile: ProfileSpec::default(),
             fault: Vec::new(),
             until: None,
+            churn: None,
             load: Vec::new(),
         }
     }

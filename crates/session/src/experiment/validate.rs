@@ -20,8 +20,10 @@ impl Experiment {
                 text,
             ))
         };
-        if self.load.is_empty() {
-            return fail("there is no load; add a [[load]] with a destination".to_owned());
+        if self.load.is_empty() && self.churn.is_none() {
+            return fail(
+                "there is no load; add a [[load]] with a destination, or a [churn]".to_owned(),
+            );
         }
         self.check_broker()?;
         if let Some(text) = self.profile_problem() {
@@ -77,8 +79,16 @@ impl Experiment {
                 return fail(format!("load.{i}.{text}"));
             }
         }
-        let plan = self.endpoint().and_then(|endpoint| self.plan(&endpoint, 0));
-        match plan.and_then(|plan| plan.validate()) {
+        if let Some(text) = self.churn_problem() {
+            return fail(text);
+        }
+        let valid = self
+            .endpoint()
+            .and_then(|endpoint| match self.churn_plan(&endpoint)? {
+                Some(churn) => churn.validate(),
+                None => self.plan(&endpoint, 0)?.validate(),
+            });
+        match valid {
             Ok(()) => Ok(()),
             Err(e) => fail(format!("{e}; {}", e.help())),
         }

@@ -212,6 +212,7 @@ mod tests {
             keys::<crate::experiment::Phases>(),
             keys::<crate::experiment::ProfileSpec>(),
             keys::<crate::experiment::FaultSpec>(),
+            keys::<crate::experiment::ChurnSpec>(),
             keys::<crate::experiment::LoadSpec>(),
             keys::<ExchangeSpec>(),
             keys::<PropertiesSpec>(),

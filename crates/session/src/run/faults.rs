@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::broker::FaultPipe;
 use super::recording::Recording;
+use super::work::Work;
 use crate::experiment::{FaultKind, FaultSpec};
 use crate::managed::RabbitMq;
 
@@ -248,18 +249,18 @@ impl Recording<'_> {
     /// Runs the load, and meanwhile the faults.
     pub(crate) fn run(
         &mut self,
-        plan: &load::Plan,
+        work: &Work,
         control: &load::Control,
         timeline: Option<Timeline<'_>>,
     ) -> Result<load::Outcome, load::Error> {
         let Some(timeline) = timeline else {
-            return load::run(plan, control, self);
+            return work.run(control, self);
         };
         let mut played = Played {
             recording: self,
             timeline,
         };
-        let outcome = load::run(plan, control, &mut played);
+        let outcome = work.run(control, &mut played);
         played.timeline.end();
         played.take_news();
         outcome

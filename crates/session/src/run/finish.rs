@@ -12,7 +12,7 @@ use super::profiling::Profiled;
 use super::recording::Recording;
 use crate::Observer;
 use crate::usage::{Usage, between};
-use crate::verdict::verdict;
+use crate::verdict::{churn_verdict, verdict};
 use crate::warnings::{Facts, warnings};
 
 /// What is known when the load has ended.
@@ -52,7 +52,11 @@ impl Recording<'_> {
         self.record.error = outcome.error.as_ref().map(|e| format!("{e}; {}", e.help()));
         let mut summary = self.summary(&outcome, &usage, profiled);
         summary.warnings = found;
-        summary.verdict = Some(verdict(self.evidence(&outcome, &usage)));
+        let evidence = self.evidence(&outcome, &usage);
+        summary.verdict = Some(match self.setting.churn {
+            None => verdict(evidence),
+            Some(_) => churn_verdict(evidence),
+        });
         let record = close(self.writer.as_mut(), self.record, summary, self.observer);
         RunOutcome {
             run_dir: self
@@ -97,6 +101,7 @@ impl Recording<'_> {
                 .then(|| cores * self.measured_length.as_secs_f64() * 1e6 / messages as f64)
         };
         let mb = |bytes: u64| (bytes > 0).then(|| bytes as f64 / 1e6);
+        let (begun, late) = self.begun();
         RunSummary {
             schema: RunSummary::SCHEMA.to_owned(),
             run_dir: self
@@ -112,8 +117,9 @@ impl Recording<'_> {
                 .setting
                 .requested
                 .as_ref()
-                .map(|_| self.against.summary(&self.measured.counters)),
+                .map(|_| self.against.summary(begun, late)),
             closed_loop: self.setting.closed_loop,
+            churn: self.churn_summary(outcome, usage, profiled.own_cores),
             ledger: outcome.ledger,
             faults: self.faults.clone(),
             latency: self.latency(),
@@ -140,7 +146,8 @@ impl Recording<'_> {
 
     fn facts(&self, outcome: &load::Outcome, usage: &Usage) -> Facts {
         let length = self.measured_length.as_secs_f64().max(1e-9);
-        let publishes = self.measured.counters.sent > 0;
+        let churns = self.setting.churn.is_some();
+        let publishes = self.measured.counters.sent > 0 || churns;
         let rate = |&(sent, received, seconds): &(u64, u64, f64)| {
             (if publishes { sent } else { received }) as f64 / seconds
         };
@@ -155,10 +162,15 @@ impl Recording<'_> {
                 .setting
                 .requested
                 .as_ref()
+                .filter(|_| !churns)
                 .map(|_| self.against.measured()),
             latency: self.latency(),
             lag_and_p99: self.lag_and_p99.clone(),
-            rates: self.seconds.iter().map(rate).collect(),
+            rates: if churns && self.setting.requested.is_some() {
+                Vec::new()
+            } else {
+                self.seconds.iter().map(rate).collect()
+            },
             threads: outcome
                 .threads
                 .iter()
@@ -175,6 +187,7 @@ impl Recording<'_> {
             steal: usage.steal,
             blocked: self.blocked.clone(),
             interrupted: outcome.interrupted,
+            churn: self.churn_facts(outcome),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! One experiment, from broker to archive.
 
 mod broker;
+mod churned;
 mod faults;
 mod finish;
 mod profiling;
@@ -8,6 +9,7 @@ mod recording;
 mod requested;
 #[cfg(test)]
 mod tests;
+mod work;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
@@ -18,8 +20,7 @@ use measure::{Clock, Interval, Time, wall_clock_unix_ns};
 
 use crate::experiment::ProfileSpec;
 use crate::usage::ProcUsage;
-use crate::verdict::Planned;
-use crate::{Error, Experiment, Observer, calibration, hardware, redact};
+use crate::{Error, Experiment, Observer, hardware, redact};
 use broker::Broker;
 use faults::Timeline;
 pub use faults::{PlayedFault, PlayedFaults};
@@ -28,6 +29,7 @@ pub(crate) use finish::close;
 pub(crate) use profiling::{Profiled, Profiling};
 pub(crate) use recording::Recording;
 use recording::Setting;
+use work::Work;
 
 /// How to run, as opposed to what.
 #[derive(Clone, Debug)]
@@ -85,7 +87,7 @@ fn apply_load(
     broker: &mut Broker,
 ) -> Result<RunOutcome, Error> {
     let start = Start::now();
-    let plan = experiment.plan(&broker.endpoint, start.seed)?;
+    let work = Work::of(experiment, &broker.endpoint, start.seed)?;
     let mut record = start.record(&experiment.name, options);
     record.experiment = experiment.to_json();
     record.versions.broker = broker.product();
@@ -99,24 +101,22 @@ fn apply_load(
     };
     let setting = Setting {
         origin: start.origin,
-        requested: plan.requested()?,
-        closed_loop: plan.is_closed_loop(),
-        phases: plan.phases,
+        requested: work.requested()?,
+        closed_loop: work.is_closed_loop(),
+        phases: work.phases(),
+        churn: work.churning(),
         broker: broker.summary(),
         shared_machine: broker.shares_this_machine,
         door: broker.door,
         insecure: broker.endpoint.tls.as_ref().is_some_and(|tls| tls.insecure),
-        planned: Planned {
-            capacity: calibration::kept().and_then(|kept| kept.capacity(&plan)),
-            ..Planned::of(&plan)
-        },
+        planned: work.planned(),
     };
     let usage = Box::new(ProcUsage::new(broker.pid).connected_to(broker.endpoint.port));
     observer.step("connecting");
     let mut recording = Recording::new(setting, record, writer, profiling, usage, observer);
     let result = thread::scope(|scope| {
         let timeline = Timeline::start(scope, &experiment.fault, broker.victim(), control);
-        recording.run(&plan, control, timeline)
+        recording.run(&work, control, timeline)
     });
     match result {
         Ok(outcome) => {

@@ -1,10 +1,11 @@
 //! What the load reports, on its way into the archive, to the observer and into the sums.
 
-use archive::{BrokerSummary, Event, FaultOutcome, RunRecord, RunWriter, SeriesPoint};
-use measure::{Clock, Counters, Interval, LatencySummary, Nanos, PerMetric, Phase, Time};
+use archive::{BrokerSummary, CyclePoint, Event, FaultOutcome, RunRecord, RunWriter, SeriesPoint};
+use measure::{Clock, Counters, Interval, LatencySummary, Nanos, PerMetric, Phase, Step, Time};
 
 use super::profiling::{LEAD, Profiling};
 use super::requested::Against;
+use super::work::Churning;
 use crate::Observer;
 use crate::relay::Door;
 use crate::tcp::Connections;
@@ -26,6 +27,8 @@ pub(crate) struct Setting {
     /// Somebody waits for answers before going on.
     pub(crate) closed_loop: bool,
     pub(crate) phases: load::Phases,
+    /// Cycles are what is counted.
+    pub(crate) churn: Option<Churning>,
     pub(crate) broker: BrokerSummary,
     pub(crate) shared_machine: bool,
     pub(crate) door: Door,
@@ -220,13 +223,19 @@ impl<'a> Recording<'a> {
         self.peak_rss.1 = self.peak_rss.1.max(rss(point.client));
         if interval.length() >= WHOLE_SECOND {
             let counters = interval.counters;
+            let cycles = interval.cycles.as_ref().map_or(0, |c| c.counts.completed);
             self.seconds
-                .push((counters.sent, counters.received, point.dt));
+                .push((counters.sent + cycles, counters.received, point.dt));
+            let cycle = point
+                .cycles
+                .as_ref()
+                .and_then(|c| c.steps.get(&Step::Cycle));
             let p99 = point
                 .latency
                 .ack_response
                 .p99_ns
-                .max(point.latency.end_to_end.p99_ns);
+                .max(point.latency.end_to_end.p99_ns)
+                .max(cycle.map_or(0, |latency| latency.p99_ns));
             self.lag_and_p99.push((interval.loop_lag_max.0, p99));
         }
     }
@@ -264,6 +273,7 @@ impl<'a> Recording<'a> {
             steal: usage.steal,
             idle: usage.idle,
             waits: interval.waits,
+            cycles: interval.cycles.as_deref().map(CyclePoint::from),
         }
     }
 }
@@ -277,8 +287,14 @@ impl load::Sink for Recording<'_> {
         match interval.phase {
             Phase::Warmup => {}
             Phase::Measure => self.add_measured(interval, before, &point),
-            // These messages were sent in the measured phase (or in the warm-up, at its very end).
-            Phase::Drain => self.measured.latencies.merge(&interval.latencies),
+            // These messages were sent in the measured phase (or in the warm-up, at its very end), and
+            // these cycles were due in it.
+            Phase::Drain => {
+                self.measured.latencies.merge(&interval.latencies);
+                if let (Some(all), Some(these)) = (&mut self.measured.cycles, &interval.cycles) {
+                    all.merge_steps(these);
+                }
+            }
         }
         if let Some(writer) = &mut self.writer {
             writer.append_point(&point);
@@ -335,7 +351,11 @@ impl load::Sink for Recording<'_> {
                 self.keep_event(at, "all connections are back".to_owned());
             }
             load::Event::FirstConfirm { at } => {
-                self.since_fault(at, "first confirm", |fault| &mut fault.first_confirm_s);
+                let what = match self.setting.churn {
+                    None => "first confirm",
+                    Some(_) => "first cycle that ended in order",
+                };
+                self.since_fault(at, what, |fault| &mut fault.first_confirm_s);
             }
             load::Event::BacklogGone { at } => {
                 self.since_fault(at, "backlog gone", |fault| &mut fault.backlog_gone_s);

@@ -1,10 +1,16 @@
 //! What was asked for, summed up against what was sent.
 
 use archive::{RequestedSummary, RequestedWindow};
-use measure::{Counters, Interval, Phase, Time};
+use measure::{Interval, Phase, Time};
 
 /// Windows that a summary has at most.
 const MOST_WINDOWS: usize = 600;
+
+/// Messages that were sent, or cycles that began.
+fn begun(interval: &Interval) -> u64 {
+    let cycles = interval.cycles.as_ref().map_or(0, |c| c.counts.begun);
+    interval.counters.sent + cycles
+}
 
 /// Sums over a run.
 #[derive(Clone, Debug, Default)]
@@ -54,7 +60,7 @@ impl Against {
             start: interval.start.since(origin).as_secs_f64(),
             seconds,
             requested: messages,
-            sent: interval.counters.sent,
+            sent: begun(interval),
         });
     }
 
@@ -91,14 +97,14 @@ impl Against {
         (self.measured, self.variance.sqrt())
     }
 
-    /// Against the counts of the measured phase.
-    pub(super) fn summary(&self, measured: &Counters) -> RequestedSummary {
+    /// Against what was sent in the measured phase, and what of it over 1 ms late.
+    pub(super) fn summary(&self, sent: u64, late: u64) -> RequestedSummary {
         let per = |count: f64, seconds: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
         RequestedSummary {
             total: self.total,
             rate: per(self.measured, self.seconds),
-            achieved: (self.measured > 0.0).then(|| measured.sent as f64 / self.measured),
-            late_share: measured.late as f64 / measured.sent.max(1) as f64,
+            achieved: (self.measured > 0.0).then(|| sent as f64 / self.measured),
+            late_share: late as f64 / sent.max(1) as f64,
             over_time: self
                 .windows
                 .iter()
@@ -115,6 +121,8 @@ impl Against {
 
 #[cfg(test)]
 mod tests {
+    use measure::Counters;
+
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
@@ -143,7 +151,7 @@ mod tests {
     #[test]
     fn the_measured_phase_stands_against_what_was_asked_for() {
         let (against, counters) = after(12);
-        let summary = against.summary(&counters);
+        let summary = against.summary(counters.sent, counters.late);
         assert_eq!((summary.total, summary.rate), (1_200.0, 100.0));
         assert_eq!(summary.achieved, Some(0.9));
         assert_eq!(summary.late_share, 0.1);
@@ -162,7 +170,7 @@ mod tests {
     fn a_long_run_has_longer_windows_and_not_more() {
         for seconds in [602, 603, 5_002, 40_000] {
             let (against, counters) = after(seconds);
-            let windows = against.summary(&counters).over_time;
+            let windows = against.summary(counters.sent, counters.late).over_time;
             assert!((300..=MOST_WINDOWS).contains(&windows.len()), "{seconds}");
             let length: f64 = windows.iter().map(|w| w.dt).sum();
             assert_eq!(length, (seconds - 2) as f64);
@@ -175,7 +183,7 @@ mod tests {
 
     #[test]
     fn nothing_asked_for_is_no_achievement() {
-        let summary = Against::default().summary(&Counters::default());
+        let summary = Against::default().summary(0, 0);
         assert_eq!((summary.rate, summary.achieved), (0.0, None));
     }
 }

@@ -103,6 +103,7 @@ fn outcome(error: Option<load::Error>) -> Outcome {
         }),
         threads: vec![ThreadUsage::default()],
         spun: false,
+        churn: None,
     }
 }
 
@@ -124,6 +125,7 @@ fn play(dir: &std::path::Path, observer: &mut Heard, error: Option<load::Error>)
         origin: start.origin,
         requested: None,
         closed_loop: false,
+        churn: None,
         phases: load::Phases {
             warmup: measure::Nanos(2 * SECOND),
             measure: Some(measure::Nanos(10 * SECOND)),
@@ -133,7 +135,7 @@ fn play(dir: &std::path::Path, observer: &mut Heard, error: Option<load::Error>)
         shared_machine: false,
         door: crate::relay::Door::default(),
         insecure: false,
-        planned: Planned::default(),
+        planned: crate::verdict::Planned::default(),
     };
     let usage = Box::new(Metered::default());
     let mut recording = Recording::new(setting, record, writer, Profiling::off(), usage, observer);

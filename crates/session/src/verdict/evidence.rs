@@ -88,6 +88,7 @@ impl Recording<'_> {
             .requested
             .as_ref()
             .map(|_| self.against.measured());
+        let (begun, late) = self.begun();
         let producers = outcome.totals.sent > 0 || self.measured.waits.producing() > Nanos::ZERO;
         let service = self.measured.latencies.histogram(measure::Metric::SendAck);
         let lags: Vec<u64> = self.lag_and_p99.iter().map(|(lag, _)| *lag).collect();
@@ -97,20 +98,20 @@ impl Recording<'_> {
             requested_deviation: asked.map_or(0.0, |(_, deviation)| deviation),
             closed_loop: self.setting.planned.closed_loop,
             slow_consumers: self.setting.planned.slow_consumers,
-            sent_rate: rate(counters.sent),
+            sent_rate: rate(begun),
             received_rate: rate(counters.received),
             expected_rate: self
                 .setting
                 .planned
                 .deliveries_each
                 .map(|each| each * rate(counters.sent)),
-            late_share: counters.late as f64 / counters.sent.max(1) as f64,
+            late_share: late as f64 / begun.max(1) as f64,
             producers: producers.then(|| producer_time(&self.measured.waits)),
             in_flight_limit: self.setting.planned.in_flight_limit,
-            answer_ns: if service.is_empty() {
-                0
-            } else {
-                service.mean() as u64
+            answer_ns: match self.cycle_took() {
+                Some(took) => took,
+                None if service.is_empty() => 0,
+                None => service.mean() as u64,
             },
             loops: outcome.threads.iter().map(loop_use).collect(),
             spun: outcome.spun,

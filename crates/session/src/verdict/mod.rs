@@ -6,6 +6,7 @@
 //! for what they wait for may lie unread. Only a generator with time to spare makes it evidence that
 //! its producers waited for the broker.
 
+mod churn;
 mod evidence;
 mod limits;
 mod words;
@@ -13,6 +14,7 @@ mod words;
 use crate::warnings::LAG_SECONDS;
 use archive::{Evidence, LimitedBy, LoopUse, Reason, Verdict};
 
+pub(crate) use churn::churn_verdict;
 pub(crate) use evidence::Planned;
 use words::{duration, percent, rate};
 

@@ -1,12 +1,14 @@
 //! What may be wrong with a run's numbers: pure functions from what was observed to typed
 //! warnings. Each text says what was observed, which number that puts in doubt, and what to do.
 
+mod cycles;
 mod steady;
 
 use archive::{Warning, WarningCode};
 use measure::ledger::LedgerSummary;
 use measure::{Counters, LatencySummary, Metric, Nanos, PerMetric};
 
+pub(crate) use cycles::ChurnFacts;
 pub(crate) use steady::trend;
 
 /// A generator thread that uses this much of a core has no time to spare.
@@ -79,15 +81,19 @@ pub(crate) struct Facts {
     pub(crate) faults: usize,
     /// What became of every message, where that is known.
     pub(crate) ledger: Option<LedgerSummary>,
+    /// What became of cycles, in a run of churn.
+    pub(crate) churn: Option<ChurnFacts>,
 }
 
 /// All warnings that follow from the facts, the gravest for the numbers first.
 pub(crate) fn warnings(facts: &Facts) -> Vec<Warning> {
-    let rules: [fn(&Facts) -> Option<Warning>; 14] = [
+    let rules: [fn(&Facts) -> Option<Warning>; 17] = [
         debug_build,
         certificate_not_checked,
         generator_saturated,
         rate_not_achieved,
+        cycles::rate_not_achieved,
+        cycles::cycles_failed,
         too_few_cores,
         cpu_steal,
         clock_not_steady,
@@ -98,6 +104,7 @@ pub(crate) fn warnings(facts: &Facts) -> Vec<Warning> {
         not_steady_state,
         interrupted,
         too_few_samples,
+        cycles::too_few_samples,
     ];
     rules.into_iter().filter_map(|rule| rule(facts)).collect()
 }

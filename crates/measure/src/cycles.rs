@@ -1,0 +1,239 @@
+//! Cycles of churn: what opens and closes again, step by step.
+//!
+//! ```text
+//! due        begun     connected    secured     logged in    channel       closed
+//!  |-- wait ---|- connect -|-- secure --|-- log in --|- open ch. -|-- close --|
+//!  |------------------- open ------------------------|                        |
+//!  |------------------------------- cycle ------------------------------------|
+//! ```
+//!
+//! `open` and `cycle` count from the time that the cycle was due, and so are free of coordinated
+//! omission; the steps follow upon each other and add up to the cycle.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::{LatencySummary, Metric, Nanos, new_histogram};
+
+/// A part of a cycle, or the whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// From the time that it was due until it had ended.
+    Cycle,
+    /// From the time that it was due until what it opens was open.
+    Open,
+    /// From the time that it was due until it began.
+    Wait,
+    /// The TCP connection.
+    Connect,
+    /// The TLS handshake.
+    Secure,
+    /// The protocol's handshake: from the connection until `connection.open-ok`.
+    LogIn,
+    /// `channel.open` until `channel.open-ok`.
+    OpenChannel,
+    /// `queue.declare` until `queue.declare-ok`.
+    Declare,
+    /// `queue.delete` until `queue.delete-ok`, and the messages before it.
+    Delete,
+    /// `channel.close` until `channel.close-ok`, and the messages before it.
+    CloseChannel,
+    /// `connection.close` until `connection.close-ok`, and the messages before it.
+    Close,
+}
+
+impl Step {
+    /// All of them: the whole first, then the parts in the order of time.
+    pub const ALL: [Self; 11] = [
+        Self::Cycle,
+        Self::Open,
+        Self::Wait,
+        Self::Connect,
+        Self::Secure,
+        Self::LogIn,
+        Self::OpenChannel,
+        Self::Declare,
+        Self::Delete,
+        Self::CloseChannel,
+        Self::Close,
+    ];
+
+    /// The name that people read; with `_` for the blank the tag in the HDR log and the key in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cycle => "cycle",
+            Self::Open => "open",
+            Self::Wait => "wait",
+            Self::Connect => "connect",
+            Self::Secure => "secure",
+            Self::LogIn => "log in",
+            Self::OpenChannel => "open channel",
+            Self::Declare => "declare",
+            Self::Delete => "delete",
+            Self::CloseChannel => "close channel",
+            Self::Close => "close",
+        }
+    }
+
+    /// Counts from the time that the cycle was due; the others are parts of it.
+    #[must_use]
+    pub const fn is_whole(self) -> bool {
+        matches!(self, Self::Cycle | Self::Open)
+    }
+}
+
+/// What a histogram of a run is of; in JSON the key of either.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(untagged)]
+pub enum Measured {
+    /// A latency of messages.
+    Message(Metric),
+    /// A step of cycles.
+    Cycle(Step),
+}
+
+impl Measured {
+    /// The name that people read.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Message(metric) => metric.name(),
+            Self::Cycle(step) => step.name(),
+        }
+    }
+
+    /// All that there is, messages first.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let messages = Metric::ALL.into_iter().map(Self::Message);
+        messages.chain(Step::ALL.into_iter().map(Self::Cycle))
+    }
+}
+
+/// Counts of cycles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CycleCounts {
+    /// Cycles that began.
+    pub begun: u64,
+    /// Cycles that ended in order.
+    pub completed: u64,
+    /// Cycles that did not.
+    pub failed: u64,
+    /// Cycles that began over 1 ms after they were due.
+    pub late: u64,
+    /// Most cycles that were under way at the same time.
+    pub under_way: u64,
+}
+
+impl CycleCounts {
+    /// Adds another interval's.
+    pub fn add(&mut self, other: &Self) {
+        self.begun += other.begun;
+        self.completed += other.completed;
+        self.failed += other.failed;
+        self.late += other.late;
+        self.under_way = self.under_way.max(other.under_way);
+    }
+}
+
+/// What one interval saw of cycles: counts by the time at which something happened, and one histogram
+/// per step.
+#[derive(Clone, Debug)]
+pub struct Cycles {
+    /// Counts inside the interval.
+    pub counts: CycleCounts,
+    /// In the order of [`Step::ALL`].
+    steps: Vec<Histogram<u64>>,
+}
+
+impl Cycles {
+    /// Nothing yet; allocates all that it will ever need.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            counts: CycleCounts::default(),
+            steps: Step::ALL.iter().map(|_| new_histogram()).collect(),
+        }
+    }
+
+    /// Records how long a step took. Values above an hour count as an hour.
+    pub fn record(&mut self, step: Step, took: Nanos) {
+        if let Some(histogram) = self.steps.get_mut(step as usize) {
+            histogram.saturating_record(took.0);
+        }
+    }
+
+    /// Steps that were taken, with their histograms.
+    pub fn steps(&self) -> impl Iterator<Item = (Step, &Histogram<u64>)> {
+        let all = Step::ALL.into_iter().zip(&self.steps);
+        all.filter(|(_, histogram)| !histogram.is_empty())
+    }
+
+    /// What is printed of each step that was taken.
+    pub fn summaries(&self) -> impl Iterator<Item = (Step, LatencySummary)> {
+        let steps = self.steps();
+        steps.map(|(step, histogram)| (step, LatencySummary::of(histogram)))
+    }
+
+    /// Adds another interval's counts and histograms.
+    pub fn merge(&mut self, other: &Self) {
+        self.counts.add(&other.counts);
+        self.merge_steps(other);
+    }
+
+    /// Adds another interval's histograms alone.
+    pub fn merge_steps(&mut self, other: &Self) {
+        for (ours, theirs) in self.steps.iter_mut().zip(&other.steps) {
+            if !theirs.is_empty() {
+                // Equal shapes always add; see `new_histogram`.
+                let added = ours.add(theirs);
+                debug_assert!(added.is_ok());
+            }
+        }
+    }
+
+    /// Empties it for reuse, keeping its memory.
+    pub fn reset(&mut self) {
+        self.counts = CycleCounts::default();
+        for histogram in self.steps.iter_mut().filter(|steps| !steps.is_empty()) {
+            histogram.reset();
+        }
+    }
+}
+
+impl Default for Cycles {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_step_has_a_histogram_of_its_own() {
+        let mut cycles = Cycles::new();
+        for (at, step) in Step::ALL.into_iter().enumerate() {
+            assert_eq!(step as usize, at, "the order of the histograms");
+            cycles.record(step, Nanos(1_000 * (at as u64 + 1)));
+        }
+        let mut twice = cycles.clone();
+        twice.counts.begun = 1;
+        twice.merge(&cycles);
+        assert!(twice.summaries().all(|(_, summary)| summary.count == 2));
+        assert_eq!(twice.summaries().count(), Step::ALL.len());
+        twice.reset();
+        assert_eq!(twice.steps().count(), 0);
+        assert_eq!(twice.counts, CycleCounts::default());
+    }
+
+    #[test]
+    fn the_key_in_json_is_the_name() {
+        for step in Step::ALL {
+            let key = step.name().replace(' ', "_");
+            assert_eq!(serde_json::to_value(step).unwrap(), key);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! `[churn]`: objects that come and go, in place of messages.
+
+use std::net::IpAddr;
+
+use load::churn::{ChurnKind, ChurnPlan};
+use load::{Arrivals, Endpoint, Schedule, Shape};
+use measure::{Nanos, Rate};
+use serde::{Deserialize, Serialize};
+
+use super::{Experiment, ScheduleSpec};
+
+/// The longest that anything may take where the drain has no length.
+const PATIENCE: Nanos = Nanos::from_millis(10_000);
+
+/// Objects that come and go.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct ChurnSpec {
+    /// What comes and goes.
+    pub kind: ChurnOf,
+    /// Cycles a second; as many as the broker takes where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// A rate that changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<ScheduleSpec>,
+    /// Messages that each cycle sends.
+    #[serde(default)]
+    pub messages: u32,
+    /// Bytes of each message.
+    #[serde(default = "message_size")]
+    pub message_size: usize,
+    /// Cycles under way at the same time at most, and so many connections for channels and queues;
+    /// absent: 1000 connections, 10 channels or queues.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_open: Option<usize>,
+    /// Addresses of this machine to connect from, in turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub source_addresses: Vec<IpAddr>,
+}
+
+const fn message_size() -> usize {
+    100
+}
+
+/// What comes and goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChurnOf {
+    /// TCP, TLS where it is asked for, login; closed in order.
+    #[default]
+    Connections,
+    /// Opened and closed on connections that stay.
+    Channels,
+    /// Declared and deleted on channels that stay.
+    Queues,
+}
+
+impl ChurnOf {
+    /// As the file writes it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.kind().name()
+    }
+
+    const fn kind(self) -> ChurnKind {
+        match self {
+            Self::Connections => ChurnKind::Connections,
+            Self::Channels => ChurnKind::Channels,
+            Self::Queues => ChurnKind::Queues,
+        }
+    }
+}
+
+impl Experiment {
+    /// The churn against `endpoint`; `None` where messages are the load.
+    ///
+    /// # Errors
+    /// A schedule that cannot be read.
+    pub(crate) fn churn_plan(&self, endpoint: &Endpoint) -> Result<Option<ChurnPlan>, load::Error> {
+        let Some(spec) = &self.churn else {
+            return Ok(None);
+        };
+        let constant = spec.rate.map(|rate| Schedule {
+            shape: Shape::Constant(rate),
+            arrivals: Arrivals::Even,
+            per_producer: false,
+        });
+        let schedule = match &spec.schedule {
+            None => constant,
+            Some(schedule) => Some(schedule.schedule(false)?),
+        };
+        let drain = self.phases.drain.0;
+        Ok(Some(ChurnPlan {
+            endpoint: endpoint.clone(),
+            kind: spec.kind.kind(),
+            schedule,
+            warmup: self.phases.warmup.0,
+            measure: self.phases.measure.0,
+            messages: spec.messages,
+            message_size: spec.message_size,
+            most_open: spec.max_open.unwrap_or(match spec.kind {
+                ChurnOf::Connections => 1_000,
+                ChurnOf::Channels | ChurnOf::Queues => 10,
+            }),
+            source_addresses: spec.source_addresses.clone(),
+            patience: if drain > Nanos::ZERO { drain } else { PATIENCE },
+        }))
+    }
+
+    /// Keys that do nothing beside churn, or exclude each other.
+    pub(super) fn churn_problem(&self) -> Option<String> {
+        let spec = self.churn.as_ref()?;
+        let unused = [
+            ("load", !self.load.is_empty()),
+            ("until", self.until.is_some()),
+            ("threads", self.threads > 1),
+            ("broker.further-urls", !self.broker.further_urls.is_empty()),
+        ];
+        if let Some((key, _)) = unused.into_iter().find(|(_, given)| *given) {
+            return Some(format!(
+                "{key} has no effect on churn, which is a load of its own with one event loop; leave \
+                 it or [churn] out"
+            ));
+        }
+        (spec.rate.is_some() && spec.schedule.is_some()).then(|| {
+            "churn.schedule: there is a rate too, and churn has one pace; leave one of them out"
+                .to_owned()
+        })
+    }
+}
