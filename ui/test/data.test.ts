@@ -10,7 +10,7 @@ import {
 } from '../src/core/data';
 import { frameColor, shadeKey } from '../src/core/theme';
 import { flatten, shellQuote } from '../src/sections/details';
-import { bars, ours, theirs, ticks } from '../src/sections/limit';
+import { bars, ours, theirs, ticks, words } from '../src/sections/limit';
 import { backlog } from '../src/sections/panels';
 import { nineName, nineTicks, spaced, supported, valueAt } from '../src/sections/percentiles';
 import { clampWindow } from '../src/sections/timeline';
@@ -171,11 +171,15 @@ describe('who limited the run', () => {
       in_flight_limit: null,
       capacity: { rate: 3e6, shape: '12 B', at_least: true },
     } as unknown as Evidence;
-    const left = Object.fromEntries(ours(evidence));
+    const left = Object.fromEntries(ours(evidence, words(false)));
     expect(left['asked for']).toBe('as much as goes');
     expect(left['busiest loop at work']).toBe('30.0 %');
     expect(left['waited for a core']).toBeNull();
     expect(left['could make, by calibration']).toBe('at least 3,000,000 msg/s');
+    const time = { ...evidence, producers: { budget: 0.25 } } as unknown as Evidence;
+    const cycles = Object.fromEntries(ours(time, words(true)));
+    expect(cycles.begun).toBe('1,000 cycles/s');
+    expect(cycles['cycles waited: places taken']).toBe('25.0 %');
     const right = Object.fromEntries(theirs(evidence));
     expect(right['CPU of the broker']).toBe('not known');
     expect(right.machine).toBe('4 cores, 2 for bellows');

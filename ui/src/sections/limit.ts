@@ -17,6 +17,28 @@ export const WAITS: readonly (readonly [WaitKey, string, string])[] = [
   ['schedule', 'nothing due', 'No message was due'],
 ];
 
+/** What is other where cycles of churn come and go, and no messages. */
+const OF_CYCLES: Partial<Record<WaitKey, readonly [string, string]>> = {
+  ready: ['event loop', 'A cycle was due and had a place: the event loop had not come to it'],
+  budget: ['places taken', 'Cycles that had not ended took all places (--max-open)'],
+  schedule: ['nothing due', 'No cycle was due'],
+};
+
+/** What a run consists of, in words. */
+export interface Words {
+  waits: readonly (readonly [WaitKey, string, string])[];
+  who: string;
+  unit: string;
+  sent: string;
+}
+
+/** The words for messages, or for cycles. */
+export function words(churn: boolean): Words {
+  if (!churn) return { waits: WAITS, who: 'producers', unit: 'msg/s', sent: 'sent' };
+  const waits = WAITS.map(([key, ...usual]) => [key, ...(OF_CYCLES[key] ?? usual)] as const);
+  return { waits, who: 'cycles', unit: 'cycles/s', sent: 'begun' };
+}
+
 /** More bars than this tell no more. */
 const MOST_BARS = 240;
 const HEIGHT = 96;
@@ -91,9 +113,12 @@ function totals(run: RunData, all: Bar[]): number[] {
 }
 
 /** The causes that occur, with their shares; `y` is where the stack has them. */
-function marks(shares: number[]): { key: WaitKey; text: string; title: string; y: number }[] {
+function marks(
+  shares: number[],
+  words: Words,
+): { key: WaitKey; text: string; title: string; y: number }[] {
   let below = 0;
-  return WAITS.flatMap(([key, name, title], k) => {
+  return words.waits.flatMap(([key, name, title], k) => {
     const share = shares[k]!;
     const y = below + share / 2;
     below += share;
@@ -138,7 +163,7 @@ export function ticks(start: number, end: number, most: number): number[] {
   return out;
 }
 
-function picture(run: RunData, all: Bar[], width: number): SVGElement {
+function picture(run: RunData, all: Bar[], words: Words, width: number): SVGElement {
   const { left, right } = margins(width);
   const [start, end] = run.span;
   const inner = width - left - right;
@@ -149,7 +174,7 @@ function picture(run: RunData, all: Bar[], width: number): SVGElement {
     width,
     height: bottom + 20,
     role: 'img',
-    'aria-label': 'What producers waited for over time; the table below has the figures',
+    'aria-label': `What ${words.who} waited for over time; the table below has the figures`,
   });
   for (const phase of run.phases.filter((p) => p.phase !== 'measure')) {
     root.append(
@@ -166,7 +191,7 @@ function picture(run: RunData, all: Bar[], width: number): SVGElement {
     let top = HEIGHT;
     const at = { x: x(bar.from), width: Math.max(0.5, x(bar.to) - x(bar.from) - 0.6) };
     const when = `${timeTick(bar.from, end - start)} s`;
-    WAITS.forEach(([key, name], k) => {
+    words.waits.forEach(([key, name], k) => {
       const size = bar.shares[k]! * HEIGHT;
       if (size < 0.05) return;
       top -= size;
@@ -210,8 +235,6 @@ function reasons(verdict: Verdict): Child[] {
 
 type Row = readonly [string, string | null];
 
-const rate = (value: number | null): string | null =>
-  value === null ? null : `${significant(value)} msg/s`;
 const share = (value: number | null | undefined): string | null =>
   value === null || value === undefined ? null : percent(value);
 const length = (ns: number | null): string | null =>
@@ -220,7 +243,9 @@ const cores = (value: number | null): string | null =>
   value === null ? null : `${significant(value)} cores`;
 
 /** What concerns the load and the generator. */
-export function ours(e: Evidence): Row[] {
+export function ours(e: Evidence, words: Words): Row[] {
+  const rate = (value: number | null): string | null =>
+    value === null ? null : `${significant(value)} ${words.unit}`;
   const most = (get: (l: Evidence['loops'][number]) => number | null): number | null =>
     e.loops.reduce<number | null>((max, l) => {
       const value = get(l);
@@ -228,12 +253,12 @@ export function ours(e: Evidence): Row[] {
     }, null);
   return [
     ['asked for', e.requested_rate === null ? 'as much as goes' : rate(e.requested_rate)],
-    ['sent', rate(e.sent_rate)],
-    ['sent over 1 ms late', e.requested_rate === null ? null : share(e.late_share)],
+    [words.sent, rate(e.sent_rate)],
+    [`${words.sent} over 1 ms late`, e.requested_rate === null ? null : share(e.late_share)],
     ['received', e.received_rate > 0 ? rate(e.received_rate) : null],
-    ...WAITS.map(([key, name]): Row => {
+    ...words.waits.map(([key, name]): Row => {
       const value = e.producers?.[key] ?? 0;
-      return [`producers waited: ${name}`, value > 0 ? percent(value) : null];
+      return [`${words.who} waited: ${name}`, value > 0 ? percent(value) : null];
     }),
     ['event loops', String(e.loops.length)],
     ['busiest loop at work', share(most((l) => 1 - l.idle))],
@@ -301,8 +326,8 @@ export function limit(run: RunData): View | null {
   const verdict = run.verdict;
   if (!verdict) return null;
   const all = bars(run);
-  const shares = totals(run, all);
-  const list = marks(shares);
+  const spoken = words(run.figures.churn !== undefined);
+  const list = marks(totals(run, all), spoken);
   const plot = h('div', { class: 'plot' });
   const frame = h('div', { class: 'frame' }, plot);
   const legend = h('div', { class: 'legend', 'aria-hidden': 'true' });
@@ -315,7 +340,7 @@ export function limit(run: RunData): View | null {
           h(
             'figcaption',
             {},
-            h('b', {}, 'what producers waited for'),
+            h('b', {}, `what ${spoken.who} waited for`),
             h('span', { class: 'unit' }, 'share of their time'),
             legend,
           ),
@@ -333,7 +358,7 @@ export function limit(run: RunData): View | null {
     h('p', { class: 'sentence' }, sentence(verdict.sentence)),
     reasons(verdict),
     chart,
-    chart ? later('The waits as a table', () => waitTable(run, all)) : null,
+    chart ? later('The waits as a table', () => waitTable(run, all, spoken)) : null,
     h(
       'details',
       { class: 'behind evidence' },
@@ -341,7 +366,7 @@ export function limit(run: RunData): View | null {
       h(
         'div',
         { class: 'columns' },
-        pairs('Load and generator', ours(verdict.evidence)),
+        pairs('Load and generator', ours(verdict.evidence, spoken)),
         pairs('Broker, machine and the way between', theirs(verdict.evidence)),
       ),
     ),
@@ -350,7 +375,7 @@ export function limit(run: RunData): View | null {
     const width = frame.clientWidth;
     if (!chart || width === 0) return;
     fill(plot);
-    plot.append(picture(run, all, width));
+    plot.append(picture(run, all, spoken, width));
     frame.querySelector('.ends')?.remove();
     const narrow = margins(width).right < 100;
     fill(legend, narrow ? list.map((m) => swatch(m.key, m.text, m.title)) : []);
@@ -359,11 +384,11 @@ export function limit(run: RunData): View | null {
   return { element, draw };
 }
 
-function waitTable(run: RunData, all: Bar[]): HTMLElement {
+function waitTable(run: RunData, all: Bar[], words: Words): HTMLElement {
   const length = run.span[1] - run.span[0];
-  const shown = WAITS.map((w, k) => ({ name: w[1], k })).filter(({ k }) =>
-    all.some((b) => b.shares[k]! > 0),
-  );
+  const shown = words.waits
+    .map((w, k) => ({ name: w[1], k }))
+    .filter(({ k }) => all.some((b) => b.shares[k]! > 0));
   const head = [
     { label: 'from, s', number: true },
     ...shown.map(({ name }) => ({ label: name, number: true })),
@@ -374,5 +399,9 @@ function waitTable(run: RunData, all: Bar[]): HTMLElement {
     ...shown.map(({ k }) => percent(b.shares[k]!)),
     b.working === null ? '–' : percent(b.working),
   ]);
-  return h('div', { class: 'scroll', tabindex: 0 }, table('What producers waited for', head, rows));
+  return h(
+    'div',
+    { class: 'scroll', tabindex: 0 },
+    table(`What ${words.who} waited for`, head, rows),
+  );
 }
