@@ -1,20 +1,31 @@
 // What Rust embeds in the page (crates/report/src/html/data.rs) and how it is unpacked.
 
 export type PhaseName = 'warmup' | 'measure' | 'drain';
-export type MessageKey = 'ack_response' | 'end_to_end' | 'send_ack' | 'transfer' | 'send_delay';
-/** The steps of a cycle of churn: the two that count from when it was due, and its parts. */
-export type StepKey =
-  | 'cycle'
-  | 'open'
-  | 'wait'
-  | 'connect'
-  | 'secure'
-  | 'log_in'
-  | 'open_channel'
-  | 'declare'
-  | 'delete'
-  | 'close_channel'
-  | 'close';
+/** What is measured of a message, headline first. */
+export const MESSAGE_KEYS = [
+  'ack_response',
+  'end_to_end',
+  'send_ack',
+  'transfer',
+  'send_delay',
+] as const;
+/** The parts of a cycle of churn in the order of time. */
+export const PARTS = [
+  'wait',
+  'connect',
+  'secure',
+  'log_in',
+  'open_channel',
+  'declare',
+  'delete',
+  'close_channel',
+  'close',
+] as const;
+/** What is measured of a cycle: twice from when it was due, and each part. */
+export const STEP_KEYS = ['cycle', 'open', ...PARTS] as const;
+
+export type MessageKey = (typeof MESSAGE_KEYS)[number];
+export type StepKey = (typeof STEP_KEYS)[number];
 export type MetricKey = MessageKey | StepKey;
 
 export interface Phase {

@@ -1,6 +1,6 @@
 // What the reader has chosen. It lives in the URL's fragment, so that a link shows what one saw.
 
-import type { MetricKey } from './data';
+import { MESSAGE_KEYS, type MetricKey, STEP_KEYS } from './data';
 
 export type Theme = 'auto' | 'light' | 'dark';
 export type Shape = 'icicle' | 'flame' | 'callers';
@@ -34,24 +34,7 @@ export const INITIAL: State = {
   theme: 'auto',
 };
 
-const METRICS = [
-  'ack_response',
-  'end_to_end',
-  'send_ack',
-  'transfer',
-  'send_delay',
-  'cycle',
-  'open',
-  'wait',
-  'connect',
-  'secure',
-  'log_in',
-  'open_channel',
-  'declare',
-  'delete',
-  'close_channel',
-  'close',
-] as const satisfies readonly MetricKey[];
+const METRICS: readonly MetricKey[] = [...MESSAGE_KEYS, ...STEP_KEYS];
 
 /** The fragment of a state, without `#`; only what differs from the initial state. */
 export function toFragment(state: State): string {

@@ -1,24 +1,11 @@
 // What a run of churn has in place of messages: cycles, and the steps that each consists of.
 
 import type { Line, PanelSpec } from '../charts/panel';
-import type { Churn, RunData, StepKey } from '../core/data';
+import { type Churn, PARTS, type RunData, type StepKey } from '../core/data';
 import { h } from '../core/dom';
 import { duration, durationTick, grouped, si, significant } from '../core/format';
 import { heatColor } from '../core/theme';
 import { type Tile, tile } from './tile';
-
-/** The parts of a cycle in the order of time. */
-export const PARTS = [
-  'wait',
-  'connect',
-  'secure',
-  'log_in',
-  'open_channel',
-  'declare',
-  'delete',
-  'close_channel',
-  'close',
-] as const satisfies readonly StepKey[];
 
 export const STEP_NAMES: Record<StepKey, string> = {
   cycle: 'whole cycle',

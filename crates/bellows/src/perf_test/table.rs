@@ -215,7 +215,7 @@ options! {
     Refused "ist" "instance-sync-timeout" One false "seconds to wait for the instances" "as -ei";
     Same "em" "exposed-metrics" One false "further metrics with fixed values, such as expected_published=50000" "";
 
-    Better "mpr" "metrics-prometheus" No true "serve metrics for Prometheus" "on this machine's loopback address only, unless -mpp names another; also 0.999, 0.9999 and the true maximum";
+    Better "mpr" "metrics-prometheus" No true "serve metrics for Prometheus" "on this machine's loopback address only, unless -mpp names another; also 0.999, 0.9999 and the true maximum; without confirm_size, how many messages a confirm covers";
     Same "mpe" "metrics-prometheus-endpoint" One true "path of the metrics, default /metrics" "";
     Better "mpp" "metrics-prometheus-port" One true "port of the metrics, default 8080, or HOST:PORT" "0.0.0.0:8080 opens it to other machines";
     Same "mpx" "metrics-prefix" One true "prefix of the metrics' names, default perftest_" "";

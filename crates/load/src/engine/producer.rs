@@ -470,11 +470,13 @@ impl Producer {
                 payload::write_front(front, len, run, id, sequence, intended, now);
             }
         };
-        if let Some(keys) = self.spec.keys.as_ref().filter(|_| VARIED) {
-            lane.set_routing_key(&keys.key(sequence));
-        }
-        if let Some(stamps) = self.spec.stamps.as_mut().filter(|_| VARIED) {
-            stamps.put(sequence, now, lane);
+        if VARIED && let Some(message) = lane.encoded() {
+            if let Some(keys) = &self.spec.keys {
+                message.set_routing_key(&keys.key(sequence));
+            }
+            if let Some(stamps) = &mut self.spec.stamps {
+                stamps.put(sequence, now, message);
+            }
         }
         match self.spec.contents.as_ref().filter(|_| VARIED) {
             None => lane.publish(fill(self.spec.message_size)),
@@ -483,7 +485,9 @@ impl Producer {
                 if contents.is_labelled() {
                     let mut label = [0; FULL_LEN];
                     fill(body.len())(&mut label);
-                    lane.set_label(&label);
+                    if let Some(message) = lane.encoded() {
+                        message.set_last_header(&label);
+                    }
                     lane.publish_body(body, |_| {});
                 } else {
                     lane.publish_body(body, fill(body.len()));

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use wire::amqp091::{
     BasicCancel, BasicConsume, BasicGet, BasicPublish, BasicQos, ChannelOpen, Client,
-    ConfirmSelect, EncodeMethod, ExchangeDeclare, FieldTable, HeadTemplate, Properties,
+    ConfirmSelect, EncodeMethod, Encoded, ExchangeDeclare, FieldTable, HeadTemplate, Properties,
     PublishTemplate, QueueBind, QueueDeclare, TxCommit, TxSelect,
 };
 
@@ -451,43 +451,13 @@ impl Lane<'_> {
         }
     }
 
-    /// Sends the following messages with this key, which is as long as the one before.
+    /// What of the following messages may be changed: an id, a key or a label for others that are as
+    /// long. There is nothing before the set-up's end.
     #[inline]
-    pub(crate) fn set_routing_key(&mut self, key: &[u8]) {
-        match &mut self.channel.template {
-            Some(Template::Whole(template)) => template.set_routing_key(key),
-            Some(Template::Head(template, ..)) => template.set_routing_key(key),
-            None => {}
-        }
-    }
-
-    /// Sends the following messages with this id, which is as long as the one before.
-    #[inline]
-    pub(crate) fn set_message_id(&mut self, id: &[u8]) {
-        match &mut self.channel.template {
-            Some(Template::Whole(template)) => template.set_message_id(id),
-            Some(Template::Head(template, ..)) => template.set_message_id(id),
-            None => {}
-        }
-    }
-
-    /// Sends the following messages with this timestamp, in seconds since 1970.
-    #[inline]
-    pub(crate) fn set_timestamp(&mut self, unix_s: u64) {
-        match &mut self.channel.template {
-            Some(Template::Whole(template)) => template.set_timestamp(unix_s),
-            Some(Template::Head(template, ..)) => template.set_timestamp(unix_s),
-            None => {}
-        }
-    }
-
-    /// Sends the following messages with this label, where they have one.
-    #[inline]
-    pub(crate) fn set_label(&mut self, label: &[u8; FULL_LEN]) {
-        match &mut self.channel.template {
-            Some(Template::Whole(template)) => template.set_last_header(label),
-            Some(Template::Head(template, ..)) => template.set_last_header(label),
-            None => {}
+    pub(crate) fn encoded(&mut self) -> Option<&mut Encoded> {
+        match self.channel.template.as_mut()? {
+            Template::Whole(template) => Some(template.encoded()),
+            Template::Head(template, ..) => Some(template.encoded()),
         }
     }
 

@@ -39,7 +39,7 @@ pub use properties::Properties;
 pub use server::Server;
 pub use spec::*;
 pub use table::{Array, FieldArray, FieldTable, Fields, MAX_NESTING, Table, Value, Values};
-pub use template::{DeliverTemplate, HeadTemplate, PublishTemplate};
+pub use template::{DeliverTemplate, Encoded, HeadTemplate, PublishTemplate};
 
 /// The largest body that a configuration may allow, in bytes: RabbitMQ's own limit.
 pub const MAX_BODY: u64 = 512 << 20;

@@ -18,13 +18,48 @@ use super::table::Value;
 /// A message's frames, encoded once. For [`super::Client::publish`].
 #[derive(Clone, Debug)]
 pub struct PublishTemplate {
-    bytes: Vec<u8>,
-    /// Where the first body frame's payload starts in `bytes`.
+    encoded: Encoded,
+    /// Where the first body frame's payload starts.
     body_at: usize,
     /// How long that payload is.
     first_part: usize,
+}
+
+/// What was encoded once, and where in it stands what may differ from message to message.
+#[derive(Clone, Debug)]
+pub struct Encoded {
+    bytes: Vec<u8>,
     key: KeySlot,
     slots: PropertySlots,
+}
+
+impl Encoded {
+    /// Puts another routing key into the messages to come. Does nothing unless it is as long in
+    /// bytes as the one before.
+    #[inline]
+    pub fn set_routing_key(&mut self, key: &[u8]) {
+        self.key.fill(&mut self.bytes, key);
+    }
+
+    /// Puts another message id into the messages to come. Does nothing unless there is one that is
+    /// as long in bytes.
+    #[inline]
+    pub fn set_message_id(&mut self, id: &[u8]) {
+        self.slots.fill_id(&mut self.bytes, id);
+    }
+
+    /// Puts another timestamp (seconds since 1970) into the messages to come, where they have one.
+    #[inline]
+    pub fn set_timestamp(&mut self, unix_s: u64) {
+        self.slots.fill_timestamp(&mut self.bytes, unix_s);
+    }
+
+    /// Puts other bytes into the last header of the messages to come. Does nothing unless that is a
+    /// byte array of as many.
+    #[inline]
+    pub fn set_last_header(&mut self, bytes: &[u8]) {
+        self.slots.fill_header(&mut self.bytes, bytes);
+    }
 }
 
 /// Where a `basic.publish` frame's routing key stands.
@@ -160,46 +195,28 @@ impl PublishTemplate {
             header_at + header + HEAD
         };
         let first_part = body.len().min(frame::body_part_max(frame_max));
-        Ok(Self {
+        let encoded = Encoded {
             bytes,
-            body_at,
-            first_part,
             key: KeySlot::of(publish),
             slots: PropertySlots::of(properties, header_at + HEAD + frame::CONTENT_HEAD),
+        };
+        Ok(Self {
+            encoded,
+            body_at,
+            first_part,
         })
     }
 
-    /// Puts another routing key into the messages to come. Does nothing unless it is as long in
-    /// bytes as the one before.
+    /// What may differ from message to message.
     #[inline]
-    pub fn set_routing_key(&mut self, key: &[u8]) {
-        self.key.fill(&mut self.bytes, key);
-    }
-
-    /// Puts another message id into the messages to come. Does nothing unless there is one that is
-    /// as long in bytes.
-    #[inline]
-    pub fn set_message_id(&mut self, id: &[u8]) {
-        self.slots.fill_id(&mut self.bytes, id);
-    }
-
-    /// Puts another timestamp (seconds since 1970) into the messages to come, where they have one.
-    #[inline]
-    pub fn set_timestamp(&mut self, unix_s: u64) {
-        self.slots.fill_timestamp(&mut self.bytes, unix_s);
-    }
-
-    /// Puts other bytes into the last header of the messages to come. Does nothing unless that is a
-    /// byte array of as many.
-    #[inline]
-    pub fn set_last_header(&mut self, bytes: &[u8]) {
-        self.slots.fill_header(&mut self.bytes, bytes);
+    pub const fn encoded(&mut self) -> &mut Encoded {
+        &mut self.encoded
     }
 
     /// Bytes on the wire per message.
     #[must_use]
     pub const fn wire_len(&self) -> usize {
-        self.bytes.len()
+        self.encoded.bytes.len()
     }
 
     /// Length in bytes of what is filled per message: the body, or its first frame's part.
@@ -211,7 +228,7 @@ impl PublishTemplate {
     #[inline]
     pub(super) fn put(&self, out: &mut Vec<u8>, fill: impl FnOnce(&mut [u8])) {
         let start = out.len() + self.body_at;
-        out.extend_from_slice(&self.bytes);
+        out.extend_from_slice(&self.encoded.bytes);
         if let Some(part) = out.get_mut(start..start + self.first_part) {
             fill(part);
         }
@@ -222,14 +239,12 @@ impl PublishTemplate {
 /// [`super::Client::publish_body`].
 #[derive(Clone, Debug)]
 pub struct HeadTemplate {
-    bytes: Vec<u8>,
+    encoded: Encoded,
     /// Where the body's length stands in the content header.
     size_at: usize,
     channel: u16,
     /// The most body bytes in one frame.
     part_max: usize,
-    key: KeySlot,
-    slots: PropertySlots,
 }
 
 impl HeadTemplate {
@@ -250,52 +265,35 @@ impl HeadTemplate {
         // Class and weight, two octets each, stand before the length.
         let size_at = bytes.len() + HEAD + 4;
         frame::put_content(&mut bytes, channel, properties, &[], frame_max)?;
-        Ok(Self {
+        let encoded = Encoded {
             bytes,
+            key: KeySlot::of(publish),
+            slots,
+        };
+        Ok(Self {
+            encoded,
             size_at,
             channel,
             part_max: frame::body_part_max(frame_max),
-            key: KeySlot::of(publish),
-            slots,
         })
     }
 
-    /// As [`PublishTemplate::set_routing_key`].
+    /// What may differ from message to message.
     #[inline]
-    pub fn set_routing_key(&mut self, key: &[u8]) {
-        self.key.fill(&mut self.bytes, key);
-    }
-
-    /// Puts another message id into the messages to come. Does nothing unless there is one that is
-    /// as long in bytes.
-    #[inline]
-    pub fn set_message_id(&mut self, id: &[u8]) {
-        self.slots.fill_id(&mut self.bytes, id);
-    }
-
-    /// Puts another timestamp (seconds since 1970) into the messages to come, where they have one.
-    #[inline]
-    pub fn set_timestamp(&mut self, unix_s: u64) {
-        self.slots.fill_timestamp(&mut self.bytes, unix_s);
-    }
-
-    /// Puts other bytes into the last header of the messages to come. Does nothing unless that is a
-    /// byte array of as many.
-    #[inline]
-    pub fn set_last_header(&mut self, bytes: &[u8]) {
-        self.slots.fill_header(&mut self.bytes, bytes);
+    pub const fn encoded(&mut self) -> &mut Encoded {
+        &mut self.encoded
     }
 
     /// Bytes on the wire of a message with a body of so many bytes.
     #[must_use]
     pub const fn wire_len(&self, body: usize) -> usize {
-        self.bytes.len() + body + body.div_ceil(self.part_max) * OVERHEAD
+        self.encoded.bytes.len() + body + body.div_ceil(self.part_max) * OVERHEAD
     }
 
     #[inline]
     pub(super) fn put(&self, out: &mut Vec<u8>, body: &[u8], fill: impl FnOnce(&mut [u8])) {
         let start = out.len();
-        out.extend_from_slice(&self.bytes);
+        out.extend_from_slice(&self.encoded.bytes);
         let size_at = start + self.size_at;
         if let Some(size) = out.get_mut(size_at..size_at + 8) {
             size.copy_from_slice(&(body.len() as u64).to_be_bytes());

@@ -48,11 +48,11 @@ fn ids_and_timestamps_are_put_where_they_belong() {
         let read = Properties::from_bytes(&bytes);
         let mut whole = PublishTemplate::new(1, &publish, read, b"body", 4096).expect("encodes");
         let mut head = HeadTemplate::new(1, &publish, read, 4096).expect("encodes");
-        whole.set_message_id(b"id-9");
-        whole.set_message_id(b"too long for it");
-        whole.set_timestamp(1_795_246_159);
-        head.set_message_id(b"id-9");
-        head.set_timestamp(1_795_246_159);
+        whole.encoded().set_message_id(b"id-9");
+        whole.encoded().set_message_id(b"too long for it");
+        whole.encoded().set_timestamp(1_795_246_159);
+        head.encoded().set_message_id(b"id-9");
+        head.encoded().set_timestamp(1_795_246_159);
         let expected = (
             id.map(|_| "id-9".to_owned()),
             timestamp.map(|_| 1_795_246_159),
@@ -87,9 +87,9 @@ fn the_last_header_is_another_one_in_every_message() {
             let read = Properties::from_bytes(&bytes);
             let mut whole = PublishTemplate::new(1, &publish, read, b"", 4096).expect("encodes");
             let mut head = HeadTemplate::new(1, &publish, read, 4096).expect("encodes");
-            whole.set_last_header(b"five!");
-            whole.set_last_header(b"four");
-            head.set_last_header(b"four");
+            whole.encoded().set_last_header(b"five!");
+            whole.encoded().set_last_header(b"four");
+            head.encoded().set_last_header(b"four");
             let expected = match last {
                 Value::Bytes(_) => Some(&b"four"[..]),
                 _ => None,
