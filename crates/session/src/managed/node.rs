@@ -42,6 +42,12 @@ const OWN_SETTINGS: [&str; 5] = [
 /// The plugin behind SASL EXTERNAL.
 const LOGIN_BY_CERTIFICATE: &str = "rabbitmq_auth_mechanism_ssl";
 
+/// `ERL_EPMD_PORT`, whose default would lead to the machine's own EPMD. While it starts, RabbitMQ
+/// asks the EPMD there which names are taken; nothing listens on port 1 (`tcpmux`), so the answer, a
+/// refusal, comes at once. A port that accepts and says nothing, such as the node's own distribution
+/// port, costs some ten seconds of time-outs.
+const NO_EPMD_PORT: &str = "1";
+
 /// Directory of programs that the node finds first.
 const STARTERS: &str = "bin";
 
@@ -246,8 +252,7 @@ impl Node {
             ("LANG".into(), "C.UTF-8".into()),
             (process::MARKER.into(), self.name.clone().into()),
             ("RABBITMQ_NODENAME".into(), self.erlang_name().into()),
-            // RabbitMQ's own start of an EPMD, whatever makes it do that, finds the port taken.
-            ("ERL_EPMD_PORT".into(), self.control_port.to_string().into()),
+            ("ERL_EPMD_PORT".into(), NO_EPMD_PORT.into()),
             // Must name something that does not exist, or /etc/rabbitmq/rabbitmq-env.conf is read.
             (
                 "RABBITMQ_CONF_ENV_FILE".into(),
