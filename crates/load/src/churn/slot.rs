@@ -3,17 +3,20 @@
 use measure::{Clock, Step, Time};
 use mio::{Registry, Token};
 use wire::amqp091::{
-    BasicProperties, BasicPublish, ChannelClose, ChannelOpen, Client, Event, Method, Properties,
-    PublishTemplate, QueueDeclare, QueueDelete,
+    BasicProperties, BasicPublish, ChannelClose, ChannelOpen, Client, ConnectionUpdateSecret,
+    Event, Method, Properties, PublishTemplate, QueueDeclare, QueueDelete, SecretStr,
 };
 
 use super::{ChurnKind, ChurnPlan};
 use crate::engine::socket::{Failure, Received, Route, Socket};
 use crate::failure::{self, Stage};
-use crate::link::client_config;
+use crate::link::{client_config, version_of};
 use crate::{Error, tls};
 
 const CHANNEL: u16 = 1;
+/// Reads of one connection before the others get their turn: a peer that is never quiet must not
+/// keep the loop to itself.
+const READS_PER_TURN: usize = 4;
 
 /// How far a slot is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +73,10 @@ pub(super) struct Slot {
     /// Of the queue to declare.
     queue: String,
     cycles: u64,
+    /// Which renewal of the token the broker knows, where there is one.
+    token_version: u64,
+    /// In the loop's list of those that have more to read.
+    pub(super) is_unread: bool,
 }
 
 impl Slot {
@@ -85,6 +92,8 @@ impl Slot {
             deadline: now,
             queue: String::new(),
             cycles: 0,
+            token_version: 0,
+            is_unread: false,
         }
     }
 
@@ -102,6 +111,8 @@ impl Slot {
     ) -> Result<(), Error> {
         (self.deadline, self.step_began) = (now + plan.patience, now);
         self.rest.clear();
+        // Before the token itself: one that is renewed in between is only told once more.
+        self.token_version = version_of(&plan.endpoint);
         self.client = new_client(plan, now);
         let socket = Socket::dial(route, registry, Token(self.number));
         self.socket = Some(socket.map_err(|failure| explain(plan, &Stage::LogIn, None, failure))?);
@@ -141,7 +152,59 @@ impl Slot {
         }
     }
 
-    /// Reads and writes what there is; calls `told` for each step of the cycle.
+    /// Does what time asks for on a connection: heartbeats, and a token that was renewed.
+    ///
+    /// # Errors
+    /// A broker that was silent for two heartbeats.
+    pub(super) fn keep_time(&mut self, plan: &ChurnPlan, now: Time) -> Result<(), Error> {
+        if !matches!(
+            self.state,
+            State::SettingUp | State::Free | State::Opening | State::Closing
+        ) {
+            return Ok(());
+        }
+        let stage = stage(plan);
+        if self.client.next_timeout().is_some_and(|due| due <= now) {
+            let handled = self.client.handle_timeout(now);
+            handled.map_err(|error| failure::of_wire(&plan.endpoint, &stage, &error))?;
+        }
+        self.keep_token(plan, &stage)?;
+        if self.client.pending_output().is_empty() {
+            return Ok(());
+        }
+        let Some(mut socket) = self.socket.take() else {
+            return Ok(());
+        };
+        let flushed = self.flush(&mut socket, plan, &stage);
+        self.socket = Some(socket);
+        flushed
+    }
+
+    /// Tells the broker of a renewed token on a connection that stays.
+    fn keep_token(&mut self, plan: &ChurnPlan, stage: &Stage) -> Result<(), Error> {
+        let (Some(token), State::Free) = (&plan.endpoint.token, self.state) else {
+            return Ok(());
+        };
+        let version = token.version();
+        if version == self.token_version {
+            return Ok(());
+        }
+        self.token_version = version;
+        let text = token.text();
+        let method = ConnectionUpdateSecret {
+            new_secret: SecretStr(text.as_bytes()),
+            reason: "renewed before it expires",
+        };
+        let sent = self.client.send(0, &method);
+        sent.map_err(|error| failure::of_wire(&plan.endpoint, stage, &error))
+    }
+
+    /// Whether the last turn left something to read.
+    pub(super) fn wants_turn(&self) -> bool {
+        self.socket.as_ref().is_some_and(Socket::is_readable)
+    }
+
+    /// Reads and writes what there is, up to a limit; calls `told` for each step of the cycle.
     pub(super) fn turn(
         &mut self,
         plan: &ChurnPlan,
@@ -182,7 +245,10 @@ impl Slot {
             };
         }
         self.flush(socket, plan, &stage)?;
-        while socket.is_readable() && self.state != State::Empty {
+        for _ in 0..READS_PER_TURN {
+            if !socket.is_readable() || self.state == State::Empty {
+                break;
+            }
             let kept = self.rest.len();
             let (front, room) = plain.split_at_mut(kept.min(plain.len()));
             front.copy_from_slice(&self.rest);

@@ -22,7 +22,7 @@ use crate::tls::Connector;
 use crate::{Control, Error, Event, Outcome, PhaseTimes, Sink, ThreadUsage};
 
 const TIMER: Token = Token(usize::MAX);
-/// How often hanging cycles are looked for.
+/// How often heartbeats and hanging cycles are looked for.
 const LOOK: Nanos = Nanos(50_000_000);
 /// Connections that stay are made so many at a time.
 const AT_ONCE: usize = 32;
@@ -81,6 +81,8 @@ struct Churn<'a> {
     free: Vec<usize>,
     /// Slots that failed, and when they may have another try.
     resting: VecDeque<(Time, usize)>,
+    /// Slots whose last turn left something to read.
+    unread: Vec<usize>,
     plain: Vec<u8>,
     cipher: Vec<u8>,
     counts: Counts,
@@ -142,6 +144,7 @@ impl<'a> Churn<'a> {
             slots: slots.collect(),
             free: (0..plan.most_open).rev().collect(),
             resting: VecDeque::new(),
+            unread: Vec::new(),
             plain: vec![0; 256 << 10],
             cipher: Vec::new(),
             counts: Counts::new(now),
@@ -165,6 +168,7 @@ impl<'a> Churn<'a> {
         let mut events = Events::with_capacity(1_024);
         let mut next = 0;
         let mut told = Clock.now();
+        let mut next_look = told;
         while self.counts.ready < self.slots.len() {
             let now = Clock.now();
             while next < self.slots.len() && next < self.counts.ready + AT_ONCE {
@@ -181,9 +185,12 @@ impl<'a> Churn<'a> {
                     wanted: self.slots.len() as u64,
                 });
             }
-            self.wait(&mut events, now + Nanos::from_millis(20))?;
+            let asked = self.wait(&mut events, now + Nanos::from_millis(20))?;
             self.hear(&events)?;
-            self.find_hanging(Clock.now())?;
+            if asked >= next_look {
+                next_look = asked + LOOK;
+                self.keep_time(asked)?;
+            }
         }
         Ok(())
     }
@@ -241,18 +248,18 @@ impl<'a> Churn<'a> {
             }
             let next_report = self.report(now);
             let next_due = self.begin_due(ticker, now)?;
-            if now >= next_look {
-                next_look = now + LOOK;
-                self.find_hanging(now)?;
-            }
             let idle = self.free.len() + self.resting.len() == self.slots.len();
             if now >= self.last && idle || self.control.request() == Request::Abort {
                 return Ok(());
             }
             let wake = [Some(next_look), Some(next_report), next_due];
             let wake = wake.into_iter().flatten().min().unwrap_or(next_look);
-            self.wait(&mut events, wake)?;
+            let asked = self.wait(&mut events, wake)?;
             self.hear(&events)?;
+            if asked >= next_look {
+                next_look = asked + LOOK;
+                self.keep_time(asked)?;
+            }
         }
     }
 
@@ -384,10 +391,11 @@ impl<'a> Churn<'a> {
         self.give_turn(at)
     }
 
-    /// Sleeps until `wake` or until a socket has something.
-    fn wait(&mut self, events: &mut Events, wake: Time) -> Result<(), Error> {
+    /// Sleeps until `wake` or until a socket has something. Tells when it asked: all that had come by
+    /// then is among the events.
+    fn wait(&mut self, events: &mut Events, wake: Time) -> Result<Time, Error> {
         let now = Clock.now();
-        let timeout = if wake <= now {
+        let timeout = if wake <= now || !self.unread.is_empty() {
             Some(Duration::ZERO)
         } else {
             // The poll's own time-out counts whole milliseconds.
@@ -404,10 +412,16 @@ impl<'a> Churn<'a> {
         let slept = Clock.now().since(now);
         self.idle += slept;
         self.counts.interval.waits.loop_idle += slept;
-        Ok(())
+        Ok(now)
     }
 
     fn hear(&mut self, events: &Events) -> Result<(), Error> {
+        for at in std::mem::take(&mut self.unread) {
+            if let Some(slot) = self.slots.get_mut(at) {
+                slot.is_unread = false;
+            }
+            self.give_turn(at)?;
+        }
         for event in events {
             let at = event.token().0;
             if let Some(slot) = self.slots.get_mut(at) {
@@ -426,6 +440,7 @@ impl<'a> Churn<'a> {
             cipher,
             counts,
             free,
+            unread,
             control,
             tell,
             ..
@@ -442,7 +457,12 @@ impl<'a> Churn<'a> {
             }
         };
         match slot.turn(plan, Clock.now(), (plain, cipher), &mut told) {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                if slot.wants_turn() && !std::mem::replace(&mut slot.is_unread, true) {
+                    unread.push(at);
+                }
+                Ok(())
+            }
             Err(error) => self.failed(at, error),
         }
     }
@@ -470,20 +490,26 @@ impl<'a> Churn<'a> {
         Ok(())
     }
 
-    fn find_hanging(&mut self, now: Time) -> Result<(), Error> {
+    /// Sends heartbeats, and finds brokers that are silent and cycles that hang. `heard` is when the
+    /// sockets were asked last: what bellows itself did not read yet is nobody's silence.
+    fn keep_time(&mut self, heard: Time) -> Result<(), Error> {
         for at in 0..self.slots.len() {
-            let Some(slot) = self.slots.get(at) else {
+            let Some(slot) = self.slots.get_mut(at) else {
                 break;
             };
-            if !slot.is_free() && slot.deadline < now {
-                let error = Error::TimedOut {
+            let kept = if !slot.is_free() && slot.deadline <= heard {
+                Err(Error::TimedOut {
                     endpoint: self.plan.endpoint.to_string(),
                     detail: format!(
                         "a cycle did not get on within {} (it was {})",
                         self.plan.patience,
                         name_of(slot.state)
                     ),
-                };
+                })
+            } else {
+                slot.keep_time(self.plan, heard)
+            };
+            if let Err(error) = kept {
                 self.failed(at, error)?;
             }
         }

@@ -145,7 +145,7 @@ pub(crate) fn client_config(endpoint: &Endpoint, name: &str, patience: Nanos) ->
 }
 
 /// Read before the token itself: one that is renewed in between is only told once more.
-fn version_of(endpoint: &Endpoint) -> u64 {
+pub(crate) fn version_of(endpoint: &Endpoint) -> u64 {
     endpoint.token.as_ref().map_or(0, Token::version)
 }
 
