@@ -1,7 +1,7 @@
 //! The thread that fetches samples while sampling is on.
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,6 +17,7 @@ use crate::sampler::{Outcome, Target};
 use crate::source::{Stack, StackSource};
 use crate::stacker::Stacker;
 use crate::symbols::Symbols;
+use crate::sys;
 use crate::threads::Threads;
 
 /// Rings are emptied at least this often. Ten wake-ups a second cost little, and leave each ring
@@ -25,12 +26,14 @@ const PERIOD: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
 };
-/// The file is flushed and the JIT map read again this often.
+/// The file is flushed and new mappings are looked for this often.
 const FLUSH_EVERY: Nanos = Nanos::SECOND;
 
 /// What the sampler and its thread tell each other.
 #[derive(Debug)]
 pub(crate) struct Shared {
+    /// The events.
+    pub(crate) events: Vec<OwnedFd>,
     /// Wakes the thread.
     pub(crate) wake: OwnedFd,
     pub(crate) stop: AtomicBool,
@@ -44,6 +47,7 @@ pub(crate) struct Drain {
     rings: Vec<Ring>,
     owners: HashMap<u64, u32>,
     threads_only: bool,
+    lost_is_counted: bool,
     threads: Threads,
     source: Box<dyn StackSource>,
     stacker: Stacker,
@@ -78,6 +82,7 @@ impl Drain {
             rings: events.rings,
             owners: events.owners,
             threads_only: events.threads_only,
+            lost_is_counted: events.lost_is_counted,
             source,
             stacker: Stacker::new(symbols),
             origin: sink.header_mut().map_or(Time(0), |header| header.origin),
@@ -110,7 +115,24 @@ impl Drain {
                 break;
             }
         }
+        self.count_lost(&shared.events);
         self.finish(from, cpu_before)
+    }
+
+    /// Adds what was lost and never told: the kernel writes a record of it in front of the next one
+    /// that fits, and after the last samples there is none.
+    fn count_lost(&mut self, events: &[OwnedFd]) {
+        if !self.lost_is_counted {
+            return;
+        }
+        let counted = events.iter().map(|event| sys::lost(event.as_fd()));
+        // An event that cannot be read has lost nothing that is known.
+        let counted: u64 = counted.filter_map(Result::ok).sum();
+        let untold = counted.saturating_sub(self.outcome.lost);
+        if untold > 0 {
+            self.outcome.lost += untold;
+            self.sink.lost(untold);
+        }
     }
 
     /// Waits for the period, for a ring that fills up, or for a word from the sampler; says
@@ -150,6 +172,7 @@ impl Drain {
 
     /// Empties all rings.
     fn fetch(&mut self) {
+        self.stacker.refresh_jit();
         let mut rings = std::mem::take(&mut self.rings);
         let mut scratch = Vec::new();
         for ring in &mut rings {
@@ -216,7 +239,9 @@ impl Drain {
             return;
         }
         self.source.stack(sample, &mut self.stack);
-        let node = self.stacker.node(&self.stack, &mut self.sink);
+        let node = self
+            .stacker
+            .node(&self.stack, Time(sample.time), &mut self.sink);
         let thread = self.sink.thread(self.threads.name(tid));
         self.sink.sample(&Sample {
             t: Time(sample.time).since(self.origin).0,
@@ -245,6 +270,10 @@ impl Drain {
     }
 
     fn finish(mut self, from: Time, cpu_before: Nanos) -> Outcome {
+        if let Some(why) = self.stacker.symbols().refused_jit_map() {
+            let why = why.to_owned();
+            self.note(&why);
+        }
         if let Some(kind) = self.stacker.symbols().runtime_without_jit_map() {
             self.note(crate::symbols::remedy_without_jit_map(kind));
         }

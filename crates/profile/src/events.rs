@@ -34,6 +34,8 @@ pub(crate) struct Events {
     pub(crate) kernel: bool,
     /// Whether only threads inherit, not child processes.
     pub(crate) threads_only: bool,
+    /// Whether the events count the records that did not fit into a ring.
+    pub(crate) lost_is_counted: bool,
 }
 
 /// The ring of one processor.
@@ -51,6 +53,7 @@ pub(crate) struct Ring {
 struct Wish {
     kernel: bool,
     threads_only: bool,
+    count_lost: bool,
 }
 
 /// Opens the events, switched off, with kernel frames if the kernel gives them.
@@ -58,6 +61,7 @@ pub(crate) fn open(pid: u32, options: &Options, source: &dyn StackSource) -> Res
     let mut wish = Wish {
         kernel: options.kernel,
         threads_only: true,
+        count_lost: true,
     };
     loop {
         let refused = match open_as(wish, pid, options, source) {
@@ -68,6 +72,8 @@ pub(crate) fn open(pid: u32, options: &Options, source: &dyn StackSource) -> Res
         match refused {
             Errno::ACCESS | Errno::PERM if wish.kernel => wish.kernel = false,
             Errno::ACCESS | Errno::PERM => return Err(permission::refused(pid)),
+            // Kernels before 6.0 do not know `PERF_FORMAT_LOST`.
+            Errno::INVAL | Errno::TOOBIG if wish.count_lost => wish.count_lost = false,
             // Kernels before 5.13 do not know `inherit_thread`.
             Errno::INVAL | Errno::TOOBIG if wish.threads_only => wish.threads_only = false,
             Errno::INVAL => return Err(permission::invalid(options)),
@@ -109,6 +115,7 @@ fn open_as(
             owners: HashMap::new(),
             kernel: wish.kernel,
             threads_only: wish.threads_only,
+            lost_is_counted: wish.count_lost,
         },
         opened: Vec::new(),
         pid,
@@ -141,6 +148,9 @@ fn attributes(options: &Options, wish: Wish, source: &dyn StackSource) -> b::per
     attr.clockid = rustix::time::ClockId::Monotonic as i32;
     attr.__bindgen_anon_1.sample_freq = options.frequency.into();
     attr.set_freq(1);
+    if wish.count_lost {
+        attr.read_format = b::PERF_FORMAT_LOST.into();
+    }
     attr.set_disabled(1);
     attr.set_inherit(1);
     attr.set_inherit_thread(wish.threads_only.into());

@@ -1,6 +1,7 @@
 //! What `/proc` tells of a process and of the kernel's settings.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 use std::{fs, io};
 
 /// What matters of `/proc/PID/status`.
@@ -58,6 +59,22 @@ impl Status {
 
 fn number(text: Option<&str>) -> Option<u32> {
     text?.parse().ok()
+}
+
+/// When a process started, by the wall clock as it stands now, to a hundredth of a second.
+pub(crate) fn started(pid: u32) -> Option<SystemTime> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    // The second field is the name, in parentheses and of any characters; the 22nd is the start, in
+    // ticks since the machine was started.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let ticks: u64 = fields.split_whitespace().nth(19)?.parse().ok()?;
+    let per_second = rustix::param::clock_ticks_per_second().max(1);
+    let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let up = Duration::try_from(up).ok()?;
+    let started =
+        Duration::from_nanos(1_000_000_000 / per_second).checked_mul(u32::try_from(ticks).ok()?)?;
+    SystemTime::now().checked_sub(up.checked_sub(started)?)
 }
 
 /// The numbers of a process's threads, in ascending order; empty where it has ended.
@@ -242,6 +259,8 @@ ffff-10000 r-xp 00000000 00:00 0                          [vdso]";
         let maps = maps(pid).expect("maps");
         assert!(maps.iter().any(|m| Path::new(&m.path) == exe));
         assert!(!online_cpus().is_empty());
+        let age = SystemTime::now().duration_since(started(pid).expect("start"));
+        assert!(age.is_ok_and(|age| age < Duration::from_secs(3600)));
         assert!(Status::of(u32::MAX).is_err());
     }
 }

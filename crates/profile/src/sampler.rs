@@ -62,7 +62,6 @@ pub struct Outcome {
 /// Dropping it without [`Sampler::stop`] ends sampling and the file in the same way.
 #[derive(Debug)]
 pub struct Sampler {
-    fds: Vec<OwnedFd>,
     shared: Arc<Shared>,
     state: State,
 }
@@ -110,12 +109,12 @@ impl Sampler {
         let mut drain = Drain::new(target, events, symbols, Box::new(source), sink);
         notes.iter().for_each(|note| drain.note(note));
         let shared = Shared {
+            events: fds,
             wake,
             stop: AtomicBool::new(false),
             ended: AtomicBool::new(false),
         };
         Ok(Self {
-            fds,
             shared: Arc::new(shared),
             state: State::Attached(Box::new(drain)),
         })
@@ -130,7 +129,7 @@ impl Sampler {
             return Ok(());
         };
         let from = Clock.now();
-        for event in &self.fds {
+        for event in &self.shared.events {
             sys::enable(event.as_fd()).map_err(|e| system("switch an event on", e))?;
         }
         let shared = Arc::clone(&self.shared);
@@ -157,7 +156,7 @@ impl Sampler {
     }
 
     fn end(&mut self) -> Result<Outcome, Error> {
-        for event in &self.fds {
+        for event in &self.shared.events {
             // What cannot be switched off ends with its descriptor.
             let _ = sys::disable(event.as_fd());
         }

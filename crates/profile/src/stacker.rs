@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use archive::profile::{Frame, StacksWriter};
+use measure::Time;
 
 use crate::record::Address;
 use crate::roots;
@@ -50,8 +51,9 @@ impl Stacker {
         &self.symbols
     }
 
-    /// The node of a stack; an empty one is a stack of one unknown frame.
-    pub(crate) fn node(&mut self, stack: &Stack, sink: &mut StacksWriter) -> Node {
+    /// The node of a stack that was taken at the instant `at`; an empty one is a stack of one
+    /// unknown frame.
+    pub(crate) fn node(&mut self, stack: &Stack, at: Time, sink: &mut StacksWriter) -> Node {
         let mut path = std::mem::take(&mut self.path);
         path.clear();
         // Above the first address of each part stand return addresses: the instruction after the
@@ -65,7 +67,7 @@ impl Stacker {
                 }
                 Address::User(ip) => {
                     let caller = std::mem::replace(&mut in_user, true);
-                    self.user_frame(ip, caller, sink)
+                    self.user_frame(ip, caller, at, sink)
                 }
             });
         }
@@ -87,11 +89,17 @@ impl Stacker {
         }
     }
 
-    /// Reads what the process has added to its JIT map, once a second or so.
+    /// Looks for new mappings where samples asked for them, once a second or so.
     pub(crate) fn refresh(&mut self) {
         if std::mem::take(&mut self.missed) {
             self.refresh_mappings();
         }
+    }
+
+    /// Reads what has changed in the process's JIT map. Call it before samples are fetched: what it
+    /// said before a change holds until the next call, for those that were taken before.
+    pub(crate) fn refresh_jit(&mut self) {
+        self.symbols.settle_jit();
         if self.symbols.refresh_jit() {
             self.jit.clear();
         }
@@ -116,21 +124,27 @@ impl Stacker {
     }
 
     /// The frame of an address of the process, `caller` where it is a return address.
-    fn user_frame(&mut self, ip: u64, caller: bool, sink: &mut StacksWriter) -> u32 {
+    fn user_frame(&mut self, ip: u64, caller: bool, at: Time, sink: &mut StacksWriter) -> u32 {
         let key = (ip, caller);
-        if let Some(&frame) = self.user.get(&key).or_else(|| self.jit.get(&key)) {
+        if let Some(&frame) = self.user.get(&key) {
             return frame;
         }
-        let mut found = self.symbols.user_frame(ip, caller);
+        let mut passing = self.symbols.is_before_jit_change(at);
+        if !passing && let Some(&frame) = self.jit.get(&key) {
+            return frame;
+        }
+        let mut found = self.symbols.user_frame(ip, caller, at);
         if found.place == Place::Jit && found.frame.is_unknown() && self.symbols.refresh_jit() {
             // Compiled since the map was last read.
             self.jit.clear();
-            found = self.symbols.user_frame(ip, caller);
+            passing = self.symbols.is_before_jit_change(at);
+            found = self.symbols.user_frame(ip, caller, at);
         }
         let frame = self.intern(&found.frame, sink);
         match found.place {
             Place::File => drop(self.user.insert(key, frame)),
-            Place::Jit => drop(self.jit.insert(key, frame)),
+            Place::Jit if !passing => drop(self.jit.insert(key, frame)),
+            Place::Jit => {}
             // What code without frame pointers leaves in their place can be any number: such
             // addresses are not kept, or they would fill the memory.
             Place::Nowhere => self.missed = true,
@@ -148,5 +162,68 @@ impl Stacker {
             *flag = roots::is_root(&frame.name);
         }
         id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use archive::profile::{FrameKind, ProfileHeader};
+    use measure::{Clock, Nanos};
+
+    use super::*;
+    use crate::procfs::Status;
+
+    /// This process's own map, removed at the end.
+    struct OwnMap(String);
+
+    impl OwnMap {
+        fn write(text: &str) -> Self {
+            let map = Self(format!("/tmp/perf-{}.map", std::process::id()));
+            std::fs::write(&map.0, text).unwrap();
+            map
+        }
+    }
+
+    impl Drop for OwnMap {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    #[test]
+    fn samples_from_before_a_map_was_rewritten_keep_its_old_names() {
+        let pid = std::process::id();
+        // Nothing is mapped at these addresses, so that only the map can name them.
+        let _first = OwnMap::write("1000 10 old\n1010 10 same\n");
+        let symbols = Symbols::new(pid, &Status::of(pid).unwrap(), false);
+        let mut stacker = Stacker::new(symbols);
+        let header = ProfileHeader::cpu(999, pid, Clock.now(), 0);
+        let mut sink = StacksWriter::new(Vec::new(), header);
+        let leaf = |name: &str, sink: &mut StacksWriter| {
+            let frame = sink.frame(&Frame::new(name, "[jit]", FrameKind::Native));
+            sink.node(None, frame)
+        };
+        let (old, new) = (leaf("old", &mut sink), leaf("new", &mut sink));
+        let stack = Stack {
+            addresses: vec![Address::User(0x1000)],
+            truncated: false,
+        };
+        stacker.refresh_jit();
+        let before = Clock.now();
+        assert_eq!(stacker.node(&stack, before, &mut sink).id, old);
+        std::thread::sleep(Duration::from_millis(30));
+        // As long as the old one, so that its length tells nothing.
+        let _second = OwnMap::write("1000 10 new\n1010 10 same\n");
+        let after = Clock.now() + Nanos(1);
+        stacker.refresh_jit();
+        // A ring is drained after another, so times do not come in order.
+        for _ in 0..3 {
+            assert_eq!(stacker.node(&stack, after, &mut sink).id, new);
+            assert_eq!(stacker.node(&stack, before, &mut sink).id, old);
+        }
+        stacker.refresh_jit();
+        assert_eq!(stacker.node(&stack, after, &mut sink).id, new);
     }
 }

@@ -55,6 +55,18 @@ pub(crate) fn id(event: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(id)
 }
 
+/// How many records of this event, and of those that inherited from it, did not fit into the ring.
+/// The event must have been opened with `PERF_FORMAT_LOST` alone.
+pub(crate) fn lost(event: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut answer = [0u8; 16];
+    let count = rustix::io::read(event, &mut answer)?;
+    let [_value, lost] = [0, 8].map(|at| {
+        let word = answer.get(at..at + 8).and_then(|word| word.try_into().ok());
+        word.map_or(0, u64::from_ne_bytes)
+    });
+    Ok(if count == answer.len() { lost } else { 0 })
+}
+
 fn done(result: i32) -> io::Result<()> {
     if result < 0 {
         Err(io::Error::last_os_error())

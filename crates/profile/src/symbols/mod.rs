@@ -17,6 +17,7 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
 use archive::profile::{Frame, FrameKind};
+use measure::Time;
 
 use self::elf::ElfSymbols;
 use self::jit::JitMap;
@@ -124,9 +125,24 @@ impl Symbols {
         true
     }
 
-    /// Reads what was added to the JIT map; says whether answers from it may have changed.
+    /// Reads what has changed in the JIT map; says whether answers from it may have changed.
     pub(crate) fn refresh_jit(&mut self) -> bool {
         self.jit.refresh()
+    }
+
+    /// All samples from before the last look at the JIT map are through.
+    pub(crate) fn settle_jit(&mut self) {
+        self.jit.settle();
+    }
+
+    /// Whether answers from the JIT map for the instant `at` may differ from later ones.
+    pub(crate) fn is_before_jit_change(&self, at: Time) -> bool {
+        self.jit.is_before_change(at)
+    }
+
+    /// Why the process's JIT map was not believed.
+    pub(crate) fn refused_jit_map(&self) -> Option<&str> {
+        self.jit.refused()
     }
 
     /// The frame of an address of the kernel.
@@ -137,9 +153,9 @@ impl Symbols {
         }
     }
 
-    /// The frame of an address of the process, `caller` where it is a return address: the
-    /// instruction after a call, which at the end of a function belongs to the next one.
-    pub(crate) fn user_frame(&self, ip: u64, caller: bool) -> Resolved {
+    /// The frame of an address of the process at the instant `at`, `caller` where it is a return
+    /// address: the instruction after a call, which at the end of a function belongs to the next.
+    pub(crate) fn user_frame(&self, ip: u64, caller: bool, at: Time) -> Resolved {
         let address = ip.saturating_sub(caller.into());
         let found = self.mapping_at(address);
         if let Some((mapping, Some(module))) = found
@@ -157,7 +173,7 @@ impl Symbols {
         }
         // The BEAM's compiler puts the first instruction of a function on the stack where no call
         // returns to (`normal_exit`), so its addresses are taken as they are.
-        let (frame, place) = match (self.jit.find(ip), found) {
+        let (frame, place) = match (self.jit.find(ip, at), found) {
             (Some(name), _) => (Frame::new(name, "[jit]", self.jit_kind), Place::Jit),
             (None, Some(_)) => (Frame::unknown("[jit]"), Place::Jit),
             (None, None) => (Frame::unknown(""), Place::Nowhere),
@@ -267,11 +283,13 @@ mod tests {
     #[test]
     fn functions_of_this_process_have_their_names() {
         let symbols = own();
-        let frame = symbols.user_frame(findme as *const () as u64, false).frame;
+        let frame = symbols
+            .user_frame(findme as *const () as u64, false, Time(0))
+            .frame;
         assert!(frame.name.ends_with("tests::findme"), "{frame:?}");
         assert_eq!(frame.kind, FrameKind::Native);
         let frame = symbols
-            .user_frame(libc::getenv as *const () as u64, false)
+            .user_frame(libc::getenv as *const () as u64, false, Time(0))
             .frame;
         if frame.module.starts_with("libc.so") {
             assert_eq!(
@@ -279,7 +297,10 @@ mod tests {
                 ("getenv", FrameKind::Libc)
             );
         }
-        assert_eq!(symbols.user_frame(1, false).frame, Frame::unknown(""));
+        assert_eq!(
+            symbols.user_frame(1, false, Time(0)).frame,
+            Frame::unknown("")
+        );
         assert_eq!(symbols.kernel_frame(1), Frame::unknown("[kernel]"));
     }
 

@@ -71,6 +71,11 @@ impl Process {
         panic!("the child ended before it said {word}");
     }
 
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_raw(self.pid().cast_signed()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
     }

@@ -14,6 +14,7 @@ use archive::profile::{FrameKind, Profile, ProfileHeader, StacksWriter};
 use child::Process;
 use measure::Clock;
 use profile::{Error, Options, Outcome, Sampler};
+use rustix::process::Signal;
 
 const FREQUENCY: u32 = 999;
 
@@ -312,9 +313,9 @@ fn samples_that_nobody_fetched_are_counted_as_lost() {
         rustix::process::kill_process(pid, signal).unwrap();
     };
     let before = profile::cpu_time(burner.pid()).unwrap();
-    stop(rustix::process::Signal::STOP);
+    stop(Signal::STOP);
     burn(burner.pid(), Duration::from_millis(2500));
-    stop(rustix::process::Signal::CONT);
+    stop(Signal::CONT);
     burn(burner.pid(), Duration::from_millis(300));
     let burnt = profile::cpu_time(burner.pid())
         .unwrap()
@@ -417,4 +418,56 @@ fn too_few_file_descriptors_are_named_with_their_limit() {
         error.contains("limit 8") && error.contains("ulimit -n"),
         "{error}"
     );
+}
+
+#[test]
+fn samples_lost_just_before_the_stop_are_counted() {
+    needs_perf_events!();
+    if !lost_is_counted() {
+        testkit::skip!("kernels before 6.0 do not count what an event has lost");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("cpu.stacks");
+    let target = Process::start("deep");
+    let frequency = 10_000;
+    let role = format!("profiler {} {frequency} {}", target.pid(), path.display());
+    let mut profiler = Process::start(&role);
+    let before = Duration::from(profile::cpu_time(target.pid()).unwrap());
+    profiler.expect("started");
+    // Nobody fetches samples, so that the rings run over; then the target stands still, so that the
+    // kernel has no record to tell it with.
+    profiler.signal(Signal::STOP);
+    burn(target.pid(), Duration::from_secs(3));
+    target.signal(Signal::STOP);
+    std::thread::sleep(Duration::from_millis(50));
+    let burnt = Duration::from(profile::cpu_time(target.pid()).unwrap()) - before;
+    profiler.signal(Signal::CONT);
+    let outcome = profiler.tell("stop", "outcome");
+    let mut numbers = outcome
+        .split(' ')
+        .map(|word| word.parse::<u64>().unwrap_or(0));
+    let (samples, lost) = (numbers.next().unwrap(), numbers.next().unwrap());
+    let expected = burnt.as_secs_f64() * f64::from(frequency);
+    assert!(
+        samples > 0 && (samples as f64) < 0.6 * expected,
+        "{outcome} of {expected}"
+    );
+    let all = (samples + lost) as f64;
+    assert!(
+        all > 0.8 * expected && all < 1.05 * expected,
+        "{outcome} of {expected}"
+    );
+    assert_eq!(Profile::open(&path).unwrap().lost, lost);
+}
+
+fn lost_is_counted() -> bool {
+    let release = rustix::system::uname()
+        .release()
+        .to_string_lossy()
+        .into_owned();
+    let major = release
+        .split('.')
+        .next()
+        .and_then(|major| major.parse().ok());
+    major.is_none_or(|major: u32| major >= 6)
 }

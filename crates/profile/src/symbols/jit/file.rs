@@ -1,0 +1,245 @@
+//! The file of a JIT map: whether it is to be believed, and what has become of it since it was
+//! last read.
+
+use std::fs::{self, File, Metadata};
+use std::hash::{DefaultHasher, Hasher as _};
+use std::io;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use measure::{Clock, Nanos, Time};
+
+use super::Wanted;
+use super::table::{JitTable, NAME_LIMIT};
+
+/// Longer maps are read up to here: a broken compiler must not fill our memory.
+const FILE_LIMIT: u64 = 1 << 30;
+const CHUNK: usize = 256 * 1024;
+/// File systems stamp by the kernel's tick (10 ms at most), and a process's start is known to
+/// 10 ms.
+const SLACK: Duration = Duration::from_millis(50);
+/// What was read is compared with the file again after this many times what that takes, so that it
+/// costs no more than a twentieth of the profiler's thread.
+const REST: u64 = 20;
+
+/// Which file it is: device and inode.
+pub(super) type Id = (u64, u64);
+
+/// Why a file is not believed.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// There is none, or it cannot be opened.
+    Missing,
+    /// A link, a pipe, a folder.
+    NoFile,
+    /// It belongs to this user, who has no business with the process.
+    Owner(u32),
+    /// It was last written before the process started.
+    Stale(SystemTime),
+}
+
+impl Refusal {
+    pub(super) fn text(&self, path: &Path, wanted: &Wanted) -> String {
+        let (path, pid) = (path.display(), wanted.pid);
+        match self {
+            Self::Missing => format!("{path} cannot be opened, so compiled code has no names"),
+            Self::NoFile => format!("{path} is no plain file and was not read as a JIT map"),
+            Self::Owner(uid) => format!(
+                "{path} belongs to user {uid}, not to that of process {pid}, and was not believed"
+            ),
+            Self::Stale(written) => {
+                let before = wanted.started.and_then(|t| t.duration_since(*written).ok());
+                let before = Nanos::from(before.unwrap_or_default());
+                format!(
+                    "{path} was last written {before} before process {pid} started: it is the JIT \
+                     map of an earlier process of this number and was not believed"
+                )
+            }
+        }
+    }
+}
+
+/// What has become of a file since it was last looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    None,
+    /// It only got longer.
+    Grown,
+    /// What was read of it holds no more, from this instant on.
+    Replaced(Time),
+}
+
+/// A map that is believed.
+#[derive(Debug)]
+pub(super) struct MapFile {
+    file: File,
+    id: Id,
+    /// Length and time of the last change, as last seen.
+    seen: Option<(u64, SystemTime)>,
+    /// When it was last looked at: nothing had changed by then that is not known.
+    looked: Time,
+    /// Bytes that were read, and the hash of them.
+    read: u64,
+    digest: DefaultHasher,
+    /// When what was read may be compared with the file again, and whether that is owed.
+    compare_at: Time,
+    owed: bool,
+    /// The beginning of a line whose end is not written yet.
+    partial: Vec<u8>,
+}
+
+/// The file at `path`, if it is to be believed.
+pub(super) fn find(path: &Path, wanted: &Wanted) -> Result<Id, Refusal> {
+    let metadata = fs::symlink_metadata(path).map_err(|_| Refusal::Missing)?;
+    check(&metadata, wanted)?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
+fn check(metadata: &Metadata, wanted: &Wanted) -> Result<(), Refusal> {
+    if !metadata.is_file() {
+        return Err(Refusal::NoFile);
+    }
+    if !wanted.owners.contains(&metadata.uid()) {
+        return Err(Refusal::Owner(metadata.uid()));
+    }
+    let started = wanted.started.and_then(|t| t.checked_sub(SLACK));
+    match (started, metadata.modified()) {
+        (Some(started), Ok(written)) if written < started => Err(Refusal::Stale(written)),
+        _ => Ok(()),
+    }
+}
+
+impl MapFile {
+    pub(super) fn open(path: &Path, wanted: &Wanted) -> Result<Self, Refusal> {
+        // Without NONBLOCK a pipe would wait for a writer.
+        let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW;
+        let flags = i32::try_from(flags.bits()).unwrap_or(0);
+        let file = File::options().read(true).custom_flags(flags).open(path);
+        let file = file.map_err(|_| Refusal::Missing)?;
+        let metadata = file.metadata().map_err(|_| Refusal::Missing)?;
+        check(&metadata, wanted)?;
+        Ok(Self {
+            file,
+            id: (metadata.dev(), metadata.ino()),
+            seen: None,
+            looked: Time(0),
+            read: 0,
+            digest: DefaultHasher::new(),
+            compare_at: Time(0),
+            owed: false,
+            partial: Vec::new(),
+        })
+    }
+
+    pub(super) const fn id(&self) -> Id {
+        self.id
+    }
+
+    /// Whether what was read must be compared with the file again before it is certain.
+    #[cfg(test)]
+    pub(super) const fn is_owed(&self) -> bool {
+        self.owed
+    }
+
+    /// When a file that takes the place of `earlier` did so, on the samples' clock.
+    pub(super) fn took_over(&self, earlier: &Self) -> Time {
+        let written = self.file.metadata().and_then(|m| m.modified());
+        let written = written.unwrap_or_else(|_| SystemTime::now());
+        monotonic(written).clamp(earlier.looked, Clock.now())
+    }
+
+    /// Looks at the file.
+    pub(super) fn change(&mut self) -> Change {
+        let Ok(metadata) = self.file.metadata() else {
+            return Change::None;
+        };
+        let written = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+        let now = (metadata.len(), written);
+        let looked = std::mem::replace(&mut self.looked, Clock.now());
+        if self.seen == Some(now) && !self.owed {
+            return Change::None;
+        }
+        let replaced = metadata.len() < self.read || self.differs();
+        self.seen = Some(now);
+        // What is written within the same tick of the clock does not show in the time.
+        let age = SystemTime::now().duration_since(written);
+        self.owed |= age.is_ok_and(|age| age < SLACK);
+        if !replaced {
+            return Change::Grown;
+        }
+        self.read = 0;
+        self.digest = DefaultHasher::new();
+        self.partial.clear();
+        Change::Replaced(monotonic(written).clamp(looked, self.looked))
+    }
+
+    /// Whether the file no longer begins with what was read of it. An answer that would take too
+    /// much time just now is owed.
+    fn differs(&mut self) -> bool {
+        let begin = Clock.now();
+        self.owed = begin < self.compare_at;
+        if self.owed {
+            return false;
+        }
+        let mut digest = DefaultHasher::new();
+        let mut chunk = vec![0; CHUNK];
+        let mut at = 0;
+        while at < self.read {
+            let len = usize::try_from(self.read - at).map_or(CHUNK, |left| left.min(CHUNK));
+            match self.file.read_at(&mut chunk[..len], at) {
+                Ok(0) | Err(_) => return true,
+                Ok(count) => {
+                    digest.write(&chunk[..count]);
+                    at += count as u64;
+                }
+            }
+        }
+        let end = Clock.now();
+        self.compare_at = end + Nanos(end.since(begin).0.saturating_mul(REST));
+        digest.finish() != self.digest.finish()
+    }
+
+    /// Reads what was not read yet into `table`; says whether there was a whole line.
+    pub(super) fn read_on(&mut self, table: &mut JitTable) -> bool {
+        let mut chunk = vec![0; CHUNK];
+        let mut lines = false;
+        while self.read < FILE_LIMIT {
+            let count = match self.file.read_at(&mut chunk, self.read) {
+                Ok(count @ 1..) => count,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Ok(0) | Err(_) => break,
+            };
+            let bytes = &chunk[..count];
+            self.read += count as u64;
+            self.digest.write(bytes);
+            lines |= self.add(bytes, table);
+        }
+        lines
+    }
+
+    fn add(&mut self, mut bytes: &[u8], table: &mut JitTable) -> bool {
+        let mut lines = false;
+        while let Some(end) = bytes.iter().position(|&byte| byte == b'\n') {
+            self.partial.extend_from_slice(&bytes[..end]);
+            table.add_line(&String::from_utf8_lossy(&self.partial));
+            self.partial.clear();
+            bytes = &bytes[end + 1..];
+            lines = true;
+        }
+        // A line that never ends is no line.
+        let room = (2 * NAME_LIMIT).saturating_sub(self.partial.len());
+        self.partial
+            .extend_from_slice(&bytes[..bytes.len().min(room)]);
+        lines
+    }
+}
+
+/// A moment of the wall clock on the samples' clock.
+fn monotonic(moment: SystemTime) -> Time {
+    let now = Clock.now();
+    match SystemTime::now().duration_since(moment) {
+        Ok(ago) => now - Nanos::from(ago),
+        Err(ahead) => now + Nanos::from(ahead.duration()),
+    }
+}

@@ -1,0 +1,154 @@
+//! JIT maps: `/tmp/perf-PID.map`, where a runtime's compiler writes down what it compiled.
+//!
+//! One line per function, `START SIZE NAME`, numbers in hexadecimal. Some compilers append and
+//! never take back (the BEAM, V8): where code is thrown away and its memory used again, the later
+//! line holds. Others write all of it anew when they are told to (`jcmd PID Compiler.perfmap`),
+//! into the same file or into one that takes its place. And `/tmp` outlives processes, whose
+//! numbers are given away again: a map that was last written before the process started is of an
+//! earlier one.
+
+mod file;
+mod table;
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use measure::Time;
+
+use self::file::{Change, MapFile, Refusal};
+use self::table::JitTable;
+use crate::procfs::{self, Status};
+
+/// The JIT map of a process, followed as it grows and as it is replaced.
+#[derive(Debug)]
+pub(super) struct JitMap {
+    /// Places to look at, the best first.
+    candidates: Vec<PathBuf>,
+    wanted: Wanted,
+    /// The map that is believed; kept open, so that the end of it can be read after the process
+    /// has gone.
+    file: Option<MapFile>,
+    table: JitTable,
+    /// What the map said before it was replaced, and when that was.
+    before: Option<(JitTable, Time)>,
+    /// Why a file at the map's place was not believed.
+    refused: Option<String>,
+}
+
+/// What a file must be to be the process's map. `/tmp` is anyone's.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    pid: u32,
+    /// The process's user, root and ourselves.
+    owners: [u32; 3],
+    /// When the process started; none where that cannot be known.
+    started: Option<SystemTime>,
+}
+
+impl JitMap {
+    pub(super) fn new(pid: u32, status: &Status) -> Self {
+        let inner = procfs::in_root_of(pid, &format!("/tmp/perf-{}.map", status.inner_pid));
+        let outer = PathBuf::from(format!("/tmp/perf-{pid}.map"));
+        let wanted = Wanted {
+            pid,
+            owners: [status.uid, 0, rustix::process::geteuid().as_raw()],
+            started: procfs::started(pid),
+        };
+        Self::from_candidates(vec![inner, outer], wanted)
+    }
+
+    fn from_candidates(candidates: Vec<PathBuf>, wanted: Wanted) -> Self {
+        Self {
+            candidates,
+            wanted,
+            file: None,
+            table: JitTable::default(),
+            before: None,
+            refused: None,
+        }
+    }
+
+    /// The function that covered `address` at the instant `at`.
+    pub(super) fn find(&self, address: u64, at: Time) -> Option<&str> {
+        let before = self.before.as_ref().filter(|(_, until)| at < *until);
+        // What the older map does not know was compiled before the newer one was written.
+        let older = before.and_then(|(table, _)| table.find(address));
+        older.or_else(|| self.table.find(address))
+    }
+
+    /// Whether the answer for a sample of the instant `at` may differ from that for later ones.
+    pub(super) fn is_before_change(&self, at: Time) -> bool {
+        self.before.as_ref().is_some_and(|(_, until)| at < *until)
+    }
+
+    /// Whether there is a map at all.
+    pub(super) fn is_present(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Why there is none although a file has its name.
+    pub(super) fn refused(&self) -> Option<&str> {
+        self.refused.as_deref().filter(|_| self.file.is_none())
+    }
+
+    /// Forgets what the map said before it was replaced: all samples of that time are through.
+    pub(super) fn settle(&mut self) {
+        self.before = None;
+    }
+
+    /// Reads what has changed since last time; says whether answers may have changed.
+    pub(super) fn refresh(&mut self) -> bool {
+        let found = self.look();
+        let Some(file) = &mut self.file else {
+            return false;
+        };
+        let change = match found {
+            Some(other) if other.id() != file.id() => {
+                let when = other.took_over(file);
+                *file = other;
+                Change::Replaced(when)
+            }
+            _ => file.change(),
+        };
+        if change == Change::None {
+            return false;
+        }
+        if let Change::Replaced(when) = change {
+            let old = std::mem::take(&mut self.table);
+            // Of two changes between two looks the first ends what was known before.
+            if self.before.is_none() {
+                self.before = Some((old, when));
+            }
+        }
+        file.read_on(&mut self.table) || change != Change::Grown
+    }
+
+    /// The best file that there is now; the first becomes the map, so that all of it is new.
+    fn look(&mut self) -> Option<MapFile> {
+        let mut refused = None;
+        let known = self.file.as_ref().map(MapFile::id);
+        for path in &self.candidates {
+            match file::find(path, &self.wanted) {
+                // Nothing to open: it is the file that is open already.
+                Ok(id) if Some(id) == known => return None,
+                Ok(_) => match MapFile::open(path, &self.wanted) {
+                    Ok(file) if known.is_some() => return Some(file),
+                    Ok(file) => {
+                        self.file = Some(file);
+                        return None;
+                    }
+                    Err(refusal) => refused = refused.or(Some((path, refusal))),
+                },
+                Err(Refusal::Missing) => {}
+                Err(refusal) => refused = refused.or(Some((path, refusal))),
+            }
+        }
+        if let Some((path, refusal)) = refused {
+            self.refused = Some(refusal.text(path, &self.wanted));
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests;

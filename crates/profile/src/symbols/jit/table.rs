@@ -1,0 +1,140 @@
+//! The functions that a JIT map names, by address.
+
+use std::collections::BTreeMap;
+
+/// Longer names are cut.
+pub(super) const NAME_LIMIT: usize = 4096;
+
+/// The functions of a JIT map by address; intervals do not overlap.
+#[derive(Debug, Default)]
+pub(in crate::symbols) struct JitTable {
+    /// Start to (end, place and length of the name).
+    ranges: BTreeMap<u64, (u64, u32, u32)>,
+    names: String,
+}
+
+impl JitTable {
+    /// Adds one line; lines that are none are skipped.
+    pub(super) fn add_line(&mut self, line: &str) {
+        let mut fields = line.trim_end().splitn(3, ' ');
+        let mut number = || {
+            let text = fields.next()?;
+            u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
+        };
+        let (Some(start), Some(size)) = (number(), number()) else {
+            return;
+        };
+        let Some(name) = fields.next().filter(|name| !name.is_empty()) else {
+            return;
+        };
+        let Some(end) = start.checked_add(size).filter(|&end| end > start) else {
+            return;
+        };
+        let cut = name.floor_char_boundary(NAME_LIMIT);
+        let name = name.get(..cut).unwrap_or(name);
+        let (Ok(at), Ok(len)) = (u32::try_from(self.names.len()), u32::try_from(name.len())) else {
+            return;
+        };
+        self.names.push_str(name);
+        self.make_room(start, end);
+        self.ranges.insert(start, (end, at, len));
+    }
+
+    /// Cuts `start..end` out of what is there.
+    fn make_room(&mut self, start: u64, end: u64) {
+        if let Some((&before, &(before_end, at, len))) = self.ranges.range(..start).next_back()
+            && before_end > start
+        {
+            self.ranges.insert(before, (start, at, len));
+            if before_end > end {
+                self.ranges.insert(end, (before_end, at, len));
+            }
+        }
+        while let Some((&inside, &(inside_end, at, len))) = self.ranges.range(start..end).next() {
+            self.ranges.remove(&inside);
+            if inside_end > end {
+                self.ranges.insert(end, (inside_end, at, len));
+            }
+        }
+    }
+
+    /// The name that covers `address`.
+    pub(in crate::symbols) fn find(&self, address: u64) -> Option<&str> {
+        let (_, &(end, at, len)) = self.ranges.range(..=address).next_back()?;
+        let at = at as usize;
+        if address < end {
+            self.names.get(at..at + len as usize)
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(text: &str) -> JitTable {
+        let mut table = JitTable::default();
+        text.lines().for_each(|line| table.add_line(line));
+        table
+    }
+
+    #[test]
+    fn lines_are_read_and_garbage_is_skipped() {
+        let table = table(
+            "7f00 10 $rabbit_exchange:route/2\n\n0x8000 0x20 void a.b(int, long)\nxyz\n12\n\
+             9000 10\n9100 0 empty\nffffffffffffffff 10 wraps\n-1 10 minus\na000 10 é",
+        );
+        assert_eq!(table.find(0x7eff), None);
+        assert_eq!(table.find(0x7f00), Some("$rabbit_exchange:route/2"));
+        assert_eq!(table.find(0x7f0f), Some("$rabbit_exchange:route/2"));
+        assert_eq!(table.find(0x7f10), None);
+        assert_eq!(table.find(0x8010), Some("void a.b(int, long)"));
+        assert_eq!(table.find(0xa001), Some("é"));
+        assert_eq!(table.ranges.len(), 3);
+    }
+
+    #[test]
+    fn the_later_line_holds_where_ranges_overlap() {
+        let table = table(
+            "1000 100 old\n1040 20 middle\n2000 10 a\n2010 10 b\n2020 10 c\n2008 20 over\n\
+             3000 10 first\n3000 10 again",
+        );
+        for (address, name) in [
+            (0x1000, Some("old")),
+            (0x103f, Some("old")),
+            (0x1040, Some("middle")),
+            (0x1060, Some("old")),
+            (0x1100, None),
+            (0x2007, Some("a")),
+            (0x2008, Some("over")),
+            (0x2010, Some("over")),
+            (0x2027, Some("over")),
+            (0x2028, Some("c")),
+            (0x3001, Some("again")),
+        ] {
+            assert_eq!(table.find(address), name, "{address:x}");
+        }
+    }
+
+    #[test]
+    fn overlaps_agree_with_a_plain_model() {
+        let mut model = [0u32; 256];
+        let mut table = JitTable::default();
+        let mut random = 12_345u64;
+        for n in 1..500u32 {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let (start, size) = ((random >> 33) % 256, (random >> 50) % 40 + 1);
+            table.add_line(&format!("{start:x} {size:x} {n}"));
+            let end = (start + size).min(256);
+            model[start as usize..end as usize].fill(n);
+            for (address, &wanted) in (0u64..).zip(&model) {
+                let found = table.find(address).map_or(0, |name| name.parse().unwrap());
+                assert_eq!(found, wanted, "address {address} after line {n}");
+            }
+        }
+    }
+}

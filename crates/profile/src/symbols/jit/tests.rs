@@ -1,0 +1,194 @@
+//! Maps that grow, are replaced, and belong to somebody else.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use measure::{Clock, Nanos};
+
+use super::*;
+
+fn wanted(started: Option<SystemTime>) -> Wanted {
+    Wanted {
+        pid: 1,
+        owners: [rustix::process::geteuid().as_raw(); 3],
+        started,
+    }
+}
+
+fn map(path: &Path) -> JitMap {
+    JitMap::from_candidates(vec![path.to_owned()], wanted(None))
+}
+
+/// The name now.
+fn name(map: &JitMap, address: u64) -> Option<&str> {
+    map.find(address, Clock.now())
+}
+
+#[test]
+fn a_growing_map_is_read_on_from_where_it_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("perf-1.map");
+    let places = vec![dir.path().join("none"), path.clone()];
+    let mut map = JitMap::from_candidates(places, wanted(None));
+    assert!(!map.refresh() && !map.is_present());
+    let mut file = File::create(&path).unwrap();
+    file.write_all(b"1000 10 a\n2000 10 b").unwrap();
+    assert!(map.refresh());
+    assert_eq!((name(&map, 0x1000), name(&map, 0x2000)), (Some("a"), None));
+    assert!(!map.refresh());
+    file.write_all(b"c\n").unwrap();
+    assert!(map.refresh());
+    assert_eq!(name(&map, 0x2000), Some("bc"));
+    assert!(map.before.is_none(), "growing replaces nothing");
+}
+
+#[test]
+fn a_map_from_before_the_process_is_not_believed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("perf-1.map");
+    fs::write(&path, "1000 10 of_2020\n").unwrap();
+    let of_2020 = SystemTime::UNIX_EPOCH + Duration::from_secs(1_590_000_000);
+    File::options()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_modified(of_2020)
+        .unwrap();
+    let started = SystemTime::now();
+    let mut map = JitMap::from_candidates(vec![path.clone()], wanted(Some(started)));
+    assert!(!map.refresh() && !map.is_present());
+    assert_eq!(name(&map, 0x1000), None);
+    let why = map.refused().unwrap();
+    assert!(why.contains("before process 1 started"), "{why}");
+    // The process writes its own at last.
+    fs::write(&path, "1000 10 own\n").unwrap();
+    assert!(map.refresh());
+    assert_eq!((name(&map, 0x1000), map.refused()), (Some("own"), None));
+}
+
+#[test]
+fn a_map_of_a_stranger_is_not_believed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("perf-1.map");
+    fs::write(&path, "1000 10 a\n").unwrap();
+    let mut wanted = wanted(None);
+    wanted.owners = [u32::MAX; 3];
+    let mut map = JitMap::from_candidates(vec![path], wanted);
+    assert!(!map.refresh());
+    let why = map.refused().unwrap();
+    assert!(why.contains("belongs to user"), "{why}");
+}
+
+#[test]
+fn pipes_links_and_folders_are_not_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let (pipe, link) = (dir.path().join("pipe"), dir.path().join("link"));
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    let kind = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, mode, 0).unwrap();
+    std::os::unix::fs::symlink("/proc/self/status", &link).unwrap();
+    for path in [&pipe, &link, &dir.path().to_owned()] {
+        assert!(MapFile::open(path, &wanted(None)).is_err());
+        assert!(file::find(path, &wanted(None)).is_err());
+    }
+}
+
+/// How a map may be replaced.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// Emptied and written again, as `fopen(…, "w")` does.
+    Rewritten,
+    /// Overwritten where it is, without being emptied.
+    Overwritten,
+    /// Another file takes its name.
+    Renamed,
+}
+
+fn replace(path: &Path, text: &str, way: Way) {
+    match way {
+        Way::Rewritten => fs::write(path, text).unwrap(),
+        Way::Overwritten => {
+            let mut file = File::options().write(true).open(path).unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+            file.set_len(text.len() as u64).unwrap();
+        }
+        Way::Renamed => {
+            let beside = path.with_extension("new");
+            fs::write(&beside, text).unwrap();
+            fs::rename(&beside, path).unwrap();
+        }
+    }
+}
+
+/// Old and new names at one address, the new file shorter, as long, and longer than the old.
+#[test]
+fn a_map_that_is_replaced_names_each_sample_by_its_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("perf-1.map");
+    for way in [Way::Rewritten, Way::Overwritten, Way::Renamed] {
+        for new in [
+            "1000 10 new\n",
+            "1000 10 new\n2000 10 xyz\n",
+            "1000 10 new\n2000 10 xyz\n3000 10 more\n",
+        ] {
+            fs::write(&path, "1000 10 old\n2000 10 xyz\n").unwrap();
+            let mut map = map(&path);
+            assert!(map.refresh());
+            assert_eq!(name(&map, 0x1000), Some("old"));
+            let before = Clock.now();
+            std::thread::sleep(Duration::from_millis(30));
+            replace(&path, new, way);
+            assert!(map.refresh(), "{way:?} {new}");
+            assert_eq!(map.find(0x1000, before), Some("old"), "{way:?} {new}");
+            assert!(map.is_before_change(before));
+            assert_eq!(name(&map, 0x1000), Some("new"), "{way:?} {new}");
+            // Until all samples from before are through.
+            map.settle();
+            assert_eq!(map.find(0x1000, before), Some("new"), "{way:?} {new}");
+        }
+    }
+}
+
+/// Appended to, emptied, overwritten and renamed at random, a map always says what the file says.
+#[test]
+fn whatever_happens_to_a_map_it_says_what_the_file_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("perf-1.map");
+    let mut random = 99u64;
+    let mut next = move |below: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005) + 1;
+        (random >> 33) % below
+    };
+    fs::write(&path, "").unwrap();
+    let mut map = map(&path);
+    for step in 0..60 {
+        let mut text = String::new();
+        for _ in 0..next(6) {
+            let (start, size, name) = (next(256), next(40) + 1, next(1000) + 1);
+            text.push_str(&format!("{start:02x} {size:02x} {name:04}\n"));
+        }
+        match next(4) {
+            0 => replace(&path, &text, Way::Rewritten),
+            1 => replace(&path, &text, Way::Overwritten),
+            2 => replace(&path, &text, Way::Renamed),
+            _ => {
+                let mut file = File::options().append(true).open(&path).unwrap();
+                file.write_all(text.as_bytes()).unwrap();
+            }
+        }
+        map.settle();
+        while map.refresh() || map.file.as_ref().is_some_and(MapFile::is_owed) {}
+        let content = fs::read_to_string(&path).unwrap();
+        let mut model = JitTable::default();
+        content.lines().for_each(|line| model.add_line(line));
+        for address in 0..300 {
+            assert_eq!(
+                map.find(address, Clock.now() + Nanos(1)),
+                model.find(address),
+                "address {address} after step {step}"
+            );
+        }
+    }
+}
