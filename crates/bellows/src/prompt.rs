@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use crate::failure::Failure;
+use crate::signals;
 
 /// Echoes again when it is dropped.
 struct Silent<'a>(&'a File, Termios);
@@ -28,10 +29,19 @@ pub(crate) fn secret(question: &str) -> Result<Option<String>, Failure> {
         )
     };
     let before = tcgetattr(&terminal).map_err(|error| failed(&error))?;
+    // A Ctrl-C would end the process without anything being dropped.
+    let (to_restore, echoing) = (
+        terminal.try_clone().map_err(|error| failed(&error))?,
+        before.clone(),
+    );
+    signals::tidy_before_the_end(move || {
+        let _ = tcsetattr(&to_restore, OptionalActions::Now, &echoing);
+        let _ = (&to_restore).write_all(b"\n");
+    })?;
     let mut hidden = before.clone();
     hidden.local_modes.remove(LocalModes::ECHO);
     terminal
-        .write_all(question.as_bytes())
+        .write_all(report::console::sanitise(question).as_bytes())
         .map_err(|error| failed(&error))?;
     let mut line = String::new();
     {

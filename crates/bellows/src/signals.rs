@@ -2,11 +2,11 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::failure::Failure;
@@ -14,6 +14,9 @@ use crate::failure::Failure;
 /// How long an end at once may take before the process is simply left. Children notice by their
 /// closed pipes and clean up after themselves.
 const GRACE: Duration = Duration::from_millis(250);
+
+/// Whether SIGINT and SIGTERM end something in order by now.
+static IN_ORDER: AtomicBool = AtomicBool::new(false);
 
 /// Whether a second signal came; clones share it.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +34,7 @@ impl AtOnce {
 
 /// Lets the first signal stop the load in order and the second end the process at once.
 pub(crate) fn stop_load(control: &load::Control) -> Result<AtOnce, Failure> {
+    IN_ORDER.store(true, Ordering::Relaxed);
     let control = control.clone();
     let at_once = AtOnce::default();
     let second = at_once.clone();
@@ -44,14 +48,25 @@ pub(crate) fn stop_load(control: &load::Control) -> Result<AtOnce, Failure> {
             leave(signal);
         }
     };
-    watch(act).map(|()| at_once)
+    watch(&ENDINGS, act).map(|()| at_once)
+}
+
+/// Tidies up before a signal ends the process, until the load is watched over ([`stop_load`]).
+pub(crate) fn tidy_before_the_end(tidy: impl Fn() + Send + 'static) -> Result<(), Failure> {
+    watch(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT], move |signal, _| {
+        if ENDINGS.contains(&signal) && IN_ORDER.load(Ordering::Relaxed) {
+            return;
+        }
+        tidy();
+        leave(signal);
+    })
 }
 
 /// Lets a signal stop the embedded broker. Where its parent ends it by closing a pipe, a Ctrl-C
 /// that the terminal sends to both is for the parent alone.
 pub(crate) fn stop_broker(stop: &broker::Stop, parent_decides: bool) -> Result<(), Failure> {
     let stop = stop.clone();
-    watch(move |signal, count| {
+    watch(&ENDINGS, move |signal, count| {
         if parent_decides && signal == SIGINT {
             return;
         }
@@ -62,14 +77,17 @@ pub(crate) fn stop_broker(stop: &broker::Stop, parent_decides: bool) -> Result<(
     })
 }
 
-fn watch(mut act: impl FnMut(i32, u32) + Send + 'static) -> Result<(), Failure> {
+/// What ends a run in order the first time.
+const ENDINGS: [i32; 2] = [SIGINT, SIGTERM];
+
+fn watch(which: &[i32], mut act: impl FnMut(i32, u32) + Send + 'static) -> Result<(), Failure> {
     let failed = |source: io::Error| {
         Failure::failed(
             format!("cannot watch for signals: {source}"),
             "see ulimit -a",
         )
     };
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
+    let mut signals = Signals::new(which).map_err(failed)?;
     let run = move || {
         for (count, signal) in (1..).zip(signals.forever()) {
             act(signal, count);

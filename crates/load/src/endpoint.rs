@@ -108,56 +108,104 @@ const HELP: &str = "write amqp://USER:PASSWORD@HOST:PORT/VHOST, with special cha
 /// Reads `amqp://user:password@host:port/vhost`, or `amqps://` for TLS; everything but the host may be left out, and
 /// user, password and virtual host are percent-decoded. As RabbitMQ's clients do, no path or an
 /// empty one is the virtual host `/`, and `%2F` writes it out.
+///
+/// The login ends at the last `@`, whatever characters stand before it: a password that somebody did not
+/// percent-encode may hold each of them, and must not be taken for host, port or virtual host.
 impl FromStr for Endpoint {
     type Err = Error;
 
     fn from_str(url: &str) -> Result<Self, Error> {
         // Nothing of a URL that could not be taken apart is repeated: it may hold a password.
-        let (rest, secured) = match url.split_once("://") {
-            Some(("amqp", rest)) => (rest, false),
-            Some(("amqps", rest)) => (rest, true),
-            Some((scheme, _)) => {
-                return Err(Error::invalid(
-                    format!("the URL's scheme {scheme:?} is not supported"),
-                    HELP,
-                ));
-            }
-            None => return Err(Error::invalid("the URL has no scheme", HELP)),
-        };
-        let rest = rest.split(['?', '#']).next().unwrap_or_default();
-        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let (login, address) = match authority.rsplit_once('@') {
-            Some((login, address)) => (Some(login), address),
-            None => (None, authority),
-        };
-        let (host, port) = split_address(address)?;
-        let default_port = if secured {
+        let parts = Parts::of(url)?;
+        let (host, port) = split_address(parts.address)?;
+        let default_port = if parts.secured {
             Self::DEFAULT_TLS_PORT
         } else {
             Self::DEFAULT_PORT
         };
         let mut endpoint = Self::new(host, port.unwrap_or(default_port));
-        endpoint.tls = secured.then(Tls::default);
-        if let Some(login) = login {
+        endpoint.tls = parts.secured.then(Tls::default);
+        if let Some(login) = parts.login {
             let (user, password) = login.split_once(':').unwrap_or((login, "guest"));
             endpoint.user = decode(user, "user")?;
             endpoint.password = decode(password, "password")?;
         }
-        if !path.is_empty() {
-            endpoint.virtual_host = decode(path, "virtual host")?;
+        if !parts.path.is_empty() {
+            endpoint.virtual_host = decode(parts.path, "virtual host")?;
         }
         Ok(endpoint)
     }
 }
 
+/// A URL that was taken apart, before anything is decoded.
+struct Parts<'a> {
+    /// The scheme is `amqps`.
+    secured: bool,
+    /// What stands before the last `@`.
+    login: Option<&'a str>,
+    /// Host and port.
+    address: &'a str,
+    /// The virtual host, without the slash before it.
+    path: &'a str,
+    /// What follows the address and the virtual host after a `?`.
+    query: Option<&'a str>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(url: &'a str) -> Result<Self, Error> {
+        let (rest, secured) = match url.split_once("://") {
+            Some(("amqp", rest)) => (rest, false),
+            Some(("amqps", rest)) => (rest, true),
+            Some((scheme, _)) if is_scheme(scheme) => {
+                return Err(Error::invalid(
+                    format!("the URL's scheme {scheme:?} is not supported"),
+                    HELP,
+                ));
+            }
+            _ => return Err(Error::invalid("the URL has no scheme", HELP)),
+        };
+        let (login, rest) = match rest.rsplit_once('@') {
+            Some((login, rest)) => (Some(login), rest),
+            None => (None, rest),
+        };
+        let rest = rest.split('#').next().unwrap_or_default();
+        let (rest, query) = match rest.split_once('?') {
+            Some((rest, query)) => (rest, Some(query)),
+            None => (rest, None),
+        };
+        let (address, path) = rest.split_once('/').unwrap_or((rest, ""));
+        Ok(Self {
+            secured,
+            login,
+            address,
+            path,
+            query,
+        })
+    }
+}
+
+impl Endpoint {
+    /// Whether the URL has options after a `?`, which nothing here reads.
+    #[must_use]
+    pub fn has_options(url: &str) -> bool {
+        Parts::of(url).is_ok_and(|parts| parts.query.is_some())
+    }
+}
+
+/// Whether the text can be a URL's scheme (RFC 3986, 3.1), and so is not the beginning of a login.
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+}
+
+/// Splits host and port. Neither is repeated in an error: without an `@` they may be user and password.
 fn split_address(address: &str) -> Result<(&str, Option<u16>), Error> {
     let (host, port) = if let Some(rest) = address.strip_prefix('[') {
-        let (host, port) = rest.split_once(']').ok_or_else(|| {
-            Error::invalid(
-                format!("the address {address:?} has no closing bracket"),
-                HELP,
-            )
-        })?;
+        let (host, port) = rest
+            .split_once(']')
+            .ok_or_else(|| Error::invalid("the address in the URL has no closing bracket", HELP))?;
         (host, port.strip_prefix(':').unwrap_or(port))
     } else {
         address.split_once(':').unwrap_or((address, ""))
@@ -165,16 +213,27 @@ fn split_address(address: &str) -> Result<(&str, Option<u16>), Error> {
     if host.is_empty() {
         return Err(Error::invalid("the URL has no host", HELP));
     }
+    if !host.chars().all(is_of_host) {
+        return Err(Error::invalid(
+            "the host in the URL has a character that no host's name has",
+            HELP,
+        ));
+    }
     let port = match port {
         "" => None,
         port => Some(port.parse().ok().filter(|port| *port != 0).ok_or_else(|| {
             Error::invalid(
-                format!("the port {port:?} is not a number from 1 to 65535"),
+                "what follows the host's colon in the URL is not a port from 1 to 65535",
                 HELP,
             )
         })?),
     };
     Ok((host, port))
+}
+
+/// Names in any script, IPv4 and IPv6 addresses with their zone.
+fn is_of_host(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '-' | '.' | '_' | ':' | '%')
 }
 
 /// Replaces `%XX`; the error names the part, never its text.
@@ -230,13 +289,7 @@ impl fmt::Display for Endpoint {
         } else {
             ("", "")
         };
-        // Control characters of a host that never resolved must not reach a terminal.
-        write!(
-            f,
-            "@{open}{}{close}:{}/",
-            self.host.escape_debug(),
-            self.port
-        )?;
+        write!(f, "@{open}{}{close}:{}/", self.host, self.port)?;
         if self.virtual_host == "/" {
             Ok(())
         } else {
@@ -254,6 +307,7 @@ impl fmt::Debug for Endpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     fn read(url: &str) -> Endpoint {
         url.parse().unwrap()
@@ -291,10 +345,91 @@ mod tests {
             "amqp://me:s3cret@host:x/",
             "amqp://me:s3cret%@host/",
             "me:s3cret@host",
+            "me:s3cret://x@host",
             "amqp://me:s3cret@",
+            "amqp://me:s3cret",
+            "amqp://me:s3cret/vhost",
+            "amqp://[me:s3cret",
         ] {
             let error = bad.parse::<Endpoint>().unwrap_err();
-            assert!(!error.to_string().contains("s3cret"), "{error}");
+            let told = format!("{error} {}", error.help());
+            assert!(!told.contains("s3cret"), "{bad}: {told}");
+        }
+    }
+
+    #[test]
+    fn a_login_ends_at_the_last_at_sign() {
+        for (url, password) in [
+            ("amqp://me:s3cret/x@localhost", "s3cret/x"),
+            ("amqp://me:s3cret#x@localhost", "s3cret#x"),
+            ("amqp://me:s3cret?x@localhost", "s3cret?x"),
+            ("amqp://me:1234/abc@localhost", "1234/abc"),
+            ("amqp://me:a@b:c@localhost", "a@b:c"),
+            ("amqp://me: @localhost", " "),
+        ] {
+            let endpoint = read(url);
+            assert_eq!(
+                (
+                    endpoint.user.as_str(),
+                    endpoint.host.as_str(),
+                    endpoint.port
+                ),
+                ("me", "localhost", 5_672),
+                "{url}"
+            );
+            assert_eq!(endpoint.password(), password);
+        }
+        assert!(Endpoint::has_options("amqp://h/v?x=1"));
+        assert!(!Endpoint::has_options("amqp://me:s3cret?x@h/v"));
+    }
+
+    /// A password with every kind of character that a URL gives a meaning to, or that a terminal does.
+    fn random_password(random: Random, round: u64) -> String {
+        const MARKS: [&str; 20] = [
+            "/", "#", "?", ":", "@", "%", " ", ",", ";", "=", "&", "[", "]", "\"", "\\", "ä", "日",
+            "\u{1b}", "\n", "\u{202e}",
+        ];
+        let mark = |n: u64| MARKS[(random.word(round * 16 + n) % 20) as usize];
+        let parts = 1 + random.word(round * 16) % 12;
+        (1..=parts).map(|n| format!("{}s3cret", mark(n))).collect()
+    }
+
+    #[test]
+    fn any_password_is_read_or_refused_and_never_repeated() {
+        let random = Random::new(9, 0);
+        for round in 0..20_000 {
+            let password = random_password(random, round);
+            let encoded: String = password.bytes().map(|b| format!("%{b:02X}")).collect();
+            for (form, has_login) in [
+                ("amqp://me:P@localhost:5671/v", true),
+                ("amqps://me:P@[::1]", true),
+                ("amqp://me:P@", true),
+                ("amqp://me:P@h:x", true),
+                ("me:P@localhost", true),
+                ("P://me@h", true),
+                ("(amqp://me:P@h)", true),
+                ("amqp://me:P", false),
+                ("amqp://[me:P", false),
+            ] {
+                for written in [&password, &encoded] {
+                    let url = form.replace('P', written);
+                    let told = match url.parse::<Endpoint>() {
+                        // A password where a host or a virtual host belongs cannot be told from one.
+                        Ok(_) if !has_login => continue,
+                        Ok(endpoint) => {
+                            assert!(endpoint.user == "me", "{url:?}: {endpoint}");
+                            assert!(["localhost", "::1"].contains(&endpoint.host.as_str()));
+                            assert!(written == &password || endpoint.password() == password);
+                            format!("{endpoint} {endpoint:?}")
+                        }
+                        Err(error) => format!("{error} {error:?}"),
+                    };
+                    let leaks = told.contains("s3cret") || told.contains(&encoded);
+                    assert!(!leaks, "round {round}: {url:?}: {told}");
+                }
+            }
+            let url = format!("amqp://me:{encoded}@localhost/v");
+            assert_eq!(read(&url).password(), password);
         }
     }
 
@@ -316,8 +451,9 @@ mod tests {
             ("host", "no scheme"),
             ("http://host", "\"http\""),
             ("amqp://", "no host"),
-            ("amqp://host:0", "\"0\""),
-            ("amqp://host:99999", "\"99999\""),
+            ("amqp://host:0", "not a port"),
+            ("amqp://host:99999", "not a port"),
+            ("amqp://ho st", "a character"),
             ("amqp://[::1", "closing bracket"),
             ("amqp://%zz@host", "user"),
             ("amqp://host/%ff", "virtual host"),

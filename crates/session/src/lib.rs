@@ -12,7 +12,7 @@ mod oauth2;
 mod observer;
 mod processes;
 mod record;
-mod redact;
+pub mod redact;
 mod relay;
 mod run;
 mod tcp;

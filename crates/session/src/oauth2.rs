@@ -154,7 +154,7 @@ impl Client {
         let failed = |what: String, remedy: &str| {
             Err(Error::OAuth2(format!(
                 "no token from {}: {what}; {remedy}",
-                crate::redact::text(&self.uri)
+                crate::redact::url(&self.uri)
             )))
         };
         let form = self
@@ -165,7 +165,7 @@ impl Client {
             Ok(response) => response,
             Err(error) => {
                 return failed(
-                    error.to_string(),
+                    told(&error),
                     "check oauth2.uri (--oauth2-uri), and the authority of its certificate (--ca)",
                 );
             }
@@ -184,10 +184,13 @@ impl Client {
         }
         match serde_json::from_str::<Refused>(&body) {
             Ok(refused) => failed(
-                format!("{status}, {} {}", refused.error, refused.error_description)
-                    .replace(char::is_control, " ")
-                    .trim_end()
-                    .to_owned(),
+                self.without_secrets(&format!(
+                    "{status}, {} {}",
+                    refused.error, refused.error_description
+                ))
+                .replace(char::is_control, " ")
+                .trim_end()
+                .to_owned(),
                 "check the client's id, secret and scopes",
             ),
             // What came may hold a token: it is not repeated.
@@ -199,6 +202,28 @@ impl Client {
                 "check that oauth2.uri is a token endpoint, and not the issuer or a login page",
             ),
         }
+    }
+}
+
+impl Client {
+    /// An endpoint's words, which may repeat what it was sent.
+    fn without_secrets(&self, words: &str) -> String {
+        let public = ["grant_type", "client_id", "scope"];
+        let secrets = self
+            .form
+            .iter()
+            .filter(|(name, value)| !public.contains(&name.as_str()) && !value.is_empty());
+        secrets.fold(words.to_owned(), |words, (_, value)| {
+            words.replace(value.as_str(), crate::redact::BLOT)
+        })
+    }
+}
+
+/// Why nothing was answered, without the URI, which may hold a password.
+fn told(error: &ureq::Error) -> String {
+    match error {
+        ureq::Error::BadUri(_) => "it is no URI".to_owned(),
+        error => crate::redact::text(&error.to_string()),
     }
 }
 
@@ -314,6 +339,11 @@ mod tests {
                 r#"{"error":"invalid_client","error_description":"no such\nclient"}"#,
                 "invalid_client no such client",
             ),
+            (
+                401,
+                r#"{"error":"invalid_client","error_description":"s3cret is wrong"}"#,
+                "*** is wrong",
+            ),
             (200, "<html>hidden-words</html>", "no access_token"),
         ] {
             let (uri, _told) = endpoint(vec![(status, body.to_owned())]);
@@ -323,6 +353,14 @@ mod tests {
                 !text.contains("s3cret") && !text.contains("hidden"),
                 "{text}"
             );
+        }
+        for uri in [
+            "http://me:s3cret/x@127.0.0.1:1/",
+            "http://me:s3cret",
+            "https://a b:s3cret@h",
+        ] {
+            let text = start(&spec(uri.into()), None).unwrap_err().to_string();
+            assert!(!text.contains("s3cret"), "{text}");
         }
         let text = start(&spec("http://127.0.0.1:1/".into()), None)
             .unwrap_err()

@@ -1,18 +1,67 @@
-//! Secrets never reach the archive: passwords in URLs, in arguments and in settings are blotted
-//! out before anything is written.
+//! Secrets never reach the archive, a terminal or a log.
+//!
+//! What an experiment consists of is typed: [`crate::Experiment::to_json`] and [`assignment`] know for each key
+//! whether it is a secret, an address, or a table of names that only their owner knows. Where nothing but text is
+//! left (the label of an event, a name of a variable), a pattern decides, and in doubt it hides.
+
+use load::Endpoint;
 
 /// What stands where a secret stood.
 pub(crate) const BLOT: &str = "***";
 
 /// Parts of names whose values are secrets.
-const SECRET_NAMES: [&str; 7] = [
-    "password",
-    "passwd",
-    "default_pass",
+const SECRET_NAMES: [&str; 14] = [
+    "pass",
+    "pwd",
     "secret",
     "token",
     "cookie",
-    "passphrase",
+    "credential",
+    "assertion",
+    "bearer",
+    "jwt",
+    "api_key",
+    "apikey",
+    "access_key",
+    "private_key",
+    "signing_key",
+];
+
+/// Variables of RabbitMQ, Erlang and the system, whose values are shown unless their names speak of secrets.
+const KNOWN_VARIABLES: [&str; 9] = [
+    "RABBITMQ_",
+    "ERL_",
+    "ERTS_",
+    "LANG",
+    "LC_",
+    "TZ",
+    "PATH",
+    "HOME",
+    "USER",
+];
+
+/// Keys of the `broker` table that hold no secret; the others are hidden, misspelt ones among them.
+const PUBLIC_BROKER_KEYS: [&str; 20] = [
+    "kind",
+    "root",
+    "plugins",
+    "schedulers",
+    "tls",
+    "allocation",
+    "heartbeat",
+    "frame-max",
+    "send-buffer",
+    "receive-buffer",
+    "nagle",
+    "user",
+    "ca",
+    "cert",
+    "key",
+    "sni",
+    "insecure",
+    "auth",
+    "pid",
+    "oauth2.client-id",
 ];
 
 /// PerfTest's short option for a client's secret, which its value may follow at once.
@@ -20,54 +69,130 @@ const PERF_TESTS: &str = "o2sec";
 
 /// Whether a key, option or variable of this name holds a secret.
 pub(crate) fn is_secret(name: &str) -> bool {
-    let name = name.to_lowercase().replace('-', "_");
+    let name = name.to_lowercase().replace(['-', '.'], "_");
     SECRET_NAMES.iter().any(|part| name.contains(part))
 }
 
-/// The value of a key, blotted out where the key holds a secret.
+/// The same for names that somebody else chose: a key is one more thing that may be secret.
+fn may_be_secret(name: &str) -> bool {
+    is_secret(name) || name.to_lowercase().ends_with("key")
+}
+
+/// The value of a setting of the broker, hidden where the key may hold a secret.
 pub(crate) fn value(key: &str, value: &str) -> String {
-    if is_secret(key) {
+    if may_be_secret(key) {
         BLOT.to_owned()
     } else {
         text(value)
     }
 }
 
-/// Any text: passwords in URLs, and values after `password=` and its like, are blotted out.
-pub(crate) fn text(text: &str) -> String {
+/// The value of a variable, hidden unless the name is known and speaks of no secret.
+pub(crate) fn variable(name: &str, value: &str) -> String {
+    let known = KNOWN_VARIABLES.iter().any(|known| name.starts_with(known));
+    if known && !may_be_secret(name) {
+        words(&[value.to_owned()]).concat()
+    } else {
+        BLOT.to_owned()
+    }
+}
+
+/// A URL as far as it certainly holds no secret: without login, query and fragment, and hidden as a whole where it
+/// cannot be taken apart. Of a broker's URL the user is left.
+#[must_use]
+pub fn url(url: &str) -> String {
+    if let Ok(endpoint) = url.parse::<Endpoint>() {
+        return endpoint.to_string();
+    }
+    public_url(url).unwrap_or_else(|| BLOT.to_owned())
+}
+
+fn public_url(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    let (login, rest) = match rest.rsplit_once('@') {
+        Some((_, rest)) => ("***@", rest),
+        None => ("", rest),
+    };
+    let place = rest.split(['?', '#']).next()?;
+    let query = if place.len() < rest.len() { "?***" } else { "" };
+    let authority = place.split('/').next()?;
+    let port_follows = |(_, port): (&str, &str)| port.chars().all(|c| c.is_ascii_digit());
+    let is_plain = authority.starts_with('[') || authority.split_once(':').is_none_or(port_follows);
+    let is_url = scheme.chars().all(is_scheme) && !authority.is_empty() && is_plain;
+    is_url.then(|| format!("{scheme}://{login}{place}{query}"))
+}
+
+/// A change `PATH=VALUE` of an experiment, its value hidden unless the path is known to hold no secret.
+#[must_use]
+pub fn assignment(given: &str) -> String {
+    let Some((path, value)) = given.split_once('=') else {
+        // A path without a value, or a piece of a value: nobody knows.
+        return BLOT.to_owned();
+    };
+    let path = path.trim();
+    if !path
+        .chars()
+        .all(|c| c.is_alphanumeric() || matches!(c, '.' | '-' | '_'))
+    {
+        return BLOT.to_owned();
+    }
+    format!("{path}={}", assigned(path, value))
+}
+
+fn assigned(path: &str, given: &str) -> String {
+    let parts: Vec<&str> = path.split('.').collect();
+    let hidden = || BLOT.to_owned();
+    match parts.as_slice() {
+        [.., "url"] | ["broker", "oauth2", "uri"] => url(given.trim().trim_matches(['"', '\''])),
+        ["broker", "config", key @ ..] if !key.is_empty() => value(&key.join("."), given),
+        ["broker", "env", name] => variable(name, given),
+        ["broker", key @ ..] if PUBLIC_BROKER_KEYS.contains(&key.join(".").as_str()) => {
+            given.to_owned()
+        }
+        ["broker", ..] => hidden(),
+        // A whole table may hold a URL.
+        _ if is_secret(path) || given.contains("url") => hidden(),
+        _ => text(given),
+    }
+}
+
+/// Any text: passwords in URLs, and values after `password=` and its like, are hidden.
+#[must_use]
+pub fn text(text: &str) -> String {
     assignments(&urls(text))
 }
 
-/// Text of several lines in an unknown language: lines that speak of secrets are left out.
-pub(crate) fn lines(all: &str) -> String {
-    let kept = all.lines().map(|line| {
-        if is_secret(line) {
-            BLOT.to_owned()
-        } else {
-            text(line)
-        }
-    });
-    kept.collect::<Vec<_>>().join("\n")
-}
-
-/// A command line: also what follows `--password` as its own word.
-pub(crate) fn arguments(arguments: &[String]) -> Vec<String> {
+/// A command line in which nothing is known but the words: what follows `--password` or `-setcookie` as its own
+/// word is hidden, too, whatever it begins with.
+pub(crate) fn words(words: &[String]) -> Vec<String> {
     let mut hide_next = false;
-    let one = |argument: &String| {
-        let hide = std::mem::replace(&mut hide_next, false);
-        if hide && !argument.starts_with("--") {
+    let one = |word: &String| {
+        let name = word.trim_start_matches('-');
+        let name = name.split('=').next().unwrap_or(name);
+        if std::mem::replace(&mut hide_next, false) {
             return BLOT.to_owned();
         }
-        let name = argument.trim_start_matches('-');
         if name.starts_with(PERF_TESTS) && name.len() > PERF_TESTS.len() {
             return format!("-{PERF_TESTS}{BLOT}");
         }
         // PerfTest's options may be shortened.
         let secret = is_secret(name) || name == PERF_TESTS || name.starts_with("oauth2-client-s");
-        hide_next = argument.starts_with('-') && !argument.contains('=') && secret;
-        text(argument)
+        if !secret {
+            return text(word);
+        }
+        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+        match word.split_once('=') {
+            Some((option, _)) => format!("{option}={BLOT}"),
+            None if word.chars().all(is_name) => {
+                hide_next = true;
+                word.clone()
+            }
+            // A term or an expression that speaks of secrets.
+            None => BLOT.to_owned(),
+        }
     };
-    arguments.iter().map(one).collect()
+    words.iter().map(one).collect()
 }
 
 /// `amqp://user:secret@host` becomes `amqp://user:***@host`.
@@ -77,26 +202,41 @@ fn urls(text: &str) -> String {
     while let Some(at) = rest.find("://") {
         let (before, after) = rest.split_at(at + 3);
         out.push_str(before);
-        // The login ends at the last @: a careless password may hold an @ or a / itself.
-        let end = after.find(char::is_whitespace).unwrap_or(after.len());
-        let (authority, next) = after.split_at(end);
-        match authority.rsplit_once('@') {
-            Some((login, host)) => {
-                let user = login.split_once(':').map_or(login, |(user, _)| user);
-                out.push_str(user);
-                if login.contains(':') {
-                    out.push(':');
-                    out.push_str(BLOT);
-                }
-                out.push('@');
-                out.push_str(host);
-            }
-            None => out.push_str(authority),
-        }
+        // The login ends at the last @ before the next URL: a careless password may hold anything.
+        let end = after.find("://").unwrap_or(after.len());
+        let (span, next) = after.split_at(end);
+        out.push_str(&login(span));
         rest = next;
     }
     out.push_str(rest);
     out
+}
+
+/// What follows a `://`, without the password.
+fn login(span: &str) -> String {
+    let word_end = |text: &str| text.find(char::is_whitespace).unwrap_or(text.len());
+    if let Some((login, host)) = span.rsplit_once('@') {
+        return match login.split_once(':') {
+            Some((user, _)) if !user.contains(char::is_whitespace) => {
+                format!("{user}:{BLOT}@{host}")
+            }
+            _ => span.to_owned(),
+        };
+    }
+    // Without an @, what follows the colon is a port, or a password whose host is missing.
+    let (word, next) = span.split_at(word_end(span));
+    let authority = word.split(['/', '?', '#']).next().unwrap_or(word);
+    let port = |(host, port): (&str, &str)| {
+        !port.starts_with(|c: char| c.is_ascii_digit())
+            && !host.starts_with('[')
+            && !port.is_empty()
+    };
+    match word.split_once(':') {
+        Some((host, _)) if authority.split_once(':').is_some_and(port) => {
+            format!("{host}:{BLOT}{next}")
+        }
+        _ => span.to_owned(),
+    }
 }
 
 /// `broker.password=secret` becomes `broker.password=***`; also inside a URL's query.
@@ -130,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passwords_in_urls_are_blotted_out() {
+    fn passwords_in_text_are_hidden() {
         for (given, kept) in [
             (
                 "amqp://guest:s3cret@host:5672/vhost",
@@ -138,7 +278,14 @@ mod tests {
             ),
             ("amqp://guest:p@ss:w@host", "amqp://guest:***@host"),
             ("amqp://guest:p/w@host", "amqp://guest:***@host"),
+            ("amqp://guest:p w#?@host", "amqp://guest:***@host"),
+            ("amqp://guest:s3cret", "amqp://guest:***"),
+            (
+                "amqp://guest:s3cret/x was lost",
+                "amqp://guest:*** was lost",
+            ),
             ("amqp://host:5672/", "amqp://host:5672/"),
+            ("at amqp://[::1]:5672", "at amqp://[::1]:5672"),
             ("amqp://user@host/%2F", "amqp://user@host/%2F"),
             (
                 "two http://a:b@c/ and amqp://d:e@f",
@@ -152,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_in_arguments_are_blotted_out() {
+    fn passwords_in_words_are_hidden() {
         let given = [
             "bellows",
             "client",
@@ -161,6 +308,8 @@ mod tests {
             "--user",
             "me",
             "--password=s3cret",
+            "--password",
+            "--s3cret",
             "--consumer-url",
             "amqp://a:s3cret@b",
             "--set",
@@ -172,10 +321,18 @@ mod tests {
             "-o2secs3cret",
             "--oauth2-client-s",
             "s3cret",
+            "--oauth2-client-sec=s3cret",
+            "-o2p",
+            "client_assertion=s3cret",
+            "-setcookie",
+            "s3cret",
+            "default_pass",
+            "<<\"s3cret\">>",
+            "application:set_env(rabbit,default_pass,<<\"s3cret\">>)",
             "queue://x",
         ];
         let given: Vec<String> = given.iter().map(|s| (*s).to_owned()).collect();
-        let kept = arguments(&given);
+        let kept = words(&given);
         assert!(!kept.join(" ").contains("s3cret"), "{kept:?}");
         assert_eq!(kept.len(), given.len());
         assert_eq!(kept[4..6], ["--user", "me"]);
@@ -183,10 +340,84 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_speak_of_secrets_are_left_out() {
+    fn of_a_url_only_what_is_no_secret_is_shown() {
+        for (given, kept) in [
+            ("amqp://me:a/b@h", "amqp://me@h:5672/"),
+            (
+                "https://me:s3cret/x@h:8443/token?a=b",
+                "https://***@h:8443/token?***",
+            ),
+            ("https://h/token", "https://h/token"),
+            ("https://me:s3cret", "***"),
+            ("https://[::1]:80/x", "https://[::1]:80/x"),
+            ("me:s3cret@h", "***"),
+            ("amqp://me:s3cret%@h:1", "amqp://***@h:1"),
+            ("s3 cret://x", "***"),
+        ] {
+            assert_eq!(url(given), kept);
+        }
+    }
+
+    #[test]
+    fn names_that_somebody_else_chose_are_hidden_in_doubt() {
+        for name in [
+            "MY_LDAP_PASS",
+            "RABBITMQ_DEFAULT_PASS",
+            "RABBITMQ_ENCRYPTION_KEY",
+            "ANYTHING",
+        ] {
+            assert_eq!(variable(name, "s3cret"), BLOT, "{name}");
+        }
+        assert_eq!(variable("RABBITMQ_LOGS", "-"), "-");
         assert_eq!(
-            lines("[{rabbit, [\n{default_pass, <<\"x\">>},\n{a, 1}]}]."),
-            "[{rabbit, [\n***\n{a, 1}]}]."
+            variable("RABBITMQ_SERVER_ERL_ARGS", "-setcookie s3cret"),
+            BLOT
         );
+        for key in [
+            "anonymous_login_pass",
+            "auth_ldap.bind.pwd",
+            "x.key",
+            "a.jwt",
+        ] {
+            assert_eq!(value(key, "s3cret"), BLOT, "{key}");
+        }
+        assert_eq!(value("vm_memory_high_watermark.relative", "0.4"), "0.4");
+    }
+
+    #[test]
+    fn changes_of_an_experiment_are_shown_where_they_hold_no_secret() {
+        for (given, kept) in [
+            ("load.0.rate=20000", "load.0.rate=20000"),
+            ("load.0.routing-key=a", "load.0.routing-key=a"),
+            ("broker.tls=true", "broker.tls=true"),
+            (
+                "broker.url=amqp://me:s3cret/@h",
+                "broker.url=amqp://me@h:5672/",
+            ),
+            ("broker.password=s3cret", "broker.password=***"),
+            ("broker.pasword=s3cret", "broker.pasword=***"),
+            ("broker={password='s3cret'}", "broker=***"),
+            ("load.0={url='amqp://a:s3cret@b'}", "load.0=***"),
+            (
+                "broker.advanced=[{a,[{b,<<\"s3cret\">>}]}].",
+                "broker.advanced=***",
+            ),
+            (
+                "broker.env.MY_LDAP_PASS=s3cret",
+                "broker.env.MY_LDAP_PASS=***",
+            ),
+            ("broker.config.a.b=1", "broker.config.a.b=1"),
+            (
+                "broker.config.anonymous_login_pass=s3cret",
+                "broker.config.anonymous_login_pass=***",
+            ),
+            (
+                "broker.oauth2.parameters.x=s3cret",
+                "broker.oauth2.parameters.x=***",
+            ),
+            ("s3cret", "***"),
+        ] {
+            assert_eq!(assignment(given), kept);
+        }
     }
 }

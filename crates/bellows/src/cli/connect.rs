@@ -3,8 +3,9 @@
 use std::net::IpAddr;
 
 use clap::Args;
-use session::experiment::{BrokerKind, BrokerSpec};
+use session::experiment::{BrokerKind, BrokerSpec, Hidden};
 
+use super::command_line::Url;
 use super::security::SecurityArgs;
 use crate::failure::Failure;
 
@@ -18,13 +19,18 @@ pub(super) struct ConnectArgs {
         hide_env_values = true,
         default_value = "amqp://localhost:5672"
     )]
-    url: String,
+    url: Url,
     /// User, in place of the URL's
     #[arg(long, env = "BELLOWS_USER")]
     user: Option<String>,
     /// Password, in place of the URL's; better given as BELLOWS_PASSWORD than on a command line
-    #[arg(long, env = "BELLOWS_PASSWORD", hide_env_values = true)]
-    password: Option<String>,
+    #[arg(
+        long,
+        env = "BELLOWS_PASSWORD",
+        hide_env_values = true,
+        allow_hyphen_values = true
+    )]
+    password: Option<Hidden>,
     /// The broker's process, where its port does not lead to it
     #[arg(long)]
     pid: Option<u32>,
@@ -40,9 +46,9 @@ impl ConnectArgs {
     pub(super) fn spec(self) -> Result<BrokerSpec, Failure> {
         self.security.fill(BrokerSpec {
             kind: BrokerKind::Attach,
-            url: Some(self.url),
+            url: Some(self.url.0),
             user: self.user,
-            password: self.password,
+            password: self.password.map(|password| password.expose().to_owned()),
             pid: self.pid,
             ..BrokerSpec::default()
         })

@@ -13,6 +13,7 @@ use session::experiment::{
 };
 
 use super::args::OutputArgs;
+use super::command_line::Url;
 use super::connect::ConnectArgs;
 use super::perform;
 use crate::failure::{Done, Failure};
@@ -54,7 +55,7 @@ pub(crate) struct ClientArgs {
     request_reply: bool,
     /// Where consumers connect; the same as --url where absent
     #[arg(long, value_name = "URL", help_heading = "Consuming")]
-    consumer_url: Option<String>,
+    consumer_url: Option<Url>,
     /// Connections of all consumers together, a channel each; 0 is one for each
     #[arg(
         long,
@@ -255,7 +256,7 @@ impl ClientArgs {
         };
         let load = match self.consumer_url {
             None => vec![spec],
-            Some(url) => apart(spec, url),
+            Some(url) => apart(spec, url.0),
         };
         self.common.execute("client", load)
     }

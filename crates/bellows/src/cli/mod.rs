@@ -7,6 +7,7 @@ mod broker_faults;
 mod broker_tls;
 mod calibrate;
 mod churn;
+mod command_line;
 mod connect;
 mod doctor;
 mod find;
@@ -119,5 +120,10 @@ impl Command {
 
 /// Reads the command line and the environment.
 pub(crate) fn parse() -> Result<Command, clap::Error> {
-    Cli::try_parse().map(|cli| cli.command)
+    Cli::try_parse()
+        .map(|cli| cli.command)
+        .map_err(|mut error| {
+            command_line::without_secrets(&mut error);
+            error
+        })
 }

@@ -10,6 +10,7 @@ use report::flame::{self, FlameOptions};
 use session::{Error, Experiment, Observer, RunOptions, RunOutcome};
 
 use super::args::OutputArgs;
+use super::command_line;
 use crate::failure::{Done, Failure};
 use crate::signals::AtOnce;
 use crate::{output, signals};
@@ -122,13 +123,9 @@ pub(super) fn carry_out(
 
 /// How this program runs something.
 pub(crate) fn run_options(runs_dir: Option<PathBuf>) -> Result<RunOptions, Failure> {
-    let words = std::env::args_os().skip(1);
     Ok(RunOptions {
         runs_dir,
-        // The program's own name, not where this one happens to lie.
-        command: std::iter::once("bellows".to_owned())
-            .chain(words.map(|word| word.to_string_lossy().into_owned()))
-            .collect(),
+        command: command_line::archived(std::env::args_os()),
         bellows_exe: std::env::current_exe()
             .map_err(|e| Failure::io("find", Path::new("the bellows executable"), &e))?,
     })

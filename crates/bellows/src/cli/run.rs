@@ -6,6 +6,7 @@ use clap::Args;
 use session::{Error, Experiment};
 
 use super::args::OutputArgs;
+use super::command_line::Assignment;
 use super::perform;
 use crate::failure::{Done, Failure};
 use crate::output;
@@ -57,10 +58,10 @@ struct Changes {
     /// Change a value by its path: load.0.rate=20000, phases.measure=30s. May be repeated; what
     /// BELLOWS_SET holds (parted by commas) is changed first
     #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    set: Vec<Assignment>,
     /// The environment's part of --set.
     #[arg(long, hide = true, env = "BELLOWS_SET", value_delimiter = ',')]
-    set_before: Vec<String>,
+    set_before: Vec<Assignment>,
     /// Take no profile
     #[arg(long)]
     no_profile: bool,
@@ -69,7 +70,7 @@ struct Changes {
 impl Changes {
     fn apply(&self, experiment: &mut Experiment) -> Result<(), Failure> {
         for assignment in self.set_before.iter().chain(&self.set) {
-            experiment.set(assignment).map_err(Error::from)?;
+            experiment.set(&assignment.0).map_err(Error::from)?;
         }
         if self.no_profile {
             experiment.profile.events.clear();

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use session::experiment::{AuthSpec, BrokerSpec, Hidden, OAuth2Spec};
 
+use super::command_line::Url;
 use crate::failure::Failure;
 use crate::prompt;
 
@@ -36,9 +37,10 @@ pub(super) struct SecurityArgs {
         long,
         value_name = "URI",
         env = "BELLOWS_OAUTH2_URI",
+        hide_env_values = true,
         requires = "oauth2_client_id"
     )]
-    oauth2_uri: Option<String>,
+    oauth2_uri: Option<Url>,
     /// Who asks for the token
     #[arg(long, value_name = "ID", env = "BELLOWS_OAUTH2_CLIENT_ID")]
     oauth2_client_id: Option<String>,
@@ -60,7 +62,7 @@ impl SecurityArgs {
     pub(super) fn fill(self, spec: BrokerSpec) -> Result<BrokerSpec, Failure> {
         let oauth2 = match self.oauth2_uri {
             None => None,
-            Some(uri) => Some(oauth2(uri, self.oauth2_client_id, self.oauth2_scopes)?),
+            Some(uri) => Some(oauth2(uri.0, self.oauth2_client_id, self.oauth2_scopes)?),
         };
         Ok(BrokerSpec {
             ca: self.ca,

@@ -52,6 +52,15 @@ pub(crate) fn execute(args: Vec<OsString>) -> Result<Done, Failure> {
     run(meaning::meaning(&values, id)?)
 }
 
+/// The words of its command line as the archive keeps them, without secrets.
+pub(crate) fn archived(args: &[OsString]) -> Vec<String> {
+    let words: Vec<String> = args
+        .iter()
+        .map(|arg| arg.to_string_lossy().into_owned())
+        .collect();
+    values::archived(&words)
+}
+
 fn not_text(arg: OsString) -> Failure {
     Failure::usage(
         format!("the argument {:?} is not UTF-8", arg.to_string_lossy()),

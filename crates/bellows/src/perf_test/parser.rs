@@ -2,7 +2,7 @@
 //! names may be shortened and take one dash or two, short names of several letters stand alone,
 //! those of one letter may be joined (`-ap`, `-x3`).
 
-use super::table::{self, Arg, OPTIONS, Opt};
+use super::table::{self, Arg, OPTIONS, Opt, Shown};
 
 /// An option that was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl Parser {
             self.rest.push(word.to_owned());
         } else if word == "--" {
             self.only_rest = true;
-        } else if self.open && !is_option(word) {
+        } else if self.open && (!is_option(word) || self.takes_anything()) {
             self.value(unquoted(word));
         } else if word.starts_with("--") {
             self.long(word)?;
@@ -93,9 +93,22 @@ impl Parser {
         Ok(())
     }
 
+    /// A secret may begin with a dash, and is nothing to be looked up among the options and named in an error.
+    fn takes_anything(&self) -> bool {
+        let secret = |given: &Given| given.option.shown() == Shown::Never;
+        self.given
+            .last()
+            .is_some_and(|given| secret(given) && given.lacks_a_value())
+    }
+
     /// `-x`, `-x1`, `-x=1`, `-qq`, `-ap`, `-producers`, `-producers=1`.
     fn short(&mut self, word: &str) -> Result<(), ParseError> {
         let name = bare(word);
+        // A secret that follows its option at once would be the name of the file of `-o` otherwise.
+        let secret = table::by_short("o2sec").zip(name.strip_prefix("o2sec"));
+        if let Some((option, value)) = secret.filter(|(_, value)| !value.is_empty()) {
+            return self.assigned(Some(option), value.strip_prefix('=').unwrap_or(value), word);
+        }
         if name.chars().count() == 1 {
             let option = table::by_short(name);
             return self.option(option.ok_or_else(|| ParseError::Unknown(word.to_owned()))?);

@@ -56,7 +56,30 @@ pub(super) struct Opt {
     pub(super) metrics: bool,
 }
 
+/// What an option's values may be shown as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// As they are.
+    Whole,
+    /// Without a URL's password.
+    AsUrl,
+    /// Not at all.
+    Never,
+}
+
 impl Opt {
+    /// How its values are shown.
+    pub(super) fn shown(&self) -> Shown {
+        match self.long {
+            "uri" | "uris" | "oauth2-token-endpoint" => Shown::AsUrl,
+            "oauth2-client-secret"
+            | "oauth2-parameters"
+            | "metrics-datadog-api-key"
+            | "metrics-datadog-application-key" => Shown::Never,
+            _ => Shown::Whole,
+        }
+    }
+
     /// As people write it: `-x/--producers`.
     pub(super) fn name(&self) -> String {
         if self.short.is_empty() {

@@ -3,8 +3,9 @@
 
 use std::str::FromStr;
 
+use super::nodes;
 use super::parser::{self, Given, ParseError};
-use super::table::{self, OPTIONS, Opt, Status};
+use super::table::{self, OPTIONS, Opt, Shown, Status};
 use crate::failure::Failure;
 
 /// The value of an environment variable.
@@ -28,8 +29,14 @@ impl Values {
     pub(super) fn read(args: &[String], environment: Environment<'_>) -> Result<Self, Failure> {
         let parsed = parser::parse(args).map_err(|error| unreadable(&error))?;
         if let Some(word) = parsed.rest.first() {
+            // Where a blank divided a password or its URL, this is a piece of it.
+            let plain = |given: &Given| given.option.shown() == Shown::Whole;
+            let word = match parsed.given.iter().all(plain) {
+                true => format!("{word:?}"),
+                false => "(not shown here, since it may be a secret's piece)".to_owned(),
+            };
             return Err(Failure::usage(
-                format!("perf-test takes no argument {word:?} outside of an option"),
+                format!("perf-test takes no argument {word} outside of an option"),
                 "write it behind the option that it belongs to, or leave it out",
             ));
         }
@@ -99,18 +106,11 @@ impl Values {
     /// The options of the command line, written shortly, without addresses, secrets and those for
     /// metrics.
     pub(super) fn command_line(&self) -> String {
-        let hidden = ["uri", "uris", "oauth2-client-secret", "oauth2-parameters"];
         let shown = self.given.iter().filter(|given| {
             let option = given.option;
-            !option.metrics && !hidden.contains(&option.long)
+            !option.metrics && option.shown() == Shown::Whole
         });
-        let words = shown.map(|given| {
-            let name = match given.option.short {
-                "" => format!("--{}", given.option.long),
-                short => format!("-{short}"),
-            };
-            [vec![name], given.values.clone()].concat().join(" ")
-        });
+        let words = shown.flat_map(words);
         words.collect::<Vec<_>>().join(" ")
     }
 
@@ -164,6 +164,36 @@ impl Values {
     }
 }
 
+/// A command line as it was understood, for the archive: options by their short names, secrets hidden.
+pub(super) fn archived(args: &[String]) -> Vec<String> {
+    let parsed = parser::parse(args).unwrap_or_default();
+    parsed.given.iter().flat_map(words).collect()
+}
+
+/// An option and its values as they may be shown.
+fn words(given: &Given) -> Vec<String> {
+    let name = match given.option.short {
+        "" => format!("--{}", given.option.long),
+        short => format!("-{short}"),
+    };
+    let values = given
+        .values
+        .iter()
+        .map(|value| shown_value(given.option, value));
+    std::iter::once(name).chain(values).collect()
+}
+
+fn shown_value(option: &Opt, value: &str) -> String {
+    match option.shown() {
+        Shown::Whole => value.to_owned(),
+        Shown::AsUrl => {
+            let urls = nodes::split(value).map(session::redact::url);
+            urls.collect::<Vec<_>>().join(",")
+        }
+        Shown::Never => "***".to_owned(),
+    }
+}
+
 /// The variable that an option is read from.
 pub(super) fn variable(option: &Opt, prefix: Option<&str>) -> Option<String> {
     let name = option.variable()?;
@@ -175,7 +205,9 @@ pub(super) fn variable(option: &Opt, prefix: Option<&str>) -> Option<String> {
 
 /// The failure of a value that cannot be read.
 pub(super) fn bad(long: &str, value: &str, needed: &str) -> Failure {
-    let name = table::by_long(long).map_or_else(|| long.to_owned(), Opt::name);
+    let option = table::by_long(long);
+    let name = option.map_or_else(|| long.to_owned(), Opt::name);
+    let value = option.map_or_else(|| value.to_owned(), |option| shown_value(option, value));
     Failure::usage(
         format!("{name} {value:?} makes no sense"),
         format!("give {needed}"),
@@ -268,7 +300,46 @@ mod tests {
         assert!(refuse("--verbose").contains("ledger"));
         assert!(!refuse("--uri=x://user:secret@h --bogus=secret").contains("secret"));
         assert!(refuse("stray").contains("stray"));
+        for line in [
+            "-h amqp://me:pa secret@h",
+            "-o2p secret",
+            "-o2uri http://h -o2id x -o2sec -secret -bogus",
+        ] {
+            assert!(!refuse_or_bad(line).contains("secret@"), "{line}");
+            assert!(!refuse_or_bad(line).contains("-secret"), "{line}");
+        }
         assert!(read("-b 0 -M 0 -nty").and_then(|v| v.check()).is_ok());
+    }
+
+    fn refuse_or_bad(line: &str) -> String {
+        format!("{:?}", read(line).and_then(|v| nodes::broker(&v).map(drop)))
+    }
+
+    #[test]
+    fn the_archived_command_line_holds_no_secret() {
+        let args = [
+            "-h",
+            "amqp://me:s3cret,x/@h,amqps://me:s3cret@i",
+            "--oauth2-client-sec=s3cret",
+            "-o2secs3cret",
+            "-o2sec",
+            "--s3cret",
+            "-o2p",
+            "client_assertion=s3cret",
+            "s3cret=1",
+            "-x2",
+            "--consumers=3",
+            "-k",
+            "key",
+        ];
+        let args: Vec<_> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let kept = archived(&args).join(" ");
+        assert!(!kept.contains("s3cret"), "{kept}");
+        assert!(
+            kept.starts_with("-h amqp://me@h:5672/,amqps://me@i:5671/ "),
+            "{kept}"
+        );
+        assert!(kept.ends_with("-x 2 -y 3 -k key"), "{kept}");
     }
 
     #[test]

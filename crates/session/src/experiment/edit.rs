@@ -7,7 +7,7 @@ use super::{Error, Experiment};
 
 /// The experiment with `path=value` applied.
 pub(super) fn edited(experiment: &Experiment, assignment: &str) -> Result<Experiment, Error> {
-    let shown = crate::redact::text(assignment);
+    let shown = crate::redact::assignment(assignment);
     let fail = |text: String| Error::new(&format!("--set {shown}"), None, text);
     let Some((path, value)) = assignment.split_once('=') else {
         return Err(fail(
@@ -21,7 +21,13 @@ pub(super) fn edited(experiment: &Experiment, assignment: &str) -> Result<Experi
         ));
     }
     let mut root = Value::try_from(experiment).map_err(|e| fail(e.to_string()))?;
-    replace(&mut root, &parts, read_value(value.trim())).map_err(fail)?;
+    let value = match parts.as_slice() {
+        ["broker", "password" | "user"]
+        | ["broker", "env", _]
+        | ["broker", "oauth2", "parameters", _] => read_text(value.trim()),
+        _ => read_value(value.trim()),
+    };
+    replace(&mut root, &parts, value).map_err(fail)?;
     drop_other_paces(&mut root, &parts);
     Experiment::deserialize(root).map_err(|e| Error::from_edit(&shown, e.message()))
 }
@@ -46,6 +52,14 @@ fn read_value(text: &str) -> Value {
         .filter(|table| table.len() == 1)
         .and_then(|mut table| table.remove("value"))
         .unwrap_or_else(|| Value::String(text.to_owned()))
+}
+
+/// Text in TOML's quotes, or as it stands: a password may be a number.
+fn read_text(text: &str) -> Value {
+    match read_value(text) {
+        quoted @ Value::String(_) => quoted,
+        _ => Value::String(text.to_owned()),
+    }
 }
 
 /// Puts `new` at the end of the path. Keys that are not there yet are made: whether they may be

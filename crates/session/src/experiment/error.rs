@@ -36,7 +36,8 @@ impl Error {
         let text = explained(e.message());
         let text = match key.map(|(key, _)| key.trim()) {
             // Where the key itself is wrong, or the message names it, it stands there already.
-            Some(key) if !key.is_empty() && !text.contains(key) => format!("{key}: {text}"),
+            // A line in the middle of a text may hold anything before its `=`.
+            Some(key) if is_key(key) && !text.contains(key) => format!("{key}: {text}"),
             _ => text,
         };
         Self::new(origin, Some(line), text)
@@ -70,7 +71,21 @@ fn explained(message: &str) -> String {
             return unknown_name(name, unknown, &known);
         }
     }
+    // What stands there instead may be a secret: `password = 12345`.
+    let value = first_line
+        .strip_prefix("invalid type: ")
+        .and_then(|rest| rest.rsplit_once(", expected "));
+    if let Some((found, expected)) = value {
+        let kind = found.split(['`', '"']).next().unwrap_or_default();
+        return format!("invalid type: {}, expected {expected}", kind.trim_end());
+    }
     message.trim_end().replace('\n', "; ")
+}
+
+/// Whether the text can be a key of TOML, with dots.
+fn is_key(text: &str) -> bool {
+    let is_of_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    !text.is_empty() && text.chars().all(is_of_key)
 }
 
 /// `unknown key "raet"; did you mean "rate"?`

@@ -297,50 +297,57 @@ impl Experiment {
         toml::to_string(&self.without_secrets()).unwrap_or_default()
     }
 
+    /// Built key by key: what is a secret or an address is known, and only names that the file's writer chose are
+    /// left to a pattern.
     fn without_secrets(&self) -> Self {
+        use crate::redact::{self, BLOT};
         let mut public = self.clone();
         let broker = &mut public.broker;
-        broker.url = broker.url.as_deref().map(crate::redact::text);
+        broker.url = broker.url.as_deref().map(redact::url);
         if let Some(oauth2) = &mut broker.oauth2 {
-            for (name, value) in &mut oauth2.parameters {
-                *value = crate::redact::value(name, value);
+            oauth2.uri = redact::url(&oauth2.uri);
+            for value in oauth2.parameters.values_mut() {
+                BLOT.clone_into(value);
             }
         }
         for url in &mut broker.further_urls {
-            *url = crate::redact::text(url);
+            *url = redact::url(url);
         }
-        broker.password = broker
-            .password
-            .as_ref()
-            .map(|_| crate::redact::BLOT.to_owned());
-        broker.advanced = broker.advanced.as_deref().map(crate::redact::lines);
-        for (key, value) in &mut broker.env {
-            *value = crate::redact::value(key, value);
+        let blot = |secret: &Option<String>| secret.as_ref().map(|_| BLOT.to_owned());
+        broker.password = blot(&broker.password);
+        // Erlang's terms may hold a secret anywhere, on as many lines as they like.
+        broker.advanced = blot(&broker.advanced);
+        for (name, value) in &mut broker.env {
+            *value = redact::variable(name, value);
         }
-        for argument in &mut broker.erlang_args {
-            *argument = crate::redact::text(argument);
+        broker.erlang_args = redact::words(&broker.erlang_args);
+        for (key, value) in &mut broker.config {
+            redact_config(key, value);
         }
-        redact_config("", &mut broker.config.iter_mut());
         for load in &mut public.load {
-            load.url = load.url.as_deref().map(crate::redact::text);
+            load.url = load.url.as_deref().map(redact::url);
         }
         public
     }
 }
 
-fn redact_config(prefix: &str, entries: &mut dyn Iterator<Item = (&String, &mut toml::Value)>) {
-    for (key, value) in entries {
-        let path = format!("{prefix}{key}");
-        match value {
-            toml::Value::Table(table) => {
-                let mut inner = table.iter_mut();
-                redact_config(&format!("{path}."), &mut inner);
+fn redact_config(path: &str, value: &mut toml::Value) {
+    match value {
+        toml::Value::Table(table) => {
+            for (key, value) in table {
+                redact_config(&format!("{path}.{key}"), value);
             }
-            toml::Value::String(text) => *text = crate::redact::value(&path, text),
-            _ if crate::redact::is_secret(&path) => {
-                *value = toml::Value::String(crate::redact::BLOT.to_owned());
+        }
+        toml::Value::Array(values) => {
+            for value in values {
+                redact_config(path, value);
             }
-            _ => {}
+        }
+        toml::Value::String(text) => *text = crate::redact::value(path, text),
+        other => {
+            if crate::redact::value(path, "") == crate::redact::BLOT {
+                *other = toml::Value::String(crate::redact::BLOT.to_owned());
+            }
         }
     }
 }

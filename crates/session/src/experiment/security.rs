@@ -65,6 +65,22 @@ impl Hidden {
     }
 }
 
+impl std::str::FromStr for Hidden {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self::new(text))
+    }
+}
+
+impl Hidden {
+    /// The text itself, for the place that hands it on.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
 impl std::fmt::Debug for Hidden {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(crate::redact::BLOT)
@@ -174,7 +190,7 @@ impl BrokerSpec {
             if !(uri.starts_with("https://") || uri.starts_with("http://")) {
                 return Some(format!(
                     "broker.oauth2.uri = {:?} is no token endpoint; write https://HOST/PATH",
-                    crate::redact::text(uri)
+                    crate::redact::url(uri)
                 ));
             }
             if oauth2.client_id.is_empty() {

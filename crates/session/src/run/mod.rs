@@ -36,7 +36,8 @@ use work::Work;
 pub struct RunOptions {
     /// Where run folders are made; `None` keeps no archive (and so takes no profile).
     pub runs_dir: Option<PathBuf>,
-    /// The command line that does it again; passwords in it are blotted out before it is kept.
+    /// The command line that does it again. Who parsed it leaves secrets out; what looks like one in it is hidden
+    /// once more before it is kept.
     pub command: Vec<String>,
     /// The `bellows` executable, which is started anew for the embedded broker and for the
     /// guardian of a managed one.
@@ -182,7 +183,7 @@ impl Start {
             id: String::new(),
             name: name.to_owned(),
             created: format!("{created:.0}"),
-            command: redact::arguments(&options.command),
+            command: redact::words(&options.command),
             experiment: serde_json::Value::Null,
             versions: Versions {
                 bellows: env!("CARGO_PKG_VERSION").to_owned(),

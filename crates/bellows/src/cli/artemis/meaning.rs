@@ -65,8 +65,8 @@ impl ClientArgs {
         let load = match &self.consumer_url {
             None => vec![spec],
             Some(url) => {
-                check_url("--consumer-url", url)?;
-                apart(spec, url.clone())
+                check_url("--consumer-url", &url.0)?;
+                apart(spec, url.0.clone())
             }
         };
         let threads = producing.threads(common.destination_count(), &mut notes);
@@ -135,7 +135,7 @@ impl Common {
     /// Refuses what cannot be done; sentences about what is done differently.
     fn check(&self) -> Result<Vec<String>, Failure> {
         let mut notes = Vec::new();
-        check_url("--url", &self.url)?;
+        check_url("--url", &self.url.0)?;
         if check_protocol("--protocol", self.protocol.as_deref())? {
             notes.push(
                 "--protocol AMQP: this version speaks AMQP 0.9.1, not Artemis' AMQP 1.0".to_owned(),
@@ -186,9 +186,9 @@ impl Common {
             ledger,
             broker: BrokerSpec {
                 kind: BrokerKind::Attach,
-                url: Some(self.url.clone()),
+                url: Some(self.url.0.clone()),
                 user: self.user,
-                password: self.password,
+                password: self.password.map(|password| password.expose().to_owned()),
                 ..BrokerSpec::default()
             },
             phases: Phases {
@@ -204,7 +204,11 @@ impl Common {
             ..Experiment::default()
         };
         // It parses, or the check above would have said so.
-        let endpoint = self.url.parse::<Endpoint>().map_err(session::Error::from)?;
+        let endpoint = self
+            .url
+            .0
+            .parse::<Endpoint>()
+            .map_err(session::Error::from)?;
         Ok(Meaning {
             experiment,
             showing: Showing {
@@ -307,21 +311,27 @@ impl Consuming {
     }
 }
 
-/// URLs of Artemis' own clients cannot work: they lead to a port that speaks CORE.
+/// URLs of Artemis' own clients cannot work: they lead to a port that speaks CORE. Of what follows the
+/// scheme nothing is repeated: it may hold a password.
 fn check_url(option: &str, url: &str) -> Result<(), Failure> {
-    let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
-    if ["tcp", "ssl", "vm", "udp", "jgroups"].contains(&scheme) || url.starts_with('(') {
-        return Err(Failure::usage(
-            format!(
-                "{option} {scheme}://… leads to Artemis' CORE protocol, which is not spoken here"
-            ),
+    const ITS_OWN: [&str; 5] = ["tcp", "ssl", "vm", "udp", "jgroups"];
+    let scheme = url.split_once("://").map(|(scheme, _)| scheme);
+    let core = scheme.and_then(|scheme| ITS_OWN.iter().find(|known| **known == scheme));
+    let refuse = |what: &str| {
+        Failure::usage(
+            format!("{option} {what} leads to Artemis' CORE protocol, which is not spoken here"),
             "give the address of a broker that speaks AMQP 0.9.1: amqp://HOST:5672",
-        ));
+        )
+    };
+    if let Some(scheme) = core {
+        return Err(refuse(&format!("{scheme}://…")));
     }
-    if let Some((_, options)) = url.split_once('?') {
-        let name = options.split(['=', '&']).next().unwrap_or_default();
+    if url.starts_with('(') {
+        return Err(refuse("with a list of addresses in brackets"));
+    }
+    if Endpoint::has_options(url) {
         return Err(Failure::usage(
-            format!("{option} has the option {name:?}, which is for Artemis' own clients"),
+            format!("{option} has options after its ?, which are for Artemis' own clients"),
             "leave out what follows the ?; acknowledgements are always asked for here",
         ));
     }

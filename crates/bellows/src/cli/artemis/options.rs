@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use session::experiment::Hidden;
 
 use super::EXAMPLES;
+use crate::cli::command_line::Url;
 
 /// What `bellows artemis perf client` was given.
 #[derive(Debug, Args)]
@@ -21,7 +23,7 @@ pub(super) struct ClientArgs {
     pub(super) consumer_connections: usize,
     /// Where consumers connect; the same as --url where absent
     #[arg(long, value_name = "URL")]
-    pub(super) consumer_url: Option<String>,
+    pub(super) consumer_url: Option<Url>,
     /// Protocol of the consumers; the same as --protocol where absent
     #[arg(long, value_name = "PROTOCOL")]
     pub(super) consumer_protocol: Option<String>,
@@ -62,7 +64,7 @@ pub(super) struct Common {
         hide_env_values = true,
         default_value = "amqp://localhost:5672"
     )]
-    pub(super) url: String,
+    pub(super) url: Url,
     /// Refused: names an acceptor in the configuration of an Artemis broker
     #[arg(long, value_name = "NAME")]
     pub(super) acceptor: Option<String>,
@@ -70,8 +72,13 @@ pub(super) struct Common {
     #[arg(long, env = "BELLOWS_USER")]
     pub(super) user: Option<String>,
     /// Password, in place of the URL's; better given as BELLOWS_PASSWORD than on a command line
-    #[arg(long, env = "BELLOWS_PASSWORD", hide_env_values = true)]
-    pub(super) password: Option<String>,
+    #[arg(
+        long,
+        env = "BELLOWS_PASSWORD",
+        hide_env_values = true,
+        allow_hyphen_values = true
+    )]
+    pub(super) password: Option<Hidden>,
     /// What the names of durable and shared subscriptions begin with
     #[arg(long = "clientID", value_name = "ID")]
     pub(super) client_id: Option<String>,

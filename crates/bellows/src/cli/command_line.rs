@@ -1,0 +1,249 @@
+//! The command line as the archive keeps it: made from what was parsed, in which secrets, addresses and
+//! changes of an experiment are types of their own, and not from the words that were typed.
+
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::fmt;
+use std::str::FromStr;
+
+use clap::builder::ValueParser;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command, CommandFactory};
+use session::experiment::Hidden;
+
+use super::Cli;
+
+/// A URL, whose password `Debug` does not show.
+#[derive(Clone)]
+pub(super) struct Url(pub(super) String);
+
+/// A change `KEY=VALUE` of an experiment, which may hold a secret.
+#[derive(Clone)]
+pub(super) struct Assignment(pub(super) String);
+
+impl FromStr for Url {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl FromStr for Assignment {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Debug for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&session::redact::url(&self.0))
+    }
+}
+
+impl fmt::Debug for Assignment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&session::redact::assignment(&self.0))
+    }
+}
+
+/// The command line that does it again, but for secrets. The program's own name stands first, not where it
+/// happens to lie.
+pub(super) fn archived(args: impl Iterator<Item = OsString>) -> Vec<String> {
+    let mut words = vec!["bellows".to_owned()];
+    let mut command = Cli::command();
+    command.build();
+    if let Ok(matches) = command.clone().try_get_matches_from(args) {
+        add(&command, &matches, &mut words);
+    }
+    words
+}
+
+fn add(command: &Command, matches: &ArgMatches, words: &mut Vec<String>) {
+    if let Some((name, below)) = matches.subcommand() {
+        words.push(name.to_owned());
+        if name == "perf-test" {
+            let args = below.get_raw("args").unwrap_or_default();
+            let args: Vec<OsString> = args.map(OsString::from).collect();
+            words.extend(crate::perf_test::archived(&args));
+        } else if let Some(command) = command.find_subcommand(name) {
+            add(command, below, words);
+        }
+        return;
+    }
+    let mut given: Vec<(usize, &Arg)> = command
+        .get_arguments()
+        .filter(|arg| matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine))
+        .filter_map(|arg| {
+            let first = matches.indices_of(arg.get_id().as_str())?.next()?;
+            Some((first, arg))
+        })
+        .collect();
+    given.sort_by_key(|(first, _)| *first);
+    for (_, arg) in given {
+        add_argument(arg, matches, words);
+    }
+}
+
+/// An option with its values, once for each time that it was given; the values alone where it has no name.
+fn add_argument(arg: &Arg, matches: &ArgMatches, words: &mut Vec<String>) {
+    let name = arg.get_long().map(|long| format!("--{long}"));
+    let name = name.or_else(|| arg.get_short().map(|short| format!("-{short}")));
+    let times = matches.get_raw_occurrences(arg.get_id().as_str());
+    if !arg.get_action().takes_values() {
+        words.extend(name);
+        return;
+    }
+    for values in times.into_iter().flatten() {
+        words.extend(name.clone());
+        let values = values.map(|value| shown(arg.get_value_parser(), &value.to_string_lossy()));
+        match arg.get_value_delimiter() {
+            Some(delimiter) => {
+                words.push(values.collect::<Vec<_>>().join(&delimiter.to_string()));
+            }
+            None => words.extend(values),
+        }
+    }
+}
+
+/// A value as its type allows it to be shown.
+fn shown(parser: &ValueParser, value: &str) -> String {
+    use std::any::TypeId;
+    let kind = parser.type_id();
+    if kind == TypeId::of::<Hidden>() {
+        "***".to_owned()
+    } else if kind == TypeId::of::<Url>() {
+        session::redact::url(value)
+    } else if kind == TypeId::of::<Assignment>() {
+        session::redact::assignment(value)
+    } else {
+        value.to_owned()
+    }
+}
+
+/// Hides what may be a secret in the words of an error about the command line.
+pub(crate) fn without_secrets(error: &mut clap::Error) {
+    use clap::error::{ContextKind, ContextValue};
+    // It repeats a whole argument, with its value.
+    if let Some(ContextValue::StyledStrs(_)) = error.get(ContextKind::Suggested) {
+        error.remove(ContextKind::Suggested);
+    }
+    for kind in [ContextKind::InvalidArg, ContextKind::InvalidValue] {
+        let Some(ContextValue::String(text)) = error.get(kind) else {
+            continue;
+        };
+        let is_option = text.starts_with('-') && kind == ContextKind::InvalidArg;
+        let hidden = match text.split_once('=') {
+            Some((option, _)) if is_option => format!("{option}=***"),
+            _ if is_option => text.clone(),
+            _ if text.contains([':', '@', '=']) => "***".to_owned(),
+            _ => session::redact::text(text),
+        };
+        error.insert(kind, ContextValue::String(hidden));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(line: &[&str]) -> String {
+        let words = std::iter::once("/usr/bin/bellows").chain(line.iter().copied());
+        archived(words.map(OsString::from)).join(" ")
+    }
+
+    #[test]
+    fn what_was_parsed_is_kept_without_its_secrets() {
+        for (line, wanted) in [
+            (
+                &[
+                    "client",
+                    "--password",
+                    "-s3cret",
+                    "--url=amqp://me:s3cret/@h",
+                    "queue://a",
+                    "--rate",
+                    "5",
+                ][..],
+                "bellows client --password *** --url amqp://me@h:5672/ queue://a --rate 5",
+            ),
+            (
+                &[
+                    "run",
+                    "x",
+                    "--set",
+                    "broker.advanced=s3cret\ns3cret",
+                    "--set=load.0.rate=1",
+                    "--no-profile",
+                ],
+                "bellows run x --set broker.advanced=*** load.0.rate=1 --no-profile",
+            ),
+            (
+                &[
+                    "artemis",
+                    "perf",
+                    "client",
+                    "--consumer-url",
+                    "amqp://a:s3cret?@h",
+                ],
+                "bellows artemis perf client --consumer-url amqp://a@h:5672/",
+            ),
+            (
+                &[
+                    "perf-test",
+                    "-x",
+                    "1",
+                    "--oauth2-client-sec=s3cret",
+                    "-o2p",
+                    "client_assertion=s3cret",
+                ],
+                "bellows perf-test -x 1 -o2sec *** -o2p ***",
+            ),
+        ] {
+            let kept = kept(line);
+            assert!(!kept.contains("s3cret"), "{kept}");
+            assert_eq!(kept.replace(" --set load", " load"), wanted);
+        }
+    }
+
+    /// An option whose name speaks of a secret or an address has a type that hides it.
+    #[test]
+    fn secrets_and_addresses_are_typed_as_such() {
+        fn look(command: &Command, found: &mut usize) {
+            for arg in command.get_arguments() {
+                let name = arg.get_long().unwrap_or_default();
+                let kind = arg.get_value_parser().type_id();
+                let speaks = ["pass", "secret", "token", "cookie", "url", "uri"];
+                if arg.get_action().takes_values() && speaks.iter().any(|word| name.contains(word))
+                {
+                    *found += 1;
+                    let typed = kind == std::any::TypeId::of::<Hidden>()
+                        || kind == std::any::TypeId::of::<Url>();
+                    assert!(typed, "{} --{name} is kept as it is", command.get_name());
+                }
+            }
+            for below in command.get_subcommands() {
+                look(below, found);
+            }
+        }
+        let mut found = 0;
+        look(&Cli::command(), &mut found);
+        assert!(found > 10, "{found}");
+    }
+
+    #[test]
+    fn errors_repeat_no_secret() {
+        for line in [
+            &["bellows", "client", "--pasword=s3cret"][..],
+            &["bellows", "run", "x", "amqp://me:s3cret@h"],
+            &["bellows", "client", "--rate", "amqp://me:s3cret@h"],
+        ] {
+            let mut error = Cli::command().try_get_matches_from(line).unwrap_err();
+            without_secrets(&mut error);
+            let text = error.render().to_string();
+            assert!(!text.contains("s3cret"), "{text}");
+        }
+    }
+}
