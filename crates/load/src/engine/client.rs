@@ -9,7 +9,8 @@ use mio::{Registry, Token};
 use super::consumer::Consumer;
 use super::context::Context;
 use super::deal::{ClientSpec, LaneSpec, WorkSpec};
-use super::producer::{Producer, Standing};
+use super::early::EarlyDelivery;
+use super::producer::{BATCH_BYTES, Producer, Standing};
 use super::repair::Repair;
 use super::socket::{Failure, Places, Received, Route, Socket};
 use crate::link::{FRAME_MAX, Link};
@@ -17,8 +18,11 @@ use crate::{Endpoint, Error, failure, tls};
 
 /// Room for one whole frame beside what one read brings.
 pub(crate) const BUFFER_BYTES: usize = 2 * FRAME_MAX as usize;
-/// A client that has this much to write reads nothing more, or its acknowledgements would pile up.
+/// A client reads nothing more while the answers to what it has read take this much, beside what its
+/// producers may write at once: acknowledgements would pile up.
 const UNREAD_ABOVE: usize = 1 << 20;
+/// So many channels may take as long to set up as a connection with one.
+const CHANNELS_AT_ONCE: usize = 128;
 
 /// Room for the piece of a confirm that a read cuts off.
 const ANSWER_ROOM: usize = 64;
@@ -72,12 +76,19 @@ pub(crate) struct Client {
     source: Option<IpAddr>,
     pub(super) recovery: Option<Repair>,
     pub(super) patience: Nanos,
-    pub(super) step_deadline: Time,
+    /// When it must be set up; nothing that comes moves it.
+    set_up_deadline: Time,
     pub(super) endpoint: Endpoint,
     /// What its buffers may take before they are needed.
     room: usize,
+    /// See [`UNREAD_ABOVE`].
+    unread_above: usize,
+    /// What came before the load began.
+    pub(super) early: Option<EarlyDelivery>,
     /// Bytes read and not decoded yet.
     rest: Vec<u8>,
+    /// Bytes that the rest needs before anything can be decoded.
+    needed: usize,
     /// The rest may hold whole frames.
     pub(super) undecoded: bool,
     /// The broker asked for no more messages.
@@ -105,6 +116,7 @@ impl Client {
         let socket = Socket::dial(&route, registry, token)
             .map_err(|error| not_connected(&endpoint, error))?;
         let patience = spec.link.patience;
+        let lanes = spec.lanes.len();
         let works = spec
             .lanes
             .into_iter()
@@ -126,10 +138,13 @@ impl Client {
             source: spec.source,
             recovery: spec.recovery.map(Repair::new),
             patience,
-            step_deadline: now + patience,
+            set_up_deadline: now + set_up_time(patience, lanes),
             endpoint,
             room: spec.room,
+            unread_above: UNREAD_ABOVE,
+            early: None,
             rest: Vec::new(),
+            needed: 0,
             undecoded: false,
             withheld: false,
             queued: false,
@@ -174,7 +189,6 @@ impl Client {
                     }
                 }
                 self.state = State::Leaving;
-                self.step_deadline = now + self.patience;
                 self.link.leave(now)
             }
             State::Leaving => Ok(()),
@@ -224,10 +238,20 @@ impl Client {
     }
 
     pub(super) fn may_read(&self) -> bool {
-        (self.socket.is_readable() || self.undecoded)
-            && !matches!(self.state, State::Ready | State::Broken | State::Gone)
+        (self.socket.is_readable() || self.undecoded) && self.is_listening()
+    }
+
+    /// Whether it takes what comes. While it does not, the peer's silence means nothing.
+    fn is_listening(&self) -> bool {
+        let waits_for_start = self.early.is_some() && self.state != State::Running;
+        !matches!(self.state, State::Broken | State::Gone)
+            && !waits_for_start
             && !self.full
-            && self.link.pending_output().len() + self.socket.unsent() < UNREAD_ABOVE
+            && self.unwritten() < self.unread_above
+    }
+
+    fn unwritten(&self) -> usize {
+        self.link.pending_output().len() + self.socket.unsent()
     }
 
     pub(super) fn may_write(&self) -> bool {
@@ -236,12 +260,10 @@ impl Client {
 
     fn read(&mut self, context: &mut Context<'_>) -> Result<(), Error> {
         let kept = self.rest.len();
-        let (head, tail) = context.buffer.split_at_mut(kept.min(BUFFER_BYTES));
-        head.copy_from_slice(&self.rest);
+        let (_, tail) = context.buffer.split_at_mut(kept.min(BUFFER_BYTES));
         let mut filled = kept;
-        if self.undecoded {
-            self.undecoded = false;
-        } else {
+        let reads = !std::mem::take(&mut self.undecoded);
+        if reads {
             match self.socket.read(context.cipher, tail) {
                 Ok(Received::Bytes(n)) => filled += n,
                 Ok(Received::Nothing) => return Ok(()),
@@ -255,6 +277,13 @@ impl Client {
         }
         // After the read: whatever is in the buffer was sent before this instant.
         let now = context.now();
+        if reads && filled < self.needed {
+            // A part of one frame: copied once, however small the pieces are that it comes in.
+            self.rest.extend_from_slice(&context.buffer[kept..filled]);
+            self.link.excuse_silence(now);
+            return Ok(());
+        }
+        context.buffer[..kept].copy_from_slice(&self.rest);
         let buffer = std::mem::take(&mut context.buffer);
         let decoded = self.decode(now, &buffer[..filled], context);
         context.buffer = buffer;
@@ -265,22 +294,27 @@ impl Client {
         self.rest.clear();
         self.rest
             .extend_from_slice(&context.buffer[decoded..filled]);
+        self.needed = self.link.needs(&self.rest);
         Ok(())
     }
 
     /// Makes room for all that may wait in memory, so that nothing is allocated later.
     pub(super) fn make_room(&mut self) {
         let (mut output, mut input) = (0, 0);
+        let mut batch = 0;
         for (at, work) in self.works.iter().enumerate() {
             let (writes, reads) = match work {
                 Work::Producer(producer) => {
-                    (producer.output_room(&self.link.lane(at)), ANSWER_ROOM)
+                    let lane = self.link.lane(at);
+                    batch = batch.max(BATCH_BYTES + lane.message_wire_len().1);
+                    (producer.output_room(&lane), ANSWER_ROOM)
                 }
                 Work::Consumer(consumer) => (consumer.output_room(), consumer.input_room()),
             };
             output += writes;
             input = reads.max(input);
         }
+        self.unread_above = UNREAD_ABOVE + batch;
         self.link.reserve(output.min(self.room));
         self.rest.reserve(input.min(self.room));
     }
@@ -319,18 +353,28 @@ impl Client {
     }
 
     /// What is due now and then: heartbeats, left-over acknowledgements, steps that take too long.
-    /// Tells whether the client needs a turn.
-    pub(crate) fn housekeep(&mut self, now: Time, phase: Phase) -> Result<bool, Error> {
+    /// Tells whether the client needs a turn. `stalled` if its thread did nothing for a while.
+    pub(crate) fn housekeep(
+        &mut self,
+        now: Time,
+        phase: Phase,
+        stalled: bool,
+    ) -> Result<bool, Error> {
         if matches!(self.state, State::Broken | State::Gone) {
             return Ok(false);
+        }
+        // Only a socket that was looked into and had nothing is silent.
+        if stalled || self.socket.is_readable() || self.undecoded || !self.is_listening() {
+            self.link.excuse_silence(now);
         }
         if self.link.next_timeout().is_some_and(|due| due <= now) {
             let handled = self.link.handle_timeout(now);
             handled.map_err(|error| self.unless_secured(error))?;
         }
         let setting_up = matches!(self.state, State::Connecting | State::SettingUp);
-        if setting_up && now > self.step_deadline {
-            return Err(self.unless_secured(self.link.took_too_long()));
+        if setting_up && now > self.set_up_deadline {
+            let allowed = set_up_time(self.patience, self.works.len());
+            return Err(self.unless_secured(self.link.took_too_long(allowed)));
         }
         self.link.keep_token()?;
         if self.state == State::Running {
@@ -351,8 +395,7 @@ impl Client {
                 }
             }
         }
-        let pending = self.socket.unsent() + self.link.pending_output().len();
-        Ok(pending > 0 && self.socket.writable)
+        Ok(self.unwritten() > 0 && self.socket.writable)
     }
 
     fn producers(&self) -> impl Iterator<Item = &Producer> {
@@ -385,7 +428,9 @@ impl Client {
     /// Drops the connection.
     pub(super) fn hang_up(&mut self) {
         self.state = State::Broken;
+        self.early = None;
         self.rest.clear();
+        self.needed = 0;
         self.undecoded = false;
         self.withheld = false;
         self.socket.hang_up();
@@ -394,7 +439,7 @@ impl Client {
     /// Starts to connect on a new socket.
     pub(super) fn dial_again(&mut self, now: Time, registry: &Registry) -> Result<(), Error> {
         self.state = State::Connecting;
-        self.step_deadline = now + self.patience;
+        self.set_up_deadline = now + set_up_time(self.patience, self.works.len());
         self.place = (self.place + 1) % self.places.len();
         let place = &self.places[self.place];
         self.endpoint.clone_from(&place.endpoint);
@@ -407,6 +452,12 @@ impl Client {
         self.link.restart(&self.endpoint, now);
         Ok(())
     }
+}
+
+/// How long a connection's set-up may take in all.
+fn set_up_time(patience: Nanos, channels: usize) -> Nanos {
+    let parts = 1 + (channels / CHANNELS_AT_ONCE) as u64;
+    Nanos(patience.0.saturating_mul(parts))
 }
 
 fn not_connected(endpoint: &Endpoint, failure: Failure) -> Error {

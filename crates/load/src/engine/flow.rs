@@ -7,6 +7,7 @@ use measure::{Phase, Time};
 use super::client::{Client, State, Work};
 use super::consumer::Wanted;
 use super::context::Context;
+use super::early::EarlyDelivery;
 use super::producer::{BATCH_BYTES, Standing};
 use super::shared::{CATCH_UP, Reason, Report};
 use crate::control::Watch;
@@ -28,6 +29,58 @@ fn returned(work: &Work, body: &[u8], extras: Extras<'_>, now: Time, context: &m
     }
 }
 
+/// What a delivery was.
+enum Taken {
+    /// Nobody's.
+    Nothing,
+    /// The answer to the message with this number on its channel.
+    Reply(u64),
+    /// A consumer's, which is to be acknowledged, and to be answered where it is a request.
+    Message { is_request: bool },
+}
+
+/// Counts a delivery. What it asks for comes when its bytes, which may be the connection's own, are
+/// not needed any more.
+#[inline(always)]
+fn receive(
+    work: &mut Work,
+    (body, extras, redelivered): (&[u8], Extras<'_>, bool),
+    now: Time,
+    context: &mut Context<'_>,
+) -> Taken {
+    let consumer = match work {
+        Work::Consumer(consumer) => consumer,
+        Work::Producer(producer) => {
+            let of = producer.replied(body, extras, now);
+            return of.map_or(Taken::Nothing, Taken::Reply);
+        }
+    };
+    consumer.answered(now);
+    let wanted = consumer.wants();
+    if wanted == Wanted::No {
+        return Taken::Nothing;
+    }
+    let ours = consumer.take(
+        (body, extras, redelivered),
+        now,
+        context.series.current(),
+        &mut context.tally.latency,
+        context.pages.as_mut(),
+    );
+    let to = consumer.responds().then(|| extras.reply_to()).flatten();
+    if let Some(to) = to {
+        context.reply.prepare(to, body, extras);
+    }
+    context.tally.handled += 1;
+    context.tally.progress.received += u64::from(ours);
+    if wanted == Wanted::Last {
+        context.tell(Report::CountReached);
+    }
+    Taken::Message {
+        is_request: to.is_some(),
+    }
+}
+
 impl Client {
     /// Decodes whole frames and returns how many bytes they took.
     pub(super) fn decode(
@@ -36,8 +89,25 @@ impl Client {
         bytes: &[u8],
         context: &mut Context<'_>,
     ) -> Result<usize, Error> {
+        let decoded = self.decode_frames(now, bytes, context);
+        // Also where it failed: what came before was received now, not when the next batch comes.
+        for work in &mut self.works {
+            if let Work::Consumer(consumer) = work {
+                consumer.end_of_batch(now, context.series.current(), &mut context.tally.latency);
+            }
+        }
+        decoded
+    }
+
+    fn decode_frames(
+        &mut self,
+        now: Time,
+        bytes: &[u8],
+        context: &mut Context<'_>,
+    ) -> Result<usize, Error> {
         let mut at = 0;
-        while !self.full {
+        self.take_early(now, context)?;
+        while !self.full && self.early.is_none() {
             let mut input = &bytes[at..];
             let signal = self.link.poll(now, &mut input)?;
             at = bytes.len() - input.len();
@@ -50,47 +120,21 @@ impl Client {
                         body,
                         extras,
                     },
-                )) => {
-                    let running = self.state == State::Running;
-                    let consumer = match self.works.get_mut(lane).filter(|_| running) {
-                        Some(Work::Consumer(consumer)) => consumer,
-                        Some(Work::Producer(producer)) => {
-                            if let Some(tag) = producer.replied(body, extras, now) {
-                                self.confirmed(lane, (tag, false, false), now, context)?;
-                            }
-                            continue;
+                )) => match (self.state, self.works.get_mut(lane)) {
+                    (State::Running, Some(work)) => {
+                        let taken = receive(work, (body, extras, redelivered), now, context);
+                        self.follow_up(lane, (tag, taken), now, context)?;
+                    }
+                    (State::SettingUp | State::Ready, _) => {
+                        self.early = Some(EarlyDelivery::new(lane, tag, redelivered, body, extras));
+                        if self.state == State::SettingUp {
+                            self.is_set_up(context);
                         }
-                        None => continue,
-                    };
-                    consumer.answered(now);
-                    let wanted = consumer.wants();
-                    if wanted == Wanted::No {
-                        continue;
+                        self.take_early(now, context)?;
                     }
-                    let ours = consumer.take(
-                        (body, extras, redelivered),
-                        now,
-                        context.series.current(),
-                        &mut context.tally.latency,
-                        context.pages.as_mut(),
-                    );
-                    let to = consumer.responds().then(|| extras.reply_to()).flatten();
-                    if let Some(to) = to {
-                        context.reply.prepare(to, body, extras);
-                    }
-                    let asked = to.is_some();
-                    let mut channel = self.link.lane(lane);
-                    if asked {
-                        channel.respond(context.reply)?;
-                    }
-                    consumer.acknowledge(tag, now, &mut channel)?;
-                    self.full = consumer.is_full();
-                    context.tally.handled += 1;
-                    context.tally.progress.received += u64::from(ours);
-                    if wanted == Wanted::Last {
-                        context.tell(Report::CountReached);
-                    }
-                }
+                    // After the end of the drain nothing is counted, nor acknowledged.
+                    _ => {}
+                },
                 Some((
                     lane,
                     Signal::Confirm {
@@ -102,13 +146,7 @@ impl Client {
                     self.confirmed(lane, (tag, multiple, nack), now, context)?;
                 }
                 Some((lane, Signal::Committed)) => self.committed(lane, now, context)?,
-                Some((lane, Signal::Step(step))) => {
-                    if self.step(lane, step, now, context)? {
-                        // What follows already belongs to the run, which has not begun.
-                        self.undecoded = at < bytes.len();
-                        break;
-                    }
-                }
+                Some((lane, Signal::Step(step))) => self.step(lane, step, now, context)?,
                 Some((_, Signal::Closed)) => {
                     self.state = State::Gone;
                     break;
@@ -133,32 +171,73 @@ impl Client {
                 None => break,
             }
         }
-        // Where a consumer is full, the rest waits.
-        self.undecoded |= self.full && at < bytes.len();
-        for work in &mut self.works {
-            if let Work::Consumer(consumer) = work {
-                consumer.end_of_batch(now, context.series.current(), &mut context.tally.latency);
-            }
-        }
+        // Where a consumer is full, or the load has not begun, the rest waits.
+        self.undecoded |= self.early.is_some() || (self.full && at < bytes.len());
         Ok(at)
     }
 
-    /// Goes on with the set-up or the way out; tells whether the set-up is complete.
+    /// Takes the delivery that came before the load began, once it has.
+    fn take_early(&mut self, now: Time, context: &mut Context<'_>) -> Result<(), Error> {
+        if self.state != State::Running {
+            return Ok(());
+        }
+        let Some(early) = self.early.take() else {
+            return Ok(());
+        };
+        let Some(work) = self.works.get_mut(early.lane) else {
+            return Ok(());
+        };
+        let taken = receive(work, early.parts(), now, context);
+        self.follow_up(early.lane, (early.tag, taken), now, context)
+    }
+
+    /// Does what a delivery asks for.
+    #[inline(always)]
+    fn follow_up(
+        &mut self,
+        lane: usize,
+        (tag, taken): (u64, Taken),
+        now: Time,
+        context: &mut Context<'_>,
+    ) -> Result<(), Error> {
+        match (taken, self.works.get_mut(lane)) {
+            (Taken::Reply(of), _) => self.confirmed(lane, (of, false, false), now, context)?,
+            (Taken::Message { is_request }, Some(Work::Consumer(consumer))) => {
+                let mut channel = self.link.lane(lane);
+                if is_request {
+                    channel.respond(context.reply)?;
+                }
+                consumer.acknowledge(tag, now, &mut channel)?;
+                self.full = consumer.is_full();
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Goes on with the set-up or the way out.
     fn step(
         &mut self,
         lane: usize,
         step: Step,
         now: Time,
         context: &mut Context<'_>,
-    ) -> Result<bool, Error> {
-        self.step_deadline = now + self.patience;
-        if self.link.proceed(lane, step, now)? != SetUp::Ready {
-            return Ok(false);
+    ) -> Result<(), Error> {
+        if self.link.proceed(lane, step, now)? == SetUp::Ready {
+            self.is_accepted();
+            if self.state == State::SettingUp {
+                self.is_set_up(context);
+            }
         }
+        Ok(())
+    }
+
+    /// All that can be asked for before the load is asked for. What is not answered are
+    /// subscriptions, and the first delivery has come.
+    fn is_set_up(&mut self, context: &mut Context<'_>) {
         self.state = State::Ready;
         self.make_room();
         self.resume(context);
-        Ok(true)
     }
 
     /// A queue that was asked for a message had none.

@@ -6,6 +6,7 @@ mod client;
 mod consumer;
 mod context;
 mod deal;
+mod early;
 mod flow;
 mod keys;
 pub(crate) mod pace;

@@ -23,6 +23,9 @@ pub(super) struct Repair {
     attempts: u64,
     /// The load had begun for this client: before, a failure is final.
     has_run: bool,
+    /// The broker has granted all that was asked for once: a refusal before is final, too. It may
+    /// come later than the load's beginning.
+    is_accepted: bool,
     /// Between the loss of the connection and the return.
     under_way: bool,
 }
@@ -34,6 +37,7 @@ impl Repair {
             due: Time(0),
             attempts: 0,
             has_run: false,
+            is_accepted: false,
             under_way: false,
         }
     }
@@ -47,6 +51,13 @@ impl Client {
         }
     }
 
+    /// Its set-up is complete.
+    pub(super) fn is_accepted(&mut self) {
+        if let Some(repair) = &mut self.recovery {
+            repair.is_accepted = true;
+        }
+    }
+
     /// Takes a failure for the loss of the connection, where it is to be made anew; tells whether
     /// it did. `client` tells it from others.
     pub(crate) fn break_off(
@@ -56,7 +67,10 @@ impl Client {
         reports: &std::sync::mpsc::SyncSender<Report>,
         tally: &mut Tally,
     ) -> bool {
-        let Some(repair) = self.recovery.as_mut().filter(|repair| repair.has_run) else {
+        let is_refusal = matches!(error, Error::Refused { .. });
+        let may_return =
+            |repair: &&mut Repair| repair.has_run && (repair.is_accepted || !is_refusal);
+        let Some(repair) = self.recovery.as_mut().filter(may_return) else {
             return false;
         };
         let now = tally.last_now;

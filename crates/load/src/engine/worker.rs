@@ -25,6 +25,8 @@ const TIMER: Token = Token(usize::MAX - 1);
 const WAKER: Token = Token(usize::MAX);
 /// How often a loop looks at heartbeats, time-outs and left-over acknowledgements.
 const HOUSEKEEPING: Nanos = Nanos(50_000_000);
+/// A loop that comes so much later to its housekeeping did not run, or did not get around to reading.
+const STALL: Nanos = Nanos(500_000_000);
 /// How often a loop looks who is behind, while somebody wants to know.
 const LOOK: Nanos = Nanos(5_000_000);
 /// Clients of one thread that connect and log in at the same time, so that a broker's backlog of
@@ -335,12 +337,13 @@ impl Worker {
         if now < self.next_housekeeping {
             return;
         }
+        let stalled = now.since(self.next_housekeeping) >= STALL;
         self.next_housekeeping = now + HOUSEKEEPING;
         let phase = self.series.phase();
         for at in 0..self.clients.len() {
             let (mut context, clients) = self.context();
             clients[at].account_so_far(&mut context);
-            match self.clients[at].housekeep(now, phase) {
+            match self.clients[at].housekeep(now, phase, stalled) {
                 Ok(true) => self.enqueue(at),
                 Ok(false) => {}
                 Err(error) => self.client_failed(at, error),

@@ -4,67 +4,21 @@ use std::collections::VecDeque;
 
 use wire::amqp091::{
     BasicCancel, BasicConsume, BasicGet, BasicPublish, BasicQos, ChannelOpen, Client,
-    ConfirmSelect, EncodeMethod, Encoded, ExchangeDeclare, FieldTable, HeadTemplate, Properties,
-    PublishTemplate, QueueBind, QueueDeclare, TxCommit, TxSelect,
+    ConfirmSelect, EncodeMethod, Encoded, ExchangeDeclare, FieldTable, HeadTemplate, Method,
+    Properties, PublishTemplate, QueueBind, QueueDeclare, TxCommit, TxSelect,
 };
 
+use super::reply::{REPLY_TO, Reply};
 use super::spec::{
     Answers, Begin, BodyLengths, ChannelSpec, Declaration, Publishing, Role, Source, Subscription,
 };
-use super::{Extras, Progress, STREAM_OFFSET, Step};
+use super::{Progress, STREAM_OFFSET, Step, take_one};
 use crate::failure::{self, Stage};
-use crate::payload::{FILLER, FULL_LEN};
-use crate::{Endpoint, Error, MessageProperties};
+use crate::payload::FILLER;
+use crate::{Endpoint, Error};
 
 /// A tag is unique within its channel only; every delivery carries it, so it is short.
 const CONSUMER_TAG: &str = "c";
-
-/// RabbitMQ's pseudo-queue: what is sent to a message's `reply-to` comes back over the channel that
-/// published it, without a queue.
-pub(crate) const REPLY_TO: &str = "amq.rabbitmq.reply-to";
-
-/// An answer to a request; kept for the next one, so that nothing is allocated.
-#[derive(Debug)]
-pub(crate) struct Reply {
-    to: String,
-    body: Vec<u8>,
-    /// Properties with nothing but a label, whose bytes are the last.
-    label: Vec<u8>,
-    is_labelled: bool,
-}
-
-impl Reply {
-    pub(crate) fn new() -> Result<Self, Error> {
-        Ok(Self {
-            to: String::new(),
-            body: Vec::new(),
-            label: MessageProperties::default().encode(None, true)?,
-            is_labelled: false,
-        })
-    }
-
-    /// Takes what is needed of a request, whose bytes are about to go.
-    pub(crate) fn prepare(&mut self, to: &str, body: &[u8], extras: Extras<'_>) {
-        self.to.clear();
-        self.to.push_str(to);
-        self.body.clear();
-        self.body.extend_from_slice(body);
-        let (label, place) = (extras.label(), self.label.last_chunk_mut::<FULL_LEN>());
-        let label = label.and_then(|label| label.first_chunk());
-        self.is_labelled = label
-            .zip(place)
-            .map(|(label, place)| *place = *label)
-            .is_some();
-    }
-
-    fn properties(&self) -> Properties<'_> {
-        if self.is_labelled {
-            Properties::from_bytes(&self.label)
-        } else {
-            Properties::NONE
-        }
-    }
-}
 
 /// A message's frames, as far as they are the same for all.
 enum Template {
@@ -90,19 +44,37 @@ enum Task {
 }
 
 impl Task {
-    const fn is_answered_by(self, step: &Step) -> bool {
+    const fn is_answered_by(self, method: &Method<'_>) -> bool {
         matches!(
-            (self, step),
-            (Self::Open, Step::ChannelOpen)
-                | (Self::DeclareExchange, Step::ExchangeDeclared)
-                | (Self::DeclareQueue | Self::DeclareOwn, Step::Declared { .. })
-                | (Self::BindQueue | Self::BindOwn, Step::Bound)
-                | (Self::SelectConfirms, Step::ConfirmSelected)
-                | (Self::SelectTransactions, Step::TransactionsSelected)
-                | (Self::Prefetch { .. }, Step::Qos)
-                | (Self::Consume | Self::ConsumeReplies, Step::Consuming)
+            (self, method),
+            (Self::Open, Method::ChannelOpenOk(_))
+                | (Self::DeclareExchange, Method::ExchangeDeclareOk(_))
+                | (
+                    Self::DeclareQueue | Self::DeclareOwn,
+                    Method::QueueDeclareOk(_)
+                )
+                | (Self::BindQueue | Self::BindOwn, Method::QueueBindOk(_))
+                | (Self::SelectConfirms, Method::ConfirmSelectOk(_))
+                | (Self::SelectTransactions, Method::TxSelectOk(_))
+                | (Self::Prefetch { .. }, Method::BasicQosOk(_))
+                | (
+                    Self::Consume | Self::ConsumeReplies,
+                    Method::BasicConsumeOk(_)
+                )
         )
     }
+}
+
+/// What a channel has asked the broker for, beside the steps of its set-up.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Asked {
+    /// Deliveries.
+    pub(super) subscription: bool,
+    /// The subscription's end.
+    cancel: bool,
+    /// Single messages, and commits, that are not answered.
+    gets: u32,
+    commits: u32,
 }
 
 pub(super) struct Channel {
@@ -115,7 +87,9 @@ pub(super) struct Channel {
     /// What is under way, and what follows.
     task: Option<Task>,
     tasks: VecDeque<Task>,
-    consuming: bool,
+    pub(super) asked: Asked,
+    /// The connection's set-up waits for it.
+    pub(super) is_awaited: bool,
     /// Reads a stream and may have to go on from where it was.
     pub(super) follows_stream: bool,
     /// The offset after the last message that came.
@@ -147,7 +121,8 @@ impl Channel {
             stage: Stage::LogIn,
             task: None,
             tasks,
-            consuming: false,
+            asked: Asked::default(),
+            is_awaited: false,
             follows_stream,
             next_offset: None,
             again: false,
@@ -159,9 +134,58 @@ impl Channel {
         self.tasks = tasks(&self.spec.role, self.spec.declaration.as_ref()).collect();
         self.task = None;
         self.template = None;
-        self.consuming = false;
+        self.asked = Asked::default();
+        self.is_awaited = false;
         self.stage = Stage::LogIn;
         self.again = true;
+    }
+
+    /// Whether confirms may come.
+    #[inline]
+    pub(super) const fn confirms(&self) -> bool {
+        matches!(
+            &self.spec.role,
+            Role::Producer(Publishing {
+                answers: Answers::Confirms,
+                ..
+            })
+        )
+    }
+
+    /// Whether messages may come back.
+    pub(super) const fn is_mandatory(&self) -> bool {
+        matches!(&self.spec.role, Role::Producer(it) if it.mandatory)
+    }
+
+    /// The answer to a question for a single message has come; tells whether there was one.
+    #[inline]
+    pub(super) const fn got(&mut self) -> bool {
+        take_one(&mut self.asked.gets)
+    }
+
+    /// Whether this answer was asked for and had not come.
+    #[inline]
+    pub(super) fn awaits(&mut self, method: &Method<'_>) -> bool {
+        match method {
+            Method::TxCommitOk(_) => take_one(&mut self.asked.commits),
+            Method::BasicCancelOk(_) => std::mem::take(&mut self.asked.cancel),
+            method => self.task.is_some_and(|task| task.is_answered_by(method)),
+        }
+    }
+
+    /// Whether it subscribes as the last step of the set-up.
+    pub(super) fn begins_at_set_up(&self) -> bool {
+        matches!(&self.spec.role, Role::Consumer(it) if it.begin == Begin::AtSetUp)
+    }
+
+    /// Asks for deliveries.
+    pub(super) fn subscribe(
+        &mut self,
+        client: &mut Client,
+        endpoint: &Endpoint,
+    ) -> Result<(), Error> {
+        self.tasks.push_back(Task::Consume);
+        self.next(client, endpoint).map(drop)
     }
 
     /// Takes the broker's answer to the last step, and the next step.
@@ -171,9 +195,6 @@ impl Channel {
         client: &mut Client,
         endpoint: &Endpoint,
     ) -> Result<Progress, Error> {
-        if !self.task.is_some_and(|task| task.is_answered_by(&step)) {
-            return Ok(Progress::Waiting);
-        }
         if let (Some(Task::DeclareOwn), Step::Declared { queue }) = (self.task, step) {
             self.queue = queue;
         }
@@ -293,15 +314,18 @@ impl Channel {
                     Source::Queue(_) => Ok(()),
                 }
             }
-            (Task::ConsumeReplies, ..) => send(&BasicConsume {
-                queue: REPLY_TO,
-                consumer_tag: CONSUMER_TAG,
-                no_ack: true,
-                ..BasicConsume::default()
-            }),
+            (Task::ConsumeReplies, ..) => {
+                self.asked.subscription = true;
+                send(&BasicConsume {
+                    queue: REPLY_TO,
+                    consumer_tag: CONSUMER_TAG,
+                    no_ack: true,
+                    ..BasicConsume::default()
+                })
+            }
             (Task::Consume, Role::Consumer(subscription), _) => {
                 let arguments = self.arguments(subscription)?;
-                self.consuming = true;
+                self.asked.subscription = true;
                 send(&BasicConsume {
                     queue: &self.queue,
                     consumer_tag: CONSUMER_TAG,
@@ -328,10 +352,15 @@ impl Channel {
     }
 
     /// Asks to end the subscription; tells whether an answer will come.
-    pub(super) fn cancel(&self, client: &mut Client, endpoint: &Endpoint) -> Result<bool, Error> {
-        if !self.consuming {
+    pub(super) fn cancel(
+        &mut self,
+        client: &mut Client,
+        endpoint: &Endpoint,
+    ) -> Result<bool, Error> {
+        if !self.asked.subscription || matches!(self.spec.role, Role::Producer(_)) {
             return Ok(false);
         }
+        self.asked.cancel = true;
         let cancel = BasicCancel {
             consumer_tag: CONSUMER_TAG,
             no_wait: false,
@@ -343,7 +372,7 @@ impl Channel {
     }
 }
 
-/// The steps of a channel's set-up, with what it declares itself.
+/// The steps of a channel's set-up before its subscription, with what it declares itself.
 fn tasks(role: &Role, declaration: Option<&Declaration>) -> impl Iterator<Item = Task> + use<> {
     let mut tasks = vec![Task::Open];
     if let Some(declaration) = declaration {
@@ -381,9 +410,6 @@ fn tasks(role: &Role, declaration: Option<&Declaration>) -> impl Iterator<Item =
                     count: subscription.channel_prefetch,
                     whole_channel: true,
                 });
-            }
-            if subscription.begin == Begin::AtSetUp {
-                tasks.push(Task::Consume);
             }
         }
     }
@@ -505,6 +531,7 @@ impl Lane<'_> {
 
     /// Commits what was published and acknowledged since the last time.
     pub(crate) fn commit(&mut self) -> Result<(), Error> {
+        self.channel.asked.commits += 1;
         self.send(&TxCommit::default())
     }
 
@@ -513,6 +540,7 @@ impl Lane<'_> {
         let Role::Consumer(subscription) = &self.channel.spec.role else {
             return Ok(());
         };
+        self.channel.asked.gets += 1;
         let get = BasicGet {
             queue: &self.channel.queue,
             no_ack: subscription.no_ack,
@@ -524,8 +552,7 @@ impl Lane<'_> {
 
     /// Begins to consume, for a subscription that begins later.
     pub(crate) fn consume(&mut self) -> Result<(), Error> {
-        self.channel.tasks.push_back(Task::Consume);
-        self.channel.next(self.client, self.endpoint).map(drop)
+        self.channel.subscribe(self.client, self.endpoint)
     }
 
     fn send(&mut self, method: &impl EncodeMethod) -> Result<(), Error> {

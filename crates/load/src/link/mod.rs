@@ -6,18 +6,25 @@
 //! feed [`Link::poll`] until it returns `None`, answer [`Signal::Step`] with [`Link::proceed`],
 //! write [`Link::pending_output`]. [`Progress::Ready`] ends the set-up; from then on a [`Lane`]
 //! sends.
+//!
+//! Subscriptions come last, when all channels have gone through all other steps, and all at once.
+//! So deliveries may come while some are not answered, and only then: the first one also ends the
+//! set-up. An answer to a question that was not asked is the peer's error.
 
 mod channel;
+mod reply;
 mod spec;
 
 use measure::{Nanos, Time};
 use wire::Secret;
 use wire::amqp091::{
-    Client, ClientConfig, ConnectionUpdateSecret, Event, Mechanism, Method, Properties, SecretStr,
+    Client, ClientConfig, ConnectionUpdateSecret, EncodeMethod, Event, Mechanism, Method,
+    Properties, SecretStr,
 };
 
 use self::channel::Channel;
-pub(crate) use self::channel::{Lane, REPLY_TO, Reply};
+pub(crate) use self::channel::Lane;
+pub(crate) use self::reply::{REPLY_TO, Reply};
 pub(crate) use self::spec::{
     Answers, Begin, BodyLengths, ChannelSpec, Declaration, Exchange, LinkSpec, Publishing, Role,
     Source, Subscription,
@@ -77,6 +84,15 @@ impl<'a> Extras<'a> {
     #[cfg(test)]
     pub(crate) const NONE: Self = Self(Properties::NONE);
 
+    /// The same of a copy of its bytes.
+    pub(crate) const fn from_bytes(bytes: &'a [u8]) -> Self {
+        Self(Properties::from_bytes(bytes))
+    }
+
+    pub(crate) fn as_bytes(self) -> &'a [u8] {
+        self.0.as_bytes()
+    }
+
     /// The header of a message whose body has none.
     #[inline]
     pub(crate) fn label(self) -> Option<&'a [u8]> {
@@ -115,13 +131,28 @@ pub(crate) enum Progress {
     Ready,
 }
 
+/// How far a connection's channels have got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LinkState {
+    /// They go through the steps before their subscriptions.
+    Preparing,
+    /// They have asked for their subscriptions, and not all are answered.
+    Subscribing,
+    Running,
+    /// They end their subscriptions, or the connection is being closed.
+    Leaving,
+}
+
 pub(crate) struct Link {
     spec: LinkSpec,
     client: Client,
     stage: Stage,
+    state: LinkState,
     channels: Vec<Channel>,
-    /// Channels whose set-up, or whose subscription's end, is under way.
+    /// Channels that this state waits for.
     busy: usize,
+    /// Renewed tokens that the broker has not acknowledged.
+    secrets_sent: u32,
     /// Which renewal of the token the broker knows, where there is one.
     token_version: u64,
 }
@@ -163,7 +194,9 @@ impl Link {
             spec,
             client: Client::new(config, now),
             stage: Stage::LogIn,
+            state: LinkState::Preparing,
             busy: channels.len(),
+            secrets_sent: 0,
             channels,
         }
     }
@@ -179,7 +212,9 @@ impl Link {
         );
         self.client = Client::new(config, now);
         self.stage = Stage::LogIn;
+        self.state = LinkState::Preparing;
         self.busy = self.channels.len();
+        self.secrets_sent = 0;
         self.channels.iter_mut().for_each(Channel::restart);
     }
 
@@ -208,7 +243,9 @@ impl Link {
             spec,
             client,
             stage,
+            state,
             channels,
+            secrets_sent,
             ..
         } = self;
         let endpoint = &spec.endpoint;
@@ -218,6 +255,7 @@ impl Link {
             Err(error) => return Err(failure::of_wire(endpoint, stage, &error)),
         };
         let at = |channel: u16| usize::from(channel).saturating_sub(1);
+        let unasked = |channel: u16, what: &str| unasked(endpoint, channel, what);
         Ok(Some(match event {
             Event::Delivery {
                 channel,
@@ -227,10 +265,16 @@ impl Link {
                 properties,
                 ..
             } => {
-                if let Some(channel) = channels.get_mut(at(channel))
-                    && channel.follows_stream
+                let Some(its) = channels
+                    .get_mut(at(channel))
+                    .filter(|its| its.asked.subscription && *state != LinkState::Preparing)
+                else {
+                    return Err(unasked(channel, "basic.deliver"));
+                };
+                if its.follows_stream
+                    && let Some(offset) = offset_of(properties)
                 {
-                    channel.next_offset = offset_of(properties).map(|offset| offset + 1);
+                    its.next_offset = Some(offset.saturating_add(1));
                 }
                 let signal = Signal::Delivery {
                     tag: delivery_tag,
@@ -246,6 +290,12 @@ impl Link {
                 multiple,
                 nack,
             } => {
+                if !channels.get(at(channel)).is_some_and(Channel::confirms) {
+                    return Err(unasked(
+                        channel,
+                        if nack { "basic.nack" } else { "basic.ack" },
+                    ));
+                }
                 let signal = Signal::Confirm {
                     tag: delivery_tag,
                     multiple,
@@ -261,6 +311,9 @@ impl Link {
                 properties,
                 ..
             } => {
+                if !channels.get_mut(at(channel)).is_some_and(Channel::got) {
+                    return Err(unasked(channel, "basic.get-ok"));
+                }
                 let signal = Signal::Delivery {
                     tag: delivery_tag,
                     redelivered,
@@ -269,13 +322,21 @@ impl Link {
                 };
                 (at(channel), signal)
             }
-            Event::GetEmpty { channel } => (at(channel), Signal::Empty),
+            Event::GetEmpty { channel } => {
+                if !channels.get_mut(at(channel)).is_some_and(Channel::got) {
+                    return Err(unasked(channel, "basic.get-empty"));
+                }
+                (at(channel), Signal::Empty)
+            }
             Event::Returned {
                 channel,
                 body,
                 properties,
                 ..
             } => {
+                if !channels.get(at(channel)).is_some_and(Channel::is_mandatory) {
+                    return Err(unasked(channel, "basic.return"));
+                }
                 let extras = Extras(properties);
                 (at(channel), Signal::Returned { body, extras })
             }
@@ -283,7 +344,21 @@ impl Link {
             Event::Unblocked => (0, Signal::Unblocked),
             Event::CloseOk => (0, Signal::Closed),
             Event::Open { .. } => (0, Signal::Step(Step::Open)),
-            Event::Method { channel, method } => (at(channel), signal_of(&method)),
+            Event::Method { channel, method } => {
+                let was_asked = match &method {
+                    // RabbitMQ slows channels down by credit, and brokers that do it so ask for
+                    // nothing but its answer, which is given.
+                    Method::ChannelFlow(_) => true,
+                    Method::ConnectionUpdateSecretOk(_) => take_one(secrets_sent),
+                    method => channels
+                        .get_mut(at(channel))
+                        .is_some_and(|its| its.awaits(method)),
+                };
+                if !was_asked {
+                    return Err(unasked(channel, method.info().name));
+                }
+                (at(channel), signal_of(&method))
+            }
             Event::ChannelClosed { channel, closing } => {
                 let stage = channels.get(at(channel)).map_or(&*stage, |c| &c.stage);
                 return Err(failure::of_closing(endpoint, stage, &closing));
@@ -321,6 +396,7 @@ impl Link {
                     ));
                 }
                 for channel in channels.iter_mut() {
+                    channel.is_awaited = true;
                     channel.next(client, &spec.endpoint)?;
                 }
                 if let Some(channel) = channels.first() {
@@ -339,16 +415,34 @@ impl Link {
                 };
                 let progress = channel.proceed(step, client, &spec.endpoint)?;
                 self.stage = channel.stage.clone();
-                if progress == Progress::Ready && self.busy > 0 {
+                if progress == Progress::Ready && std::mem::take(&mut channel.is_awaited) {
                     self.busy -= 1;
-                    if self.busy == 0 {
-                        self.stage = Stage::Running;
-                        return Ok(Progress::Ready);
-                    }
+                    return self.go_on();
                 }
             }
         }
         Ok(Progress::Waiting)
+    }
+
+    /// Takes the whole set-up further when nothing of the present state is left to wait for.
+    fn go_on(&mut self) -> Result<Progress, Error> {
+        if self.busy == 0 && self.state == LinkState::Preparing {
+            self.state = LinkState::Subscribing;
+            for channel in &mut self.channels {
+                if channel.begins_at_set_up() {
+                    channel.is_awaited = true;
+                    self.busy += 1;
+                    channel.subscribe(&mut self.client, &self.spec.endpoint)?;
+                    self.stage = channel.stage.clone();
+                }
+            }
+        }
+        if self.busy > 0 {
+            return Ok(Progress::Waiting);
+        }
+        self.state = LinkState::Running;
+        self.stage = Stage::Running;
+        Ok(Progress::Ready)
     }
 
     /// Tells the broker of a renewed token, where there is one.
@@ -357,10 +451,11 @@ impl Link {
             return Ok(());
         };
         let version = token.version();
-        if version == self.token_version || self.stage != Stage::Running {
+        if version == self.token_version || self.state != LinkState::Running {
             return Ok(());
         }
         self.token_version = version;
+        self.secrets_sent += 1;
         let text = token.text();
         let method = ConnectionUpdateSecret {
             new_secret: SecretStr(text.as_bytes()),
@@ -381,7 +476,9 @@ impl Link {
     /// Starts the way out; [`Signal::Closed`] ends it.
     pub(crate) fn leave(&mut self, now: Time) -> Result<(), Error> {
         self.busy = 0;
-        for channel in &self.channels {
+        self.state = LinkState::Leaving;
+        for channel in &mut self.channels {
+            channel.is_awaited = false;
             let asked = channel.cancel(&mut self.client, &self.spec.endpoint)?;
             self.busy += usize::from(asked);
         }
@@ -415,6 +512,17 @@ impl Link {
             .map_err(|error| failure::of_wire(&self.spec.endpoint, &self.stage, &error))
     }
 
+    /// Takes the silence so far for this side's own doing: it did not read.
+    pub(crate) const fn excuse_silence(&mut self, now: Time) {
+        self.client.excuse_silence(now);
+    }
+
+    /// See [`Client::needs`].
+    #[inline]
+    pub(crate) fn needs(&self, input: &[u8]) -> usize {
+        self.client.needs(input)
+    }
+
     /// What it means that the transport ended here.
     pub(crate) fn end_of_input(&self, rest: &[u8]) -> Error {
         failure::of_wire(
@@ -429,10 +537,26 @@ impl Link {
         failure::of_transport(&self.spec.endpoint, &self.stage, error)
     }
 
-    /// What it means that the present step took longer than anybody waits.
-    pub(crate) fn took_too_long(&self) -> Error {
-        failure::of_patience(&self.spec.endpoint, &self.stage, self.spec.patience)
+    /// What it means that the set-up took longer than anybody waits.
+    pub(crate) fn took_too_long(&self, allowed: Nanos) -> Error {
+        failure::of_patience(&self.spec.endpoint, &self.stage, allowed)
     }
+}
+
+/// Something came that nobody asked for.
+#[cold]
+fn unasked(endpoint: &Endpoint, channel: u16, what: &str) -> Error {
+    Error::Protocol {
+        endpoint: endpoint.to_string(),
+        detail: format!("{what} came on channel {channel}, where nothing had asked for it"),
+    }
+}
+
+/// Takes one off a count; tells whether there was one.
+const fn take_one(count: &mut u32) -> bool {
+    let some = *count > 0;
+    *count = count.saturating_sub(1);
+    some
 }
 
 /// The place of a message in its stream.

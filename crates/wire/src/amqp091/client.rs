@@ -339,6 +339,22 @@ impl Client {
         }
     }
 
+    /// Forgives the peer's silence until `now`, for an embedder that did not read.
+    pub const fn excuse_silence(&mut self, now: Time) {
+        self.link.excuse(now);
+    }
+
+    /// Bytes that must be there before [`Self::poll`] can take anything off `input`, which it has
+    /// left: the length of its first frame, 0 where that is not known.
+    #[must_use]
+    #[inline]
+    pub fn needs(&self, input: &[u8]) -> usize {
+        match self.state {
+            State::Greeting => 0,
+            _ => self.link.rx.needs(input),
+        }
+    }
+
     /// When to call [`Self::handle_timeout`] at the latest.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {

@@ -349,6 +349,19 @@ impl Receiver {
         }))
     }
 
+    /// Length of the frame that the input begins with; 0 where it is not known or not allowed.
+    #[inline]
+    pub(super) fn needs(&self, input: &[u8]) -> usize {
+        let Some(&[_, _, _, s0, s1, s2, s3]) = input.first_chunk::<HEAD>() else {
+            return 0;
+        };
+        let len = u64::from(u32::from_be_bytes([s0, s1, s2, s3])) + OVERHEAD as u64;
+        if len > u64::from(self.frame_max) {
+            return 0;
+        }
+        len as usize
+    }
+
     #[inline(always)]
     fn consume(&mut self, input: &mut &[u8], frame: &Frame<'_>) {
         self.frame_offset = self.offset;
