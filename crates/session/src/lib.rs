@@ -15,6 +15,7 @@ mod record;
 pub mod redact;
 mod relay;
 mod run;
+mod sockets;
 mod tcp;
 mod threads;
 mod usage;

@@ -5,8 +5,7 @@
 //! Asked with `sock_diag` (netlink, `linux/inet_diag.h`), which needs no permission for one's own
 //! sockets; `struct tcp_info` is that of `linux/tcp.h`, which only ever grows at its end.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::collections::BTreeMap;
 
 use archive::ConnectionTime;
 use measure::Nanos;
@@ -15,6 +14,8 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with,
 };
+
+use crate::sockets;
 
 /// `SOCK_DIAG_BY_FAMILY`, `NLM_F_REQUEST | NLM_F_DUMP`, `NLMSG_ERROR`, `NLMSG_DONE`.
 const BY_FAMILY: u16 = 20;
@@ -66,7 +67,7 @@ impl Counted {
 impl Connections {
     /// This process's connections to a port; none where the kernel does not tell.
     pub(crate) fn read(port: u16) -> Self {
-        let own = own_sockets();
+        let own = sockets::inodes_of(std::process::id());
         let mut found = BTreeMap::new();
         for family in [AddressFamily::INET, AddressFamily::INET6] {
             // Whatever is not told is no evidence.
@@ -111,16 +112,6 @@ impl Connections {
         let shortest = trips.filter(|us| (1..u32::MAX).contains(us)).min()?;
         Some(Nanos(u64::from(shortest) * 1_000))
     }
-}
-
-fn own_sockets() -> BTreeSet<u64> {
-    let files = fs::read_dir("/proc/self/fd")
-        .into_iter()
-        .flatten()
-        .flatten();
-    files
-        .filter_map(|file| crate::processes::socket_inode(&file.path()))
-        .collect()
 }
 
 fn dump(

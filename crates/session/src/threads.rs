@@ -61,9 +61,9 @@ impl Threads {
             }
         }
         let (process, thread) = busiest?;
-        used.name = fs::read_to_string(format!("/proc/{process}/task/{thread}/comm"))
+        used.name = fs::read(format!("/proc/{process}/task/{thread}/comm"))
             .ok()
-            .map(|name| name.trim_end().to_owned());
+            .map(|name| String::from_utf8_lossy(&name).trim_end().to_owned());
         Some(used)
     }
 }

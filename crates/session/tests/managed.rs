@@ -304,8 +304,20 @@ fn two_nodes_run_side_by_side_and_leave_nothing() {
     // A crash and a new start: another process, the same data behind the same port.
     let (url, mut own) = (own.url(), own);
     let first = own.pid();
+    assert!(own.kill());
+    // While it is away its number is anybody's; a restart used to kill whoever had it.
+    let sleep = || Command::new("sleep").arg("60").spawn().unwrap();
+    let stranger = testkit::process_with_number(first, sleep);
     own.restart(&|| false).unwrap();
     assert_ne!(own.pid(), first);
+    match stranger {
+        Some(mut stranger) => {
+            assert_eq!(stranger.try_wait().unwrap(), None, "it was killed");
+            stranger.kill().unwrap();
+            stranger.wait().unwrap();
+        }
+        None => eprintln!("nobody could be given the number {first}"),
+    }
     assert_eq!(own.url(), url);
     let names = |broker: &RabbitMq| {
         let queues = broker.topology().unwrap().queues;

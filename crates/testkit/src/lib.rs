@@ -1,7 +1,9 @@
 //! What the tests of several crates share. A dev-dependency only.
 
+mod process;
 mod relay;
 
+pub use process::process_with_number;
 pub use relay::{Link, relay};
 
 /// Leaves a test that cannot run here, loudly: prints the reason, and fails where `CI` is set,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Check, Status};
-use crate::processes;
+use crate::{processes, sockets};
 
 /// What is called how, and where it lies when it is not on the path.
 const KNOWN: [(&str, &str, &[&str]); 4] = [
@@ -74,7 +74,7 @@ pub(super) fn running() -> Vec<Check> {
             describe(
                 name,
                 pid,
-                &processes::listening_ports(pid),
+                &sockets::listening_ports(pid),
                 &processes::arguments(pid),
             )
         })

@@ -5,7 +5,7 @@
 //! and it adopts whatever the node's processes abandon. Its standard input is a pipe from bellows:
 //! end of file means that bellows wants the node gone, or is gone itself; the byte [`AGAIN`] asks it
 //! to start a broker that was killed once more, with the same data. On its standard output it says, a
-//! line each, `started PID`, `exited STATUS`, `failed REASON`.
+//! line each, `started PROCESS` (as [`ProcessId`]'s JSON), `exited STATUS`, `failed REASON`.
 
 use std::{
     ffi::OsString,
@@ -15,6 +15,7 @@ use std::{
     os::unix::{net::UnixStream, process::CommandExt},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::SystemTime,
 };
 
 use rustix::{
@@ -29,7 +30,8 @@ use rustix::{
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-use super::{Error, process::ProcessId, remains::Remains};
+use super::{Error, process::Emulator, remains::Remains};
+use crate::processes::ProcessId;
 
 /// The hidden subcommand of the executable that leads to [`main`].
 pub const SUBCOMMAND: &str = "__guard";
@@ -88,8 +90,7 @@ fn run(launch: &Path) -> Result<(), Error> {
     remains.save()?;
 
     let outcome = start(&launch, &mut remains).and_then(|broker| {
-        let again = &mut || start(&launch, &mut remains);
-        watch(broker, again, &signals).map_err(|error| failed("poll", error))
+        watch(broker, &launch, &mut remains, &signals).map_err(|error| failed("poll", error))
     });
     remains.remove(Some(std::process::id()))?;
     outcome
@@ -114,18 +115,31 @@ fn start(launch: &Launch, remains: &mut Remains) -> Result<Pid, Error> {
         .process_group(0)
         .spawn()
         .map_err(Error::io("start", &launch.program))?;
-    let before = std::mem::replace(&mut remains.broker, ProcessId::of(child.id()));
-    remains.replaced.extend(before.map(|broker| broker.pid));
+    // A child that has not been waited for keeps its number.
+    let id = ProcessId::of(child.id())
+        .ok_or_else(|| Error::Guard("cannot read /proc/PID/stat; mount /proc".into()))?;
+    remains.emulators.push(Emulator::new(id));
     remains.save()?;
-    tell("started", &child.id().to_string());
+    let told = serde_json::to_string(&id).map_err(|error| Error::Guard(error.to_string()))?;
+    tell("started", &told);
     Ok(Pid::from_child(&child))
+}
+
+/// Notes that the emulator has ended: from now on its number may be anybody's.
+fn note_end(remains: &mut Remains) {
+    if let Some(emulator) = remains.emulators.last_mut() {
+        emulator.ended = Some(SystemTime::now());
+        // What is not written down is only unknown to a later clean-up.
+        let _ = remains.save();
+    }
 }
 
 /// Waits until bellows lets go or a signal asks to end. Tells when the broker ends by itself, and
 /// then goes on waiting: its log is still of use, and it may be started once more.
 fn watch(
     mut broker: Pid,
-    again: &mut dyn FnMut() -> Result<Pid, Error>,
+    launch: &Launch,
+    remains: &mut Remains,
     signals: &UnixStream,
 ) -> io::Result<()> {
     // Without pidfd (Linux before 5.3) look twice a second.
@@ -139,7 +153,7 @@ fn watch(
         let timeout = (running && ended.is_none()).then_some(nap);
         match wait_for_news(signals, ended.as_ref(), timeout.as_ref())? {
             News::End => return Ok(()),
-            News::Again if !running => match again() {
+            News::Again if !running => match start(launch, remains) {
                 Ok(pid) => {
                     broker = pid;
                     ended = pidfd_open(broker, PidfdFlags::empty()).ok();
@@ -155,6 +169,7 @@ fn watch(
         if let Ok(Some((_, status))) = waitpid(Some(broker), WaitOptions::NOHANG) {
             running = false;
             ended = None;
+            note_end(remains);
             let status = match (status.exit_status(), status.terminating_signal()) {
                 (Some(code), _) => format!("exit status {code}"),
                 (_, Some(signal)) => format!("signal {signal}"),

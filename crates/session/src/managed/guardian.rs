@@ -19,6 +19,7 @@ use super::{
     guard::{AGAIN, SUBCOMMAND},
     process::MARKER,
 };
+use crate::processes::ProcessId;
 
 /// Time for the guardian to kill the node and remove its data, which may be many gigabytes.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
@@ -34,7 +35,7 @@ pub(super) struct Guardian {
 /// What it says.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Said {
-    Started(u32),
+    Started(ProcessId),
     Exited(String),
     Failed(String),
     /// It is gone.
@@ -145,8 +146,8 @@ impl Guardian {
 impl Said {
     fn parse(line: &str) -> Self {
         let (what, detail) = line.split_once(' ').unwrap_or((line, ""));
-        match (what, detail.parse()) {
-            ("started", Ok(pid)) => Self::Started(pid),
+        match (what, serde_json::from_str(detail)) {
+            ("started", Ok(id)) => Self::Started(id),
             ("exited", _) => Self::Exited(detail.to_owned()),
             ("failed", _) => Self::Failed(detail.to_owned()),
             _ => Self::Failed(format!("it says {line:?}")),
@@ -160,7 +161,9 @@ mod tests {
 
     #[test]
     fn what_the_guardian_says_is_understood() {
-        assert_eq!(Said::parse("started 42"), Said::Started(42));
+        let me = ProcessId::of(std::process::id()).unwrap();
+        let told = format!("started {}", serde_json::to_string(&me).unwrap());
+        assert_eq!(Said::parse(&told), Said::Started(me));
         assert_eq!(
             Said::parse("exited signal 9"),
             Said::Exited("signal 9".into())

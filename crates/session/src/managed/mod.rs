@@ -40,8 +40,9 @@ use control::Messenger;
 use guardian::{Guardian, Said};
 use install::Installation;
 use node::Node;
-use process::{ProcessId, Stat};
 use remains::Remains;
+
+use crate::processes::ProcessId;
 
 /// How often a node that is starting is asked whether it is ready.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -62,7 +63,8 @@ pub struct RabbitMq {
     node: Node,
     remains: Remains,
     guardian: Option<Guardian>,
-    pid: u32,
+    /// `None` until it is ready.
+    emulator: Option<ProcessId>,
     runtime: String,
     start_timeout: Duration,
 }
@@ -119,7 +121,7 @@ impl RabbitMq {
             node,
             remains,
             guardian: Some(guardian),
-            pid: 0,
+            emulator: None,
             runtime,
             start_timeout: config.start_timeout,
         };
@@ -141,7 +143,7 @@ impl RabbitMq {
                 None => Some(Said::Nothing),
             };
             match said {
-                Some(Said::Started(pid)) => started = Some(pid),
+                Some(Said::Started(id)) => started = Some(id),
                 Some(Said::Exited(status)) => {
                     return Err(Error::Exited {
                         status,
@@ -156,9 +158,8 @@ impl RabbitMq {
                 let secured = self.node.secured.as_ref();
                 speaks_amqp(self.node.port) && secured.is_none_or(|(port, _)| accepts(*port))
             };
-            if let Some(pid) = started.filter(|_| listens()) {
-                self.pid = self.emulator(pid);
-                self.remains.broker = ProcessId::of(self.pid);
+            if let Some(id) = started.filter(|_| listens()) {
+                self.emulator = Some(self.find_emulator(id));
                 return Ok(());
             }
             if cancelled() {
@@ -174,9 +175,11 @@ impl RabbitMq {
     }
 
     /// The start script becomes the emulator; one that starts it as a child is searched for it.
-    fn emulator(&self, started: u32) -> u32 {
-        let is_emulator =
-            |&pid: &u32| Stat::of(pid).is_some_and(|stat| stat.name.starts_with("beam"));
+    fn find_emulator(&self, started: ProcessId) -> ProcessId {
+        let is_emulator = |id: &ProcessId| {
+            let stat = id.stat();
+            stat.is_some_and(|stat| stat.command.starts_with("beam"))
+        };
         [started]
             .into_iter()
             .chain(process::of_node(&self.node.name, None))
@@ -214,7 +217,7 @@ impl RabbitMq {
     /// The emulator's process (`beam.smp`).
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.pid
+        self.emulator.map_or(0, |id| id.pid)
     }
 
     /// RabbitMQ's version: `3.10.8`.
@@ -255,18 +258,23 @@ impl RabbitMq {
 
     /// Stops the emulator's clock (SIGSTOP): a broker that hangs. `false`: it is gone.
     pub fn pause(&self) -> bool {
-        process::signal(self.pid, Signal::STOP)
+        self.signal(Signal::STOP)
     }
 
     /// Lets it go on (SIGCONT). `false`: it is gone.
     pub fn resume(&self) -> bool {
-        process::signal(self.pid, Signal::CONT)
+        self.signal(Signal::CONT)
     }
 
     /// Kills the emulator (SIGKILL): a broker that crashes. Its files stay until [`Self::stop`].
     /// `false`: it is gone already.
     pub fn kill(&self) -> bool {
-        process::signal(self.pid, Signal::KILL)
+        self.signal(Signal::KILL)
+    }
+
+    /// A fault of long ago may have killed it, and its number may be anybody's by now.
+    fn signal(&self, signal: Signal) -> bool {
+        self.emulator.is_some_and(|id| id.signal(signal))
     }
 
     /// Kills the emulator where it still runs, and starts it once more with the same data, name and
@@ -293,7 +301,7 @@ impl RabbitMq {
             }
         }
         guardian.start_again()?;
-        self.remains.replaced.push(self.pid);
+        self.emulator = None;
         self.wait_until_ready(self.start_timeout, cancelled)
     }
 
@@ -310,7 +318,9 @@ impl RabbitMq {
             return Ok(());
         };
         // A guardian that was killed leaves its work to us.
-        guardian.end().or_else(|_| self.remains.remove(None))
+        guardian
+            .end()
+            .or_else(|_| self.remains.latest().remove(None))
     }
 }
 

@@ -404,7 +404,7 @@ fn total_memory() -> u64 {
     machine.min(container)
 }
 
-fn random_hex(bytes: usize) -> Result<String, Error> {
+pub(super) fn random_hex(bytes: usize) -> Result<String, Error> {
     let mut random = vec![0; bytes];
     File::open("/dev/urandom")
         .and_then(|mut file| file.read_exact(&mut random))

@@ -1,14 +1,18 @@
-//! Processes as `/proc` tells them: identity that survives pid reuse, and whole trees.
+//! The processes of a managed node, and what its emulators leave in `/tmp`.
 
 use std::{
+    collections::BTreeMap,
     fs,
-    path::PathBuf,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
+use rustix::process::{Signal, WaitOptions, getuid, wait};
 use serde::{Deserialize, Serialize};
+
+use crate::processes::{self, ProcessId};
 
 /// Environment variable that every process of a managed node carries; its value is the node's
 /// unique name. It finds also those that left their parent, group or session.
@@ -17,99 +21,40 @@ pub(super) const MARKER: &str = "BELLOWS_NODE";
 /// Time that killed processes get to be gone. Only one stuck in the kernel takes longer.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A process that cannot be mistaken for a later one with the same pid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct ProcessId {
-    pub(super) pid: u32,
-    /// Clock ticks since boot at which it started.
-    start: u64,
-}
-
-impl ProcessId {
-    /// The process that has this pid now.
-    pub(super) fn of(pid: u32) -> Option<Self> {
-        Stat::of(pid).map(|stat| Self {
-            pid,
-            start: stat.start,
-        })
-    }
-
-    pub(super) fn is_alive(self) -> bool {
-        Stat::of(self.pid).is_some_and(|stat| stat.start == self.start && !stat.ended())
-    }
-}
-
-/// What is used of `/proc/PID/stat`.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Stat {
-    /// Executable's name, at most 15 bytes.
-    pub(super) name: String,
-    state: char,
-    parent: u32,
-    start: u64,
-}
-
-impl Stat {
-    pub(super) fn of(pid: u32) -> Option<Self> {
-        Self::parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
-    }
-
-    /// `pid (name) state parent … start …`; the name may contain blanks and parentheses.
-    fn parse(stat: &[u8]) -> Option<Self> {
-        let stat = String::from_utf8_lossy(stat);
-        let (head, tail) = stat.rsplit_once(") ")?;
-        let (_, name) = head.split_once('(')?;
-        let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
-        Some(Self {
-            name: name.to_owned(),
-            state: fields.first()?.chars().next()?,
-            parent: fields.get(1)?.parse().ok()?,
-            start: fields.get(19)?.parse().ok()?,
-        })
-    }
-
-    /// A zombie: only its exit status is left.
-    fn ended(&self) -> bool {
-        matches!(self.state, 'Z' | 'X')
-    }
-}
-
 /// All live processes of the node `name`: those that carry its marker, and the descendants of
 /// `ancestor`. Never this process itself.
-pub(super) fn of_node(name: &str, ancestor: Option<u32>) -> Vec<u32> {
+pub(super) fn of_node(name: &str, ancestor: Option<u32>) -> Vec<ProcessId> {
     let marker = format!("{MARKER}={name}");
-    let processes: Vec<(u32, Stat)> = all()
-        .filter_map(|pid| Some((pid, Stat::of(pid)?)))
-        .filter(|(_, stat)| !stat.ended())
-        .collect();
-    let mut members: Vec<u32> = Vec::new();
-    for &(pid, _) in &processes {
-        if is_marked(pid, &marker) {
-            members.push(pid);
+    let mut live: BTreeMap<u32, (ProcessId, u32)> = BTreeMap::new();
+    for pid in processes::all() {
+        if let Some(stat) = processes::stat(pid).filter(|stat| !stat.ended()) {
+            live.insert(pid, (stat.id(pid), stat.parent));
         }
     }
-    loop {
-        let before = members.len();
-        for &(pid, ref stat) in &processes {
-            let is_child = Some(stat.parent) == ancestor || members.contains(&stat.parent);
-            if is_child && !members.contains(&pid) {
-                members.push(pid);
-            }
-        }
-        if members.len() == before {
-            break;
+    // Whoever has the number now: only what is still the process that was listed counts.
+    let marked = |id: &ProcessId| is_marked(id.pid, &marker) && id.is_alive();
+    let mut members: Vec<ProcessId> = live.values().map(|(id, _)| *id).filter(marked).collect();
+    let mut next = 0;
+    let children_of = |parent: u32| {
+        let children = live.values().filter(move |(_, of)| *of == parent);
+        children.map(|(id, _)| *id)
+    };
+    members.extend(ancestor.into_iter().flat_map(children_of));
+    while let Some(&parent) = members.get(next) {
+        next += 1;
+        let children: Vec<ProcessId> = children_of(parent.pid)
+            .filter(|child| !members.contains(child))
+            .collect();
+        // Where the parent has ended meanwhile, its number may have a new owner with children of
+        // its own. The next look finds those of the old one with whoever adopted them.
+        if !children.is_empty() && parent.is_alive() {
+            members.extend(children);
         }
     }
-    members.retain(|&pid| pid != std::process::id());
+    members.sort_unstable();
+    members.dedup();
+    members.retain(|id| id.pid != std::process::id());
     members
-}
-
-fn all() -> impl Iterator<Item = u32> {
-    fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 fn is_marked(pid: u32, marker: &str) -> bool {
@@ -124,15 +69,18 @@ fn is_marked(pid: u32, marker: &str) -> bool {
 ///
 /// # Errors
 /// Those that would not go within [`KILL_TIMEOUT`].
-pub(super) fn kill_node(name: &str, ancestor: Option<u32>) -> Result<Vec<u32>, Vec<u32>> {
+pub(super) fn kill_node(
+    name: &str,
+    ancestor: Option<u32>,
+) -> Result<Vec<ProcessId>, Vec<ProcessId>> {
     let deadline = Instant::now() + KILL_TIMEOUT;
     let mut seen = Vec::new();
     loop {
         let members = of_node(name, ancestor);
-        for &pid in &members {
-            signal(pid, Signal::KILL);
-            if !seen.contains(&pid) {
-                seen.push(pid);
+        for &id in &members {
+            id.signal(Signal::KILL);
+            if !seen.contains(&id) {
+                seen.push(id);
             }
         }
         if ancestor == Some(std::process::id()) {
@@ -153,20 +101,69 @@ fn reap_all() {
     while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
 }
 
-/// Sends a signal; `false` where there is no such process.
-pub(super) fn signal(pid: u32, signal: Signal) -> bool {
-    i32::try_from(pid)
-        .ok()
-        .and_then(Pid::from_raw)
-        .is_some_and(|pid| kill_process(pid, signal).is_ok())
+/// An emulator that was started for a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Emulator {
+    pub(super) id: ProcessId,
+    /// By the wall clock, which a restart of the machine does not turn back.
+    started: SystemTime,
+    /// When it was seen to have ended.
+    pub(super) ended: Option<SystemTime>,
+}
+
+impl Emulator {
+    pub(super) fn new(id: ProcessId) -> Self {
+        Self {
+            id,
+            started: id.started(),
+            ended: None,
+        }
+    }
+
+    /// Removes what its JIT left for `perf`, where it is the emulator's: other processes have had its
+    /// number before it, and may have it since. `visible`: its number means something here.
+    pub(super) fn remove_jit_files(&self, visible: bool) {
+        let taken = visible && ProcessId::of(self.id.pid).is_some_and(|now| now != self.id);
+        // One that nobody saw end did so by now, or with the machine.
+        let (booted, begin) = (processes::booted(), earlier(self.started));
+        let end = match self.ended {
+            Some(end) => end,
+            None if taken => return,
+            None if self.started < earlier(booted) => booted,
+            None => SystemTime::now(),
+        };
+        let written = begin..=end;
+        for file in jit_files(self.id.pid) {
+            remove_own_file(&file, |changed| written.contains(&changed));
+        }
+    }
+}
+
+/// The start of a process is known to a clock tick, and the wall clock is set now and then.
+const CLOCK_SLACK: Duration = Duration::from_secs(2);
+
+fn earlier(time: SystemTime) -> SystemTime {
+    time.checked_sub(CLOCK_SLACK).unwrap_or(time)
 }
 
 /// Files that the emulator's JIT leaves in `/tmp` for `perf`, whatever `TMPDIR` says.
-pub(super) fn jit_files(pid: u32) -> [PathBuf; 2] {
+fn jit_files(pid: u32) -> [PathBuf; 2] {
     [
         PathBuf::from(format!("/tmp/perf-{pid}.map")),
         PathBuf::from(format!("/tmp/jit-{pid}.dump")),
     ]
+}
+
+/// Removes a file of this user, if `is_ours` says so of its last change.
+fn remove_own_file(path: &Path, is_ours: impl Fn(SystemTime) -> bool) {
+    let own = |metadata: fs::Metadata| {
+        metadata.is_file()
+            && metadata.uid() == getuid().as_raw()
+            && metadata.modified().is_ok_and(&is_ours)
+    };
+    if fs::symlink_metadata(path).is_ok_and(own) {
+        let _ = fs::remove_file(path);
+    }
 }
 
 #[cfg(test)]
@@ -174,33 +171,6 @@ mod tests {
     use std::process::Command;
 
     use super::*;
-
-    #[test]
-    fn a_name_with_blanks_and_parentheses_is_read_whole() {
-        let line = b"42 (a) (b c) S 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2\n";
-        let expected = Stat {
-            name: "a) (b c".into(),
-            state: 'S',
-            parent: 7,
-            start: 987_654,
-        };
-        assert_eq!(Stat::parse(line), Some(expected));
-        assert_eq!(Stat::parse(b"42 (cut"), None);
-        assert_eq!(Stat::parse(b"42 (short) S 7"), None);
-    }
-
-    #[test]
-    fn another_process_with_the_same_pid_is_not_alive() {
-        let me = ProcessId::of(std::process::id()).unwrap();
-        assert!(me.is_alive());
-        assert!(
-            !ProcessId {
-                start: me.start + 1,
-                ..me
-            }
-            .is_alive()
-        );
-    }
 
     #[test]
     fn an_orphan_is_found_by_its_marker_and_killed() {
@@ -215,5 +185,72 @@ mod tests {
         assert_eq!(of_node(&name, None).len(), 1);
         assert_eq!(kill_node(&name, None).unwrap().len(), 1);
         assert!(of_node(&name, None).is_empty());
+    }
+
+    /// Several generations, each of which has several children, and orphans among them.
+    #[test]
+    fn a_whole_tree_goes_and_nobody_else() {
+        let name = format!("test-tree-{}", std::process::id());
+        let mut stranger = Command::new("sleep").arg("300").spawn().unwrap();
+        // Only the root is marked: the others are found by descent.
+        let tree = "sleep 301 & (unset BELLOWS_NODE; sh -c 'sleep 302 & sleep 303 & wait') & wait";
+        let mut root = Command::new("sh")
+            .args(["-c", tree])
+            .env(MARKER, &name)
+            .spawn()
+            .unwrap();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while of_node(&name, None).len() < 5 && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let killed = kill_node(&name, None).unwrap();
+        assert!(killed.len() >= 5, "{killed:?}");
+        assert!(killed.iter().all(|id| !id.is_alive()), "{killed:?}");
+        assert_eq!(stranger.try_wait().unwrap(), None, "it is not of the node");
+        stranger.kill().unwrap();
+        stranger.wait().unwrap();
+        root.wait().unwrap();
+    }
+
+    /// The map of a process that had the number before, of one that has had it since, and the
+    /// emulator's own, by all that may be known of its end.
+    #[test]
+    fn only_the_emulators_own_map_is_removed() {
+        let now = SystemTime::now();
+        let ago = |seconds| now - Duration::from_secs(seconds);
+        let me = ProcessId::of(std::process::id()).unwrap();
+        // No process has this number.
+        let pid = 4_194_305 + me.pid;
+        let map = &jit_files(pid)[0];
+        let emulator = |ended| Emulator {
+            id: me.with_number(pid),
+            started: ago(100),
+            ended,
+        };
+        for (changed, ended, removed) in [
+            (ago(150), None, false),
+            (ago(150), Some(ago(50)), false),
+            (ago(75), None, true),
+            (ago(75), Some(ago(50)), true),
+            (ago(50), Some(ago(50)), true),
+            (ago(25), Some(ago(50)), false),
+            (ago(25), None, true),
+        ] {
+            let file = fs::File::create(map).unwrap();
+            file.set_modified(changed).unwrap();
+            emulator(ended).remove_jit_files(true);
+            assert_eq!(!map.exists(), removed, "{changed:?} {ended:?}");
+        }
+        let _ = fs::remove_file(map);
+        // Its number is somebody else's by now: this test's.
+        let own = &jit_files(me.pid)[0];
+        fs::write(own, "1000 10 mine\n").unwrap();
+        let before = Emulator {
+            id: me.earlier(),
+            ..emulator(None)
+        };
+        before.remove_jit_files(true);
+        assert!(own.exists());
+        fs::remove_file(own).unwrap();
     }
 }

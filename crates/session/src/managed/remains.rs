@@ -2,7 +2,8 @@
 //!
 //! Each node has a state file, `/tmp/bellows-UID/NODE.json`, from before its directory exists until
 //! after everything else of it is gone. The place is fixed: a leftover must be found also by a
-//! bellows whose `TMPDIR`, `HOME` or `XDG_RUNTIME_DIR` differ.
+//! bellows whose `TMPDIR`, `HOME` or `XDG_RUNTIME_DIR` differ. Where somebody else has taken that
+//! name, it is `/tmp/bellows-UID.RANDOM`, and the clean-up looks into all of them.
 
 use std::{
     fs,
@@ -10,7 +11,7 @@ use std::{
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     thread,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use rustix::process::getuid;
@@ -18,8 +19,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Error,
-    process::{self, ProcessId},
+    node::random_hex,
+    process::{self, Emulator},
 };
+use crate::processes::ProcessId;
 
 /// The state file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -32,17 +35,19 @@ pub(super) struct Remains {
     owner: ProcessId,
     /// The guardian, once it runs.
     pub(super) guard: Option<ProcessId>,
-    /// The emulator, once it runs.
-    pub(super) broker: Option<ProcessId>,
-    /// Emulators that were killed and replaced; their files are kept, for a profile may need them.
+    /// Its emulators, the running one last. The files of those that were killed and replaced are
+    /// kept, for a profile may need them.
     #[serde(default)]
-    pub(super) replaced: Vec<u32>,
+    pub(super) emulators: Vec<Emulator>,
     /// Pids mean nothing after a reboot.
     boot: String,
     /// The pid namespace that the pids belong to: containers may share a directory for temporary
     /// files, and see nothing of each other's processes.
     #[serde(default)]
     pid_namespace: String,
+    /// Where the state file is.
+    #[serde(skip)]
+    place: PathBuf,
 }
 
 impl Remains {
@@ -55,22 +60,31 @@ impl Remains {
             directory: directory.to_owned(),
             owner,
             guard: None,
-            broker: None,
-            replaced: Vec::new(),
+            emulators: Vec::new(),
             boot: boot_id(),
             pid_namespace: pid_namespace(),
+            place: state_directory(Path::new(STATES))?,
         })
     }
 
     pub(super) fn read(path: &Path) -> Result<Self, Error> {
         let text = fs::read(path).map_err(Error::io("read", path))?;
-        serde_json::from_slice(&text)
-            .map_err(|error| Error::Guard(format!("{}: {error}", path.display())))
+        let remains: Self = serde_json::from_slice(&text)
+            .map_err(|error| Error::Guard(format!("{}: {error}", path.display())))?;
+        Ok(Self {
+            place: path.parent().unwrap_or(Path::new(STATES)).to_owned(),
+            ..remains
+        })
+    }
+
+    /// What is written down by now, which the guardian keeps up to date.
+    pub(super) fn latest(&self) -> Self {
+        Self::read(&self.state_file()).unwrap_or_else(|_| self.clone())
     }
 
     /// Where they are written down.
     pub(super) fn state_file(&self) -> PathBuf {
-        state_directory().join(format!("{}.json", self.name))
+        self.place.join(format!("{}.json", self.name))
     }
 
     /// Writes them down, at once or not at all.
@@ -82,7 +96,7 @@ impl Remains {
         // Another node's end removes the directory when it is empty, also just now.
         let mut attempt = 0;
         loop {
-            private_directory(&state_directory())?;
+            private_directory(&self.place)?;
             match private_file(&draft, &text) {
                 Err(Error::Io { source, .. })
                     if source.kind() == io::ErrorKind::NotFound && attempt < 5 =>
@@ -97,25 +111,24 @@ impl Remains {
 
     /// Kills and removes everything. `ancestor`: all of its children count as the node's too.
     pub(super) fn remove(&self, ancestor: Option<u32>) -> Result<(), Error> {
-        let mut pids = process::kill_node(&self.name, ancestor).map_err(|stuck| {
+        let killed = process::kill_node(&self.name, ancestor).map_err(|stuck| {
+            let stuck: Vec<u32> = stuck.iter().map(|id| id.pid).collect();
             Error::Guard(format!("processes {stuck:?} of {} do not die", self.name))
         })?;
-        // The broker may have ended long ago; then its pid may be somebody else's by now. One that
-        // was killed just now may still be in the table, waiting to be collected.
-        pids.extend(
-            self.broker
-                .filter(|broker| ProcessId::of(broker.pid).is_none_or(|now| now == *broker))
-                .map(|broker| broker.pid),
-        );
-        pids.extend(&self.replaced);
-        for file in pids.into_iter().flat_map(process::jit_files) {
-            remove_own_file(&file);
+        let visible = self.pid_namespace == pid_namespace() && self.boot == boot_id();
+        let killed = killed.into_iter().map(|id| {
+            let mut killed = Emulator::new(id);
+            killed.ended = Some(SystemTime::now());
+            killed
+        });
+        for emulator in killed.chain(self.emulators.iter().copied()) {
+            emulator.remove_jit_files(visible);
         }
         remove_directory(&self.directory)?;
         let _ = fs::remove_file(self.state_file().with_extension("tmp"));
         let removed = fs::remove_file(self.state_file());
         // Succeeds only where no other node is written down there.
-        let _ = fs::remove_dir(state_directory());
+        let _ = fs::remove_dir(&self.place);
         match removed {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(Error::io("remove", self.state_file())(error))
@@ -137,13 +150,19 @@ impl Remains {
 /// every start of a node. Returns a sentence for each, also where it could not be removed.
 #[must_use]
 pub fn clean_leftovers() -> Vec<String> {
+    clean(Path::new(STATES))
+}
+
+/// As [`clean_leftovers`], of all state directories in `parent`.
+fn clean(parent: &Path) -> Vec<String> {
     let mut told = Vec::new();
-    let directory = state_directory();
-    // Somebody else's directory of that name is none of our business here; a start refuses it.
-    if !is_own_directory(&directory) {
-        return told;
-    }
-    for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+    let directories = own_state_directories(parent);
+    for entry in directories
+        .iter()
+        .flat_map(fs::read_dir)
+        .flatten()
+        .flatten()
+    {
         let path = entry.path();
         if path.extension().is_none_or(|extension| extension != "json") {
             continue;
@@ -165,8 +184,41 @@ pub fn clean_leftovers() -> Vec<String> {
     told
 }
 
-fn state_directory() -> PathBuf {
-    PathBuf::from(format!("/tmp/bellows-{}", getuid().as_raw()))
+/// Where the state directories are.
+const STATES: &str = "/tmp";
+
+/// What the names of this user's state directories begin with, and are unless somebody took it.
+fn usual_name() -> String {
+    format!("bellows-{}", getuid().as_raw())
+}
+
+/// The state directory in `parent` for a new node: the usual one, one that was made in its stead, or a
+/// new one. Anybody may make a directory in `/tmp`, also one with our name.
+fn state_directory(parent: &Path) -> Result<PathBuf, Error> {
+    let usual = parent.join(usual_name());
+    if fs::symlink_metadata(&usual).is_err() || is_own_directory(&usual) {
+        return Ok(usual);
+    }
+    match own_state_directories(parent).into_iter().next() {
+        Some(other) => Ok(other),
+        None => Ok(parent.join(format!("{}.{}", usual_name(), random_hex(8)?))),
+    }
+}
+
+/// All state directories of this user in `parent`. Somebody else's of such a name is none of our
+/// business.
+fn own_state_directories(parent: &Path) -> Vec<PathBuf> {
+    let usual = usual_name();
+    let is_named = |name: &str| {
+        let rest = name.strip_prefix(&usual);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_name().to_str().is_some_and(is_named))
+        .map(|entry| entry.path())
+        .filter(|path| is_own_directory(path))
+        .collect()
 }
 
 /// Makes a directory that only this user can look into, or checks that it is one.
@@ -201,13 +253,6 @@ pub(super) fn private_file(path: &Path, content: &[u8]) -> Result<(), Error> {
         .map_err(Error::io("write", path))
 }
 
-fn remove_own_file(path: &Path) {
-    let own = |metadata: fs::Metadata| metadata.is_file() && metadata.uid() == getuid().as_raw();
-    if fs::symlink_metadata(path).is_ok_and(own) {
-        let _ = fs::remove_file(path);
-    }
-}
-
 /// Removes a tree. A file that a process just being killed had still created is met by trying again.
 fn remove_directory(path: &Path) -> Result<(), Error> {
     let mut attempt = 0;
@@ -239,6 +284,8 @@ fn pid_namespace() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     /// Two containers with one `/tmp`: the second took the first one's running broker for a
@@ -259,5 +306,49 @@ mod tests {
         assert!(!remains.abandoned(), "its owner cannot be seen");
         remains.boot = "before".into();
         assert!(remains.abandoned(), "the machine has restarted");
+    }
+
+    /// Any user could keep root from starting a broker with `mkdir /tmp/bellows-0`.
+    #[test]
+    fn a_name_that_somebody_has_taken_blocks_nothing_and_leftovers_are_found() {
+        let states = tempfile::tempdir().unwrap();
+        let usual = states.path().join(usual_name());
+        let taken: [&dyn Fn(); 3] = [
+            &|| {
+                // As good as somebody else's: others may write to it.
+                fs::create_dir(&usual).unwrap();
+                fs::set_permissions(&usual, PermissionsExt::from_mode(0o777)).unwrap();
+            },
+            &|| fs::write(&usual, "").unwrap(),
+            &|| std::os::unix::fs::symlink("/", &usual).unwrap(),
+        ];
+        for take in taken {
+            take();
+            let mut places = Vec::new();
+            for name in ["one", "two"] {
+                let mut remains = Remains::new(name, &states.path().join(name)).unwrap();
+                remains.place = state_directory(states.path()).unwrap();
+                remains.boot = "before".into();
+                remains.save().unwrap();
+                places.push(remains.place.clone());
+                assert_eq!(
+                    Remains::read(&remains.state_file()).unwrap().place,
+                    remains.place
+                );
+            }
+            assert_ne!(places[0], usual);
+            assert_eq!(places[0], places[1], "one is enough");
+            let mode = fs::metadata(&places[0]).unwrap().mode();
+            assert_eq!(mode & 0o777, 0o700);
+            assert_eq!(clean(states.path()).len(), 2);
+            assert!(!places[0].exists());
+            let gone = if usual.is_dir() && !usual.is_symlink() {
+                fs::remove_dir(&usual)
+            } else {
+                fs::remove_file(&usual)
+            };
+            gone.unwrap();
+        }
+        assert_eq!(state_directory(states.path()).unwrap(), usual);
     }
 }

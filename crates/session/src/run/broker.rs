@@ -18,7 +18,7 @@ use super::recording::Recording;
 use crate::experiment::{BrokerKind, BrokerSpec, FaultSpec, write_faults};
 use crate::managed::{self, RabbitMq};
 use crate::relay::Door;
-use crate::{Attached, Error, Experiment, Observer, attach, oauth2, processes};
+use crate::{Attached, Error, Experiment, Observer, attach, oauth2, processes, sockets};
 
 /// The embedded broker is ready within milliseconds; this is for a machine that is very busy.
 const EMBEDDED_READY: Duration = Duration::from_secs(20);
@@ -130,10 +130,13 @@ impl Broker {
         }
         let attached = attach(&experiment.broker)?;
         let endpoint = attached.endpoint.clone();
-        let here = processes::is_this_machine(&endpoint.host, endpoint.port);
-        let listener = here
-            .then(|| processes::listening_on(endpoint.port).first().copied())
-            .flatten();
+        let addresses = sockets::addresses_here(&endpoint.host, endpoint.port);
+        let here = !addresses.is_empty();
+        let listener = match sockets::listening_on(&addresses).as_slice() {
+            [one] => Some(*one),
+            // Who of them serves us is seen once we are connected.
+            _ => None,
+        };
         let given = experiment.broker.pid;
         let pid = given.or(listener);
         if let Some(pid) = experiment

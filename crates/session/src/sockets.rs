@@ -1,0 +1,228 @@
+//! TCP sockets of this machine, as `/proc` shows them, and the processes that they belong to.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::path::Path;
+
+use crate::processes;
+
+/// States in `/proc/net/tcp` (`TCP_ESTABLISHED`, `TCP_LISTEN`; include/net/tcp_states.h).
+const ESTABLISHED: &str = "01";
+const LISTEN: &str = "0A";
+
+/// One line of `/proc/net/tcp` or `tcp6`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Socket {
+    /// IPv4 addresses that are mapped into IPv6 are as they were.
+    local: SocketAddr,
+    remote: SocketAddr,
+    listens: bool,
+    inode: u64,
+}
+
+/// Who is at the other end of our connections.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Server {
+    /// Nobody knows: there is no connection, or it may not be seen.
+    #[default]
+    Unknown,
+    /// No process that shares a network with this one: a container's, or another machine's.
+    Elsewhere,
+    /// These; several share a port, or inherited the connection.
+    Processes(Vec<u32>),
+}
+
+/// The processes that a connection to one of these addresses would reach, the first that anybody
+/// listens on; several where they share the port. None where they may not be seen.
+pub(crate) fn listening_on(addresses: &[SocketAddr]) -> Vec<u32> {
+    let table = tables("self/net");
+    let listeners = |address: &SocketAddr| {
+        let rank = |socket: &Socket| serves(socket, *address).map(|rank| (rank, socket.inode));
+        let ranked: Vec<(u8, u64)> = table.iter().filter_map(rank).collect();
+        let best = ranked.iter().map(|(rank, _)| *rank).max()?;
+        let inodes = ranked.into_iter().filter(|(rank, _)| *rank == best);
+        Some(inodes.map(|(_, inode)| inode).collect::<BTreeSet<u64>>())
+    };
+    let sockets = addresses.iter().find_map(listeners);
+    sockets.map_or_else(Vec::new, |sockets| owners(&sockets))
+}
+
+/// Whether a socket takes connections to an address, and how readily: the kernel prefers one that is
+/// bound to the very address to one for all of them, and one of the same family to one for both.
+fn serves(socket: &Socket, to: SocketAddr) -> Option<u8> {
+    if !socket.listens || socket.local.port() != to.port() {
+        return None;
+    }
+    let to = to.ip().to_canonical();
+    match socket.local.ip() {
+        ip if ip == to => Some(2),
+        ip if ip.is_unspecified() && ip.is_ipv4() == to.is_ipv4() => Some(1),
+        ip if ip.is_unspecified() && ip.is_ipv6() => Some(0),
+        _ => None,
+    }
+}
+
+/// Who is at the other end of this process's connections to a port.
+pub(crate) fn server_of_our_connections(port: u16) -> Server {
+    let table = tables("self/net");
+    let own = inodes_of(std::process::id());
+    let connected = |socket: &&Socket| {
+        !socket.listens && socket.remote.port() == port && own.contains(&socket.inode)
+    };
+    let ours: Vec<Socket> = table.iter().filter(connected).copied().collect();
+    if ours.is_empty() {
+        return Server::Unknown;
+    }
+    let is_other_end = |socket: &&Socket| {
+        let mut ours = ours.iter();
+        ours.any(|our| socket.local == our.remote && socket.remote == our.local)
+    };
+    let others: Vec<&Socket> = table.iter().filter(is_other_end).collect();
+    let inodes: BTreeSet<u64> = if others.is_empty() {
+        in_other_networks(&ours)
+    } else {
+        others.iter().map(|socket| socket.inode).collect()
+    };
+    if inodes.is_empty() {
+        return Server::Elsewhere;
+    }
+    match owners(&inodes) {
+        // Of another user, or not accepted yet.
+        pids if pids.is_empty() => Server::Unknown,
+        pids => Server::Processes(pids),
+    }
+}
+
+/// The other ends in network namespaces that we may look into. Where a port is forwarded into one, our
+/// own address is what is left of the connection.
+fn in_other_networks(ours: &[Socket]) -> BTreeSet<u64> {
+    let network = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+    let mut seen: BTreeSet<_> = network(std::process::id()).into_iter().collect();
+    let mut found = BTreeSet::new();
+    for pid in processes::all() {
+        if network(pid).is_none_or(|network| !seen.insert(network)) {
+            continue;
+        }
+        let is_other_end = |socket: &Socket| {
+            let mut ours = ours.iter().map(|our| our.local);
+            // Every namespace has the loopback addresses for itself.
+            ours.any(|our| socket.remote == our && !our.ip().is_loopback())
+        };
+        let sockets = tables(&format!("{pid}/net")).into_iter();
+        found.extend(sockets.filter(is_other_end).map(|socket| socket.inode));
+    }
+    found
+}
+
+/// The processes that hold one of these sockets, without children that inherited it.
+fn owners(sockets: &BTreeSet<u64>) -> Vec<u32> {
+    if sockets.is_empty() {
+        return Vec::new();
+    }
+    let holds = |pid: &u32| inodes_of(*pid).iter().any(|inode| sockets.contains(inode));
+    let mut pids: Vec<u32> = processes::all().into_iter().filter(holds).collect();
+    let parents: Vec<u32> = pids.clone();
+    pids.retain(|pid| processes::stat(*pid).is_none_or(|stat| !parents.contains(&stat.parent)));
+    pids
+}
+
+/// The ports that a process listens on.
+pub(crate) fn listening_ports(pid: u32) -> Vec<u16> {
+    let own = inodes_of(pid);
+    let listening = tables(&format!("{pid}/net")).into_iter();
+    let ports: BTreeSet<u16> = listening
+        .filter(|socket| socket.listens && own.contains(&socket.inode))
+        .map(|socket| socket.local.port())
+        .collect();
+    ports.into_iter().collect()
+}
+
+/// The sockets that a process holds.
+pub(crate) fn inodes_of(pid: u32) -> BTreeSet<u64> {
+    let files = fs::read_dir(format!("/proc/{pid}/fd"));
+    let files = files.into_iter().flatten().flatten();
+    files
+        .filter_map(|file| socket_inode(&file.path()))
+        .collect()
+}
+
+/// `socket:[12345]`, what a file descriptor's link reads.
+fn socket_inode(link: &Path) -> Option<u64> {
+    let target = fs::read_link(link).ok()?;
+    target
+        .to_str()?
+        .strip_prefix("socket:[")?
+        .strip_suffix(']')?
+        .parse()
+        .ok()
+}
+
+/// The TCP sockets of a process's network: `PID/net`.
+fn tables(place: &str) -> Vec<Socket> {
+    let read = |name| fs::read_to_string(format!("/proc/{place}/{name}")).ok();
+    let tables = ["tcp", "tcp6"].into_iter().filter_map(read);
+    tables
+        .flat_map(|table| sockets(&table).collect::<Vec<_>>())
+        .collect()
+}
+
+/// `sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode …`: those that listen or
+/// are connected.
+fn sockets(table: &str) -> impl Iterator<Item = Socket> {
+    table.lines().skip(1).filter_map(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let state = *fields.get(3)?;
+        if ![ESTABLISHED, LISTEN].contains(&state) {
+            return None;
+        }
+        Some(Socket {
+            local: address(fields.get(1)?)?,
+            remote: address(fields.get(2)?)?,
+            listens: state == LISTEN,
+            inode: fields.get(9)?.parse().ok()?,
+        })
+    })
+}
+
+/// `0100007F:1628`: the address in words of 32 bits as they lie in memory.
+fn address(text: &str) -> Option<SocketAddr> {
+    let (ip, port) = text.rsplit_once(':')?;
+    let word = |at: usize| {
+        let word = u32::from_str_radix(ip.get(8 * at..8 * at + 8)?, 16).ok()?;
+        Some(word.to_ne_bytes())
+    };
+    let ip = match ip.len() {
+        8 => IpAddr::from(word(0)?),
+        32 => {
+            let words = [word(0)?, word(1)?, word(2)?, word(3)?];
+            let bytes: [u8; 16] = words.as_flattened().try_into().ok()?;
+            IpAddr::from(bytes).to_canonical()
+        }
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?))
+}
+
+/// The addresses of a host, where all of them are this machine's; else none.
+pub(crate) fn addresses_here(host: &str, port: u16) -> Vec<SocketAddr> {
+    let addresses = (host, port).to_socket_addrs();
+    let addresses: Vec<SocketAddr> = addresses.map(Vec::from_iter).unwrap_or_default();
+    if addresses.iter().all(|address| is_own_address(address.ip())) {
+        addresses
+    } else {
+        Vec::new()
+    }
+}
+
+/// An address is ours where a socket can be bound to it.
+fn is_own_address(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) if ip.is_loopback() || ip == Ipv4Addr::UNSPECIFIED => true,
+        IpAddr::V6(ip) if ip.is_loopback() || ip == Ipv6Addr::UNSPECIFIED => true,
+        ip => std::net::UdpSocket::bind((ip, 0)).is_ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+//! Several listeners on one port, in every combination of addresses that the kernel allows.
+
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+
+use super::*;
+
+/// A process that holds a socket and nothing else, until dropped.
+struct Holder(Child);
+
+impl Holder {
+    fn of(socket: impl Into<OwnedFd>) -> Self {
+        let mut command = Command::new("sleep");
+        Self(command.arg("60").stdin(socket.into()).spawn().unwrap())
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Listens where others may listen too; on `::` for both families, as servers do.
+fn listen(ip: IpAddr, port: u16) -> TcpListener {
+    let family = if ip.is_ipv4() {
+        AddressFamily::INET
+    } else {
+        AddressFamily::INET6
+    };
+    let (kind, flags) = (SocketType::STREAM, SocketFlags::CLOEXEC);
+    let socket = rustix::net::socket_with(family, kind, flags, None).unwrap();
+    sockopt::set_socket_reuseport(&socket, true).unwrap();
+    if ip.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, false).unwrap();
+    }
+    rustix::net::bind(&socket, &SocketAddr::new(ip, port)).unwrap();
+    rustix::net::listen(&socket, 16).unwrap();
+    socket.into()
+}
+
+fn free_port() -> u16 {
+    let any = TcpListener::bind("127.0.0.1:0").unwrap();
+    any.local_addr().unwrap().port()
+}
+
+fn addresses() -> Vec<IpAddr> {
+    let mut all = vec!["127.0.0.1", "127.0.0.2", "0.0.0.0"];
+    if TcpListener::bind("[::1]:0").is_ok() {
+        all.extend(["::", "::1"]);
+    }
+    all.iter().map(|ip| ip.parse().unwrap()).collect()
+}
+
+/// Which of the listeners a connection to an address comes to.
+fn reached(listeners: &[TcpListener], to: SocketAddr) -> Option<usize> {
+    let stream = TcpStream::connect(to).ok()?;
+    let ours = stream.local_addr().unwrap();
+    let accepted = listeners.iter().position(|listener| {
+        listener.set_nonblocking(true).unwrap();
+        let accepted = listener.accept();
+        accepted.is_ok_and(|(_, from)| canonical(from) == canonical(ours))
+    });
+    Some(accepted.expect("one of them has it"))
+}
+
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+#[test]
+fn a_listener_is_found_by_its_address() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let me = std::process::id();
+    assert_eq!(listening_on(&[address]), [me]);
+    assert!(listening_ports(me).contains(&address.port()));
+    let elsewhere = SocketAddr::from(([127, 0, 0, 2], address.port()));
+    assert_eq!(listening_on(&[elsewhere]), Vec::<u32>::new());
+    assert_eq!(listening_on(&[elsewhere, address]), [me]);
+    drop(listener);
+    assert_eq!(listening_on(&[address]), Vec::<u32>::new());
+}
+
+/// Every set of listeners on one port, each of a process of its own: the one that is told is the one
+/// that a connection comes to.
+#[test]
+fn of_several_listeners_on_one_port_the_right_one_is_told() {
+    let all = addresses();
+    for set in 1..1u32 << all.len() {
+        let port = free_port();
+        let chosen = all.iter().enumerate();
+        let chosen = chosen.filter(|(bit, _)| set & 1 << bit != 0);
+        let listeners: Vec<TcpListener> = chosen.map(|(_, ip)| listen(*ip, port)).collect();
+        let to = all.iter().filter(|ip| !ip.is_unspecified());
+        let to: Vec<SocketAddr> = to.map(|ip| SocketAddr::new(*ip, port)).collect();
+        let reached: Vec<_> = to.iter().map(|to| reached(&listeners, *to)).collect();
+        let holders: Vec<Holder> = listeners.into_iter().map(Holder::of).collect();
+        for (to, reached) in to.iter().zip(reached) {
+            let expected: Vec<u32> = reached.map(|at| holders[at].pid()).into_iter().collect();
+            assert_eq!(listening_on(&[*to]), expected, "{to} of set {set:05b}");
+        }
+    }
+}
+
+/// `SO_REUSEPORT`: nobody knows whom a connection comes to before it is there.
+#[test]
+fn of_several_owners_of_one_address_the_one_that_serves_us_is_told() {
+    for ip in addresses() {
+        let port = free_port();
+        let listeners: Vec<TcpListener> = (0..3).map(|_| listen(ip, port)).collect();
+        let to = match ip {
+            ip if ip.is_unspecified() => SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+            ip => SocketAddr::new(ip, port),
+        };
+        assert_eq!(
+            server_of_our_connections(port),
+            Server::Unknown,
+            "no connection"
+        );
+        let stream = TcpStream::connect(to).unwrap();
+        let accepted = listeners.iter().find_map(|listener| {
+            listener.set_nonblocking(true).unwrap();
+            listener.accept().ok()
+        });
+        let mut holders: Vec<Holder> = listeners.into_iter().map(Holder::of).collect();
+        assert_eq!(listening_on(&[to]).len(), 3, "{to}");
+        holders.push(Holder::of(accepted.unwrap().0));
+        let server = Server::Processes(vec![holders[3].pid()]);
+        assert_eq!(server_of_our_connections(port), server, "{to}");
+        drop(stream);
+    }
+}
+
+#[test]
+fn addresses_are_read_as_the_kernel_writes_them() {
+    let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:1628 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 77 1 0 100 0 0 10 0
+   1: 0200007F:1628 0100007F:C000 01 00000000:00000000 00:00000000 00000000     0        0 78 1 0 20 4 30 10 -1
+   2: 0200007F:1628 0100007F:C001 06 00000000:00000000 00:00000000 00000000     0        0 0 1 0
+   3: 00000000000000000000000000000000:1628 00000000000000000000000000000000:0000 0A 0:0 00:0 0 0 0 79 1
+   4: 0000000000000000FFFF00000100007F:1628 0000000000000000FFFF00000100007F:C002 01 0:0 00:0 0 0 0 80 1
+   5: 0100007:1628 x:0 0A
+   6: 0100007F:1628 00000000:0000 0A";
+    if cfg!(target_endian = "big") {
+        return;
+    }
+    let read: Vec<_> = sockets(table)
+        .map(|s| {
+            (
+                s.local.to_string(),
+                s.remote.to_string(),
+                s.listens,
+                s.inode,
+            )
+        })
+        .collect();
+    let expected = [
+        ("127.0.0.1:5672", "0.0.0.0:0", true, 77),
+        ("127.0.0.2:5672", "127.0.0.1:49152", false, 78),
+        ("[::]:5672", "[::]:0", true, 79),
+        ("127.0.0.1:5672", "127.0.0.1:49154", false, 80),
+    ];
+    let expected =
+        expected.map(|(l, r, listens, inode)| (l.to_owned(), r.to_owned(), listens, inode));
+    assert_eq!(read, expected);
+}
+
+#[test]
+fn this_machine_is_told_from_others() {
+    assert_eq!(addresses_here("127.0.0.1", 5672).len(), 1);
+    assert_eq!(addresses_here("::1", 5672).len(), 1);
+    // TEST-NET-1 (RFC 5737) belongs to nobody.
+    assert!(addresses_here("192.0.2.1", 5672).is_empty());
+}
