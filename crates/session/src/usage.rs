@@ -7,6 +7,7 @@ use measure::{Clock, Nanos, Time};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::processes;
+use crate::sockets::{self, Server};
 use crate::tcp::Connections;
 use crate::threads::Threads;
 
@@ -56,6 +57,10 @@ pub(crate) trait UsageSource {
     /// What TCP has counted for our connections to the broker up to now.
     fn connections(&mut self) -> Connections {
         Connections::default()
+    }
+    /// Who is at the other end of our connections to the broker.
+    fn server(&mut self) -> Server {
+        Server::Unknown
     }
     /// The broker is another process from now on.
     fn follow(&mut self, _pid: u32) {}
@@ -165,6 +170,11 @@ impl UsageSource for ProcUsage {
 
     fn connections(&mut self) -> Connections {
         self.port.map(Connections::read).unwrap_or_default()
+    }
+
+    fn server(&mut self) -> Server {
+        let port = self.port;
+        port.map_or(Server::Unknown, sockets::server_of_our_connections)
     }
 
     fn leave(&mut self) {

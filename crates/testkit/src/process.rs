@@ -16,8 +16,8 @@ pub fn process_with_number(number: u32, spawn: impl Fn() -> Child) -> Option<Chi
         if child.id() == number {
             return Some(child);
         }
-        child.kill().ok()?;
-        child.wait().ok()?;
+        let _ = child.kill();
+        let _ = child.wait();
     }
     None
 }

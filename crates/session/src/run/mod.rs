@@ -7,6 +7,7 @@ mod finish;
 mod profiling;
 mod recording;
 mod requested;
+mod served;
 #[cfg(test)]
 mod tests;
 mod work;
@@ -109,6 +110,8 @@ fn apply_load(
         broker: broker.summary(),
         shared_machine: broker.shares_this_machine,
         door: broker.door,
+        profile_frequency: profiles_cpu(&experiment.profile)
+            .then_some(experiment.profile.frequency),
         insecure: broker.endpoint.tls.as_ref().is_some_and(|tls| tls.insecure),
         planned: work.planned(),
     };
@@ -140,7 +143,7 @@ fn apply_load(
 }
 
 fn attach(spec: &ProfileSpec, broker: &Broker, start: &Start, writer: &RunWriter) -> Profiling {
-    if !spec.events.iter().any(|event| event == file::CPU) {
+    if !profiles_cpu(spec) {
         return Profiling::off();
     }
     match broker.pid {
@@ -153,6 +156,10 @@ fn attach(spec: &ProfileSpec, broker: &Broker, start: &Start, writer: &RunWriter
              give its number with --set broker.pid=N, or set profile.events = []",
         ),
     }
+}
+
+fn profiles_cpu(spec: &ProfileSpec) -> bool {
+    spec.events.iter().any(|event| event == file::CPU)
 }
 
 /// The moment that a run's time counts from.

@@ -86,6 +86,18 @@ impl Profiling {
         }
     }
 
+    /// Throws away what was sampled; `false` where nothing was to be.
+    pub(crate) fn abandon(&mut self) -> bool {
+        let Some(sampler) = self.sampler.take() else {
+            return false;
+        };
+        drop(sampler);
+        self.started = None;
+        // An empty file would look like a profile without samples.
+        let _ = fs::remove_file(&self.stacks);
+        true
+    }
+
     /// Whether sampling is still to be switched on.
     pub(crate) const fn is_waiting(&self) -> bool {
         self.sampler.is_some() && self.started.is_none()

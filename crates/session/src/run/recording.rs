@@ -32,6 +32,8 @@ pub(crate) struct Setting {
     pub(crate) broker: BrokerSummary,
     pub(crate) shared_machine: bool,
     pub(crate) door: Door,
+    /// Samples per second of the broker's profile, where one is wanted.
+    pub(crate) profile_frequency: Option<u32>,
     /// The broker's certificate is not checked.
     pub(crate) insecure: bool,
     pub(crate) planned: Planned,
@@ -181,6 +183,7 @@ impl<'a> Recording<'a> {
     }
 
     fn connected(&mut self, product: &str, version: &str) {
+        self.look_who_serves();
         if let Some(relay) = self.setting.door.relay(product) {
             self.behind(relay, product);
         }
@@ -202,6 +205,7 @@ impl<'a> Recording<'a> {
         if self.setting.door.given.is_none() {
             text += "; name the broker's own process (--pid, broker.pid) if it runs here";
             self.usage.leave();
+            self.give_up_profile();
             self.setting.broker.pid = None;
             self.setting.shared_machine = false;
         }

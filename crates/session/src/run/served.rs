@@ -1,0 +1,97 @@
+//! Who serves our connections: seen as soon as there is one, while the process on the broker's port was
+//! only presumed. Several may share a port, and a port may be forwarded.
+
+use measure::Nanos;
+
+use super::profiling::Profiling;
+use super::recording::Recording;
+use crate::processes;
+use crate::sockets::Server;
+
+/// Why there is no profile, and what to do.
+const NAME_IT: &str = "name the broker's own process (--pid, broker.pid) if it runs here";
+
+impl Recording<'_> {
+    /// Watches the process at the other end of our connection, in the place of the one that was found
+    /// by its port. Does nothing where the broker is known.
+    pub(super) fn look_who_serves(&mut self) {
+        // A broker that was started for the run, or that has already said what it is.
+        if !self.setting.broker.kind.is_empty() {
+            return;
+        }
+        let presumed = self.setting.door.listener;
+        let served = match self.usage.server() {
+            Server::Unknown => return,
+            Server::Elsewhere => None,
+            Server::Processes(pids) => match (pids.as_slice(), presumed) {
+                (pids, Some(presumed)) if pids.iter().any(|pid| related(*pid, presumed)) => return,
+                ([one], _) => Some(*one),
+                _ => None,
+            },
+        };
+        if served == presumed {
+            return;
+        }
+        self.setting.door.listener = served;
+        if self.setting.door.given.is_none() {
+            self.usage.leave();
+            self.setting.broker.pid = served;
+            match served {
+                Some(pid) => self.watch(pid),
+                None => self.watch_nobody(presumed),
+            }
+        }
+    }
+
+    fn watch(&mut self, pid: u32) {
+        self.usage.follow(pid);
+        self.setting.shared_machine = true;
+        let name = processes::stat(pid).map_or_else(String::new, |stat| stat.command);
+        self.note(&format!("process {pid} ({name}) serves our connections"));
+        let (Some(frequency), Some(writer)) = (self.setting.profile_frequency, &self.writer) else {
+            return;
+        };
+        // It would be written to the same file.
+        self.profiling.abandon();
+        let origin = self.setting.origin;
+        self.profiling = Profiling::attach(
+            frequency,
+            pid,
+            origin,
+            self.record.origin_unix_ns,
+            writer.dir(),
+        )
+        .unwrap_or_else(|e| Profiling::unavailable(&e.to_string()));
+        if self.setting.phases.warmup == Nanos::ZERO {
+            self.profiling.start();
+        }
+    }
+
+    fn watch_nobody(&mut self, presumed: Option<u32>) {
+        let Some(pid) = presumed else {
+            return;
+        };
+        self.setting.shared_machine = false;
+        self.note(&format!(
+            "process {pid} listens on the broker's port, but our connections come to another \
+             process, which cannot be seen; {NAME_IT}"
+        ));
+        self.give_up_profile();
+    }
+
+    /// The profile would be that of another process than the broker.
+    pub(super) fn give_up_profile(&mut self) {
+        if self.profiling.abandon() {
+            self.profiling = Profiling::unavailable(&format!(
+                "the process that listens on the broker's port is not the broker; {NAME_IT}"
+            ));
+        }
+    }
+}
+
+/// Whether one process is the other or descends from it: a server may fork for its connections.
+fn related(one: u32, other: u32) -> bool {
+    one == other
+        || processes::descendants(one).contains(&other)
+        || processes::descendants(other).contains(&one)
+}
