@@ -144,6 +144,33 @@ fn a_reader_that_stops_gets_a_bounded_amount_and_the_rest_later() {
     assert_eq!(w.bodies(slow).len(), 100);
 }
 
+/// The broker reads nothing of a client that has too much to read itself: what that client says
+/// meanwhile cannot be heard, and it is not silent.
+#[test]
+fn a_slow_reader_that_beats_its_heart_is_not_given_up() {
+    let mut w = World::new(Config {
+        unsent_limit_bytes: 10_000,
+        ..Config::default()
+    });
+    let (producer, slow) = (w.client(), w.client());
+    w.queue(producer, "q");
+    w.consume(slow, "q", "c");
+    w.set_reading(slow, false);
+    let body = "x".repeat(100_000);
+    w.publish(producer, "", "q", &body);
+    w.pump();
+    for _ in 0..20 {
+        w.send_raw(slow, b"\x08\0\0\0\0\0\0\xCE");
+        w.pass(30);
+    }
+    w.set_reading(slow, true);
+    assert_eq!(w.bodies(slow), [body]);
+    w.pass(100);
+    w.set_reading(slow, false);
+    w.pass(150);
+    assert_eq!(w.seen(slow), [Seen::End], "from then on it may be silent");
+}
+
 #[test]
 fn memory_blocks_publishers_until_it_drains() {
     let mut w = World::new(Config {

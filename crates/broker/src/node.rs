@@ -322,7 +322,7 @@ impl Node {
     /// Heartbeats and time-outs. Calls `gone` with each connection to drop at once.
     pub(crate) fn tick(&mut self, now: Time, mut gone: impl FnMut(Key)) {
         for (key, Session { server, peer }) in self.sessions.iter_mut() {
-            if peer.is_paused {
+            if peer.is_paused || peer.is_clogged {
                 // Nothing is read from it, so nothing can be heard: it is not the client's fault.
                 server.excuse_silence(now);
             }

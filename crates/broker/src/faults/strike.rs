@@ -39,8 +39,11 @@ impl Node {
         self.vhost.faults.as_mut()?.take_stall()
     }
 
-    /// It stood still.
+    /// It stood still, and read nothing meanwhile: no client was silent.
     pub(crate) fn stalled(&mut self, rule: usize, start: Time, end: Time) {
+        for (_, session) in self.sessions.iter_mut() {
+            session.server.excuse_silence(end);
+        }
         if let Some(faults) = &mut self.vhost.faults {
             faults.stalled(rule, start, end);
         }

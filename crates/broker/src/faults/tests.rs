@@ -309,3 +309,22 @@ fn times_may_be_told() {
     w.publish_numbers(p, "q", 2..3);
     assert_eq!(w.bodies(c), [""; 0]);
 }
+
+/// Clients went on while the broker stood still; what they said waits in their sockets.
+#[test]
+fn a_stall_of_many_heartbeats_costs_no_client_its_connection() {
+    let (mut w, _) = world(&[Fault {
+        length: Some(Nanos(300_000_000_000)),
+        ..at(FaultKind::Stall, 5)
+    }]);
+    let c = w.client();
+    pass(&mut w, Nanos::from_millis(5));
+    let (rule, end) = w.node.take_stall().expect("it stands still");
+    let start = w.now;
+    w.now = end;
+    w.node.stalled(rule, start, end);
+    let mut gone = 0;
+    w.node.tick(w.now, |_| gone += 1);
+    assert_eq!(gone, 0);
+    assert_eq!(w.seen(c), []);
+}
