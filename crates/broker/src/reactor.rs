@@ -16,13 +16,13 @@ use mio::net::{TcpListener, TcpStream};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Registry, Token};
 use rustls::ServerConfig;
-use wire::tls::ServerSession;
+use wire::tls::{CIPHER_BYTES, ServerSession};
 
 use crate::config::Config;
 use crate::faults::{FaultLog, STALL_LOOK};
 use crate::node::{Node, Verdict};
 use crate::slots::Key;
-use crate::socket::{CIPHER_BYTES, Socket};
+use crate::socket::Socket;
 use crate::{Error, Stop};
 
 pub(crate) const LISTENER: Token = Token(usize::MAX);

@@ -9,9 +9,6 @@ use crate::node::Node;
 use crate::slots::Key;
 use crate::tls::common_name;
 
-/// Encrypted bytes read at once.
-pub(crate) const CIPHER_BYTES: usize = 64 << 10;
-
 pub(crate) struct Socket {
     pub(crate) stream: TcpStream,
     pub(crate) key: Key,

@@ -11,6 +11,7 @@ use wire::amqp091::{
     ChannelOpen, Client, EncodeMethod, Event, ExchangeDeclare, FieldTable, Method, QueueBind,
     QueueDeclare, QueueDelete, QueuePurge, Table, reply,
 };
+use wire::tls::CIPHER_BYTES;
 
 use crate::failure::{self, Stage};
 use crate::link::client_config;
@@ -48,6 +49,9 @@ pub(crate) struct Admin<'a> {
     pub(crate) address: SocketAddr,
     client: Client,
     input: Vec<u8>,
+    /// Where bytes are read to, and where they are decrypted to.
+    buffer: Vec<u8>,
+    plain: Vec<u8>,
     stage: Stage,
     /// What is asked for need not exist.
     may_miss: bool,
@@ -94,6 +98,8 @@ impl<'a> Admin<'a> {
             address,
             client: Client::new(config, Clock.now()),
             input: Vec::new(),
+            buffer: vec![0; CIPHER_BYTES],
+            plain: Vec::new(),
             stage: Stage::LogIn,
             may_miss: false,
             product: String::new(),
@@ -390,17 +396,16 @@ impl<'a> Admin<'a> {
     /// Writes what is pending and reads what comes within a slice.
     fn exchange(&mut self, now: Time) -> Result<(), Error> {
         self.write()?;
-        let mut buffer = [0; 32 << 10];
         let room = match &self.session {
-            Some(session) => session.room(&mut buffer),
-            None => &mut buffer,
+            Some(session) => session.room(&mut self.buffer),
+            None => &mut self.buffer,
         };
         match self.stream.read(room) {
             Ok(0) => {
                 let error = self.client.end_of_input(&self.input);
                 Err(self.unless_secured(failure::of_wire(self.endpoint, &self.stage, &error)))
             }
-            Ok(n) => self.take(&mut buffer, n),
+            Ok(n) => self.take(n),
             Err(error)
                 if matches!(
                     error.kind(),
@@ -414,18 +419,18 @@ impl<'a> Admin<'a> {
     }
 
     /// Takes `read` bytes that came.
-    fn take(&mut self, buffer: &mut [u8], read: usize) -> Result<(), Error> {
-        let Some(session) = &mut self.session else {
-            self.input
-                .extend_from_slice(buffer.get(..read).unwrap_or_default());
-            return Ok(());
+    fn take(&mut self, read: usize) -> Result<(), Error> {
+        let filled = match &mut self.session {
+            None => self.buffer.get(..read),
+            Some(session) => {
+                self.plain.resize(self.buffer.len(), 0);
+                let filled = session
+                    .receive(&mut self.buffer, read, &mut self.plain)
+                    .map_err(|fault| tls::explain(&fault, self.endpoint))?;
+                self.plain.get(..filled)
+            }
         };
-        let mut plain = vec![0; buffer.len()];
-        let filled = session
-            .receive(buffer, read, &mut plain)
-            .map_err(|fault| tls::explain(&fault, self.endpoint))?;
-        self.input
-            .extend_from_slice(plain.get(..filled).unwrap_or_default());
+        self.input.extend_from_slice(filled.unwrap_or_default());
         Ok(())
     }
 

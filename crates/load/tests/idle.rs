@@ -45,24 +45,12 @@ fn churned(plan: &ChurnPlan) -> Result<(ChurnTally, Outcome), Error> {
     Ok((tally, outcome))
 }
 
-/// Numbers that a seed leads to.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
-}
-
 /// The broker gives up who is silent for two heartbeats, as RabbitMQ does.
 #[test]
 fn connections_that_stay_live_longer_than_their_heartbeat() {
     let runs = (1..=8_u64).map(|seed| {
         thread::spawn(move || {
-            let mut chance = Chance(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+            let mut chance = common::Chance::new(seed);
             let heartbeat_s = 1 + (seed % 3) as u16;
             // One proposes it, or both do.
             let broker = common::started(broker::Config {

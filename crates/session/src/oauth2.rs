@@ -11,6 +11,7 @@ use load::{Endpoint, Token};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use serde::Deserialize;
+use serde_json::Value;
 use ureq::Agent;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
@@ -35,10 +36,10 @@ pub(crate) struct Renewal {
     thread: Option<JoinHandle<()>>,
 }
 
-#[derive(Deserialize)]
+/// A token, and for how many seconds it is good where the endpoint says so.
+#[derive(Debug, PartialEq)]
 struct Granted {
     access_token: String,
-    /// Seconds.
     expires_in: Option<f64>,
 }
 
@@ -171,17 +172,25 @@ impl Client {
             }
         };
         let status = response.status();
-        let body = response
+        let read = response
             .body_mut()
             .with_config()
             .limit(MOST_BYTES)
-            .read_to_string()
-            .unwrap_or_default();
-        if let Ok(granted) = serde_json::from_str::<Granted>(&body)
-            && status.is_success()
-        {
-            return Ok(granted);
-        }
+            .read_to_string();
+        let body = match read {
+            Ok(body) => body,
+            Err(error) => {
+                return failed(
+                    format!("{status}, and its answer cannot be read: {}", told(&error)),
+                    "check that oauth2.uri is a token endpoint, and not the issuer or a login page",
+                );
+            }
+        };
+        let missing = match granted(&body) {
+            Ok(granted) if status.is_success() => return Ok(granted),
+            Ok(_) => "they hold an access_token, but that is no success",
+            Err(missing) => missing,
+        };
         match serde_json::from_str::<Refused>(&body) {
             Ok(refused) => failed(
                 self.without_secrets(&format!(
@@ -195,10 +204,7 @@ impl Client {
             ),
             // What came may hold a token: it is not repeated.
             Err(_) => failed(
-                format!(
-                    "{status}, and {} bytes that hold no access_token",
-                    body.len()
-                ),
+                format!("{status}, and {} bytes: {missing}", body.len()),
                 "check that oauth2.uri is a token endpoint, and not the issuer or a login page",
             ),
         }
@@ -225,6 +231,36 @@ fn told(error: &ureq::Error) -> String {
         ureq::Error::BadUri(_) => "it is no URI".to_owned(),
         error => crate::redact::text(&error.to_string()),
     }
+}
+
+/// Reads what a token endpoint grants (RFC 6749, 5.1), or says what is missing. Some endpoints write
+/// the number of seconds as text.
+fn granted(body: &str) -> Result<Granted, &'static str> {
+    let Ok(Value::Object(answer)) = serde_json::from_str(body) else {
+        return Err("they are no JSON object, and hold no access_token");
+    };
+    let access_token = match answer.get("access_token") {
+        None | Some(Value::Null) => return Err("they hold no access_token"),
+        Some(Value::String(text)) if text.is_empty() => {
+            return Err("their access_token is empty");
+        }
+        Some(Value::String(text)) => text.clone(),
+        Some(_) => return Err("their access_token is not text"),
+    };
+    let expires_in = match answer.get("expires_in") {
+        None | Some(Value::Null) => None,
+        Some(Value::Number(seconds)) => seconds.as_f64(),
+        Some(Value::String(text)) if text.trim().is_empty() => None,
+        Some(Value::String(text)) => match text.trim().parse() {
+            Ok(seconds) => Some(seconds),
+            Err(_) => return Err("their expires_in is no number of seconds"),
+        },
+        Some(_) => return Err("their expires_in is no number of seconds"),
+    };
+    Ok(Granted {
+        access_token,
+        expires_in,
+    })
 }
 
 /// The same authorities as for the broker.
@@ -308,7 +344,7 @@ mod tests {
         let grant = |text: &str| {
             (
                 200,
-                format!("{{\"access_token\":\"{text}\",\"expires_in\":1}}"),
+                format!("{{\"access_token\":\"{text}\",\"expires_in\":\"1\"}}"),
             )
         };
         let (uri, told) = endpoint(vec![grant("one"), grant("two")]);
@@ -331,6 +367,28 @@ mod tests {
         assert!(!format!("{token:?}").contains("two"));
     }
 
+    /// Numbers by the RFC, as text by Azure AD's first version and others.
+    #[test]
+    fn a_life_is_a_number_or_a_number_in_quotes() {
+        for (expires_in, seconds) in [
+            ("3599", 3_599.0),
+            ("3599.5", 3_599.5),
+            ("1e3", 1_000.0),
+            ("\"3599\"", 3_599.0),
+            ("\" 3599.5 \"", 3_599.5),
+        ] {
+            let body = format!("{{\"expires_in\":{expires_in},\"access_token\":\"t\"}}");
+            let granted = granted(&body).unwrap();
+            assert_eq!(granted.expires_in, Some(seconds), "{body}");
+            assert_eq!(life_of(&granted), Duration::from_secs_f64(seconds * 0.6));
+        }
+        for expires_in in ["null", "\"\"", "-1", "0", "\"nan\"", "\"inf\""] {
+            let body = format!("{{\"expires_in\":{expires_in},\"access_token\":\"t\"}}");
+            let life = life_of(&granted(&body).unwrap());
+            assert_eq!(life, ASSUMED_LIFE.mul_f64(RENEW_AFTER), "{body}");
+        }
+    }
+
     #[test]
     fn refusals_say_why_and_never_what_came() {
         for (status, body, part) in [
@@ -344,7 +402,27 @@ mod tests {
                 r#"{"error":"invalid_client","error_description":"s3cret is wrong"}"#,
                 "*** is wrong",
             ),
-            (200, "<html>hidden-words</html>", "no access_token"),
+            (
+                200,
+                "<html>hidden-words</html>",
+                "no JSON object, and hold no access_token",
+            ),
+            (
+                200,
+                r#"{"id_token":"hidden","expires_in":60}"#,
+                "they hold no access_token",
+            ),
+            (
+                200,
+                r#"{"access_token":["hidden"]}"#,
+                "access_token is not text",
+            ),
+            (
+                200,
+                r#"{"access_token":"hidden","expires_in":"soon"}"#,
+                "expires_in is no number of seconds",
+            ),
+            (500, r#"{"access_token":"hidden"}"#, "no success"),
         ] {
             let (uri, _told) = endpoint(vec![(status, body.to_owned())]);
             let text = start(&spec(uri), None).unwrap_err().to_string();

@@ -2,7 +2,8 @@
 //! client's side and the server's.
 //!
 //! Bytes are decrypted in the buffer that they were read to, which all connections of a thread
-//! share. A session keeps only the start of a record whose rest has not come. What is given to
+//! share. A session keeps only the start of a record whose rest has not come, and in the handshake
+//! that of a message, which may be cut into many records. What is given to
 //! [`Session::seal`] becomes records of up to 16 KiB at once, so that nothing waits in between:
 //! what is not in [`Session::pending`] is on its way or with the caller. `rustls` allocates once
 //! per record, never per message.
@@ -27,8 +28,17 @@ pub enum Fault {
     OtherProtocol(String),
     /// The other side's mistake, or its refusal of ours.
     Tls(rustls::Error),
+    /// So many bytes have come that are no whole message yet, as those of a chain of certificates.
+    TooLong(usize),
 }
 
+/// How long a buffer for encrypted bytes is: beside what is kept there is always room to read to.
+pub const CIPHER_BYTES: usize = KEPT_BYTES + (32 << 10);
+/// Bytes that may be kept: the longest message of a handshake (64 KiB, where a chain of certificates
+/// needs them), what its records add to it, and the start of the next record.
+const KEPT_BYTES: usize = 96 << 10;
+/// Bytes that are read at once.
+const READ_BYTES: usize = 64 << 10;
 /// Plain bytes that are sealed at once: four full records.
 const SEAL_BYTES: usize = 64 << 10;
 /// A record's largest payload, and more than a record adds to it.
@@ -92,7 +102,7 @@ pub type ServerSession = Session<UnbufferedServerConnection>;
 /// One connection's TLS.
 pub struct Session<S> {
     connection: S,
-    /// The start of a record whose rest has not come.
+    /// The start of a record, or of a handshake's message, whose rest has not come.
     held: Vec<u8>,
     /// Encrypted, to be written from `head` on.
     sealed: Vec<u8>,
@@ -146,19 +156,22 @@ impl<S: Side> Session<S> {
         }
     }
 
-    /// Puts what was kept to the front of `buffer` and returns the rest, to read to.
+    /// Puts what was kept to the front of `buffer` and returns what follows, to read to. A buffer of
+    /// [`CIPHER_BYTES`] always has room; without any, nothing could be told from an end.
     pub fn room<'a>(&self, buffer: &'a mut [u8]) -> &'a mut [u8] {
         let kept = self.held.len().min(buffer.len());
         let (front, room) = buffer.split_at_mut(kept);
         front.copy_from_slice(self.held.get(..kept).unwrap_or_default());
-        room
+        let size = room.len().min(READ_BYTES);
+        room.get_mut(..size).unwrap_or_default()
     }
 
     /// Decrypts `buffer`, which begins with what [`Self::room`] put there, followed by `read`
     /// bytes; returns how many bytes of `plain` it filled. `plain` is as long as `buffer`.
     ///
     /// # Errors
-    /// What is not TLS, and what TLS refuses; [`Self::pending`] tells the other side why.
+    /// What is not TLS, what TLS refuses, and what is longer than anything that it allows;
+    /// [`Self::pending`] tells the other side why.
     pub fn receive(
         &mut self,
         buffer: &mut [u8],
@@ -174,9 +187,17 @@ impl<S: Side> Session<S> {
             }
         }
         let (used, produced) = self.drive(cipher, plain).map_err(Fault::Tls)?;
+        let rest = cipher.get(used..).unwrap_or_default();
         self.held.clear();
-        self.held
-            .extend_from_slice(cipher.get(used..).unwrap_or_default());
+        if rest.len() > KEPT_BYTES {
+            self.failed = true;
+            return Err(Fault::TooLong(rest.len()));
+        }
+        if rest.is_empty() && self.held.capacity() > 2 * RECORD_BYTES {
+            // A long handshake is over; ten thousand connections need not remember it.
+            self.held = Vec::new();
+        }
+        self.held.extend_from_slice(rest);
         Ok(produced)
     }
 
@@ -239,7 +260,7 @@ impl<S: Side> Session<S> {
     }
 
     fn encrypt(&mut self, held: &mut [u8], plain: &[u8]) -> Result<usize, rustls::Error> {
-        let room = plain.len() + (plain.len() / RECORD_BYTES + 1) * RECORD_EXTRA;
+        let mut room = plain.len() + (plain.len() / RECORD_BYTES + 1) * RECORD_EXTRA;
         loop {
             let state = self.connection.process(held).state?;
             match state {
@@ -250,13 +271,19 @@ impl<S: Side> Session<S> {
                     let written = traffic.encrypt(plain, target);
                     self.sealed
                         .truncate(start + *written.as_ref().unwrap_or(&0));
-                    return match written {
-                        Ok(_) => Ok(plain.len()),
-                        Err(EncryptError::EncryptExhausted) => Err(rustls::Error::EncryptError),
-                        Err(EncryptError::InsufficientSize(size)) => {
-                            Err(too_small(size.required_size))
+                    match written {
+                        Ok(_) => return Ok(plain.len()),
+                        Err(EncryptError::EncryptExhausted) => {
+                            return Err(rustls::Error::EncryptError);
                         }
-                    };
+                        // A configuration with short records adds more to them.
+                        Err(EncryptError::InsufficientSize(size)) if size.required_size > room => {
+                            room = size.required_size;
+                        }
+                        Err(EncryptError::InsufficientSize(size)) => {
+                            return Err(too_small(size.required_size));
+                        }
+                    }
                 }
                 ConnectionState::EncodeTlsData(mut data) => {
                     encode(&mut self.sealed, |room| data.encode(room))?;

@@ -10,13 +10,11 @@ use mio::{Interest, Registry, Token};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use wire::amqp091::Client;
+use wire::tls::CIPHER_BYTES;
 
 use crate::link::Link;
 use crate::tls::{ClientSession, Connector, Fault};
 use crate::{ConnectionSettings, Endpoint};
-
-/// Bytes read and decrypted at once. They fit beside the largest frame that is half there.
-const CIPHER_BYTES: usize = 64 << 10;
 
 /// Where to connect to, and how.
 #[derive(Clone, Debug)]
@@ -215,7 +213,8 @@ impl Socket {
             return Ok(Received::Nothing);
         };
         cipher.resize(CIPHER_BYTES, 0);
-        // No longer than `plain`, because plain bytes are never more than encrypted ones.
+        // No longer than `plain`, because plain bytes are never more than encrypted ones. Beside the
+        // largest frame that is half there `plain` has all but a few bytes of this room.
         let size = cipher.len().min(plain.len());
         let buffer = cipher.get_mut(..size).unwrap_or_default();
         let result = match self.read_raw(session.room(buffer)) {

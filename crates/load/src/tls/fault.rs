@@ -18,6 +18,14 @@ const PORT: &str = "check the port: 5671 is usual for amqps, 5672 for amqp witho
 pub(crate) fn explain(fault: &Fault, endpoint: &Endpoint) -> Error {
     let (detail, help) = match fault {
         Fault::OtherProtocol(what) => (what.clone(), PORT),
+        Fault::TooLong(bytes) => (
+            format!(
+                "after {bytes} bytes a message of the handshake is not whole, and the longest that \
+                 TLS needs have 65535"
+            ),
+            "let the broker show a shorter chain of certificates: its own and those of the \
+             authorities in between",
+        ),
         Fault::Tls(Tls::InvalidCertificate(error)) => certificate(error),
         Fault::Tls(Tls::AlertReceived(alert)) => refusal(*alert),
         Fault::Tls(Tls::PeerIncompatible(

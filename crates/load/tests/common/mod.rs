@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 pub(crate) mod peer;
 
 use broker::Clients;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, CustomExtension, DnType, IsCa, KeyPair,
+};
 
 /// An authority whose files lie in `folder`.
 pub(crate) struct Authority {
@@ -33,11 +35,25 @@ impl Authority {
 
     /// A certificate for these names; the first is the file's, too.
     pub(crate) fn issue(&self, names: &[&str]) -> (PathBuf, PathBuf) {
+        self.issue_long(names, 0)
+    }
+
+    /// The same, with a remark that makes it so many bytes longer.
+    pub(crate) fn issue_long(&self, names: &[&str], bytes: usize) -> (PathBuf, PathBuf) {
         let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
         let mut params = CertificateParams::new(names.clone()).expect("parameters");
         params
             .distinguished_name
             .push(DnType::CommonName, &*names[0]);
+        if bytes > 0 {
+            let remark = CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1, 99_999], {
+                // An octet string: tag, and a length of three bytes.
+                let length = (bytes as u32).to_be_bytes();
+                let head = [4, 0x83, length[1], length[2], length[3]];
+                [head.as_slice(), &vec![7; bytes]].concat()
+            });
+            params.custom_extensions.push(remark);
+        }
         let key = KeyPair::generate().expect("key");
         let certificate = params.signed_by(&key, &self.issuer).expect("certificate");
         let at = |kind: &str| self.folder.join(format!("{}-{kind}.pem", names[0]));
@@ -71,6 +87,23 @@ impl Authority {
             ca: Some(self.file("ca")),
             ..load::Tls::default()
         }
+    }
+}
+
+/// Numbers that a seed leads to.
+pub(crate) struct Chance(u64);
+
+impl Chance {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    /// A number from 0 up to and without `end`; 0 where that is 0.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end.max(1)
     }
 }
 
