@@ -1,9 +1,11 @@
 # Two commands do all the set-up: `make demo` and `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help demo build setup test test-rust test-ui lint bench bench-check soak fuzz clean
+.PHONY: help demo build ui setup test test-rust test-ui lint bench bench-check soak fuzz clean
 
 BELLOWS := target/release/bellows
 FUZZ_SECONDS ?= 60
+# The Node that scripts/setup brings where the system's is too old comes first.
+export PATH := $(CURDIR)/.tools/node/bin:$(PATH)
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,7 +18,10 @@ demo: ## Load a real RabbitMQ for a minute, profile it, write a report, name it
 	@$(MAKE) --no-print-directory build
 	@if scripts/setup demo >/dev/null 2>&1; then $(BELLOWS) run stream-publish; else $(BELLOWS) demo; fi
 
-setup: ## Install the packages that the tests need
+ui: ## Build the report's page anew, into crates/report/assets
+	cd ui && npm ci --no-audit --no-fund && npm run build
+
+setup: ## Install the packages that the tests need, and a Node where it is too old
 	scripts/setup test
 
 test: setup test-rust test-ui ## Run every test

