@@ -82,6 +82,8 @@ struct Script {
     blow: Blow,
     /// Turns of the peer after which the blow falls.
     after: u64,
+    /// The peer writes in pieces of so many bytes; 0 for all at once.
+    dribble: usize,
 }
 
 impl Script {
@@ -106,6 +108,7 @@ impl Script {
             ack,
             blow,
             after: 1 + random.below(60),
+            dribble: random.of(&[0, 0, 0, 1, 7, 40]),
         }
     }
 }
@@ -300,7 +303,8 @@ fn run(script: &Script) -> (Result<Outcome, Error>, Queue) {
         ..Queue::default()
     }));
     let (shared, played) = (Arc::clone(&queue), script.clone());
-    let address = listen(beating(0), move |number, peer| {
+    let address = listen(beating(0), move |number, mut peer| {
+        peer.dribble = played.dribble;
         if number == 0 {
             // The connection beside the load.
             peer.serve_politely();

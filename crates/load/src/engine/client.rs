@@ -189,6 +189,7 @@ impl Client {
                     }
                 }
                 self.state = State::Leaving;
+                (self.early, self.full) = (None, false);
                 self.link.leave(now)
             }
             State::Leaving => Ok(()),
@@ -243,11 +244,15 @@ impl Client {
 
     /// Whether it takes what comes. While it does not, the peer's silence means nothing.
     fn is_listening(&self) -> bool {
-        let waits_for_start = self.early.is_some() && self.state != State::Running;
-        !matches!(self.state, State::Broken | State::Gone)
-            && !waits_for_start
-            && !self.full
-            && self.unwritten() < self.unread_above
+        match self.state {
+            State::Broken | State::Gone => false,
+            // Deliveries are neither kept nor answered any more.
+            State::Leaving => true,
+            State::Connecting | State::SettingUp | State::Ready | State::Running => {
+                let waits_for_start = self.early.is_some() && self.state != State::Running;
+                !waits_for_start && !self.full && self.unwritten() < self.unread_above
+            }
+        }
     }
 
     fn unwritten(&self) -> usize {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use measure::{Clock, Nanos};
 use wire::amqp091::{
     BasicCancelOk, BasicConsumeOk, BasicDeliver, BasicGetEmpty, BasicQosOk, ConfirmSelectOk,
-    EncodeMethod, Properties, QueueBindOk, QueueDeclareOk, QueuePurgeOk, Server, ServerConfig,
-    ServerEvent, TxCommitOk, TxSelectOk,
+    EncodeMethod, Method, Properties, QueueBindOk, QueueDeclareOk, QueuePurgeOk, Server,
+    ServerConfig, ServerEvent, TxCommitOk, TxSelectOk,
 };
 
 /// How long a peer waits for bytes before it looks what else there is to do.
@@ -35,6 +35,10 @@ pub(crate) struct Peer {
     pub(crate) server: Server,
     pub(crate) stream: TcpStream,
     input: Vec<u8>,
+    /// Where the stream consumers of this connection asked to begin, as numbers.
+    pub(crate) offsets: Vec<Option<i64>>,
+    /// Writes in pieces of up to so many bytes; 0 for all at once.
+    pub(crate) dribble: usize,
 }
 
 /// Calls `serve` with each connection and its number, on a thread of its own.
@@ -53,6 +57,8 @@ pub(crate) fn listen(
                 server: Server::new(config.clone(), Clock.now()),
                 stream,
                 input: Vec::new(),
+                offsets: Vec::new(),
+                dribble: 0,
             };
             let serve = serve.clone();
             thread::spawn(move || serve(number, peer));
@@ -77,10 +83,13 @@ impl Peer {
         if self.server.handle_timeout(now).is_err() {
             return false;
         }
-        let written = self.stream.write_all(self.server.pending_output());
-        let all = self.server.pending_output().len();
+        let pending = self.server.pending_output();
+        let all = pending.len();
+        let piece = if self.dribble > 0 { self.dribble } else { all };
+        let mut pieces = pending.chunks(piece.max(1));
+        let written = pieces.all(|piece| self.stream.write_all(piece).is_ok());
         self.server.consume_output(all);
-        written.is_ok()
+        written
     }
 
     /// Writes, reads for a moment, and tells what the client wants.
@@ -103,6 +112,10 @@ impl Peer {
                 ServerEvent::Login { .. } => self.server.accept_login(),
                 ServerEvent::Open { .. } => self.server.accept_open(),
                 ServerEvent::Method { channel, method } => {
+                    if let Method::BasicConsume(consume) = &method {
+                        let offset = consume.arguments.get("x-stream-offset");
+                        self.offsets.push(offset.and_then(|value| value.as_i64()));
+                    }
                     asked.push(Asked::Method(channel, method.info().name));
                 }
                 ServerEvent::Ack {
@@ -155,6 +168,17 @@ impl Peer {
     }
 
     pub(crate) fn deliver(&mut self, channel: u16, tag: u64, redelivered: bool, body: &[u8]) {
+        self.deliver_with(channel, tag, redelivered, Properties::NONE, body);
+    }
+
+    pub(crate) fn deliver_with(
+        &mut self,
+        channel: u16,
+        tag: u64,
+        redelivered: bool,
+        properties: Properties<'_>,
+        body: &[u8],
+    ) {
         let deliver = BasicDeliver {
             consumer_tag: "c",
             delivery_tag: tag,
@@ -164,7 +188,7 @@ impl Peer {
         };
         let sent = self
             .server
-            .send_content(channel, &deliver, Properties::NONE, body);
+            .send_content(channel, &deliver, properties, body);
         sent.expect("delivered");
     }
 

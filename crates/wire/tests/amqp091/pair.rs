@@ -205,6 +205,25 @@ fn events_do_not_depend_on_the_size_of_the_pieces() {
     }
 }
 
+/// Whoever asks what is needed looks at no frame more often than at its head, and once as a whole.
+#[test]
+fn nothing_is_missed_by_waiting_for_what_is_needed() {
+    let (_, to_client) = conversation(&[0, 12, 4089, 50_000]);
+    let mut pair = with_channel();
+    let (mut unread, mut needed, mut polls) = (Vec::new(), 0, 0);
+    for byte in &to_client {
+        unread.push(*byte);
+        if unread.len() >= needed {
+            let log = &mut pair.client_log;
+            drain_client(pair.now, &mut pair.client, &mut unread, log);
+            (needed, polls) = (pair.client.needs(&unread), polls + 1);
+        }
+    }
+    assert!(unread.is_empty());
+    assert_eq!(pair.client_log, read_by_client(&[&to_client]));
+    assert!(polls <= 8 * frames(&to_client).len(), "{polls}");
+}
+
 #[test]
 fn the_handshake_may_come_byte_by_byte() {
     let mut pair = Pair::new(ClientConfig::default(), ServerConfig::default());

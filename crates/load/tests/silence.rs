@@ -1,0 +1,292 @@
+//! Heartbeats, time-outs and resumptions: who was silent, who did not listen, and who is only slow.
+
+mod common;
+
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::peer::{Asked, Peer, beating, listen};
+use load::{
+    Ack, Control, Destination, Error, Event, Group, Outcome, Phases, Plan, QueueType, Recovery,
+    ServiceTime, Sink, StreamOffset,
+};
+use measure::{Clock, Interval, Nanos};
+use wire::amqp091::{
+    BasicProperties, ConnectionBlocked, ConnectionUnblocked, FieldTable, Properties,
+};
+
+#[derive(Default)]
+struct Kept(Vec<Event>);
+
+impl Sink for Kept {
+    fn interval(&mut self, _: &Interval) {}
+
+    fn event(&mut self, event: Event) {
+        self.0.push(event);
+    }
+}
+
+fn plan(address: std::net::SocketAddr, measure_ms: u64) -> Plan {
+    let url = format!("amqp://{address}");
+    let mut group = Group::new(url.parse().expect("url"), vec![Destination::queue("q")]);
+    group.producers.per_destination = 0;
+    group.consumers.per_destination = 1;
+    Plan {
+        groups: vec![group],
+        phases: Phases {
+            measure: Some(Nanos::from_millis(measure_ms)),
+            drain: Nanos::from_millis(1_000),
+            ..Phases::default()
+        },
+        ..Plan::default()
+    }
+}
+
+fn run(plan: &Plan) -> (Result<Outcome, Error>, Vec<Event>) {
+    let mut kept = Kept::default();
+    let outcome = load::run(plan, &Control::new(), &mut kept);
+    (outcome, kept.0)
+}
+
+/// The same, of a load that nothing disturbs.
+fn undisturbed(plan: &Plan) -> (Outcome, Vec<Event>) {
+    let (outcome, events) = run(plan);
+    let outcome = outcome.expect("the load starts");
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    let lost: u64 = outcome.threads.iter().map(|t| t.lost_connections).sum();
+    assert_eq!(lost, 0, "{outcome:?}");
+    (outcome, events)
+}
+
+/// Answers the others at once, and `basic.qos` only after `pause`.
+fn hesitate(mut peer: Peer, pause: Duration) {
+    let mut waiting: Vec<(Instant, u16)> = Vec::new();
+    loop {
+        for asked in peer.turn() {
+            match asked {
+                Asked::Method(channel, "basic.qos") => waiting.push((Instant::now(), channel)),
+                Asked::Method(channel, method) => peer.answer(channel, method),
+                Asked::Gone => return,
+                Asked::Ack { .. } | Asked::Publish(_) => {}
+            }
+        }
+        if let Some((since, channel)) = waiting.first().copied()
+            && since.elapsed() >= pause
+        {
+            peer.answer(channel, "basic.qos");
+            waiting.remove(0);
+            // The others wait for their turn.
+            waiting
+                .iter_mut()
+                .for_each(|(since, _)| *since = Instant::now());
+        }
+    }
+}
+
+#[test]
+fn a_client_that_is_ready_hears_its_broker_while_others_connect() {
+    let address = listen(beating(1), |number, peer| match number {
+        0 | 1 => peer.serve_politely(),
+        _ => hesitate(peer, Duration::from_millis(3_500)),
+    });
+    let mut plan = plan(address, 200);
+    plan.groups[0].consumers.per_destination = 2;
+    undisturbed(&plan);
+}
+
+/// What came first is kept, and nothing is read behind it: that is no silence either.
+#[test]
+fn a_client_that_holds_a_delivery_until_the_start_does_not_miss_heartbeats() {
+    let address = listen(beating(1), |number, mut peer| match number {
+        0 => peer.serve_politely(),
+        1 => loop {
+            for asked in peer.turn() {
+                match asked {
+                    Asked::Method(channel, "basic.consume") => {
+                        peer.answer(channel, "basic.consume");
+                        (1..=100).for_each(|tag| peer.deliver(channel, tag, false, b"early"));
+                    }
+                    Asked::Method(channel, method) => peer.answer(channel, method),
+                    Asked::Gone => return,
+                    Asked::Ack { .. } | Asked::Publish(_) => {}
+                }
+            }
+        },
+        _ => hesitate(peer, Duration::from_millis(3_500)),
+    });
+    let mut plan = plan(address, 200);
+    plan.groups[0].consumers.per_destination = 2;
+    let (outcome, _) = undisturbed(&plan);
+    assert_eq!(outcome.totals.received, 100, "{outcome:?}");
+}
+
+#[test]
+fn a_consumer_with_a_full_backlog_does_not_take_its_own_pause_for_the_brokers() {
+    let address = listen(beating(1), |number, mut peer| {
+        if number == 0 {
+            return peer.serve_politely();
+        }
+        loop {
+            for asked in peer.turn() {
+                match asked {
+                    Asked::Method(channel, "basic.consume") => {
+                        peer.answer(channel, "basic.consume");
+                        (1..=3_000).for_each(|tag| peer.deliver(channel, tag, false, b"slow"));
+                    }
+                    Asked::Method(channel, method) => peer.answer(channel, method),
+                    Asked::Gone => return,
+                    Asked::Ack { .. } | Asked::Publish(_) => {}
+                }
+            }
+        }
+    });
+    let mut plan = plan(address, 3_500);
+    let consumers = &mut plan.groups[0].consumers;
+    consumers.ack = Ack::Auto;
+    consumers.service = ServiceTime {
+        rate: None,
+        latency: vec![(Nanos::SECOND + Nanos::SECOND, Nanos::ZERO)],
+    };
+    plan.groups[0].recovery = Some(Recovery {
+        min: Nanos::from_millis(10),
+        max: Nanos::from_millis(10),
+    });
+    let begin = Instant::now();
+    let (outcome, _) = undisturbed(&plan);
+    let took = begin.elapsed();
+    assert!(
+        took < Duration::from_secs(9),
+        "the way out waits for nobody: {took:?}"
+    );
+    let received = outcome.totals.received;
+    assert!((1_000..1_010).contains(&received), "{received}");
+}
+
+#[test]
+fn a_block_is_noticed_behind_megabytes_that_nobody_reads() {
+    let address = listen(beating(1), |_, mut peer| {
+        // Since when it does not read, whether it has said so, and how much was published.
+        let (mut since, mut has_said, mut published) = (None::<Instant>, false, 0);
+        loop {
+            let silent = since.map(|at| at.elapsed());
+            if silent.is_some_and(|time| time < Duration::from_millis(3_500)) {
+                if silent > Some(Duration::from_millis(1_000)) && !has_said {
+                    has_said = true;
+                    let reason = "low on memory";
+                    peer.send(0, &ConnectionBlocked { reason });
+                }
+                thread::sleep(Duration::from_millis(5));
+                peer.server.excuse_silence(Clock.now());
+                assert!(peer.write());
+                continue;
+            }
+            if has_said {
+                has_said = false;
+                peer.send(0, &ConnectionUnblocked {});
+            }
+            for asked in peer.turn() {
+                match asked {
+                    Asked::Method(channel, method) => {
+                        peer.answer(channel, method);
+                        if method == "confirm.select" {
+                            since = Some(Instant::now());
+                            assert!(peer.write());
+                        }
+                    }
+                    Asked::Publish(channel) => {
+                        published += 1;
+                        peer.server.confirm(channel, published, false);
+                    }
+                    Asked::Gone => return,
+                    Asked::Ack { .. } => {}
+                }
+            }
+        }
+    });
+    let mut plan = plan(address, 4_500);
+    let group = &mut plan.groups[0];
+    group.producers.per_destination = 1;
+    group.producers.sizes = (24 << 20).into();
+    group.producers.max_pending = 2;
+    group.consumers.per_destination = 0;
+    let (outcome, events) = undisturbed(&plan);
+    let told = |event: &Event| matches!(event, Event::Blocked { .. });
+    assert!(events.iter().any(told), "{events:?}");
+    assert!(outcome.totals.completed > 0, "{outcome:?}");
+}
+
+#[test]
+fn slow_answers_do_not_renew_the_deadline_of_a_set_up() {
+    let address = listen(beating(0), |number, peer| match number {
+        0 => peer.serve_politely(),
+        _ => hesitate(peer, Duration::from_millis(700)),
+    });
+    let mut plan = plan(address, 200);
+    plan.patience = Nanos::from_millis(1_000);
+    plan.groups[0].consumers.per_destination = 6;
+    plan.groups[0].consumers.connections = Some(1);
+    let begin = Instant::now();
+    let (outcome, _) = run(&plan);
+    assert!(begin.elapsed() < Duration::from_millis(2_500));
+    assert!(
+        matches!(outcome, Err(Error::TimedOut { .. })),
+        "{outcome:?}"
+    );
+}
+
+fn at_offset(offset: i64) -> Vec<u8> {
+    let mut headers = FieldTable::new();
+    headers.insert("x-stream-offset", offset).expect("header");
+    let properties = BasicProperties {
+        headers: Some(headers.view()),
+        ..BasicProperties::default()
+    };
+    properties.to_bytes().expect("properties")
+}
+
+/// Two deliveries on each connection, the second without an offset; then the connection is cut.
+#[test]
+fn a_stream_goes_on_behind_the_last_offset_that_was_told() {
+    let offsets = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&offsets);
+    let address = listen(beating(0), move |number, mut peer| {
+        if number == 0 {
+            return peer.serve_politely();
+        }
+        let mut acked = 0;
+        while acked < 2 || number > 2 {
+            for asked in peer.turn() {
+                match asked {
+                    Asked::Method(channel, "basic.consume") => {
+                        peer.answer(channel, "basic.consume");
+                        let properties = at_offset(if number == 1 { 41 } else { i64::MAX });
+                        let properties = Properties::from_bytes(&properties);
+                        peer.deliver_with(channel, 1, false, properties, b"with");
+                        peer.deliver(channel, 2, false, b"without");
+                        seen.lock().expect("offsets").append(&mut peer.offsets);
+                    }
+                    Asked::Method(channel, method) => peer.answer(channel, method),
+                    Asked::Ack { .. } => acked += 1,
+                    Asked::Gone => return,
+                    Asked::Publish(_) => {}
+                }
+            }
+        }
+    });
+    let mut plan = plan(address, 1_000);
+    let group = &mut plan.groups[0];
+    group.destinations[0].queue_type = QueueType::Stream;
+    group.consumers.stream_offset = StreamOffset::First;
+    group.consumers.ack = Ack::Every(1);
+    group.consumers.prefetch = 10;
+    group.recovery = Some(Recovery {
+        min: Nanos::from_millis(10),
+        max: Nanos::from_millis(10),
+    });
+    let (outcome, _) = run(&plan);
+    let outcome = outcome.expect("the load starts");
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    let offsets = offsets.lock().expect("offsets").clone();
+    assert_eq!(offsets, [None, Some(42), Some(i64::MAX)]);
+}
