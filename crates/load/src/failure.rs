@@ -86,6 +86,15 @@ pub(crate) fn of_wire(endpoint: &Endpoint, stage: &Stage, error: &amqp091::Error
         amqp091::Error::HeartbeatMissed { .. } | amqp091::Error::Disconnected { .. } => {
             lost(endpoint, stage, detail)
         }
+        amqp091::Error::Protocol {
+            code: reply::RESOURCE_ERROR,
+            ..
+        } => Error::Limit {
+            what: format!("cannot receive from {endpoint}: {detail}"),
+            help:
+                "receive with fewer connections or channels at the same time, or smaller messages"
+                    .into(),
+        },
         amqp091::Error::Encode(_) => Error::invalid(
             format!("cannot {} at {endpoint}: {detail}", action(stage)),
             "shorten the name or argument",

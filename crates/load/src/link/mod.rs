@@ -31,7 +31,7 @@ pub(crate) use self::spec::{
 };
 use crate::failure::{self, Stage};
 use crate::payload::LABEL;
-use crate::{Auth, Endpoint, Error, Token};
+use crate::{Auth, Endpoint, Error, Token, limits};
 
 /// Where a stream's consumer begins, and where a message of it is.
 pub(crate) const STREAM_OFFSET: &str = "x-stream-offset";
@@ -171,6 +171,7 @@ pub(crate) fn client_config(endpoint: &Endpoint, name: &str, patience: Nanos) ->
         frame_max: endpoint.connection.frame_max.min(FRAME_MAX),
         connection_name: name.to_owned(),
         timeout: patience,
+        body_allowance: Some(limits::body_allowance()),
         ..ClientConfig::default()
     }
 }

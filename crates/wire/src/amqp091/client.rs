@@ -85,6 +85,7 @@ impl Client {
     pub fn new(config: ClientConfig, now: Time) -> Self {
         let mut link = Link::new(config.max_body, config.timeout, now);
         link.out().extend_from_slice(&PROTOCOL_HEADER);
+        link.rx.share(config.body_allowance.clone());
         Self {
             link,
             state: State::Greeting,

@@ -2,6 +2,7 @@
 
 use measure::Nanos;
 
+use super::allowance::BodyAllowance;
 use super::table::FieldTable;
 use super::{DEFAULT_CHANNEL_MAX, DEFAULT_FRAME_MAX, DEFAULT_MAX_BODY, DEFAULT_TIMEOUT};
 use crate::Secret;
@@ -48,6 +49,8 @@ pub struct ClientConfig {
     pub connection_name: String,
     /// Largest body that is joined, in bytes; at most [`super::MAX_BODY`].
     pub max_body: u64,
+    /// What all connections together may hold of bodies that are joined; `None` for no limit.
+    pub body_allowance: Option<BodyAllowance>,
     /// How long the handshake may take, and the orderly close.
     pub timeout: Nanos,
 }
@@ -64,6 +67,7 @@ impl Default for ClientConfig {
             channel_max: DEFAULT_CHANNEL_MAX,
             connection_name: String::new(),
             max_body: DEFAULT_MAX_BODY,
+            body_allowance: None,
             timeout: DEFAULT_TIMEOUT,
         }
     }

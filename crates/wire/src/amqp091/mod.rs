@@ -11,6 +11,7 @@
 //! `frame` and `receive` the frames, `template` what is encoded once and copied per message.
 //! Section numbers are those of the "AMQP 0-9-1 specification" of November 2008.
 
+mod allowance;
 mod client;
 mod codec;
 mod config;
@@ -30,6 +31,7 @@ mod template;
 
 use measure::Nanos;
 
+pub use allowance::BodyAllowance;
 pub use client::Client;
 pub use codec::*;
 pub use config::{ClientConfig, Mechanism, ServerConfig};

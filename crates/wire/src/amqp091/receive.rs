@@ -10,6 +10,7 @@
 
 use std::fmt;
 
+use super::allowance::BodyAllowance;
 use super::error::{Error, Snippet};
 use super::frame::{HEAD, OVERHEAD};
 use super::properties::Properties;
@@ -100,12 +101,28 @@ struct Join {
     properties: Vec<u8>,
     body: Vec<u8>,
     size: u64,
+    /// Bytes of the shared allowance that the body's buffer takes.
+    counted: u64,
 }
 
 #[derive(Debug, Default)]
 struct Channel {
     state: ChannelState,
     join: Option<Box<Join>>,
+}
+
+fn give_back(allowance: Option<&BodyAllowance>, bytes: u64) {
+    if let Some(allowance) = allowance.filter(|_| bytes > 0) {
+        allowance.give_back(bytes);
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        let joins = self.channels.iter().filter_map(|slot| slot.join.as_ref());
+        let counted = joins.map(|join| join.counted).sum();
+        give_back(self.allowance.as_ref(), counted);
+    }
 }
 
 struct Frame<'i> {
@@ -133,7 +150,9 @@ pub(super) struct Receiver {
     channels: Vec<Channel>,
     /// Body bytes in all joins, so that many channels cannot hold many large bodies.
     held: u64,
-    /// The channel whose joined body was large; its buffer is given back on the next call.
+    /// What this connection shares with others for the same purpose.
+    allowance: Option<BodyAllowance>,
+    /// The channel whose body's buffer is given back on the next call.
     large: Option<u16>,
     /// Our `connection.close` is out: only channel 0 matters.
     draining: bool,
@@ -148,9 +167,14 @@ impl Receiver {
             max_body,
             channels: Vec::new(),
             held: 0,
+            allowance: None,
             large: None,
             draining: false,
         }
+    }
+
+    pub(super) fn share(&mut self, allowance: Option<BodyAllowance>) {
+        self.allowance = allowance;
     }
 
     pub(super) const fn set_frame_max(&mut self, frame_max: u32) {
@@ -189,10 +213,11 @@ impl Receiver {
         }
         if let Some(slot) = self.channels.get_mut(index) {
             slot.state = state;
-            if let Some(join) = slot.join.take()
-                && join.stage == Stage::Body
-            {
-                self.held = self.held.saturating_sub(join.body.len() as u64);
+            if let Some(join) = slot.join.take() {
+                if join.stage == Stage::Body {
+                    self.held = self.held.saturating_sub(join.body.len() as u64);
+                }
+                give_back(self.allowance.as_ref(), join.counted);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 mod common;
 mod faults;
+mod memory;
 mod methods;
 mod pair;
 mod recorded;

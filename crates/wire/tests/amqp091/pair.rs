@@ -282,7 +282,7 @@ fn bodies_are_what_was_published() {
 }
 
 /// Takes the frames of a message apart: method, header, bodies.
-fn frames(mut bytes: &[u8]) -> Vec<Vec<u8>> {
+pub(crate) fn frames(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     while !bytes.is_empty() {
         let size = u32::from_be_bytes(bytes[3..7].try_into().expect("four bytes")) as usize;

@@ -5,7 +5,10 @@ use super::super::error::Error;
 use super::super::frame::{CONTENT_HEAD, OVERHEAD};
 use super::super::properties::Properties;
 use super::super::spec::{CLASS_BASIC, FRAME_BODY, FRAME_HEADER, reply};
-use super::{ChannelState, Frame, Incoming, Join, JoinedParts, KEEP, Receiver, Stage};
+use super::{
+    BodyAllowance, ChannelState, Frame, Incoming, Join, JoinedParts, KEEP, Receiver, Stage,
+    give_back,
+};
 
 /// `basic.deliver`, the longest of them, has three names of at most 255 bytes.
 const METHOD_ROOM: usize = 1_024;
@@ -212,20 +215,47 @@ impl Receiver {
                 0,
             ));
         }
-        join.body.extend_from_slice(part);
-        let joined = join.body.len() as u64;
+        let joined = self.append(channel, part, input)?;
         self.consume(input, frame);
         self.held += part.len() as u64;
         if !complete {
             return Ok(None);
         }
         self.held = self.held.saturating_sub(joined);
-        self.large = (joined > KEEP as u64).then_some(channel);
+        let is_tight = self.allowance.as_ref().is_some_and(BodyAllowance::is_tight);
+        self.large = (is_tight || joined > KEEP as u64).then_some(channel);
         Ok(Some(Incoming::Joined {
             channel,
             id,
             body: None,
         }))
+    }
+
+    /// Appends a part to a channel's body, where there is memory for it, and returns the length so far.
+    fn append(&mut self, channel: u16, part: &[u8], input: &[u8]) -> Result<u64, Error> {
+        let slot = self.channels.get_mut(usize::from(channel));
+        let Some(join) = slot.and_then(|slot| slot.join.as_deref_mut()) else {
+            return Ok(0);
+        };
+        let joined = (join.body.len() + part.len()) as u64;
+        let more = joined.saturating_sub(join.counted);
+        if let Some(allowance) = self.allowance.as_ref().filter(|_| more > 0) {
+            if !allowance.take(more) {
+                let (taken, limit) = (allowance.taken(), allowance.limit());
+                return Err(self.fault(
+                    reply::RESOURCE_ERROR,
+                    format_args!(
+                        "messages that are half there take {taken} bytes on all connections, and \
+                         may take {limit}"
+                    ),
+                    input,
+                    0,
+                ));
+            }
+            join.counted = joined;
+        }
+        join.body.extend_from_slice(part);
+        Ok(joined)
     }
 
     /// Makes room for a method with content and its properties on an open channel.
@@ -247,7 +277,8 @@ impl Receiver {
         (join.stage == stage).then_some(join)
     }
 
-    /// Gives back the buffer of a large body that was handed out by the last call.
+    /// Gives back the buffer of a large body, or of any where memory is tight, that was handed out by
+    /// the last call.
     #[inline]
     pub(super) fn release_large(&mut self) {
         if let Some(channel) = self.large.take()
@@ -255,6 +286,7 @@ impl Receiver {
             && let Some(join) = slot.join.as_deref_mut()
         {
             join.body = Vec::new();
+            give_back(self.allowance.as_ref(), std::mem::take(&mut join.counted));
         }
     }
 }
