@@ -1,7 +1,25 @@
 import { describe, expect, test } from 'vitest';
 import { Analysis } from '../src/flame/analysis';
-import { boxAt, byName, byWeight, layout, neighbour } from '../src/flame/layout';
-import { children, folded, link, overTime, sampleAt, search, weigh } from '../src/flame/tree';
+import {
+  boxAt,
+  byName,
+  byWeight,
+  DEEPER,
+  layout,
+  MOST_ROWS,
+  neighbour,
+  OUTER,
+} from '../src/flame/layout';
+import {
+  children,
+  folded,
+  foldedName,
+  link,
+  overTime,
+  sampleAt,
+  search,
+  weigh,
+} from '../src/flame/tree';
 import { sorted } from '../src/sections/functions';
 import { profileOf } from './helpers';
 
@@ -115,6 +133,47 @@ describe('layout', () => {
     expect(profile.names[tree.frame[neighbour(found, tree, a, 'down')!.node]!]).toBe('b');
     expect(boxAt(found, 0.5, 9)).toBeNull();
   });
+});
+
+describe('a stack of sixty thousand frames', () => {
+  const n = 60_000;
+  const parent = Int32Array.from({ length: n }, (_, i) => i - 1);
+  const tree = link(new Uint32Array(n), parent);
+  const self = new Float64Array(n);
+  self[n - 1] = 5;
+  const weights = { self, total: new Float64Array(n).fill(5), sum: 5 };
+  const compare = byName(tree, ['f']);
+
+  test('is drawn as far as a browser can, and says where it goes on', () => {
+    const found = layout(tree, weights, null, compare, 0);
+    expect(found.rows).toBe(MOST_ROWS);
+    expect(found.boxes.length).toBe(MOST_ROWS);
+    expect(found.boxes.filter((b) => b.label !== null)).toMatchObject([
+      { depth: MOST_ROWS - 1, width: 1, label: DEEPER },
+    ]);
+  });
+
+  test('can be followed down by zooms', () => {
+    const found = layout(tree, weights, 30_000, compare, 0);
+    expect(found.rows).toBe(MOST_ROWS);
+    expect(found.boxes[0]).toMatchObject({ depth: 0, context: true, label: OUTER });
+    expect(found.boxes.find((b) => !b.context)).toMatchObject({ node: 30_000, depth: 100 });
+    const end = layout(tree, weights, n - 10, compare, 0);
+    expect(end.boxes.at(-1)).toMatchObject({ node: n - 1, label: null });
+  });
+});
+
+test('names in folded text are no counts, fields and comments', () => {
+  for (const [name, wanted] of [
+    ['a 12', 'a_12'],
+    ['a\u00a01.5', 'a_1.5'],
+    ['a b', 'a b'],
+    ['a;b\n', 'a:b?'],
+    ['# x', '_# x'],
+    [' \u00a0', '[thread]'],
+  ] as const) {
+    expect(foldedName(name, '[thread]')).toBe(wanted);
+  }
 });
 
 describe('callers and callees', () => {

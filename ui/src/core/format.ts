@@ -113,7 +113,7 @@ export function supports(count: number, percentile: number): boolean {
 /** Control and direction characters as symbols, so that a name can neither hide nor reorder. */
 export function visible(text: string): string {
   return text.replace(
-    /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
+    /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufffe\uffff]/g,
     (c) => {
       const code = c.charCodeAt(0);
       if (code < 0x20) return String.fromCharCode(0x2400 + code);

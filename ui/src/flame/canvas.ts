@@ -107,7 +107,7 @@ export class FlameCanvas {
     const body = this.found.boxes.map((box) => {
       const y = top + this.top(box);
       const w = box.width * this.width;
-      const name = this.profile.names[scene.tree.frame[box.node]!]!;
+      const name = this.name(box);
       const letters = Math.floor((w - 6) / 6.6);
       const text =
         letters < 3 ? '' : name.length > letters ? `${name.slice(0, letters - 1)}…` : name;
@@ -133,6 +133,11 @@ export class FlameCanvas {
       const k = KINDS[kind[i]!] ?? 'unknown';
       return frameColor(k, shadeKey(k, name, modules[module[i]!] ?? ''), p.dark);
     });
+  }
+
+  /** What stands in a box. */
+  private name(box: Box): string {
+    return box.label ?? this.profile.names[this.scene!.tree.frame[box.node]!]!;
   }
 
   private top(box: Box): number {
@@ -188,7 +193,7 @@ export class FlameCanvas {
     // Dimmed boxes take on the paper's colour, so their ink is the page's.
     ctx.fillStyle = dim || box.context ? p.ink : '#17181c';
     ctx.globalAlpha = dim ? 0.62 : 1;
-    ctx.fillText(shorten(ctx, this.profile.names[frame]!, w - 8), x + 4, y + ROW / 2 - 0.5);
+    ctx.fillText(shorten(ctx, this.name(box), w - 8), x + 4, y + ROW / 2 - 0.5);
     ctx.globalAlpha = 1;
   }
 
@@ -237,7 +242,7 @@ export class FlameCanvas {
     if (!next) return;
     this.focused = next;
     this.actions.point(next.node);
-    this.status.textContent = `${visible(this.profile.names[s.tree.frame[next.node]!]!)}, ${this.tooltip(next.node)}`;
+    this.status.textContent = `${visible(this.name(next))}, ${this.tooltip(next.node)}`;
     const top = this.top(next);
     const view = this.view;
     if (top < view.scrollTop) view.scrollTop = top;

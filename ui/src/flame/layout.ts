@@ -11,7 +11,18 @@ export interface Box {
   depth: number;
   /** Above the node that was zoomed into: drawn faint, over the whole width. */
   context: boolean;
+  /** What stands here in place of the frame's name, because frames beside it are not drawn. */
+  label: string | null;
 }
+
+/** Rows that are drawn: no browser draws an element of tens of thousands of them. */
+export const MOST_ROWS = 1000;
+/** Rows that are drawn of what called the node that was zoomed into. */
+const MOST_ABOVE = 100;
+/** Stands for a frame in the last row and all that it called. A zoom into it shows them. */
+export const DEEPER = '[deeper frames]';
+/** Stands for a frame in the first row and all that called it. */
+export const OUTER = '[outer frames]';
 
 export interface Layout {
   boxes: Box[];
@@ -38,7 +49,8 @@ export function byName(tree: Tree, names: readonly string[]): Compare {
 
 /**
  * Lays out what is at least `least` wide (a share of the whole width). Anything narrower is left
- * out together with all that it called: the cost is that of what can be seen.
+ * out together with all that it called: the cost is that of what can be seen. Stacks can be deeper
+ * than the browser's own stack, so nothing here calls itself.
  */
 export function layout(
   tree: Tree,
@@ -48,26 +60,40 @@ export function layout(
   least: number,
 ): Layout {
   const boxes: Box[] = [];
+  const open: Box[] = [];
   let rows = 0;
-  const visit = (list: number[], x: number, scale: number, depth: number): void => {
+  const place = (list: number[], x: number, scale: number, depth: number): boolean => {
     const seen = list.filter((node) => weights.total[node]! * scale >= least).sort(compare);
+    if (depth >= MOST_ROWS) return seen.length === 0;
     let left = x;
-    for (const node of seen) {
-      const width = weights.total[node]! * scale;
-      boxes.push({ node, x: left, width, depth, context: false });
-      rows = Math.max(rows, depth + 1);
-      visit(children(tree, node), left, scale, depth + 1);
-      left += width;
-    }
+    const placed = seen.map((node): Box => {
+      const box = { node, x: left, width: 0, depth, context: false, label: null };
+      box.width = weights.total[node]! * scale;
+      left += box.width;
+      return box;
+    });
+    // What goes in last is visited first.
+    for (const box of placed.reverse()) open.push(box);
+    return true;
   };
+  let scale = weights.sum > 0 ? 1 / weights.sum : 0;
   if (zoom !== null && weights.total[zoom]! > 0) {
     const above = path(tree, zoom).slice(0, -1);
-    above.forEach((node, depth) => {
-      boxes.push({ node, x: 0, width: 1, depth, context: true });
+    const cut = above.length > MOST_ABOVE;
+    const shown = cut ? above.slice(-MOST_ABOVE) : above;
+    shown.forEach((node, depth) => {
+      const label = cut && depth === 0 ? OUTER : null;
+      boxes.push({ node, x: 0, width: 1, depth, context: true, label });
     });
-    visit([zoom], 0, 1 / weights.total[zoom]!, above.length);
-  } else if (weights.sum > 0) {
-    visit(children(tree, -1), 0, 1 / weights.sum, 0);
+    scale = 1 / weights.total[zoom]!;
+    place([zoom], 0, scale, shown.length);
+  } else if (scale > 0) {
+    place(children(tree, -1), 0, scale, 0);
+  }
+  for (let box = open.pop(); box !== undefined; box = open.pop()) {
+    boxes.push(box);
+    rows = Math.max(rows, box.depth + 1);
+    if (!place(children(tree, box.node), box.x, scale, box.depth + 1)) box.label = DEEPER;
   }
   return { boxes, rows };
 }

@@ -258,14 +258,29 @@ export function path(tree: Tree, node: number): number[] {
   return out.reverse();
 }
 
+/**
+ * A name as folded text can carry it, changed as the `folded` files of a run change it: `;` parts
+ * fields, `#` begins a comment, and a number behind a blank at the end would be taken for a count.
+ */
+export function foldedName(name: string, empty: string): string {
+  const plain = name
+    .replaceAll(';', ':')
+    .replace(/[\u0000-\u001f\u007f-\u009f]/g, '?')
+    .trim();
+  if (plain === '') return empty;
+  const last = plain.search(/\s\S*$/);
+  const count = last >= 0 && Number.isFinite(Number(plain.slice(last + 1)));
+  const safe = count ? `${plain.slice(0, last)}_${plain.slice(last + 1)}` : plain;
+  return safe.startsWith('#') ? `_${safe}` : safe;
+}
+
 /** Folded stacks, as `flamegraph.pl` reads them: `a;b;c 12`. */
 export function folded(profile: Profile, tree: Tree, weights: Weights): string {
   const prefix: string[] = [];
   const lines: string[] = [];
   for (let i = 0; i < tree.frame.length; i++) {
-    // `;` separates frames in the format.
-    const name = profile.names[tree.frame[i]!]!.replaceAll(';', ':').replaceAll('\n', ' ');
     const p = tree.parent[i]!;
+    const name = foldedName(profile.names[tree.frame[i]!]!, '[unknown]');
     prefix[i] = weights.total[i] === 0 ? '' : p < 0 ? name : `${prefix[p]};${name}`;
     if (weights.self[i]! > 0) lines.push(`${prefix[i]} ${weights.self[i]}`);
   }
