@@ -18,12 +18,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
-use measure::{Interval, Measured, Metric, Phase, Time};
+use measure::{DueHistogram, Interval, Measured, Phase, Time};
 
 use crate::writer::LineFile;
 use crate::{Error, file};
 
-/// What stands before the tag of a histogram of the warm-up.
+/// What stands before the tag of a histogram of what was due in the warm-up, whenever it was answered.
 const WARMUP: &str = "warmup_";
 /// HistogramLogProcessor's default `-outputValueUnitRatio` expects nanoseconds in the histogram
 /// and milliseconds in the column for people.
@@ -32,9 +32,9 @@ const NS_PER_MS: f64 = 1e6;
 const LONGEST_LINE: u64 = 4 << 20;
 
 /// The tag of a histogram in the log.
-pub(crate) fn tag(measured: Measured, phase: Phase) -> String {
+pub(crate) fn tag(measured: Measured, due: Phase) -> String {
     let name = measured.name().replace(' ', "_");
-    if phase == Phase::Warmup {
+    if due == Phase::Warmup {
         format!("{WARMUP}{name}")
     } else {
         name
@@ -65,7 +65,8 @@ impl std::fmt::Debug for HistogramLogWriter {
 }
 
 impl HistogramLogWriter {
-    /// Appends one line for each metric and each step of the interval that has values. `origin` is the start
+    /// Appends one line for each metric and each step of the interval that has values, and for those
+    /// of the warm-up that were answered after it. `origin` is the start
     /// of the log by the monotonic and the wall clock (ns since 1970).
     pub(crate) fn append(
         &mut self,
@@ -78,22 +79,19 @@ impl HistogramLogWriter {
             None => self.lines.insert(begin(path, origin.1)?),
         };
         let serializer = self.serializer.get_or_insert_with(V2DeflateSerializer::new);
-        let messages = Metric::ALL
-            .into_iter()
-            .map(|m| (Measured::Message(m), interval.latencies.histogram(m)));
-        let cycles = interval.cycles.iter().flat_map(|cycles| cycles.steps());
-        let cycles = cycles.map(|(step, histogram)| (Measured::Cycle(step), histogram));
-        for (measured, histogram) in messages.chain(cycles) {
-            if histogram.is_empty() {
-                continue;
-            }
+        for line in interval.histograms() {
+            let DueHistogram {
+                due,
+                measured,
+                histogram,
+            } = line;
             self.bytes.clear();
             serializer
                 .serialize(histogram, &mut self.bytes)
                 .map_err(io::Error::other)?;
             let line = format!(
                 "Tag={},{:.6},{:.6},{:.3},{}",
-                tag(measured, interval.phase),
+                tag(measured, due),
                 interval.start.since(origin.0).as_secs_f64(),
                 interval.length().as_secs_f64(),
                 histogram.max() as f64 / NS_PER_MS,
@@ -138,15 +136,27 @@ fn begin(path: &Path, origin_unix_ns: u64) -> io::Result<LineFile> {
 pub struct HistogramRecord {
     /// What it holds.
     pub measured: Measured,
-    /// [`Phase::Warmup`], or [`Phase::Measure`] for all that counts: also what was awaited in
-    /// the drain, since those messages were sent before.
-    pub phase: Phase,
+    /// The phase in which it was due: [`Phase::Warmup`], or [`Phase::Measure`], also of what was
+    /// answered in the drain.
+    pub due: Phase,
     /// Start in seconds since the run's origin.
     pub t: f64,
     /// Length in seconds.
     pub dt: f64,
     /// The values, in nanoseconds.
     pub histogram: Histogram<u64>,
+}
+
+impl HistogramRecord {
+    /// As [`measure::Recorder::add_due`] takes it.
+    #[must_use]
+    pub const fn as_due(&self) -> DueHistogram<'_> {
+        DueHistogram {
+            due: self.due,
+            measured: self.measured,
+            histogram: &self.histogram,
+        }
+    }
 }
 
 /// Reads the histograms of a log one by one, so that a run of hours needs no more memory than one
@@ -225,7 +235,7 @@ impl HistogramLog {
         let _max = field("the largest value")?;
         let encoded = field("the histogram")?;
         let tag = tag.strip_prefix("Tag=").ok_or("it has no tag")?;
-        let (measured, phase) =
+        let (measured, due) =
             measured_of(tag).ok_or_else(|| format!("the tag {tag:?} is unknown"))?;
         let bytes = STANDARD
             .decode(encoded)
@@ -235,7 +245,7 @@ impl HistogramLog {
             .map_err(|e| format!("histogram: {e}"))?;
         Ok(HistogramRecord {
             measured,
-            phase,
+            due,
             t,
             dt,
             histogram,

@@ -9,7 +9,6 @@ mod list;
 pub mod profile;
 mod reader;
 mod record;
-mod replace;
 mod series;
 mod summary;
 mod verdict;
@@ -24,7 +23,6 @@ pub use record::{
     BindingRecord, Event, ExchangeRecord, Hardware, PhaseSpan, QueueRecord, RunRecord, RunState,
     Topology, Versions, default_runs_dir,
 };
-pub use replace::{Replacement, replace_file};
 pub use series::{CyclePoint, ProcessUsage, SeriesPoint};
 pub use summary::{
     BrokerSummary, ChurnSummary, FailureCount, FaultOutcome, FunctionShare, PerMessage,
@@ -35,7 +33,7 @@ pub use verdict::{
     Verdict,
 };
 pub use warning::{Warning, WarningCode};
-pub use writer::RunWriter;
+pub use writer::{RunWriter, replace_file};
 
 /// Names of the files of a run folder.
 pub mod file {

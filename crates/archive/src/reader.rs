@@ -4,8 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use hdrhistogram::Histogram;
-use measure::{Measured, PerMetric, Phase, Time};
+use measure::{Phase, Recorder, Time};
 
 use crate::profile::{Profile, ProfileError};
 use crate::{
@@ -72,30 +71,20 @@ impl RunReader {
         HistogramLog::open(&self.dir)
     }
 
-    /// The histograms of messages added up, of the warm-up ([`Phase::Warmup`]) or of all that counts
-    /// ([`Phase::Measure`], [`Phase::Drain`]); empty ones where nothing was recorded.
+    /// The histograms of all that was due in a phase, added up.
     ///
     /// # Errors
     /// Where `latency.hlog` exists and cannot be read.
-    pub fn merged(&self, phase: Phase) -> Result<PerMetric<Histogram<u64>>, Error> {
-        let warmup = phase == Phase::Warmup;
-        let mut sums = PerMetric::from_fn(|_| measure::new_histogram());
-        let mut log = self.histograms()?;
-        for record in log
-            .by_ref()
-            .filter(|record| (record.phase == Phase::Warmup) == warmup)
-        {
-            let Measured::Message(metric) = record.measured else {
-                continue;
-            };
-            sums.get_mut(metric)
-                .add(&record.histogram)
+    pub fn merged(&self, phase: Phase) -> Result<Recorder, Error> {
+        let mut sum = Recorder::new();
+        for record in self.histograms()? {
+            sum.add_due(phase, [record.as_due()])
                 .map_err(|e| Error::Damaged {
                     path: self.dir.join(file::HISTOGRAMS),
                     cause: format!("at {:.0} s: {e}", record.t),
                 })?;
         }
-        Ok(sums)
+        Ok(sum)
     }
 
     /// The profile of an event such as `cpu`, as far as it was written; `None` where there is

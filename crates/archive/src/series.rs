@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use measure::{Counters, CycleCounts, Cycles, LatencySummary, PerMetric, Phase, Step, Waits};
+use measure::{Counters, CycleCounts, Interval, LatencySummary, PerMetric, Phase, Step, Waits};
 use serde::{Deserialize, Serialize};
 
 /// One line of `series.jsonl`.
@@ -19,7 +19,8 @@ pub struct SeriesPoint {
     pub requested_rate: Option<f64>,
     /// Counts inside the interval.
     pub counters: Counters,
-    /// Latencies of the interval; whole histograms are in `latency.hlog`.
+    /// Latencies of what was answered in the interval and was due in its phase, or in the measured
+    /// phase where this is the drain; whole histograms are in `latency.hlog`.
     pub latency: PerMetric<LatencySummary>,
     /// How late the generator's own event loop was at worst, nanoseconds.
     pub loop_lag_max_ns: u64,
@@ -50,12 +51,14 @@ pub struct CyclePoint {
     pub steps: BTreeMap<Step, LatencySummary>,
 }
 
-impl From<&Cycles> for CyclePoint {
-    fn from(cycles: &Cycles) -> Self {
-        Self {
-            counts: cycles.counts,
-            steps: cycles.summaries().collect(),
-        }
+impl CyclePoint {
+    /// That of an interval; `None` where it has no cycles.
+    #[must_use]
+    pub fn of(interval: &Interval) -> Option<Self> {
+        Some(Self {
+            counts: interval.cycles?,
+            steps: interval.latencies.steps(),
+        })
     }
 }
 

@@ -41,7 +41,7 @@ fn javas_histogram_log_processor_finds_the_same_percentiles() {
         let text = String::from_utf8_lossy(&out.stdout).into_owned();
         let errors = String::from_utf8_lossy(&out.stderr).into_owned();
         assert!(out.status.success() && errors.is_empty(), "{text}{errors}");
-        let ours = run.merged(phase).unwrap().get(metric).clone();
+        let ours = run.merged(phase).unwrap().histogram(metric).clone();
         // "Value","Percentile","TotalCount","1/(1-Percentile)"
         let rows: Vec<Vec<f64>> = text
             .lines()

@@ -48,16 +48,16 @@ fn histograms_of_the_warm_up_stay_apart() {
     let run = RunReader::open(written(runs.path(), RunState::Complete).dir()).unwrap();
     let warmup = run.merged(Phase::Warmup).unwrap();
     let counted = run.merged(Phase::Measure).unwrap();
-    assert_eq!(warmup.send_ack.len(), 1_000);
-    assert_eq!(counted.send_ack.len(), 3_000);
-    assert!(counted.transfer.is_empty());
+    assert_eq!(warmup.histogram(Metric::SendAck).len(), 1_000);
+    assert_eq!(counted.histogram(Metric::SendAck).len(), 3_000);
+    assert!(counted.histogram(Metric::Transfer).is_empty());
     let expected = [1, 2, 3]
         .into_iter()
         .fold(measure::Recorder::new(), |mut sum, second| {
             sum.merge(&common::interval(second, Phase::Measure).latencies);
             sum
         });
-    for (metric, histogram) in counted.iter() {
+    for (metric, histogram) in counted.filled() {
         assert_eq!(
             LatencySummary::of(histogram),
             LatencySummary::of(expected.histogram(metric)),

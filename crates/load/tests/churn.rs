@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use load::churn::{ChurnKind, ChurnPlan, ChurnTally, run};
 use load::{Arrivals, Control, Endpoint, Error, Event, Outcome, Schedule, Shape, Sink};
-use measure::{Cycles, Interval, LatencySummary, Nanos, Phase, Rate, Step};
+use measure::{CycleCounts, Interval, LatencySummary, Nanos, Phase, Rate, Recorder, Step};
 
 fn plan(port: u16, kind: ChurnKind, rate: Option<f64>) -> ChurnPlan {
     ChurnPlan {
@@ -34,8 +34,10 @@ fn plan(port: u16, kind: ChurnKind, rate: Option<f64>) -> ChurnPlan {
 #[derive(Default)]
 struct Heard {
     /// Counts by time, warm-up excluded.
-    cycles: Cycles,
-    warmup: Cycles,
+    cycles: CycleCounts,
+    warmup: CycleCounts,
+    /// Of what was due in the measured phase.
+    steps: Recorder,
     phases: Vec<Phase>,
     notes: Vec<String>,
 }
@@ -46,7 +48,10 @@ impl Sink for Heard {
             Phase::Warmup => &mut self.warmup,
             Phase::Measure | Phase::Drain => &mut self.cycles,
         };
-        sum.merge(interval.cycles.as_ref().expect("cycles"));
+        sum.add(interval.cycles.as_ref().expect("cycles"));
+        self.steps
+            .add_due(Phase::Measure, interval.histograms())
+            .expect("one shape");
         assert!(
             interval.length() < Nanos::from_millis(1_100),
             "a second each"
@@ -65,9 +70,7 @@ impl Sink for Heard {
 
 impl Heard {
     fn step(&self, step: Step) -> LatencySummary {
-        let mut steps = self.cycles.summaries();
-        let found = steps.find(|(other, _)| *other == step);
-        found.map(|(_, summary)| summary).unwrap_or_default()
+        LatencySummary::of(self.steps.histogram(step))
     }
 }
 
@@ -102,14 +105,14 @@ fn every_kind_keeps_its_rate_and_ends_every_cycle() {
         assert_eq!((tally.not_begun, tally.counts.failed), (0, 0));
         assert_eq!(heard.phases, [Phase::Warmup, Phase::Measure, Phase::Drain]);
         // By the time at which they began: on a busy machine some of the warm-up's begin late.
-        let begun = heard.warmup.counts.begun + heard.cycles.counts.begun;
+        let begun = heard.warmup.begun + heard.cycles.begun;
         assert_eq!(begun, 240, "{kind:?}");
         let whole = [Step::Cycle, Step::Open, Step::Wait];
-        let taken: Vec<_> = heard.cycles.steps().map(|(step, _)| step).collect();
+        let taken: Vec<_> = heard.steps.steps().into_keys().collect();
         assert_eq!(taken, [whole.as_slice(), steps].concat(), "{kind:?}");
         // Nothing of the warm-up, and every step of every cycle.
         assert!(
-            heard.cycles.summaries().all(|(_, s)| s.count == 200),
+            heard.steps.steps().values().all(|s| s.count == 200),
             "{kind:?}"
         );
         // The parts add up to the whole: means are from bucket mid-points, three digits.
@@ -246,7 +249,7 @@ fn resets_in_the_handshake_are_counted_exactly() {
     assert_eq!((counts.begun, counts.failed), (100, 20), "{tally:?}");
     assert_eq!(counts.completed, 80);
     assert_eq!(tally.failures.values().sum::<u64>(), 20, "{tally:?}");
-    assert_eq!(heard.cycles.counts.failed, 20);
+    assert_eq!(heard.cycles.failed, 20);
     // A reset that comes at once may be all that the loop sees of a connection.
     assert!((80..=100).contains(&heard.step(Step::Connect).count));
     assert_eq!(heard.step(Step::LogIn).count, 80);

@@ -169,7 +169,7 @@ fn served(at: u64, stalls: &[(Time, Time)]) -> u64 {
     stall.map_or(at, |(_, end)| end.0)
 }
 
-/// `ack response` and `send ack` of every message that is acknowledged after the warm-up.
+/// `ack response` and `send ack` of every message that is due after the warm-up.
 fn computed(case: &Case, start: Time, service: u64, stalls: &[(Time, Time)]) -> Recorder {
     let mut result = Recorder::new();
     let begin = start.0 + WARMUP.0;
@@ -189,7 +189,7 @@ fn computed(case: &Case, start: Time, service: u64, stalls: &[(Time, Time)]) -> 
         }
         let ack = served(served(sent, stalls) + service, stalls);
         own.push(ack);
-        if ack >= begin {
+        if due >= begin {
             result.record(Metric::AckResponse, Nanos(ack - due));
             result.record(Metric::SendAck, Nanos(ack - sent));
         }

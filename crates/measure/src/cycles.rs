@@ -10,10 +10,9 @@
 //! `open` and `cycle` count from the time that the cycle was due, and so are free of coordinated
 //! omission; the steps follow upon each other and add up to the cycle.
 
-use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::{LatencySummary, Metric, Nanos, new_histogram};
+use crate::Metric;
 
 /// A part of a cycle, or the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -94,7 +93,34 @@ pub enum Measured {
     Cycle(Step),
 }
 
+impl From<Metric> for Measured {
+    #[inline]
+    fn from(metric: Metric) -> Self {
+        Self::Message(metric)
+    }
+}
+
+impl From<Step> for Measured {
+    #[inline]
+    fn from(step: Step) -> Self {
+        Self::Cycle(step)
+    }
+}
+
 impl Measured {
+    /// How many there are.
+    pub const COUNT: usize = Metric::ALL.len() + Step::ALL.len();
+
+    /// Its position in [`Measured::all`].
+    #[inline]
+    #[must_use]
+    pub const fn index(self) -> usize {
+        match self {
+            Self::Message(metric) => metric as usize,
+            Self::Cycle(step) => Metric::ALL.len() + step as usize,
+        }
+    }
+
     /// The name that people read.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -137,97 +163,9 @@ impl CycleCounts {
     }
 }
 
-/// What one interval saw of cycles: counts by the time at which something happened, and one histogram
-/// per step.
-#[derive(Clone, Debug)]
-pub struct Cycles {
-    /// Counts inside the interval.
-    pub counts: CycleCounts,
-    /// In the order of [`Step::ALL`].
-    steps: Vec<Histogram<u64>>,
-}
-
-impl Cycles {
-    /// Nothing yet; allocates all that it will ever need.
-    #[must_use]
-    pub fn new() -> Self {
-        Self {
-            counts: CycleCounts::default(),
-            steps: Step::ALL.iter().map(|_| new_histogram()).collect(),
-        }
-    }
-
-    /// Records how long a step took. Values above an hour count as an hour.
-    pub fn record(&mut self, step: Step, took: Nanos) {
-        if let Some(histogram) = self.steps.get_mut(step as usize) {
-            histogram.saturating_record(took.0);
-        }
-    }
-
-    /// Steps that were taken, with their histograms.
-    pub fn steps(&self) -> impl Iterator<Item = (Step, &Histogram<u64>)> {
-        let all = Step::ALL.into_iter().zip(&self.steps);
-        all.filter(|(_, histogram)| !histogram.is_empty())
-    }
-
-    /// What is printed of each step that was taken.
-    pub fn summaries(&self) -> impl Iterator<Item = (Step, LatencySummary)> {
-        let steps = self.steps();
-        steps.map(|(step, histogram)| (step, LatencySummary::of(histogram)))
-    }
-
-    /// Adds another interval's counts and histograms.
-    pub fn merge(&mut self, other: &Self) {
-        self.counts.add(&other.counts);
-        self.merge_steps(other);
-    }
-
-    /// Adds another interval's histograms alone.
-    pub fn merge_steps(&mut self, other: &Self) {
-        for (ours, theirs) in self.steps.iter_mut().zip(&other.steps) {
-            if !theirs.is_empty() {
-                // Equal shapes always add; see `new_histogram`.
-                let added = ours.add(theirs);
-                debug_assert!(added.is_ok());
-            }
-        }
-    }
-
-    /// Empties it for reuse, keeping its memory.
-    pub fn reset(&mut self) {
-        self.counts = CycleCounts::default();
-        for histogram in self.steps.iter_mut().filter(|steps| !steps.is_empty()) {
-            histogram.reset();
-        }
-    }
-}
-
-impl Default for Cycles {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn each_step_has_a_histogram_of_its_own() {
-        let mut cycles = Cycles::new();
-        for (at, step) in Step::ALL.into_iter().enumerate() {
-            assert_eq!(step as usize, at, "the order of the histograms");
-            cycles.record(step, Nanos(1_000 * (at as u64 + 1)));
-        }
-        let mut twice = cycles.clone();
-        twice.counts.begun = 1;
-        twice.merge(&cycles);
-        assert!(twice.summaries().all(|(_, summary)| summary.count == 2));
-        assert_eq!(twice.summaries().count(), Step::ALL.len());
-        twice.reset();
-        assert_eq!(twice.steps().count(), 0);
-        assert_eq!(twice.counts, CycleCounts::default());
-    }
 
     #[test]
     fn the_key_in_json_is_the_name() {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Cycles, Metric, Nanos, Recorder, Time, Waits};
+use crate::{CycleCounts, DueHistogram, Measured, Nanos, Recorder, Step, Time, Waits};
 
 /// The part of a run that an interval belongs to. No interval spans two.
 #[derive(
@@ -27,6 +27,16 @@ impl Phase {
             Self::Warmup => "warmup",
             Self::Measure => "measure",
             Self::Drain => "drain",
+        }
+    }
+
+    /// The phase in which everything was due that is recorded by itself in an interval of this one:
+    /// nothing is due in the drain.
+    #[must_use]
+    pub const fn due(self) -> Self {
+        match self {
+            Self::Warmup => Self::Warmup,
+            Self::Measure | Self::Drain => Self::Measure,
         }
     }
 }
@@ -77,15 +87,22 @@ pub struct Interval {
     pub phase: Phase,
     /// Counts inside the interval.
     pub counters: Counters,
-    /// Latencies of the messages counted as completed or received here.
+    /// Latencies of what was answered here, and was due in the interval's own phase, or in the
+    /// measured phase where this is the drain.
     pub latencies: Recorder,
+    /// After the warm-up: latencies of what was answered here and was due in the warm-up.
+    pub carried: Option<Recorder>,
+    /// What was due before belongs to the warm-up.
+    due_from: Time,
+    /// Of other programs' messages, what was due from here on belongs to no phase of this run.
+    due_until: Time,
     /// The longest time between two turns of the event loop in which work was due: how late the
     /// generator itself was.
     pub loop_lag_max: Nanos,
     /// What the clients and the event loops waited for.
     pub waits: Waits,
     /// Cycles of churn; `None` where there are none.
-    pub cycles: Option<Box<Cycles>>,
+    pub cycles: Option<CycleCounts>,
 }
 
 impl Interval {
@@ -95,15 +112,18 @@ impl Interval {
         Self::with(&[])
     }
 
-    /// An empty interval that has all that recording these metrics will ever need.
+    /// An empty interval that has all that recording these will ever need.
     #[must_use]
-    pub fn with(metrics: &[Metric]) -> Self {
+    pub fn with(measured: &[Measured]) -> Self {
         Self {
             start: Time(0),
             end: Time(0),
             phase: Phase::Warmup,
             counters: Counters::default(),
-            latencies: Recorder::with(metrics),
+            latencies: Recorder::with(measured),
+            carried: None,
+            due_from: Time(0),
+            due_until: Time(u64::MAX),
             loop_lag_max: Nanos::ZERO,
             waits: Waits::default(),
             cycles: None,
@@ -114,8 +134,8 @@ impl Interval {
     #[must_use]
     pub fn of_cycles() -> Self {
         Self {
-            cycles: Some(Box::default()),
-            ..Self::new()
+            cycles: Some(CycleCounts::default()),
+            ..Self::with(&Step::ALL.map(Measured::Cycle))
         }
     }
 
@@ -125,6 +145,45 @@ impl Interval {
         self.end.since(self.start)
     }
 
+    /// Tells what belongs to it: what was due before `from` is the warm-up's, and what other programs
+    /// had due from `until` on is nobody's.
+    pub fn set_due(&mut self, from: Time, until: Time) {
+        (self.due_from, self.due_until) = (from, until);
+    }
+
+    /// Where latencies belong of what was due at this time. Does not allocate where `carried` is there
+    /// and has what is recorded.
+    #[inline]
+    pub fn due(&mut self, due: Time) -> &mut Recorder {
+        if due >= self.due_from {
+            &mut self.latencies
+        } else {
+            self.carried.get_or_insert_default()
+        }
+    }
+
+    /// The same for another program's message, which may be due after this run's last one; `None` then.
+    #[inline]
+    pub fn due_elsewhere(&mut self, due: Time) -> Option<&mut Recorder> {
+        (due < self.due_until).then(|| self.due(due))
+    }
+
+    /// All histograms that hold something, with the phase that each belongs to.
+    pub fn histograms(&self) -> impl Iterator<Item = DueHistogram<'_>> {
+        let carried = self.carried.iter();
+        let carried = carried.flat_map(|carried| carried.due_in(Phase::Warmup));
+        self.latencies.due_in(self.phase).chain(carried)
+    }
+
+    /// Leaves the recorder of what was due in the warm-up to the following interval where it is empty;
+    /// else that gets a spare one.
+    pub fn hand_on_carried(&mut self, next: &mut Self, spare: &mut Vec<Recorder>) {
+        if next.phase != Phase::Warmup {
+            let empty = self.carried.take_if(|carried| carried.is_empty());
+            next.carried = empty.or_else(|| spare.pop());
+        }
+    }
+
     /// Empties the interval for reuse, keeping its memory.
     pub fn reset(&mut self, start: Time, phase: Phase) {
         self.start = start;
@@ -132,24 +191,36 @@ impl Interval {
         self.phase = phase;
         self.counters = Counters::default();
         self.latencies.reset();
+        if let Some(carried) = &mut self.carried {
+            carried.reset();
+        }
+        self.set_due(Time(0), Time(u64::MAX));
         self.loop_lag_max = Nanos::ZERO;
         self.waits = Waits::default();
         if let Some(cycles) = &mut self.cycles {
-            cycles.reset();
+            *cycles = CycleCounts::default();
         }
     }
 
     /// Adds another thread's interval of the same time, or the following interval of the same
     /// thread: bounds become the hull of both.
     pub fn merge(&mut self, other: &Self) {
+        self.merge_counts(other);
+        self.latencies.merge(&other.latencies);
+        if let Some(theirs) = other.carried.as_ref().filter(|it| !it.is_empty()) {
+            self.carried.get_or_insert_default().merge(theirs);
+        }
+    }
+
+    /// The same without the latencies, which may belong to another phase.
+    pub fn merge_counts(&mut self, other: &Self) {
         self.start = self.start.min(other.start);
         self.end = self.end.max(other.end);
         self.counters.add(&other.counters);
-        self.latencies.merge(&other.latencies);
         self.loop_lag_max = self.loop_lag_max.max(other.loop_lag_max);
         self.waits.add(&other.waits);
         if let Some(theirs) = &other.cycles {
-            self.cycles.get_or_insert_default().merge(theirs);
+            self.cycles.get_or_insert_default().add(theirs);
         }
     }
 }

@@ -14,10 +14,12 @@ mod units;
 mod waits;
 
 pub use clock::{Clock, wall_clock_unix_ns};
-pub use cycles::{CycleCounts, Cycles, Measured, Step};
+pub use cycles::{CycleCounts, Measured, Step};
 pub use interval::{Counters, Interval, Phase};
 pub use metric::{Metric, PerMetric};
-pub use recorder::{HIGHEST_NS, LatencySummary, Recorder, SIGNIFICANT_DIGITS, new_histogram};
+pub use recorder::{
+    DueHistogram, HIGHEST_NS, LatencySummary, Recorder, SIGNIFICANT_DIGITS, new_histogram,
+};
 pub use timer::{Timer, sleep_until};
 pub use units::{Nanos, Rate, Time};
 pub use waits::{Wait, Waits};

@@ -1,11 +1,13 @@
 //! HDR histograms with one fixed shape, and what is printed of them.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use hdrhistogram::Histogram;
+use hdrhistogram::errors::AdditionError;
 use serde::{Deserialize, Serialize};
 
-use crate::{Metric, Nanos, PerMetric};
+use crate::{Measured, Nanos, PerMetric, Phase, Step};
 
 /// Values are kept to three significant decimal digits.
 pub const SIGNIFICANT_DIGITS: u8 = 3;
@@ -25,11 +27,23 @@ pub fn new_histogram() -> Histogram<u64> {
 /// What [`Recorder::histogram`] shows of a metric that nothing was recorded of.
 static NOTHING: LazyLock<Histogram<u64>> = LazyLock::new(new_histogram);
 
-/// One histogram per metric, filled by one thread. A histogram takes its 270 KB when it is asked for
-/// by [`Recorder::with`], or at its first latency: who only publishes pays for nothing else.
+/// A histogram of what was due in one phase, whenever it was answered.
+#[derive(Clone, Copy, Debug)]
+pub struct DueHistogram<'a> {
+    /// [`Phase::Warmup`] or [`Phase::Measure`]: nothing is due in the drain.
+    pub due: Phase,
+    /// What it holds.
+    pub measured: Measured,
+    /// The values, in nanoseconds.
+    pub histogram: &'a Histogram<u64>,
+}
+
+/// One histogram per metric and per step of churn, filled by one thread. A histogram takes its 270 KB
+/// when it is asked for by [`Recorder::with`], or at its first latency: who only publishes pays for
+/// nothing else.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
-    histograms: PerMetric<Option<Histogram<u64>>>,
+    histograms: [Option<Histogram<u64>>; Measured::COUNT],
 }
 
 impl Recorder {
@@ -39,66 +53,119 @@ impl Recorder {
         Self::default()
     }
 
-    /// Allocates all that recording these metrics will ever need.
+    /// Allocates all that recording these will ever need.
     #[must_use]
-    pub fn with(metrics: &[Metric]) -> Self {
-        Self {
-            histograms: PerMetric::from_fn(|metric| metrics.contains(&metric).then(new_histogram)),
+    pub fn with(measured: &[Measured]) -> Self {
+        let mut recorder = Self::new();
+        for measured in measured {
+            recorder.histogram_mut(*measured);
         }
+        recorder
     }
 
     #[inline]
-    fn filled(&mut self, metric: Metric) -> &mut Histogram<u64> {
-        self.histograms
-            .get_mut(metric)
-            .get_or_insert_with(new_histogram)
+    fn histogram_mut(&mut self, measured: Measured) -> &mut Histogram<u64> {
+        self.histograms[measured.index()].get_or_insert_with(new_histogram)
     }
 
     /// Records one latency. Values above an hour count as an hour.
     #[inline]
-    pub fn record(&mut self, metric: Metric, value: Nanos) {
-        self.filled(metric).saturating_record(value.0);
+    pub fn record(&mut self, measured: impl Into<Measured>, value: Nanos) {
+        self.histogram_mut(measured.into())
+            .saturating_record(value.0);
     }
 
     /// Records the same latency for `count` messages, as when one confirm covers a batch.
     #[inline]
-    pub fn record_n(&mut self, metric: Metric, value: Nanos, count: u64) {
-        self.filled(metric).saturating_record_n(value.0, count);
+    pub fn record_n(&mut self, measured: impl Into<Measured>, value: Nanos, count: u64) {
+        self.histogram_mut(measured.into())
+            .saturating_record_n(value.0, count);
     }
 
     /// Adds the buckets of another recorder.
     pub fn merge(&mut self, other: &Self) {
-        for metric in Metric::ALL {
-            let from = other.histogram(metric);
-            if !from.is_empty() {
-                // Equal shapes always add; see `new_histogram`.
-                let added = self.filled(metric).add(from);
-                debug_assert!(added.is_ok());
+        for (measured, histogram) in other.filled() {
+            // Equal shapes always add; see `new_histogram`.
+            let added = self.histogram_mut(measured).add(histogram);
+            debug_assert!(added.is_ok());
+        }
+    }
+
+    /// Adds what of these histograms was due in `phase`, whenever it was answered. Every sum over a
+    /// phase is made here: that of the console and of the JSON, of the archive, and of the page.
+    ///
+    /// # Errors
+    /// Where a histogram, as another program's log may hold it, does not fit; the others are added.
+    pub fn add_due<'a>(
+        &mut self,
+        phase: Phase,
+        histograms: impl IntoIterator<Item = DueHistogram<'a>>,
+    ) -> Result<(), AdditionError> {
+        let mut result = Ok(());
+        for from in histograms {
+            if from.due == phase.due() && !from.histogram.is_empty() {
+                let added = self.histogram_mut(from.measured).add(from.histogram);
+                result = result.and(added);
             }
         }
+        result
     }
 
     /// Empties all histograms, keeping their memory.
     pub fn reset(&mut self) {
-        for metric in Metric::ALL {
-            if let Some(histogram) = self.histograms.get_mut(metric)
-                && !histogram.is_empty()
-            {
+        for histogram in self.histograms.iter_mut().flatten() {
+            if !histogram.is_empty() {
                 histogram.reset();
             }
         }
     }
 
-    /// The histogram of one metric.
+    /// Whether nothing was recorded.
     #[must_use]
-    pub fn histogram(&self, metric: Metric) -> &Histogram<u64> {
-        self.histograms.get(metric).as_ref().unwrap_or(&NOTHING)
+    pub fn is_empty(&self) -> bool {
+        self.filled().next().is_none()
+    }
+
+    /// The histogram of one metric or step.
+    #[must_use]
+    pub fn histogram(&self, measured: impl Into<Measured>) -> &Histogram<u64> {
+        let histogram = self.histograms.get(measured.into().index());
+        histogram.and_then(Option::as_ref).unwrap_or(&NOTHING)
+    }
+
+    /// The histograms that hold something, those of messages first.
+    pub fn filled(&self) -> impl Iterator<Item = (Measured, &Histogram<u64>)> {
+        let all = Measured::all().zip(&self.histograms);
+        all.filter_map(|(measured, histogram)| {
+            let histogram = histogram.as_ref().filter(|it| !it.is_empty())?;
+            Some((measured, histogram))
+        })
+    }
+
+    /// The same as what was due in a phase.
+    pub fn due_in(&self, phase: Phase) -> impl Iterator<Item = DueHistogram<'_>> {
+        self.filled()
+            .map(move |(measured, histogram)| DueHistogram {
+                due: phase.due(),
+                measured,
+                histogram,
+            })
     }
 
     /// The summary of every metric.
     #[must_use]
     pub fn summaries(&self) -> PerMetric<LatencySummary> {
         PerMetric::from_fn(|metric| LatencySummary::of(self.histogram(metric)))
+    }
+
+    /// The summaries of the steps that were taken.
+    #[must_use]
+    pub fn steps(&self) -> BTreeMap<Step, LatencySummary> {
+        let step = |(measured, histogram)| match measured {
+            Measured::Cycle(step) => Some((step, LatencySummary::of(histogram))),
+            Measured::Message(_) => None,
+        };
+        self.filled().filter_map(step).collect()
     }
 }
 
@@ -182,6 +249,7 @@ impl LatencySummary {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Metric;
 
     #[test]
     fn an_empty_histogram_is_all_zero() {
@@ -231,6 +299,43 @@ mod tests {
         let mut recorder = Recorder::new();
         recorder.record(Metric::Transfer, Nanos(u64::MAX));
         assert!(recorder.histogram(Metric::Transfer).max() >= HIGHEST_NS);
+    }
+
+    #[test]
+    fn each_metric_and_each_step_has_a_histogram_of_its_own() {
+        let mut recorder = Recorder::new();
+        for (at, measured) in (1..).zip(Measured::all()) {
+            assert_eq!(
+                measured.index() as u64,
+                at - 1,
+                "the order of the histograms"
+            );
+            recorder.record_n(measured, Nanos(1_000), at);
+        }
+        for (at, (measured, histogram)) in (1..).zip(recorder.filled()) {
+            assert_eq!((measured.index() as u64, histogram.len()), (at - 1, at));
+        }
+        assert_eq!(recorder.steps().len(), Step::ALL.len());
+        recorder.reset();
+        assert!(recorder.is_empty());
+    }
+
+    #[test]
+    fn a_sum_takes_what_was_due_in_its_phase_alone() {
+        let (mut early, mut late) = (new_histogram(), new_histogram());
+        early.saturating_record(7);
+        late.saturating_record_n(9, 2);
+        let of = |due, histogram| DueHistogram {
+            due,
+            measured: Metric::Transfer.into(),
+            histogram,
+        };
+        let both = [of(Phase::Warmup, &early), of(Phase::Measure, &late)];
+        for (phase, count) in [(Phase::Warmup, 1), (Phase::Measure, 2), (Phase::Drain, 2)] {
+            let mut sum = Recorder::new();
+            sum.add_due(phase, both).unwrap();
+            assert_eq!(sum.histogram(Metric::Transfer).len(), count);
+        }
     }
 
     #[test]

@@ -24,7 +24,6 @@ mod tests;
 mod threads;
 mod tree;
 
-pub use folded::folded_name;
 pub use frames::{Frame, FrameKind, UNKNOWN};
 pub use model::{Profile, ProfileHeader, Sample, StackNode};
 pub use open::ProfileError;

@@ -1,6 +1,6 @@
 //! What is counted of churn: the interval of the moment, and the tally of the measured phase.
 
-use measure::{Interval, Nanos, Phase, Step, Time, Wait};
+use measure::{Interval, Measured, Nanos, Phase, Recorder, Step, Time, Wait};
 
 use super::ChurnTally;
 use super::slot::{Moments, Told};
@@ -15,6 +15,8 @@ pub(super) struct Counts {
     pub(super) measure_at: Time,
     /// Being filled.
     pub(super) interval: Box<Interval>,
+    /// For what was due in the warm-up and ends after it.
+    pub(super) carried: Vec<Recorder>,
     pub(super) tally: ChurnTally,
     /// Connections that stay and are ready.
     pub(super) ready: usize,
@@ -36,10 +38,39 @@ impl Counts {
         Self {
             measure_at: Time(0),
             interval: Box::new(Interval::of_cycles()),
+            carried: Vec::new(),
             tally: ChurnTally::default(),
             ready: 0,
             waiting: (now, Awaited::Room),
         }
+    }
+
+    /// The warm-up ends then.
+    pub(super) fn measure_from(&mut self, start: Time, measure_at: Time) {
+        self.measure_at = measure_at;
+        if measure_at > start {
+            let steps = Step::ALL.map(Measured::Cycle);
+            self.carried.resize_with(2, || Recorder::with(&steps));
+        }
+    }
+
+    /// Ends the present interval, and hands it out for the next one.
+    pub(super) fn exchange(
+        &mut self,
+        mut spare: Box<Interval>,
+        end: Time,
+        next: Phase,
+    ) -> Box<Interval> {
+        let interval = &mut self.interval;
+        interval.end = end.max(interval.start);
+        interval.waits.loop_time = interval.length();
+        self.carried.extend(spare.carried.take());
+        spare.reset(interval.end, next);
+        if next != Phase::Warmup {
+            spare.set_due(self.measure_at, Time(u64::MAX));
+        }
+        interval.hand_on_carried(&mut spare, &mut self.carried);
+        std::mem::replace(interval, spare)
     }
 
     /// A cycle begins that could have begun since `possible`.
@@ -48,8 +79,8 @@ impl Counts {
         let lag = now.since(possible);
         self.interval.loop_lag_max = self.interval.loop_lag_max.max(lag);
         if let Some(cycles) = &mut self.interval.cycles {
-            cycles.counts.begun += 1;
-            cycles.counts.late += late;
+            cycles.begun += 1;
+            cycles.late += late;
         }
         if due >= self.measure_at {
             self.tally.counts.begun += 1;
@@ -62,7 +93,7 @@ impl Counts {
     pub(super) fn under_way(&mut self, cycles: usize) {
         let cycles = cycles as u64;
         if let Some(current) = &mut self.interval.cycles {
-            current.counts.under_way = current.counts.under_way.max(cycles);
+            current.under_way = current.under_way.max(cycles);
         }
         if self.interval.phase == Phase::Measure {
             let most = &mut self.tally.counts.under_way;
@@ -78,7 +109,7 @@ impl Counts {
             Told::Ready => self.ready += 1,
             Told::Done => {
                 if let Some(cycles) = &mut self.interval.cycles {
-                    cycles.counts.completed += 1;
+                    cycles.completed += 1;
                 }
                 self.tally.counts.completed += u64::from(at.due >= self.measure_at);
                 self.record(Step::Cycle, at.due, at.now.since(at.due));
@@ -91,7 +122,7 @@ impl Counts {
     /// A cycle has failed; an event where that is the first time for this reason.
     pub(super) fn fail(&mut self, due: Time, error: Error) -> Option<Event> {
         if let Some(cycles) = &mut self.interval.cycles {
-            cycles.counts.failed += 1;
+            cycles.failed += 1;
         }
         if due < self.measure_at {
             return None;
@@ -114,12 +145,8 @@ impl Counts {
         Some(event)
     }
 
-    /// Nothing of the warm-up gets into the histograms of what counts.
     fn record(&mut self, step: Step, due: Time, took: Nanos) {
-        let counts = due >= self.measure_at || self.interval.phase == Phase::Warmup;
-        if let Some(cycles) = self.interval.cycles.as_mut().filter(|_| counts) {
-            cycles.record(step, took);
-        }
+        self.interval.due(due).record(step, took);
     }
 
     /// Notes what the time since the last call went into, and what the next cycle waits for now.

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use measure::{Clock, Counters, Cycles, Interval, Nanos, Phase, Time, Timer};
+use measure::{Clock, Counters, Interval, Nanos, Phase, Time, Timer};
 use mio::{Events, Poll, Token};
 
 use super::counts::{Awaited, Counts};
@@ -222,7 +222,8 @@ impl<'a> Churn<'a> {
         let table = self.plan.schedule.as_ref();
         let table = table.map(|it| it.timetable(1)).transpose()?.map(Arc::new);
         self.start = Clock.now();
-        self.counts.measure_at = self.start + self.plan.warmup;
+        self.counts
+            .measure_from(self.start, self.start + self.plan.warmup);
         self.last = self.counts.measure_at + self.plan.measure;
         self.say(Event::Started { at: self.start });
         let first = if self.plan.warmup > Nanos::ZERO {
@@ -289,16 +290,11 @@ impl<'a> Churn<'a> {
 
     /// Hands the interval over, and begins the next.
     fn flush(&mut self, end: Time, next: Phase) {
-        let counts = &mut self.counts;
-        let interval = &mut counts.interval;
-        interval.end = end.max(interval.start);
-        interval.waits.loop_time = interval.length();
-        let mut spare = self
+        let spare = self
             .spare
             .try_recv()
             .unwrap_or_else(|_| Box::new(Interval::of_cycles()));
-        spare.reset(interval.end, next);
-        let done = std::mem::replace(interval, spare);
+        let done = self.counts.exchange(spare, end, next);
         let _ = self.tell.send(News::Interval(done));
         self.counts
             .under_way(self.slots.len() - self.free.len() - self.resting.len());
@@ -525,8 +521,9 @@ impl<'a> Churn<'a> {
         self.report(now);
         // A drain of nothing is no interval: its rates would be those of a few microseconds.
         let interval = &self.counts.interval;
-        let took = |cycles: &Cycles| cycles.steps().next().is_some() || cycles.counts.failed > 0;
-        if interval.phase != Phase::Drain || interval.cycles.as_deref().is_some_and(took) {
+        let ended = interval.histograms().next().is_some()
+            || interval.cycles.is_some_and(|counts| counts.failed > 0);
+        if interval.phase != Phase::Drain || ended {
             self.flush(now, Phase::Drain);
         }
         if let Some(phase) = self.phases.last_mut() {

@@ -413,13 +413,16 @@ impl Consumer {
             return;
         }
         *latency = now.since(intended);
-        interval
-            .latencies
-            .record_n(Metric::EndToEnd, *latency, count);
+        let latencies = match self.spec.ours {
+            Some(_) => interval.due(intended),
+            None => match interval.due_elsewhere(intended) {
+                Some(latencies) => latencies,
+                None => return,
+            },
+        };
+        latencies.record_n(Metric::EndToEnd, *latency, count);
         if let Some(sent) = sent {
-            interval
-                .latencies
-                .record_n(Metric::Transfer, now.since(sent), count);
+            latencies.record_n(Metric::Transfer, now.since(sent), count);
         }
     }
 

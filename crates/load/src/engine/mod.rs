@@ -244,6 +244,7 @@ impl<'a> Coordinator<'a> {
                 pages: pages.pop_front(),
                 may_rest: all_out,
                 spin,
+                warms_up: plan.phases.warmup > Nanos::ZERO,
                 patience: plan.patience,
             })?);
         }

@@ -456,7 +456,7 @@ impl Producer {
         interval: &mut Interval,
     ) {
         let delay = now.since(due);
-        interval.latencies.record(Metric::SendDelay, delay);
+        interval.due(due).record(Metric::SendDelay, delay);
         interval.counters.late += u64::from(delay > LATE);
         self.send_one::<VARIED>(due, now, lane);
     }

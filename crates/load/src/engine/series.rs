@@ -3,11 +3,17 @@
 //! Intervals end at instants that all threads share: every whole second of a phase, and the end
 //! of the phase. What is recorded with a clock reading below the end belongs to the interval, so
 //! bounds are exact however late the thread comes to close it. A thread whose intervals are not
-//! taken back in time lets the present one grow over whole seconds, never over a phase.
+//! taken back in time lets the present one grow over whole seconds, never over a phase. Where the
+//! end of a phase becomes known after its time, because the coordinator had no processor, the phase
+//! ends on each thread behind what that has recorded.
+//!
+//! A latency belongs to the phase in which its message was due. What was due in the warm-up and is
+//! answered later goes into a recorder of its own, of which a thread has two: one is being filled
+//! while the other is on its way.
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 
-use measure::{Counters, Interval, Metric, Nanos, Phase, Time};
+use measure::{Counters, Interval, Measured, Nanos, Phase, Recorder, Time};
 
 use super::shared::{Boundaries, Report};
 
@@ -15,6 +21,8 @@ use super::shared::{Boundaries, Report};
 pub(crate) const POOL: usize = 6;
 /// Kept for the ends of phases, of which there are at most two before the last.
 const RESERVED: usize = 2;
+/// Recorders per thread for what was due in the warm-up and is answered after it.
+const CARRIED: usize = 2;
 
 pub(crate) struct Series {
     thread: usize,
@@ -25,22 +33,31 @@ pub(crate) struct Series {
         reason = "boxes travel through channels without a copy of the histograms"
     )]
     spare: Vec<Box<Interval>>,
+    carried: Vec<Recorder>,
     current: Box<Interval>,
     /// The next whole second of the phase.
     tick: Time,
+    /// Behind the last reading of the clock.
+    seen: Time,
+    warms_up: bool,
     begun: bool,
     finished: bool,
 }
 
 impl Series {
+    /// Allocates all that recording these will need, with a warm-up or without.
     pub(crate) fn new(
         thread: usize,
         reports: SyncSender<Report>,
         returned: Receiver<Box<Interval>>,
-        metrics: &[Metric],
+        measured: &[Measured],
+        warms_up: bool,
     ) -> Self {
-        let mut spare: Vec<_> = std::iter::repeat_with(|| Box::new(Interval::with(metrics)))
+        let mut spare: Vec<_> = std::iter::repeat_with(|| Box::new(Interval::with(measured)))
             .take(POOL)
+            .collect();
+        let carried = std::iter::repeat_with(|| Recorder::with(measured))
+            .take(if warms_up { CARRIED } else { 0 })
             .collect();
         let current = spare.pop().unwrap_or_default();
         Self {
@@ -48,8 +65,11 @@ impl Series {
             reports,
             returned,
             spare,
+            carried,
             current,
             tick: Time(u64::MAX),
+            seen: Time(0),
+            warms_up,
             begun: false,
             finished: false,
         }
@@ -88,6 +108,16 @@ impl Series {
         self.tick.min(self.phase_end(boundaries))
     }
 
+    /// What was due before is the warm-up's. Without a warm-up nothing is, not even what another
+    /// program's producers had sent before.
+    fn measured_from(&self, phase: Phase, boundaries: Boundaries) -> Time {
+        if phase == Phase::Warmup || !self.warms_up {
+            Time(0)
+        } else {
+            boundaries.measure_at
+        }
+    }
+
     fn phase_end(&self, boundaries: Boundaries) -> Time {
         match self.current.phase {
             Phase::Warmup => boundaries.measure_at.min(boundaries.drain_at),
@@ -100,24 +130,30 @@ impl Series {
     #[inline]
     pub(crate) fn roll(&mut self, now: Time, boundaries: Boundaries) -> bool {
         if !self.begun || self.finished || now < self.end(boundaries) {
+            self.seen = now + Nanos(1);
             return false;
         }
         let phase = self.current.phase;
         while !self.finished && now >= self.end(boundaries) {
             self.close(boundaries);
         }
+        self.seen = now + Nanos(1);
         self.finished || self.current.phase != phase
     }
 
     fn close(&mut self, boundaries: Boundaries) {
         let phase_end = self.phase_end(boundaries);
-        // A stop that is asked for late may lie before the present interval.
-        let end = self.tick.min(phase_end).max(self.current.start);
-        self.spare.extend(self.returned.try_iter());
+        // A boundary that was announced late lies before what is recorded.
+        let end = self.tick.min(phase_end);
+        let end = end.max(self.current.start).max(self.seen);
+        for mut interval in self.returned.try_iter() {
+            self.carried.extend(interval.carried.take());
+            self.spare.push(interval);
+        }
         if self.tick < phase_end {
             self.tick = self.tick + Nanos::SECOND;
             if self.spare.len() > RESERVED {
-                self.hand_over(end, self.current.phase);
+                self.hand_over(end, self.current.phase, boundaries);
             }
             return;
         }
@@ -129,13 +165,19 @@ impl Series {
         } else {
             Phase::Measure
         };
-        self.tick = end + Nanos::SECOND;
-        self.hand_over(end, phase);
+        self.tick = phase_end.max(self.current.start) + Nanos::SECOND;
+        self.hand_over(end, phase, boundaries);
     }
 
-    fn hand_over(&mut self, end: Time, next_phase: Phase) {
+    fn hand_over(&mut self, end: Time, next_phase: Phase, boundaries: Boundaries) {
         let mut next = self.spare.pop().unwrap_or_default();
         next.reset(end, next_phase);
+        let until = match next_phase {
+            Phase::Warmup | Phase::Measure => Time(u64::MAX),
+            Phase::Drain => boundaries.drain_at,
+        };
+        next.set_due(self.measured_from(next_phase, boundaries), until);
+        self.current.hand_on_carried(&mut next, &mut self.carried);
         let mut done = std::mem::replace(&mut self.current, next);
         done.end = end;
         let report = Report::Interval(self.thread, done);
@@ -198,47 +240,66 @@ impl Merger {
         if let Some(arrivals) = self.threads.get_mut(thread) {
             arrivals.waiting.push_back(interval);
         }
-        while self.step() {
-            let end = self.merged.end;
-            if self.threads.iter().all(|thread| thread.covered == end) {
-                self.emit(&mut show);
-            }
-        }
+        while self.step(&mut show) {}
     }
 
     /// Shows what is left when no more will come, as when a thread has died.
     pub(crate) fn finish(&mut self, mut show: impl FnMut(&Interval)) {
-        for thread in 0..self.threads.len() {
-            while self.threads[thread].waiting.front().is_some() {
-                let waiting = &self.threads[thread].waiting;
-                let other_phase = waiting
-                    .front()
-                    .is_some_and(|next| next.phase != self.merged.phase);
-                if other_phase && self.merged.end > self.merged.start {
-                    self.emit(&mut show);
-                }
+        loop {
+            while self.step(&mut show) {}
+            // Those who are waited for do not come.
+            if let Some(thread) = self.behind(|thread| !thread.waiting.is_empty()) {
                 self.take(thread);
+                continue;
             }
-        }
-        if self.merged.end > self.merged.start {
             self.emit(&mut show);
+            if self.threads.iter().all(|thread| thread.waiting.is_empty()) {
+                return;
+            }
         }
     }
 
-    /// Merges the next interval of the thread that is furthest behind; `false` when it has to
-    /// come first.
-    fn step(&mut self) -> bool {
-        let behind = (0..self.threads.len()).min_by_key(|thread| self.threads[*thread].covered);
-        behind.is_some_and(|thread| self.take(thread))
+    /// Merges the next interval of the thread that is furthest behind; `false` when that has to come
+    /// first. Who has left the phase waits for the others.
+    fn step(&mut self, show: &mut impl FnMut(&Interval)) -> bool {
+        let Some(thread) = self.behind(|_| true) else {
+            self.emit(show);
+            return self.threads.iter().any(|thread| !thread.waiting.is_empty());
+        };
+        if !self.take(thread) {
+            return false;
+        }
+        let end = self.merged.end;
+        if self.threads.iter().all(|thread| thread.covered == end) {
+            self.emit(show);
+        }
+        true
+    }
+
+    /// Of these threads, the one that is furthest behind in the phase that is being merged.
+    fn behind(&self, wanted: impl Fn(&Arrivals) -> bool) -> Option<usize> {
+        let phase = (!self.is_empty()).then_some(self.merged.phase);
+        let stays = |thread: &Arrivals| {
+            let next = thread.waiting.front().map(|next| next.phase);
+            phase.zip(next).is_none_or(|(phase, next)| next <= phase)
+        };
+        (0..self.threads.len())
+            .filter(|at| stays(&self.threads[*at]) && wanted(&self.threads[*at]))
+            .min_by_key(|at| self.threads[*at].covered)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.merged.end == self.merged.start
     }
 
     fn take(&mut self, thread: usize) -> bool {
+        let is_first = self.is_empty();
         let arrivals = &mut self.threads[thread];
         let Some(mut interval) = arrivals.waiting.pop_front() else {
             return false;
         };
         arrivals.covered = interval.end;
-        if self.merged.end == self.merged.start {
+        if is_first {
             self.merged.reset(interval.start, interval.phase);
         }
         self.merged.merge(&interval);
@@ -250,6 +311,9 @@ impl Merger {
     }
 
     fn emit(&mut self, show: &mut impl FnMut(&Interval)) {
+        if self.is_empty() {
+            return;
+        }
         self.totals.add(&self.merged.counters);
         if self.merged.phase == Phase::Measure {
             self.measured.add(&self.merged.counters);
@@ -259,3 +323,7 @@ impl Merger {
         self.merged.reset(end, self.merged.phase);
     }
 }
+
+#[cfg(test)]
+#[path = "series_tests.rs"]
+mod tests;

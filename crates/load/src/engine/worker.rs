@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
-use measure::{Clock, Interval, Metric, Nanos, Time, Timer, sleep_until};
+use measure::{Clock, Interval, Measured, Metric, Nanos, Time, Timer, sleep_until};
 use mio::{Events, Poll, Token, Waker};
 
 use super::client::{BUFFER_BYTES, Client, Next, State};
@@ -55,6 +55,8 @@ pub(crate) struct Workshop {
     /// Sleep between looks at the sockets where that cannot be seen; see [`Rest`].
     pub(crate) may_rest: bool,
     pub(crate) spin: bool,
+    /// The load has a warm-up.
+    pub(crate) warms_up: bool,
     pub(crate) patience: Nanos,
 }
 
@@ -98,7 +100,7 @@ impl Worker {
         let waker = Waker::new(poll.registry(), WAKER).map_err(failed)?;
         let timer = timer(poll.registry(), TIMER)?;
         let clients = workshop.clients.len();
-        let metrics = recorded(&workshop.clients);
+        let recorded = recorded(&workshop.clients);
         let rest = Rest::new(workshop.may_rest, in_flight(&workshop.clients));
         let worker = Self {
             thread: workshop.thread,
@@ -114,7 +116,8 @@ impl Worker {
                 workshop.thread,
                 workshop.reports.clone(),
                 workshop.returned,
-                &metrics,
+                &recorded,
+                workshop.warms_up,
             ),
             shared: workshop.shared,
             reports: workshop.reports,
@@ -491,7 +494,7 @@ fn in_flight(clients: &[ClientSpec]) -> u64 {
 }
 
 /// What these clients will record, so that its memory can be had before the load begins.
-fn recorded(clients: &[ClientSpec]) -> Vec<Metric> {
+fn recorded(clients: &[ClientSpec]) -> Vec<Measured> {
     let works = || {
         let lanes = clients.iter().flat_map(|client| &client.lanes);
         lanes.map(|lane| &lane.work)
@@ -503,5 +506,5 @@ fn recorded(clients: &[ClientSpec]) -> Vec<Metric> {
     if works().any(|work| matches!(work, WorkSpec::Consumer(_))) {
         metrics.extend([Metric::EndToEnd, Metric::Transfer]);
     }
-    metrics
+    metrics.into_iter().map(Measured::from).collect()
 }

@@ -283,7 +283,7 @@ impl LiveTable {
         self.measured = [c.sent, c.completed, c.received, c.blocked];
         self.measured_seconds = measured.length().as_secs_f64();
         self.latency = measured.latencies.summaries();
-        self.cycles = measured.cycles.as_deref().map(CyclePoint::from);
+        self.cycles = CyclePoint::of(measured);
         self.recent.push_back(point.clone());
         if self.recent.len() > LOOK_BACK {
             self.recent.pop_front();

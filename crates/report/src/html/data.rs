@@ -56,7 +56,7 @@ impl Contents {
             .iter()
             .find(|p| p.phase == Phase::Measure)
             .map(|p| (p.start, p.end));
-        let found = distributions::read(run, span, measured)?;
+        let found = distributions::read(run, span)?;
         let figures = Figures::of(run, &found);
         let warnings = match &record.summary {
             Some(summary) => summary.warnings.clone(),

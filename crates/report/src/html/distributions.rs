@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use archive::{HistogramRecord, RunReader};
 use hdrhistogram::Histogram;
-use measure::{LatencySummary, Measured, PerMetric, Phase, Step};
+use measure::{LatencySummary, Measured, PerMetric, Phase, Recorder, Step};
 use serde::Serialize;
 
 use super::Error;
@@ -52,43 +52,28 @@ pub(super) struct Distributions {
     pub(super) steps: BTreeMap<Step, LatencySummary>,
 }
 
-/// Reads the log once. `measured` are the bounds of the measured phase in seconds.
-pub(super) fn read(
-    run: &RunReader,
-    span: (f64, f64),
-    measured: Option<(f64, f64)>,
-) -> Result<Distributions, Error> {
+/// Reads the log once. The heat map shows all that was answered, when it was; curves and summaries hold
+/// what was due in the measured phase, whenever it was answered.
+pub(super) fn read(run: &RunReader, span: (f64, f64)) -> Result<Distributions, Error> {
     let width = (span.1 - span.0) / MOST_COLUMNS;
     let mut grids: BTreeMap<Measured, Grid> = BTreeMap::new();
-    let mut sums = BTreeMap::new();
+    let mut sum = Recorder::new();
     for record in run.histograms()? {
         grids
             .entry(record.measured)
             .or_default()
             .add(&record, width);
-        let middle = record.t + record.dt / 2.0;
-        let counts = record.phase == Phase::Measure
-            && measured.is_none_or(|(from, to)| middle >= from && middle < to);
-        if counts {
-            // Another program's log may hold another shape; what cannot be added is not counted.
-            let sum = sums
-                .entry(record.measured)
-                .or_insert_with(measure::new_histogram);
-            let _ = sum.add(&record.histogram);
-        }
+        // Another program's log may hold another shape; what cannot be added is not counted.
+        let _ = sum.add_due(Phase::Measure, [record.as_due()]);
     }
-    let summary = |measured| sums.get(&measured).map(LatencySummary::of);
     Ok(Distributions {
         heat: grids
             .iter()
             .filter_map(|(m, grid)| grid.finish(*m))
             .collect(),
-        curves: sums.iter().filter_map(|(m, sum)| curve(*m, sum)).collect(),
-        summaries: PerMetric::from_fn(|m| summary(Measured::Message(m)).unwrap_or_default()),
-        steps: Step::ALL
-            .into_iter()
-            .filter_map(|step| Some((step, summary(Measured::Cycle(step))?)))
-            .collect(),
+        curves: sum.filled().filter_map(|(m, sum)| curve(m, sum)).collect(),
+        summaries: sum.summaries(),
+        steps: sum.steps(),
     })
 }
 
@@ -183,7 +168,7 @@ mod tests {
         }
         HistogramRecord {
             measured: Measured::Message(Metric::SendAck),
-            phase: Phase::Measure,
+            due: Phase::Measure,
             t,
             dt: 1.0,
             histogram,

@@ -61,9 +61,8 @@ pub fn keep(calibration: &Calibration) -> io::Result<Keeping> {
     let name = file_name(calibration);
     let mut text = serde_json::to_vec_pretty(calibration).map_err(io::Error::from)?;
     text.push(b'\n');
-    let path = folder.join(name);
-    archive::replace_file(&path, &text)?;
-    Ok(Keeping::Kept(path))
+    archive::replace_file(&folder, &name, &text)?;
+    Ok(Keeping::Kept(folder.join(name)))
 }
 
 /// A quiet calibration replaces any, a busy one only a busier one.

@@ -12,8 +12,7 @@ use crate::warnings::ChurnFacts;
 impl Recording<'_> {
     /// Counts of the measured phase, by the time at which something happened.
     fn cycles(&self) -> CycleCounts {
-        let cycles = self.measured.cycles.as_ref();
-        cycles.map(|cycles| cycles.counts).unwrap_or_default()
+        self.measured.cycles.unwrap_or_default()
     }
 
     /// What began in the measured phase, and what of it over 1 ms late: messages or cycles.
@@ -24,13 +23,9 @@ impl Recording<'_> {
 
     /// How long cycles took once they had begun, nanoseconds on average.
     pub(crate) fn cycle_took(&self) -> Option<u64> {
-        let cycles = self.measured.cycles.as_ref()?;
-        let mean = |wanted: Step| {
-            let found = cycles.steps().find(|(step, _)| *step == wanted);
-            found.map(|(_, histogram)| histogram.mean())
-        };
-        let cycle = mean(Step::Cycle)?;
-        Some((cycle - mean(Step::Wait).unwrap_or(0.0)).max(0.0) as u64)
+        let mean = |step: Step| self.measured.latencies.histogram(step).mean();
+        let cycles = !self.measured.latencies.histogram(Step::Cycle).is_empty();
+        cycles.then(|| (mean(Step::Cycle) - mean(Step::Wait)).max(0.0) as u64)
     }
 
     /// What became of the cycles; `None` where messages were the load.
@@ -72,10 +67,7 @@ impl Recording<'_> {
                     .client
                     .and_then(|used| ms_each((used.cpu_cores - own_cores).max(0.0))),
             },
-            steps: match &self.measured.cycles {
-                Some(cycles) => cycles.summaries().collect(),
-                None => std::collections::BTreeMap::new(),
-            },
+            steps: self.measured.latencies.steps(),
         })
     }
 
@@ -83,8 +75,6 @@ impl Recording<'_> {
     pub(super) fn churn_facts(&self, outcome: &load::Outcome) -> Option<ChurnFacts> {
         let churn = self.setting.churn?;
         let tally = outcome.churn.as_deref()?;
-        let steps = self.measured.cycles.as_ref();
-        let cycle = steps.and_then(|all| all.summaries().find(|(step, _)| *step == Step::Cycle));
         Some(ChurnFacts {
             kind: churn.kind.name(),
             counts: tally.counts,
@@ -95,7 +85,7 @@ impl Recording<'_> {
                 .first_failure
                 .as_ref()
                 .map(|error| format!("{error}; {}", error.help())),
-            cycle: cycle.map_or_else(LatencySummary::default, |(_, summary)| summary),
+            cycle: LatencySummary::of(self.measured.latencies.histogram(Step::Cycle)),
         })
     }
 }

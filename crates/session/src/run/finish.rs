@@ -141,7 +141,7 @@ impl Recording<'_> {
     }
 
     fn latency(&self) -> PerMetric<LatencySummary> {
-        PerMetric::from_fn(|metric| LatencySummary::of(self.measured.latencies.histogram(metric)))
+        self.measured.latencies.summaries()
     }
 
     fn facts(&self, outcome: &load::Outcome, usage: &Usage) -> Facts {

@@ -1,7 +1,7 @@
 //! What the load reports, on its way into the archive, to the observer and into the sums.
 
 use archive::{BrokerSummary, CyclePoint, Event, FaultOutcome, RunRecord, RunWriter, SeriesPoint};
-use measure::{Clock, Counters, Interval, LatencySummary, Nanos, PerMetric, Phase, Step, Time};
+use measure::{Clock, Counters, Interval, Nanos, Phase, Step, Time};
 
 use super::profiling::{LEAD, Profiling};
 use super::requested::Against;
@@ -46,7 +46,7 @@ pub(crate) struct Recording<'a> {
     pub(crate) writer: Option<RunWriter>,
     pub(crate) profiling: Profiling,
     pub(crate) observer: &'a mut dyn Observer,
-    /// The measured phase; its histograms also hold what arrived in the drain.
+    /// Counts of the measured phase, and the latencies of all that was due in it.
     pub(crate) measured: Interval,
     /// Measured length, gaps excluded.
     pub(crate) measured_length: Nanos,
@@ -218,7 +218,7 @@ impl<'a> Recording<'a> {
         if self.measured_length == Nanos::ZERO {
             self.measured.reset(interval.start, Phase::Measure);
         }
-        self.measured.merge(interval);
+        self.measured.merge_counts(interval);
         self.measured_length += interval.length();
         let begin = self.measured_usage.map_or(before, |(begin, _)| begin);
         self.measured_usage = Some((begin, self.last_usage));
@@ -227,7 +227,7 @@ impl<'a> Recording<'a> {
         self.peak_rss.1 = self.peak_rss.1.max(rss(point.client));
         if interval.length() >= WHOLE_SECOND {
             let counters = interval.counters;
-            let cycles = interval.cycles.as_ref().map_or(0, |c| c.counts.completed);
+            let cycles = interval.cycles.map_or(0, |counts| counts.completed);
             self.seconds
                 .push((counters.sent + cycles, counters.received, point.dt));
             let cycle = point
@@ -268,16 +268,14 @@ impl<'a> Recording<'a> {
                 .filter(|_| seconds > 0.0)
                 .map(|(messages, _)| messages / seconds),
             counters: interval.counters,
-            latency: PerMetric::from_fn(|metric| {
-                LatencySummary::of(interval.latencies.histogram(metric))
-            }),
+            latency: interval.latencies.summaries(),
             loop_lag_max_ns: interval.loop_lag_max.0,
             broker: usage.broker,
             client: usage.client,
             steal: usage.steal,
             idle: usage.idle,
             waits: interval.waits,
-            cycles: interval.cycles.as_deref().map(CyclePoint::from),
+            cycles: CyclePoint::of(interval),
         }
     }
 }
@@ -288,18 +286,13 @@ impl load::Sink for Recording<'_> {
         let before = std::mem::replace(&mut self.last_usage, self.usage.read());
         let point = self.point(interval, &before);
         self.totals.add(&interval.counters);
-        match interval.phase {
-            Phase::Warmup => {}
-            Phase::Measure => self.add_measured(interval, before, &point),
-            // These messages were sent in the measured phase (or in the warm-up, at its very end), and
-            // these cycles were due in it.
-            Phase::Drain => {
-                self.measured.latencies.merge(&interval.latencies);
-                if let (Some(all), Some(these)) = (&mut self.measured.cycles, &interval.cycles) {
-                    all.merge_steps(these);
-                }
-            }
+        if interval.phase == Phase::Measure {
+            self.add_measured(interval, before, &point);
         }
+        let due = interval.histograms();
+        let added = self.measured.latencies.add_due(Phase::Measure, due);
+        // Equal shapes always add.
+        debug_assert!(added.is_ok());
         if let Some(writer) = &mut self.writer {
             writer.append_point(&point);
             writer.append_histograms(interval);

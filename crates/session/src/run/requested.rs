@@ -8,7 +8,7 @@ const MOST_WINDOWS: usize = 600;
 
 /// Messages that were sent, or cycles that began.
 fn begun(interval: &Interval) -> u64 {
-    let cycles = interval.cycles.as_ref().map_or(0, |c| c.counts.begun);
+    let cycles = interval.cycles.map_or(0, |counts| counts.begun);
     interval.counters.sent + cycles
 }
 

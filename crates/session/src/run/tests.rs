@@ -218,9 +218,9 @@ fn what_a_load_reports_reaches_summary_archive_and_observer() {
     assert_eq!(read.points.len(), 13);
     assert_eq!(read.record.phases[1].start, 3.0, "seconds since the origin");
     let measured = read.merged(Phase::Measure).unwrap();
-    assert_eq!(measured.ack_response.len(), 10_000);
+    assert_eq!(measured.histogram(Metric::AckResponse).len(), 10_000);
     let warmup = read.merged(Phase::Warmup).unwrap();
-    assert_eq!(warmup.ack_response.len(), 2_000);
+    assert_eq!(warmup.histogram(Metric::AckResponse).len(), 2_000);
     let text = std::fs::read_to_string(run.join("run.json")).unwrap();
     assert!(!text.contains("s3cret"), "{text}");
 }

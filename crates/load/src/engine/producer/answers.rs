@@ -69,12 +69,9 @@ impl Producer {
                     pages.notes.note_range(*track, first, run.count);
                 }
                 let (response, service) = (now.since(run.intended), now.since(run.sent));
-                interval
-                    .latencies
-                    .record_n(Metric::AckResponse, response, run.count);
-                interval
-                    .latencies
-                    .record_n(Metric::SendAck, service, run.count);
+                let latencies = interval.due(run.intended);
+                latencies.record_n(Metric::AckResponse, response, run.count);
+                latencies.record_n(Metric::SendAck, service, run.count);
                 *latency = service;
             }
         })?;

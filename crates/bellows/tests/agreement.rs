@@ -1,0 +1,197 @@
+//! Whatever shows the latencies of a run shows the same ones: console, JSON, HDR log, and the page's
+//! tables, percentile curves (which its CSV and SVG are made of) and heat map. Slow confirms and stalls
+//! cross both ends of the measured phase, at random.
+
+mod common;
+
+use std::fmt::Write as _;
+use std::io::Read as _;
+use std::path::Path;
+
+use archive::{RunReader, RunSummary};
+use base64::Engine as _;
+use common::{folder, run};
+use measure::{LatencySummary, Metric, Phase, Recorder};
+use serde_json::Value;
+
+/// xorshift64: the same scripts every time.
+struct Random(u64);
+
+impl Random {
+    fn between(&mut self, from: u64, to: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        from + self.0 % (to - from)
+    }
+}
+
+/// An experiment with a stall at the beginning, at the end, or both, and confirms that take a while.
+fn experiment(random: &mut Random, round: u64) -> String {
+    let (warmup, measure) = (random.between(300, 900), random.between(800, 1_800));
+    let mut text = format!(
+        "name = \"agreement\"\n[broker]\nkind = \"embedded\"\n[profile]\nevents = []\n\
+         [phases]\nwarmup = \"{warmup}ms\"\nmeasure = \"{measure}ms\"\ndrain = \"10s\"\n\
+         [[load]]\ndestination = \"queue://q\"\nrate = {}\nmax-pending = 100000\n\
+         [[fault]]\nkind = \"slow-ack\"\ndelay = \"{}ms\"\n",
+        random.between(200, 3_000),
+        random.between(20, 250),
+    );
+    let mut stall = |at: u64, length: u64| {
+        let _ = write!(
+            text,
+            "[[fault]]\nkind = \"stall\"\nat = \"{at}ms\"\nfor = \"{length}ms\"\n"
+        );
+    };
+    if round.is_multiple_of(2) {
+        stall(0, random.between(50, 300));
+    }
+    if round > 0 {
+        // What it holds up is answered in the drain: a fault ends with the measured phase.
+        let length = random.between(50, 700);
+        stall(measure - length, length);
+    }
+    text
+}
+
+/// The data of a page.
+fn page(path: &Path) -> Value {
+    let text = std::fs::read_to_string(path).expect("a report");
+    let mark = "<script type=\"text/plain\" id=\"data\">";
+    let (_, rest) = text.split_once(mark).expect("data");
+    let (packed, _) = rest.split_once("</script>").expect("its end");
+    let packed = base64::engine::general_purpose::STANDARD
+        .decode(packed)
+        .expect("base64");
+    let mut bytes = Vec::new();
+    flate2::read::GzDecoder::new(packed.as_slice())
+        .read_to_end(&mut bytes)
+        .expect("gzip");
+    let (length, rest) = bytes.split_at(4);
+    let length = u32::from_le_bytes(length.try_into().expect("4 bytes")) as usize;
+    serde_json::from_slice(&rest[..length]).expect("JSON")
+}
+
+fn named(list: &Value, metric: Metric) -> Option<&Value> {
+    let all = list.as_array().expect("a list");
+    all.iter().find(|it| it["metric"] == metric.key())
+}
+
+fn numbers(value: &Value) -> Vec<f64> {
+    let all = value.as_array().expect("numbers");
+    all.iter().filter_map(Value::as_f64).collect()
+}
+
+/// The curve's value at a percentile, as the page reads it.
+fn value_at(curve: &Value, percentile: f64) -> f64 {
+    let nines = -(1.0 - percentile / 100.0).log10();
+    let (places, values) = (numbers(&curve["nines"]), numbers(&curve["ns"]));
+    let at = places.iter().position(|place| *place >= nines - 1e-3);
+    values[at.unwrap_or(values.len() - 1)]
+}
+
+/// The page shows what the log holds.
+fn check_page(page: &Value, measured: &Recorder, warmup: &Recorder) {
+    for metric in Metric::ALL {
+        let expected = LatencySummary::of(measured.histogram(metric));
+        let shown: LatencySummary =
+            serde_json::from_value(page["figures"]["latency"][metric.key()].clone())
+                .expect("a summary");
+        assert_eq!(shown, expected, "the table's {}", metric.name());
+        let curve = named(&page["curves"], metric);
+        let count = curve.map_or(0, |curve| curve["count"].as_u64().expect("a count"));
+        assert_eq!(count, expected.count, "the curve of {}", metric.name());
+        if let Some(curve) = curve {
+            let highest = numbers(&curve["ns"]).into_iter().fold(0.0, f64::max);
+            assert!(
+                (highest - expected.max_ns as f64).abs() < 0.5,
+                "{}",
+                metric.name()
+            );
+            let percentiles = LatencySummary::PERCENTILES.into_iter().take(3);
+            for ((percentile, name), value) in percentiles.zip(expected.percentile_values()) {
+                let drawn = value_at(curve, percentile);
+                // Points that nobody could tell apart are left out.
+                let off = (drawn - value as f64).abs() / value as f64;
+                assert!(off < 0.05, "{} {name}: {drawn} for {value}", metric.name());
+            }
+        }
+        let cells = named(&page["heat"], metric).map_or(Vec::new(), |map| numbers(&map["cells"]));
+        let drawn: f64 = cells.chunks(3).filter_map(|cell| cell.get(2)).sum();
+        let all = expected.count + warmup.histogram(metric).len();
+        assert!(
+            (drawn - all as f64).abs() < 0.5,
+            "the heat map of {}",
+            metric.name()
+        );
+    }
+}
+
+/// The console's summary has these numbers.
+fn check_console(text: &str, summary: &RunSummary) {
+    for (metric, name) in [
+        (Metric::AckResponse, "ack response time:"),
+        (Metric::EndToEnd, "end-to-end time:"),
+        (Metric::SendDelay, "delay send time:"),
+        (Metric::SendAck, "send time:"),
+        (Metric::Transfer, "transfer time:"),
+    ] {
+        let latency = summary.latency.get(metric);
+        let start = format!("--- aggregated {name}");
+        let row = text.lines().find(|line| line.starts_with(&start));
+        let row = row.unwrap_or_else(|| panic!("no {start} in {text}"));
+        let percentiles = latency.percentile_values();
+        for ns in percentiles
+            .into_iter()
+            .chain([latency.mean_ns, latency.max_ns])
+        {
+            let value = format!(" {:.2} us", ns as f64 / 1e3);
+            assert!(row.contains(&value), "{value} is not in {row:?}");
+        }
+    }
+}
+
+#[test]
+fn whatever_shows_a_run_shows_the_same() {
+    let mut random = Random(0x2545_F491_4F6C_DD1D);
+    for round in 0..4 {
+        let dir = folder();
+        let text = experiment(&mut random, round);
+        eprintln!("{round}: {text}");
+        std::fs::write(dir.path().join("run.toml"), &text).expect("file");
+        let ended = run(dir.path(), &["run", "run.toml"]);
+        ended.assert_ok();
+        let path = ended.report();
+        let folder = dir.path().join(path.parent().expect("its folder"));
+        let run = RunReader::open(&folder).expect("a run");
+        let summary = run.record.summary.clone().expect("a summary");
+        let (measured, warmup) = (
+            run.merged(Phase::Measure).expect("a log"),
+            run.merged(Phase::Warmup).expect("a log"),
+        );
+        assert_eq!(summary.latency, measured.summaries(), "JSON and log");
+        check_console(&ended.stdout, &summary);
+        check_page(&page(&folder.join("report.html")), &measured, &warmup);
+
+        // Everything that was sent was acknowledged, and is in one of the phases.
+        let all = |metric| measured.histogram(metric).len() + warmup.histogram(metric).len();
+        assert_eq!(all(Metric::AckResponse), summary.completed.total);
+        assert_eq!(all(Metric::EndToEnd), summary.received.total);
+        // What the schedule had due in the measured phase, to a message at either end.
+        let due = summary.requested.as_ref().expect("a schedule").rate
+            * run
+                .record
+                .phases
+                .iter()
+                .filter(|p| p.phase == Phase::Measure)
+                .map(|p| p.end - p.start)
+                .sum::<f64>();
+        let counted = measured.histogram(Metric::AckResponse).len() as f64;
+        assert!((counted - due).abs() <= 2.0, "{counted} of {due}");
+
+        // A run that was cut off before it could write its record shows the same.
+        std::fs::remove_file(folder.join(archive::file::RECORD)).expect("removable");
+        let again = report::html::write_report(&folder).expect("a report");
+        check_page(&page(&again), &measured, &warmup);
+    }
+}

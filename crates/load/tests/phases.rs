@@ -1,0 +1,247 @@
+//! A latency belongs to the phase in which its message was due, whenever the answer comes: under stalls
+//! that cross the beginning and the end of the measured phase, each phase has as many latencies as
+//! messages were due in it, and none of them is longer than the stalls make it.
+
+use broker::{Broker, Config, Fault, FaultKind, FaultLog, Origin};
+use load::{Control, Destination, Event, Group, Phases, Plan, Sink};
+use measure::{Interval, Metric, Nanos, Phase, Rate, Recorder};
+
+const RATE: u64 = 200;
+
+/// Begin and end of a stall in milliseconds after the load's start.
+type Stall = (u64, u64);
+
+struct Case {
+    warmup: u64,
+    measure: u64,
+    stalls: Vec<Stall>,
+    /// Too small for the label that holds the sending time.
+    size: usize,
+    threads: usize,
+}
+
+/// What was told, by the phase in which it was due.
+struct Heard {
+    log: FaultLog,
+    warmup: Recorder,
+    measured: Recorder,
+    /// Latencies of the warm-up that came in an interval after it.
+    carried: u64,
+}
+
+impl Sink for Heard {
+    fn interval(&mut self, interval: &Interval) {
+        for (phase, sum) in [
+            (Phase::Warmup, &mut self.warmup),
+            (Phase::Measure, &mut self.measured),
+        ] {
+            sum.add_due(phase, interval.histograms())
+                .expect("one shape");
+        }
+        let late = |it: &measure::DueHistogram<'_>| {
+            it.due == Phase::Warmup && interval.phase != Phase::Warmup
+        };
+        let late = interval.histograms().filter(late);
+        self.carried += late.map(|it| it.histogram.len()).sum::<u64>();
+    }
+
+    fn event(&mut self, event: Event) {
+        if let Event::Started { at } = event {
+            self.log.begin(at);
+        }
+    }
+}
+
+fn played(case: &Case) -> Heard {
+    let stall = |&(from, to): &Stall| Fault {
+        at: Some(Nanos::from_millis(from)),
+        length: Some(Nanos::from_millis(to - from)),
+        ..Fault::new(FaultKind::Stall)
+    };
+    let config = Config {
+        faults: case.stalls.iter().map(stall).collect(),
+        fault_origin: Origin::Told,
+        ..Config::default()
+    };
+    let broker = Broker::bind(config).expect("bind").spawn().expect("spawn");
+    let url = format!("amqp://{}", broker.local_addr());
+    let mut group = Group::new(url.parse().expect("url"), vec![Destination::queue("q")]);
+    group.producers.per_destination = 2;
+    group.consumers.per_destination = 1;
+    group.producers.pace = Rate::per_second(RATE as f64).expect("a rate").into();
+    // Whoever has no room at the end never sends.
+    group.producers.max_pending = 10_000;
+    group.producers.sizes = case.size.into();
+    let plan = Plan {
+        groups: vec![group],
+        threads: case.threads,
+        phases: Phases {
+            warmup: Nanos::from_millis(case.warmup),
+            measure: Some(Nanos::from_millis(case.measure)),
+            ..Phases::default()
+        },
+        ..Plan::default()
+    };
+    let mut heard = Heard {
+        log: broker.fault_log(),
+        warmup: Recorder::new(),
+        measured: Recorder::new(),
+        carried: 0,
+    };
+    let outcome = load::run(&plan, &Control::new(), &mut heard).expect("load");
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    assert_eq!(outcome.unconfirmed, 0, "{outcome:?}");
+    heard
+}
+
+/// The longest that a message of a phase can have waited for the end of a stall.
+fn longest(case: &Case, from: u64, to: u64) -> u64 {
+    let reach = |&(begin, end): &Stall| {
+        // Who is due in the stall waits for its end; what is due before it may be hit on its way.
+        (begin < to && end > from).then(|| end - begin.max(from))
+    };
+    case.stalls.iter().filter_map(reach).max().unwrap_or(0)
+}
+
+fn check(case: &Case) {
+    let heard = played(case);
+    let end = case.warmup + case.measure;
+    for (recorder, from, to) in [
+        (&heard.warmup, 0, case.warmup),
+        (&heard.measured, case.warmup, end),
+    ] {
+        let due = (to - from) * RATE / 1_000;
+        let metrics = [Metric::SendDelay, Metric::AckResponse, Metric::EndToEnd];
+        for metric in metrics {
+            let name = metric.name();
+            let histogram = recorder.histogram(metric);
+            assert_eq!(histogram.len(), due, "{name} of {from} to {to} ms");
+            // A busy machine adds to it.
+            let longest = longest(case, from, to) + 400;
+            let most = histogram.max() / 1_000_000;
+            assert!(most < longest, "{name} of {from} to {to} ms: {most} ms");
+        }
+    }
+}
+
+#[test]
+fn a_stall_across_the_end_of_the_warm_up_stays_out_of_the_measured_phase() {
+    let case = Case {
+        warmup: 1_500,
+        measure: 1_000,
+        stalls: vec![(500, 1_550)],
+        size: 32,
+        threads: 1,
+    };
+    check(&case);
+    let heard = played(&case);
+    // 1,000 ms of the warm-up were answered after it, by 4 metrics and the delay of sending.
+    assert!(heard.carried > 4 * 190, "{}", heard.carried);
+    let response = heard.measured.histogram(Metric::AckResponse);
+    let p99 = response.value_at_percentile(99.0);
+    assert!(p99 < 400_000_000, "{p99} ns: no message waited over 50 ms");
+}
+
+#[test]
+fn a_stall_across_the_end_of_the_measured_phase_is_part_of_it() {
+    let case = Case {
+        warmup: 500,
+        measure: 1_500,
+        stalls: vec![(1_000, 2_300)],
+        size: 32,
+        threads: 1,
+    };
+    check(&case);
+    let heard = played(&case);
+    let response = heard.measured.histogram(Metric::AckResponse);
+    // Two thirds of the messages waited for the end of the stall.
+    let median = response.value_at_percentile(50.0);
+    assert!(median > 300_000_000, "{median} ns");
+    assert!(response.max() > 1_250_000_000);
+}
+
+/// Each seed has stalls across one of the boundaries, or both, or none.
+#[test]
+fn each_phase_has_as_many_latencies_as_messages_were_due_in_it() {
+    let mut state = 0x9E37_79B9_97F4_A7C1u64;
+    let mut below = |bound: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % bound
+    };
+    for round in 0..6 {
+        let warmup = (below(3) * 400).max(5);
+        let measure = 600 + below(3) * 200;
+        let mut stalls = Vec::new();
+        let mut from = below(400);
+        while from < warmup + measure {
+            let to = from + 20 + below(600);
+            stalls.push((from, to));
+            from = to + 50 + below(400);
+        }
+        let case = Case {
+            warmup,
+            measure,
+            stalls,
+            size: [12, 16, 32, 100][below(4) as usize],
+            threads: 1 + below(2) as usize,
+        };
+        eprintln!("{round}: {warmup} {measure} {:?}", case.stalls);
+        check(&case);
+    }
+}
+
+/// Somebody else's producers go on while this load drains: what they had due then is not measured,
+/// and neither is what they had due in the warm-up.
+#[test]
+fn other_programs_messages_belong_to_the_phase_that_they_were_due_in() {
+    let broker = Broker::bind(Config::default())
+        .expect("bind")
+        .spawn()
+        .expect("spawn");
+    let url = format!("amqp://{}", broker.local_addr());
+    let group = || Group::new(url.parse().expect("url"), vec![Destination::queue("q")]);
+    let mut sending = group();
+    sending.producers.per_destination = 1;
+    sending.consumers.per_destination = 0;
+    sending.producers.pace = Rate::per_second(RATE as f64).expect("a rate").into();
+    let sender = Plan {
+        groups: vec![sending],
+        phases: Phases {
+            warmup: Nanos::ZERO,
+            measure: Some(Nanos::from_millis(2_000)),
+            ..Phases::default()
+        },
+        ..Plan::default()
+    };
+    let mut receiving = group();
+    receiving.producers.per_destination = 0;
+    receiving.consumers.per_destination = 1;
+    let receiver = Plan {
+        groups: vec![receiving],
+        phases: Phases {
+            warmup: Nanos::from_millis(500),
+            measure: Some(Nanos::from_millis(500)),
+            ..Phases::default()
+        },
+        ..Plan::default()
+    };
+    let heard = |log| Heard {
+        log,
+        warmup: Recorder::new(),
+        measured: Recorder::new(),
+        carried: 0,
+    };
+    let (mut sent, mut received) = (heard(broker.fault_log()), heard(broker.fault_log()));
+    std::thread::scope(|scope| {
+        scope.spawn(|| load::run(&sender, &Control::new(), &mut sent).expect("load"));
+        std::thread::sleep(std::time::Duration::from_millis(400));
+        load::run(&receiver, &Control::new(), &mut received).expect("load");
+    });
+    let count = received.measured.histogram(Metric::EndToEnd).len();
+    assert!((99..=101).contains(&count), "{count} of 100 messages");
+    // With what had piled up before.
+    let before = received.warmup.histogram(Metric::EndToEnd).len();
+    assert!(before > 150, "{before}");
+}
