@@ -83,7 +83,7 @@ pub struct Versions {
 pub struct Hardware {
     /// Processor model.
     pub cpu: String,
-    /// Cores that this process may use.
+    /// Cores of the machine, within the limits of bellows' control groups; its affinity does not count.
     pub cores: u32,
     /// Memory in bytes.
     pub memory_bytes: u64,

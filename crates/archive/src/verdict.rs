@@ -102,6 +102,9 @@ pub struct Evidence {
     pub cores: u32,
     /// Cores of the machine; 0 where that is not known.
     pub machine_cores: u32,
+    /// Bellows and the broker may not use the same cores.
+    #[serde(default)]
+    pub apart: bool,
     /// Share of the machine's time that nobody used.
     pub idle: Option<f64>,
     /// Share of the machine's time that its hypervisor took.

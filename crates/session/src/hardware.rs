@@ -4,6 +4,8 @@ use std::fs;
 
 use archive::Hardware;
 
+use crate::limits;
+
 /// Kernel settings that bear on results or on what can be profiled.
 const SETTINGS: [(&str, &str); 6] = [
     (
@@ -32,7 +34,7 @@ pub(crate) fn read() -> Hardware {
     let uname = rustix::system::uname();
     Hardware {
         cpu: cpu_model(&cpuinfo),
-        cores: cores(),
+        cores: limits::machine_cores(),
         memory_bytes: memory_bytes(&fs::read_to_string("/proc/meminfo").unwrap_or_default()),
         kernel: format!(
             "{} {} {}",
@@ -130,7 +132,7 @@ mod tests {
     fn this_machine_has_all_that_matters() {
         let hardware = read();
         assert!(
-            hardware.cores >= 1 && hardware.memory_bytes > 100_000_000,
+            hardware.cores >= cores() && hardware.memory_bytes > 100_000_000,
             "{hardware:?}"
         );
         assert!(hardware.kernel.starts_with("Linux ") && !hardware.cpu.is_empty());

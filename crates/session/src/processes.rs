@@ -49,6 +49,11 @@ impl ProcessId {
         }
     }
 
+    /// Orders processes by their start.
+    pub(crate) const fn age(self) -> (u64, u32) {
+        (self.start, self.pid)
+    }
+
     /// When it started, by the wall clock.
     pub(crate) fn started(self) -> SystemTime {
         let second = rustix::param::clock_ticks_per_second().max(1);

@@ -6,14 +6,12 @@ use archive::ProcessUsage;
 use measure::{Clock, Nanos, Time};
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::limits::{Limits, Together};
 use crate::processes;
 use crate::sockets::{self, Server};
 use crate::tcp::Connections;
 use crate::threads::Threads;
-
-/// New descendants of the broker are looked for every so many readings: looking costs
-/// milliseconds of CPU on a machine with many processes.
-const READINGS_PER_SEARCH: u32 = 10;
+use crate::tree::Tree;
 
 /// What had been used up to an instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -62,6 +60,10 @@ pub(crate) trait UsageSource {
     fn server(&mut self) -> Server {
         Server::Unknown
     }
+    /// What the broker and bellows may use, on a machine of so many cores.
+    fn together(&self, _machine: u32) -> Option<Together> {
+        None
+    }
     /// The broker is another process from now on.
     fn follow(&mut self, _pid: u32) {}
     /// What was taken for the broker is not it.
@@ -71,30 +73,18 @@ pub(crate) trait UsageSource {
 /// Reads `/proc` and the processes' CPU clocks.
 #[derive(Debug)]
 pub(crate) struct ProcUsage {
-    broker: Option<u32>,
+    broker: Tree,
     /// The broker's port.
     port: Option<u16>,
-    /// CPU time of the processes that this one has replaced, and of this one at the last reading.
-    before: Nanos,
-    latest: Nanos,
-    descendants: Vec<u32>,
-    readings: u32,
     page_bytes: u64,
-    tick: Nanos,
 }
 
 impl ProcUsage {
     pub(crate) fn new(broker: Option<u32>) -> Self {
-        let ticks_per_second = rustix::param::clock_ticks_per_second().max(1);
         Self {
-            broker,
+            broker: Tree::of(broker),
             port: None,
-            before: Nanos::ZERO,
-            latest: Nanos::ZERO,
-            descendants: Vec::new(),
-            readings: 0,
             page_bytes: rustix::param::page_size() as u64,
-            tick: Nanos(1_000_000_000 / ticks_per_second),
         }
     }
 
@@ -102,36 +92,6 @@ impl ProcUsage {
     pub(crate) fn connected_to(mut self, port: u16) -> Self {
         self.port = Some(port);
         self
-    }
-
-    fn broker(&mut self) -> Option<Used> {
-        let root = self.broker?;
-        if self.readings.is_multiple_of(READINGS_PER_SEARCH) {
-            self.descendants = processes::descendants(root);
-        }
-        self.readings += 1;
-        let mut sum = self.process(root)?;
-        for pid in &self.descendants {
-            // One that has ended counts in its parent's `children_ticks` instead.
-            if let Some(used) = self.process(*pid) {
-                sum.cpu += used.cpu;
-                sum.rss_bytes += used.rss_bytes;
-                sum.threads += used.threads;
-            }
-        }
-        self.latest = sum.cpu;
-        sum.cpu += self.before;
-        Some(sum)
-    }
-
-    fn process(&self, pid: u32) -> Option<Used> {
-        let stat = processes::stat(pid)?;
-        let ended_children = Nanos(stat.children_ticks.saturating_mul(self.tick.0));
-        Some(Used {
-            cpu: profile::cpu_time(pid)? + ended_children,
-            rss_bytes: stat.rss_pages.saturating_mul(self.page_bytes),
-            threads: stat.threads,
-        })
     }
 
     fn client(&self) -> Option<Used> {
@@ -150,7 +110,7 @@ impl ProcUsage {
 impl UsageSource for ProcUsage {
     fn read(&mut self) -> Reading {
         // The clock is read right beside what divides by it.
-        let broker = self.broker();
+        let broker = self.broker.read();
         let at = Clock.now();
         let machine = fs::read_to_string("/proc/stat")
             .ok()
@@ -164,8 +124,7 @@ impl UsageSource for ProcUsage {
     }
 
     fn threads(&mut self) -> Threads {
-        let descendants = self.descendants.iter().copied();
-        Threads::read(self.broker.into_iter().chain(descendants))
+        Threads::read(self.broker.pids())
     }
 
     fn connections(&mut self) -> Connections {
@@ -177,20 +136,17 @@ impl UsageSource for ProcUsage {
         port.map_or(Server::Unknown, sockets::server_of_our_connections)
     }
 
+    fn together(&self, machine: u32) -> Option<Together> {
+        let own = Limits::of(std::process::id())?;
+        Some(own.together(&Limits::of(self.broker.root()?)?, machine))
+    }
+
     fn leave(&mut self) {
-        self.broker = None;
-        self.descendants.clear();
-        (self.before, self.latest) = (Nanos::ZERO, Nanos::ZERO);
+        self.broker.leave();
     }
 
     fn follow(&mut self, pid: u32) {
-        if self.broker == Some(pid) {
-            return;
-        }
-        self.broker = Some(pid);
-        self.before += std::mem::take(&mut self.latest);
-        self.descendants.clear();
-        self.readings = 0;
+        self.broker.follow(pid);
     }
 }
 

@@ -152,7 +152,10 @@ impl Recording<'_> {
             (if publishes { sent } else { received }) as f64 / seconds
         };
         Facts {
-            cores: self.record.hardware.cores,
+            cores: self
+                .together
+                .map_or(self.record.hardware.cores, |together| together.cores),
+            apart: self.together.is_some_and(|together| together.apart),
             shared_machine: self.setting.shared_machine,
             clock_source: self.record.hardware.clock_source.clone(),
             length: self.measured_length,
@@ -183,7 +186,10 @@ impl Recording<'_> {
             lost_connections: outcome.threads.iter().map(|t| t.lost_connections).sum(),
             broker_cores: usage.broker.map(|used| used.cpu_cores),
             client_cores: usage.client.map(|used| used.cpu_cores),
-            idle: usage.idle,
+            // Of cores that neither may use it says nothing.
+            idle: usage
+                .idle
+                .filter(|_| self.together.is_none_or(|together| together.whole)),
             steal: usage.steal,
             blocked: self.blocked.clone(),
             interrupted: outcome.interrupted,

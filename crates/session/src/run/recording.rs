@@ -7,6 +7,7 @@ use super::profiling::{LEAD, Profiling};
 use super::requested::Against;
 use super::work::Churning;
 use crate::Observer;
+use crate::limits::Together;
 use crate::relay::Door;
 use crate::tcp::Connections;
 use crate::threads::{ThreadUse, Threads};
@@ -70,6 +71,8 @@ pub(crate) struct Recording<'a> {
     pub(crate) against: Against,
     threads_before: Threads,
     connections_before: (Time, Connections),
+    /// What broker and bellows may use, where they run on one machine.
+    pub(crate) together: Option<Together>,
     /// What TCP says of our connections in the measured phase.
     pub(crate) connections: Option<archive::ConnectionTime>,
     /// What the broker's threads used in the measured phase.
@@ -115,6 +118,7 @@ impl<'a> Recording<'a> {
             against: Against::default(),
             threads_before: Threads::default(),
             connections_before: (Time(0), Connections::default()),
+            together: None,
             connections: None,
             broker_threads: None,
             round_trip: None,
@@ -161,6 +165,7 @@ impl<'a> Recording<'a> {
             Phase::Measure => {
                 self.threads_before = self.usage.threads();
                 self.connections_before = (Clock.now(), self.usage.connections());
+                self.together = self.usage.together(self.record.hardware.cores);
             }
             Phase::Drain => {
                 self.broker_threads = self.usage.threads().since(&self.threads_before);

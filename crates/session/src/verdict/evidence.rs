@@ -119,8 +119,9 @@ impl Recording<'_> {
             loop_lag_max_ns: self.measured.loop_lag_max.0,
             lag_explains: lag_explains(&self.lag_and_p99) as f64
                 / self.lag_and_p99.len().max(1) as f64,
-            cores: self.record.hardware.cores,
+            cores: crate::hardware::cores(),
             machine_cores: usage.cores,
+            apart: self.together.is_some_and(|together| together.apart),
             idle: usage.idle,
             steal: usage.steal,
             client_cores: usage.client.map(|used| used.cpu_cores),

@@ -94,7 +94,7 @@ impl Case<'_> {
                  cores: stop them, or lift its CPU affinity"
             ));
         }
-        if let Some(used) = broker.filter(|_| self.full) {
+        if let Some(used) = broker.filter(|_| self.full && !e.apart) {
             let client = e.client_cores.unwrap_or(0.0);
             // The few that a generator takes are not what a broker lacks.
             return (used.cores < (used.cores + client) * MOST).then(|| {

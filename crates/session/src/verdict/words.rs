@@ -167,7 +167,8 @@ impl Case<'_> {
                 ),
             ));
         }
-        if e.same_machine && (self.full || machine_cores(e) <= 2) && e.broker.is_some() {
+        if e.same_machine && !e.apart && (self.full || machine_cores(e) <= 2) && e.broker.is_some()
+        {
             all.push(reason(
                 "shared_cores",
                 format!(

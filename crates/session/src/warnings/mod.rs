@@ -36,8 +36,10 @@ const POOR_CLOCKS: [&str; 4] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"]
 /// otherwise.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
-    /// Cores that may be used.
+    /// Cores that broker and bellows may use.
     pub(crate) cores: u32,
+    /// They have no core in common.
+    pub(crate) apart: bool,
     /// Broker and generator share this machine.
     pub(crate) shared_machine: bool,
     /// The kernel's clock source.
@@ -234,8 +236,9 @@ fn too_few_cores(facts: &Facts) -> Option<Warning> {
     let client = facts.client_cores.unwrap_or(0.0);
     let loops = facts.threads.len().max(1) as f64;
     let needed = (broker - 0.05).max(0.0).ceil() + client.ceil().max(loops);
-    let full = facts.idle.is_some_and(|idle| idle < IDLE);
-    if needed <= f64::from(facts.cores) && !full {
+    let busy = broker + client >= f64::from(facts.cores) * (1.0 - IDLE);
+    let full = facts.idle.map_or(busy, |idle| idle < IDLE);
+    if (facts.apart || needed <= f64::from(facts.cores)) && !full {
         return None;
     }
     let others = taken_by_others(facts);
@@ -249,6 +252,10 @@ fn too_few_cores(facts: &Facts) -> Option<Warning> {
                 facts.cores
             ),
         ));
+    }
+    if facts.apart {
+        // Neither can take what the other has for itself.
+        return None;
     }
     let idle = facts.idle.map_or_else(String::new, |idle| {
         format!(", and {:.0} % of the machine stood idle", idle * 100.0)

@@ -183,6 +183,43 @@ fn two_cores_are_too_few_for_an_all_out_run() {
     );
 }
 
+/// Pinned to cores of their own, as is good practice.
+#[test]
+fn what_has_its_own_cores_takes_none_from_the_other() {
+    let facts = Facts {
+        cores: 2,
+        apart: true,
+        requested: None,
+        broker_cores: Some(1.0),
+        client_cores: Some(0.95),
+        idle: Some(0.02),
+        ..good()
+    };
+    assert_eq!(codes(&facts), []);
+    let together = Facts {
+        apart: false,
+        ..facts.clone()
+    };
+    assert_eq!(codes(&together), [WarningCode::TooFewCores]);
+    // Both on one core of a large machine, most of which stands idle.
+    let cramped = Facts {
+        cores: 1,
+        apart: false,
+        broker_cores: Some(0.6),
+        client_cores: Some(0.39),
+        idle: None,
+        ..facts.clone()
+    };
+    assert_eq!(codes(&cramped), [WarningCode::TooFewCores]);
+    let disturbed = Facts {
+        broker_cores: Some(0.4),
+        client_cores: Some(0.3),
+        idle: Some(0.0),
+        ..facts
+    };
+    assert!(text(&disturbed, WarningCode::TooFewCores).starts_with("other processes took 1.3"));
+}
+
 #[test]
 fn the_machine_is_judged() {
     assert_eq!(

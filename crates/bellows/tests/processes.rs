@@ -1,0 +1,103 @@
+//! Which process is the broker, and what it may use: several on one port, wrappers with its name, cores
+//! of one's own.
+
+mod common;
+
+use std::process::{Command, Stdio};
+
+use common::{Broker, bellows, folder, start};
+use serde_json::Value;
+
+const PRODUCER: &str = "producer queue://q --rate 100 --warmup 200ms --duration 1 --json --quiet";
+
+/// Runs a command line to its end and reads its JSON object.
+fn object(command: Command) -> Value {
+    let ended = start(command).end();
+    ended.assert_ok();
+    serde_json::from_str(&ended.stdout).expect("an object")
+}
+
+#[test]
+fn of_two_brokers_on_one_port_ours_is_watched() {
+    let dir = folder();
+    let first = Broker::start(dir.path());
+    let port = first.url.rsplit(':').next().expect("a port");
+    let second = Broker::start_at(dir.path(), &format!("127.0.0.2:{port}"));
+    for broker in [&first, &second] {
+        let line = format!("{PRODUCER} --url {}", broker.url);
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let summary = object(bellows(dir.path(), &words));
+        assert_eq!(summary["broker"]["pid"], broker.child.id(), "{summary:#}");
+        assert!(
+            summary["cpu_us_per_message"]["broker"].is_number(),
+            "{summary:#}"
+        );
+    }
+}
+
+/// Pinning the generator is good practice, and does not make the machine smaller.
+#[test]
+fn a_generator_with_a_core_of_its_own_is_no_lack_of_cores() {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let has_taskset = Command::new("taskset").arg("-V").output().is_ok();
+    if cores < 2 || !has_taskset {
+        testkit::skip!("it takes two cores, and taskset (util-linux)");
+    }
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let mut command = Command::new("taskset");
+    command
+        .args(["-c", "1", env!("CARGO_BIN_EXE_bellows")])
+        .args(PRODUCER.split_whitespace())
+        .args(["--url", &broker.url])
+        .current_dir(dir.path())
+        .stdin(Stdio::null());
+    let summary = object(command);
+    let run = common::only_run(dir.path());
+    let record = std::fs::read_to_string(run.join("run.json")).expect("run.json");
+    let record: Value = serde_json::from_str(&record).expect("JSON");
+    assert_eq!(
+        record["hardware"]["cores"], cores,
+        "{:#}",
+        record["hardware"]
+    );
+    assert_eq!(summary["verdict"]["evidence"]["cores"], 1);
+    for warning in summary["warnings"].as_array().expect("warnings") {
+        let text = warning["text"].as_str().expect("text");
+        assert!(!text.contains("of the 1 "), "{text}");
+    }
+}
+
+/// `timeout` has our arguments among its own, the name with them.
+#[test]
+fn a_wrapper_is_not_what_is_recorded() {
+    let dir = folder();
+    let name = format!("a-node-{}@host", std::process::id());
+    let mut broker = Command::new("sh")
+        .args(["-c", "while :; do :; done", &name])
+        .stdin(Stdio::null())
+        .spawn()
+        .expect("sh");
+    let mut command = Command::new("timeout");
+    command
+        .args([
+            "50",
+            env!("CARGO_BIN_EXE_bellows"),
+            "record",
+            "--name",
+            &name,
+        ])
+        .args(["--duration", "1", "--json", "--quiet"])
+        .current_dir(dir.path())
+        .stdin(Stdio::null());
+    let ended = start(command).end();
+    broker.kill().expect("kill");
+    broker.wait().expect("wait");
+    if ended.code() != Some(0) {
+        // Where profiling is not permitted, that is what it says.
+        ended.assert_error(1, &["profil"]);
+        testkit::skip!("this user may not profile: {}", ended.stderr);
+    }
+    let summary: Value = serde_json::from_str(&ended.stdout).expect("an object");
+    assert_eq!(summary["broker"]["pid"], broker.id(), "{summary:#}");
+}

@@ -1,0 +1,230 @@
+//! CPU time of a process and all that descends from it: a sum that never goes back, whoever is born,
+//! ends, or is left by its parent between two looks.
+//!
+//! What a process used moves into `cutime` and `cstime` of its parent when that has waited for it
+//! (proc(5)). So a process that ends was counted already, and only what its parent's account grows by
+//! beyond that is new: the rest of its life, and children that nobody ever saw.
+
+use std::collections::BTreeMap;
+
+use measure::{Clock, Nanos, Time};
+
+use crate::processes::{self, ProcessId};
+use crate::usage::Used;
+
+/// Looking for new descendants takes milliseconds on a machine with many processes: at most one part
+/// in so many of the time.
+const SEARCH_SHARE: u64 = 200;
+
+/// The accounts that `/proc` shows round user and system time down to a tick each.
+const ROUNDING_TICKS: u64 = 2;
+
+/// A process tree, and what it has used.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    root: Option<ProcessId>,
+    accounts: Accounts,
+    next_search: Time,
+    page_bytes: u64,
+    tick: Nanos,
+}
+
+impl Tree {
+    pub(crate) fn of(root: Option<u32>) -> Self {
+        let second = rustix::param::clock_ticks_per_second().max(1);
+        let tick = Nanos(1_000_000_000 / second);
+        Self {
+            root: root.and_then(ProcessId::of),
+            accounts: Accounts::new(Nanos(tick.0 * ROUNDING_TICKS)),
+            next_search: Time(0),
+            page_bytes: rustix::param::page_size() as u64,
+            tick,
+        }
+    }
+
+    pub(crate) fn root(&self) -> Option<u32> {
+        self.root.map(|id| id.pid)
+    }
+
+    /// The root and what was found of its descendants, where they live.
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        let descendants = self.accounts.members.keys().map(|id| id.pid);
+        let mut pids: Vec<u32> = self.root().into_iter().chain(descendants).collect();
+        pids.sort_unstable();
+        pids.dedup();
+        pids
+    }
+
+    /// Another process is the root from now on; what the tree has used goes on from there.
+    pub(crate) fn follow(&mut self, root: u32) {
+        let root = ProcessId::of(root);
+        if self.root != root {
+            self.root = root;
+            self.accounts.members.clear();
+            self.next_search = Time(0);
+        }
+    }
+
+    /// What was taken for the tree is not it.
+    pub(crate) fn leave(&mut self) {
+        *self = Self::of(None);
+    }
+
+    /// What it has used up to now; `None` where its root is gone.
+    pub(crate) fn read(&mut self) -> Option<Used> {
+        let root = self.root?;
+        root.stat()?;
+        let began = Clock.now();
+        if began >= self.next_search {
+            self.accounts.join(root);
+            for (id, parent) in descendants(self.accounts.members.keys().copied().collect()) {
+                self.accounts.join(id);
+                self.accounts.adopt(id, parent);
+            }
+            let now = Clock.now();
+            self.next_search = now + Nanos(now.since(began).0.saturating_mul(SEARCH_SHARE));
+        }
+        let mut used = Used::default();
+        let (page_bytes, tick) = (self.page_bytes, self.tick);
+        self.accounts.look(&mut |id| {
+            // In this order: what the process is, is known of the number that its time was read by.
+            let cpu = profile::cpu_time(id.pid);
+            let stat = id.stat()?;
+            used.rss_bytes += stat.rss_pages.saturating_mul(page_bytes);
+            used.threads = used.threads.saturating_add(stat.threads);
+            Some(Seen {
+                parent: stat.parent,
+                cpu,
+                of_children: Nanos(stat.children_ticks.saturating_mul(tick.0)),
+            })
+        });
+        used.cpu = self.accounts.total;
+        Some(used)
+    }
+}
+
+/// All that descend from these processes, with the numbers of their parents.
+fn descendants(mut tree: Vec<ProcessId>) -> Vec<(ProcessId, u32)> {
+    let all: Vec<(ProcessId, u32)> = processes::all()
+        .into_iter()
+        .filter_map(|pid| processes::stat(pid).map(|stat| (stat.id(pid), stat.parent)))
+        .collect();
+    let mut found = Vec::new();
+    let mut next = 0;
+    while let Some(parent) = tree.get(next).map(|id| id.pid) {
+        next += 1;
+        for &(id, _) in all.iter().filter(|(_, of)| *of == parent) {
+            if !tree.contains(&id) {
+                tree.push(id);
+                found.push((id, parent));
+            }
+        }
+    }
+    found
+}
+
+/// What was counted of each process that is known.
+#[derive(Debug)]
+struct Accounts {
+    members: BTreeMap<ProcessId, Account>,
+    total: Nanos,
+    rounding: Nanos,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Account {
+    parent: u32,
+    /// What was counted: its own time, and that of its children that have ended.
+    cpu: Nanos,
+    of_children: Nanos,
+    /// Counted of children that have ended, and not yet in its account of them.
+    owed: Nanos,
+}
+
+/// What is seen of a process.
+struct Seen {
+    parent: u32,
+    /// `None`: it has ended, and nobody has waited for it.
+    cpu: Option<Nanos>,
+    of_children: Nanos,
+}
+
+impl Accounts {
+    const fn new(rounding: Nanos) -> Self {
+        Self {
+            members: BTreeMap::new(),
+            total: Nanos::ZERO,
+            rounding,
+        }
+    }
+
+    fn join(&mut self, id: ProcessId) {
+        self.members.entry(id).or_default();
+    }
+
+    fn adopt(&mut self, id: ProcessId, parent: u32) {
+        if let Some(account) = self.members.get_mut(&id) {
+            account.parent = parent;
+        }
+    }
+
+    /// Counts what all have used since the last look; `None`: a process is gone.
+    fn look(&mut self, see: &mut dyn FnMut(ProcessId) -> Option<Seen>) {
+        // Parents first: what a child leaves them between the two is not counted twice then.
+        let mut ids: Vec<ProcessId> = self.members.keys().copied().collect();
+        ids.sort_by_key(|id| id.age());
+        let seen: Vec<(ProcessId, Option<Seen>)> =
+            ids.into_iter().map(|id| (id, see(id))).collect();
+        let gone = seen.iter().filter(|(_, seen)| seen.is_none());
+        let fresh = self.inherited(&gone.map(|(id, _)| *id).collect::<Vec<_>>());
+        for (id, seen) in seen {
+            let Some(account) = self.members.get_mut(&id) else {
+                continue;
+            };
+            let Some(seen) = seen else {
+                self.members.remove(&id);
+                continue;
+            };
+            account.parent = seen.parent;
+            let cpu = seen.cpu.unwrap_or(account.cpu).max(account.cpu);
+            self.total += cpu.saturating_sub(account.cpu);
+            account.cpu = cpu;
+            let fresh = fresh.get(&id).copied().unwrap_or_default();
+            let grown = seen.of_children.saturating_sub(account.of_children);
+            account.of_children = account.of_children.max(seen.of_children);
+            let owed = account.owed + fresh;
+            self.total += grown.saturating_sub(owed);
+            // What does not come the next time never does: the parent ignores its children's ends.
+            account.owed = owed.saturating_sub(grown).min(fresh.max(self.rounding));
+        }
+    }
+
+    /// What was counted of those that are gone, by the nearest ancestor that is still there: its
+    /// account of children will have all of it. Without one, a stranger's will.
+    fn inherited(&self, gone: &[ProcessId]) -> BTreeMap<ProcessId, Nanos> {
+        let mut inherited: BTreeMap<ProcessId, Nanos> = BTreeMap::new();
+        for id in gone {
+            let counted = self.members.get(id).copied().unwrap_or_default();
+            let parent_of = |account: &Account| {
+                let mut members = self.members.keys();
+                members.find(|id| id.pid == account.parent).copied()
+            };
+            let mut heir = parent_of(&counted);
+            // As many generations as there are members at most.
+            for _ in 0..self.members.len() {
+                heir = match heir {
+                    Some(id) if gone.contains(&id) => self.members.get(&id).and_then(parent_of),
+                    _ => break,
+                };
+            }
+            if let Some(heir) = heir.filter(|heir| !gone.contains(heir)) {
+                let share = counted.cpu + counted.of_children;
+                *inherited.entry(heir).or_default() += share;
+            }
+        }
+        inherited
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,212 @@
+//! Trees whose processes come and go at random, played and real.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::*;
+
+const TICK: u64 = 1_000_000;
+
+/// A process of a played machine.
+#[derive(Clone, Copy, Debug, Default)]
+struct Played {
+    parent: u32,
+    cpu: u64,
+    of_children: u64,
+    /// Its children's ends are of no interest to it (`SIGCHLD` ignored).
+    ignores: bool,
+}
+
+/// A played machine: 1 adopts orphans, 2 is the root of the tree.
+struct Machine {
+    random: u64,
+    next: u32,
+    live: BTreeMap<u32, Played>,
+    /// What the tree has used.
+    truth: u64,
+    /// Of that, what went where nobody can see it.
+    hidden: u64,
+}
+
+impl Machine {
+    fn new(seed: u64) -> Self {
+        let root = Played {
+            parent: 1,
+            ..Played::default()
+        };
+        Self {
+            random: seed.wrapping_mul(2) + 1,
+            next: 3,
+            live: [(2, root)].into(),
+            truth: 0,
+            hidden: 0,
+        }
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        let next = self.random.wrapping_mul(6_364_136_223_846_793_005);
+        self.random = next.wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 33) % limit
+    }
+
+    fn any(&mut self) -> u32 {
+        let at = self.below(self.live.len() as u64) as usize;
+        self.live.keys().copied().nth(at).unwrap()
+    }
+
+    fn step(&mut self) {
+        let pid = self.any();
+        match self.below(8) {
+            0 | 1 => {
+                let ignores = self.below(8) == 0;
+                let child = Played {
+                    parent: pid,
+                    ignores,
+                    ..Played::default()
+                };
+                self.live.insert(self.next, child);
+                self.next += 1;
+            }
+            2 if pid != 2 => self.end(pid),
+            _ => {
+                let used = self.below(30_000_000);
+                self.live.get_mut(&pid).unwrap().cpu += used;
+                self.truth += used;
+            }
+        }
+    }
+
+    fn end(&mut self, pid: u32) {
+        let ended = self.live.remove(&pid).unwrap();
+        for orphan in self.live.values_mut().filter(|it| it.parent == pid) {
+            orphan.parent = 1;
+        }
+        let all = ended.cpu + ended.of_children;
+        match self.live.get_mut(&ended.parent) {
+            Some(parent) if !parent.ignores => parent.of_children += all,
+            // What was counted before stays so; the rest nobody can know. Where its end is mistaken
+            // for one that its parent will have, as much of the parent's account is not believed.
+            _ => self.hidden += 2 * all,
+        }
+    }
+}
+
+/// 500 machines of 400 events: the sum never goes back, is never more than was used, and lacks only
+/// what nobody could see.
+#[test]
+fn what_a_changing_tree_uses_is_counted_once() {
+    let this = ProcessId::of(std::process::id()).unwrap();
+    let id = |pid| this.with_number(pid);
+    for seed in 0..500 {
+        let mut machine = Machine::new(seed);
+        let mut accounts = Accounts::new(Nanos(TICK * ROUNDING_TICKS));
+        let mut before = Nanos::ZERO;
+        for _ in 0..400 / 8 {
+            for _ in 0..8 {
+                machine.step();
+            }
+            // Every fourth look finds who is new.
+            if machine.below(4) == 0 {
+                for pid in machine.live.keys() {
+                    accounts.join(id(*pid));
+                    accounts.adopt(id(*pid), machine.live[pid].parent);
+                }
+            } else {
+                accounts.join(id(2));
+            }
+            accounts.look(&mut |id| {
+                let played = machine.live.get(&id.pid)?;
+                Some(Seen {
+                    parent: played.parent,
+                    cpu: Some(Nanos(played.cpu)),
+                    of_children: Nanos(played.of_children / TICK * TICK),
+                })
+            });
+            assert!(accounts.total >= before, "seed {seed}: it went back");
+            before = accounts.total;
+            // Each process that has had children may round.
+            let rounding = TICK * ROUNDING_TICKS * u64::from(machine.next);
+            assert!(
+                accounts.total.0 <= machine.truth + rounding,
+                "seed {seed}: {} of {}",
+                accounts.total,
+                machine.truth
+            );
+        }
+        for pid in machine.live.keys() {
+            accounts.join(id(*pid));
+        }
+        accounts.look(&mut |id| {
+            let played = machine.live.get(&id.pid)?;
+            Some(Seen {
+                parent: played.parent,
+                cpu: Some(Nanos(played.cpu)),
+                of_children: Nanos(played.of_children / TICK * TICK),
+            })
+        });
+        let rounding = TICK * ROUNDING_TICKS * u64::from(machine.next);
+        assert!(
+            accounts.total.0 + machine.hidden + rounding >= machine.truth,
+            "seed {seed}: {} of {}, {} hidden",
+            accounts.total,
+            machine.truth,
+            machine.hidden
+        );
+    }
+}
+
+/// A shell whose children spin and end between two looks, and one that is left by its parent.
+#[test]
+fn children_that_nobody_saw_and_orphans_count() {
+    let spin = "i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done";
+    let script = format!(
+        "echo 1; read go; for n in 1 2 3; do sh -c '{spin}'; done; \
+         sh -c '(while :; do :; done) & echo $!; read go' ; echo 3; read go"
+    );
+    let mut root = Command::new("sh")
+        .args(["-c", &script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = {
+        use std::io::BufRead as _;
+        std::io::BufReader::new(root.stdout.take().unwrap()).lines()
+    };
+    let mut hear = || lines.next().unwrap().unwrap();
+    let mut stdin = root.stdin.take().unwrap();
+    let mut go = || std::io::Write::write_all(&mut stdin, b"\n").unwrap();
+    let mut tree = Tree::of(Some(root.id()));
+    hear();
+    let first = tree.read().unwrap().cpu;
+    go();
+    let spinner: u32 = hear().parse().unwrap();
+    let spun = tree.read().unwrap();
+    assert!(
+        spun.cpu.saturating_sub(first) >= Nanos::from_millis(20),
+        "three children came and went: {:?}",
+        spun.cpu
+    );
+    tree.next_search = Time(0);
+    tree.read();
+    assert!(tree.pids().contains(&spinner), "{:?}", tree.pids());
+    // Its parent ends; the spinner is somebody else's child from now on.
+    go();
+    assert_eq!(hear(), "3");
+    let begin = tree.read().unwrap().cpu;
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while tree.read().unwrap().cpu.saturating_sub(begin) < Nanos::from_millis(50) {
+        assert!(
+            Instant::now() < deadline,
+            "the orphan's time is not counted"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let orphan = ProcessId::of(spinner).unwrap();
+    assert!(orphan.signal(rustix::process::Signal::KILL));
+    let last = tree.read().unwrap().cpu;
+    go();
+    root.wait().unwrap();
+    assert!(last >= begin);
+    assert_eq!(tree.read(), None, "the root is gone");
+}
