@@ -306,8 +306,13 @@ impl World {
 
     /// Lets time pass in steps of a second.
     pub(crate) fn pass(&mut self, seconds: u64) {
-        for _ in 0..seconds {
-            self.now = self.now + Nanos::SECOND;
+        self.pass_by(Nanos::SECOND, seconds);
+    }
+
+    /// Lets time pass in steps.
+    pub(crate) fn pass_by(&mut self, step: Nanos, steps: u64) {
+        for _ in 0..steps {
+            self.now = self.now + step;
             for end in self.ends.iter_mut().filter(|e| !e.is_over && e.reads) {
                 end.client
                     .handle_timeout(self.now)

@@ -3,7 +3,7 @@
 //!
 //! The order of calls: [`Node::input`] for every connection that has bytes, then one
 //! [`Node::turn`], then for each of [`Node::next_touched`] write [`Node::output`] and report it
-//! with [`Node::written`]. [`Node::tick`] about once a second.
+//! with [`Node::written`]. [`Node::tick`] about four times a second.
 
 use measure::Time;
 use wire::amqp091::{

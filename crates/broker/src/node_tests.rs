@@ -9,6 +9,7 @@ use wire::amqp091::{
 use crate::config::{Config, User};
 use crate::harness::*;
 use crate::node::Verdict;
+use crate::reactor::TICK;
 
 #[test]
 fn one_confirm_answers_a_batch_and_returns_come_first() {
@@ -321,6 +322,21 @@ fn the_silent_and_the_slow_are_given_up() {
     assert_eq!(w.seen(c), []);
     w.pass(60);
     assert_eq!(w.seen(c), [Seen::End]);
+}
+
+/// Whatever the broker says in between: half a heartbeat after that it may not notice yet.
+#[test]
+fn the_shortest_heartbeat_is_kept() {
+    let mut w = World::new(Config {
+        heartbeat_s: 1,
+        ..Config::default()
+    });
+    let c = w.client();
+    for quiet in (0..30).chain(0..30) {
+        w.pass_by(TICK, quiet);
+        w.queue(c, "q");
+    }
+    assert_eq!(w.seen(c), []);
 }
 
 #[test]

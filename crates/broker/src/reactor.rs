@@ -32,8 +32,9 @@ pub(crate) const TLS_LISTENER: Token = Token(usize::MAX - 3);
 
 /// Bytes read from one connection per turn at most, above the largest frame (128 KiB).
 const READ_BYTES: usize = 256 << 10;
-/// How often heartbeats and time-outs are looked at.
-const TICK: Nanos = Nanos::SECOND;
+/// How often heartbeats and time-outs are looked at: often enough that nobody is silent for two of the
+/// shortest heartbeats, which are a second each.
+pub(crate) const TICK: Nanos = Nanos::from_millis(250);
 /// How long nothing is accepted after the system had no descriptor left.
 const ACCEPT_PAUSE: Nanos = Nanos::from_millis(200);
 

@@ -17,8 +17,8 @@ use crate::refusal::Refusal;
 use crate::slots::Key;
 use crate::vhost::{self, VirtualHost};
 
-/// How long a connection that ended may take to read our last words, in seconds.
-const LINGER_TICKS: u8 = 5;
+/// How long a connection that ended may take to read our last words, in quarters of a second.
+const LINGER_TICKS: u8 = 20;
 
 /// A connection: the protocol's side and the broker's.
 #[derive(Debug)]

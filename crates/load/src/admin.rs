@@ -2,8 +2,8 @@
 //! on a connection of its own that is gone while the load runs. Blocking, every wait bounded.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 use measure::{Clock, Nanos, Time};
@@ -13,8 +13,10 @@ use wire::amqp091::{
 };
 use wire::tls::CIPHER_BYTES;
 
+use crate::dial::no_address;
 use crate::failure::{self, Stage};
 use crate::link::client_config;
+use crate::resolve::Addresses;
 use crate::tls::{self, ClientSession, Connector};
 use crate::{
     Argument, Control, Declare, Destination, DestinationKind, Endpoint, Error, Exchange, Group,
@@ -47,6 +49,7 @@ pub(crate) struct Admin<'a> {
     session: Option<ClientSession>,
     /// The address that answered, of those that the host's name has.
     pub(crate) address: SocketAddr,
+    pub(crate) addresses: Arc<Addresses>,
     client: Client,
     input: Vec<u8>,
     /// Where bytes are read to, and where they are decrypted to.
@@ -83,7 +86,9 @@ impl<'a> Admin<'a> {
         control: &'a Control,
     ) -> Result<Self, Interruption> {
         let Way { tls, source } = route;
-        let (stream, address, round_trip) = reach(endpoint, source, patience, control)?;
+        let addresses = Addresses::of(endpoint, patience, control)?;
+        let (stream, address, round_trip) = reach(endpoint, &addresses, source, patience)?;
+        addresses.prefer(address);
         let session = match tls.map(Connector::session).transpose() {
             Ok(session) => session,
             Err(fault) => return Err(tls::explain(&fault, endpoint).into()),
@@ -96,6 +101,7 @@ impl<'a> Admin<'a> {
             stream,
             session,
             address,
+            addresses,
             client: Client::new(config, Clock.now()),
             input: Vec::new(),
             buffer: vec![0; CIPHER_BYTES],
@@ -520,20 +526,22 @@ pub(crate) fn table_of(arguments: &[(String, Argument)]) -> Result<FieldTable, E
     Ok(table)
 }
 
-/// Finds the host's addresses and connects to the first that answers; tells how long that took.
+/// Connects to the first of the host's addresses that answers; tells how long that took. What is left
+/// of the time is shared by those that are left.
 fn reach(
     endpoint: &Endpoint,
+    addresses: &Addresses,
     source: Option<IpAddr>,
     patience: Nanos,
-    control: &Control,
-) -> Result<(TcpStream, SocketAddr, Nanos), Interruption> {
+) -> Result<(TcpStream, SocketAddr, Nanos), Error> {
+    let deadline = Clock.now() + patience;
+    let mut untried = addresses.in_turn(0, source);
     let mut last = None;
-    let fits =
-        |address: &SocketAddr| source.is_none_or(|source| source.is_ipv4() == address.is_ipv4());
-    let addresses = resolve(endpoint, patience, control)?;
-    for address in addresses.into_iter().filter(fits) {
+    while let Some(address) = untried.pop_front() {
         let asked = Clock.now();
-        match TcpStream::connect_timeout(&address, patience.into()) {
+        let share = deadline.since(asked).0 / (untried.len() as u64 + 1);
+        let share = Nanos(share).max(Nanos::from_millis(1));
+        match TcpStream::connect_timeout(&address, share.into()) {
             Ok(stream) => {
                 let round_trip = Clock.now().since(asked);
                 let prepare = |error| failure::of_connect(endpoint, &error);
@@ -547,51 +555,6 @@ fn reach(
             Err(error) => last = Some(error),
         }
     }
-    let error = last.unwrap_or_else(|| {
-        std::io::Error::other("the host has no address (of the source addresses' kind)")
-    });
-    Err(failure::of_connect(endpoint, &error).into())
-}
-
-/// The system's resolver has no time-out of ours, so it works on a thread of its own.
-fn resolve(
-    endpoint: &Endpoint,
-    patience: Nanos,
-    control: &Control,
-) -> Result<Vec<SocketAddr>, Interruption> {
-    let (sender, receiver) = sync_channel(1);
-    let (host, port) = (endpoint.host.clone(), endpoint.port);
-    let look_up = move || {
-        // Nobody may be waiting any more.
-        let _ = sender.send((host.as_str(), port).to_socket_addrs().map(Vec::from_iter));
-    };
-    std::thread::Builder::new()
-        .name("resolve".into())
-        .spawn(look_up)
-        .map_err(|error| Error::machine("start a thread", error))?;
-    let deadline = Clock.now() + patience;
-    loop {
-        match receiver.recv_timeout(SLICE) {
-            Ok(Ok(addresses)) => return Ok(addresses),
-            Ok(Err(error)) => {
-                return Err(Error::Connect {
-                    endpoint: endpoint.to_string(),
-                    detail: format!("the host name does not resolve: {error}"),
-                    help: "check the host name, or write the address".into(),
-                }
-                .into());
-            }
-            Err(RecvTimeoutError::Timeout) if control.is_stopping() => {
-                return Err(Interruption::Stopped);
-            }
-            Err(RecvTimeoutError::Timeout) if Clock.now() < deadline => {}
-            Err(_) => {
-                return Err(Error::TimedOut {
-                    endpoint: endpoint.to_string(),
-                    detail: format!("the host name did not resolve within {patience}"),
-                }
-                .into());
-            }
-        }
-    }
+    let error = last.unwrap_or_else(no_address);
+    Err(failure::of_connect(endpoint, &error))
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::link::FRAME_MAX;
-use crate::{Error, Tls, Token};
+use crate::{Error, Resolver, Tls, Token};
 
 /// A broker's address and the login used there. Neither `Debug` nor `Display` shows the password.
 #[derive(Clone, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub struct Endpoint {
     pub token: Option<Token>,
     /// What is asked for of the connection.
     pub connection: ConnectionSettings,
+    /// Looks up the host's addresses.
+    pub resolver: Resolver,
 }
 
 /// What is asked for of a connection.
@@ -86,6 +88,7 @@ impl Endpoint {
             auth: Auth::Plain,
             token: None,
             connection: ConnectionSettings::default(),
+            resolver: Resolver::default(),
         }
     }
 

@@ -5,6 +5,7 @@
 mod admin;
 pub mod churn;
 mod control;
+mod dial;
 mod endpoint;
 mod engine;
 mod error;
@@ -16,6 +17,7 @@ mod plan;
 mod random;
 mod report;
 mod requested;
+mod resolve;
 mod schedule;
 mod sizes;
 mod subscription;
@@ -34,6 +36,7 @@ pub use plan::{
 };
 pub use report::{Event, Outcome, PhaseTimes, Sink, ThreadUsage};
 pub use requested::Requested;
+pub use resolve::Resolver;
 pub use schedule::{Arrivals, Pace, Schedule, Shape, Step, Trace};
 pub use sizes::{Bodies, Distribution, Json, SizeStep, Sizes};
 pub use subscription::Subscription;

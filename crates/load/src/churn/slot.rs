@@ -8,7 +8,8 @@ use wire::amqp091::{
 };
 
 use super::{ChurnKind, ChurnPlan};
-use crate::engine::socket::{Failure, Received, Route, Socket};
+use crate::dial::Attempt;
+use crate::engine::socket::{Failure, Received, Socket};
 use crate::failure::{self, Stage};
 use crate::link::{client_config, version_of};
 use crate::{Error, tls};
@@ -62,6 +63,8 @@ pub(super) struct Slot {
     number: usize,
     pub(super) state: State,
     socket: Option<Socket>,
+    /// The broker's addresses that are left to try.
+    attempt: Option<Attempt>,
     client: Client,
     rest: Vec<u8>,
     /// When the cycle was due.
@@ -85,6 +88,7 @@ impl Slot {
             number,
             state: State::Empty,
             socket: None,
+            attempt: None,
             client: new_client(plan, now),
             rest: Vec::new(),
             due: now,
@@ -105,7 +109,7 @@ impl Slot {
     pub(super) fn dial(
         &mut self,
         plan: &ChurnPlan,
-        route: &Route,
+        attempt: Attempt,
         registry: &Registry,
         now: Time,
     ) -> Result<(), Error> {
@@ -114,10 +118,50 @@ impl Slot {
         // Before the token itself: one that is renewed in between is only told once more.
         self.token_version = version_of(&plan.endpoint);
         self.client = new_client(plan, now);
-        let socket = Socket::dial(route, registry, Token(self.number));
-        self.socket = Some(socket.map_err(|failure| explain(plan, &Stage::LogIn, None, failure))?);
+        self.attempt = Some(attempt);
+        self.socket = self.next_socket(plan, registry, now)?;
         self.state = State::Connecting;
         Ok(())
+    }
+
+    /// Begins to connect to the next of the broker's addresses.
+    fn next_socket(
+        &mut self,
+        plan: &ChurnPlan,
+        registry: &Registry,
+        now: Time,
+    ) -> Result<Option<Socket>, Error> {
+        let token = Token(self.number);
+        let dialled = self
+            .attempt
+            .as_mut()
+            .map(|attempt| attempt.dial(registry, token, now));
+        dialled
+            .transpose()
+            .map_err(|failure| explain(plan, &Stage::LogIn, None, failure))
+    }
+
+    /// Whether it is connected by now. Where an address refuses, the next is tried.
+    fn finish_connecting(
+        &mut self,
+        socket: &mut Socket,
+        plan: &ChurnPlan,
+        now: Time,
+        registry: &Registry,
+    ) -> Result<bool, Error> {
+        let attempt = self.attempt.as_ref();
+        match socket.finish_connecting(plan.endpoint.connection) {
+            Ok(true) => return Ok(true),
+            Ok(false) if !attempt.is_some_and(|it| it.is_late(now)) => return Ok(false),
+            Err(error) if !attempt.is_some_and(Attempt::has_more) => {
+                return Err(failure::of_connect(&plan.endpoint, &error));
+            }
+            Ok(false) | Err(_) => {}
+        }
+        if let Some(next) = self.next_socket(plan, registry, now)? {
+            *socket = next;
+        }
+        Ok(false)
     }
 
     /// Begins a cycle on a connection that stays.
@@ -199,6 +243,12 @@ impl Slot {
         sent.map_err(|error| failure::of_wire(&plan.endpoint, stage, &error))
     }
 
+    /// Whether an address does not answer, and the next is to be tried.
+    pub(super) fn is_late(&self, now: Time) -> bool {
+        let late = |attempt: &Attempt| attempt.is_late(now);
+        self.state == State::Connecting && self.attempt.as_ref().is_some_and(late)
+    }
+
     /// Whether the last turn left something to read.
     pub(super) fn wants_turn(&self) -> bool {
         self.socket.as_ref().is_some_and(Socket::is_readable)
@@ -210,13 +260,21 @@ impl Slot {
         plan: &ChurnPlan,
         now: Time,
         buffers: (&mut [u8], &mut Vec<u8>),
+        registry: &Registry,
         told: &mut Hear<'_>,
     ) -> Result<(), Error> {
-        let (plain, cipher) = buffers;
         let Some(mut socket) = self.socket.take() else {
             return Ok(());
         };
-        let result = self.exchange(&mut socket, plan, now, (plain, cipher), told);
+        let connected = match self.state {
+            State::Connecting => self.finish_connecting(&mut socket, plan, now, registry),
+            _ => Ok(true),
+        };
+        let result = match connected {
+            Ok(true) => self.exchange(&mut socket, plan, now, buffers, told),
+            Ok(false) => Ok(()),
+            Err(error) => Err(error),
+        };
         if self.state != State::Empty {
             self.socket = Some(socket);
         }
@@ -233,10 +291,6 @@ impl Slot {
     ) -> Result<(), Error> {
         let stage = stage(plan);
         if self.state == State::Connecting {
-            let connected = socket.finish_connecting(plan.endpoint.connection);
-            if !connected.map_err(|error| failure::of_connect(&plan.endpoint, &error))? {
-                return Ok(());
-            }
             self.took(plan, Step::Connect, told);
             self.state = if socket.is_being_secured() {
                 State::Securing

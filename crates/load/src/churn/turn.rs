@@ -14,9 +14,10 @@ use super::slot::{Slot, State};
 use super::{ChurnKind, ChurnPlan};
 use crate::admin::{Admin, Interruption, Way};
 use crate::control::{Request, Watch};
+use crate::dial::Attempt;
 use crate::engine::pace::timer;
-use crate::engine::socket::Route;
 use crate::engine::waiting::{thread_cpu, thread_starved};
+use crate::resolve::Addresses;
 use crate::schedule::Ticker;
 use crate::tls::Connector;
 use crate::{Control, Error, Event, Outcome, PhaseTimes, Sink, ThreadUsage};
@@ -28,6 +29,8 @@ const LOOK: Nanos = Nanos(50_000_000);
 const AT_ONCE: usize = 32;
 /// Setting up is told of this often.
 const TELL: Nanos = Nanos(500_000_000);
+/// The broker's name is looked up anew by a connection that begins so long after the last time.
+const ASK_AFTER: Nanos = Nanos(5_000_000_000);
 /// Without a schedule, nothing else slows down a slot that only fails.
 const REST: Nanos = Nanos(100_000_000);
 
@@ -75,7 +78,8 @@ struct Churn<'a> {
     spare: Receiver<Box<Interval>>,
     poll: Poll,
     timer: Timer,
-    route: Route,
+    addresses: Arc<Addresses>,
+    tls: Option<Arc<Connector>>,
     slots: Vec<Slot>,
     /// Slots without a cycle.
     free: Vec<usize>,
@@ -117,7 +121,7 @@ impl<'a> Churn<'a> {
             Interruption::Stopped => stopped(),
         };
         let admin = Admin::connect(&plan.endpoint, way, plan.patience, control).map_err(failed)?;
-        let address = admin.address;
+        let addresses = Arc::clone(&admin.addresses);
         let connected = Event::Connected {
             endpoint: plan.endpoint.to_string(),
             product: admin.product.clone(),
@@ -136,11 +140,8 @@ impl<'a> Churn<'a> {
             spare,
             timer: timer(poll.registry(), TIMER)?,
             poll,
-            route: Route {
-                address,
-                source: None,
-                tls,
-            },
+            addresses,
+            tls,
             slots: slots.collect(),
             free: (0..plan.most_open).rev().collect(),
             resting: VecDeque::new(),
@@ -202,11 +203,17 @@ impl<'a> Churn<'a> {
 
     fn dial(&mut self, at: usize, now: Time) -> Result<(), Error> {
         let sources = &self.plan.source_addresses;
-        self.route.source = sources.get(self.dialled % sources.len().max(1)).copied();
+        let source = sources.get(self.dialled % sources.len().max(1)).copied();
+        let turn = self.dialled / sources.len().max(1);
         self.dialled += 1;
+        // Each of these connections is a client of its own, which would have asked itself.
+        self.addresses.refresh_after(ASK_AFTER, now);
+        let deadline = now + self.plan.patience;
+        let tls = self.tls.clone();
+        let attempt = Attempt::new(&self.addresses, (turn, source), tls, deadline);
         let registry = self.poll.registry();
         match self.slots.get_mut(at) {
-            Some(slot) => slot.dial(self.plan, &self.route, registry, now),
+            Some(slot) => slot.dial(self.plan, attempt, registry, now),
             None => Ok(()),
         }
     }
@@ -439,6 +446,7 @@ impl<'a> Churn<'a> {
             unread,
             control,
             tell,
+            poll,
             ..
         } = self;
         let Some(slot) = slots.get_mut(at) else {
@@ -452,7 +460,8 @@ impl<'a> Churn<'a> {
                 }
             }
         };
-        match slot.turn(plan, Clock.now(), (plain, cipher), &mut told) {
+        let buffers = (plain.as_mut_slice(), cipher);
+        match slot.turn(plan, Clock.now(), buffers, poll.registry(), &mut told) {
             Ok(()) => {
                 if slot.wants_turn() && !std::mem::replace(&mut slot.is_unread, true) {
                     unread.push(at);
@@ -472,6 +481,7 @@ impl<'a> Churn<'a> {
             || matches!(slot.state, State::Opening | State::Closing);
         let due = slot.due;
         slot.drop_connection();
+        self.addresses.refresh(Clock.now());
         if of_a_cycle && let Some(event) = self.counts.fail(due, error.clone()) {
             self.say(event);
         }
@@ -505,8 +515,11 @@ impl<'a> Churn<'a> {
             } else {
                 slot.keep_time(self.plan, heard)
             };
+            let is_late = slot.is_late(heard);
             if let Err(error) = kept {
                 self.failed(at, error)?;
+            } else if is_late {
+                self.give_turn(at)?;
             }
         }
         Ok(())

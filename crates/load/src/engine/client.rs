@@ -12,7 +12,8 @@ use super::deal::{ClientSpec, LaneSpec, WorkSpec};
 use super::early::EarlyDelivery;
 use super::producer::{BATCH_BYTES, Producer, Standing};
 use super::repair::Repair;
-use super::socket::{Failure, Places, Received, Route, Socket};
+use super::socket::{Failure, Places, Received, Socket};
+use crate::dial::Attempt;
 use crate::link::{FRAME_MAX, Link};
 use crate::{Endpoint, Error, failure, tls};
 
@@ -72,8 +73,12 @@ pub(crate) struct Client {
     /// The nodes that it may connect to, and the one that it does.
     places: Places,
     place: usize,
+    /// Counts its connections, so that each begins with another address.
+    dials: usize,
     /// The address that it connects from, where that matters.
     source: Option<IpAddr>,
+    /// The node's addresses that it has not tried yet.
+    attempt: Attempt,
     pub(super) recovery: Option<Repair>,
     pub(super) patience: Nanos,
     /// When it must be set up; nothing that comes moves it.
@@ -112,11 +117,16 @@ impl Client {
         now: Time,
     ) -> Result<Self, Error> {
         let endpoint = spec.link.endpoint.clone();
-        let route = spec.route();
-        let socket = Socket::dial(&route, registry, token)
-            .map_err(|error| not_connected(&endpoint, error))?;
         let patience = spec.link.patience;
         let lanes = spec.lanes.len();
+        let set_up_deadline = now + set_up_time(patience, lanes);
+        let place = &spec.places[spec.place];
+        let way = (spec.turn, spec.source);
+        let tls = place.tls.clone();
+        let mut attempt = Attempt::new(&place.addresses, way, tls, set_up_deadline);
+        let socket = attempt
+            .dial(registry, token, now)
+            .map_err(|error| not_connected(&endpoint, error))?;
         let works = spec
             .lanes
             .into_iter()
@@ -135,10 +145,12 @@ impl Client {
             token,
             places: spec.places,
             place: spec.place,
+            dials: spec.turn,
             source: spec.source,
+            attempt,
             recovery: spec.recovery.map(Repair::new),
             patience,
-            set_up_deadline: now + set_up_time(patience, lanes),
+            set_up_deadline,
             endpoint,
             room: spec.room,
             unread_above: UNREAD_ABOVE,
@@ -209,7 +221,7 @@ impl Client {
             self.account(Standing::Idle, context);
             return Ok(Next::At(due));
         }
-        if self.state == State::Connecting && !self.finish_connecting()? {
+        if self.state == State::Connecting && !self.finish_connecting(context)? {
             return Ok(Next::Wait);
         }
         if self.may_read() {
@@ -227,15 +239,28 @@ impl Client {
         })
     }
 
-    fn finish_connecting(&mut self) -> Result<bool, Error> {
-        let connected = self
-            .socket
-            .finish_connecting(self.endpoint.connection)
-            .map_err(|error| failure::of_connect(&self.endpoint, &error))?;
-        if connected {
-            self.state = State::SettingUp;
+    fn finish_connecting(&mut self, context: &mut Context<'_>) -> Result<bool, Error> {
+        match self.socket.finish_connecting(self.endpoint.connection) {
+            Ok(true) => {
+                self.state = State::SettingUp;
+                return Ok(true);
+            }
+            Ok(false) if !self.attempt.is_late(context.tally.last_now) => return Ok(false),
+            Err(error) if !self.attempt.has_more() => {
+                return Err(failure::of_connect(&self.endpoint, &error));
+            }
+            Ok(false) | Err(_) => {}
         }
-        Ok(connected)
+        // The name has other addresses: one of another family, or another machine's.
+        self.dial(context.now(), context.registry)?;
+        Ok(false)
+    }
+
+    fn dial(&mut self, now: Time, registry: &Registry) -> Result<(), Error> {
+        let dialled = self.attempt.dial(registry, self.token, now);
+        self.socket = dialled.map_err(|error| not_connected(&self.endpoint, error))?;
+        self.link.restart(&self.endpoint, now);
+        Ok(())
     }
 
     pub(super) fn may_read(&self) -> bool {
@@ -381,6 +406,9 @@ impl Client {
             let allowed = set_up_time(self.patience, self.works.len());
             return Err(self.unless_secured(self.link.took_too_long(allowed)));
         }
+        if self.state == State::Connecting && self.attempt.is_late(now) {
+            return Ok(true);
+        }
         self.link.keep_token()?;
         if self.state == State::Running {
             for (at, work) in self.works.iter_mut().enumerate() {
@@ -445,17 +473,25 @@ impl Client {
     pub(super) fn dial_again(&mut self, now: Time, registry: &Registry) -> Result<(), Error> {
         self.state = State::Connecting;
         self.set_up_deadline = now + set_up_time(self.patience, self.works.len());
+        let place = &self.places[self.place];
+        let way = (self.dials, self.source);
+        let tls = place.tls.clone();
+        self.attempt = Attempt::new(&place.addresses, way, tls, self.set_up_deadline);
+        self.dial(now, registry)
+    }
+
+    /// Goes on to the next node and its next address, and asks what addresses the node has by now.
+    pub(super) fn turn_to_next(&mut self, now: Time) {
         self.place = (self.place + 1) % self.places.len();
+        self.dials = self.dials.wrapping_add(1);
         let place = &self.places[self.place];
         self.endpoint.clone_from(&place.endpoint);
-        let route = Route {
-            source: self.source,
-            ..place.route.clone()
-        };
-        self.socket = Socket::dial(&route, registry, self.token)
-            .map_err(|error| not_connected(&self.endpoint, error))?;
-        self.link.restart(&self.endpoint, now);
-        Ok(())
+        place.addresses.refresh(now);
+    }
+
+    /// When to look again for the node's addresses, where they are being looked up.
+    pub(super) fn waits_for_addresses(&self, now: Time) -> Option<Time> {
+        self.places[self.place].addresses.wait(now)
     }
 }
 

@@ -12,7 +12,7 @@ use super::consumer::{ConsumerSpec, Known, Ours};
 use super::keys::Keys;
 use super::producer::{Pacing, ProducerSpec};
 use super::routes::{Routes, fan_out};
-use super::socket::{Places, Route};
+use super::socket::Places;
 use super::stamps::Stamps;
 use crate::admin::{arguments, table_of};
 use crate::link::{
@@ -37,6 +37,8 @@ pub(crate) struct ClientSpec {
     /// The nodes that it may connect to, and the first that it does.
     pub(crate) places: Places,
     pub(crate) place: usize,
+    /// Which connection to that node it is, so that they spread over its addresses.
+    pub(crate) turn: usize,
     /// The address that it connects from, where that matters.
     pub(crate) source: Option<IpAddr>,
     /// Which of the plan's brokers that is: the first group there.
@@ -47,16 +49,6 @@ pub(crate) struct ClientSpec {
     pub(crate) recovery: Option<Recovery>,
     /// Bytes that each of its buffers may take before they are needed.
     pub(crate) room: usize,
-}
-
-impl ClientSpec {
-    /// Its first way to a broker.
-    pub(crate) fn route(&self) -> Route {
-        Route {
-            source: self.source,
-            ..self.places[self.place].route.clone()
-        }
-    }
 }
 
 /// One producer or consumer.
@@ -312,6 +304,7 @@ fn connect(
             let connection_name = format!("bellows {kind} {number} of {}", lane.destination);
             clients.push(ClientSpec {
                 place: at,
+                turn: n / places.len().max(1),
                 source: sources.get(n % sources.len().max(1)).copied(),
                 places: Arc::clone(places),
                 realm: 0,

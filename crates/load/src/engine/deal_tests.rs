@@ -1,6 +1,7 @@
 use super::*;
 use crate::Endpoint;
 use crate::engine::socket::Place;
+use crate::resolve::Addresses;
 
 fn plan(threads: usize, destinations: usize, producers: usize, consumers: usize) -> Plan {
     let destinations = (0..destinations)
@@ -35,11 +36,8 @@ fn dealt_to(plan: &Plan, ports: impl Iterator<Item = u16>) -> Deal {
         let nodes = std::iter::once(&group.endpoint).chain(&group.further);
         let nodes = nodes.map(|endpoint| Place {
             endpoint: endpoint.clone(),
-            route: Route {
-                address: ([127, 0, 0, 1], port).into(),
-                source: None,
-                tls: None,
-            },
+            addresses: Addresses::known(([127, 0, 0, 1], port).into()),
+            tls: None,
         });
         nodes.collect()
     };
@@ -47,8 +45,10 @@ fn dealt_to(plan: &Plan, ports: impl Iterator<Item = u16>) -> Deal {
         .zip(&plan.groups)
         .map(|(port, group)| place(port, group))
         .collect();
-    let realm =
-        |places: &Places| Realm::new(&places[0].endpoint, places[0].route.address, String::new());
+    let realm = |places: &Places| {
+        let address = places[0].addresses.in_turn(0, None)[0];
+        Realm::new(&places[0].endpoint, address, String::new())
+    };
     let realms: Vec<Realm> = places.iter().map(realm).collect();
     deal(plan, &places, &realms).unwrap()
 }

@@ -36,7 +36,7 @@ use self::deal::{Deal, deal};
 use self::pages::{Books, PARCELS};
 use self::series::{Merger, POOL};
 use self::shared::{CATCH_UP, Report, Shared, Standing};
-use self::socket::{Place, Places, Route};
+use self::socket::{Place, Places};
 use self::until::Ending;
 use self::worker::{Worker, Workshop};
 use crate::admin::{Admin, Interruption, Way};
@@ -113,15 +113,12 @@ fn prepare(
                 let cluster = std::mem::take(&mut admin.cluster);
                 realms.push(Realm::new(endpoint, admin.address, cluster));
             }
-            let route = Route {
-                address: admin.address,
-                source: None,
-                tls: tls.clone(),
-            };
+            let addresses = Arc::clone(&admin.addresses);
             admin.close()?;
             places.push(Place {
                 endpoint: endpoint.clone(),
-                route,
+                addresses,
+                tls,
             });
         }
         all.push(places.into());

@@ -95,6 +95,7 @@ impl Client {
             }
         }
         self.hang_up();
+        self.turn_to_next(now);
         true
     }
 
@@ -107,6 +108,9 @@ impl Client {
         let due = self.recovery.map_or(now, |repair| repair.due);
         if due > now {
             return Ok(Some(due));
+        }
+        if let Some(look) = self.waits_for_addresses(now) {
+            return Ok(Some(look));
         }
         self.dial_again(now, context.registry)?;
         Ok(None)

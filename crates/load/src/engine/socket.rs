@@ -13,6 +13,7 @@ use wire::amqp091::Client;
 use wire::tls::CIPHER_BYTES;
 
 use crate::link::Link;
+use crate::resolve::Addresses;
 use crate::tls::{ClientSession, Connector, Fault};
 use crate::{ConnectionSettings, Endpoint};
 
@@ -30,7 +31,9 @@ pub(crate) struct Route {
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) endpoint: Endpoint,
-    pub(crate) route: Route,
+    pub(crate) addresses: Arc<Addresses>,
+    /// Where it is secured.
+    pub(crate) tls: Option<Arc<Connector>>,
 }
 
 /// The nodes of a group's broker; at least one.

@@ -1,0 +1,254 @@
+//! Which addresses a broker's name has. Names are looked up on threads of their own, because the
+//! system's resolver has no time-out of ours; whoever waits for an answer says for how long.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use measure::{Clock, Nanos, Time};
+
+use crate::admin::Interruption;
+use crate::{Control, Endpoint, Error};
+
+/// How often a wait looks whether the user wants to stop.
+const SLICE: Duration = Duration::from_millis(20);
+/// A connection that is lost waits for an answer for this long; then the addresses known before
+/// have to do.
+const WAIT: Nanos = Nanos::SECOND;
+/// How often a waiting connection looks whether the answer has come.
+const LOOK: Nanos = Nanos::from_millis(10);
+/// A name is looked up no more often than this.
+const APART: Nanos = Nanos::from_millis(500);
+
+type LookUp = dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync;
+
+/// Looks up names; by default the system does. `Debug` shows nothing of it.
+#[derive(Clone, Default)]
+pub struct Resolver(Option<Arc<LookUp>>);
+
+impl Resolver {
+    /// Looks names up with this function, which gets host and port.
+    #[must_use]
+    pub fn new(
+        look_up: impl Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Some(Arc::new(look_up)))
+    }
+
+    fn look_up(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        match &self.0 {
+            Some(look_up) => look_up(host, port),
+            None => Ok((host, port).to_socket_addrs()?.collect()),
+        }
+    }
+}
+
+impl PartialEq for Resolver {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (None, None) => true,
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Resolver {}
+
+impl fmt::Debug for Resolver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Resolver")
+    }
+}
+
+/// The addresses of a broker's node, shared by all who connect to it.
+#[derive(Debug)]
+pub(crate) struct Addresses {
+    host: String,
+    port: u16,
+    resolver: Resolver,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    known: Vec<SocketAddr>,
+    /// Of the address that answered first: connections spread over those of its family, and the
+    /// others are for when none of these answers.
+    prefers_ipv6: bool,
+    /// When the look-up under way began.
+    asked: Option<Time>,
+    /// When the last one began.
+    last: Time,
+}
+
+impl Addresses {
+    /// Looks the host up, and waits for it as long as for anything.
+    pub(crate) fn of(
+        endpoint: &Endpoint,
+        patience: Nanos,
+        control: &Control,
+    ) -> Result<Arc<Self>, Interruption> {
+        let last = Clock.now();
+        let receiver = look_up(endpoint)?;
+        let known = wait_for(endpoint, &receiver, last + patience, patience, control)?;
+        Ok(Arc::new(Self {
+            host: endpoint.host.clone(),
+            port: endpoint.port,
+            resolver: endpoint.resolver.clone(),
+            state: Mutex::new(State {
+                prefers_ipv6: known.first().is_some_and(SocketAddr::is_ipv6),
+                known,
+                asked: None,
+                last,
+            }),
+        }))
+    }
+
+    /// One that is known.
+    #[cfg(test)]
+    pub(crate) fn known(address: SocketAddr) -> Arc<Self> {
+        Arc::new(Self {
+            host: address.ip().to_string(),
+            port: address.port(),
+            resolver: Resolver::default(),
+            state: Mutex::new(State {
+                known: vec![address],
+                prefers_ipv6: address.is_ipv6(),
+                asked: None,
+                last: Time(0),
+            }),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// This address has answered: connections go to its like first.
+    pub(crate) fn prefer(&self, address: SocketAddr) {
+        self.state().prefers_ipv6 = address.is_ipv6();
+    }
+
+    /// The addresses in the order in which the `turn`-th connection tries them: those of the family
+    /// that answered, beginning with another one for each, then the others. From `source`, only
+    /// addresses of its family can be reached.
+    pub(crate) fn in_turn(&self, turn: usize, source: Option<IpAddr>) -> VecDeque<SocketAddr> {
+        let state = self.state();
+        let fits = |address: &&SocketAddr| {
+            source.is_none_or(|source| source.is_ipv6() == address.is_ipv6())
+        };
+        let (mut first, mut others) = (VecDeque::new(), Vec::new());
+        for address in state.known.iter().filter(fits) {
+            if address.is_ipv6() == state.prefers_ipv6 {
+                first.push_back(*address);
+            } else {
+                others.push(*address);
+            }
+        }
+        let by = turn % first.len().max(1);
+        first.rotate_left(by);
+        first.extend(others);
+        first
+    }
+
+    /// Asks again, where there is a name and nobody has asked just now. The answer comes later.
+    pub(crate) fn refresh(self: &Arc<Self>, now: Time) {
+        self.refresh_after(APART, now);
+    }
+
+    /// Asks again, where that was this long ago.
+    pub(crate) fn refresh_after(self: &Arc<Self>, age: Nanos, now: Time) {
+        // An address is its own answer.
+        if self.host.parse::<IpAddr>().is_ok() {
+            return;
+        }
+        let mut state = self.state();
+        if state.asked.is_some() || now.since(state.last) < age {
+            return;
+        }
+        state.last = now;
+        let addresses = Arc::clone(self);
+        let ask = move || {
+            let found = addresses.resolver.look_up(&addresses.host, addresses.port);
+            let mut state = addresses.state();
+            state.asked = None;
+            // A name server that fails, or knows nothing just now, takes away no address.
+            if let Ok(found) = found
+                && !found.is_empty()
+            {
+                state.known = found;
+            }
+        };
+        let thread = std::thread::Builder::new().name("resolve".into());
+        // Without a thread, the addresses known before have to do.
+        if thread.spawn(ask).is_ok() {
+            state.asked = Some(now);
+        }
+    }
+
+    /// When to look again whether the answer has come, where it is worth waiting for.
+    pub(crate) fn wait(&self, now: Time) -> Option<Time> {
+        let asked = self.state().asked?;
+        (now < asked + WAIT).then_some(now + LOOK)
+    }
+}
+
+type Answer = io::Result<Vec<SocketAddr>>;
+
+fn look_up(endpoint: &Endpoint) -> Result<Receiver<Answer>, Error> {
+    let (sender, receiver) = sync_channel(1);
+    let (host, port) = (endpoint.host.clone(), endpoint.port);
+    if let Ok(address) = host.parse::<IpAddr>() {
+        // Somebody receives it: the other end is in our hands.
+        let _ = sender.send(Ok(vec![SocketAddr::new(address, port)]));
+        return Ok(receiver);
+    }
+    let resolver = endpoint.resolver.clone();
+    let ask = move || {
+        // Nobody may be waiting any more.
+        let _ = sender.send(resolver.look_up(&host, port));
+    };
+    std::thread::Builder::new()
+        .name("resolve".into())
+        .spawn(ask)
+        .map_err(|error| Error::machine("start a thread", error))?;
+    Ok(receiver)
+}
+
+fn wait_for(
+    endpoint: &Endpoint,
+    receiver: &Receiver<Answer>,
+    deadline: Time,
+    patience: Nanos,
+    control: &Control,
+) -> Result<Vec<SocketAddr>, Interruption> {
+    loop {
+        match receiver.recv_timeout(SLICE) {
+            Ok(Ok(addresses)) => return Ok(addresses),
+            Ok(Err(error)) => {
+                return Err(Error::Connect {
+                    endpoint: endpoint.to_string(),
+                    detail: format!("the host name does not resolve: {error}"),
+                    help: "check the host name, or write the address".into(),
+                }
+                .into());
+            }
+            Err(RecvTimeoutError::Timeout) if control.is_stopping() => {
+                return Err(Interruption::Stopped);
+            }
+            Err(RecvTimeoutError::Timeout) if Clock.now() < deadline => {}
+            Err(_) => {
+                return Err(Error::TimedOut {
+                    endpoint: endpoint.to_string(),
+                    detail: format!("the host name did not resolve within {patience}"),
+                }
+                .into());
+            }
+        }
+    }
+}
