@@ -82,6 +82,10 @@ struct Script {
     blow: Blow,
     /// Turns of the peer after which the blow falls.
     after: u64,
+    /// Time between the consumers' beginnings, in milliseconds: the first begins with the load.
+    apart: u64,
+    /// Deliveries of a transaction; 0 without them.
+    commit_every: u32,
     /// The peer writes in pieces of so many bytes; 0 for all at once.
     dribble: usize,
 }
@@ -108,6 +112,11 @@ impl Script {
             ack,
             blow,
             after: 1 + random.below(60),
+            apart: random.of(&[0, 0, 0, 2]),
+            commit_every: match ack {
+                Ack::Auto => 0,
+                Ack::Every(_) => random.of(&[0, 0, 5]),
+            },
             dribble: random.of(&[0, 0, 0, 1, 7, 40]),
         }
     }
@@ -282,6 +291,8 @@ fn plan(script: &Script, address: std::net::SocketAddr) -> Plan {
     group.consumers.connections = Some(1);
     group.consumers.prefetch = script.prefetch;
     group.consumers.ack = script.ack;
+    group.consumers.apart = Nanos::from_millis(script.apart);
+    group.consumers.commit_every = script.commit_every;
     group.recovery = (script.blow == Blow::Cut).then_some(Recovery {
         min: Nanos::from_millis(1),
         max: Nanos::from_millis(5),

@@ -452,7 +452,8 @@ impl Link {
             return Ok(());
         };
         let version = token.version();
-        if version == self.token_version || self.state != LinkState::Running {
+        let is_open = matches!(self.state, LinkState::Subscribing | LinkState::Running);
+        if version == self.token_version || !is_open {
             return Ok(());
         }
         self.token_version = version;
