@@ -107,7 +107,7 @@ pub(super) fn read(text: &str) -> Option<Profile> {
         let (thread, frames) = stack.split_once(';').unwrap_or(("", stack));
         let thread = builder.thread(thread);
         let mut parent = None;
-        for name in frames.split(';') {
+        for name in frames.split(';').map(Frame::function_of) {
             let kind = Frame::kind_from_name(name, "");
             let frame = builder.frame(&Frame::new(name, "", kind));
             parent = Some(builder.node(parent, frame));

@@ -58,6 +58,14 @@ impl Frame {
         self.kind == FrameKind::Unknown
     }
 
+    /// The function that a name from a JIT map belongs to. The BEAM gives the code in front of a
+    /// function, which says what function it is and runs when it is called, a name of its own.
+    #[must_use]
+    pub fn function_of(name: &str) -> &str {
+        let function = name.strip_suffix("-CodeInfoPrologue");
+        function.filter(|f| f.starts_with('$')).unwrap_or(name)
+    }
+
     /// The kind that a name alone tells, for formats that carry no kind (folded text, pprof of
     /// other tools): Erlang names carry a `$`, `_[k]` is perf's mark of the kernel.
     #[must_use]

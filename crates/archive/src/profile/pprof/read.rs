@@ -126,7 +126,7 @@ impl<'a> Reader<'a> {
                 let name = self
                     .functions
                     .get(&line.function_id)
-                    .map_or("", |&n| self.text(n));
+                    .map_or("", |&n| Frame::function_of(self.text(n)));
                 let kind = Frame::kind_from_name(name, module);
                 let name = if name.is_empty() { UNKNOWN } else { name };
                 let frame = builder.frame(&Frame::new(name, module, kind));

@@ -55,6 +55,17 @@ fn names_that_folded_text_cannot_carry_are_changed() {
 }
 
 #[test]
+fn what_the_jit_puts_in_front_of_a_function_is_the_functions() {
+    let text = "t;main;$a:b/1 2\nt;main;$a:b/1-CodeInfoPrologue 3\nt;x-CodeInfoPrologue 1\n";
+    let read = open("cpu.folded", text.as_bytes()).unwrap();
+    let wanted = ["t;main;$a:b/1 5", "t;x-CodeInfoPrologue 1"];
+    assert_eq!(lines(&read.folded()), BTreeSet::from(wanted));
+    let perf = profile(&[("t;$a:b/1-CodeInfoPrologue", 3), ("t;$a:b/1", 4)]);
+    let read = open("profile.pb.gz", &perf.to_pprof().unwrap()).unwrap();
+    assert_eq!(read.folded(), "t;$a:b/1 7\n");
+}
+
+#[test]
 fn inferno_draws_the_folded_text() {
     let text = small().folded();
     let mut svg = Vec::new();

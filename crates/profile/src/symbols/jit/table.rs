@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use archive::profile::Frame;
+
 /// Longer names are cut.
 pub(super) const NAME_LIMIT: usize = 4096;
 
@@ -30,6 +32,7 @@ impl JitTable {
         let Some(end) = start.checked_add(size).filter(|&end| end > start) else {
             return;
         };
+        let name = Frame::function_of(name);
         let cut = name.floor_char_boundary(NAME_LIMIT);
         let name = name.get(..cut).unwrap_or(name);
         let (Ok(at), Ok(len)) = (u32::try_from(self.names.len()), u32::try_from(name.len())) else {
@@ -93,6 +96,13 @@ mod tests {
         assert_eq!(table.find(0x8010), Some("void a.b(int, long)"));
         assert_eq!(table.find(0xa001), Some("é"));
         assert_eq!(table.ranges.len(), 3);
+    }
+
+    #[test]
+    fn code_in_front_of_a_function_is_the_functions() {
+        let table = table("1000 30 $lists:member/2-CodeInfoPrologue\n1030 70 $lists:member/2");
+        assert_eq!(table.find(0x1000), table.find(0x1030));
+        assert_eq!(table.find(0x1000), Some("$lists:member/2"));
     }
 
     #[test]
