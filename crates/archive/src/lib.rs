@@ -9,6 +9,7 @@ mod list;
 pub mod profile;
 mod reader;
 mod record;
+mod replace;
 mod series;
 mod summary;
 mod verdict;
@@ -23,6 +24,7 @@ pub use record::{
     BindingRecord, Event, ExchangeRecord, Hardware, PhaseSpan, QueueRecord, RunRecord, RunState,
     Topology, Versions, default_runs_dir,
 };
+pub use replace::{Replacement, replace_file};
 pub use series::{CyclePoint, ProcessUsage, SeriesPoint};
 pub use summary::{
     BrokerSummary, ChurnSummary, FailureCount, FaultOutcome, FunctionShare, PerMessage,
@@ -33,7 +35,7 @@ pub use verdict::{
     Verdict,
 };
 pub use warning::{Warning, WarningCode};
-pub use writer::{RunWriter, replace_file};
+pub use writer::RunWriter;
 
 /// Names of the files of a run folder.
 pub mod file {

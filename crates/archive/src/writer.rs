@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use measure::{Interval, Time};
 
 use crate::histogram_log::HistogramLogWriter;
-use crate::{Error, RunRecord, SeriesPoint, Warning, WarningCode, file};
+use crate::{Error, RunRecord, SeriesPoint, Warning, WarningCode, file, replace_file};
 
 /// Writes one run folder. Nothing here fails once the folder exists: the first error (a full
 /// disk, a folder that somebody removed) becomes a warning, and the run goes on. Later writes are
@@ -116,7 +116,7 @@ impl RunWriter {
 
     /// Writes a file of the folder as a whole, or leaves the one that is there.
     pub fn write_file(&mut self, name: &str, content: &[u8]) {
-        if let Err(e) = replace_file(&self.dir, name, content) {
+        if let Err(e) = replace_file(&self.dir.join(name), content) {
             self.complain(name, &e.to_string());
         }
     }
@@ -147,27 +147,6 @@ impl RunWriter {
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
-}
-
-/// Writes `dir/name` so that a reader, and a machine that loses power, sees all of it or nothing.
-///
-/// # Errors
-/// Where it cannot be written; what was there before stays.
-pub fn replace_file(dir: &Path, name: &str, content: &[u8]) -> io::Result<()> {
-    let temporary = dir.join(format!(".{name}.tmp"));
-    let written = File::create(&temporary).and_then(|mut file| {
-        file.write_all(content)?;
-        file.sync_all()
-    });
-    let renamed = written.and_then(|()| fs::rename(&temporary, dir.join(name)));
-    if renamed.is_err() {
-        // The error at hand says more than a failure to tidy up would.
-        let _ = fs::remove_file(&temporary);
-    }
-    renamed?;
-    // The file is in place; that its name reaches the disk is a matter of power cuts only.
-    let _ = File::open(dir).and_then(|folder| folder.sync_all());
-    Ok(())
 }
 
 /// A file that grows by whole lines, opened when the first arrives.

@@ -2,18 +2,28 @@
 //!
 //! `inferno` reads folded text, one line per distinct stack. A profile of a million samples has
 //! far more stacks than an image has pixels, so what would be narrower than a pixel is folded into
-//! its caller before any text is made.
+//! its caller before any text is made, and what lies deeper than anybody reads into one frame that
+//! says so.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use archive::profile::{Frame, FrameKind, Profile};
+use archive::profile::{Frame, FrameKind, Profile, UNKNOWN, folded_name};
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
 use inferno::flamegraph::{Options, TextTruncateDirection, from_lines};
 
 use crate::console::sanitise;
+
+/// Frames that are drawn of a stack. Kernels record 127 unless told otherwise; only stacks from
+/// elsewhere are deeper, and no browser shows an image of tens of thousands of rows.
+const MOST_FRAMES: u32 = 1000;
+/// What stands in place of all that is deeper.
+const DEEPER: &str = "[deeper frames]";
+/// Characters of a name that are drawn: a hundredth of them fits into the widest frame.
+const LONGEST_NAME: usize = 1000;
+/// Larger sums are scaled down: `inferno` adds them as integers and draws them as `f64`.
+const LARGEST_SUM: u128 = 1 << 53;
 
 /// How a flame graph is drawn.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,16 +75,14 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, FlameEr
     let groups = profile.thread_groups();
     let names = Names::of(profile, &groups);
     let least = (options.min_share * total as f64).ceil() as u64;
-    let lines = folded(profile, &groups, &names, least);
+    let (lines, factor) = folded(profile, &groups, &names, least);
 
     let mut palette = names.palette(profile);
     let mut drawing = Options::default();
-    drawing.title = sanitise(&options.title).into_owned();
-    drawing.subtitle = options
-        .subtitle
-        .as_deref()
-        .map(|s| sanitise(s).into_owned());
-    drawing.count_name = sanitise(&profile.header.unit).into_owned();
+    drawing.title = drawable(&options.title);
+    drawing.subtitle = options.subtitle.as_deref().map(drawable);
+    drawing.count_name = drawable(&profile.header.unit);
+    drawing.factor = factor;
     drawing.bgcolors = Some(BackgroundColor::Flat(Color::new(0xfb, 0xfb, 0xfa)));
     drawing.palette_map = Some(&mut palette);
     drawing.text_truncate_direction = TextTruncateDirection::Right;
@@ -91,30 +99,10 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, FlameEr
 /// Where the profile has no sample or the file cannot be written.
 pub fn write_svg(profile: &Profile, options: &FlameOptions, path: &Path) -> Result<(), FlameError> {
     let content = svg(profile, options)?;
-    write_whole(path, &content).map_err(|source| FlameError::Io {
+    archive::replace_file(path, &content).map_err(|source| FlameError::Io {
         path: path.to_owned(),
         source,
     })
-}
-
-fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
-    let name = path
-        .file_name()
-        .ok_or_else(|| io::Error::from(io::ErrorKind::IsADirectory))?;
-    let mut partial = name.to_owned();
-    partial.push(format!(".{}.partial", std::process::id()));
-    let partial = path.with_file_name(partial);
-    let written = File::create(&partial).and_then(|file| {
-        let mut file = BufWriter::new(file);
-        file.write_all(content)?;
-        file.into_inner()?.sync_all()?;
-        fs::rename(&partial, path)
-    });
-    if written.is_err() {
-        // What was not finished must not stay; the first error is the one worth telling.
-        let _ = fs::remove_file(&partial);
-    }
-    written
 }
 
 /// Names as folded text can carry them.
@@ -125,19 +113,10 @@ struct Names {
 
 impl Names {
     fn of(profile: &Profile, groups: &[String]) -> Self {
-        let named = |name: &str, empty: &str| {
-            if name.trim().is_empty() {
-                empty.to_owned()
-            } else {
-                foldable(name)
-            }
-        };
+        let named = |name: &str, empty| folded_name(&drawable(name), empty).into_owned();
+        let frames = profile.frames.iter();
         Self {
-            frames: profile
-                .frames
-                .iter()
-                .map(|f| named(&f.name, "[unknown]"))
-                .collect(),
+            frames: frames.map(|f| named(&f.name, UNKNOWN)).collect(),
             groups: groups.iter().map(|g| named(g, "[thread]")).collect(),
         }
     }
@@ -149,6 +128,7 @@ impl Names {
             palette.insert(name, Color::new(0xd4, 0xd2, 0xce));
         }
         palette.insert("", Color::new(0xe2, 0xe0, 0xdc));
+        palette.insert(DEEPER, Color::new(0xd4, 0xd2, 0xce));
         for (name, frame) in self.frames.iter().zip(&profile.frames) {
             palette.insert(name, colour(frame));
         }
@@ -156,85 +136,116 @@ impl Names {
     }
 }
 
-/// `;` parts frames, and a number at the end of a line is its count: neither may stand in a name.
-fn foldable(name: &str) -> String {
-    let mut name = sanitise(name.trim()).replace(';', ",");
-    if let Some(blank) = name.rfind(char::is_whitespace)
-        && name[blank..].trim().parse::<f64>().is_ok()
-    {
-        name.replace_range(blank..=blank, "_");
+/// Text as the image can carry it. XML has no place for U+FFFE and U+FFFF, escaped or not
+/// (<https://www.w3.org/TR/xml/#charsets>); control characters are shown by their symbols.
+fn drawable(text: &str) -> String {
+    let mut out: String = sanitise(text)
+        .chars()
+        .take(LONGEST_NAME)
+        .map(|c| match c {
+            '\u{fffe}' | '\u{ffff}' => char::REPLACEMENT_CHARACTER,
+            c => c,
+        })
+        .collect();
+    if text.chars().nth(LONGEST_NAME).is_some() {
+        out.push('…');
     }
-    name
+    out
 }
 
-/// One line per thread group and stack, as `group;root;…;leaf count`.
-fn folded(profile: &Profile, groups: &[String], names: &Names, least: u64) -> Vec<String> {
-    let kept = wide_enough(profile, least);
+/// One line per thread group and stack, as `group;root;…;leaf count`, and what counts are to be
+/// multiplied by.
+fn folded(profile: &Profile, groups: &[String], names: &Names, least: u64) -> (Vec<String>, f64) {
+    let drawn = drawn(profile, least);
     let group_ids = group_ids(groups);
-    let mut counts: HashMap<(u32, Option<u32>), u64> = HashMap::new();
+    let mut counts: HashMap<(u32, Drawn), u64> = HashMap::new();
+    let mut sum = 0u128;
     for sample in &profile.samples {
         let group = group_ids.get(sample.thread as usize).copied().unwrap_or(0);
-        let leaf = kept.get(sample.stack as usize).copied().flatten();
-        *counts.entry((group, leaf)).or_default() += sample.weight;
+        let leaf = drawn.get(sample.stack as usize).copied();
+        let count = counts.entry((group, leaf.unwrap_or_default())).or_default();
+        *count = count.saturating_add(sample.weight);
+        sum += u128::from(sample.weight);
     }
+    let shift = (0..64).find(|shift| sum >> shift <= LARGEST_SUM);
+    let shift = shift.unwrap_or(64);
     let mut path = Vec::new();
     let mut lines = Vec::with_capacity(counts.len());
     for ((group, leaf), count) in counts {
         path.clear();
-        let mut next = leaf;
+        path.extend(leaf.deeper.then_some(DEEPER));
+        let mut next = leaf.node;
         while let Some(node) = next.and_then(|n| profile.stacks.get(n as usize)) {
             path.push(
                 names
                     .frames
                     .get(node.frame as usize)
-                    .map_or("", String::as_str),
+                    .map_or(UNKNOWN, String::as_str),
             );
             // Parents come first; anything else would be a loop.
             next = node
                 .parent
                 .filter(|parent| next.is_some_and(|this| *parent < this));
         }
-        let mut line = names
-            .groups
-            .get(group as usize)
-            .cloned()
-            .unwrap_or_default();
+        let group = names.groups.get(group as usize);
+        let mut line = group.map_or("[thread]", String::as_str).to_owned();
         for name in path.iter().rev() {
             line.push(';');
             line.push_str(name);
         }
-        line.push_str(&format!(" {count}"));
+        line.push_str(&format!(" {}", count.checked_shr(shift).unwrap_or(0)));
         lines.push(line);
     }
-    lines
+    (lines, 2f64.powi(shift.cast_signed()))
 }
 
-/// For every node the nearest node at or above it with at least `least` samples in or below it.
-fn wide_enough(profile: &Profile, least: u64) -> Vec<Option<u32>> {
+/// Where a stack ends in the image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Drawn {
+    /// The last node that is drawn by its own name; none where only the thread is.
+    node: Option<u32>,
+    /// A frame stands below it for what is deeper than [`MOST_FRAMES`].
+    deeper: bool,
+}
+
+/// For every node what is drawn of it: the node, or the nearest above it that has at least `least`
+/// samples in or below it and is not too deep.
+fn drawn(profile: &Profile, least: u64) -> Vec<Drawn> {
     let mut inclusive = vec![0u64; profile.stacks.len()];
     for sample in &profile.samples {
         if let Some(weight) = inclusive.get_mut(sample.stack as usize) {
-            *weight += sample.weight;
+            *weight = weight.saturating_add(sample.weight);
         }
     }
     for (index, node) in profile.stacks.iter().enumerate().rev() {
         let weight = inclusive.get(index).copied().unwrap_or(0);
         let parent = node.parent.filter(|p| (*p as usize) < index);
         if let Some(sum) = parent.and_then(|p| inclusive.get_mut(p as usize)) {
-            *sum += weight;
+            *sum = sum.saturating_add(weight);
         }
     }
-    let mut kept: Vec<Option<u32>> = Vec::with_capacity(inclusive.len());
+    // With each its depth, counted from 1.
+    let mut all: Vec<(Drawn, u32)> = Vec::with_capacity(inclusive.len());
     for ((index, node), weight) in (0u32..).zip(&profile.stacks).zip(inclusive) {
-        let nearest = if weight >= least {
-            Some(index)
+        let parent = node.parent.and_then(|p| all.get(p as usize).copied());
+        let (above, depth) = parent.unwrap_or_default();
+        let depth = depth.saturating_add(1);
+        let drawn = if weight < least {
+            above
+        } else if depth > MOST_FRAMES {
+            Drawn {
+                deeper: true,
+                ..above
+            }
         } else {
-            node.parent
-                .and_then(|p| kept.get(p as usize).copied().flatten())
+            Drawn {
+                node: Some(index),
+                deeper: false,
+            }
         };
-        kept.push(nearest);
+        all.push((drawn, depth));
     }
-    kept
+    all.into_iter().map(|(drawn, _)| drawn).collect()
 }
 
 /// Threads of one group share the number of its first thread.
@@ -287,6 +298,8 @@ fn hsl(hue: f64, saturation: f64, lightness: f64) -> Color {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use archive::profile::{Sample, StackNode};
 
     use super::*;
@@ -351,7 +364,7 @@ mod tests {
         assert!(svg.contains("&lt;script&gt;alert(1)&lt;/script&gt; (9,999 samples, 99.99%)"));
         assert!(!svg.contains("<script>alert"));
         assert!(
-            svg.contains("operator,_12 (4,999 samples, 49.99%)"),
+            svg.contains("operator:_12 (4,999 samples, 49.99%)"),
             "a count was mistaken"
         );
         assert!(svg.contains("a &lt;b&gt; run"));

@@ -5,24 +5,29 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use super::frames::Frame;
+use super::frames::{Frame, UNKNOWN};
 use super::model::{Profile, ProfileHeader, Sample};
 use super::tree::Builder;
 
+/// What stands in place of a thread without a name.
+const NO_THREAD: &str = "[thread]";
+
 impl Profile {
-    /// The profile as folded text. The first field is the thread's group; `;` in a name becomes
-    /// `:`, and control characters become `?`, because the format has no escapes. Lines are in the
-    /// order of the stack tree, which depends on nothing but the profile.
+    /// The profile as folded text. The first field is the thread's group, unless no thread has a
+    /// name; names are changed as [`folded_name`] says. Lines are in the order of the stack tree, which depends on nothing but
+    /// the profile.
     #[must_use]
     pub fn folded(&self) -> String {
         let mut groups: Vec<String> = Vec::new();
+        let mut known: HashMap<String, usize> = HashMap::new();
         let mut group_of_thread = Vec::with_capacity(self.threads.len());
         for group in self.thread_groups() {
-            let known = groups.iter().position(|g| *g == group);
-            group_of_thread.push(known.unwrap_or_else(|| {
-                groups.push(group);
-                groups.len() - 1
-            }));
+            let next = groups.len();
+            let at = *known.entry(group).or_insert_with_key(|group| {
+                groups.push(folded_name(group, NO_THREAD).into_owned());
+                next
+            });
+            group_of_thread.push(at);
         }
         let mut sums: HashMap<(usize, u32), u64> = HashMap::new();
         for s in &self.samples {
@@ -35,21 +40,24 @@ impl Profile {
         }
         let mut sums: Vec<_> = sums.into_iter().collect();
         sums.sort_unstable_by_key(|(key, _)| *key);
-        let names: Vec<_> = self.frames.iter().map(|f| plain(&f.name)).collect();
-        let groups: Vec<_> = groups.iter().map(|g| plain(g)).collect();
+        let names = self.frames.iter().map(|f| folded_name(&f.name, UNKNOWN));
+        let names: Vec<_> = names.collect();
+        let threads = self.threads.iter().any(|name| !name.is_empty());
         let mut text = String::with_capacity(sums.len() * 256);
         let mut path = Vec::new();
         for ((group, stack), weight) in sums {
-            let mut separator = "";
-            if let Some(group) = groups.get(group).filter(|g| !g.is_empty()) {
-                text.push_str(group);
-                separator = ";";
-            }
+            let group = groups.get(group).map_or(NO_THREAD, String::as_str);
             self.path_into(stack, &mut path);
-            for &frame in path.iter().rev() {
-                text.push_str(separator);
-                text.push_str(names.get(frame as usize).map_or("", |n| n));
-                separator = ";";
+            let path = path.iter().rev();
+            let frames = path.map(|&f| names.get(f as usize).map_or(UNKNOWN, |n| n));
+            for (i, field) in threads
+                .then_some(group)
+                .into_iter()
+                .chain(frames)
+                .enumerate()
+            {
+                text.push_str(if i > 0 { ";" } else { "" });
+                text.push_str(field);
             }
             // Writing to a string cannot fail.
             let _ = writeln!(text, " {weight}");
@@ -68,18 +76,41 @@ impl Profile {
     }
 }
 
-/// A name without the characters that the format cannot carry.
-fn plain(name: &str) -> Cow<'_, str> {
+/// A name as folded text can carry it, which has no escapes: `;` parts fields and becomes `:`,
+/// control characters become `?`, blanks at either end are left out, `#` at the beginning would make
+/// the line a comment, and a number behind a blank at the end would be taken for a count. `empty`
+/// stands for a name of which nothing is left.
+#[must_use]
+pub fn folded_name<'n>(name: &'n str, empty: &'n str) -> Cow<'n, str> {
+    let mut name = Cow::Borrowed(name);
     if name.contains(|c: char| c == ';' || c.is_control()) {
         let replace = |c: char| match c {
             ';' => ':',
             c if c.is_control() => '?',
             c => c,
         };
-        Cow::Owned(name.chars().map(replace).collect())
-    } else {
-        Cow::Borrowed(name)
+        name = Cow::Owned(name.chars().map(replace).collect());
     }
+    if name.trim().len() < name.len() {
+        name = Cow::Owned(name.trim().to_owned());
+    }
+    if name.is_empty() {
+        return Cow::Borrowed(empty);
+    }
+    if name.starts_with('#') {
+        name = Cow::Owned(format!("_{name}"));
+    }
+    let last = name.char_indices().rfind(|(_, c)| c.is_whitespace());
+    if let Some((blank, c)) = last {
+        let after = blank + c.len_utf8();
+        if name
+            .get(after..)
+            .is_some_and(|text| count_of(text).is_some())
+        {
+            name.to_mut().replace_range(blank..after, "_");
+        }
+    }
+    name
 }
 
 /// Reads folded text; the first field is taken for the thread, as `stackcollapse-perf.pl` writes

@@ -24,6 +24,7 @@ mod tests;
 mod threads;
 mod tree;
 
+pub use folded::folded_name;
 pub use frames::{Frame, FrameKind, UNKNOWN};
 pub use model::{Profile, ProfileHeader, Sample, StackNode};
 pub use open::ProfileError;

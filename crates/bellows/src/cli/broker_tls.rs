@@ -23,7 +23,8 @@ pub(super) struct BrokerTlsArgs {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
     /// Folder for an authority of its own (ca.pem) with certificates for localhost (server.pem) and
-    /// for clients (client.pem, user guest) and their keys; made where it has none. It must exist
+    /// for clients (client.pem, user guest) and their keys; made where it has none of them, and
+    /// nothing is overwritten. It must exist
     #[arg(
         long,
         value_name = "DIR",

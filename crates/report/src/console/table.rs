@@ -39,7 +39,7 @@ impl Table {
         let mut widths: Vec<usize> = self.heads.iter().map(|(head, _)| width(head)).collect();
         for row in &self.rows {
             for (w, cell) in widths.iter_mut().zip(row) {
-                *w = (*w).max(width(cell));
+                *w = (*w).max(width(cell).min(columns));
             }
         }
         let total = widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);

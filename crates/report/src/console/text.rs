@@ -143,16 +143,17 @@ pub(super) fn fit(text: &str, columns: usize) -> Cow<'_, str> {
 #[must_use]
 pub(super) fn left(text: &str, columns: usize) -> String {
     let text = fit(text, columns);
-    let pad = columns.saturating_sub(width(&text));
-    format!("{text}{:pad$}", "")
+    // Formatting would panic at widths above 65,535.
+    let pad = " ".repeat(columns.saturating_sub(width(&text)));
+    format!("{text}{pad}")
 }
 
 /// Exactly `columns` wide, text at the right.
 #[must_use]
 pub(super) fn right(text: &str, columns: usize) -> String {
     let text = fit(text, columns);
-    let pad = columns.saturating_sub(width(&text));
-    format!("{:pad$}{text}", "")
+    let pad = " ".repeat(columns.saturating_sub(width(&text)));
+    format!("{pad}{text}")
 }
 
 /// Breaks at blanks so that no line is wider than `columns`; a longer word is cut.

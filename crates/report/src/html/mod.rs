@@ -11,8 +11,10 @@ mod headline;
 mod page;
 mod stacks;
 
-use std::fs;
-use std::io::{self, Write as _};
+#[cfg(test)]
+mod forms_tests;
+
+use std::io;
 use std::path::{Path, PathBuf};
 
 use archive::RunReader;
@@ -59,22 +61,9 @@ pub fn render(run: &RunReader) -> Result<String, Error> {
 pub fn write_report(run_dir: &Path) -> Result<PathBuf, Error> {
     let document = render(&RunReader::open(run_dir)?)?;
     let path = run_dir.join(archive::file::REPORT);
-    replace(&path, document.as_bytes()).map_err(|source| Error::Write {
+    archive::replace_file(&path, document.as_bytes()).map_err(|source| Error::Write {
         path: path.clone(),
         source,
     })?;
     Ok(path)
-}
-
-/// Writes beside the file and renames, so that nobody ever reads half of it.
-fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let beside = path.with_extension(format!("html.{}.tmp", std::process::id()));
-    let written = fs::File::create(&beside)
-        .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        // Nothing half-written stays; where even that fails the first error says why.
-        let _ = fs::remove_file(&beside);
-    }
-    written
 }

@@ -61,8 +61,9 @@ pub fn keep(calibration: &Calibration) -> io::Result<Keeping> {
     let name = file_name(calibration);
     let mut text = serde_json::to_vec_pretty(calibration).map_err(io::Error::from)?;
     text.push(b'\n');
-    archive::replace_file(&folder, &name, &text)?;
-    Ok(Keeping::Kept(folder.join(name)))
+    let path = folder.join(name);
+    archive::replace_file(&path, &text)?;
+    Ok(Keeping::Kept(path))
 }
 
 /// A quiet calibration replaces any, a busy one only a busier one.

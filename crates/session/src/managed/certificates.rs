@@ -2,6 +2,9 @@
 //! The keys never leave the node's directory, which nobody else can read, and go with it.
 
 use std::fmt::Display;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use load::{Identity, Tls};
@@ -10,7 +13,17 @@ use rcgen::{
     ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
 };
 
-use super::{Error, remains::private_file};
+use super::Error;
+
+/// Every file that is made, and those that a node cannot do without.
+const FILES: [&str; 5] = [
+    "ca.pem",
+    "server.pem",
+    "server-key.pem",
+    "client.pem",
+    "client-key.pem",
+];
+const NEEDED: [&str; 3] = ["ca.pem", "server.pem", "server-key.pem"];
 
 /// The user that the clients' certificate stands for.
 const USER: &str = "guest";
@@ -23,22 +36,32 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Those in a directory that exists; makes them where it has none.
+    /// Those in a directory that exists; makes them where it has none. A directory that holds some
+    /// of the files is somebody's, and nothing in it is overwritten.
     ///
     /// # Errors
-    /// [`Error::Config`] or [`Error::Io`] where they cannot be made or written.
+    /// [`Error::Config`] or [`Error::Io`] where they cannot be made or written, or some are there.
     pub fn find_or_make(directory: &Path) -> Result<Self, Error> {
         let found = Self {
             directory: directory.to_owned(),
         };
-        let (certificate, key) = found.server();
-        if [found.authority(), certificate, key]
-            .iter()
-            .all(|file| file.exists())
-        {
-            return Ok(found);
+        // A link that leads nowhere is there, too.
+        let is_there = |name: &&str| fs::symlink_metadata(found.file(name)).is_ok();
+        let there: Vec<&str> = FILES.into_iter().filter(is_there).collect();
+        if there.is_empty() {
+            return Self::make(directory);
         }
-        Self::make(directory)
+        let missing = NEEDED.into_iter().find(|name| !found.file(name).exists());
+        match missing {
+            None => Ok(found),
+            Some(missing) => Err(Error::Config(format!(
+                "{} holds {} but no {missing}, and nothing there is overwritten. Name another \
+                 folder, or remove {}",
+                directory.display(),
+                there.join(", "),
+                if there.len() == 1 { "it" } else { "them" },
+            ))),
+        }
     }
 
     /// The authority's certificate.
@@ -53,53 +76,25 @@ impl Certificates {
         (self.file("server.pem"), self.file("server-key.pem"))
     }
 
-    /// Makes and writes them.
+    /// Makes and writes them; all of them, or none.
     pub(super) fn make(directory: &Path) -> Result<Self, Error> {
         let this = Self {
             directory: directory.to_owned(),
         };
-        let key = KeyPair::generate().map_err(failed)?;
-        let mut params = CertificateParams::new(Vec::new()).map_err(failed)?;
-        params.distinguished_name = named("bellows throw-away authority");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let authority = CertifiedIssuer::self_signed(params, key).map_err(failed)?;
-        this.write("ca.pem", &authority.pem())?;
-        this.issue(
-            &authority,
-            ("server", "localhost"),
-            &["localhost", "127.0.0.1"],
-            ExtendedKeyUsagePurpose::ServerAuth,
-        )?;
-        this.issue(
-            &authority,
-            ("client", USER),
-            &[],
-            ExtendedKeyUsagePurpose::ClientAuth,
-        )?;
-        Ok(this)
-    }
-
-    fn issue(
-        &self,
-        authority: &CertifiedIssuer<'_, KeyPair>,
-        (file, name): (&str, &str),
-        names: &[&str],
-        purpose: ExtendedKeyUsagePurpose,
-    ) -> Result<(), Error> {
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let mut params = CertificateParams::new(names).map_err(failed)?;
-        params.distinguished_name = named(name);
-        params.extended_key_usages = vec![purpose];
-        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        let key = KeyPair::generate().map_err(failed)?;
-        let certificate = params.signed_by(&key, authority).map_err(failed)?;
-        self.write(&format!("{file}.pem"), &certificate.pem())?;
-        self.write(&format!("{file}-key.pem"), &key.serialize_pem())
-    }
-
-    fn write(&self, name: &str, text: &str) -> Result<(), Error> {
-        private_file(&self.directory.join(name), text.as_bytes())
+        let mut written = Vec::new();
+        let made = texts().and_then(|texts| {
+            texts.into_iter().try_for_each(|(name, text)| {
+                let path = this.file(name);
+                new_private_file(&path, text.as_bytes(), &mut written)
+            })
+        });
+        if made.is_err() {
+            for path in &written {
+                // The error at hand says more than a failure to tidy up would.
+                let _ = fs::remove_file(path);
+            }
+        }
+        made.map(|()| this)
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -140,6 +135,56 @@ impl Certificates {
     }
 }
 
+/// The content of every file.
+fn texts() -> Result<Vec<(&'static str, String)>, Error> {
+    let key = KeyPair::generate().map_err(failed)?;
+    let mut params = CertificateParams::new(Vec::new()).map_err(failed)?;
+    params.distinguished_name = named("bellows throw-away authority");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    let authority = CertifiedIssuer::self_signed(params, key).map_err(failed)?;
+    let names = ["localhost", "127.0.0.1"];
+    let (server, server_key) = issue(
+        &authority,
+        "localhost",
+        &names,
+        ExtendedKeyUsagePurpose::ServerAuth,
+    )?;
+    let (client, client_key) = issue(&authority, USER, &[], ExtendedKeyUsagePurpose::ClientAuth)?;
+    let texts = [authority.pem(), server, server_key, client, client_key];
+    Ok(FILES.into_iter().zip(texts).collect())
+}
+
+/// A certificate and its key.
+fn issue(
+    authority: &CertifiedIssuer<'_, KeyPair>,
+    name: &str,
+    names: &[&str],
+    purpose: ExtendedKeyUsagePurpose,
+) -> Result<(String, String), Error> {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let mut params = CertificateParams::new(names).map_err(failed)?;
+    params.distinguished_name = named(name);
+    params.extended_key_usages = vec![purpose];
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    let key = KeyPair::generate().map_err(failed)?;
+    let certificate = params.signed_by(&key, authority).map_err(failed)?;
+    Ok((certificate.pem(), key.serialize_pem()))
+}
+
+/// Writes a file that was not there before, and that only this user can read from its first byte.
+/// Where anything has its name, a link included, nothing is written.
+fn new_private_file(path: &Path, content: &[u8], written: &mut Vec<PathBuf>) -> Result<(), Error> {
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
+    let mut file = file.map_err(Error::io("create", path))?;
+    written.push(path.to_owned());
+    file.write_all(content).map_err(Error::io("write", path))
+}
+
 fn named(name: &str) -> DistinguishedName {
     let mut names = DistinguishedName::new();
     names.push(DnType::CommonName, name);
@@ -148,4 +193,60 @@ fn named(name: &str) -> DistinguishedName {
 
 fn failed(error: impl Display) -> Error {
     Error::Config(format!("cannot make the node's certificates: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn certificates_are_made_once_and_found_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = Certificates::find_or_make(dir.path()).unwrap();
+        for name in FILES {
+            let mode = fs::metadata(made.file(name)).unwrap().mode();
+            assert_eq!(mode & 0o777, 0o600, "{name}");
+        }
+        let key = fs::read(made.server().1).unwrap();
+        Certificates::find_or_make(dir.path()).unwrap();
+        assert_eq!(fs::read(made.server().1).unwrap(), key);
+        // A node needs no client's key.
+        fs::remove_file(made.file("client-key.pem")).unwrap();
+        Certificates::find_or_make(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn a_key_that_is_there_is_not_overwritten() {
+        for name in FILES {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join(name);
+            fs::write(&path, "precious").unwrap();
+            let error = Certificates::find_or_make(dir.path()).unwrap_err();
+            let error = error.to_string();
+            assert!(
+                error.contains(name) && error.contains("overwritten"),
+                "{error}"
+            );
+            assert_eq!(fs::read(&path).unwrap(), b"precious");
+            let files = fs::read_dir(dir.path()).unwrap().count();
+            assert_eq!(files, 1, "nothing else is made");
+        }
+    }
+
+    #[test]
+    fn links_in_the_folder_are_not_written_through() {
+        for name in FILES {
+            let dir = tempfile::tempdir().unwrap();
+            let victim = dir.path().join("victim");
+            symlink(&victim, dir.path().join(name)).unwrap();
+            assert!(Certificates::find_or_make(dir.path()).is_err());
+            // Nor where the link was laid after it was looked for.
+            assert!(Certificates::make(dir.path()).is_err());
+            assert!(!victim.exists());
+            let files = fs::read_dir(dir.path()).unwrap().count();
+            assert_eq!(files, 1, "what was begun is removed");
+        }
+    }
 }

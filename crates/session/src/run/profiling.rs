@@ -175,16 +175,13 @@ fn write_derived(profile: &Profile, writer: &mut RunWriter) {
 
 /// Replaces a stacks file by one that holds `profile` only.
 fn rewrite(profile: &Profile, path: &Path) -> io::Result<()> {
-    let temporary = path.with_extension("stacks.tmp");
-    let written = write_stacks(profile, &temporary).and_then(|()| fs::rename(&temporary, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    written
+    let mut replacement = archive::Replacement::begin(path)?;
+    write_stacks(profile, replacement.file().try_clone()?)?;
+    replacement.finish()
 }
 
-fn write_stacks(profile: &Profile, path: &Path) -> io::Result<()> {
-    let mut writer = StacksWriter::create(path, profile.header.clone())?;
+fn write_stacks(profile: &Profile, file: fs::File) -> io::Result<()> {
+    let mut writer = StacksWriter::new(file, profile.header.clone());
     let mut nodes: Vec<Option<u32>> = vec![None; profile.stacks.len()];
     for sample in &profile.samples {
         let Some(stack) = copy_node(profile, &mut writer, &mut nodes, sample.stack) else {

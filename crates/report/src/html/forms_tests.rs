@@ -1,0 +1,342 @@
+//! Profiles with names of any characters and stacks of any shape, in every form that they are
+//! shown in.
+
+use std::collections::BTreeMap;
+
+use archive::profile::{Frame, FrameKind, Profile, Sample, StackNode};
+use quick_xml::events::Event;
+
+use super::stacks::encode;
+use crate::console::{self, FunctionSort, FunctionTable, Style};
+use crate::flame::{FlameOptions, svg};
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+
+    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len() as u64) as usize]
+    }
+
+    /// Any character: one that some form has a use for, else of all planes.
+    fn character(&mut self) -> char {
+        const SPECIAL: [char; 24] = [
+            ' ', '\t', '\n', '\0', '\u{1b}', ';', '#', '<', '>', '&', '"', '\'', '0', '7', '.',
+            '_', '\u{85}', '\u{a0}', '\u{2003}', '\u{2028}', '\u{202e}', '\u{fffd}', '\u{fffe}',
+            '\u{ffff}',
+        ];
+        match self.below(3) {
+            0 => self.of(&SPECIAL),
+            1 => self.of(&['a', 'b', '/', '1', ':', '$']),
+            _ => char::from_u32(self.below(0x11_0000) as u32).unwrap_or('\u{10ffff}'),
+        }
+    }
+
+    fn name(&mut self) -> String {
+        let known = [
+            "",
+            " ",
+            "a 12",
+            "a\u{a0}7",
+            "a\u{3000}1.5",
+            "# x",
+            "#",
+            "a;b",
+            "\u{ffff}",
+            "1_scheduler",
+            "[unknown]",
+            "--",
+            "a 1 2",
+            "nan",
+            "x inf",
+            "f_[k]",
+            "-",
+        ];
+        match self.below(3) {
+            0 => self.of(&known).to_owned(),
+            1 if self.below(20) == 0 => self.character().to_string().repeat(50_000),
+            _ => (0..self.below(12)).map(|_| self.character()).collect(),
+        }
+    }
+
+    fn profile(&mut self) -> Profile {
+        let kinds = [FrameKind::Erlang, FrameKind::Kernel, FrameKind::Unknown];
+        let frames: Vec<Frame> = (0..=self.below(8))
+            .map(|_| Frame::new(self.name(), self.name(), self.of(&kinds)))
+            .collect();
+        let stacks: Vec<StackNode> = (0..=self.below(40))
+            .map(|i| StackNode {
+                parent: (i > 0 && self.below(8) > 0).then(|| self.below(i) as u32),
+                frame: self.below(frames.len() as u64) as u32,
+            })
+            .collect();
+        let mut threads: Vec<String> = (0..self.below(4)).map(|_| self.name()).collect();
+        threads.push("named".into());
+        let samples = (0..=self.below(60)).map(|t| Sample {
+            t: t * 1_000_000,
+            weight: self.below(5) + 1,
+            stack: self.below(stacks.len() as u64) as u32,
+            thread: self.below(threads.len() as u64) as u32,
+            cpu: 0,
+            complete: true,
+        });
+        let mut profile = Profile {
+            samples: samples.collect(),
+            frames,
+            stacks,
+            threads,
+            ..Profile::default()
+        };
+        profile.header.event = self.name();
+        profile.header.unit = "samples".into();
+        assert!(profile.is_consistent());
+        profile
+    }
+}
+
+/// One stack of so many frames, with samples at its leaf, in its middle and at its root.
+fn deep(frames: u32) -> Profile {
+    let node = |i: u32| StackNode {
+        parent: i.checked_sub(1),
+        frame: i % 2,
+    };
+    let sample = |stack| Sample {
+        t: 1,
+        weight: 10,
+        stack,
+        thread: 0,
+        cpu: 0,
+        complete: true,
+    };
+    let mut profile = Profile {
+        frames: ["even", "odd"]
+            .map(|name| Frame::new(name, "", FrameKind::Native))
+            .into(),
+        stacks: (0..frames).map(node).collect(),
+        threads: vec!["t".into()],
+        samples: vec![sample(0), sample(frames / 2), sample(frames - 1)],
+        ..Profile::default()
+    };
+    profile.header.unit = "samples".into();
+    profile
+}
+
+/// The whole image, read by a parser; the titles of its frames, and its height.
+fn parsed(svg: &[u8]) -> (Vec<String>, f64) {
+    let text = std::str::from_utf8(svg).expect("text");
+    let legal = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..);
+    let illegal: Vec<char> = text.chars().filter(|&c| !legal(c)).collect();
+    assert_eq!(illegal, [], "characters that XML forbids");
+    let mut reader = quick_xml::Reader::from_str(text);
+    reader.config_mut().enable_all_checks(true);
+    let (mut titles, mut height, mut depth, mut title) = (Vec::new(), 0.0, 0, None);
+    loop {
+        match reader.read_event().expect("well-formed") {
+            Event::Start(tag) => {
+                for attribute in tag.attributes() {
+                    let attribute = attribute.expect("an attribute");
+                    let value = attribute
+                        .normalized_value(quick_xml::XmlVersion::Explicit1_0)
+                        .expect("an attribute's value");
+                    if depth == 0 && attribute.key.as_ref() == b"height" {
+                        height = value.parse().expect("a height");
+                    }
+                }
+                title = (tag.name().as_ref() == b"title").then(String::new);
+                depth += 1;
+            }
+            Event::End(_) => {
+                depth -= 1;
+                titles.extend(title.take());
+            }
+            Event::Text(part) => {
+                if let Some(title) = &mut title {
+                    title.push_str(&part.decode().expect("text"));
+                }
+            }
+            Event::GeneralRef(part) => {
+                if let Some(title) = &mut title {
+                    title.push_str(&format!("&{};", part.decode().expect("a reference")));
+                }
+            }
+            Event::Eof => break,
+            _ => {}
+        }
+    }
+    assert_eq!(depth, 0, "every element is closed");
+    (titles, height)
+}
+
+fn read_back(name: &str, bytes: &[u8]) -> Profile {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(name);
+    std::fs::write(&path, bytes).unwrap();
+    Profile::open(path).expect(name)
+}
+
+/// Depth of a stack times the weight of its samples, summed up: the profile's area.
+fn area(profile: &Profile) -> u64 {
+    let depth = |s: &Sample| profile.stack(s.stack).len() as u64;
+    profile.samples.iter().map(|s| s.weight * depth(s)).sum()
+}
+
+/// Weight at the leaf by name.
+fn leaves(profile: &Profile) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for f in profile.functions() {
+        let name = f.share.function;
+        let name = if name.is_empty() {
+            "[unknown]".into()
+        } else {
+            name
+        };
+        *sums.entry(name).or_default() += f.self_weight;
+    }
+    sums
+}
+
+fn folded_text_carries(profile: &Profile) {
+    let read = read_back("cpu.folded", profile.folded().as_bytes());
+    assert_eq!(read.notes, [""; 0], "a line was not understood");
+    assert_eq!(read.total_weight(), profile.total_weight());
+    assert_eq!(area(&read), area(profile));
+    assert_eq!(read.folded(), {
+        let again = read_back("cpu.folded", read.folded().as_bytes());
+        again.folded()
+    });
+}
+
+fn pprof_carries(profile: &Profile) {
+    let read = read_back("profile.pb.gz", &profile.to_pprof().unwrap());
+    assert!(read.is_consistent());
+    assert_eq!(area(&read), area(profile));
+    assert_eq!(leaves(&read), leaves(profile));
+}
+
+fn the_table_shows(profile: &Profile) {
+    let table = FunctionTable {
+        limit: 100,
+        sort: FunctionSort::SelfShare,
+        only: &|_| true,
+    };
+    let text = console::functions(profile, &table, Style::PLAIN);
+    let raw = text.chars().find(|&c| c.is_control() && c != '\n');
+    assert_eq!(raw, None, "a raw control character in {text:?}");
+}
+
+fn the_page_holds(profile: &Profile) {
+    let (head, bytes) = encode(profile);
+    let head = serde_json::to_value(&head).unwrap();
+    let mut bytes = bytes.iter();
+    let mut next = || {
+        let (mut value, mut shift) = (0u64, 0);
+        loop {
+            let byte = *bytes.next().expect("a number");
+            value |= u64::from(byte & 127) << shift;
+            shift += 7;
+            if byte < 128 {
+                return value;
+            }
+        }
+    };
+    let number = |key: &str| head[key].as_u64().unwrap() as usize;
+    let (nodes, samples) = (number("nodes"), number("samples"));
+    let parents: Vec<u64> = (0..nodes).map(|_| next()).collect();
+    let frames: Vec<usize> = (0..nodes).map(|_| next() as usize).collect();
+    let _ticks: Vec<u64> = (0..samples).map(|_| next()).collect();
+    let found: Vec<usize> = (0..samples).map(|_| next() as usize).collect();
+    let weighted = head["weighted"].as_bool().unwrap();
+    for (sample, &leaf) in profile.samples.iter().zip(&found) {
+        let mut path = Vec::new();
+        let mut at = leaf;
+        loop {
+            path.push(head["names"][frames[at]].as_str().unwrap());
+            match parents[at] {
+                0 => break,
+                distance => at -= distance as usize,
+            }
+        }
+        let stack = profile.stack(sample.stack);
+        let wanted = stack.iter().rev().map(|frame| frame.name.as_str());
+        assert!(path.iter().copied().take(stack.len()).eq(wanted));
+        assert_eq!(path.len(), stack.len() + 1, "the thread, then the stack");
+        assert_eq!(if weighted { next() } else { 1 }, sample.weight);
+    }
+}
+
+#[test]
+fn profiles_of_any_names_and_shapes_are_shown_in_every_form() {
+    for seed in 0..150 {
+        let profile = Random(seed).profile();
+        let title = Random(seed + 1000).name();
+        println!("seed {seed}");
+        folded_text_carries(&profile);
+        pprof_carries(&profile);
+        the_table_shows(&profile);
+        the_page_holds(&profile);
+        let options = FlameOptions {
+            title: title.clone(),
+            subtitle: Some(title),
+            ..FlameOptions::default()
+        };
+        let (titles, _) = parsed(&svg(&profile, &options).unwrap());
+        let all = format!("all ({} samples, 100%)", profile.total_weight());
+        assert!(titles.contains(&all), "{all} is missing in {titles:?}");
+    }
+}
+
+#[test]
+fn names_that_once_ended_the_command_are_drawn() {
+    for name in ["a\u{a0}7", "\u{ffff}", "\u{a0}", "a\u{3000}1e3"] {
+        let mut profile = deep(3);
+        profile.threads = vec![name.into()];
+        profile.frames[0].name = name.into();
+        let (titles, _) = parsed(&svg(&profile, &FlameOptions::default()).unwrap());
+        assert!(
+            titles.iter().any(|t| t.starts_with("all (30 samples")),
+            "{titles:?}"
+        );
+    }
+}
+
+#[test]
+fn a_stack_of_sixty_thousand_frames_is_drawn_as_far_as_can_be_seen() {
+    let profile = deep(60_000);
+    let (titles, height) = parsed(&svg(&profile, &FlameOptions::default()).unwrap());
+    assert!(height < 20_000.0, "{height} pixels");
+    let deeper = titles
+        .iter()
+        .filter(|t| t.starts_with("[deeper frames] (20 samples"));
+    assert_eq!(deeper.count(), 1, "two samples of three lie deeper");
+    let drawn = titles
+        .iter()
+        .filter(|t| t.starts_with("odd (20 samples") || t.starts_with("even ("));
+    assert_eq!(drawn.count(), 1000);
+    the_table_shows(&profile);
+    pprof_carries(&profile);
+    the_page_holds(&profile);
+    assert_eq!(
+        leaves(&profile),
+        BTreeMap::from([("even".into(), 20), ("odd".into(), 10)])
+    );
+}
+
+#[test]
+fn weights_of_any_size_are_drawn() {
+    let mut profile = deep(3);
+    for sample in &mut profile.samples {
+        sample.weight = u64::MAX;
+    }
+    parsed(&svg(&profile, &FlameOptions::default()).unwrap());
+    the_table_shows(&profile);
+    the_page_holds(&profile);
+    profile.to_pprof().unwrap();
+    assert!(profile.folded().starts_with("t;even"));
+}
