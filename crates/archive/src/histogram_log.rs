@@ -11,17 +11,18 @@
 //! a field (`HistogramLogScanner`, delimiter `[ ,\r\n]`) and then refuses the whole log.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use measure::{DueHistogram, Interval, Measured, Phase, Time};
 
+use crate::bounded::Line;
 use crate::writer::LineFile;
-use crate::{Error, file};
+use crate::{Error, bounded, file, histogram_decode};
 
 /// What stands before the tag of a histogram of what was due in the warm-up, whenever it was answered.
 const WARMUP: &str = "warmup_";
@@ -30,6 +31,10 @@ const WARMUP: &str = "warmup_";
 const NS_PER_MS: f64 = 1e6;
 /// Longer lines are no histograms: the product's shape takes at most 300 kB.
 const LONGEST_LINE: u64 = 4 << 20;
+/// Lines that are noted one by one; the others are counted.
+const MOST_NOTES: usize = 10;
+/// Characters of a note's cause, which may repeat the line.
+const LONGEST_CAUSE: usize = 200;
 
 /// The tag of a histogram in the log.
 pub(crate) fn tag(measured: Measured, due: Phase) -> String {
@@ -167,13 +172,15 @@ pub struct HistogramLog {
     lines: Option<BufReader<File>>,
     line_number: u64,
     notes: Vec<String>,
+    /// Lines that were passed over without a note of their own.
+    unnoted: u64,
 }
 
 impl HistogramLog {
     /// Opens the log of a run folder; a missing one is empty.
     pub(crate) fn open(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(file::HISTOGRAMS);
-        let lines = match File::open(&path) {
+        let lines = match bounded::open(&path) {
             Ok(file) => Some(BufReader::new(file)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
             Err(source) => {
@@ -189,6 +196,7 @@ impl HistogramLog {
             lines,
             line_number: 0,
             notes: Vec::new(),
+            unnoted: 0,
         })
     }
 
@@ -202,23 +210,49 @@ impl HistogramLog {
     fn next_line(&mut self) -> Option<String> {
         let lines = self.lines.as_mut()?;
         let mut bytes = Vec::new();
-        let read = lines
-            .by_ref()
-            .take(LONGEST_LINE)
-            .read_until(b'\n', &mut bytes);
+        let read = bounded::next_line(lines, LONGEST_LINE, &mut bytes);
         self.line_number += 1;
-        match read {
-            Ok(0) => None,
+        let why = match read {
             // What is no text fails to parse below, and is noted there.
-            Ok(_) => Some(String::from_utf8_lossy(&bytes).trim_end().to_owned()),
-            Err(e) => {
-                self.notes.push(format!(
-                    "{} could not be read to its end: {e}",
-                    self.path.display()
-                ));
-                self.lines = None;
-                None
+            Ok(Line::Whole | Line::CutOff) => {
+                return Some(String::from_utf8_lossy(&bytes).trim_end().to_owned());
             }
+            Ok(Line::None) => {
+                self.note_the_unnoted();
+                self.lines = None;
+                return None;
+            }
+            Ok(Line::TooLong) => format!("line {} has no end", self.line_number),
+            Err(e) => e.to_string(),
+        };
+        self.note_the_unnoted();
+        let path = self.path.display();
+        self.notes
+            .push(format!("{path} could not be read to its end: {why}"));
+        self.lines = None;
+        None
+    }
+
+    fn pass_over(&mut self, cause: &str) {
+        if self.notes.len() >= MOST_NOTES {
+            self.unnoted += 1;
+            return;
+        }
+        let cause: String = cause.chars().take(LONGEST_CAUSE).collect();
+        self.notes.push(format!(
+            "line {} of {} was passed over: {cause}",
+            self.line_number,
+            file::HISTOGRAMS
+        ));
+    }
+
+    fn note_the_unnoted(&mut self) {
+        if self.unnoted > 0 {
+            self.notes.push(format!(
+                "{} more lines of {} were passed over",
+                self.unnoted,
+                file::HISTOGRAMS
+            ));
         }
     }
 
@@ -240,9 +274,7 @@ impl HistogramLog {
         let bytes = STANDARD
             .decode(encoded)
             .map_err(|e| format!("base64: {e}"))?;
-        let histogram = Deserializer::new()
-            .deserialize(&mut bytes.as_slice())
-            .map_err(|e| format!("histogram: {e}"))?;
+        let histogram = histogram_decode::decode(&bytes)?;
         Ok(HistogramRecord {
             measured,
             due,
@@ -264,11 +296,7 @@ impl Iterator for HistogramLog {
             }
             match Self::parse(&line) {
                 Ok(record) => return Some(record),
-                Err(cause) => self.notes.push(format!(
-                    "line {} of {} was passed over: {cause}",
-                    self.line_number,
-                    file::HISTOGRAMS
-                )),
+                Err(cause) => self.pass_over(&cause),
             }
         }
     }

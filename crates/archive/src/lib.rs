@@ -3,7 +3,9 @@
 //!
 //! `session` and `profile` write it, `report` reads it; they share nothing else.
 
+mod bounded;
 mod error;
+mod histogram_decode;
 mod histogram_log;
 mod list;
 pub mod profile;

@@ -1,7 +1,7 @@
 //! Reading a run folder, whole or cut off.
 
 use std::fs;
-use std::io;
+use std::io::{self, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use measure::{Phase, Recorder, Time};
@@ -9,8 +9,15 @@ use measure::{Phase, Recorder, Time};
 use crate::profile::{Profile, ProfileError};
 use crate::{
     Error, Hardware, HistogramLog, RunRecord, RunState, RunSummary, SeriesPoint, Topology,
-    Versions, file,
+    Versions, bounded, bounded::Line, file,
 };
+
+/// Bytes that a `run.json` may have: one with ten thousand queues has two million.
+const LARGEST_RECORD: u64 = 16 << 20;
+/// Bytes of a `series.jsonl` that are read: those of a week.
+const LARGEST_SERIES: u64 = 1 << 30;
+/// Bytes that one of its lines may have; some two thousand are usual.
+const LONGEST_POINT: u64 = 1 << 20;
 
 /// A run that was read.
 #[derive(Clone, Debug)]
@@ -122,7 +129,7 @@ fn io_error(action: &'static str, path: &Path, source: io::Error) -> Error {
 /// missing or cut off.
 pub(crate) fn read_record(dir: &Path) -> Result<Result<RunRecord, String>, Error> {
     let path = dir.join(file::RECORD);
-    let text = match fs::read(&path) {
+    let text = match bounded::read(&path, LARGEST_RECORD) {
         Ok(text) => text,
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             return Ok(Err(format!("{} is missing", file::RECORD)));
@@ -165,8 +172,8 @@ fn expect_schema(
 
 /// Reads the series; lines that make no sense are passed over and noted.
 fn read_points(path: &Path, notes: &mut Vec<String>) -> Result<Vec<SeriesPoint>, Error> {
-    let text = match fs::read(path) {
-        Ok(text) => text,
+    let series = match bounded::open(path) {
+        Ok(series) => series,
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             notes.push(format!(
                 "{} is missing: no second was completed",
@@ -176,24 +183,42 @@ fn read_points(path: &Path, notes: &mut Vec<String>) -> Result<Vec<SeriesPoint>,
         }
         Err(source) => return Err(io_error("read", path, source)),
     };
+    let mut input = BufReader::new(series.take(LARGEST_SERIES));
     let mut points: Vec<SeriesPoint> = Vec::new();
-    let mut damaged = Vec::new();
-    for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
+    let (mut line, mut number, mut damaged) = (Vec::new(), 0u64, 0u64);
+    let mut first = None;
+    loop {
+        number += 1;
+        match bounded::next_line(&mut input, LONGEST_POINT, &mut line) {
+            Ok(Line::Whole | Line::CutOff) => {}
+            Ok(Line::None) => break,
+            Ok(Line::TooLong) => {
+                notes.push(format!(
+                    "line {number} of {} has no end: it and what follows are left out",
+                    file::SERIES
+                ));
+                break;
+            }
+            Err(source) => return Err(io_error("read", path, source)),
+        }
         if line.is_empty() {
             continue;
         }
-        match serde_json::from_slice(line) {
+        match serde_json::from_slice(&line) {
             Ok(point) => points.push(point),
-            Err(e) => damaged.push((number, e)),
+            Err(e) => {
+                damaged += 1;
+                first.get_or_insert((number, e));
+            }
         }
     }
-    if let Some((number, e)) = damaged.first() {
+    if let Some((number, e)) = first {
         notes.push(format!(
             "{} of {} cut off or damaged and passed over, the first at line {number}: {e}",
-            if damaged.len() == 1 {
+            if damaged == 1 {
                 "1 line is".to_owned()
             } else {
-                format!("{} lines are", damaged.len())
+                format!("{damaged} lines are")
             },
             file::SERIES
         ));

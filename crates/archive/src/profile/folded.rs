@@ -4,10 +4,15 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::io::{self, BufRead};
 
 use super::frames::{Frame, UNKNOWN};
 use super::model::{Profile, ProfileHeader, Sample};
 use super::tree::Builder;
+use crate::bounded::{self, Line};
+
+/// Bytes that a line may have: a stack of some thousand long names.
+const LONGEST_LINE: u64 = 1 << 20;
 
 /// What stands in place of a thread without a name.
 const NO_THREAD: &str = "[thread]";
@@ -114,50 +119,38 @@ pub fn folded_name<'n>(name: &'n str, empty: &'n str) -> Cow<'n, str> {
 }
 
 /// Reads folded text; the first field is taken for the thread, as `stackcollapse-perf.pl` writes
-/// it. Lines that are none (no count at the end) are skipped and counted in a note. `None` where
-/// not a single line is one.
-pub(super) fn read(text: &str) -> Option<Profile> {
+/// it. Lines that are none (no count at the end) are skipped and counted in a note. The inner error says why it
+/// is no profile: not a single line is one, or it is too large.
+pub(super) fn read(input: &mut dyn BufRead) -> io::Result<Result<Profile, String>> {
     let mut builder = Builder::default();
-    let (mut skipped, mut example) = (0u64, "");
-    for line in text
-        .lines()
-        .map(str::trim)
-        .filter(|l| !l.is_empty() && !l.starts_with('#'))
-    {
-        let Some((stack, weight)) = line
-            .rsplit_once([' ', '\t'])
-            .and_then(|(stack, count)| Some((stack.trim_end(), count_of(count)?)))
-            .filter(|(stack, _)| !stack.is_empty())
-        else {
+    let (mut skipped, mut example) = (0u64, String::new());
+    let mut bytes = Vec::new();
+    loop {
+        match bounded::next_line(input, LONGEST_LINE, &mut bytes)? {
+            Line::Whole | Line::CutOff => {}
+            Line::None => break,
+            Line::TooLong => return Ok(Err("one of its lines has no end".into())),
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        let line = text.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if !add(&mut builder, line) {
             skipped += 1;
             if skipped == 1 {
-                example = line;
+                example = line.chars().take(60).collect();
             }
-            continue;
-        };
-        let (thread, frames) = stack.split_once(';').unwrap_or(("", stack));
-        let thread = builder.thread(thread);
-        let mut parent = None;
-        for name in frames.split(';').map(Frame::function_of) {
-            let kind = Frame::kind_from_name(name, "");
-            let frame = builder.frame(&Frame::new(name, "", kind));
-            parent = Some(builder.node(parent, frame));
         }
-        if let Some(stack) = parent {
-            let sample = Sample {
-                t: 0,
-                weight,
-                stack,
-                thread,
-                cpu: u16::MAX,
-                complete: true,
-            };
-            builder.profile.samples.push(sample);
+        if let Err(why) = builder.room() {
+            return Ok(Err(why));
         }
     }
     let mut profile = builder.profile;
     if profile.samples.is_empty() {
-        return None;
+        return Ok(Err(
+            "no line of it ends in a count, as folded stacks do".into()
+        ));
     }
     profile.header = ProfileHeader {
         schema: ProfileHeader::SCHEMA.into(),
@@ -167,12 +160,41 @@ pub(super) fn read(text: &str) -> Option<Profile> {
         ..ProfileHeader::default()
     };
     if skipped > 0 {
-        let example: String = example.chars().take(60).collect();
         profile.notes.push(format!(
             "{skipped} lines without a count at their end were skipped; the first is `{example}`"
         ));
     }
-    Some(profile)
+    Ok(Ok(profile))
+}
+
+/// Adds a line; whether it is one of folded text.
+fn add(builder: &mut Builder, line: &str) -> bool {
+    let Some((stack, weight)) = line
+        .rsplit_once([' ', '\t'])
+        .and_then(|(stack, count)| Some((stack.trim_end(), count_of(count)?)))
+        .filter(|(stack, _)| !stack.is_empty())
+    else {
+        return false;
+    };
+    let (thread, frames) = stack.split_once(';').unwrap_or(("", stack));
+    let thread = builder.thread(thread);
+    let mut parent = None;
+    for name in frames.split(';').map(Frame::function_of) {
+        let kind = Frame::kind_from_name(name, "");
+        let frame = builder.frame(&Frame::new(name, "", kind));
+        parent = Some(builder.node(parent, frame));
+    }
+    if let Some(stack) = parent {
+        builder.sample(Sample {
+            t: 0,
+            weight,
+            stack,
+            thread,
+            cpu: u16::MAX,
+            complete: true,
+        });
+    }
+    true
 }
 
 /// A count: flamegraph.pl allows fractions, which are rounded here.

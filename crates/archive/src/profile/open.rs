@@ -1,6 +1,5 @@
 //! Opening a profile, whatever its form.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -9,9 +8,18 @@ use thiserror::Error;
 
 use super::model::Profile;
 use super::{folded, pprof, stacks};
+use crate::bounded;
 
-/// Larger unpacked profiles are refused: a few kilobytes of gzip can stand for any amount.
-const UNPACKED_LIMIT: u64 = 1 << 30;
+/// Larger unpacked profiles are refused.
+const UNPACKED_LIMIT: u64 = 128 << 20;
+/// Smaller ones are taken, however small they were packed.
+const UNPACKED_ANYWAY: u64 = 4 << 20;
+/// A few kilobytes of gzip can stand for a thousand times as much; profiles are packed to a tenth or so.
+const MOST_PACKED: u64 = 100;
+/// Bytes of a `.stacks` file that are read: those of a day on some cores. They take a few times as much memory.
+const LARGEST_STACKS: u64 = 2 << 30;
+/// Bytes that folded text may have.
+const LARGEST_FOLDED: u64 = 256 << 20;
 
 /// Files of a run folder that hold its CPU profile, the richest first.
 const IN_A_RUN: [&str; 3] = ["cpu.stacks", "profile.pb.gz", "cpu.folded"];
@@ -78,34 +86,38 @@ impl Profile {
             path: path.to_owned(),
             reason,
         };
-        let file = File::open(path).map_err(io)?;
+        let file = bounded::open(path).map_err(io)?;
+        let length = file.metadata().map_err(io)?.len();
         let mut input = BufReader::with_capacity(1 << 16, file);
         let start = input.fill_buf().map_err(io)?;
         if start.is_empty() {
             return Err(format("the file is empty".into()));
         }
+        let as_pprof = |e: String| format(format!("as pprof: {e}"));
         if start.starts_with(&[0x1f, 0x8b]) {
-            let unpacked = limited(&mut MultiGzDecoder::new(input)).map_err(io)?;
-            return pprof::read(&unpacked).map_err(|e| format(format!("as pprof: {e}")));
+            let most = length.saturating_mul(MOST_PACKED);
+            let most = most.clamp(UNPACKED_ANYWAY, UNPACKED_LIMIT);
+            let unpacked = limited(&mut MultiGzDecoder::new(input), most).map_err(io)?;
+            return pprof::read(&unpacked).map_err(as_pprof);
         }
         if start.starts_with(b"{\"header\":") {
-            let known = stacks::read(&mut input).map_err(io)?;
+            let known = stacks::read(&mut input.take(LARGEST_STACKS)).map_err(io)?;
             return known.ok_or_else(|| format("its first line is not a known header".into()));
         }
-        let bytes = limited(&mut input).map_err(io)?;
         if path.extension().is_some_and(|e| e == "pb") {
-            return pprof::read(&bytes).map_err(|e| format(format!("as pprof: {e}")));
+            let bytes = limited(&mut input, UNPACKED_LIMIT).map_err(io)?;
+            return pprof::read(&bytes).map_err(as_pprof);
         }
-        folded::read(&String::from_utf8_lossy(&bytes))
-            .ok_or_else(|| format("no line of it ends in a count, as folded stacks do".into()))
+        let read = folded::read(&mut input.take(LARGEST_FOLDED)).map_err(io)?;
+        read.map_err(format)
     }
 }
 
-fn limited(input: &mut dyn Read) -> io::Result<Vec<u8>> {
+fn limited(input: &mut dyn Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    input.take(UNPACKED_LIMIT + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > UNPACKED_LIMIT {
-        let text = format!("more than {UNPACKED_LIMIT} bytes unpacked");
+    input.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        let text = format!("more than {most} bytes unpacked");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
     }
     Ok(bytes)

@@ -24,9 +24,12 @@ use serde::{Deserialize, Serialize};
 use super::frames::{Frame, FrameKind};
 use super::model::{Profile, ProfileHeader, Sample, StackNode};
 use super::tree::Interner;
+use crate::bounded;
 
 /// Bytes that are kept before they are written without being asked.
 const BUFFER: usize = 64 * 1024;
+/// Bytes that a line may have; the longest holds the name of a function.
+const LONGEST_LINE: u64 = 1 << 20;
 
 /// The last line of a file that was ended in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -215,7 +218,9 @@ impl StacksWriter {
 /// `None` where it does not begin with a header of a known version.
 pub(super) fn read(input: &mut dyn BufRead) -> io::Result<Option<Profile>> {
     let mut bytes = Vec::with_capacity(256);
-    input.read_until(b'\n', &mut bytes)?;
+    if bounded::next_line(input, LONGEST_LINE, &mut bytes)? != bounded::Line::Whole {
+        return Ok(None);
+    }
     let header = match serde_json::from_slice(&bytes) {
         Ok(Line::Header(header)) if header.schema == ProfileHeader::SCHEMA => header.into_owned(),
         _ => return Ok(None),
@@ -226,12 +231,15 @@ pub(super) fn read(input: &mut dyn BufRead) -> io::Result<Option<Profile>> {
     };
     let mut ended = false;
     for number in 2u64.. {
-        bytes.clear();
-        if input.read_until(b'\n', &mut bytes)? == 0 {
-            break;
-        }
-        if bytes.last() != Some(&b'\n') {
-            break;
+        match bounded::next_line(input, LONGEST_LINE, &mut bytes)? {
+            bounded::Line::Whole => {}
+            bounded::Line::None | bounded::Line::CutOff => break,
+            bounded::Line::TooLong => {
+                profile.notes.push(format!(
+                    "line {number} of the stacks file has no end; it and all that follows are left out"
+                ));
+                return Ok(Some(profile));
+            }
         }
         match add(&mut profile, &bytes) {
             Ok(footer) => ended |= footer,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::frames::Frame;
-use super::model::{Profile, StackNode};
+use super::model::{Profile, Sample, StackNode};
 
 /// Finds what a profile already contains. Grows with the number of distinct entries only.
 #[derive(Debug, Default)]
@@ -48,17 +48,40 @@ fn index(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
+/// What a profile from elsewhere may take of memory: tables in which a few bytes name the same long text again
+/// and again would take any amount.
+const MOST_BYTES: usize = 256 << 20;
+
 /// Puts a profile together from named frames: what the readers of other formats use.
 #[derive(Debug, Default)]
 pub(super) struct Builder {
     pub(super) profile: Profile,
     interner: Interner,
+    /// Bytes taken so far, estimated to the upper side.
+    taken: usize,
 }
 
 impl Builder {
+    /// Counts what the reader itself keeps beside the profile.
+    pub(super) fn take(&mut self, bytes: usize) {
+        self.taken = self.taken.saturating_add(bytes);
+    }
+
+    /// Whether there is room for more. Each line or message of a bounded length is asked for.
+    pub(super) fn room(&self) -> Result<(), String> {
+        if self.taken <= MOST_BYTES {
+            return Ok(());
+        }
+        Err(format!(
+            "its functions, stacks and samples would take more than {} MiB of memory",
+            MOST_BYTES >> 20
+        ))
+    }
+
     pub(super) fn frame(&mut self, frame: &Frame) -> u32 {
         let (id, new) = self.interner.frame(frame);
         if new {
+            self.take(2 * (size_of::<Frame>() + frame.name.len() + frame.module.len()) + 64);
             self.profile.frames.push(frame.clone());
         }
         id
@@ -67,6 +90,7 @@ impl Builder {
     pub(super) fn node(&mut self, parent: Option<u32>, frame: u32) -> u32 {
         let (id, new) = self.interner.node(parent, frame);
         if new {
+            self.take(96);
             self.profile.stacks.push(StackNode { parent, frame });
         }
         id
@@ -75,8 +99,14 @@ impl Builder {
     pub(super) fn thread(&mut self, name: &str) -> u32 {
         let (id, new) = self.interner.thread(name);
         if new {
+            self.take(2 * name.len() + 160);
             self.profile.threads.push(name.to_owned());
         }
         id
+    }
+
+    pub(super) fn sample(&mut self, sample: Sample) {
+        self.take(2 * size_of::<Sample>());
+        self.profile.samples.push(sample);
     }
 }

@@ -2,86 +2,187 @@
 
 use std::collections::HashMap;
 
-use prost::Message as _;
+use prost::encoding::{self, WireType};
 
 use super::{CUT_OFF, LABEL_STACK, LABEL_THREAD, proto};
 use crate::profile::frames::{Frame, UNKNOWN};
 use crate::profile::model::{Profile, ProfileHeader, Sample};
 use crate::profile::tree::Builder;
 
+/// Bytes that one of its messages may have.
+const LARGEST_MESSAGE: usize = 4 << 20;
+/// Bytes of what is neither sample nor table.
+const LARGEST_HEAD: usize = 64 << 10;
+/// Comments that are read, and characters of each.
+const MOST_COMMENTS: usize = 64;
+const LONGEST_COMMENT: usize = 1_000;
+
+/// Field numbers of the message `Profile`.
+const SAMPLE: u32 = 2;
+const MAPPING: u32 = 3;
+const LOCATION: u32 = 4;
+const FUNCTION: u32 = 5;
+const STRING: u32 = 6;
+
 /// Reads an uncompressed pprof message. The error says what is wrong with it.
+///
+/// It is read field by field, and the samples one by one at the end: decoded as a whole, messages of two bytes
+/// would take a hundred each.
 pub(in crate::profile) fn read(bytes: &[u8]) -> Result<Profile, String> {
-    let message = proto::Profile::decode(bytes).map_err(|e| e.to_string())?;
-    let reader = Reader::new(&message);
     let mut builder = Builder::default();
+    let reader = Reader::new(bytes, &mut builder)?;
     let value = reader.value_index();
-    for sample in &message.sample {
+    for_each_field(bytes, |field| {
+        if field.number != SAMPLE {
+            return Ok(());
+        }
+        let sample: proto::Sample = decode(field.body)?;
         let Some(&weight) = sample.value.get(value) else {
             return Err(format!(
                 "a sample has {} values, but value {value} is wanted",
                 sample.value.len()
             ));
         };
-        reader.sample(sample, u64::try_from(weight).unwrap_or(0), &mut builder);
-    }
+        reader.sample(&sample, u64::try_from(weight).unwrap_or(0), &mut builder);
+        builder.room()
+    })?;
     let mut profile = builder.profile;
     profile.header = reader.header(value);
-    profile.notes = message
-        .comment
-        .iter()
-        .map(|&c| reader.text(c).to_owned())
-        .collect();
-    let duration = u64::try_from(message.duration_nanos).unwrap_or(0);
+    let comments = reader.head.comment.iter().take(MOST_COMMENTS);
+    let comments = comments.map(|&c| reader.text(c).chars().take(LONGEST_COMMENT).collect());
+    profile.notes = comments.collect();
+    let duration = u64::try_from(reader.head.duration_nanos).unwrap_or(0);
     profile.span = (duration > 0).then_some((0, duration));
     Ok(profile)
 }
 
+/// A field of the outermost message.
+struct Field<'a> {
+    number: u32,
+    /// The content of one that has a length; empty for numbers.
+    body: &'a [u8],
+    /// All of it, with its key.
+    whole: &'a [u8],
+}
+
+fn for_each_field<'a>(
+    bytes: &'a [u8],
+    mut each: impl FnMut(Field<'a>) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let start = rest;
+        let (number, kind) = encoding::decode_key(&mut rest).map_err(|e| e.to_string())?;
+        let mut body: &[u8] = &[];
+        if kind == WireType::LengthDelimited {
+            let length = encoding::decode_varint(&mut rest).map_err(|e| e.to_string())?;
+            let halves = usize::try_from(length)
+                .ok()
+                .and_then(|at| rest.split_at_checked(at));
+            (body, rest) = halves.ok_or("it is cut off in the middle of a field")?;
+        } else {
+            let context = encoding::DecodeContext::default();
+            encoding::skip_field(kind, number, &mut rest, context).map_err(|e| e.to_string())?;
+        }
+        let whole = start.get(..start.len() - rest.len()).unwrap_or_default();
+        each(Field {
+            number,
+            body,
+            whole,
+        })?;
+    }
+    Ok(())
+}
+
+fn decode<M: prost::Message + Default>(bytes: &[u8]) -> Result<M, String> {
+    if bytes.len() > LARGEST_MESSAGE {
+        return Err(format!("one of its messages has {} bytes", bytes.len()));
+    }
+    M::decode(bytes).map_err(|e| e.to_string())
+}
+
+/// The tables, and what else there is beside the samples.
 struct Reader<'a> {
-    message: &'a proto::Profile,
-    locations: HashMap<u64, &'a proto::Location>,
+    head: proto::Profile,
+    strings: Vec<&'a str>,
+    locations: HashMap<u64, proto::Location>,
     functions: HashMap<u64, i64>,
     mappings: HashMap<u64, i64>,
 }
 
 impl<'a> Reader<'a> {
-    fn new(message: &'a proto::Profile) -> Self {
-        Self {
-            message,
-            locations: message.location.iter().map(|l| (l.id, l)).collect(),
-            functions: message.function.iter().map(|f| (f.id, f.name)).collect(),
-            mappings: message.mapping.iter().map(|m| (m.id, m.filename)).collect(),
-        }
+    fn new(bytes: &'a [u8], builder: &mut Builder) -> Result<Self, String> {
+        let mut this = Self {
+            head: proto::Profile::default(),
+            strings: Vec::new(),
+            locations: HashMap::new(),
+            functions: HashMap::new(),
+            mappings: HashMap::new(),
+        };
+        let mut head = Vec::new();
+        for_each_field(bytes, |field| {
+            match field.number {
+                SAMPLE => {}
+                MAPPING => {
+                    let mapping: proto::Mapping = decode(field.body)?;
+                    this.mappings.insert(mapping.id, mapping.filename);
+                    builder.take(64);
+                }
+                LOCATION => {
+                    let location: proto::Location = decode(field.body)?;
+                    builder.take(160 + 2 * location.line.len() * size_of::<proto::Line>());
+                    this.locations.insert(location.id, location);
+                }
+                FUNCTION => {
+                    let function: proto::Function = decode(field.body)?;
+                    this.functions.insert(function.id, function.name);
+                    builder.take(64);
+                }
+                STRING => {
+                    let text = std::str::from_utf8(field.body).map_err(|e| e.to_string())?;
+                    this.strings.push(text);
+                    builder.take(2 * size_of::<&str>());
+                }
+                _ if head.len() + field.whole.len() > LARGEST_HEAD => {
+                    return Err(format!("more than {LARGEST_HEAD} bytes beside its tables"));
+                }
+                _ => head.extend_from_slice(field.whole),
+            }
+            builder.room()
+        })?;
+        this.head = decode(&head)?;
+        Ok(this)
     }
 
     fn text(&self, index: i64) -> &'a str {
         let entry = usize::try_from(index)
             .ok()
-            .and_then(|i| self.message.string_table.get(i));
-        entry.map_or("", String::as_str)
+            .and_then(|i| self.strings.get(i));
+        entry.copied().unwrap_or_default()
     }
 
     /// Which of a sample's values is its weight: `samples` where there is one, else the default
     /// one, else the last (as pprof itself chooses).
     fn value_index(&self) -> usize {
         let position = |wanted: &dyn Fn(&proto::ValueType) -> bool| {
-            self.message.sample_type.iter().position(wanted)
+            self.head.sample_type.iter().position(wanted)
         };
-        let default = self.message.default_sample_type;
+        let default = self.head.default_sample_type;
         position(&|t| self.text(t.r#type) == "samples")
             .or_else(|| position(&|t| default != 0 && t.r#type == default))
-            .unwrap_or(self.message.sample_type.len().saturating_sub(1))
+            .unwrap_or(self.head.sample_type.len().saturating_sub(1))
     }
 
     fn header(&self, value: usize) -> ProfileHeader {
         let name = |t: &proto::ValueType| self.text(t.r#type).to_owned();
-        let types = &self.message.sample_type;
+        let types = &self.head.sample_type;
         let chosen = types.get(value);
         let counts_samples = chosen.is_some_and(|t| self.text(t.r#type) == "samples");
         let timed = self
-            .message
+            .head
             .period_type
             .filter(|t| self.text(t.unit) == "nanoseconds" && counts_samples);
-        let period_ns = timed.map_or(0, |_| u64::try_from(self.message.period).unwrap_or(0));
+        let period_ns = timed.map_or(0, |_| u64::try_from(self.head.period).unwrap_or(0));
         let event = match timed.as_ref().or(chosen) {
             Some(t) if self.text(t.r#type) != "samples" => name(t),
             _ => "cpu".into(),
@@ -100,7 +201,7 @@ impl<'a> Reader<'a> {
                 .and_then(|f| u32::try_from(f).ok())
                 .unwrap_or(0),
             kernel_frames: true,
-            origin_unix_ns: u64::try_from(self.message.time_nanos).unwrap_or(0),
+            origin_unix_ns: u64::try_from(self.head.time_nanos).unwrap_or(0),
             ..ProfileHeader::default()
         }
     }
@@ -145,6 +246,6 @@ impl<'a> Reader<'a> {
             cpu: u16::MAX,
             complete,
         };
-        builder.profile.samples.push(sample);
+        builder.sample(sample);
     }
 }
