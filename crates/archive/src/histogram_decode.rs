@@ -1,8 +1,8 @@
 //! One histogram of a log, as anybody may have written it: what its header says is checked before it is believed.
 //!
 //! ```text
-//! deflated   cookie 0x1c849304 (u32) | length (u32) | zlib: plain
-//! plain      cookie 0x1c849303 (u32) | payload length (u32) | offset (u32) | digits (u32)
+//! deflated   cookie 0x1c849314 (u32) | length (u32) | zlib: plain
+//! plain      cookie 0x1c849313 (u32) | payload length (u32) | offset (u32) | digits (u32)
 //!            | lowest (u64) | highest (u64) | ratio (f64) | payload
 //! ```
 //! (`EncodableHistogram` of the Java HdrHistogram, encoding V2; all numbers are big-endian.)
@@ -13,8 +13,8 @@ use flate2::bufread::ZlibDecoder;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
-const DEFLATED: u32 = 0x1c84_9304;
-const PLAIN: u32 = 0x1c84_9303;
+const DEFLATED: u32 = 0x1c84_9314;
+const PLAIN: u32 = 0x1c84_9313;
 const HEADER: usize = 40;
 /// The product's own shape has 33,792 counters, Java's widest with three digits 55,296.
 const MOST_COUNTERS: u64 = 1 << 17;

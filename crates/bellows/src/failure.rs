@@ -10,10 +10,12 @@
 //!
 //! 3 (regression) and 4 (cannot tell) belong to comparisons.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
-use report::console::{self, Style};
+use report::console;
+
+use crate::output;
 
 /// How a command ended that did what it was asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,10 +213,9 @@ pub(crate) fn exit_code(outcome: Result<Done, Failure>) -> ExitCode {
             help,
             log,
         })) => {
-            let style = Style::of(&io::stderr());
-            let text = console::error(&message, help.as_deref(), &log, style);
+            let style = output::style_aside();
             // Where standard error is closed too, the exit code is all that is left to say.
-            let _ = io::stderr().write_all(text.as_bytes());
+            output::aside(&console::error(&message, help.as_deref(), &log, style));
             ExitCode::from(if usage { 2 } else { 1 })
         }
     }
@@ -222,8 +223,23 @@ pub(crate) fn exit_code(outcome: Result<Done, Failure>) -> ExitCode {
 
 /// Prints clap's own text: help and version to standard output, usage errors to standard error.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
-    // A closed pipe (`bellows --help | head`) is nothing to complain about.
-    let _ = error.print();
+    let text = error.render();
+    if error.use_stderr() {
+        let style = output::style_aside();
+        output::aside(&if style.colour {
+            text.ansi().to_string()
+        } else {
+            text.to_string()
+        });
+    } else {
+        let style = output::style();
+        // A closed pipe (`bellows --help | head`) is nothing to complain about.
+        let _ = output::print(&if style.colour {
+            text.ansi().to_string()
+        } else {
+            text.to_string()
+        });
+    }
     ExitCode::from(if error.use_stderr() { 2 } else { 0 })
 }
 

@@ -1,24 +1,37 @@
 //! Which stream gets what: results to standard output, progress to standard error.
 
-use std::io::{self, Write};
+use std::io;
 
 use archive::{Event, SeriesPoint, Warning};
 use measure::{Interval, Nanos, Phase};
-use report::console::{Live, Shape, Style};
+use report::console::{Live, Shape, Style, out, sanitise};
 
 use crate::failure::Failure;
 
 /// Writes results to standard output.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    Ok(out.flush()?)
+    Ok(out::results(text)?)
+}
+
+/// Writes a file's content to standard output.
+pub(crate) fn data(bytes: &[u8]) -> Result<(), Failure> {
+    Ok(out::data(bytes)?)
+}
+
+/// Says lines beside the results, on standard error.
+pub(crate) fn aside(text: &str) {
+    out::aside(text);
+}
+
+/// Says one line beside the results. Whoever wrote it, it stays one.
+pub(crate) fn line_aside(text: &str) {
+    out::aside(&format!("{}\n", sanitise(text)));
 }
 
 /// Prints one value as JSON and a newline.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
-    print(&(text + "\n"))
+    print(&(out::harmless_json(&text).into_owned() + "\n"))
 }
 
 /// The style of standard output.
@@ -26,9 +39,14 @@ pub(crate) fn style() -> Style {
     Style::of(&io::stdout())
 }
 
+/// The style of standard error.
+pub(crate) fn style_aside() -> Style {
+    Style::of(&io::stderr())
+}
+
 /// What is shown while something runs.
 pub(crate) fn live(shape: Shape, json: bool, quiet: bool) -> Live {
-    let (out, progress) = (style(), Style::of(&io::stderr()));
+    let (out, progress) = (style(), style_aside());
     if quiet {
         Live::quiet()
     } else if progress.terminal && (out.terminal || json) {

@@ -165,6 +165,55 @@ fn crates_keep_away_from_what_the_architecture_bans() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Files that may name the process's own streams: the way out itself, what asks for their style, the guardian's
+/// pipe to its owner, and the tests' notes of what they skip.
+const WAYS_OUT: &[&str] = &[
+    "report/src/console/out.rs",
+    "bellows/src/output.rs",
+    "session/src/managed/guard.rs",
+    "testkit/src/lib.rs",
+];
+
+/// The same for what draws on the terminal by itself.
+const DRAWS: &[&str] = &["report/src/console/live.rs", "bellows/src/prompt.rs"];
+
+#[test]
+fn nothing_is_printed_past_the_way_out_that_sanitises() {
+    let streams = [
+        "println!",
+        "print!(",
+        "io::stdout",
+        "io::stderr",
+        "error.print()",
+    ];
+    let terminals = ["ProgressDrawTarget", "ProgressBar", "/dev/tty"];
+    let mut wrong = Vec::new();
+    let mut seen = 0;
+    for sources in crate_sources().into_values() {
+        for (path, text) in &sources {
+            let is_one_of = |files: &[&str]| files.iter().any(|file| path.ends_with(file));
+            for (number, line) in product_code(path, text) {
+                let names = |words: &[&str]| words.iter().any(|word| line.contains(word));
+                let streams = names(&streams);
+                let draws = names(&terminals);
+                seen += usize::from(streams || draws);
+                if streams && !is_one_of(WAYS_OUT) || draws && !is_one_of(DRAWS) {
+                    wrong.push(format!("{}:{number}: {}", path.display(), line.trim()));
+                }
+            }
+        }
+    }
+    assert!(
+        seen > 5,
+        "the search found no output, so this test checks nothing"
+    );
+    assert!(
+        wrong.is_empty(),
+        "hand it to report::console::out instead:\n{}",
+        wrong.join("\n")
+    );
+}
+
 #[test]
 fn unsafe_code_lives_in_profile_alone() {
     let mut wrong = Vec::new();

@@ -1,4 +1,5 @@
 //! A small run to write and read.
+#![allow(dead_code, reason = "every test file uses a part of it")]
 
 use archive::{
     BrokerSummary, Event, Hardware, PerMessage, ProcessUsage, Rss, RunRecord, RunState, RunSummary,

@@ -1,6 +1,6 @@
 //! `broker`: the embedded broker in the foreground.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::thread;
@@ -128,8 +128,7 @@ fn banner(addresses: [Option<SocketAddr>; 2], limit: u64) {
             "warning: the network can reach this broker, and anybody knows its password\n",
         );
     }
-    // A closed standard error is nobody's loss.
-    let _ = io::stderr().write_all(text.as_bytes());
+    output::aside(&text);
 }
 
 /// Stops the broker at the end of standard input, which is its parent's end too. Until then a

@@ -79,7 +79,7 @@ impl CalibrateArgs {
                 Failure::io("find", std::path::Path::new("the bellows executable"), &e)
             })?,
         };
-        let style = Style::of(&std::io::stderr());
+        let style = output::style_aside();
         let steps = Steps::new(Style {
             terminal: style.terminal && !self.quiet,
             ..style
@@ -93,10 +93,8 @@ impl CalibrateArgs {
     }
 }
 
-/// Standard error may be closed.
 fn warn(text: &str) {
-    let text = format!("warning: {text}\n");
-    let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
+    output::line_aside(&format!("warning: {text}"));
 }
 
 fn table(found: &Calibration) -> String {

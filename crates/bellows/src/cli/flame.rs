@@ -1,6 +1,5 @@
 //! `flame`: a profile, or a window of it, as a flame graph.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -46,7 +45,7 @@ impl FlameArgs {
         };
         if self.output == Path::new("-") {
             let svg = flame::svg(&profile, &options)?;
-            std::io::stdout().lock().write_all(&svg)?;
+            output::data(&svg)?;
         } else {
             flame::write_svg(&profile, &options, &self.output)?;
             output::print(&format!("{}\n", self.output.display()))?;

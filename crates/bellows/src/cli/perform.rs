@@ -1,6 +1,5 @@
 //! Running something through `session`: shown while it goes on, summed up, drawn at the end.
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use archive::profile::Profile;
@@ -174,7 +173,7 @@ fn tell(
     }
     if !output.quiet {
         // Progress and summary are a courtesy here; the object is the result.
-        let _ = io::stderr().write_all(text(summary, Style::of(&io::stderr())).as_bytes());
+        output::aside(&text(summary, output::style_aside()));
     }
     output::print_json(summary)
 }

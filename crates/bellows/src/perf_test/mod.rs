@@ -20,12 +20,11 @@ mod values;
 mod wait;
 
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 use archive::{RunRecord, RunState};
 use measure::{Nanos, Phase};
-use report::console::{self, Style};
+use report::console;
 use session::RunOutcome;
 use session::experiment::Until;
 
@@ -134,8 +133,7 @@ fn run(mut meaning: Meaning) -> Result<Done, Failure> {
 
 /// Says something beside the results.
 fn say(text: &str) {
-    // Where standard error is closed, nobody wants to know.
-    let _ = writeln!(io::stderr(), "{text}");
+    output::line_aside(text);
 }
 
 /// The lines that announce every client.
@@ -226,7 +224,7 @@ fn remarks(record: &RunRecord) {
     let Some(summary) = &record.summary else {
         return;
     };
-    let style = Style::of(&io::stderr());
+    let style = output::style_aside();
     let mut text = console::warnings(&summary.warnings, style);
     if let Some(ledger) = &summary.ledger
         && ledger.lost + ledger.corrupt > 0
@@ -236,5 +234,5 @@ fn remarks(record: &RunRecord) {
             ledger.lost, ledger.corrupt
         ));
     }
-    let _ = io::stderr().write_all(text.as_bytes());
+    output::aside(&text);
 }

@@ -1,7 +1,7 @@
 //! The test's lines, as it goes on.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use archive::Event;
@@ -140,7 +140,6 @@ impl Observer for Show {
     }
 
     fn event(&mut self, event: &Event) {
-        // Standard error may be closed; the event is in the archive.
-        let _ = writeln!(io::stderr(), "{:.3} s: {}", event.t, event.label);
+        output::line_aside(&format!("{:.3} s: {}", event.t, event.label));
     }
 }

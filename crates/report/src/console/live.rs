@@ -2,14 +2,14 @@
 //! nothing where nothing is wanted.
 
 use std::collections::VecDeque;
-use std::io::{self, Write};
+use std::io::Write;
 
 use archive::{CyclePoint, Event, ProcessUsage, SeriesPoint, Warning};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::{Interval, LatencySummary, Metric, Nanos, Phase};
 
 use super::text::{Style, clock, count, fit, left, right, sanitise, sparkline, three_digits, wrap};
-use super::{Shape, cycles, plain};
+use super::{Shape, cycles, out, plain};
 
 /// How many seconds the sparklines look back.
 const LOOK_BACK: usize = 10;
@@ -49,7 +49,7 @@ impl Steps {
     pub fn at(&self, done: usize, of: usize, text: &str) {
         self.bar.set_length(of as u64);
         self.bar.set_position(done as u64);
-        self.bar.set_message(text.to_owned());
+        self.bar.set_message(sanitise(text).into_owned());
         self.bar.tick();
     }
 
@@ -147,7 +147,7 @@ impl Live {
                 let block = plain::block(&view.shape, point);
                 view.results
                     .0
-                    .write_all(block.as_bytes())
+                    .write_all(out::harmless(&block).as_bytes())
                     .and_then(|()| view.results.0.flush())
             }
             View::Table(view) => {
@@ -201,7 +201,7 @@ impl Live {
 
 /// One line on standard error. A closed standard error is nobody's loss.
 fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    out::aside(&format!("{text}\n"));
 }
 
 struct Results(Box<dyn Write + Send>);
@@ -226,7 +226,8 @@ struct TableView {
 
 impl TableView {
     fn redraw(&self) {
-        self.bar.set_message(self.table.lines().join("\n"));
+        let text = self.table.lines().join("\n");
+        self.bar.set_message(out::harmless(&text).into_owned());
         self.bar.tick();
     }
 }

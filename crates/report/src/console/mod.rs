@@ -10,6 +10,7 @@ mod doctor;
 mod error;
 mod functions;
 mod live;
+pub mod out;
 mod plain;
 mod runs;
 mod summary;

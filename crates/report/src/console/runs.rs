@@ -58,11 +58,7 @@ fn row(record: &RunRecord) -> Vec<String> {
     });
     let warnings = summary.map_or(record.warnings.len(), |s| s.warnings.len());
     vec![
-        record
-            .created
-            .get(..16)
-            .unwrap_or(&record.created)
-            .replace('T', " "),
+        sanitise(record.created.get(..16).unwrap_or(&record.created)).replace('T', " "),
         sanitise(short_id(&record.id)).into_owned(),
         sanitise(&broker.unwrap_or_else(|| "-".into())).into_owned(),
         if summary.is_some() { rate } else { "-".into() },

@@ -97,16 +97,20 @@ pub fn sanitise(text: &str) -> Cow<'_, str> {
     }
 }
 
-fn symbol(c: char) -> char {
+pub(super) fn symbol(c: char) -> char {
     match c {
         // "Control Pictures" mirror the ASCII control characters.
         '\0'..='\u{1f}' => char::from_u32(0x2400 + c as u32).unwrap_or(char::REPLACEMENT_CHARACTER),
         '\u{7f}' => '\u{2421}',
         '\u{80}'..='\u{9f}'
+        | '\u{61c}'
+        | '\u{180e}'
         | '\u{200b}'..='\u{200f}'
         | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}'
-        | '\u{feff}' => char::REPLACEMENT_CHARACTER,
+        | '\u{feff}'
+        | '\u{fff9}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e007f}' => char::REPLACEMENT_CHARACTER,
         c => c,
     }
 }

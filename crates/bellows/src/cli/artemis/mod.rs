@@ -76,7 +76,7 @@ fn perform(meaning: Meaning) -> Result<Done, Failure> {
     let experiment = &meaning.experiment;
     experiment.validate().map_err(session::Error::from)?;
     for line in &meaning.notes {
-        eprintln!("{line}");
+        output::line_aside(line);
     }
     output::print(&format!("Connection brokerURL = {}\n", meaning.shown_url))?;
     let control = load::Control::new();

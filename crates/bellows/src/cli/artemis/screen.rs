@@ -120,7 +120,7 @@ impl Screen {
     fn say(&self, text: &str) {
         if self.showing.verbose {
             // A courtesy: standard output and the files are the result.
-            let _ = writeln!(io::stderr(), "{text}");
+            output::line_aside(text);
         }
     }
 }
@@ -150,7 +150,7 @@ impl session::Observer for Screen {
 
     fn warning(&mut self, warning: &Warning) {
         if !self.showing.silent {
-            let _ = writeln!(io::stderr(), "warning: {}", warning.text);
+            output::line_aside(&format!("warning: {}", warning.text));
         }
     }
 }
