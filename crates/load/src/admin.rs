@@ -224,23 +224,29 @@ impl<'a> Admin<'a> {
         self.request(action, &method, "queue.bind-ok")
     }
 
-    /// Messages that wait in a queue.
-    pub(crate) fn depth(&mut self, queue: &str) -> Result<u32, Interruption> {
+    /// Messages that wait in a queue, and its consumers; `None` where there is no such queue.
+    pub(crate) fn depth(&mut self, queue: &str) -> Result<Option<(u32, u32)>, Interruption> {
         let method = QueueDeclare {
             queue,
             passive: true,
             ..QueueDeclare::default()
         };
         self.stage = Stage::SetUp(format!("look into queue {queue:?}"));
+        self.may_miss = true;
         self.send(&method)?;
-        let mut depth = 0;
-        self.wait_for(|_, answer| match answer {
-            Answer::Declared(count) => {
-                depth = count;
+        let mut depth = None;
+        let outcome = self.wait_for(|_, answer| match answer {
+            Answer::Declared(messages, consumers) => {
+                depth = Some((messages, consumers));
                 true
             }
-            _ => false,
-        })?;
+            answer => answer == Answer::Missing,
+        });
+        self.may_miss = false;
+        outcome?;
+        if depth.is_none() {
+            self.open_channel()?;
+        }
         Ok(depth)
     }
 
@@ -359,7 +365,7 @@ impl<'a> Admin<'a> {
                 Event::Method {
                     method: Method::QueueDeclareOk(ok),
                     ..
-                } => Answer::Declared(ok.message_count),
+                } => Answer::Declared(ok.message_count, ok.consumer_count),
                 Event::Method { method, .. } => Answer::Method(method.info().name),
                 Event::CloseOk => Answer::Closed,
                 Event::ChannelClosed { closing, .. }
@@ -469,8 +475,8 @@ impl<'a> Admin<'a> {
 #[derive(Debug, PartialEq)]
 enum Answer {
     Open(String, String, String),
-    /// `queue.declare-ok`, with the messages in the queue.
-    Declared(u32),
+    /// `queue.declare-ok`, with the messages in the queue and its consumers.
+    Declared(u32, u32),
     Method(&'static str),
     /// What was asked for does not exist; the channel is closed.
     Missing,
@@ -481,7 +487,7 @@ enum Answer {
 impl Answer {
     fn is(&self, name: &str) -> bool {
         match self {
-            Self::Declared(_) => name == "queue.declare-ok",
+            Self::Declared(..) => name == "queue.declare-ok",
             Self::Method(method) => *method == name,
             _ => false,
         }

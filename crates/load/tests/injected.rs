@@ -238,6 +238,7 @@ fn expected(scene: &Scene, sent: u64, injections: &Injections) -> LedgerSummary 
         sent,
         delivered: injections.published - lost - unreadable,
         lost: lost + unreadable,
+        outstanding: 0,
         unconfirmed_missing: sent - injections.published,
         unconfirmed_delivered: 0,
         duplicated: sum(&|kind| *kind == FaultKind::Duplicate { redelivered: false }),

@@ -1,9 +1,11 @@
 //! What the tests of several crates share. A dev-dependency only.
 
 mod process;
+mod proxy;
 mod relay;
 
 pub use process::process_with_number;
+pub use proxy::Proxy;
 pub use relay::{Link, relay};
 
 /// Leaves a test that cannot run here, loudly: prints the reason, and fails where `CI` is set,
@@ -19,6 +21,24 @@ macro_rules! skip {
         eprintln!("SKIPPED {}: {reason}", module_path!());
         return;
     }};
+}
+
+/// How many random scenes a property test plays, and the first one's seed. Without anything said it
+/// plays `usual` of them; `make prove` asks for more. To repeat one: `BELLOWS_FIRST_SEED=N
+/// BELLOWS_SEEDS=1`.
+///
+/// # Panics
+/// Where one of these variables is no number.
+#[must_use]
+pub fn seeds(usual: u64) -> std::ops::Range<u64> {
+    let number = |name: &str, usual: u64| match std::env::var(name) {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|_| panic!("{name}={text:?} is no number")),
+        Err(_) => usual,
+    };
+    let first = number("BELLOWS_FIRST_SEED", 0);
+    first..first.saturating_add(number("BELLOWS_SEEDS", usual))
 }
 
 /// Whether Debian's RabbitMQ is installed, for tests that need a real broker:

@@ -56,6 +56,7 @@ export interface Ledger {
   sent: number;
   delivered: number;
   lost: number;
+  outstanding: number;
   returned: number;
   unconfirmed_missing: number;
   unconfirmed_delivered: number;

@@ -177,6 +177,16 @@ function account(ledger: Ledger): HTMLElement[] {
       `delivered again without the redelivered flag; ${grouped(ledger.duplicated_redelivered)} with it`,
     ),
   ];
+  if (ledger.outstanding > 0)
+    items.push(
+      tile(
+        'outstanding',
+        grouped(ledger.outstanding),
+        'messages',
+        of,
+        'confirmed and not delivered by the end of the drain; the broker may still hold them',
+      ),
+    );
   if (ledger.returned > 0)
     items.push(
       tile('returned', grouped(ledger.returned), 'messages', of, 'unroutable: no queue was bound'),

@@ -227,11 +227,11 @@ fn remarks(record: &RunRecord) {
     let style = output::style_aside();
     let mut text = console::warnings(&summary.warnings, style);
     if let Some(ledger) = &summary.ledger
-        && ledger.lost + ledger.corrupt > 0
+        && ledger.lost + ledger.outstanding + ledger.corrupt > 0
     {
         text.push_str(&format!(
-            "ledger: {} messages were lost, {} were damaged\n",
-            ledger.lost, ledger.corrupt
+            "ledger: {} messages were lost, {} are outstanding, {} were damaged\n",
+            ledger.lost, ledger.outstanding, ledger.corrupt
         ));
     }
     output::aside(&text);

@@ -98,6 +98,8 @@ pub(crate) struct Client {
     pub(super) undecoded: bool,
     /// The broker asked for no more messages.
     pub(super) withheld: bool,
+    /// The last fence that was put up on all its channels; 0 for none on this connection.
+    pub(super) fenced: u64,
     /// In the worker's queue already.
     pub(crate) queued: bool,
     /// When the worker's timer will call it.
@@ -159,6 +161,7 @@ impl Client {
             needed: 0,
             undecoded: false,
             withheld: false,
+            fenced: 0,
             queued: false,
             timed: None,
             waiting: None,
@@ -429,6 +432,51 @@ impl Client {
             }
         }
         Ok(self.unwritten() > 0 && self.socket.writable)
+    }
+
+    /// Asks for an answer on each channel on which something may be on its way unseen: to a
+    /// consumer, or from a producer whose messages nobody answers.
+    pub(crate) fn fence(&mut self, number: u64) -> Result<(), Error> {
+        if self.state != State::Running {
+            return Ok(());
+        }
+        for (at, work) in self.works.iter_mut().enumerate() {
+            match work {
+                Work::Consumer(consumer) => consumer.fence(),
+                Work::Producer(producer) if producer.has_answers() => continue,
+                Work::Producer(_) => {}
+            }
+            self.link.lane(at).fence()?;
+        }
+        self.fenced = number;
+        Ok(())
+    }
+
+    /// Whether the answers of that fence have come.
+    fn has_passed(&self, fence: u64) -> bool {
+        self.state == State::Running && self.fenced == fence && self.link.is_answered()
+    }
+
+    /// Whether nothing more comes of it than what its queues hold.
+    pub(crate) fn is_settled(&self, fence: u64) -> bool {
+        let answers_all = |work: &Work| matches!(work, Work::Producer(p) if p.has_answers());
+        self.works.iter().all(answers_all)
+            || (self.has_passed(fence) && self.consumers().all(Consumer::has_everything))
+    }
+
+    /// The recipients of its consumers to which something may still be on its way.
+    pub(crate) fn unsettled(&self, fence: u64) -> impl Iterator<Item = u32> {
+        let passed = self.has_passed(fence);
+        self.consumers()
+            .filter(move |consumer| !passed || !consumer.has_everything())
+            .map(Consumer::recipient)
+    }
+
+    fn consumers(&self) -> impl Iterator<Item = &Consumer> {
+        self.works.iter().filter_map(|work| match work {
+            Work::Consumer(consumer) => Some(consumer),
+            Work::Producer(_) => None,
+        })
     }
 
     fn producers(&self) -> impl Iterator<Item = &Producer> {

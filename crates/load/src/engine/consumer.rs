@@ -51,6 +51,12 @@ pub(crate) struct ConsumerSpec {
     pub(crate) ours: Option<Ours>,
     /// Where the ledger keeps this consumer's deliveries.
     pub(crate) tracks: Option<TrackSpec>,
+    /// What it receives from, by its position among the run's recipients.
+    pub(crate) recipient: u32,
+    /// The queue's count says how many messages there are for it.
+    pub(crate) is_counted: bool,
+    /// The most deliveries that may be unacknowledged; 0 for no limit.
+    pub(crate) most_unacked: u64,
 }
 
 /// See [`Tracks`].
@@ -123,6 +129,10 @@ pub(crate) struct Consumer {
     uncommitted: u32,
     /// Where the last message's header was: in its label, or in its body.
     labelled: bool,
+    /// Something came since [`Self::fence`].
+    came: bool,
+    /// Its connection was lost at least once.
+    was_lost: bool,
 }
 
 /// How a consumer without a subscription gets its messages.
@@ -165,6 +175,8 @@ impl Consumer {
             polling,
             begin: None,
             uncommitted: 0,
+            came: false,
+            was_lost: false,
             labelled: spec.labelled,
             spec,
             every,
@@ -216,6 +228,30 @@ impl Consumer {
     /// Whether it has something to do beside taking what comes.
     pub(crate) const fn is_busy(&self) -> bool {
         self.service.is_some() || self.polling.is_some() || self.begin.is_some()
+    }
+
+    /// What it receives from.
+    pub(crate) const fn recipient(&self) -> u32 {
+        self.spec.recipient
+    }
+
+    /// From now on it matters whether something comes.
+    pub(crate) const fn fence(&mut self) {
+        self.came = false;
+    }
+
+    /// Whether nothing is on its way to it, once its channel has answered after [`Self::fence`].
+    pub(crate) fn has_everything(&self) -> bool {
+        // What a lost connection's polls had taken goes back when the broker notices, and no count
+        // of consumers tells whether it has.
+        let gives_back = self.was_lost && self.polling.is_some() && self.every > 0;
+        let waiting = self.service.as_ref().map_or(0, Service::waiting);
+        let unanswered = waiting + u64::from(self.unacked + self.uncommitted);
+        let is_at_limit =
+            self.every > 0 && self.spec.most_unacked > 0 && unanswered >= self.spec.most_unacked;
+        self.begin.is_none()
+            && !gives_back
+            && (self.spec.is_counted || !(self.came || is_at_limit || self.is_full()))
     }
 
     /// Whether it takes no more deliveries for now.
@@ -273,6 +309,7 @@ impl Consumer {
 
     /// Its connection is gone, and what was not acknowledged goes back to its queue.
     pub(crate) fn restart(&mut self, now: Time) {
+        self.was_lost = true;
         self.unacked = 0;
         self.uncommitted = 0;
         if let Some(service) = &mut self.service {
@@ -302,6 +339,7 @@ impl Consumer {
         latency: &mut Nanos,
         pages: Option<&mut Pages>,
     ) -> bool {
+        self.came = true;
         interval.counters.received += 1;
         interval.counters.redelivered += u64::from(redelivered);
         let read = if self.labelled {
@@ -542,32 +580,4 @@ pub(crate) enum Wanted {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::payload::FULL_LEN;
-
-    #[test]
-    fn damage_behind_the_header_is_seen_whatever_is_there() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("a"), b"first").unwrap();
-        std::fs::write(folder.path().join("b"), b"second").unwrap();
-        let bodies = Arc::new(Bodies::read(&[folder.path()]).unwrap());
-        let known = Known {
-            groups: vec![(3..5, Arc::clone(&bodies))],
-        };
-        let judged = |producer: u32, sequence: u64, body: &[u8]| {
-            let mut label = [0; FULL_LEN];
-            let (from, to) = (Time(5), Time(6));
-            payload::write_front(&mut label, body.len(), 7, producer, sequence, from, to);
-            let header = payload::read_label(&label, body.len(), Time(9)).unwrap();
-            known.is_whole(&header, body)
-        };
-        assert!(judged(3, 0, b"first") && judged(4, 7, b"second"));
-        assert!(!judged(3, 1, b"first"), "another message's body");
-        assert!(!judged(3, 0, b"firsT"));
-        assert!(judged(2, 0, &[0; 40]), "filler behind a header");
-        let mut text = [0; 40];
-        text[33] = b'x';
-        assert!(!judged(5, 0, &text), "should be filler");
-    }
-}
+mod tests;

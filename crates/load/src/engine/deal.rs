@@ -11,6 +11,7 @@ use super::accounts::{self, Accounts, Realm};
 use super::consumer::{ConsumerSpec, Known, Ours};
 use super::keys::Keys;
 use super::producer::{Pacing, ProducerSpec};
+use super::recipients::{self, Recipient};
 use super::routes::{Routes, fan_out};
 use super::socket::Places;
 use super::stamps::Stamps;
@@ -79,6 +80,8 @@ pub(crate) struct Deal {
     pub(crate) anybody_counts: bool,
     /// Who keeps which part of the ledger; otherwise why there is none, where somebody might wonder.
     pub(crate) accounts: Result<Accounts, Option<String>>,
+    /// What the plan's consumers receive from.
+    pub(crate) recipients: Vec<Recipient>,
 }
 
 /// Deals the clients out to threads, round-robin over all groups, consumers before producers so
@@ -123,7 +126,9 @@ pub(crate) fn deal(plan: &Plan, places: &[Places], realms: &[Realm]) -> Result<D
         threads[i % count].push(client);
     }
     let accounts = accounts::open(plan, &mut threads, &mut routes);
+    let recipients = recipients::find(&mut threads, &accounts);
     Ok(Deal {
+        recipients,
         accounts,
         threads,
         counting_producers,
@@ -213,6 +218,9 @@ fn consumers(
             budget: budget.clone(),
             ours: ours.cloned(),
             tracks: None,
+            recipient: 0,
+            is_counted: false,
+            most_unacked: 0,
         });
         let share = share_of(group, n);
         lanes.push((

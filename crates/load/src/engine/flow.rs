@@ -73,6 +73,7 @@ fn receive(
     }
     context.tally.handled += 1;
     context.tally.progress.received += u64::from(ours);
+    context.tally.progress.redelivered += u64::from(ours && redelivered);
     if wanted == Wanted::Last {
         context.tell(Report::CountReached);
     }

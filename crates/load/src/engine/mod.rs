@@ -6,12 +6,14 @@ mod client;
 mod consumer;
 mod context;
 mod deal;
+mod drain;
 mod early;
 mod flow;
 mod keys;
 pub(crate) mod pace;
 mod pages;
 mod producer;
+mod recipients;
 mod repair;
 mod routes;
 mod series;
@@ -34,8 +36,9 @@ use mio::Waker;
 use self::accounts::Realm;
 use self::deal::{Deal, deal};
 use self::pages::{Books, PARCELS};
+use self::recipients::{Found, Recipient};
 use self::series::{Merger, POOL};
-use self::shared::{CATCH_UP, Report, Shared, Standing};
+use self::shared::{Report, Shared};
 use self::socket::{Place, Places};
 use self::until::Ending;
 use self::worker::{Worker, Workshop};
@@ -48,8 +51,6 @@ use crate::{Control, Error, Event, Group, Outcome, PhaseTimes, Plan, Sink, Threa
 const LOOK: Duration = Duration::from_millis(20);
 /// Between announcing a boundary and its instant, so that every loop knows it in time.
 const NOTICE: Nanos = Nanos(5_000_000);
-/// A drain ends when nothing has come for this long and nothing is unconfirmed.
-const QUIET: Nanos = Nanos(2_000_000_000);
 /// The question whether anybody is behind, without the consumers.
 const PRODUCERS_ONLY: Time = Time(0);
 /// How often is told how many clients are connected.
@@ -183,6 +184,9 @@ struct Coordinator<'a> {
     reports: Receiver<Report>,
     merger: Merger,
     books: Option<Books>,
+    recipients: Vec<Recipient>,
+    /// What the last questions in the drain have shown.
+    found: Found,
     wakers: Vec<Waker>,
     threads: Vec<Option<JoinHandle<()>>>,
     usage: Vec<ThreadUsage>,
@@ -193,14 +197,6 @@ struct Coordinator<'a> {
     error: Option<Error>,
     /// While a broker's return is watched: since when all producers are on schedule.
     caught_up: Option<Time>,
-}
-
-/// Where the run is, as the coordinator sees it.
-#[derive(Clone, Copy, Debug)]
-struct Drain {
-    deadline: Time,
-    last_change: Time,
-    last: Standing,
 }
 
 impl<'a> Coordinator<'a> {
@@ -253,6 +249,8 @@ impl<'a> Coordinator<'a> {
             reports,
             merger: Merger::new(give_back),
             books,
+            recipients: deal.recipients,
+            found: Found::default(),
             wakers: Vec::with_capacity(count),
             threads: Vec::with_capacity(count),
             usage: vec![ThreadUsage::default(); count],
@@ -369,44 +367,6 @@ impl<'a> Coordinator<'a> {
         }
     }
 
-    /// Waits until everything sent is answered and delivered, or will not be, and returns the
-    /// instant from which on nothing is counted.
-    fn drain(&mut self, drain_at: Time) -> Result<Time, Error> {
-        self.sink.event(Event::PhaseStarted {
-            phase: Phase::Drain,
-            at: drain_at,
-        });
-        let deadline = drain_at + self.plan.phases.drain;
-        let mut drain = Drain {
-            deadline,
-            // Nothing changes before the last loop has caught up.
-            last_change: drain_at + CATCH_UP,
-            last: Standing::default(),
-        };
-        while !self.is_drained(&mut drain) {
-            self.receive(LOOK / 4)?;
-        }
-        let end_at = Clock.now() + NOTICE;
-        self.shared.end_at(end_at);
-        self.wake();
-        Ok(end_at)
-    }
-
-    fn is_drained(&self, drain: &mut Drain) -> bool {
-        let (now, standing) = (Clock.now(), self.shared.standing());
-        if standing != drain.last {
-            (drain.last, drain.last_change) = (standing, now);
-        }
-        let confirmed = standing.open == 0;
-        let delivered = standing.received >= standing.expected;
-        let quiet = now.since(drain.last_change) >= QUIET;
-        self.error.is_some()
-            || self.control.request() == Request::Abort
-            || now >= drain.deadline
-            // One turn of every loop after the end of sending, so that what it sent is known.
-            || (now > drain.last_change + NOTICE && confirmed && (delivered || quiet))
-    }
-
     /// Follows the return of a broker from the first confirm to the end of the backlog.
     fn watch_return(&mut self) {
         if self.control.watch() != Watch::Backlog {
@@ -437,8 +397,17 @@ impl<'a> Coordinator<'a> {
     fn receive(&mut self, timeout: Duration) -> Result<(), Error> {
         self.watch_return();
         match self.reports.recv_timeout(timeout) {
-            Ok(Report::Ready) => self.ready += 1,
-            Ok(Report::Interval(thread, interval)) => {
+            Ok(report) => self.take(report),
+            Err(RecvTimeoutError::Timeout) => return self.look_for_panics(),
+            Err(RecvTimeoutError::Disconnected) => return self.join(),
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, report: Report) {
+        match report {
+            Report::Ready => self.ready += 1,
+            Report::Interval(thread, interval) => {
                 let Self { merger, sink, .. } = self;
                 merger.add(thread, interval, |interval: &Interval| {
                     if interval.end > interval.start {
@@ -446,28 +415,25 @@ impl<'a> Coordinator<'a> {
                     }
                 });
             }
-            Ok(Report::Parcel(thread, parcel, last)) => {
+            Report::Parcel(thread, parcel, last) => {
                 if let Some(books) = &mut self.books {
                     books.add(thread, parcel, last);
                 }
             }
-            Ok(Report::Event(event)) => self.sink.event(event),
-            Ok(Report::Blocked { at, reason }) => {
+            Report::Event(event) => self.sink.event(event),
+            Report::Blocked { at, reason } => {
                 let reason = reason.to_string();
                 self.sink.event(Event::Blocked { at, reason });
             }
-            Ok(Report::CountReached) => {}
-            Ok(Report::Failed(error)) => {
+            Report::CountReached => {}
+            Report::Failed(error) => {
                 self.error.get_or_insert(error);
             }
-            Ok(Report::Finished(thread, usage)) => {
+            Report::Finished(thread, usage) => {
                 self.finished += 1;
                 self.usage[thread] = usage;
             }
-            Err(RecvTimeoutError::Timeout) => return self.look_for_panics(),
-            Err(RecvTimeoutError::Disconnected) => return self.join(),
         }
-        Ok(())
     }
 
     /// A loop that has ended without saying so has panicked.
@@ -530,7 +496,10 @@ impl<'a> Coordinator<'a> {
             unconfirmed: self.shared.standing().open,
             interrupted: self.control.is_stopping(),
             error: self.error.take(),
-            ledger: self.books.as_ref().map(Books::summary),
+            ledger: self
+                .books
+                .as_ref()
+                .map(|books| books.summary(&self.recipients, &self.found)),
             threads: std::mem::take(&mut self.usage),
             spun: self.spin,
             churn: None,

@@ -1,6 +1,6 @@
 //! An event loop's part of the ledger, and its way to the coordinator.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use measure::ledger::{Ledger, LedgerSummary, Notes, Odd, Parcel};
 
 use super::accounts::Accounts;
+use super::recipients::{Found, Recipient};
 use super::shared::Report;
 use crate::payload::{Header, Unreadable};
 
@@ -89,27 +90,42 @@ impl Pages {
         }
     }
 
+    /// Sends all that is noted so far; tells whether it went.
+    pub(crate) fn send_all(&mut self, reports: &SyncSender<Report>) -> bool {
+        self.notes.close();
+        self.send(reports)
+    }
+
     #[cold]
-    fn send(&mut self, reports: &SyncSender<Report>) {
+    fn send(&mut self, reports: &SyncSender<Report>) -> bool {
         self.spare.extend(self.returned.try_iter());
         let Some(empty) = self.spare.pop() else {
-            return;
+            return false;
         };
         let parcel = self.notes.exchange(empty);
         // The loop never waits: what the coordinator has no room for yet goes later.
         let report = Report::Parcel(self.thread, parcel, None);
         if let Err(TrySendError::Full(Report::Parcel(_, parcel, _))) = reports.try_send(report) {
             self.spare.push(self.notes.exchange(parcel));
+            return false;
         }
+        true
     }
 
-    /// Sends all, at the end; `sent` is how much each producer has sent.
-    pub(crate) fn finish(mut self, sent: Vec<(u32, u64)>, reports: &SyncSender<Report>) {
+    /// Sends all, at the end: `sent` is how much each producer has sent, `unsettled` the recipients to
+    /// which something may still be on its way.
+    pub(crate) fn finish(
+        mut self,
+        sent: Vec<(u32, u64)>,
+        unsettled: Vec<u32>,
+        reports: &SyncSender<Report>,
+    ) {
         self.notes.close();
         let parcel = self.notes.exchange(Parcel::default());
         let last = Last {
             odd: self.odd,
             sent,
+            unsettled,
         };
         // A coordinator that is gone wants no reports.
         let _ = reports.send(Report::Parcel(self.thread, parcel, Some(Box::new(last))));
@@ -121,6 +137,9 @@ impl Pages {
 pub(crate) struct Books {
     ledger: Ledger,
     give_back: Vec<SyncSender<Parcel>>,
+    sent: Sent,
+    /// Recipients to which something may still be on its way.
+    unsettled: HashSet<u32>,
 }
 
 impl Books {
@@ -143,7 +162,13 @@ impl Books {
             pages.push_back(Pages::new(thread, tracks, Arc::clone(&sent), returned));
         }
         let ledger = Ledger::new(accounts.producers, &accounts.deliveries);
-        (Some(Self { ledger, give_back }), pages)
+        let books = Self {
+            ledger,
+            give_back,
+            sent,
+            unsettled: HashSet::new(),
+        };
+        (Some(books), pages)
     }
 
     pub(crate) fn add(&mut self, thread: usize, mut parcel: Parcel, last: Option<Box<Last>>) {
@@ -161,10 +186,27 @@ impl Books {
         for (producer, count) in last.sent {
             self.ledger.set_sent(producer as usize, count);
         }
+        self.unsettled.extend(last.unsettled);
     }
 
-    pub(crate) fn summary(&self) -> LedgerSummary {
-        self.ledger.summary()
+    /// Whether every message is accounted for, of which so many deliveries are expected.
+    pub(crate) fn is_complete(&mut self, expected: u64) -> bool {
+        for (producer, sent) in self.sent.iter().enumerate() {
+            let sent = sent.load(Ordering::Acquire);
+            self.ledger.set_sent(producer, sent);
+        }
+        let summary = self.ledger.summary(&[]);
+        summary.lost == 0 && summary.delivered >= expected
+    }
+
+    /// The sums at the end, with what each recipient's queue may hold.
+    pub(crate) fn summary(&self, recipients: &[Recipient], found: &Found) -> LedgerSummary {
+        let held = recipients.iter().enumerate().map(|(at, recipient)| {
+            let is_settled = !self.unsettled.contains(&(at as u32));
+            let most = found.held(at, recipient).filter(|_| is_settled);
+            (recipient.tracks.clone(), most.unwrap_or(u64::MAX))
+        });
+        self.ledger.summary(&held.collect::<Vec<_>>())
     }
 }
 
@@ -174,6 +216,8 @@ pub(crate) struct Last {
     pub(crate) odd: Oddities,
     /// Producers and how many messages each sent.
     pub(crate) sent: Vec<(u32, u64)>,
+    /// Recipients to which something may still be on its way.
+    pub(crate) unsettled: Vec<u32>,
 }
 
 /// A consumer's view of the ledger: whose messages it should get, and their tracks.

@@ -94,6 +94,7 @@ impl Client {
                 Work::Consumer(consumer) => consumer.restart(now),
             }
         }
+        self.fenced = 0;
         self.hang_up();
         self.turn_to_next(now);
         true

@@ -32,6 +32,12 @@ pub(crate) struct Progress {
     open: AtomicU64,
     expected: AtomicU64,
     received: AtomicU64,
+    redelivered: AtomicU64,
+    /// In the drain: the last time that its part of the ledger was sent.
+    noted: AtomicU64,
+    /// The last fence that it has put up, and its clients that are not settled behind it.
+    fenced: AtomicU64,
+    unsettled: AtomicU64,
     /// Clients that are set up.
     ready: AtomicU64,
     /// While a broker's return is watched: clients that are behind, and what consumers were asked.
@@ -48,6 +54,8 @@ pub(crate) struct Standing {
     pub(crate) expected: u64,
     /// Deliveries of this run's messages.
     pub(crate) received: u64,
+    /// Of these, the ones with the redelivered flag.
+    pub(crate) redelivered: u64,
 }
 
 impl Progress {
@@ -64,6 +72,18 @@ impl Progress {
         self.open.store(standing.open, Ordering::Relaxed);
         self.expected.store(standing.expected, Ordering::Relaxed);
         self.received.store(standing.received, Ordering::Relaxed);
+        self.redelivered
+            .store(standing.redelivered, Ordering::Relaxed);
+    }
+
+    /// The parcels were sent before.
+    pub(crate) fn publish_noted(&self, number: u64) {
+        self.noted.store(number, Ordering::Release);
+    }
+
+    pub(crate) fn publish_fenced(&self, number: u64, unsettled: usize) {
+        self.unsettled.store(unsettled as u64, Ordering::Relaxed);
+        self.fenced.store(number, Ordering::Release);
     }
 }
 
@@ -76,6 +96,9 @@ pub(crate) struct Shared {
     end_at: AtomicU64,
     abort: AtomicBool,
     pub(crate) control: Control,
+    /// In the drain, how often all parts of the ledger were asked for, and fences.
+    note: AtomicU64,
+    fence: AtomicU64,
     /// Consumers have caught up with the return of a broker when they have had a message due since.
     caught_up_from: AtomicU64,
     /// Producers with a message count that have not reached it.
@@ -99,6 +122,8 @@ impl Shared {
             end_at: AtomicU64::new(NEVER),
             abort: AtomicBool::new(false),
             control,
+            note: AtomicU64::new(0),
+            fence: AtomicU64::new(0),
             caught_up_from: AtomicU64::new(NEVER),
             producers_left: AtomicU64::new(producers_left),
             budgets,
@@ -175,6 +200,42 @@ impl Shared {
         self.abort.load(Ordering::Relaxed)
     }
 
+    /// Asks every loop for its part of the ledger as it is now; [`Self::all_noted`] tells when it is
+    /// there.
+    pub(crate) fn ask_for_notes(&self) -> u64 {
+        self.note.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The last time that parts of the ledger were asked for.
+    #[inline]
+    pub(crate) fn note(&self) -> u64 {
+        self.note.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn all_noted(&self, number: u64) -> bool {
+        let noted = |progress: &Progress| progress.noted.load(Ordering::Acquire) >= number;
+        self.progress.iter().all(noted)
+    }
+
+    /// Asks every loop to put up a fence on its channels.
+    pub(crate) fn put_up_fence(&self) -> u64 {
+        self.fence.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The number of the last fence; 0 before the first.
+    #[inline]
+    pub(crate) fn fence(&self) -> u64 {
+        self.fence.load(Ordering::Relaxed)
+    }
+
+    /// Whether all that was on its way to clients before a fence has come.
+    pub(crate) fn all_settled(&self, fence: u64) -> bool {
+        self.progress.iter().all(|progress| {
+            progress.fenced.load(Ordering::Acquire) == fence
+                && progress.unsettled.load(Ordering::Relaxed) == 0
+        })
+    }
+
     /// Whether everybody who had a message count has reached it; `false` where nobody had one.
     pub(crate) fn counts_reached(&self, anybody_counts: bool) -> bool {
         anybody_counts
@@ -196,6 +257,7 @@ impl Shared {
             sum.open += progress.open.load(Ordering::Relaxed);
             sum.expected += progress.expected.load(Ordering::Relaxed);
             sum.received += progress.received.load(Ordering::Relaxed);
+            sum.redelivered += progress.redelivered.load(Ordering::Relaxed);
         }
         sum
     }

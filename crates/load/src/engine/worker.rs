@@ -87,6 +87,12 @@ pub(crate) struct Worker {
     patience: Nanos,
     next_housekeeping: Time,
     next_look: Time,
+    /// The last time that the ledger was asked for and handed in.
+    noted: u64,
+    /// The last fence, and how many clients are not settled behind it.
+    fenced: (u64, usize),
+    /// Recipients to which something was on its way at the end, once that has come.
+    unsettled: Option<Vec<u32>>,
     /// Somebody had a turn since the loop last slept.
     worked: bool,
     failed: bool,
@@ -132,6 +138,9 @@ impl Worker {
             patience: workshop.patience,
             next_housekeeping: Time(0),
             next_look: Time(0),
+            noted: 0,
+            fenced: (0, 0),
+            unsettled: None,
             worked: false,
             failed: false,
         };
@@ -155,7 +164,9 @@ impl Worker {
         };
         if let Some(pages) = self.pages.take() {
             let sent = self.clients.iter().flat_map(Client::sent).collect();
-            pages.finish(sent, &self.reports);
+            let unsettled = self.unsettled.take();
+            let unsettled = unsettled.unwrap_or_else(|| self.find_unsettled());
+            pages.finish(sent, unsettled, &self.reports);
         }
         let _ = self.reports.send(Report::Finished(self.thread, usage));
     }
@@ -168,6 +179,7 @@ impl Worker {
             self.housekeep();
             self.shared.progress[self.thread].publish(self.tally.progress);
             self.look_who_is_behind();
+            self.check_in();
             turn_start = self.wait(turn_start)?;
         }
         Ok(())
@@ -252,6 +264,7 @@ impl Worker {
     }
 
     fn leave(&mut self, now: Time) {
+        self.unsettled = Some(self.find_unsettled());
         self.course = Course::Leaving(now + self.patience);
         for at in 0..self.clients.len() {
             // A broker that is gone already needs no goodbye.
@@ -367,6 +380,46 @@ impl Worker {
             .iter()
             .filter(|client| client.is_behind(now, since));
         self.shared.progress[self.thread].publish_behind(behind.count() as u64, since);
+    }
+
+    /// In the drain, hands in its part of the ledger and puts up fences, when it is asked to.
+    fn check_in(&mut self) {
+        let note = self.shared.note();
+        if note != self.noted {
+            let pages = self.pages.as_mut();
+            if pages.is_none_or(|pages| pages.send_all(&self.reports)) {
+                self.noted = note;
+                self.shared.progress[self.thread].publish_noted(note);
+            }
+        }
+        let fence = self.shared.fence();
+        if fence != self.fenced.0 && self.course == Course::Running {
+            self.put_up(fence);
+        }
+        if self.fenced.1 > 0 {
+            let clients = self.clients.iter();
+            let unsettled = clients.filter(|client| !client.is_settled(fence)).count();
+            self.fenced = (fence, unsettled);
+            self.shared.progress[self.thread].publish_fenced(fence, unsettled);
+        }
+    }
+
+    fn put_up(&mut self, fence: u64) {
+        // All are looked at once, whether they are settled already or not.
+        self.fenced = (fence, self.clients.len());
+        for at in 0..self.clients.len() {
+            if let Err(error) = self.clients[at].fence(fence) {
+                self.client_failed(at, error);
+            }
+            self.enqueue(at);
+        }
+    }
+
+    /// The recipients to which something may still be on its way.
+    fn find_unsettled(&self) -> Vec<u32> {
+        let fence = self.shared.fence();
+        let clients = self.clients.iter();
+        clients.flat_map(|client| client.unsettled(fence)).collect()
     }
 
     /// Sleeps until there is something to do, and returns when the loop came back to it.

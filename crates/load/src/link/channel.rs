@@ -38,9 +38,14 @@ enum Task {
     SelectTransactions,
     DeclareOwn,
     BindOwn,
-    Prefetch { count: u16, whole_channel: bool },
+    Prefetch {
+        count: u16,
+        whole_channel: bool,
+    },
     Consume,
     ConsumeReplies,
+    /// Changes nothing: what the broker sent before its answer has come.
+    Fence,
 }
 
 impl Task {
@@ -56,7 +61,7 @@ impl Task {
                 | (Self::BindQueue | Self::BindOwn, Method::QueueBindOk(_))
                 | (Self::SelectConfirms, Method::ConfirmSelectOk(_))
                 | (Self::SelectTransactions, Method::TxSelectOk(_))
-                | (Self::Prefetch { .. }, Method::BasicQosOk(_))
+                | (Self::Prefetch { .. } | Self::Fence, Method::BasicQosOk(_))
                 | (
                     Self::Consume | Self::ConsumeReplies,
                     Method::BasicConsumeOk(_)
@@ -184,8 +189,21 @@ impl Channel {
         client: &mut Client,
         endpoint: &Endpoint,
     ) -> Result<(), Error> {
-        self.tasks.push_back(Task::Consume);
-        self.next(client, endpoint).map(drop)
+        self.ask(Task::Consume, client, endpoint)
+    }
+
+    /// Asks for something as soon as what was asked for before is answered.
+    fn ask(&mut self, task: Task, client: &mut Client, endpoint: &Endpoint) -> Result<(), Error> {
+        self.tasks.push_back(task);
+        match self.task {
+            None => self.next(client, endpoint).map(drop),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Whether everything that was asked for is answered.
+    pub(super) const fn is_answered(&self) -> bool {
+        self.task.is_none()
     }
 
     /// Takes the broker's answer to the last step, and the next step.
@@ -250,6 +268,7 @@ impl Channel {
             Task::Prefetch { count, .. } => format!("limit the prefetch to {count}"),
             Task::Consume => format!("consume from {:?}", self.queue),
             Task::ConsumeReplies => "ask for direct replies".into(),
+            Task::Fence => "see whether all has come".into(),
         }
     }
 
@@ -293,6 +312,14 @@ impl Channel {
             ) => send(&BasicQos {
                 prefetch_count: count,
                 global: whole_channel,
+                ..BasicQos::default()
+            }),
+            (Task::Fence, role, _) => send(&BasicQos {
+                // As before. It is for consumers to come, of which there are none.
+                prefetch_count: match role {
+                    Role::Consumer(subscription) => subscription.prefetch,
+                    Role::Producer(_) => 0,
+                },
                 ..BasicQos::default()
             }),
             (Task::DeclareOwn | Task::BindOwn, Role::Consumer(subscription), _) => {
@@ -553,6 +580,14 @@ impl Lane<'_> {
     /// Begins to consume, for a subscription that begins later.
     pub(crate) fn consume(&mut self) -> Result<(), Error> {
         self.channel.subscribe(self.client, self.endpoint)
+    }
+
+    /// Asks for an answer that comes after everything that was sent before.
+    pub(crate) fn fence(&mut self) -> Result<(), Error> {
+        let Self {
+            client, endpoint, ..
+        } = self;
+        self.channel.ask(Task::Fence, client, endpoint)
     }
 
     fn send(&mut self, method: &impl EncodeMethod) -> Result<(), Error> {

@@ -446,6 +446,11 @@ impl Link {
         Ok(Progress::Ready)
     }
 
+    /// Whether everything that was asked for on its channels is answered.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.channels.iter().all(Channel::is_answered)
+    }
+
     /// Tells the broker of a renewed token, where there is one.
     pub(crate) fn keep_token(&mut self) -> Result<(), Error> {
         let Some(token) = &self.spec.endpoint.token else {

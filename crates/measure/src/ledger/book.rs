@@ -32,6 +32,8 @@ struct Deliveries {
     /// Deliveries without the flag, and with it.
     plain_count: u64,
     flagged_count: u64,
+    /// Of what is settled: confirmed, and neither returned nor delivered.
+    settled_missing: u64,
 }
 
 impl Deliveries {
@@ -63,16 +65,21 @@ fn insert(set: &mut Set, piece: &Piece, bytes: &mut usize) {
 }
 
 /// Where a message can stand. All counts are of messages, per queue, or per subscriber where each
-/// gets every message, unless said otherwise. `sent` is the sum of `delivered`, `lost`, `returned`
-/// and `unconfirmed_missing`.
+/// gets every message, unless said otherwise. `sent` is the sum of `delivered`, `lost`,
+/// `outstanding`, `returned` and `unconfirmed_missing`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerSummary {
     /// Sent, once per queue or subscriber that should get them.
     pub sent: u64,
     /// Delivered at least once.
     pub delivered: u64,
-    /// Confirmed, and neither returned nor delivered by the end of the drain.
+    /// Confirmed, neither returned nor delivered by the end of the drain, and not outstanding.
     pub lost: u64,
+    /// Confirmed, neither returned nor delivered by the end of the drain, and the broker may hold
+    /// them: a queue's own count says so, or it could not be asked, or a consumer's connection was
+    /// down or had not given everything away.
+    #[serde(default)]
+    pub outstanding: u64,
     /// Given back by the broker, which had no queue for them, and not delivered; confirmed or not.
     #[serde(default)]
     pub returned: u64,
@@ -208,13 +215,17 @@ impl Ledger {
             *until = (*until).max(begin + end.saturating_sub(begin).div_ceil(2));
         }
         let mut sums = self.sums;
+        let mut missing = Vec::with_capacity(self.deliveries.len());
         for to in &self.deliveries {
             let blocks = self.producers[to.producer].settled_below..until[to.producer];
             // All of them were sent: something newer was.
-            sums.add(self.count(to, blocks, u64::MAX));
+            let region = self.count(to, blocks, u64::MAX);
+            missing.push(region.summary.lost);
+            sums.add(region);
         }
         self.sums = sums;
-        for to in &mut self.deliveries {
+        for (to, missing) in self.deliveries.iter_mut().zip(missing) {
+            to.settled_missing += missing;
             for set in [&mut to.in_order, &mut to.late, &mut to.flagged] {
                 set.settle_below(until[to.producer]);
             }
@@ -295,22 +306,34 @@ impl Ledger {
         sums
     }
 
-    /// The sums at the end of the drain.
+    /// The sums at the end of the drain. `held` says how many messages the broker may still hold for
+    /// tracks of deliveries, counted from the first of them: for a queue its own count, for one that
+    /// nobody knows about [`u64::MAX`]. So many of what is missing there are outstanding, not lost.
     #[must_use]
-    pub fn summary(&self) -> LedgerSummary {
+    pub fn summary(&self, held: &[(Range<usize>, u64)]) -> LedgerSummary {
         let mut sums = self.sums;
         let (mut in_order, mut plain, mut flagged) = (0, 0, 0);
+        let mut missing = Vec::with_capacity(self.deliveries.len());
         for to in &self.deliveries {
             let producer = &self.producers[to.producer];
             let end = self.span(to).1.max(producer.sent.div_ceil(BLOCK));
-            sums.add(self.count(to, producer.settled_below..end, producer.sent));
+            let region = self.count(to, producer.settled_below..end, producer.sent);
+            missing.push(region.summary.lost + to.settled_missing);
+            sums.add(region);
             sums.summary.sent += producer.sent;
             in_order += to.in_order.count();
             plain += to.plain_count;
             flagged += to.flagged_count;
         }
+        let of = |(tracks, most): &(Range<usize>, u64)| {
+            let missing = missing.get(tracks.clone()).unwrap_or_default();
+            missing.iter().sum::<u64>().min(*most)
+        };
+        let outstanding = held.iter().map(of).sum();
         let plain_messages = in_order + sums.late_only;
         LedgerSummary {
+            lost: sums.summary.lost.saturating_sub(outstanding),
+            outstanding,
             delivered: plain_messages + sums.flagged_only,
             // One of each of these was the message's first delivery.
             duplicated: plain.saturating_sub(plain_messages),

@@ -333,6 +333,7 @@ fn ledger() -> LedgerSummary {
         sent: 1_000_000,
         delivered: 999_995,
         lost: 2,
+        outstanding: 0,
         returned: 0,
         unconfirmed_missing: 3,
         unconfirmed_delivered: 1,

@@ -171,6 +171,7 @@ pub(super) fn ledger(summary: &RunSummary) -> Vec<String> {
         count(ledger.corrupt)
     )];
     let rest = [
+        (ledger.outstanding, "outstanding"),
         (ledger.returned, "returned as unroutable"),
         (ledger.unconfirmed_missing, "never confirmed nor delivered"),
         (

@@ -330,6 +330,10 @@ fn messages_lost(facts: &Facts) -> Option<Warning> {
     let parts = [
         (ledger.lost, "confirmed and never delivered"),
         (
+            ledger.outstanding,
+            "outstanding at the end of the drain (the broker may still hold them)",
+        ),
+        (
             ledger.unconfirmed_missing,
             "neither confirmed nor delivered",
         ),

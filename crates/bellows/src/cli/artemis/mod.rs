@@ -110,6 +110,16 @@ fn missing(outcome: &session::RunOutcome, may_expire: bool) -> Option<Failure> {
             "see whether somebody else consumes from these destinations, and the broker's log",
         ));
     }
+    let outstanding = summary.ledger.map_or(0, |ledger| ledger.outstanding);
+    if outstanding > 0 && !may_expire {
+        return Some(Failure::failed(
+            format!(
+                "{outstanding} messages were sent and acknowledged, and the broker may still hold \
+                 them"
+            ),
+            "see whether its queues are empty, and whether consumers keep up",
+        ));
+    }
     let unanswered = WarningCode::MessagesNotAccepted;
     let warning = summary.warnings.iter().find(|w| w.code == unanswered)?;
     Some(Failure::from_sentence(&warning.text))

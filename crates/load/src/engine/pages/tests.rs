@@ -56,6 +56,9 @@ impl Rig {
                 responds: false,
                 labelled: false,
                 budget: None,
+                recipient: 0,
+                is_counted: true,
+                most_unacked: 0,
                 ours: Some(Ours {
                     run_id: RUN,
                     all_out: true,
@@ -134,7 +137,7 @@ impl Rig {
         for (producer, sent) in self.sent.iter().enumerate() {
             ledger.set_sent(producer, sent.load(std::sync::atomic::Ordering::Relaxed));
         }
-        ledger.summary()
+        ledger.summary(&[])
     }
 }
 

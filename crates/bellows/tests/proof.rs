@@ -1,0 +1,441 @@
+//! Whatever happens to its connections, a load's counts are exact, or it says what is outstanding:
+//! random loads through a proxy that cuts, holds and keeps away, with the embedded broker and with
+//! RabbitMQ behind it. `make prove` plays more of them.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use load::{
+    Ack, Control, Destination, Endpoint, Event, Group, Outcome, Phases, Plan, Recovery,
+    ServiceTime, Sink, Until,
+};
+use measure::{Interval, Nanos, Phase, Rate};
+use session::managed::{Config, RabbitMq, guard};
+use testkit::Proxy;
+
+/// Runs at the same time; each of them mostly sleeps.
+const AT_ONCE: usize = 8;
+
+/// xorshift64*: the same scenes every time.
+struct Random(u64);
+
+impl Random {
+    fn new(seed: u64) -> Self {
+        let mut random = Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        for _ in 0..8 {
+            random.below(2);
+        }
+        random
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % bound
+    }
+
+    fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
+    }
+}
+
+/// What the proxy does.
+#[derive(Clone, Copy, Debug)]
+enum Blow {
+    /// Cuts all connections; the broker notices after so many milliseconds.
+    Cut(u64),
+    /// Cuts them, and lets nobody in for so long.
+    Outage(u64),
+    /// Nothing passes for so long.
+    Hold(u64),
+}
+
+/// A load, and what is done to its connections.
+#[derive(Debug)]
+struct Scene {
+    seed: u64,
+    producers: (usize, usize),
+    consumers: (usize, usize),
+    destinations: usize,
+    threads: usize,
+    rate: f64,
+    ack: Ack,
+    prefetch: u16,
+    poll: Option<u64>,
+    service_us: u64,
+    start_after: u64,
+    confirm: bool,
+    recovery: (u64, u64),
+    phases: (u64, u64, u64),
+    /// Messages that are in the queues before.
+    earlier: u64,
+    /// Blows with their times after the start, in milliseconds.
+    blows: Vec<(u64, Blow)>,
+    /// Nothing passes for so long while the load is being set up.
+    held_before: u64,
+}
+
+impl Scene {
+    fn random(seed: u64) -> Self {
+        let random = &mut Random::new(seed);
+        let clients = |random: &mut Random| {
+            let lanes = 1 + random.below(16) as usize;
+            (lanes, 1 + random.below(lanes as u64) as usize)
+        };
+        let phases = (
+            random.of(&[0, 100]),
+            300,
+            random.of(&[250, 1_500, 4_000, 4_000]),
+        );
+        let until = phases.0 + phases.1 + phases.2.min(600);
+        let count = random.of(&[0, 1, 1, 1, 2, 3]);
+        let blows = (0..count).map(|_| {
+            let length = 1 + random.below(random.0 % 400 + 1);
+            let blow = match random.below(6) {
+                0 | 1 => Blow::Cut(0),
+                2 => Blow::Cut(length),
+                3 => Blow::Outage(length),
+                4 => Blow::Outage(3 * length),
+                _ => Blow::Hold(length),
+            };
+            (random.below(until), blow)
+        });
+        let mut blows: Vec<_> = blows.collect();
+        blows.sort_by_key(|(at, _)| *at);
+        let ack = random.of(&[Ack::Auto, Ack::Every(1), Ack::Every(7), Ack::Every(50)]);
+        let recoveries = [(2, 10), (20, 60), (300, 700), (1_200, 1_600)];
+        Self {
+            seed,
+            producers: clients(random),
+            consumers: clients(random),
+            destinations: random.of(&[1, 1, 2]),
+            threads: random.of(&[1, 2]),
+            rate: random.of(&[200.0, 1_000.0, 3_000.0]),
+            ack,
+            prefetch: random.of(&[1, 10, 60, 200]),
+            poll: random.of(&[None, None, None, Some(0), Some(3)]),
+            service_us: random.of(&[0, 0, 0, 500, 3_000]),
+            start_after: random.of(&[0, 0, 0, 150, 700]),
+            confirm: random.below(8) > 0,
+            recovery: random.of(&recoveries),
+            phases,
+            earlier: random.of(&[0, 0, 300]),
+            blows,
+            held_before: random.of(&[0, 0, 40]),
+        }
+    }
+
+    fn is_cut(&self) -> bool {
+        let cuts = |blow: &(u64, Blow)| !matches!(blow.1, Blow::Hold(_));
+        self.blows.iter().any(cuts)
+    }
+
+    fn group(&self, port: u16) -> Group {
+        let queue = |n| Destination::queue(&format!("proof-{}-{n}", self.seed));
+        let queues = (0..self.destinations).map(queue).collect();
+        let mut group = Group::new(Endpoint::new("127.0.0.1", port), queues);
+        group.producers.sizes = 40.into();
+        group
+    }
+
+    fn plan(&self, port: u16) -> Plan {
+        let mut group = self.group(port);
+        group.producers.total = Some(self.producers.0);
+        group.producers.connections = Some(self.producers.1);
+        group.producers.pace = Rate::per_second(self.rate).expect("a rate").into();
+        group.producers.confirm = self.confirm;
+        group.producers.max_pending = 200;
+        group.consumers.total = Some(self.consumers.0);
+        group.consumers.connections = Some(self.consumers.1);
+        group.consumers.ack = self.ack;
+        group.consumers.prefetch = self.prefetch;
+        group.consumers.poll = self.poll.map(Nanos::from_millis);
+        group.consumers.start_after = Nanos::from_millis(self.start_after);
+        if self.service_us > 0 {
+            group.consumers.service = ServiceTime {
+                latency: vec![(Nanos::from_micros(self.service_us), Nanos::ZERO)],
+                ..ServiceTime::default()
+            };
+        }
+        let (min, max) = self.recovery;
+        group.recovery = Some(Recovery {
+            min: Nanos::from_millis(min),
+            max: Nanos::from_millis(max),
+        });
+        let (warmup, measure, drain) = self.phases;
+        Plan {
+            groups: vec![group],
+            threads: self.threads,
+            run_id: 1 + self.seed as u32,
+            phases: Phases {
+                warmup: Nanos::from_millis(warmup),
+                measure: Some(Nanos::from_millis(measure)),
+                drain: Nanos::from_millis(drain),
+            },
+            ..Plan::default()
+        }
+    }
+}
+
+/// Tells when the load begins.
+struct Beginning(std::sync::mpsc::Sender<()>);
+
+impl Sink for Beginning {
+    fn interval(&mut self, _: &Interval) {}
+
+    fn event(&mut self, event: Event) {
+        if matches!(event, Event::Started { .. }) {
+            // Whoever waits for it may have given up.
+            let _ = self.0.send(());
+        }
+    }
+}
+
+fn run(plan: &Plan) -> Outcome {
+    let (sender, _receiver) = channel();
+    load::run(plan, &Control::new(), &mut Beginning(sender)).expect("a load without blows")
+}
+
+/// Puts messages of another run into the queues.
+fn fill(scene: &Scene, port: u16) {
+    let mut group = scene.group(port);
+    group.producers.per_destination = 1;
+    group.producers.message_count = Some(scene.earlier);
+    group.producers.max_pending = 100;
+    let plan = Plan {
+        groups: vec![group],
+        run_id: 0x00EA_0000,
+        ..Plan::default()
+    };
+    assert_eq!(run(&plan).totals.sent, scene.earlier);
+}
+
+/// Empties the queues, tells how many messages there were, and deletes them.
+fn sweep(scene: &Scene, port: u16) -> u64 {
+    let mut group = scene.group(port);
+    group.consumers.per_destination = 1;
+    group.consumers.ack = Ack::Auto;
+    group.queues.delete = true;
+    let plan = Plan {
+        groups: vec![group],
+        until: Some(Until::Empty),
+        ..Plan::default()
+    };
+    run(&plan).totals.received
+}
+
+fn strike(proxy: &Proxy, blow: Blow) {
+    let sleep = |ms: u64| thread::sleep(Duration::from_millis(ms));
+    match blow {
+        Blow::Cut(later) => proxy.cut(Duration::from_millis(later)),
+        Blow::Outage(length) => {
+            proxy.keep_away(true);
+            proxy.cut(Duration::ZERO);
+            sleep(length);
+            proxy.keep_away(false);
+        }
+        Blow::Hold(length) => {
+            proxy.hold(true);
+            sleep(length);
+            proxy.hold(false);
+        }
+    }
+}
+
+/// Plays a scene; tells how the load went and how many messages it left in the queues.
+fn play(scene: &Scene, broker: SocketAddr) -> Result<(Outcome, u64), load::Error> {
+    if scene.earlier > 0 {
+        fill(scene, broker.port());
+    }
+    let proxy = Proxy::new(broker).expect("a proxy");
+    let (sender, begun) = channel();
+    let outcome = thread::scope(|scope| {
+        let proxy = &proxy;
+        scope.spawn(move || {
+            if scene.held_before > 0 {
+                thread::sleep(Duration::from_millis(10));
+                strike(proxy, Blow::Hold(scene.held_before));
+            }
+            if begun.recv_timeout(Duration::from_secs(20)) == Err(RecvTimeoutError::Disconnected) {
+                return;
+            }
+            let start = Instant::now();
+            for (at, blow) in &scene.blows {
+                let at = Duration::from_millis(*at);
+                thread::sleep(at.saturating_sub(start.elapsed()));
+                strike(proxy, *blow);
+            }
+        });
+        let plan = scene.plan(proxy.address().port());
+        load::run(&plan, &Control::new(), &mut Beginning(sender))
+    })?;
+    drop(proxy);
+    // Until the broker has noticed that all connections are gone.
+    thread::sleep(Duration::from_millis(500));
+    let left = sweep(scene, broker.port());
+    Ok((outcome, left))
+}
+
+/// What of a scene's counts cannot be.
+fn contradiction(scene: &Scene, outcome: &Outcome, left: u64) -> Option<&'static str> {
+    let Some(ledger) = outcome.ledger else {
+        return Some("there is no ledger");
+    };
+    let totals = &outcome.totals;
+    let fates = ledger.delivered
+        + ledger.lost
+        + ledger.outstanding
+        + ledger.returned
+        + ledger.unconfirmed_missing;
+    let deliveries =
+        ledger.delivered + ledger.duplicated + ledger.duplicated_redelivered + ledger.foreign;
+    let drain = outcome.phases.iter().find(|it| it.phase == Phase::Drain);
+    let drained = drain.map_or(Nanos::ZERO, |it| it.end.since(it.start));
+    let ended_early = drained < Nanos::from_millis(scene.phases.2);
+    let acknowledges = scene.ack != Ack::Auto;
+    // Of the earlier run's messages, those that nobody got may still be there.
+    let left_of_this = left.saturating_sub(scene.earlier.saturating_sub(ledger.foreign));
+    let missing = ledger.outstanding + ledger.unconfirmed_missing;
+    let checks = [
+        (outcome.error.is_some(), "the load failed"),
+        (!ledger.exact, "memory sufficed"),
+        (
+            ledger.sent != totals.sent,
+            "all sent messages have one receiver",
+        ),
+        (fates != ledger.sent, "every message has one fate"),
+        (deliveries != totals.received, "every delivery counts once"),
+        (ledger.corrupt > 0, "nobody damages anything"),
+        (ledger.duplicated > 0, "what comes twice is flagged"),
+        (
+            ledger.reordered > 0 && !scene.is_cut(),
+            "nobody reorders anything",
+        ),
+        (
+            ledger.lost > 0 && (acknowledges || !scene.is_cut()),
+            "what is acknowledged is not lost",
+        ),
+        (
+            !acknowledges && left_of_this > missing,
+            "what the queues still hold is not lost",
+        ),
+        (
+            ended_early && ledger.outstanding > 0,
+            "a drain ends early only when nothing more can come",
+        ),
+        (
+            ended_early && scene.earlier > ledger.foreign && !scene.is_cut(),
+            "what was there before is received too",
+        ),
+        (
+            scene.blows.is_empty() && ended_early && ledger.delivered != ledger.sent,
+            "without a blow everything is delivered",
+        ),
+    ];
+    checks.iter().find(|(is, _)| *is).map(|(_, what)| *what)
+}
+
+#[derive(Debug, Default)]
+struct Totals {
+    delivered: AtomicU64,
+    lost: AtomicU64,
+    outstanding: AtomicU64,
+    redelivered: AtomicU64,
+    reconnected: AtomicU64,
+}
+
+fn problem(seed: u64, broker: SocketAddr, totals: &Totals) -> Option<String> {
+    let scene = Scene::random(seed);
+    let (outcome, left) = match play(&scene, broker) {
+        Ok(played) => played,
+        Err(error) => return Some(format!("{scene:#?}\n{error}")),
+    };
+    let ledger = outcome.ledger.unwrap_or_default();
+    let lost: u64 = outcome.threads.iter().map(|t| t.lost_connections).sum();
+    for (total, count) in [
+        (&totals.delivered, ledger.delivered),
+        (&totals.lost, ledger.lost),
+        (&totals.outstanding, ledger.outstanding),
+        (&totals.redelivered, ledger.duplicated_redelivered),
+        (&totals.reconnected, lost),
+    ] {
+        total.fetch_add(count, Ordering::Relaxed);
+    }
+    contradiction(&scene, &outcome, left)
+        .map(|rule| format!("not so: {rule}\n{scene:#?}\n{left} left in the queues, {outcome:#?}"))
+}
+
+fn prove(test: &str, broker: SocketAddr, usual: u64) {
+    let seeds = testkit::seeds(usual);
+    let next = AtomicU64::new(seeds.start);
+    let totals = Arc::new(Totals::default());
+    let problems: Vec<(u64, String)> = thread::scope(|scope| {
+        let work = || {
+            let mut found = Vec::new();
+            loop {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed >= seeds.end {
+                    return found;
+                }
+                found.extend(problem(seed, broker, &totals).map(|why| (seed, why)));
+            }
+        };
+        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
+        let joined = workers.into_iter().map(|w| w.join().expect("a worker"));
+        joined.flatten().collect()
+    });
+    eprintln!("{test}, seeds {seeds:?}: {totals:?}");
+    let failed: Vec<u64> = problems.iter().map(|(seed, _)| *seed).collect();
+    if let Some((seed, why)) = problems.first() {
+        panic!(
+            "{} of {} scenes contradict themselves, seeds {failed:?}; to repeat the first:\n\
+             BELLOWS_FIRST_SEED={seed} BELLOWS_SEEDS=1 cargo test -p bellows --test proof {test}\n{why}",
+            problems.len(),
+            seeds.end - seeds.start,
+        );
+    }
+    if seeds.end - seeds.start >= 50 {
+        let done = [
+            &totals.delivered,
+            &totals.lost,
+            &totals.outstanding,
+            &totals.redelivered,
+            &totals.reconnected,
+        ];
+        let enough = |total: &&AtomicU64| total.load(Ordering::Relaxed) > 50;
+        assert!(done.iter().all(enough), "too little happened: {totals:?}");
+    }
+}
+
+#[test]
+fn counts_are_exact_or_outstanding_with_the_embedded_broker() {
+    let broker = broker::Broker::bind(broker::Config::default());
+    let broker = broker.expect("bind").spawn().expect("spawn");
+    prove(
+        "counts_are_exact_or_outstanding_with_the_embedded_broker",
+        broker.local_addr(),
+        50,
+    );
+}
+
+#[test]
+fn counts_are_exact_or_outstanding_with_rabbitmq() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
+    let config = Config {
+        guard: vec![exe, guard::SUBCOMMAND.into()],
+        ..Config::default()
+    };
+    let node = RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ");
+    let port = node.endpoint().expect("endpoint").port;
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    prove("counts_are_exact_or_outstanding_with_rabbitmq", address, 50);
+}

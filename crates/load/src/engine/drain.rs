@@ -1,0 +1,160 @@
+//! The end of a load: waits for what is under way, and finds out what the broker may still hold.
+//!
+//! ```text
+//! everything seems to have come --> all loops hand in their part of the ledger: is it complete? --+
+//! nothing comes any more, or the deadline --> queues are asked for their counts,                  |
+//!     then every consumer's channel for an answer: can anything come? --------------------- end <-+
+//! ```
+
+use std::sync::mpsc::TryRecvError;
+use std::time::Duration;
+
+use measure::{Clock, Nanos, Phase, Time};
+
+use super::recipients::{Found, Inquiry};
+use super::shared::{CATCH_UP, Standing};
+use super::{Coordinator, LOOK, NOTICE};
+use crate::control::Request;
+use crate::{Error, Event};
+
+/// When nothing has come for this long, the queues are asked whether anything can, …
+const QUIET: Nanos = Nanos(2_000_000_000);
+/// … and again so long after they have said yes.
+const ASK_AGAIN: Nanos = Nanos(1_000_000_000);
+/// The longest that questions may take, at the end beyond the drain's deadline.
+const ASKING: Nanos = Nanos(1_000_000_000);
+/// The longest that event loops may take to hand in their parts of the ledger.
+const HANDING_IN: Nanos = Nanos(500_000_000);
+
+/// How far a drain has got.
+#[derive(Clone, Copy, Debug)]
+struct Drain {
+    deadline: Time,
+    last_change: Time,
+    last: Standing,
+    /// Where things stood when the ledger was last looked into.
+    looked_at: Option<Standing>,
+    ask_at: Time,
+}
+
+impl Coordinator<'_> {
+    /// Waits until every message is accounted for or can no longer come, at most until the deadline,
+    /// and returns the instant from which on nothing is counted.
+    pub(super) fn drain(&mut self, drain_at: Time) -> Result<Time, Error> {
+        self.sink.event(Event::PhaseStarted {
+            phase: Phase::Drain,
+            at: drain_at,
+        });
+        let mut drain = Drain {
+            deadline: drain_at + self.plan.phases.drain,
+            // Nothing changes before the last loop has caught up.
+            last_change: drain_at + CATCH_UP,
+            last: Standing::default(),
+            looked_at: None,
+            ask_at: Time(0),
+        };
+        while !self.is_drained(&mut drain)? {
+            self.receive(LOOK / 4)?;
+        }
+        let end_at = Clock.now() + NOTICE;
+        self.shared.end_at(end_at);
+        self.wake();
+        Ok(end_at)
+    }
+
+    fn is_drained(&mut self, drain: &mut Drain) -> Result<bool, Error> {
+        let (now, standing) = (Clock.now(), self.shared.standing());
+        if self.ends_at_once() {
+            return Ok(true);
+        }
+        if standing != drain.last {
+            (drain.last, drain.last_change) = (standing, now);
+        }
+        let is_confirmed = standing.open == 0;
+        // One turn of every loop after the end of sending, so that what it sent is known.
+        let is_still = now > drain.last_change + NOTICE;
+        let is_late = now >= drain.deadline;
+        let may_be_complete = is_confirmed && is_still && drain.looked_at != Some(standing);
+        if (may_be_complete || is_late) && self.is_complete(standing)? {
+            return Ok(is_confirmed || is_late);
+        }
+        drain.looked_at = Some(standing)
+            .filter(|_| may_be_complete)
+            .or(drain.looked_at);
+        let is_quiet = is_confirmed && now.since(drain.last_change) >= QUIET;
+        if is_late && !is_confirmed {
+            // Whatever the queues hold now, there may be more of it.
+            self.found = Found::default();
+            return Ok(true);
+        }
+        if !is_late && !(is_quiet && now >= drain.ask_at) {
+            return Ok(false);
+        }
+        let found = self.ask()?;
+        let nothing_comes = self.shared.all_settled(found.fence)
+            && self.shared.standing() == standing
+            && found.nothing_is_held(&self.recipients);
+        self.found = found;
+        drain.ask_at = Clock.now() + ASK_AGAIN;
+        Ok(is_late || nothing_comes)
+    }
+
+    fn ends_at_once(&self) -> bool {
+        self.error.is_some() || self.control.request() == Request::Abort
+    }
+
+    /// Whether every message that consumers should get has come, or will not because the broker has
+    /// said so.
+    fn is_complete(&mut self, standing: Standing) -> Result<bool, Error> {
+        if self.recipients.iter().all(|it| it.wants_no_more()) {
+            return Ok(true);
+        }
+        if standing.received < standing.expected {
+            return Ok(false);
+        }
+        if self.books.is_none() {
+            // Nobody knows which ones came twice.
+            return Ok(standing.received - standing.redelivered >= standing.expected);
+        }
+        let note = self.shared.ask_for_notes();
+        self.wake();
+        let limit = Clock.now() + HANDING_IN;
+        while !self.shared.all_noted(note) {
+            if Clock.now() >= limit || self.ends_at_once() {
+                return Ok(false);
+            }
+            self.receive(Duration::from_millis(1))?;
+        }
+        self.receive_all()?;
+        let books = self.books.as_mut();
+        Ok(books.is_none_or(|books| books.is_complete(standing.expected)))
+    }
+
+    /// Takes all reports that are there.
+    fn receive_all(&mut self) -> Result<(), Error> {
+        loop {
+            match self.reports.try_recv() {
+                Ok(report) => self.take(report),
+                Err(TryRecvError::Empty) => return Ok(()),
+                Err(TryRecvError::Disconnected) => return self.join(),
+            }
+        }
+    }
+
+    /// Asks the queues how much they hold, and then every consumer's channel for an answer.
+    fn ask(&mut self) -> Result<Found, Error> {
+        let mut found = Found::new(self.recipients.len());
+        let limit = Clock.now() + ASKING;
+        let inquiry = Inquiry::begin(self.plan, &self.recipients, ASKING)?;
+        while !inquiry.is_over() && Clock.now() < limit && !self.ends_at_once() {
+            self.receive(LOOK / 4)?;
+        }
+        inquiry.take(&mut found);
+        found.fence = self.shared.put_up_fence();
+        self.wake();
+        while !self.shared.all_settled(found.fence) && Clock.now() < limit && !self.ends_at_once() {
+            self.receive(LOOK / 10)?;
+        }
+        Ok(found)
+    }
+}

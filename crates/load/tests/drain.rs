@@ -1,0 +1,145 @@
+//! When a drain ends, and what is said of the messages that it did not bring.
+
+mod common;
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use broker::{Config, Fault, FaultKind, Origin, Who};
+use common::{embedded, started};
+use load::{
+    Ack, Control, Destination, Endpoint, Event, Group, Outcome, Phases, Plan, Recovery,
+    ServiceTime, Sink,
+};
+use measure::ledger::LedgerSummary;
+use measure::{Interval, Nanos, Rate};
+use testkit::Proxy;
+
+/// Tells somebody when the load begins.
+struct Beginning<F>(F);
+
+impl<F: Fn(measure::Time)> Sink for Beginning<F> {
+    fn interval(&mut self, _: &Interval) {}
+
+    fn event(&mut self, event: Event) {
+        if let Event::Started { at } = event {
+            (self.0)(at);
+        }
+    }
+}
+
+fn plan(port: u16, rate: f64) -> Plan {
+    let queue = Destination::queue("drained");
+    let mut group = Group::new(Endpoint::new("127.0.0.1", port), vec![queue]);
+    group.producers.per_destination = 1;
+    group.producers.pace = Rate::per_second(rate).expect("a rate").into();
+    group.producers.sizes = 40.into();
+    group.consumers.per_destination = 1;
+    group.consumers.ack = Ack::Every(1);
+    Plan {
+        groups: vec![group],
+        run_id: 8,
+        phases: Phases {
+            measure: Some(Nanos::from_millis(500)),
+            drain: Nanos::from_millis(20_000),
+            ..Phases::default()
+        },
+        ..Plan::default()
+    }
+}
+
+fn run(plan: &Plan, begun: impl Fn(measure::Time)) -> (Outcome, Duration) {
+    let began = Instant::now();
+    let outcome = load::run(plan, &Control::new(), &mut Beginning(begun)).expect("a load");
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    (outcome, began.elapsed())
+}
+
+fn whole(outcome: &Outcome) -> LedgerSummary {
+    LedgerSummary {
+        sent: outcome.totals.sent,
+        delivered: outcome.totals.sent,
+        exact: true,
+        ..LedgerSummary::default()
+    }
+}
+
+/// Waits this long from now on, then does it.
+fn later(wait: Duration, what: impl FnOnce() + Send + 'static) {
+    thread::spawn(move || {
+        thread::sleep(wait);
+        what();
+    });
+}
+
+#[test]
+fn messages_that_come_twice_do_not_stand_for_those_that_are_still_to_come() {
+    let broker = started(Config {
+        faults: vec![Fault {
+            at: Some(Nanos::from_millis(400)),
+            count: Some(1),
+            who: Who::Consumers,
+            ..Fault::new(FaultKind::Drop { in_order: true })
+        }],
+        fault_origin: Origin::Told,
+        ..Config::default()
+    });
+    let log = broker.fault_log();
+    let mut plan = plan(broker.local_addr().port(), 300.0);
+    let group = &mut plan.groups[0];
+    group.consumers.prefetch = 50;
+    group.consumers.service = ServiceTime {
+        latency: vec![(Nanos::from_millis(10), Nanos::ZERO)],
+        ..ServiceTime::default()
+    };
+    group.recovery = Some(Recovery {
+        min: Nanos::from_millis(5),
+        max: Nanos::from_millis(5),
+    });
+    let (outcome, _) = run(&plan, move |at| log.begin(at));
+    assert!(outcome.totals.redelivered >= 20, "{outcome:?}");
+    let expected = LedgerSummary {
+        duplicated_redelivered: outcome.totals.redelivered,
+        ..whole(&outcome)
+    };
+    assert_eq!(outcome.ledger, Some(expected));
+}
+
+#[test]
+fn a_slow_poll_does_not_end_the_drain() {
+    let broker = embedded();
+    let mut plan = plan(broker.local_addr().port(), 6.0);
+    plan.groups[0].consumers.poll = Some(Nanos::from_millis(2_300));
+    let (outcome, _) = run(&plan, |_| ());
+    assert_eq!(outcome.totals.sent, 3);
+    assert_eq!(outcome.ledger, Some(whole(&outcome)));
+}
+
+#[test]
+fn a_connection_that_is_down_does_not_end_the_drain() {
+    let broker = embedded();
+    let proxy = Arc::new(Proxy::new(broker.local_addr()).expect("proxy"));
+    let mut plan = plan(proxy.address().port(), 500.0);
+    let group = &mut plan.groups[0];
+    group.consumers.prefetch = 20;
+    group.consumers.service = ServiceTime {
+        latency: vec![(Nanos::from_millis(5), Nanos::ZERO)],
+        ..ServiceTime::default()
+    };
+    group.recovery = Some(Recovery {
+        min: Nanos::from_millis(3_000),
+        max: Nanos::from_millis(3_000),
+    });
+    let (outcome, _) = run(&plan, move |_| {
+        let proxy = Arc::clone(&proxy);
+        later(Duration::from_millis(400), move || {
+            proxy.cut(Duration::ZERO);
+        });
+    });
+    let ledger = outcome.ledger.expect("a ledger");
+    assert_eq!((ledger.lost, ledger.outstanding), (0, 0), "{ledger:?}");
+    let unknown = ledger.unconfirmed_missing + ledger.unconfirmed_delivered;
+    assert_eq!(unknown, outcome.unconfirmed, "{outcome:?}");
+    assert!(ledger.delivered > 150, "{ledger:?}");
+}

@@ -1,0 +1,198 @@
+//! A TCP proxy whose connections a test can cut, hold up and keep away.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// How often a held or an idle direction looks whether it may go on.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Passes connections on to one address, until it is dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    state: Arc<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    pairs: Mutex<Vec<Pair>>,
+    /// New connections end at once.
+    away: AtomicBool,
+    /// Nothing passes.
+    held: AtomicBool,
+    over: AtomicBool,
+}
+
+/// Both ends of a connection.
+#[derive(Debug)]
+struct Pair {
+    client: TcpStream,
+    server: TcpStream,
+    /// The server does not learn yet that the client's end is gone.
+    lingers: Arc<AtomicBool>,
+}
+
+impl Proxy {
+    /// Listens on a free port of the loopback.
+    ///
+    /// # Errors
+    /// Where no port or no thread is to be had.
+    pub fn new(to: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        let state = Arc::new(State::default());
+        let shared = Arc::clone(&state);
+        let serve = move || {
+            for near in listener.incoming().flatten() {
+                if shared.over.load(Ordering::Relaxed) {
+                    return;
+                }
+                if !shared.away.load(Ordering::Relaxed) {
+                    // Whoever cannot be connected sees its connection end.
+                    let _ = join(near, to, &shared);
+                }
+            }
+        };
+        thread::Builder::new().name("proxy".into()).spawn(serve)?;
+        Ok(Self { address, state })
+    }
+
+    /// Where clients connect to.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Cuts all connections. The server learns of it so much later.
+    pub fn cut(&self, later: Duration) {
+        let pairs = std::mem::take(&mut *self.pairs());
+        for pair in pairs {
+            pair.lingers.store(!later.is_zero(), Ordering::Relaxed);
+            let _ = pair.client.shutdown(Shutdown::Both);
+            let end = move || {
+                thread::sleep(later);
+                pair.server.shutdown(Shutdown::Both)
+            };
+            if later.is_zero() {
+                let _ = end();
+            } else {
+                thread::spawn(end);
+            }
+        }
+    }
+
+    /// Whether new connections are kept away.
+    pub fn keep_away(&self, away: bool) {
+        self.state.away.store(away, Ordering::Relaxed);
+    }
+
+    /// Whether nothing passes, though all connections stay.
+    pub fn hold(&self, held: bool) {
+        self.state.held.store(held, Ordering::Relaxed);
+    }
+
+    fn pairs(&self) -> std::sync::MutexGuard<'_, Vec<Pair>> {
+        self.state
+            .pairs
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.state.over.store(true, Ordering::Relaxed);
+        self.cut(Duration::ZERO);
+        // Wakes the listener.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+fn join(near: TcpStream, to: SocketAddr, state: &Arc<State>) -> io::Result<()> {
+    let far = TcpStream::connect(to)?;
+    for stream in [&near, &far] {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(LOOK))?;
+    }
+    let lingers = Arc::new(AtomicBool::new(false));
+    let pair = Pair {
+        client: near.try_clone()?,
+        server: far.try_clone()?,
+        lingers: Arc::clone(&lingers),
+    };
+    state
+        .pairs
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(pair);
+    let ends = (near.try_clone()?, far.try_clone()?);
+    one_way(ends.0, ends.1, Arc::clone(state), lingers);
+    one_way(far, near, Arc::clone(state), Arc::default());
+    Ok(())
+}
+
+fn one_way(mut from: TcpStream, mut to: TcpStream, state: Arc<State>, lingers: Arc<AtomicBool>) {
+    thread::spawn(move || {
+        let mut piece = vec![0; 16 << 10];
+        while !state.over.load(Ordering::Relaxed) {
+            if state.held.load(Ordering::Relaxed) {
+                thread::sleep(LOOK);
+                continue;
+            }
+            match from.read(&mut piece) {
+                Ok(0) => break,
+                Ok(n) if to.write_all(piece.get(..n).unwrap_or_default()).is_ok() => {}
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+                    ) => {}
+                _ => break,
+            }
+        }
+        // An end on one side is an end on the other.
+        if !lingers.load(Ordering::Relaxed) {
+            let _ = to.shutdown(Shutdown::Write);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_pass_wait_and_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let proxy = Proxy::new(listener.local_addr().unwrap()).unwrap();
+        let mut client = TcpStream::connect(proxy.address()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        let mut got = [0; 8];
+        client.write_all(b"one").unwrap();
+        assert_eq!(server.read(&mut got).unwrap(), 3);
+        proxy.hold(true);
+        thread::sleep(4 * LOOK);
+        client.write_all(b"two").unwrap();
+        server
+            .set_read_timeout(Some(Duration::from_millis(50)))
+            .unwrap();
+        assert!(server.read(&mut got).is_err(), "held");
+        proxy.hold(false);
+        server
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .unwrap();
+        assert_eq!(server.read(&mut got).unwrap(), 3);
+        proxy.cut(Duration::from_millis(100));
+        assert_eq!(client.read(&mut got).unwrap(), 0, "the client sees it");
+        server
+            .set_read_timeout(Some(Duration::from_millis(20)))
+            .unwrap();
+        proxy.keep_away(true);
+        let mut again = TcpStream::connect(proxy.address()).unwrap();
+        assert!(!matches!(again.read(&mut got), Ok(1..)), "kept away");
+    }
+}
