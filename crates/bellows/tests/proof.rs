@@ -54,6 +54,8 @@ enum Blow {
     Outage(u64),
     /// Nothing passes for so long.
     Hold(u64),
+    /// The same, and then all that was on the way is gone with its connections.
+    Break(u64),
 }
 
 /// A load, and what is done to its connections.
@@ -97,24 +99,27 @@ impl Scene {
         let count = random.of(&[0, 1, 1, 1, 2, 3]);
         let blows = (0..count).map(|_| {
             let length = 1 + random.below(random.0 % 400 + 1);
-            let blow = match random.below(6) {
+            let blow = match random.below(8) {
                 0 | 1 => Blow::Cut(0),
                 2 => Blow::Cut(length),
                 3 => Blow::Outage(length),
                 4 => Blow::Outage(3 * length),
-                _ => Blow::Hold(length),
+                5 => Blow::Hold(length),
+                _ => Blow::Break(length),
             };
             (random.below(until), blow)
         });
         let mut blows: Vec<_> = blows.collect();
         blows.sort_by_key(|(at, _)| *at);
         let ack = random.of(&[Ack::Auto, Ack::Every(1), Ack::Every(7), Ack::Every(50)]);
+        let consumers = clients(random);
         let recoveries = [(2, 10), (20, 60), (300, 700), (1_200, 1_600)];
         Self {
             seed,
             producers: clients(random),
-            consumers: clients(random),
-            destinations: random.of(&[1, 1, 2]),
+            consumers,
+            // Every queue has a consumer.
+            destinations: random.of(&[1, 1, 2]).min(consumers.0),
             threads: random.of(&[1, 2]),
             rate: random.of(&[200.0, 1_000.0, 3_000.0]),
             ack,
@@ -243,6 +248,12 @@ fn strike(proxy: &Proxy, blow: Blow) {
         Blow::Hold(length) => {
             proxy.hold(true);
             sleep(length);
+            proxy.hold(false);
+        }
+        Blow::Break(length) => {
+            proxy.hold(true);
+            sleep(length);
+            proxy.cut(Duration::ZERO);
             proxy.hold(false);
         }
     }
@@ -402,13 +413,13 @@ fn prove(test: &str, broker: SocketAddr, usual: u64) {
     }
     if seeds.end - seeds.start >= 50 {
         let done = [
-            &totals.delivered,
-            &totals.lost,
-            &totals.outstanding,
-            &totals.redelivered,
-            &totals.reconnected,
+            (&totals.delivered, 10_000),
+            (&totals.lost, 10),
+            (&totals.outstanding, 1),
+            (&totals.redelivered, 100),
+            (&totals.reconnected, 100),
         ];
-        let enough = |total: &&AtomicU64| total.load(Ordering::Relaxed) > 50;
+        let enough = |(total, least): &(&AtomicU64, u64)| total.load(Ordering::Relaxed) >= *least;
         assert!(done.iter().all(enough), "too little happened: {totals:?}");
     }
 }

@@ -195,10 +195,10 @@ impl Channel {
     /// Asks for something as soon as what was asked for before is answered.
     fn ask(&mut self, task: Task, client: &mut Client, endpoint: &Endpoint) -> Result<(), Error> {
         self.tasks.push_back(task);
-        match self.task {
-            None => self.next(client, endpoint).map(drop),
-            Some(_) => Ok(()),
+        if self.task.is_none() {
+            self.next(client, endpoint)?;
         }
+        Ok(())
     }
 
     /// Whether everything that was asked for is answered.
@@ -314,8 +314,8 @@ impl Channel {
                 global: whole_channel,
                 ..BasicQos::default()
             }),
+            // As before: it is for consumers to come, of which there are none.
             (Task::Fence, role, _) => send(&BasicQos {
-                // As before. It is for consumers to come, of which there are none.
                 prefetch_count: match role {
                     Role::Consumer(subscription) => subscription.prefetch,
                     Role::Producer(_) => 0,
