@@ -1,6 +1,6 @@
 # Two commands do all the set-up: `make demo` and `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help demo build ui setup test test-rust test-ui lint bench bench-check soak fuzz clean
+.PHONY: help demo build ui setup test test-rust test-ui prove lint bench bench-check soak fuzz clean
 
 BELLOWS := target/release/bellows
 FUZZ_SECONDS ?= 60
@@ -31,6 +31,10 @@ test-rust:
 
 test-ui:
 	cd ui && npm ci --no-audit --no-fund && npm run check && npm test && npm run verify
+
+prove: setup ## BELLOWS_SEEDS (1,000) random loads from BELLOWS_FIRST_SEED (0) on: every count is exact
+	BELLOWS_SEEDS=$${BELLOWS_SEEDS:-1000} cargo test -p load --test injected -- --nocapture
+	BELLOWS_SEEDS=$${BELLOWS_SEEDS:-1000} cargo test -p bellows --test proof -- --nocapture
 
 lint: ## Formatting and lints, warnings are errors
 	cargo fmt --all --check

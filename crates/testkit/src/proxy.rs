@@ -22,8 +22,9 @@ struct State {
     pairs: Mutex<Vec<Pair>>,
     /// New connections end at once.
     away: AtomicBool,
-    /// Nothing passes.
+    /// Nothing passes: on no connection, or on every other one.
     held: AtomicBool,
+    half_held: AtomicBool,
     over: AtomicBool,
 }
 
@@ -47,13 +48,13 @@ impl Proxy {
         let state = Arc::new(State::default());
         let shared = Arc::clone(&state);
         let serve = move || {
-            for near in listener.incoming().flatten() {
+            for (number, near) in listener.incoming().flatten().enumerate() {
                 if shared.over.load(Ordering::Relaxed) {
                     return;
                 }
                 if !shared.away.load(Ordering::Relaxed) {
                     // Whoever cannot be connected sees its connection end.
-                    let _ = join(near, to, &shared);
+                    let _ = join(near, to, number % 2 == 0, &shared);
                 }
             }
         };
@@ -90,6 +91,11 @@ impl Proxy {
         self.state.away.store(away, Ordering::Relaxed);
     }
 
+    /// Whether nothing passes on every other connection, though all stay.
+    pub fn hold_half(&self, held: bool) {
+        self.state.half_held.store(held, Ordering::Relaxed);
+    }
+
     /// Whether nothing passes, though all connections stay.
     pub fn hold(&self, held: bool) {
         self.state.held.store(held, Ordering::Relaxed);
@@ -112,7 +118,7 @@ impl Drop for Proxy {
     }
 }
 
-fn join(near: TcpStream, to: SocketAddr, state: &Arc<State>) -> io::Result<()> {
+fn join(near: TcpStream, to: SocketAddr, is_even: bool, state: &Arc<State>) -> io::Result<()> {
     let far = TcpStream::connect(to)?;
     for stream in [&near, &far] {
         stream.set_nodelay(true)?;
@@ -130,16 +136,22 @@ fn join(near: TcpStream, to: SocketAddr, state: &Arc<State>) -> io::Result<()> {
         .unwrap_or_else(PoisonError::into_inner)
         .push(pair);
     let ends = (near.try_clone()?, far.try_clone()?);
-    one_way(ends.0, ends.1, Arc::clone(state), lingers);
-    one_way(far, near, Arc::clone(state), Arc::default());
+    one_way(ends, is_even, Arc::clone(state), lingers);
+    one_way((far, near), is_even, Arc::clone(state), Arc::default());
     Ok(())
 }
 
-fn one_way(mut from: TcpStream, mut to: TcpStream, state: Arc<State>, lingers: Arc<AtomicBool>) {
+fn one_way(
+    (mut from, mut to): (TcpStream, TcpStream),
+    is_even: bool,
+    state: Arc<State>,
+    lingers: Arc<AtomicBool>,
+) {
     thread::spawn(move || {
         let mut piece = vec![0; 16 << 10];
         while !state.over.load(Ordering::Relaxed) {
-            if state.held.load(Ordering::Relaxed) {
+            let half = is_even && state.half_held.load(Ordering::Relaxed);
+            if half || state.held.load(Ordering::Relaxed) {
                 thread::sleep(LOOK);
                 continue;
             }

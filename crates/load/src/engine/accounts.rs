@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use super::consumer::TrackSpec;
-use super::deal::{ClientSpec, WorkSpec};
+use super::deal::{ClientSpec, LaneSpec, WorkSpec};
 use super::routes::Routes;
 use crate::{Destination, DestinationKind, Endpoint, Plan, QueueType};
 
@@ -12,6 +12,9 @@ use crate::{Destination, DestinationKind, Endpoint, Plan, QueueType};
 const MOST_PRODUCERS: usize = 1 << 16;
 /// A track takes about 150 bytes on its event loop, and at least twice that in the ledger.
 const MOST_TRACKS: usize = 50_000;
+
+/// What every consumer has had of every producer that reaches it takes 8 bytes for each pair.
+const MOST_PAIRS: usize = 4 << 20;
 
 /// The tracks of a run.
 #[derive(Debug)]
@@ -55,18 +58,48 @@ pub(crate) fn open(
     };
     // Competing consumers of a queue share their tracks, wherever they run.
     let mut shared: HashMap<Share, usize> = HashMap::new();
-    for clients in threads {
+    for clients in &mut *threads {
         let tracks = accounts.open_thread(clients, routes, &mut shared);
         accounts.threads.push(tracks);
     }
+    let pairs = pairs(threads);
+    if pairs > MOST_PAIRS {
+        forget_tracks(threads);
+        return Err(Some(format!(
+            "no ledger is kept: {pairs} pairs of a producer and a consumer that it reaches are too \
+             many, {MOST_PAIRS} are the most"
+        )));
+    }
     let tracks = accounts.deliveries.len();
     if tracks > MOST_TRACKS {
+        forget_tracks(threads);
         return Err(Some(format!(
             "no ledger is kept: {tracks} pairs of producer and subscriber are too many, \
              {MOST_TRACKS} are the most"
         )));
     }
     Ok(accounts)
+}
+
+/// Without a ledger no client keeps a part of it.
+fn forget_tracks(threads: &mut [Vec<ClientSpec>]) {
+    let clients = threads.iter_mut().flatten();
+    for lane in clients.flat_map(|client| &mut client.lanes) {
+        match &mut lane.work {
+            WorkSpec::Producer(producer) => producer.track = None,
+            WorkSpec::Consumer(consumer) => consumer.tracks = None,
+        }
+    }
+}
+
+/// How many producers reach each consumer, all consumers together.
+fn pairs(threads: &[Vec<ClientSpec>]) -> usize {
+    let lanes = threads.iter().flatten().flat_map(|client| &client.lanes);
+    let reach = |lane: &LaneSpec| match &lane.work {
+        WorkSpec::Consumer(consumer) => consumer.tracks.as_ref().map_or(0, |t| t.producers.len()),
+        WorkSpec::Producer(_) => 0,
+    };
+    lanes.map(reach).sum()
 }
 
 /// A queue, or a subscription that consumers share.

@@ -87,7 +87,8 @@ impl Coordinator<'_> {
             self.found = Found::default();
             return Ok(true);
         }
-        if !is_late && !(is_quiet && now >= drain.ask_at) {
+        let asks = is_late || (is_quiet && now >= drain.ask_at);
+        if !asks {
             return Ok(false);
         }
         let found = self.ask()?;

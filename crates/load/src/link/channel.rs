@@ -38,14 +38,9 @@ enum Task {
     SelectTransactions,
     DeclareOwn,
     BindOwn,
-    Prefetch {
-        count: u16,
-        whole_channel: bool,
-    },
+    Prefetch { count: u16, whole_channel: bool },
     Consume,
     ConsumeReplies,
-    /// Changes nothing: what the broker sent before its answer has come.
-    Fence,
 }
 
 impl Task {
@@ -61,7 +56,7 @@ impl Task {
                 | (Self::BindQueue | Self::BindOwn, Method::QueueBindOk(_))
                 | (Self::SelectConfirms, Method::ConfirmSelectOk(_))
                 | (Self::SelectTransactions, Method::TxSelectOk(_))
-                | (Self::Prefetch { .. } | Self::Fence, Method::BasicQosOk(_))
+                | (Self::Prefetch { .. }, Method::BasicQosOk(_))
                 | (
                     Self::Consume | Self::ConsumeReplies,
                     Method::BasicConsumeOk(_)
@@ -268,7 +263,6 @@ impl Channel {
             Task::Prefetch { count, .. } => format!("limit the prefetch to {count}"),
             Task::Consume => format!("consume from {:?}", self.queue),
             Task::ConsumeReplies => "ask for direct replies".into(),
-            Task::Fence => "see whether all has come".into(),
         }
     }
 
@@ -312,14 +306,6 @@ impl Channel {
             ) => send(&BasicQos {
                 prefetch_count: count,
                 global: whole_channel,
-                ..BasicQos::default()
-            }),
-            // As before: it is for consumers to come, of which there are none.
-            (Task::Fence, role, _) => send(&BasicQos {
-                prefetch_count: match role {
-                    Role::Consumer(subscription) => subscription.prefetch,
-                    Role::Producer(_) => 0,
-                },
                 ..BasicQos::default()
             }),
             (Task::DeclareOwn | Task::BindOwn, Role::Consumer(subscription), _) => {
@@ -584,10 +570,17 @@ impl Lane<'_> {
 
     /// Asks for an answer that comes after everything that was sent before.
     pub(crate) fn fence(&mut self) -> Result<(), Error> {
-        let Self {
-            client, endpoint, ..
-        } = self;
-        self.channel.ask(Task::Fence, client, endpoint)
+        // It changes nothing: it is for consumers to come, of which there are none.
+        let count = match &self.channel.spec.role {
+            Role::Consumer(subscription) => subscription.prefetch,
+            Role::Producer(_) => 0,
+        };
+        let whole_channel = false;
+        let task = Task::Prefetch {
+            count,
+            whole_channel,
+        };
+        self.channel.ask(task, self.client, self.endpoint)
     }
 
     fn send(&mut self, method: &impl EncodeMethod) -> Result<(), Error> {
