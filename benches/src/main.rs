@@ -2,6 +2,7 @@
 //! only ratios of the same minute can be trusted. Prints a table and, with `--json`, the same as data.
 
 mod connections;
+mod floor;
 mod lapin_peer;
 mod micro;
 mod own;
@@ -23,6 +24,12 @@ struct Cli {
     /// Seconds measured per broker scenario, after 5 s of warm-up
     #[arg(long, default_value_t = 15)]
     seconds: u64,
+    /// Runs of bellows and of the bare program, each, in the floor's scenario
+    #[arg(long, default_value_t = 5)]
+    pairs: u64,
+    /// For tries: one pair, and 3 s at most per scenario
+    #[arg(long)]
+    quick: bool,
     /// Only scenarios whose name contains this
     #[arg(long)]
     only: Option<String>,
@@ -45,12 +52,19 @@ enum Peer {
     /// Be the publisher written on lapin (the bench starts itself with this)
     #[command(hide = true)]
     Lapin(lapin_peer::Args),
+    /// Be the bare program of the floor (the bench starts itself with this)
+    #[command(hide = true)]
+    Floor(floor::Args),
 }
 
 fn main() -> Result<()> {
     let cli = Cli::parse();
-    if let Some(Peer::Lapin(args)) = cli.peer {
-        return tokio::runtime::Runtime::new()?.block_on(lapin_peer::publish(args));
+    match cli.peer {
+        Some(Peer::Lapin(args)) => {
+            return tokio::runtime::Runtime::new()?.block_on(lapin_peer::publish(args));
+        }
+        Some(Peer::Floor(args)) => return floor::be(&args),
+        None => {}
     }
     let bellows = cli.bellows.canonicalize().with_context(|| {
         format!(
@@ -60,7 +74,12 @@ fn main() -> Result<()> {
     })?;
     let bench = scenarios::Bench {
         bellows,
-        seconds: cli.seconds,
+        seconds: if cli.quick {
+            cli.seconds.min(3)
+        } else {
+            cli.seconds
+        },
+        pairs: if cli.quick { 1 } else { cli.pairs },
         perf_test_classpath: cli.perf_test_classpath,
         flamegraph_dir: cli.flamegraph_dir,
     };

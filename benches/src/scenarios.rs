@@ -9,14 +9,23 @@ use measure::Nanos;
 use session::managed::{Config, RabbitMq};
 
 use crate::table::Row;
-use crate::{connections, micro, own, process, tls};
+use crate::{connections, floor, micro, own, process, tls};
 
 /// Settings that all scenarios share.
 pub struct Bench {
     pub bellows: PathBuf,
     pub seconds: u64,
+    /// See [`floor`].
+    pub pairs: u64,
     pub perf_test_classpath: Option<String>,
     pub flamegraph_dir: Option<PathBuf>,
+}
+
+impl Bench {
+    /// Seconds measured of each of many runs.
+    pub fn pair_seconds(&self) -> u64 {
+        self.seconds.min(8)
+    }
 }
 
 /// A scenario: measures and judges.
@@ -28,6 +37,7 @@ pub const ALL: &[(&str, Scenario)] = &[
     ("profile-pipeline", |_| micro::profile_pipeline()),
     ("stream-publish", stream_publish),
     ("classic-in-out", classic_in_out),
+    ("floor", floor::floor),
     ("embedded", embedded),
     ("connections", connections::scale),
     ("acks", connections::acks),

@@ -1,0 +1,404 @@
+//! The bare program: an event loop that makes the system calls of bellows' own on bytes that were
+//! built before. It knows how many messages are out, and nothing else about them.
+//!
+//! ```text
+//! wait (epoll; a rest all-out, a timer when paced) -> read once per socket -> count -> write a batch
+//! ```
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
+
+use anyhow::{Context, Result, bail};
+use measure::{Clock, Nanos, Time, Timer, sleep_until};
+use mio::net::TcpStream;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+use wire::amqp091::{BasicProperties, BasicPublish, Properties, PublishTemplate};
+
+use super::count::{Confirms, Deliveries};
+use super::setup::{CHANNEL, Session};
+use super::{Args, Reading};
+
+/// As in bellows: bytes written at once, bytes read at once, and what may wait unwritten before a
+/// consumer reads no more.
+const BATCH_BYTES: usize = 64 << 10;
+const READ_BYTES: usize = 256 << 10;
+const UNREAD_ABOVE: usize = 1 << 20;
+/// As in bellows: how often a loop wakes that nothing else wakes, and the bounds of a rest.
+const HOUSEKEEPING: Nanos = Nanos(50_000_000);
+const SHORTEST_REST: u64 = 20_000;
+const LONGEST_REST: u64 = 1_000_000;
+const RATE_WINDOW: Nanos = Nanos(20_000_000);
+
+const PRODUCER: Token = Token(0);
+const CONSUMER: Token = Token(1);
+const TIMER: Token = Token(2);
+
+/// Runs a load, and tells what its measured part cost.
+pub fn run(args: &Args) -> Result<Reading> {
+    let mut session = Session::open(&args.address)?;
+    session.declare(args)?;
+    let mut floor = Floor::new(args, session)?;
+    let measured = floor.load(args)?;
+    drop(floor);
+    Session::open(&args.address)?.delete(&args.queue)?;
+    Ok(measured)
+}
+
+/// A socket, and what the poll said of it.
+struct Socket {
+    stream: TcpStream,
+    readable: bool,
+    writable: bool,
+    room: Vec<u8>,
+    /// Bytes at the front of `room` that are half a frame.
+    kept: usize,
+}
+
+impl Socket {
+    fn new(mut stream: TcpStream, poll: &Poll, token: Token) -> Result<Self> {
+        let both = Interest::READABLE | Interest::WRITABLE;
+        poll.registry().register(&mut stream, token, both)?;
+        Ok(Self {
+            stream,
+            readable: false,
+            writable: false,
+            room: vec![0; READ_BYTES],
+            kept: 0,
+        })
+    }
+
+    /// Reads once, and hands whole frames to `take`, which tells how many bytes they were.
+    fn read(&mut self, take: impl FnOnce(&[u8]) -> Result<usize>) -> Result<()> {
+        match self.stream.read(&mut self.room[self.kept..]) {
+            Ok(0) => bail!("the broker closed the connection"),
+            Ok(n) => {
+                // Less than there was room for: the socket is empty, and will say when it is not.
+                self.readable = n == self.room.len() - self.kept;
+                let filled = self.kept + n;
+                let taken = take(&self.room[..filled])?;
+                self.room.copy_within(taken..filled, 0);
+                self.kept = filled - taken;
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.readable = false;
+                Ok(())
+            }
+            Err(error) => Err(error).context("read"),
+        }
+    }
+
+    /// Writes once; 0 when the socket takes nothing at present.
+    fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        match self.stream.write(bytes) {
+            Ok(n) => Ok(n),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.writable = false;
+                Ok(0)
+            }
+            Err(error) => Err(error).context("write"),
+        }
+    }
+}
+
+/// Messages, all equal, as they stand on the wire: a batch of them, and one more to begin within.
+struct Frames {
+    bytes: Vec<u8>,
+    message: usize,
+    /// Bytes of the last batch that are not written yet.
+    unwritten: usize,
+}
+
+impl Frames {
+    fn new(args: &Args, session: &mut Session) -> Result<Self> {
+        let publish = BasicPublish {
+            routing_key: &args.queue,
+            ..BasicPublish::default()
+        };
+        let properties = BasicProperties {
+            delivery_mode: Some(if args.persistent { 2 } else { 1 }),
+            ..BasicProperties::default()
+        };
+        let properties = properties.to_bytes()?;
+        let properties = Properties::from_bytes(&properties);
+        let body = vec![0; args.size];
+        let client = &mut session.client;
+        let template = PublishTemplate::new(CHANNEL, &publish, properties, &body, 131_072)?;
+        let message = template.wire_len();
+        for _ in 0..=BATCH_BYTES / message {
+            client.publish(&template, |_| {});
+        }
+        let bytes = client.pending_output().to_vec();
+        client.consume_output(bytes.len());
+        Ok(Self {
+            bytes,
+            message,
+            unwritten: 0,
+        })
+    }
+
+    fn batch(&self) -> u64 {
+        (BATCH_BYTES / self.message) as u64
+    }
+
+    fn flush(&mut self, socket: &mut Socket) -> Result<()> {
+        while socket.writable && self.unwritten > 0 {
+            // Within a message, where the last write ended there.
+            let from = (self.message - self.unwritten % self.message) % self.message;
+            let to = (from + self.unwritten).min(self.bytes.len());
+            self.unwritten -= socket.write(&self.bytes[from..to])?;
+        }
+        Ok(())
+    }
+}
+
+struct Producer {
+    socket: Socket,
+    frames: Frames,
+    sent: u64,
+    confirms: Option<Confirms>,
+    /// Messages without a confirm that are allowed.
+    window: u64,
+    /// The time between two messages, where it is paced.
+    period: Option<u64>,
+}
+
+impl Producer {
+    /// Reads, and sends what may go. Tells whether there is more to do at once.
+    fn turn(&mut self, start: Time) -> Result<bool> {
+        if self.socket.readable {
+            let confirms = &mut self.confirms;
+            self.socket.read(|bytes| match confirms {
+                Some(confirms) => confirms.take(bytes),
+                None => super::count::nothing(bytes),
+            })?;
+        }
+        self.frames.flush(&mut self.socket)?;
+        let mut more = false;
+        if self.socket.writable && self.frames.unwritten == 0 {
+            let may = self.allowed(start);
+            let count = may.min(self.frames.batch());
+            self.sent += count;
+            self.frames.unwritten = count as usize * self.frames.message;
+            self.frames.flush(&mut self.socket)?;
+            more = count > 0 && self.period.is_none() && self.socket.writable;
+        }
+        Ok(more || self.socket.readable)
+    }
+
+    /// How many messages are due and have room.
+    fn allowed(&self, start: Time) -> u64 {
+        let room = match &self.confirms {
+            None => u64::MAX,
+            Some(confirms) => self
+                .window
+                .saturating_sub(self.sent.saturating_sub(confirms.count)),
+        };
+        match self.period {
+            None => room,
+            Some(period) => {
+                let due = Clock.now().since(start).0 / period + 1;
+                room.min(due.saturating_sub(self.sent))
+            }
+        }
+    }
+
+    /// When the next message is due, where it is paced and has room.
+    fn due(&self, start: Time) -> Option<Time> {
+        let full = self
+            .confirms
+            .as_ref()
+            .is_some_and(|confirms| self.sent >= confirms.count + self.window);
+        let period = self.period.filter(|_| !full)?;
+        Some(start + Nanos(self.sent * period))
+    }
+}
+
+struct Consumer {
+    socket: Socket,
+    deliveries: Deliveries,
+}
+
+impl Consumer {
+    fn turn(&mut self) -> Result<bool> {
+        if self.may_read() {
+            let deliveries = &mut self.deliveries;
+            self.socket.read(|bytes| deliveries.take(bytes))?;
+        }
+        while self.socket.writable && !self.deliveries.acks.is_empty() {
+            let written = self.socket.write(&self.deliveries.acks)?;
+            self.deliveries.acks.drain(..written);
+        }
+        Ok(self.may_read())
+    }
+
+    fn may_read(&self) -> bool {
+        self.socket.readable && self.deliveries.acks.len() < UNREAD_ABOVE
+    }
+}
+
+struct Floor {
+    poll: Poll,
+    events: Events,
+    timer: Timer,
+    producer: Producer,
+    consumer: Option<Consumer>,
+    rest: Rest,
+}
+
+impl Floor {
+    fn new(args: &Args, mut session: Session) -> Result<Self> {
+        let poll = Poll::new()?;
+        let timer = Timer::new()?;
+        poll.registry()
+            .register(&mut SourceFd(&timer.as_raw_fd()), TIMER, Interest::READABLE)?;
+        if args.window > 0 {
+            session.confirm()?;
+        }
+        let frames = Frames::new(args, &mut session)?;
+        let consumer = if args.consume {
+            let mut session = Session::open(&args.address)?;
+            session.consume(&args.queue)?;
+            Some(Consumer {
+                socket: Socket::new(session.into_stream()?, &poll, CONSUMER)?,
+                deliveries: Deliveries::default(),
+            })
+        } else {
+            None
+        };
+        let producer = Producer {
+            socket: Socket::new(session.into_stream()?, &poll, PRODUCER)?,
+            frames,
+            sent: 0,
+            confirms: (args.window > 0).then(|| Confirms::new(args.window)),
+            window: args.window,
+            period: args.rate.map(|rate| 1_000_000_000 / rate),
+        };
+        Ok(Self {
+            poll,
+            events: Events::with_capacity(18),
+            timer,
+            producer,
+            consumer,
+            rest: Rest::new(args),
+        })
+    }
+
+    fn load(&mut self, args: &Args) -> Result<Reading> {
+        let start = Clock.now();
+        let measure_at = start + Nanos(args.warmup * 1_000_000_000);
+        let end_at = measure_at + Nanos(args.seconds * 1_000_000_000);
+        let mut now = start;
+        let mut housekeeping = start;
+        let mut begun: Option<Reading> = None;
+        // The first turn is everybody's.
+        let (mut producer, mut consumer) = (true, true);
+        loop {
+            if begun.is_none() && now >= measure_at {
+                begun = Some(Reading::now(self.messages()));
+            }
+            if let Some(begun) = begun.as_ref().filter(|_| now >= end_at) {
+                return Ok(Reading::now(self.messages()).since(begun));
+            }
+            if producer {
+                producer = self.producer.turn(start)?;
+            }
+            if let Some(one) = self.consumer.as_mut().filter(|_| consumer) {
+                consumer = one.turn()?;
+            }
+            if now >= housekeeping {
+                housekeeping = now + HOUSEKEEPING;
+            }
+            let again = producer || (consumer && self.consumer.is_some());
+            let due = self.producer.due(start);
+            self.wait(again, due.map_or(housekeeping, |due| due.min(housekeeping)))?;
+            for event in &self.events {
+                let socket = match event.token() {
+                    PRODUCER => (&mut self.producer.socket, &mut producer),
+                    CONSUMER => match &mut self.consumer {
+                        Some(one) => (&mut one.socket, &mut consumer),
+                        None => continue,
+                    },
+                    _ => continue,
+                };
+                socket.0.readable |= event.is_readable() || event.is_read_closed();
+                socket.0.writable |= event.is_writable();
+                *socket.1 = true;
+            }
+            now = Clock.now();
+            producer |= due.is_some_and(|due| due <= now);
+        }
+    }
+
+    fn wait(&mut self, again: bool, deadline: Time) -> Result<()> {
+        let now = Clock.now();
+        if !again && let Some(rest) = self.rest.length(now, self.producer.sent, self.answered()) {
+            sleep_until(now + rest);
+        }
+        let timeout = if again || deadline <= now {
+            Some(std::time::Duration::ZERO)
+        } else {
+            self.timer.arm(deadline)?;
+            None
+        };
+        match self.poll.poll(&mut self.events, timeout) {
+            Err(error) if error.kind() != ErrorKind::Interrupted => Err(error).context("wait"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Confirms or deliveries.
+    fn answered(&self) -> u64 {
+        match (&self.producer.confirms, &self.consumer) {
+            (Some(confirms), _) => confirms.count,
+            (None, Some(consumer)) => consumer.deliveries.count,
+            (None, None) => 0,
+        }
+    }
+
+    /// Counted as bellows counts: the larger of sent and received.
+    fn messages(&self) -> u64 {
+        let received = self.consumer.as_ref().map_or(0, |one| one.deliveries.count);
+        self.producer.sent.max(received)
+    }
+}
+
+/// How long bellows would rest here: a 64th of the latency, which is what is out by the rate.
+struct Rest {
+    allowed: bool,
+    window: u64,
+    window_start: Time,
+    answered: u64,
+    per_second: u64,
+}
+
+impl Rest {
+    fn new(args: &Args) -> Self {
+        Self {
+            allowed: args.rate.is_none(),
+            window: args.window,
+            window_start: Time(0),
+            answered: 0,
+            per_second: 0,
+        }
+    }
+
+    fn length(&mut self, now: Time, sent: u64, answered: u64) -> Option<Nanos> {
+        if !self.allowed {
+            return None;
+        }
+        let elapsed = now.since(self.window_start);
+        if elapsed >= RATE_WINDOW {
+            let count = answered - self.answered;
+            self.per_second = (count as f64 / elapsed.as_secs_f64()) as u64;
+            (self.window_start, self.answered) = (now, answered);
+        }
+        let each = 1_000_000_000_u64.checked_div(self.per_second)?;
+        let mut length = (sent.saturating_sub(answered) * each / 64).min(LONGEST_REST);
+        if self.window > 0 {
+            length = length.min(self.window * each / 32);
+        }
+        (length >= SHORTEST_REST).then_some(Nanos(length))
+    }
+}

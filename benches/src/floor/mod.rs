@@ -1,0 +1,297 @@
+//! The floor: what a load costs a client that makes bellows' system calls on bytes that were built
+//! before, and does nothing else. What bellows costs beyond it is what could be saved at all.
+//!
+//! Both run in turn against one broker, again and again, because figures of different minutes
+//! differ by more than the two do.
+
+mod bare;
+mod count;
+mod setup;
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use measure::Clock;
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use crate::own;
+use crate::scenarios::{Bench, Embedded, rabbitmq};
+use crate::table::Row;
+
+/// Load before the measured part of each run.
+const WARMUP_S: u64 = 3;
+
+/// What the bare program is started with.
+#[derive(clap::Args)]
+pub struct Args {
+    /// HOST:PORT of the broker
+    #[arg(long)]
+    address: String,
+    /// Declared, and removed in the end
+    #[arg(long)]
+    queue: String,
+    /// Bytes of a body
+    #[arg(long)]
+    size: usize,
+    /// Messages without a confirm that are allowed; 0 asks for no confirms
+    #[arg(long, default_value_t = 0)]
+    window: u64,
+    #[arg(long)]
+    persistent: bool,
+    #[arg(long)]
+    durable: bool,
+    #[arg(long)]
+    stream: bool,
+    #[arg(long)]
+    max_length: Option<i64>,
+    /// Consume as well, and acknowledge each delivery
+    #[arg(long)]
+    consume: bool,
+    /// Messages per second; as many as go where absent
+    #[arg(long)]
+    rate: Option<u64>,
+    #[arg(long)]
+    warmup: u64,
+    #[arg(long)]
+    seconds: u64,
+}
+
+/// Time, CPU time of this process, and messages: at one instant, or between two.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub struct Reading {
+    time_ns: u64,
+    cpu_ns: u64,
+    messages: u64,
+}
+
+impl Reading {
+    fn now(messages: u64) -> Self {
+        // As bellows reads its own: user and system time of all threads.
+        let cpu = clock_gettime(ClockId::ProcessCPUTime);
+        Self {
+            time_ns: Clock.now().0,
+            cpu_ns: cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64,
+            messages,
+        }
+    }
+
+    fn since(self, earlier: &Self) -> Self {
+        Self {
+            time_ns: self.time_ns - earlier.time_ns,
+            cpu_ns: self.cpu_ns - earlier.cpu_ns,
+            messages: self.messages - earlier.messages,
+        }
+    }
+}
+
+/// Is the bare program.
+pub fn be(args: &Args) -> Result<()> {
+    println!("{}", serde_json::to_string(&bare::run(args)?)?);
+    Ok(())
+}
+
+/// A load, in both programs' options.
+struct Case {
+    name: &'static str,
+    own: &'static [&'static str],
+    bare: &'static [&'static str],
+    /// At most so many times the floor.
+    goal: f64,
+    /// The broker is RabbitMQ, or else the embedded one, which leaves the machine to the client.
+    rabbitmq: bool,
+}
+
+const CASES: [Case; 3] = [
+    Case {
+        name: "stream publish, 12 B, 2,000 unconfirmed",
+        own: &[
+            "producer",
+            "queue://bellows-floor",
+            "--queue-type",
+            "stream",
+            "--persistent",
+            "--max-pending",
+            "2000",
+            "--message-size",
+            "12",
+        ],
+        bare: &[
+            "--stream",
+            "--persistent",
+            "--window",
+            "2000",
+            "--size",
+            "12",
+        ],
+        goal: 1.5,
+        rabbitmq: true,
+    },
+    Case {
+        name: "classic queue, 1 KiB in and out",
+        own: &[
+            "client",
+            "queue://bellows-floor",
+            "--no-confirm",
+            "--prefetch",
+            "0",
+            "--ack-every",
+            "1",
+            "--message-size",
+            "1024",
+        ],
+        bare: &["--consume", "--size", "1024"],
+        goal: 1.5,
+        rabbitmq: true,
+    },
+    Case {
+        name: "10,000 msg/s, 64 B, confirms",
+        own: &[
+            "producer",
+            "queue://bellows-floor",
+            "--rate",
+            "10000",
+            "--max-pending",
+            "100",
+            "--message-size",
+            "64",
+            "--queue-args",
+            "x-max-length=10000",
+        ],
+        bare: &[
+            "--rate",
+            "10000",
+            "--window",
+            "100",
+            "--size",
+            "64",
+            "--max-length",
+            "10000",
+        ],
+        goal: 1.15,
+        rabbitmq: false,
+    },
+];
+
+/// Cost and rate of one run.
+#[derive(Clone, Copy)]
+struct Run {
+    us_per_message: f64,
+    rate: f64,
+}
+
+/// bellows over the floor, for each case.
+pub fn floor(bench: &Bench) -> Result<Vec<Row>> {
+    CASES.iter().map(|case| judge(bench, case)).collect()
+}
+
+fn judge(bench: &Bench, case: &Case) -> Result<Row> {
+    if case.rabbitmq {
+        let node = rabbitmq(bench, false)?;
+        let row = pairs(bench, case, &node.url());
+        node.stop()?;
+        row
+    } else {
+        let broker = Embedded::start(&bench.bellows)?;
+        pairs(bench, case, &broker.url)
+    }
+}
+
+fn pairs(bench: &Bench, case: &Case, url: &str) -> Result<Row> {
+    let pairs = bench.pairs.max(1);
+    let (mut floors, mut owns) = (Vec::new(), Vec::new());
+    for pair in 1..=pairs {
+        let floor = bare(bench, case, url)?;
+        let own = bellows(bench, case, url)?;
+        eprintln!(
+            "bench:   {}, pair {pair} of {pairs}: {:.3} us/msg over {:.3}",
+            case.name, own.us_per_message, floor.us_per_message
+        );
+        floors.push(floor);
+        owns.push(own);
+    }
+    let cost = |runs: &[Run]| median(runs.iter().map(|run| run.us_per_message));
+    let rate = |runs: &[Run]| median(runs.iter().map(|run| run.rate));
+    let (own, floor) = (cost(&owns), cost(&floors));
+    let ratios = floors.iter().zip(&owns);
+    let mut ratios: Vec<_> = ratios
+        .map(|(floor, own)| own.us_per_message / floor.us_per_message)
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    let (least, most) = (ratios[0], ratios[ratios.len() - 1]);
+    let goal = case.goal;
+    Ok(
+        Row::new(format!("{}: client CPU", case.name), "us/msg", own)
+            .beside("the floor", floor)
+            .goal(format!("at most {goal} x the floor"), own <= goal * floor)
+            .note(format!(
+                "medians of {pairs} pairs, whose ratios were {least:.2} to {most:.2}; {:.0} msg/s, the \
+                 floor {:.0}",
+                rate(&owns),
+                rate(&floors)
+            )),
+    )
+}
+
+fn bellows(bench: &Bench, case: &Case, url: &str) -> Result<Run> {
+    let (warmup, seconds) = (WARMUP_S.to_string(), bench.pair_seconds().to_string());
+    let mut args = case.own.to_vec();
+    args.extend_from_slice(&["--url", url, "--warmup", &warmup, "--duration", &seconds]);
+    let summary = own::run(&bench.bellows, &args)?;
+    let us_per_message = summary.cpu_us_per_message.client;
+    Ok(Run {
+        us_per_message: us_per_message.context("bellows told no CPU time")?,
+        rate: summary.sent.rate.max(summary.received.rate),
+    })
+}
+
+fn bare(bench: &Bench, case: &Case, url: &str) -> Result<Run> {
+    let address = url.strip_prefix("amqp://").unwrap_or(url);
+    let address = address.rsplit('@').next().unwrap_or(address);
+    let output = Command::new(std::env::current_exe()?)
+        .args(["floor", "--queue", "bare-floor", "--address", address])
+        .args(case.bare)
+        .args(["--warmup", &WARMUP_S.to_string()])
+        .args(["--seconds", &bench.pair_seconds().to_string()])
+        .stdin(Stdio::null())
+        .output()?;
+    if !output.status.success() {
+        bail!(
+            "the floor: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    let measured: Reading =
+        serde_json::from_slice(&output.stdout).context("the floor's figures")?;
+    if measured.messages == 0 {
+        bail!("the floor handled no message after its warm-up");
+    }
+    Ok(Run {
+        us_per_message: measured.cpu_ns as f64 / 1e3 / measured.messages as f64,
+        rate: measured.messages as f64 * 1e9 / measured.time_ns as f64,
+    })
+}
+
+/// The middle of at least one value.
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<_> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let half = values.len() / 2;
+    if values.len().is_multiple_of(2) {
+        f64::midpoint(values[half - 1], values[half])
+    } else {
+        values[half]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::median;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(median([3.0].into_iter()), 3.0);
+        assert_eq!(median([9.0, 1.0, 2.0].into_iter()), 2.0);
+        assert_eq!(median([4.0, 1.0, 2.0, 9.0].into_iter()), 3.0);
+    }
+}
