@@ -494,10 +494,10 @@ impl Consumer {
         lane: &mut Lane<'_>,
     ) -> Result<(), Error> {
         match &mut self.service {
-            Some(service) => {
-                service.arrive(tag, now);
-                Ok(())
-            }
+            Some(service) => service.arrive(tag, now).map_err(|jump| {
+                let last = jump.last;
+                lane.violated(format!("delivery {tag} came after delivery {last}"))
+            }),
             None => self.settle(tag, now, lane),
         }
     }

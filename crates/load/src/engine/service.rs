@@ -4,8 +4,16 @@ use measure::{Nanos, Time};
 
 use crate::ServiceTime;
 
+/// The tag of a delivery does not follow the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Jump {
+    /// The tag before.
+    pub(crate) last: u64,
+}
+
 /// One consumer's work. Delivery tags of a channel count 1, 2, 3, …, so what waits is a range of
-/// them and takes no memory.
+/// them and takes no memory. A tag that does not follow would make deliveries of this range that never
+/// came, without end where they take no time.
 #[derive(Clone, Debug)]
 pub(crate) struct Service {
     times: ServiceTime,
@@ -47,16 +55,19 @@ impl Service {
 
     /// Deliveries that are not done.
     pub(crate) const fn waiting(&self) -> u64 {
-        (self.last + 1).saturating_sub(self.next)
+        self.last.saturating_add(1).saturating_sub(self.next)
     }
 
     /// A delivery has come.
-    pub(crate) fn arrive(&mut self, tag: u64, now: Time) {
+    pub(crate) fn arrive(&mut self, tag: u64, now: Time) -> Result<(), Jump> {
         if self.waiting() == 0 {
             self.next = tag;
             self.busy_until = now + self.time(now);
+        } else if self.last.checked_add(1) != Some(tag) {
+            return Err(Jump { last: self.last });
         }
         self.last = tag;
+        Ok(())
     }
 
     /// When the delivery under way will be done.
@@ -119,8 +130,8 @@ mod tests {
     #[test]
     fn deliveries_are_worked_on_one_after_the_other() {
         let mut service = service(None, &[(100, 0)]);
-        service.arrive(1, Time(50));
-        service.arrive(2, Time(60));
+        service.arrive(1, Time(50)).unwrap();
+        service.arrive(2, Time(60)).unwrap();
         assert_eq!(service.due(), Some(Time(150)));
         assert_eq!(service.finish(Time(149)), None);
         assert_eq!(service.finish(Time(260)), Some(1));
@@ -130,7 +141,7 @@ mod tests {
             "begun when the first was done"
         );
         assert_eq!((service.finish(Time(900)), service.due()), (None, None));
-        service.arrive(3, Time(1_000));
+        service.arrive(3, Time(1_000)).unwrap();
         assert_eq!(
             service.due(),
             Some(Time(1_100)),
@@ -141,9 +152,25 @@ mod tests {
     }
 
     #[test]
+    fn a_tag_that_does_not_follow_is_no_work_without_end() {
+        // Latencies that are 0 for a while: whatever waits is done at once.
+        for tag in [0, 1, 3, 1 << 60, u64::MAX] {
+            let mut service = service(None, &[(10, 10), (0, 1_000_000)]);
+            service.arrive(1, Time(0)).unwrap();
+            assert_eq!(service.arrive(tag, Time(0)), Err(Jump { last: 1 }));
+            assert_eq!(service.waiting(), 1);
+        }
+        // When nothing waits there is no range that could be wrong.
+        let mut service = service(None, &[(10, 10), (0, 1_000_000)]);
+        service.arrive(u64::MAX - 1, Time(0)).unwrap();
+        assert_eq!(service.finish(Time(500)), Some(u64::MAX - 1));
+        assert_eq!(service.finish(Time(500)), None);
+    }
+
+    #[test]
     fn a_rate_is_kept_without_drift() {
         let mut service = service(Some(1_000.0), &[]);
-        (1..=5_000).for_each(|tag| service.arrive(tag, Time(0)));
+        (1..=5_000).for_each(|tag| service.arrive(tag, Time(0)).unwrap());
         let done = std::iter::from_fn(|| service.finish(Time(2_000_000_000))).count();
         assert_eq!(done, 2_000);
     }

@@ -515,6 +515,15 @@ impl Lane<'_> {
         self.client.pending_output().len()
     }
 
+    /// The broker broke the protocol.
+    #[cold]
+    pub(crate) fn violated(&self, detail: String) -> Error {
+        Error::Protocol {
+            endpoint: self.endpoint.to_string(),
+            detail,
+        }
+    }
+
     /// Answers a request.
     pub(crate) fn respond(&mut self, reply: &Reply) -> Result<(), Error> {
         let publish = BasicPublish {

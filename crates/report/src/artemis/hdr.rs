@@ -21,14 +21,22 @@ const MAX_RATIO: f64 = 1e6;
 /// An hour, as in the product's own histograms.
 const HIGHEST_US: u64 = 3_600_000_000;
 
-/// The lines of one interval, which began at `unix_s`.
+/// The lines of one interval, which began at `unix_s`: one for each latency, and one for each that was due
+/// in the warm-up and came after it.
 ///
 /// # Errors
 /// Where a histogram cannot be encoded, which is a bug.
 pub fn histogram_lines(sides: Sides, interval: &Interval, unix_s: f64) -> io::Result<String> {
     let mut lines = String::new();
-    for metric in sides.metrics() {
-        let histogram = in_microseconds(interval.latencies.histogram(metric))?;
+    let own = sides
+        .metrics()
+        .map(|metric| (metric, &interval.latencies, is_warmup(interval)));
+    let carried = interval.carried.iter().flat_map(|carried| {
+        let metrics = sides.metrics().map(move |metric| (metric, carried, true));
+        metrics.filter(|(metric, recorder, _)| !recorder.histogram(*metric).is_empty())
+    });
+    for (metric, recorder, warmup) in own.chain(carried) {
+        let histogram = in_microseconds(recorder.histogram(metric))?;
         let tag = match metric {
             Metric::SendDelay => "delay send",
             Metric::SendAck => "send",
@@ -36,7 +44,7 @@ pub fn histogram_lines(sides: Sides, interval: &Interval, unix_s: f64) -> io::Re
         };
         lines += &format!(
             "Tag={}{tag},{unix_s:.3},{:.3},{:.3},{}\n",
-            if is_warmup(interval) { "warmup " } else { "" },
+            if warmup { "warmup " } else { "" },
             interval.length().as_secs_f64(),
             histogram.max() as f64 / MAX_RATIO,
             archive::encode_histogram(&histogram)?,

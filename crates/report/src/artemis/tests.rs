@@ -129,6 +129,29 @@ fn histogram_lines_are_in_microseconds() {
 }
 
 #[test]
+fn what_was_due_in_the_warm_up_keeps_its_tag_after_it() {
+    let mut interval = interval(Phase::Measure);
+    interval.set_due(Time(7), Time(u64::MAX));
+    let took = Nanos::from_millis(3);
+    interval.due(Time(6)).record(Metric::SendAck, took);
+    interval.due(Time(7)).record(Metric::SendAck, took);
+    let lines = histogram_lines(CLIENT, &interval, 9.0).unwrap();
+    let tags: Vec<_> = lines
+        .lines()
+        .filter_map(|it| it.split(',').next())
+        .collect();
+    assert_eq!(
+        tags,
+        [
+            "Tag=delay send",
+            "Tag=send",
+            "Tag=transfer",
+            "Tag=warmup send"
+        ]
+    );
+}
+
+#[test]
 fn an_empty_interval_divides_by_nothing() {
     let empty = Interval::new();
     let text = block(CONSUMER, &empty, false);

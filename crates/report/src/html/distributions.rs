@@ -14,6 +14,9 @@ use super::columns::short;
 const ROWS_PER_DECADE: f64 = 20.0;
 /// More columns than the panel has pixels would be drawn over each other.
 const MOST_COLUMNS: f64 = 600.0;
+/// Shorter intervals, in seconds, stand in the column before: counts are drawn per second, and times are
+/// kept to a tenth of a millisecond.
+const SHORTEST_COLUMN: f64 = 0.001;
 /// Points of a curve are dropped where both axes move less than this: nines, and the logarithm of
 /// the latency.
 const LEAST_NINES: f64 = 0.02;
@@ -89,7 +92,12 @@ impl Grid {
         let end = record.t + record.dt;
         match self.columns.last_mut() {
             // Intervals that fall into one column of pixels share it; time never goes back.
-            Some(last) if end - last.0 <= width || record.t < last.1 - record.dt / 2.0 => {
+            Some(last)
+                if end - last.0 <= width
+                    || record.t < last.1 - record.dt / 2.0
+                    || record.dt < SHORTEST_COLUMN
+                    || last.1 - last.0 < SHORTEST_COLUMN =>
+            {
                 last.1 = last.1.max(end);
             }
             _ => self.columns.push((record.t, end)),
@@ -111,10 +119,12 @@ impl Grid {
             cells.extend([(column - before) as u64, u64::from(row - low), count]);
             before = column;
         }
+        // A single column may still be too short for its times to differ.
+        let end = |column: &(f64, f64)| short(column.1.max(column.0 + SHORTEST_COLUMN));
         Some(HeatMap {
             metric,
             t: self.columns.iter().map(|c| short(c.0)).collect(),
-            end: self.columns.iter().map(|c| short(c.1)).collect(),
+            end: self.columns.iter().map(end).collect(),
             low_ns: 10f64.powf(f64::from(low) / ROWS_PER_DECADE),
             ratio: 10f64.powf(1.0 / ROWS_PER_DECADE),
             rows: high - low + 1,
@@ -201,6 +211,35 @@ mod tests {
             .finish(Measured::Message(Metric::SendAck))
             .expect("cells");
         assert_eq!(map.t.len(), 250);
+    }
+
+    /// The edge of a phase: counts are divided by the length of their column.
+    #[test]
+    fn no_column_is_so_short_that_its_times_are_equal() {
+        let short = |t: f64, dt: f64| HistogramRecord {
+            dt,
+            ..record(t, &[1_000])
+        };
+        for records in [
+            vec![short(0.0, 0.000_03), record(0.000_03, &[5_000])],
+            vec![record(0.0, &[5_000]), short(1.0, 0.000_049)],
+            vec![short(0.5, 0.000_01)],
+        ] {
+            let mut grid = Grid::default();
+            for record in &records {
+                grid.add(record, 0.0);
+            }
+            let map = grid
+                .finish(Measured::Message(Metric::SendAck))
+                .expect("cells");
+            assert_eq!(map.t.len(), 1);
+            assert!(
+                map.end.iter().zip(&map.t).all(|(end, t)| end > t),
+                "{map:?}"
+            );
+            let counts: u64 = map.cells.chunks(3).filter_map(|c| c.get(2)).sum();
+            assert_eq!(counts, records.len() as u64);
+        }
     }
 
     #[test]

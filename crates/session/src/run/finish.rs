@@ -191,7 +191,7 @@ impl Recording<'_> {
                 .idle
                 .filter(|_| self.together.is_none_or(|together| together.whole)),
             steal: usage.steal,
-            blocked: self.blocked.clone(),
+            blocked: self.blocked.summary(),
             interrupted: outcome.interrupted,
             churn: self.churn_facts(outcome),
         }

@@ -1,5 +1,6 @@
 //! One experiment, from broker to archive.
 
+mod blocked;
 mod broker;
 mod churned;
 mod faults;

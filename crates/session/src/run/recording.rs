@@ -3,6 +3,7 @@
 use archive::{BrokerSummary, CyclePoint, Event, FaultOutcome, RunRecord, RunWriter, SeriesPoint};
 use measure::{Clock, Counters, Interval, Nanos, Phase, Step, Time};
 
+use super::blocked::{Blocked, Telling};
 use super::profiling::{LEAD, Profiling};
 use super::requested::Against;
 use super::work::Churning;
@@ -60,7 +61,7 @@ pub(crate) struct Recording<'a> {
     pub(crate) lag_and_p99: Vec<(u64, u64)>,
     /// Messages sent, received and the length in seconds of each whole second.
     pub(crate) seconds: Vec<(u64, u64, f64)>,
-    pub(crate) blocked: Vec<String>,
+    pub(crate) blocked: Blocked,
     /// What was done to the broker so far.
     pub(crate) faults: Vec<FaultOutcome>,
     pub(super) usage: Box<dyn UsageSource>,
@@ -110,7 +111,7 @@ impl<'a> Recording<'a> {
             peak_rss: (0, 0),
             lag_and_p99: Vec::new(),
             seconds: Vec::new(),
-            blocked: Vec::new(),
+            blocked: Blocked::default(),
             faults: Vec::new(),
             last_usage: usage.read(),
             usage,
@@ -340,12 +341,19 @@ impl load::Sink for Recording<'_> {
                 self.look_closely(phase);
             }
             load::Event::Blocked { at, reason } => {
-                self.keep_event(at, format!("the broker blocked a connection: {reason}"));
-                self.blocked.push(reason);
+                let text = format!("the broker blocked a connection: {reason}");
+                match self.blocked.note(&reason) {
+                    Telling::Reason => self.keep_event(at, text),
+                    Telling::Last => {
+                        self.keep_event(at, format!("{text}; further times are only counted"));
+                    }
+                    Telling::Nothing => {}
+                }
             }
-            load::Event::Unblocked { at } => {
+            load::Event::Unblocked { at } if self.blocked.tells_unblocked() => {
                 self.keep_event(at, "the broker unblocked a connection".to_owned());
             }
+            load::Event::Unblocked { .. } => {}
             load::Event::Lost { at, detail } => {
                 self.keep_event(at, format!("connections are being made anew: {detail}"));
             }

@@ -71,8 +71,8 @@ pub(crate) struct Facts {
     pub(crate) idle: Option<f64>,
     /// Share of the machine's time that its hypervisor took.
     pub(crate) steal: Option<f64>,
-    /// The broker's words for each time that it blocked publishers.
-    pub(crate) blocked: Vec<String>,
+    /// How often the broker blocked publishers, and its words for it.
+    pub(crate) blocked: Option<(u64, String)>,
     /// Stopped before its time.
     pub(crate) interrupted: bool,
     /// Connections that were lost and made anew.
@@ -309,18 +309,12 @@ fn clock_not_steady(facts: &Facts) -> Option<Warning> {
 }
 
 fn connection_blocked(facts: &Facts) -> Option<Warning> {
-    let reason = facts.blocked.first()?;
+    let (times, reasons) = facts.blocked.as_ref()?;
     Some(Warning::new(
         WarningCode::ConnectionBlocked,
         format!(
-            "the broker blocked publishers {} time(s) ({}): rates and latencies show its alarm, \
-             not its speed; raise its memory or disk limit, or consume what is published",
-            facts.blocked.len(),
-            if reason.is_empty() {
-                "it gave no reason"
-            } else {
-                reason
-            }
+            "the broker blocked publishers {times} time(s) ({reasons}): rates and latencies show its \
+             alarm, not its speed; raise its memory or disk limit, or consume what is published",
         ),
     ))
 }

@@ -239,7 +239,7 @@ fn the_machine_is_judged() {
 #[test]
 fn messages_that_were_not_accepted_are_counted_by_cause() {
     let mut facts = Facts {
-        blocked: vec!["low on memory".into()],
+        blocked: Some((1, "low on memory".into())),
         unconfirmed: 7,
         ..good()
     };
