@@ -182,7 +182,7 @@ impl Producer {
             self.sent += count;
             self.frames.unwritten = count as usize * self.frames.message;
             self.frames.flush(&mut self.socket)?;
-            more = count > 0 && self.period.is_none() && self.socket.writable;
+            more = may > count && self.socket.writable;
         }
         Ok(more || self.socket.readable)
     }
@@ -333,7 +333,9 @@ impl Floor {
 
     fn wait(&mut self, again: bool, deadline: Time) -> Result<()> {
         let now = Clock.now();
-        if !again && let Some(rest) = self.rest.length(now, self.producer.sent, self.answered()) {
+        let answered = self.answered();
+        self.rest.watch(now, self.producer.sent, answered);
+        if !again && let Some(rest) = self.rest.length(now, answered) {
             sleep_until(now + rest);
         }
         let timeout = if again || deadline <= now {
@@ -364,13 +366,17 @@ impl Floor {
     }
 }
 
-/// How long bellows would rest here: a 64th of the latency, which is what is out by the rate.
+/// How long bellows would rest here: a 64th of the latency, and no longer than uses up a 32nd of the
+/// window. One message at a time is watched for its latency.
 struct Rest {
     allowed: bool,
     window: u64,
     window_start: Time,
     answered: u64,
     per_second: u64,
+    /// A message's number, counted from 1, and when it was sent.
+    watched: Option<(u64, Time)>,
+    latency: Nanos,
 }
 
 impl Rest {
@@ -381,10 +387,23 @@ impl Rest {
             window_start: Time(0),
             answered: 0,
             per_second: 0,
+            watched: None,
+            latency: Nanos(0),
         }
     }
 
-    fn length(&mut self, now: Time, sent: u64, answered: u64) -> Option<Nanos> {
+    /// After each turn, which took place at `now`.
+    fn watch(&mut self, now: Time, sent: u64, answered: u64) {
+        if let Some((_, at)) = self.watched.filter(|(number, _)| answered >= *number) {
+            self.latency = now.since(at);
+            self.watched = None;
+        }
+        if self.watched.is_none() && sent > answered {
+            self.watched = Some((sent, now));
+        }
+    }
+
+    fn length(&mut self, now: Time, answered: u64) -> Option<Nanos> {
         if !self.allowed {
             return None;
         }
@@ -395,7 +414,7 @@ impl Rest {
             (self.window_start, self.answered) = (now, answered);
         }
         let each = 1_000_000_000_u64.checked_div(self.per_second)?;
-        let mut length = (sent.saturating_sub(answered) * each / 64).min(LONGEST_REST);
+        let mut length = (self.latency.0 / 64).min(LONGEST_REST);
         if self.window > 0 {
             length = length.min(self.window * each / 32);
         }
