@@ -8,6 +8,7 @@ mod micro;
 mod own;
 mod process;
 mod scenarios;
+mod starts;
 mod table;
 mod tls;
 

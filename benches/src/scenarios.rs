@@ -9,7 +9,7 @@ use measure::Nanos;
 use session::managed::{Config, RabbitMq};
 
 use crate::table::Row;
-use crate::{connections, floor, micro, own, process, tls};
+use crate::{connections, floor, micro, own, process, starts, tls};
 
 /// Settings that all scenarios share.
 pub struct Bench {
@@ -44,6 +44,7 @@ pub const ALL: &[(&str, Scenario)] = &[
     ("tls", tls::tls),
     ("schedule", schedule),
     ("profiler", profiler),
+    ("starts", starts::starts),
 ];
 
 const WARMUP_S: u64 = 5;
