@@ -272,10 +272,11 @@ fn a_folder_that_cannot_be_made_is_an_error_with_its_path() {
 fn run_json_is_replaced_as_a_whole() {
     let runs = tempfile::tempdir().unwrap();
     let mut writer = written(runs.path(), RunState::Complete);
-    // A folder in the way of the temporary file: the write fails, the old record stays.
-    fs::create_dir(writer.dir().join(".run.json.tmp")).unwrap();
+    // The folder is elsewhere: the write fails, the old record stays.
+    let moved = runs.path().join("moved");
+    fs::rename(writer.dir(), &moved).unwrap();
     writer.write_record(&record("other", RunState::Failed));
     assert_eq!(writer.warnings().len(), 1);
-    let run = RunReader::open(writer.dir()).unwrap();
+    let run = RunReader::open(&moved).unwrap();
     assert_eq!(run.record.state, RunState::Complete);
 }
