@@ -104,7 +104,7 @@ fn a_lost_message_does_not_hang_the_end() {
     let client = bench.perf("client", &options);
     client.assert_error(
         1,
-        &["messages were sent and acknowledged, and did not arrive"],
+        &["messages were sent and acknowledged, and did not arrive: the broker, or another consumer"],
     );
     assert!(
         client.stdout.contains("--- result:                 fail\n"),

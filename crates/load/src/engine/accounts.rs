@@ -13,8 +13,9 @@ const MOST_PRODUCERS: usize = 1 << 16;
 /// A track takes about 150 bytes on its event loop, and at least twice that in the ledger.
 const MOST_TRACKS: usize = 50_000;
 
-/// What every consumer has had of every producer that reaches it takes 8 bytes for each pair.
-const MOST_PAIRS: usize = 4 << 20;
+/// What every consumer has had of every producer that reaches it takes 8 bytes for each pair: 256 MiB
+/// where all of them are used. 5,000 producers and as many consumers of one queue are below it.
+const MOST_PAIRS: usize = 32 << 20;
 
 /// The tracks of a run.
 #[derive(Debug)]

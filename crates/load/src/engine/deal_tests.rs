@@ -173,15 +173,15 @@ fn a_message_reaches_every_queue_that_is_bound_by_its_key() {
 /// What each consumer remembers of each producer would take 72 MB here, and 800 MB for 10,000 of each.
 #[test]
 fn too_many_pairs_on_one_queue_keep_no_ledger_and_no_memory() {
-    let deal = dealt(&plan(2, 1, 3_000, 3_000));
+    let deal = dealt(&plan(2, 1, 6_000, 6_000));
     let reason = deal.accounts.expect_err("no ledger").expect("a reason");
-    assert!(reason.contains("9000000 pairs"), "{reason}");
+    assert!(reason.contains("36000000 pairs"), "{reason}");
     let mut lanes = deal.threads.iter().flatten().flat_map(|it| &it.lanes);
     let keeps = |lane: &LaneSpec| match &lane.work {
         WorkSpec::Producer(producer) => producer.track.is_some(),
         WorkSpec::Consumer(consumer) => consumer.tracks.is_some(),
     };
     assert!(!lanes.any(keeps));
-    let deal = dealt(&plan(2, 1, 1_000, 1_000));
+    let deal = dealt(&plan(2, 1, 5_000, 5_000));
     assert!(deal.accounts.is_ok(), "{:?}", deal.accounts);
 }

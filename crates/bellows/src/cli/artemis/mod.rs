@@ -114,10 +114,11 @@ fn missing(outcome: &session::RunOutcome, may_expire: bool) -> Option<Failure> {
     if outstanding > 0 && !may_expire {
         return Some(Failure::failed(
             format!(
-                "{outstanding} messages were sent and acknowledged, and the broker may still hold \
-                 them"
+                "{outstanding} messages were sent and acknowledged, and did not arrive: the broker, \
+                 or another consumer, may still hold them"
             ),
-            "see whether its queues are empty, and whether consumers keep up",
+            "see whether somebody else consumes from these destinations, and whether consumers \
+             keep up",
         ));
     }
     let unanswered = WarningCode::MessagesNotAccepted;
