@@ -243,3 +243,50 @@ fn a_foreign_archive_neither_hangs_nor_moves_the_cursor() {
         );
     }
 }
+
+/// `script` gives the command a terminal of its own; `stty` says afterwards what is left of it.
+#[test]
+fn ctrl_c_at_the_question_for_a_secret_leaves_a_terminal_that_echoes() {
+    use std::io::{Read as _, Write as _};
+    use std::process::Stdio;
+    if Command::new("script").arg("--version").output().is_err() {
+        testkit::skip!("script (util-linux) is not installed");
+    }
+    let dir = folder();
+    let line = format!(
+        "trap : INT; {} client --oauth2-uri http://127.0.0.1:1/ --oauth2-client-id x; stty -a",
+        env!("CARGO_BIN_EXE_bellows")
+    );
+    let mut script = Command::new("script");
+    script
+        .args(["-q", "-e", "-c", &line, "/dev/null"])
+        .current_dir(dir.path())
+        .env_remove("BELLOWS_OAUTH2_CLIENT_SECRET")
+        .env("SHELL", "/bin/sh")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut script = script.spawn().expect("script");
+    let mut stdout = script.stdout.take().expect("piped");
+    let mut told = Vec::new();
+    let asked = |told: &[u8]| String::from_utf8_lossy(told).contains("secret of OAuth 2 client x");
+    let mut bytes = [0; 1_000];
+    while !asked(&told) {
+        let read = stdout.read(&mut bytes).expect("read");
+        assert!(read > 0, "no question: {}", String::from_utf8_lossy(&told));
+        told.extend_from_slice(&bytes[..read]);
+    }
+    // The question is written just before the echo goes.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let mut stdin = script.stdin.take().expect("piped");
+    stdin.write_all(b"\x03").expect("Ctrl-C");
+    stdin.flush().expect("Ctrl-C");
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).expect("read");
+    drop(stdin);
+    script.wait().expect("wait");
+    let words: Vec<_> = rest.split_whitespace().collect();
+    assert!(
+        words.contains(&"echo") && !words.contains(&"-echo"),
+        "{rest}"
+    );
+}

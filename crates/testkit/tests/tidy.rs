@@ -95,9 +95,13 @@ fn crate_sources() -> BTreeMap<String, Vec<(PathBuf, String)>> {
 }
 
 /// The source without comments and without test modules (everything from `#[cfg(test)]` on, by
-/// this project's habit of keeping them last, and files named `tests.rs`).
+/// this project's habit of keeping them last, and files named `tests.rs` or `…_tests.rs`).
 fn product_code<'a>(path: &Path, text: &'a str) -> Vec<(usize, &'a str)> {
-    if path.file_name().is_some_and(|n| n == "tests.rs")
+    let is_of_tests = |name: &str| name == "tests.rs" || name.ends_with("_tests.rs");
+    if path
+        .file_name()
+        .and_then(|n| n.to_str())
+        .is_some_and(is_of_tests)
         || path.components().any(|c| c.as_os_str() == "tests")
     {
         return Vec::new();
