@@ -358,7 +358,7 @@ recover = "100ms-400ms"
     assert_eq!(count("delivered"), received, "{summary:#}");
     assert_eq!(
         count("sent"),
-        received + count("lost") + count("unconfirmed_missing"),
+        received + count("lost") + count("outstanding") + count("unconfirmed_missing"),
         "{ledger:#}"
     );
 }

@@ -12,6 +12,7 @@ use super::reply::{REPLY_TO, Reply};
 use super::spec::{
     Answers, Begin, BodyLengths, ChannelSpec, Declaration, Publishing, Role, Source, Subscription,
 };
+use super::task::Task;
 use super::{Progress, STREAM_OFFSET, Step, take_one};
 use crate::failure::{self, Stage};
 use crate::payload::FILLER;
@@ -25,44 +26,6 @@ enum Template {
     Whole(PublishTemplate),
     /// The head, and the bytes on the wire of the smallest and the largest message.
     Head(HeadTemplate, usize, usize),
-}
-
-/// A step of the set-up, each of which the broker answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Task {
-    Open,
-    DeclareExchange,
-    DeclareQueue,
-    BindQueue,
-    SelectConfirms,
-    SelectTransactions,
-    DeclareOwn,
-    BindOwn,
-    Prefetch { count: u16, whole_channel: bool },
-    Consume,
-    ConsumeReplies,
-}
-
-impl Task {
-    const fn is_answered_by(self, method: &Method<'_>) -> bool {
-        matches!(
-            (self, method),
-            (Self::Open, Method::ChannelOpenOk(_))
-                | (Self::DeclareExchange, Method::ExchangeDeclareOk(_))
-                | (
-                    Self::DeclareQueue | Self::DeclareOwn,
-                    Method::QueueDeclareOk(_)
-                )
-                | (Self::BindQueue | Self::BindOwn, Method::QueueBindOk(_))
-                | (Self::SelectConfirms, Method::ConfirmSelectOk(_))
-                | (Self::SelectTransactions, Method::TxSelectOk(_))
-                | (Self::Prefetch { .. }, Method::BasicQosOk(_))
-                | (
-                    Self::Consume | Self::ConsumeReplies,
-                    Method::BasicConsumeOk(_)
-                )
-        )
-    }
 }
 
 /// What a channel has asked the broker for, beside the steps of its set-up.

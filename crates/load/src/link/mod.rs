@@ -14,6 +14,7 @@
 mod channel;
 mod reply;
 mod spec;
+mod task;
 
 use measure::{Nanos, Time};
 use wire::Secret;
