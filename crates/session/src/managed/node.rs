@@ -6,10 +6,13 @@ use std::{
     fmt::Write as _,
     fs::{self, File, Permissions},
     io::Read,
-    net::{Ipv4Addr, TcpListener},
+    net::{Ipv4Addr, SocketAddrV4, TcpListener},
+    os::fd::OwnedFd,
     os::unix::fs::{DirBuilderExt, PermissionsExt, symlink},
     path::{Path, PathBuf},
 };
+
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
 use super::{
     Config, Error,
@@ -42,12 +45,6 @@ const OWN_SETTINGS: [&str; 5] = [
 /// The plugin behind SASL EXTERNAL.
 const LOGIN_BY_CERTIFICATE: &str = "rabbitmq_auth_mechanism_ssl";
 
-/// `ERL_EPMD_PORT`, whose default would lead to the machine's own EPMD. While it starts, RabbitMQ
-/// asks the EPMD there which names are taken; nothing listens on port 1 (`tcpmux`), so the answer, a
-/// refusal, comes at once. A port that accepts and says nothing, such as the node's own distribution
-/// port, costs some ten seconds of time-outs.
-const NO_EPMD_PORT: &str = "1";
-
 /// Directory of programs that the node finds first.
 const STARTERS: &str = "bin";
 
@@ -63,6 +60,8 @@ pub(super) struct Node {
     pub(super) secured: Option<(u16, Certificates)>,
     /// Erlang's distribution, for the control commands.
     pub(super) control_port: u16,
+    /// `ERL_EPMD_PORT`, whose default would lead to the machine's own EPMD.
+    no_epmd: RefusingPort,
     pub(super) notes: Vec<String>,
 }
 
@@ -86,6 +85,8 @@ impl Node {
             port,
             secured: None,
             control_port,
+            no_epmd: RefusingPort::reserve()
+                .map_err(Error::io("find a free port on", "127.0.0.1"))?,
             notes: Vec::new(),
         };
         let remains = Remains::new(&node.name, &node.directory)?;
@@ -252,7 +253,7 @@ impl Node {
             ("LANG".into(), "C.UTF-8".into()),
             (process::MARKER.into(), self.name.clone().into()),
             ("RABBITMQ_NODENAME".into(), self.erlang_name().into()),
-            ("ERL_EPMD_PORT".into(), NO_EPMD_PORT.into()),
+            ("ERL_EPMD_PORT".into(), self.no_epmd.port.to_string().into()),
             // Must name something that does not exist, or /etc/rabbitmq/rabbitmq-env.conf is read.
             (
                 "RABBITMQ_CONF_ENV_FILE".into(),
@@ -386,6 +387,36 @@ fn free_ports() -> std::io::Result<[u16; 3]> {
     Ok([port(&first)?, port(&second)?, port(&third)?])
 }
 
+/// A port that refuses every connection at once, and that nobody can listen on.
+///
+/// While it starts, RabbitMQ asks an EPMD which names are taken, and once a minute it asks again and
+/// tries to start one. A port that accepts and says nothing costs the start ten seconds of time-outs; on
+/// one that is free an EPMD would be left behind. A socket that is bound and does not listen does both:
+/// the kernel answers connections with a reset, and others with "in use".
+#[derive(Debug)]
+struct RefusingPort {
+    port: u16,
+    _socket: OwnedFd,
+}
+
+impl RefusingPort {
+    fn reserve() -> std::io::Result<Self> {
+        // Without `SO_REUSEADDR`, which the standard library's listeners set.
+        let socket = net::socket_with(
+            AddressFamily::INET,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;
+        let address = SocketAddrV4::try_from(net::getsockname(&socket)?)?;
+        Ok(Self {
+            port: address.port(),
+            _socket: socket,
+        })
+    }
+}
+
 /// Bytes of memory that the machine has, or this container may use.
 fn total_memory() -> u64 {
     let machine = fs::read_to_string("/proc/meminfo")
@@ -451,6 +482,36 @@ mod tests {
             error.contains("/proc has 0 MB free") && error.contains("TMPDIR"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn an_epmd_can_neither_be_reached_nor_started_on_a_port_that_refuses() {
+        let reserved = RefusingPort::reserve().unwrap();
+        let at = |address| {
+            TcpListener::bind((address, reserved.port))
+                .unwrap_err()
+                .kind()
+        };
+        assert_eq!(at(Ipv4Addr::LOCALHOST), std::io::ErrorKind::AddrInUse);
+        assert_eq!(at(Ipv4Addr::UNSPECIFIED), std::io::ErrorKind::AddrInUse);
+        let began = std::time::Instant::now();
+        let refused = std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, reserved.port));
+        let refused = refused.unwrap_err().kind();
+        assert_eq!(refused, std::io::ErrorKind::ConnectionRefused);
+        assert!(began.elapsed() < std::time::Duration::from_secs(1));
+        // The real one, in the foreground.
+        let mut epmd = std::process::Command::new("epmd")
+            .args(["-port", &reserved.port.to_string()])
+            .spawn()
+            .unwrap();
+        let deadline = began + std::time::Duration::from_secs(10);
+        while epmd.try_wait().unwrap().is_none() {
+            if std::time::Instant::now() > deadline {
+                epmd.kill().unwrap();
+                panic!("an EPMD listens on port {}", reserved.port);
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
     }
 
     #[test]
