@@ -32,10 +32,12 @@ pub enum WarningCode {
     ConnectionBlocked,
     /// The broker's certificate was not checked (`--insecure`).
     CertificateNotChecked,
-    /// Connections were lost and made anew.
+    /// Connections were lost; the run went on and tried to reconnect.
     ConnectionsLost,
     /// Messages were lost, repeated without need, or damaged.
     MessagesLost,
+    /// Messages were confirmed and not delivered by the end of the drain; the broker may hold them.
+    MessagesOutstanding,
     /// Messages were refused, returned or not acknowledged.
     MessagesNotAccepted,
     /// Connections, channels or queues could not be opened or closed in order.

@@ -59,6 +59,7 @@ const CODES: Record<string, string> = {
   connection_blocked: 'Publishers blocked',
   connections_lost: 'Connections lost',
   messages_lost: 'Messages lost or damaged',
+  messages_outstanding: 'Messages still in the broker',
   messages_not_accepted: 'Messages not accepted',
   cycles_failed: 'Cycles failed',
   interrupted: 'Ended early',
@@ -125,8 +126,10 @@ export function tiles(run: RunData): HTMLElement {
   if (f.returned > 0 && !f.ledger)
     items.push(tile('returned', grouped(f.returned), 'messages', '', 'unroutable'));
   items.push(...(f.ledger ? account(f.ledger) : []));
-  if (f.redelivered > 0) {
-    items.push(tile('redelivered', grouped(f.redelivered), 'messages', '', 'redelivered flag set'));
+  if (f.redelivered > 0 && !f.ledger) {
+    items.push(
+      tile('redelivered', grouped(f.redelivered), 'deliveries', '', 'redelivered flag set'),
+    );
   }
   if (!f.churn)
     items.push(cost(`${subject(run)} CPU`, f.cpu_us_per_message.broker, f.cpu_cores.broker, run));

@@ -102,10 +102,11 @@ impl Destination {
             None => Self::queue(text),
             Some(("queue", name)) => Self::queue(name),
             Some(("topic", name)) => Self::topic(name),
-            Some((scheme, _)) => {
+            // Never repeated: it may be the broker's address, with a password.
+            Some(_) => {
                 return Err(Error::invalid(
-                    format!("destination {text:?} has the unknown kind {scheme:?}"),
-                    "write queue://NAME or topic://NAME",
+                    "a destination has an unknown kind before its ://",
+                    "write queue://NAME or topic://NAME; the broker's address goes to --url",
                 ));
             }
         };

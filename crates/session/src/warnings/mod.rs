@@ -89,7 +89,7 @@ pub(crate) struct Facts {
 
 /// All warnings that follow from the facts, the gravest for the numbers first.
 pub(crate) fn warnings(facts: &Facts) -> Vec<Warning> {
-    let rules: [fn(&Facts) -> Option<Warning>; 17] = [
+    let rules: [fn(&Facts) -> Option<Warning>; 18] = [
         debug_build,
         certificate_not_checked,
         generator_saturated,
@@ -101,6 +101,7 @@ pub(crate) fn warnings(facts: &Facts) -> Vec<Warning> {
         clock_not_steady,
         connection_blocked,
         messages_lost,
+        messages_outstanding,
         connections_lost,
         messages_not_accepted,
         not_steady_state,
@@ -192,9 +193,20 @@ fn rate_not_achieved(facts: &Facts) -> Option<Warning> {
     if !short && late <= LATE {
         return None;
     }
+    // Without confirms nothing is answered.
+    let answered = match facts.latency.ack_response.count {
+        0 => sent,
+        count => count as f64,
+    };
     let blocked = facts.counters.blocked as f64 / facts.counters.sent.max(1) as f64;
     let remedy = if facts.lost_connections > 0 || facts.faults > 0 {
         "what became due while the broker was away had to wait".to_owned()
+    } else if short && facts.unconfirmed > 0 {
+        format!(
+            "the broker left {} messages unanswered: look into its log, and at the chart for since \
+             when",
+            facts.unconfirmed
+        )
     } else if blocked > 0.01 {
         format!(
             "{:.0} % found --max-pending used up: raise it, or ask for less than the broker can \
@@ -210,11 +222,12 @@ fn rate_not_achieved(facts: &Facts) -> Option<Warning> {
             format!(
                 "{} messages per second were sent where {} were asked for, {:.1} % of them over \
                  1 ms late: ack response and end-to-end count that delay, as users would feel it, \
-                 but describe {} per second; {remedy}",
+                 but {:.0} messages that were due are in neither, because they were not sent or not \
+                 answered; {remedy}",
                 shown(achieved),
                 shown(requested),
                 late * 100.0,
-                shown(achieved)
+                (asked - answered).max(0.0)
             )
         } else {
             format!(
@@ -324,14 +337,6 @@ fn messages_lost(facts: &Facts) -> Option<Warning> {
     let parts = [
         (ledger.lost, "confirmed and never delivered"),
         (
-            ledger.outstanding,
-            "outstanding at the end of the drain (the broker may still hold them)",
-        ),
-        (
-            ledger.unconfirmed_missing,
-            "neither confirmed nor delivered",
-        ),
-        (
             ledger.duplicated,
             "delivered again without the redelivered flag",
         ),
@@ -347,8 +352,7 @@ fn messages_lost(facts: &Facts) -> Option<Warning> {
             WarningCode::MessagesLost,
             format!(
                 "of {} messages, {}: end-to-end latencies are those of the others; look for limits \
-                 of length or age on the queue, for a drain that was too short, and into the \
-                 broker's log",
+                 of length or age on the queue, and into the broker's log",
                 ledger.sent,
                 parts.join(", ")
             ),
@@ -356,14 +360,27 @@ fn messages_lost(facts: &Facts) -> Option<Warning> {
     })
 }
 
+fn messages_outstanding(facts: &Facts) -> Option<Warning> {
+    let ledger = facts.ledger.filter(|ledger| ledger.outstanding > 0)?;
+    Some(Warning::new(
+        WarningCode::MessagesOutstanding,
+        format!(
+            "of {} messages, {} were confirmed and had not been delivered when the drain ended; the \
+             broker may still hold them: they are in no end-to-end latency, and would be among the \
+             longest; allow a longer phases.drain, or let consumers keep up",
+            ledger.sent, ledger.outstanding
+        ),
+    ))
+}
+
 fn connections_lost(facts: &Facts) -> Option<Warning> {
     (facts.lost_connections > 0).then(|| {
         Warning::new(
             WarningCode::ConnectionsLost,
             format!(
-                "{} connections were lost and made anew: the latencies hold the time without them, \
-                 and the averages describe no state that lasts; look at the chart, and into the \
-                 broker's log",
+                "{} connections were lost: what became due meanwhile is in the latencies with its \
+                 whole wait if it was sent and answered in the end, and the averages describe no \
+                 state that lasts; look at the chart, and into the broker's log",
                 facts.lost_connections
             ),
         )
