@@ -72,7 +72,9 @@ fn no_command_repeats_a_password_that_it_cannot_use() {
             let set = format!("broker.url={}", toml_text(&url));
             let hostless = format!("amqp://me:{written}");
             let oauth2 = format!("http://me:{written}@127.0.0.1:1/token");
-            let lines: [&[&str]; 9] = [
+            let lines: [&[&str]; 11] = [
+                &["client", &url],
+                &["artemis", "perf", "client", &url],
                 &["client", "queue://x", "--url", &url],
                 &["client", "queue://x", "--url", &hostless],
                 &[

@@ -143,3 +143,31 @@ fn a_connection_that_is_down_does_not_end_the_drain() {
     assert_eq!(unknown, outcome.unconfirmed, "{outcome:?}");
     assert!(ledger.delivered > 150, "{ledger:?}");
 }
+
+/// What no count can be had of (a topic's own queue, an exclusive one) is known to be empty when its
+/// consumer has answered, however many deliveries it has acknowledged before.
+#[test]
+fn what_a_topic_loses_is_lost_and_nobody_waits_for_it() {
+    for (ack, prefetch) in [(Ack::Every(1), 5), (Ack::Every(10), 50), (Ack::Auto, 0)] {
+        let broker = started(Config {
+            faults: vec![Fault {
+                count: Some(7),
+                ..Fault::new(FaultKind::Lose)
+            }],
+            ..Config::default()
+        });
+        let mut plan = plan(broker.local_addr().port(), 1_000.0);
+        let group = &mut plan.groups[0];
+        group.destinations = vec![Destination::topic("drained")];
+        (group.consumers.ack, group.consumers.prefetch) = (ack, prefetch);
+        let (outcome, took) = run(&plan, |_| {});
+        let expected = LedgerSummary {
+            delivered: outcome.totals.sent - 7,
+            lost: 7,
+            ..whole(&outcome)
+        };
+        assert_eq!(outcome.ledger, Some(expected), "{ack:?}");
+        // 2 s of quiet, and the questions.
+        assert!(took < Duration::from_secs(8), "{took:?}");
+    }
+}

@@ -6,8 +6,8 @@
 //! says so.
 
 use std::collections::HashMap;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use archive::profile::{Frame, FrameKind, Profile, UNKNOWN, folded_name};
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
@@ -93,13 +93,20 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, FlameEr
     Ok(out)
 }
 
-/// Draws the flame graph into a file, which appears whole or not at all.
+/// Draws the flame graph into a file, which appears whole or not at all. What is there and is no
+/// plain file (a device, a pipe, a link) stays what it is, and is written to.
 ///
 /// # Errors
 /// Where the profile has no sample or the file cannot be written.
 pub fn write_svg(profile: &Profile, options: &FlameOptions, path: &Path) -> Result<(), FlameError> {
     let content = svg(profile, options)?;
-    archive::replace_file(path, &content).map_err(|source| FlameError::Io {
+    let is_special = fs::symlink_metadata(path).is_ok_and(|there| !there.is_file());
+    let written = if is_special {
+        fs::write(path, &content)
+    } else {
+        archive::replace_file(path, &content)
+    };
+    written.map_err(|source| FlameError::Io {
         path: path.to_owned(),
         source,
     })
@@ -298,7 +305,6 @@ fn hsl(hue: f64, saturation: f64, lightness: f64) -> Color {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
 
     use archive::profile::{Sample, StackNode};
 

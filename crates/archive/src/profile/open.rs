@@ -1,5 +1,6 @@
 //! Opening a profile, whatever its form.
 
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -72,12 +73,14 @@ impl Profile {
             let not_a_run = || ProfileError::NotARun {
                 path: path.to_owned(),
             };
-            return Self::open_file(&file.ok_or_else(not_a_run)?);
+            let file = file.ok_or_else(not_a_run)?;
+            return Self::read_file(&file, bounded::open(&file));
         }
-        Self::open_file(path)
+        // What somebody names may be a pipe, as `<(...)` is.
+        Self::read_file(path, File::open(path))
     }
 
-    fn open_file(path: &Path) -> Result<Self, ProfileError> {
+    fn read_file(path: &Path, file: io::Result<File>) -> Result<Self, ProfileError> {
         let io = |source| ProfileError::Io {
             path: path.to_owned(),
             source,
@@ -86,8 +89,14 @@ impl Profile {
             path: path.to_owned(),
             reason,
         };
-        let file = bounded::open(path).map_err(io)?;
-        let length = file.metadata().map_err(io)?.len();
+        let file = file.map_err(io)?;
+        let there = file.metadata().map_err(io)?;
+        // Nobody knows how much a pipe will bring.
+        let length = if there.is_file() {
+            there.len()
+        } else {
+            u64::MAX
+        };
         let mut input = BufReader::with_capacity(1 << 16, file);
         let start = input.fill_buf().map_err(io)?;
         if start.is_empty() {

@@ -10,6 +10,9 @@ use super::perform;
 use crate::failure::{Done, Failure};
 use crate::output;
 
+/// Names of the standard output. A second opening of it would overwrite what the first one prints.
+const STDOUT: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+
 const EXAMPLES: &str = "\
 Examples:
   bellows flame last -o cpu.svg
@@ -43,7 +46,7 @@ impl FlameArgs {
             }),
             ..FlameOptions::default()
         };
-        if self.output == Path::new("-") {
+        if STDOUT.iter().any(|name| self.output == Path::new(name)) {
             let svg = flame::svg(&profile, &options)?;
             output::data(&svg)?;
         } else {

@@ -534,7 +534,9 @@ impl Consumer {
             None => lane.ack(self.last_tag, multiple),
             Some(Refusal { requeue }) => lane.nack(self.last_tag, multiple, requeue),
         }
-        self.uncommitted += self.unacked;
+        if self.spec.commit_every > 0 {
+            self.uncommitted += self.unacked;
+        }
         self.unacked = 0;
     }
 
