@@ -207,6 +207,17 @@ fn profiles_of_other_tools_make_tables_and_flame_graphs() {
         piped.stdout.len()
     );
 
+    // A profile may come through a pipe.
+    let shell = std::process::Command::new("bash")
+        .args([
+            "-c",
+            "\"$0\" top <(cat x.folded)",
+            env!("CARGO_BIN_EXE_bellows"),
+        ])
+        .current_dir(dir.path())
+        .output()
+        .expect("bash");
+    assert!(shell.status.success(), "{shell:?}");
     // What is no plain file stays what it is.
     let stdout = run(dir.path(), &["flame", "x.folded", "-o", "/dev/stdout"]);
     assert_eq!(stdout.stdout, piped.stdout);

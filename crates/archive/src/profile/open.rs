@@ -76,8 +76,14 @@ impl Profile {
             let file = file.ok_or_else(not_a_run)?;
             return Self::read_file(&file, bounded::open(&file));
         }
-        // What somebody names may be a pipe, as `<(...)` is.
-        Self::read_file(path, File::open(path))
+        // What the shell has opened may be a pipe, as `<(...)` is; its other end is open, too.
+        let is_open = ["/dev/stdin", "/dev/fd", "/proc/self/fd"];
+        let file = if is_open.iter().any(|open| path.starts_with(open)) {
+            File::open(path)
+        } else {
+            bounded::open(path)
+        };
+        Self::read_file(path, file)
     }
 
     fn read_file(path: &Path, file: io::Result<File>) -> Result<Self, ProfileError> {
