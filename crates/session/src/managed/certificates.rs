@@ -15,7 +15,7 @@ use rcgen::{
 
 use super::Error;
 
-/// Every file that is made.
+/// Every file that is made, and those that a node cannot do without: a client's may be with the client.
 const FILES: [&str; 5] = [
     "ca.pem",
     "server.pem",
@@ -23,6 +23,8 @@ const FILES: [&str; 5] = [
     "client.pem",
     "client-key.pem",
 ];
+
+const NEEDED: [&str; 3] = ["ca.pem", "server.pem", "server-key.pem"];
 
 /// The user that the clients' certificate stands for.
 const USER: &str = "guest";
@@ -50,7 +52,7 @@ impl Certificates {
         if there.is_empty() {
             return Self::make(directory);
         }
-        let missing = FILES.into_iter().find(|name| !is_there(name));
+        let missing = NEEDED.into_iter().find(|name| !is_there(name));
         match missing {
             None => Ok(found),
             Some(missing) => Err(Error::Config(format!(
