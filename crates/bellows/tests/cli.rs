@@ -223,9 +223,9 @@ fn profiles_of_other_tools_make_tables_and_flame_graphs() {
     assert_eq!(stdout.stdout, piped.stdout);
     run(dir.path(), &["flame", "x.folded", "-o", "/dev/null"]).assert_ok();
     std::os::unix::fs::symlink("x.svg", dir.path().join("link.svg")).expect("link");
-    std::fs::write(dir.path().join("x.svg"), "old").expect("file");
+    fs::write(dir.path().join("x.svg"), "old").expect("file");
     run(dir.path(), &["flame", "x.folded", "-o", "link.svg"]).assert_ok();
-    let drawn = std::fs::read_to_string(dir.path().join("x.svg")).expect("drawn");
+    let drawn = fs::read_to_string(dir.path().join("x.svg")).expect("drawn");
     assert!(drawn.contains("</svg>"), "{drawn}");
     let unwritable = run(dir.path(), &["flame", "x.folded", "-o", "no/such/x.svg"]);
     unwritable.assert_error(1, &["cannot write no/such/x.svg", "No such file"]);
