@@ -107,6 +107,8 @@ impl Client {
         context: &mut Context<'_>,
     ) -> Result<usize, Error> {
         let mut at = 0;
+        // The batch came at one instant: all of it before the end of the drain, or none.
+        let is_over = context.series.is_finished();
         self.take_early(now, context)?;
         while !self.full && self.early.is_none() {
             let mut input = &bytes[at..];
@@ -122,7 +124,7 @@ impl Client {
                         extras,
                     },
                 )) => match (self.state, self.works.get_mut(lane)) {
-                    (State::Running, Some(work)) => {
+                    (State::Running, Some(work)) if !is_over => {
                         let taken = receive(work, (body, extras, redelivered), now, context);
                         self.follow_up(lane, (tag, taken), now, context)?;
                     }
@@ -273,12 +275,10 @@ impl Client {
         let Some(Work::Producer(producer)) = self.works.get_mut(lane) else {
             return Ok(());
         };
-        let (interval, latency) = (context.series.current(), &mut context.tally.latency);
         // What is answered after the end of the drain came too late for the ledger, too.
-        let pages = context
-            .pages
-            .as_mut()
-            .filter(|_| self.state == State::Running);
+        let counts = self.state == State::Running && !context.series.is_finished();
+        let (interval, latency) = (context.series.current(), &mut context.tally.latency);
+        let pages = context.pages.as_mut().filter(|_| counts);
         let count = producer
             .answer(answer, now, interval, latency, pages)
             .map_err(|_| Error::Protocol {
