@@ -11,8 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use load::{
-    Ack, Control, Destination, Endpoint, Event, Group, Outcome, Phases, Plan, Recovery,
-    ServiceTime, Sink, Until,
+    Ack, Control, Destination, Endpoint, Group, Outcome, Phases, Plan, ReconnectPolicy, RunEvent,
+    ServiceTime, Sink, StopCondition,
 };
 use measure::{Interval, Nanos, Phase, Rate};
 use session::managed::{Config, RabbitMq, guard};
@@ -169,7 +169,7 @@ impl Scene {
             };
         }
         let (min, max) = self.recovery;
-        group.recovery = Some(Recovery {
+        group.reconnect = Some(ReconnectPolicy {
             min: Nanos::from_millis(min),
             max: Nanos::from_millis(max),
         });
@@ -194,8 +194,8 @@ struct Beginning(std::sync::mpsc::Sender<()>);
 impl Sink for Beginning {
     fn interval(&mut self, _: &Interval) {}
 
-    fn event(&mut self, event: Event) {
-        if matches!(event, Event::Started { .. }) {
+    fn event(&mut self, event: RunEvent) {
+        if matches!(event, RunEvent::Started { .. }) {
             // Whoever waits for it may have given up.
             let _ = self.0.send(());
         }
@@ -229,7 +229,7 @@ fn sweep(scene: &Scene, port: u16) -> u64 {
     group.queues.delete = true;
     let plan = Plan {
         groups: vec![group],
-        until: Some(Until::Empty),
+        stop: Some(StopCondition::Empty),
         ..Plan::default()
     };
     run(&plan).totals.received
@@ -287,7 +287,7 @@ fn play(scene: &Scene, broker: SocketAddr) -> Result<(Outcome, u64), load::Error
         load::run(&plan, &Control::new(), &mut Beginning(sender))
     })?;
     drop(proxy);
-    // Until the broker has noticed that all connections are gone.
+    // StopCondition the broker has noticed that all connections are gone.
     thread::sleep(Duration::from_millis(500));
     let left = sweep(scene, broker.port());
     Ok((outcome, left))

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 use load::{
-    Control, Destination, Event, Exchange, Group, Outcome, Phases, Plan, Sink, topic::matches,
+    Control, Destination, Exchange, Group, Outcome, Phases, Plan, RunEvent, Sink, topic::matches,
 };
 use measure::{Interval, Nanos};
 use session::managed::{Config, RabbitMq, guard};
@@ -19,7 +19,7 @@ struct Nobody;
 impl Sink for Nobody {
     fn interval(&mut self, _: &Interval) {}
 
-    fn event(&mut self, _: Event) {}
+    fn event(&mut self, _: RunEvent) {}
 }
 
 /// xorshift64*: the same words every time.

@@ -57,8 +57,8 @@ impl Control {
         self.request() != Request::Run
     }
 
-    /// From now on watches for the first confirm ([`crate::Event::FirstConfirm`]), and then for the
-    /// end of the backlog ([`crate::Event::BacklogGone`]). Call it when a broker that was away is
+    /// From now on watches for the first confirm ([`crate::RunEvent::FirstConfirm`]), and then for the
+    /// end of the backlog ([`crate::RunEvent::BacklogGone`]). Call it when a broker that was away is
     /// about to come back.
     pub fn watch_return(&self) {
         self.0.watch.store(1, Ordering::Relaxed);

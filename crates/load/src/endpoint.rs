@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::link::FRAME_MAX;
+use crate::protocol::amqp091::FRAME_MAX;
 use crate::{Error, Resolver, Tls, Token};
 
 /// A broker's address and the login used there. Neither `Debug` nor `Display` shows the password.

@@ -109,10 +109,10 @@ pub(crate) fn of_transport(endpoint: &Endpoint, stage: &Stage, error: &std::io::
 }
 
 /// A step took longer than anybody waits.
-pub(crate) fn of_patience(endpoint: &Endpoint, stage: &Stage, patience: Nanos) -> Error {
+pub(crate) fn of_timeout(endpoint: &Endpoint, stage: &Stage, timeout: Nanos) -> Error {
     Error::TimedOut {
         endpoint: endpoint.to_string(),
-        detail: format!("could not {} within {patience}", action(stage)),
+        detail: format!("could not {} within {timeout}", action(stage)),
     }
 }
 

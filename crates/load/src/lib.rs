@@ -2,7 +2,6 @@
 //! of the schedule. [`run`] takes a resolved [`Plan`] and reports to a [`Sink`] once a second.
 //! What every number means is said in `docs/measurement.md`.
 
-mod admin;
 pub mod churn;
 mod control;
 mod dial;
@@ -11,9 +10,9 @@ mod engine;
 mod error;
 mod failure;
 mod limits;
-mod link;
 pub mod payload;
 mod plan;
+mod protocol;
 mod random;
 mod report;
 mod requested;
@@ -31,10 +30,10 @@ pub use endpoint::{Auth, ConnectionSettings, Endpoint};
 pub use error::Error;
 pub use plan::{
     Ack, Allocation, Argument, Consumers, Declare, Destination, DestinationKind, Exchange, Group,
-    MessageProperties, Phases, Plan, Producers, QueueHandling, QueueType, RandomKeys, Recovery,
-    Refusal, ServiceTime, Spin, StartDelay, StreamOffset, Until,
+    MessageProperties, Phases, Plan, Producers, QueueHandling, QueueType, RandomKeys,
+    ReconnectPolicy, Refusal, ServiceTime, Spin, StartDelay, StopCondition, StreamOffset,
 };
-pub use report::{Event, Outcome, PhaseTimes, Sink, ThreadUsage};
+pub use report::{Outcome, PhaseTimes, RunEvent, Sink, ThreadUsage};
 pub use requested::Requested;
 pub use resolve::Resolver;
 pub use schedule::{Arrivals, Pace, Schedule, Shape, Step, Trace};

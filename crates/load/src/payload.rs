@@ -14,8 +14,8 @@
 //! own clock, which is right for messages younger than 78.2 hours. It does not carry `s_i`, so
 //! that `transfer` is known only where the producer sends all-out and `t_i = s_i`.
 //!
-//! Where bodies must stay as they are, from files or as JSON, the full header is a *label* instead:
-//! the message header [`LABEL`], whose bytes are these 32. Its check covers the body's length too.
+//! Where bodies must stay as they are, from files or as JSON, the full header is a *trace header* instead:
+//! the message header [`TRACE_HEADER`], whose bytes are these 32. Its check covers the body's length too.
 //!
 //! The check covers the header and the body's length; behind it every byte is [`FILLER`]. Where it
 //! is wrong, [`is_ours`] tells damage from what another program wrote. Damage to a header of 12 to 15
@@ -30,7 +30,7 @@ const CHECKED_LEN: usize = 16;
 /// The smallest body with the full header.
 pub const FULL_LEN: usize = 32;
 /// The message header that holds the header of a body which must stay as it is.
-pub const LABEL: &str = "x-bellows";
+pub const TRACE_HEADER: &str = "x-bellows";
 /// What follows the header.
 pub const FILLER: u8 = 0;
 
@@ -102,13 +102,15 @@ pub fn write_front(
     }
 }
 
-/// Reads the label of a body of so many bytes.
+/// Reads the trace header of a body of so many bytes.
 ///
 /// # Errors
 /// Where it is none; see [`Unreadable`].
 #[inline]
-pub fn read_label(label: &[u8], len: usize, now: Time) -> Result<Header, Unreadable> {
-    let head = label.first_chunk::<FULL_LEN>().ok_or(Unreadable::Foreign)?;
+pub fn read_trace_header(trace_header: &[u8], len: usize, now: Time) -> Result<Header, Unreadable> {
+    let head = trace_header
+        .first_chunk::<FULL_LEN>()
+        .ok_or(Unreadable::Foreign)?;
     read_full(head, len, now)
 }
 
@@ -372,13 +374,13 @@ mod tests {
     #[test]
     fn a_label_tells_of_a_body_of_any_length() {
         for len in [0, 1, 12, 5_000] {
-            let mut label = [0; FULL_LEN];
-            write_front(&mut label, len, 7, 3, 9, Time(5), Time(6));
-            let header = read_label(&label, len, Time(8)).unwrap();
+            let mut trace_header = [0; FULL_LEN];
+            write_front(&mut trace_header, len, 7, 3, 9, Time(5), Time(6));
+            let header = read_trace_header(&trace_header, len, Time(8)).unwrap();
             assert_eq!((header.run, header.sequence), (Some(7), 9));
-            let cut = read_label(&label, len + 1, Time(8));
+            let cut = read_trace_header(&trace_header, len + 1, Time(8));
             assert_eq!(cut, Err(Unreadable::Corrupt), "a byte is missing");
-            let short = read_label(&label[1..], len, Time(8));
+            let short = read_trace_header(&trace_header[1..], len, Time(8));
             assert_eq!(short, Err(Unreadable::Foreign));
         }
     }

@@ -14,12 +14,12 @@ pub trait Sink {
     fn interval(&mut self, merged: &Interval);
 
     /// Something happened.
-    fn event(&mut self, event: Event);
+    fn event(&mut self, event: RunEvent);
 }
 
 /// Something that happened during a load.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum RunEvent {
     /// The broker answered the first connection to an endpoint.
     Connected {
         /// The endpoint without its password.
@@ -60,13 +60,13 @@ pub enum Event {
         /// The broker's words.
         reason: String,
     },
-    /// The broker lifted [`Event::Blocked`].
+    /// The broker lifted [`RunEvent::Blocked`].
     Unblocked {
         /// When.
         at: Time,
     },
     /// The first of an event loop's connections was lost; the load goes on, as
-    /// [`crate::Recovery`] asks.
+    /// [`crate::ReconnectPolicy`] asks.
     Lost {
         /// When.
         at: Time,
@@ -144,9 +144,9 @@ pub struct ThreadUsage {
     pub measured_idle: Nanos,
     /// Of the measured phase, the time in which it was ready to run and had no core; `None` where the
     /// kernel keeps no account of it.
-    pub measured_starved: Option<Nanos>,
+    pub measured_run_queue_wait: Option<Nanos>,
     /// The measured phase by the loop's own clock.
     pub measured_time: Nanos,
-    /// Connections that were lost and made anew, or tried to be, as [`crate::Recovery`] asks.
+    /// Connections that were lost and made anew, or tried to be, as [`crate::ReconnectPolicy`] asks.
     pub lost_connections: u64,
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use measure::{Clock, Nanos, Time};
 
-use crate::admin::Interruption;
+use crate::protocol::amqp091::admin::Interruption;
 use crate::{Control, Endpoint, Error};
 
 /// How often a wait looks whether the user wants to stop.
@@ -90,12 +90,12 @@ impl Addresses {
     /// Looks the host up, and waits for it as long as for anything.
     pub(crate) fn of(
         endpoint: &Endpoint,
-        patience: Nanos,
+        timeout: Nanos,
         control: &Control,
     ) -> Result<Arc<Self>, Interruption> {
         let last = Clock.now();
         let receiver = look_up(endpoint)?;
-        let known = wait_for(endpoint, &receiver, last + patience, patience, control)?;
+        let known = wait_for(endpoint, &receiver, last + timeout, timeout, control)?;
         Ok(Arc::new(Self {
             host: endpoint.host.clone(),
             port: endpoint.port,
@@ -224,7 +224,7 @@ fn wait_for(
     endpoint: &Endpoint,
     receiver: &Receiver<Answer>,
     deadline: Time,
-    patience: Nanos,
+    timeout: Nanos,
     control: &Control,
 ) -> Result<Vec<SocketAddr>, Interruption> {
     loop {
@@ -245,7 +245,7 @@ fn wait_for(
             Err(_) => {
                 return Err(Error::TimedOut {
                     endpoint: endpoint.to_string(),
-                    detail: format!("the host name did not resolve within {patience}"),
+                    detail: format!("the host name did not resolve within {timeout}"),
                 }
                 .into());
             }

@@ -48,7 +48,7 @@ pub enum Sizes {
         seed: u64,
     },
     /// Bodies that are sent as they are, one after the other: what tells messages apart is in a
-    /// message header ([`crate::payload::LABEL`]).
+    /// message header ([`crate::payload::TRACE_HEADER`]).
     Bodies(Arc<Bodies>),
 }
 
@@ -86,7 +86,7 @@ impl Sizes {
         .unwrap_or((0, 0))
     }
 
-    /// Bodies that stay as they are, with labelled messages.
+    /// Bodies that stay as they are, in messages with a trace header.
     pub(crate) const fn bodies(&self) -> Option<&Arc<Bodies>> {
         match self {
             Self::Bodies(bodies) => Some(bodies),
@@ -293,8 +293,8 @@ impl Contents {
         self.filler.get(..size).unwrap_or(&self.filler)
     }
 
-    /// Whether bodies are sent as they are, in labelled messages.
-    pub(crate) const fn is_labelled(&self) -> bool {
+    /// Whether bodies are sent as they are, in messages with a trace header.
+    pub(crate) const fn has_trace_header(&self) -> bool {
         matches!(self.choice, Choice::Bodies(_))
     }
 }

@@ -2,7 +2,7 @@
 
 use wire::amqp091::{QueueBind, QueueDeclare};
 
-use crate::admin::{Admin, Interruption, arguments};
+use crate::protocol::amqp091::admin::{Admin, Interruption, arguments};
 use crate::{Destination, DestinationKind, Error, Group};
 
 /// Named queues behind a topic, as JMS subscribers have them: made and bound before the load, and
@@ -77,11 +77,11 @@ impl Group {
                 "give it one: its queues' names begin with it",
             ));
         }
-        if !subscription.durable && self.recovery.is_some() {
+        if !subscription.durable && self.reconnect.is_some() {
             return Err(Error::invalid(
                 "a subscription that is not durable is gone with its broker, and connections that \
                  are made anew would find no queue",
-                "ask for a durable subscription, or for no recovery",
+                "ask for a durable subscription, or for no reconnect",
             ));
         }
         let longest = |(name, _): &(String, _)| name.len() > 255;

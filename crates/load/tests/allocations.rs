@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use load::{
-    Ack, Arrivals, Control, Destination, Distribution, Endpoint, Event, Group, Json, Pace, Phases,
-    Plan, Schedule, Shape, Sink, Sizes,
+    Ack, Arrivals, Control, Destination, Distribution, Endpoint, Group, Json, Pace, Phases, Plan,
+    RunEvent, Schedule, Shape, Sink, Sizes,
 };
 use measure::{Interval, Nanos, Phase};
 
@@ -92,7 +92,7 @@ impl Sink for Watch {
         }
     }
 
-    fn event(&mut self, _: Event) {}
+    fn event(&mut self, _: RunEvent) {}
 }
 
 #[test]
@@ -119,10 +119,12 @@ fn no_event_loop_allocates_after_warm_up() {
         seed: 1,
     };
     // And bodies that stay as they are.
-    let mut labelled = group.clone();
-    labelled.destinations = vec![Destination::parse("queue://labelled").expect("destination")];
-    labelled.producers.sizes = Sizes::Bodies(Arc::new(Json::new(300).bodies().expect("bodies")));
-    let (allocations, messages) = allocated(vec![group, drawn, labelled]);
+    let mut has_trace_header = group.clone();
+    has_trace_header.destinations =
+        vec![Destination::parse("queue://has_trace_header").expect("destination")];
+    has_trace_header.producers.sizes =
+        Sizes::Bodies(Arc::new(Json::new(300).bodies().expect("bodies")));
+    let (allocations, messages) = allocated(vec![group, drawn, has_trace_header]);
     assert_eq!(
         allocations, 0,
         "allocations while {messages} messages passed"

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use load::churn::{ChurnKind, ChurnPlan, ChurnTally, run};
-use load::{Arrivals, Control, Endpoint, Error, Event, Outcome, Schedule, Shape, Sink};
+use load::{Arrivals, Control, Endpoint, Error, Outcome, RunEvent, Schedule, Shape, Sink};
 use measure::{CycleCounts, Interval, LatencySummary, Nanos, Phase, Rate, Recorder, Step};
 
 fn plan(port: u16, kind: ChurnKind, rate: Option<f64>) -> ChurnPlan {
@@ -26,7 +26,7 @@ fn plan(port: u16, kind: ChurnKind, rate: Option<f64>) -> ChurnPlan {
         message_size: 100,
         most_open: 50,
         source_addresses: Vec::new(),
-        patience: Nanos::from_millis(2_000),
+        timeout: Nanos::from_millis(2_000),
     }
 }
 
@@ -59,10 +59,10 @@ impl Sink for Heard {
         assert!(interval.waits.loop_idle <= interval.waits.loop_time + Nanos::from_millis(60));
     }
 
-    fn event(&mut self, event: Event) {
+    fn event(&mut self, event: RunEvent) {
         match event {
-            Event::PhaseStarted { phase, .. } => self.phases.push(phase),
-            Event::Note(text) => self.notes.push(text),
+            RunEvent::PhaseStarted { phase, .. } => self.phases.push(phase),
+            RunEvent::Note(text) => self.notes.push(text),
             _ => {}
         }
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use broker::{Config, Fault, FaultKind, Origin, Who};
 use common::{embedded, started};
 use load::{
-    Ack, Control, Destination, Endpoint, Event, Group, Outcome, Phases, Plan, Recovery,
+    Ack, Control, Destination, Endpoint, Group, Outcome, Phases, Plan, ReconnectPolicy, RunEvent,
     ServiceTime, Sink,
 };
 use measure::ledger::LedgerSummary;
@@ -22,8 +22,8 @@ struct Beginning<F>(F);
 impl<F: Fn(measure::Time)> Sink for Beginning<F> {
     fn interval(&mut self, _: &Interval) {}
 
-    fn event(&mut self, event: Event) {
-        if let Event::Started { at } = event {
+    fn event(&mut self, event: RunEvent) {
+        if let RunEvent::Started { at } = event {
             (self.0)(at);
         }
     }
@@ -93,7 +93,7 @@ fn messages_that_come_twice_do_not_stand_for_those_that_are_still_to_come() {
         latency: vec![(Nanos::from_millis(10), Nanos::ZERO)],
         ..ServiceTime::default()
     };
-    group.recovery = Some(Recovery {
+    group.reconnect = Some(ReconnectPolicy {
         min: Nanos::from_millis(5),
         max: Nanos::from_millis(5),
     });
@@ -127,7 +127,7 @@ fn a_connection_that_is_down_does_not_end_the_drain() {
         latency: vec![(Nanos::from_millis(5), Nanos::ZERO)],
         ..ServiceTime::default()
     };
-    group.recovery = Some(Recovery {
+    group.reconnect = Some(ReconnectPolicy {
         min: Nanos::from_millis(3_000),
         max: Nanos::from_millis(3_000),
     });

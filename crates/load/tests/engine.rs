@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use load::{Ack, Control, Destination, Error, Event, Group, Outcome, Phases, Plan, Sink};
+use load::{Ack, Control, Destination, Error, Group, Outcome, Phases, Plan, RunEvent, Sink};
 use measure::{Interval, Metric, Nanos, Phase, Rate};
 
 /// Keeps the intervals of each phase apart.
@@ -13,7 +13,7 @@ use measure::{Interval, Metric, Nanos, Phase, Rate};
 struct Kept {
     measured: Option<Interval>,
     bounds: Vec<(Phase, u64, u64)>,
-    events: Vec<Event>,
+    events: Vec<RunEvent>,
 }
 
 impl Sink for Kept {
@@ -28,7 +28,7 @@ impl Sink for Kept {
         }
     }
 
-    fn event(&mut self, event: Event) {
+    fn event(&mut self, event: RunEvent) {
         self.events.push(event);
     }
 }
@@ -246,7 +246,7 @@ fn refused(answer: &'static [u8]) -> (Error, Duration) {
     let mut group = Group::new(url.parse().expect("url"), vec![Destination::queue("q")]);
     group.producers.per_destination = 1;
     let plan = Plan {
-        patience: Nanos::from_millis(500),
+        timeout: Nanos::from_millis(500),
         ..plan(group, 0, 1_000)
     };
     let start = Instant::now();

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Instant;
 
 use load::churn::{ChurnKind, ChurnPlan, ChurnTally, run};
-use load::{Arrivals, Control, Endpoint, Error, Event, Outcome, Schedule, Shape, Sink, Token};
+use load::{Arrivals, Control, Endpoint, Error, Outcome, RunEvent, Schedule, Shape, Sink, Token};
 use measure::{Interval, Nanos, Rate};
 
 struct Ignore;
@@ -17,7 +17,7 @@ struct Ignore;
 impl Sink for Ignore {
     fn interval(&mut self, _: &Interval) {}
 
-    fn event(&mut self, _: Event) {}
+    fn event(&mut self, _: RunEvent) {}
 }
 
 fn plan(port: u16, kind: ChurnKind, rate: f64, measure_ms: u64) -> ChurnPlan {
@@ -35,7 +35,7 @@ fn plan(port: u16, kind: ChurnKind, rate: f64, measure_ms: u64) -> ChurnPlan {
         message_size: 100,
         most_open: 4,
         source_addresses: Vec::new(),
-        patience: Nanos::from_millis(2_000),
+        timeout: Nanos::from_millis(2_000),
     }
 }
 

@@ -10,8 +10,8 @@ use std::thread;
 use broker::{Amount, Config, Fault, FaultKind, Injections, Origin, Who};
 use common::{Authority, started};
 use load::{
-    Ack, Control, Destination, Endpoint, Event, Group, Json, Outcome, Phases, Plan, Recovery, Sink,
-    Sizes,
+    Ack, Control, Destination, Endpoint, Group, Json, Outcome, Phases, Plan, ReconnectPolicy,
+    RunEvent, Sink, Sizes,
 };
 use measure::ledger::LedgerSummary;
 use measure::{Interval, Nanos, Rate};
@@ -57,7 +57,7 @@ struct Scene {
     threads: usize,
     size: usize,
     /// Bodies are JSON and stay as they are.
-    labelled: bool,
+    has_trace_header: bool,
     rate: f64,
     ack: Ack,
     prefetch: u16,
@@ -93,13 +93,13 @@ impl Scene {
             rate: random.of(&[2_000.0, 4_000.0, 8_000.0]),
             ack: random.of(&acks),
             prefetch: random.of(&[60, 200]),
-            labelled: random.below(3) == 0,
+            has_trace_header: random.below(3) == 0,
         }
     }
 
     /// Bytes of the body that are the header.
     fn header(&self) -> usize {
-        if self.labelled {
+        if self.has_trace_header {
             0
         } else if self.size < 32 {
             16
@@ -170,8 +170,8 @@ struct Beginning(broker::FaultLog);
 impl Sink for Beginning {
     fn interval(&mut self, _: &Interval) {}
 
-    fn event(&mut self, event: Event) {
-        if let Event::Started { at } = event {
+    fn event(&mut self, event: RunEvent) {
+        if let RunEvent::Started { at } = event {
             self.0.begin(at);
         }
     }
@@ -193,7 +193,7 @@ fn play(scene: &Scene, tls: Option<&Authority>) -> (Outcome, Injections) {
     group.producers.per_destination = scene.producers;
     group.producers.pace = Rate::per_second(scene.rate).expect("a rate").into();
     group.producers.max_pending = 1_000;
-    group.producers.sizes = if scene.labelled {
+    group.producers.sizes = if scene.has_trace_header {
         Sizes::Bodies(Arc::new(Json::new(scene.size).bodies().expect("bodies")))
     } else {
         scene.size.into()
@@ -201,7 +201,7 @@ fn play(scene: &Scene, tls: Option<&Authority>) -> (Outcome, Injections) {
     group.consumers.per_destination = scene.consumers;
     group.consumers.ack = scene.ack;
     group.consumers.prefetch = scene.prefetch;
-    group.recovery = Some(Recovery {
+    group.reconnect = Some(ReconnectPolicy {
         min: Nanos::from_millis(2),
         max: Nanos::from_millis(10),
     });

@@ -3,7 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
-use load::{Ack, Control, Destination, Event, Group, Outcome, Phases, Plan, Recovery, Sink};
+use load::{
+    Ack, Control, Destination, Group, Outcome, Phases, Plan, ReconnectPolicy, RunEvent, Sink,
+};
 use measure::ledger::LedgerSummary;
 use measure::{Interval, Nanos, Rate};
 
@@ -11,7 +13,7 @@ struct Deaf;
 
 impl Sink for Deaf {
     fn interval(&mut self, _: &Interval) {}
-    fn event(&mut self, _: Event) {}
+    fn event(&mut self, _: RunEvent) {}
 }
 
 fn embedded() -> broker::Running {
@@ -152,7 +154,7 @@ fn passing_consumer(mut group: Group, takes: u64) -> thread::JoinHandle<Outcome>
     group.consumers.prefetch = 200;
     group.consumers.ack = Ack::Every(1);
     group.consumers.message_count = Some(takes);
-    group.recovery = None;
+    group.reconnect = None;
     thread::spawn(move || {
         thread::sleep(Duration::from_millis(500));
         run(group, 1)
@@ -184,7 +186,7 @@ fn what_the_broker_returns_is_not_lost() {
     let mut group = group(&broker, &["queue://goes-away"], (2, 1));
     group.producers.pace = Rate::per_second(4_000.0).expect("a rate").into();
     group.producers.mandatory = true;
-    group.recovery = Some(Recovery {
+    group.reconnect = Some(ReconnectPolicy {
         min: Nanos::from_millis(100),
         max: Nanos::from_millis(100),
     });

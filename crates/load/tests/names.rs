@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use broker::{Fault, FaultKind};
 use load::churn::{ChurnKind, ChurnPlan, run as churn};
 use load::{
-    Control, Destination, Endpoint, Event, Group, Outcome, Phases, Plan, Recovery, Resolver, Sink,
+    Control, Destination, Endpoint, Group, Outcome, Phases, Plan, ReconnectPolicy, Resolver,
+    RunEvent, Sink,
 };
 use measure::{Interval, Nanos, Rate};
 
@@ -24,7 +25,7 @@ impl Sink for Count {
         self.0 += merged.counters.received;
     }
 
-    fn event(&mut self, _: Event) {}
+    fn event(&mut self, _: RunEvent) {}
 }
 
 /// A name that these addresses stand for.
@@ -43,7 +44,7 @@ fn plan(endpoint: Endpoint, ms: u64) -> Plan {
     group.producers.pace = Rate::per_second(500.0).expect("a rate").into();
     group.producers.max_pending = 100;
     group.consumers.per_destination = 4;
-    group.recovery = Some(Recovery {
+    group.reconnect = Some(ReconnectPolicy {
         min: Nanos::from_millis(20),
         max: Nanos::from_millis(60),
     });
@@ -53,7 +54,7 @@ fn plan(endpoint: Endpoint, ms: u64) -> Plan {
             measure: Some(Nanos::from_millis(ms)),
             ..Phases::default()
         },
-        patience: Nanos::from_millis(4_000),
+        timeout: Nanos::from_millis(4_000),
         ..Plan::default()
     }
 }
@@ -69,7 +70,7 @@ fn churned(endpoint: Endpoint, kind: ChurnKind) -> Outcome {
         message_size: 32,
         most_open: 4,
         source_addresses: Vec::new(),
-        patience: Nanos::from_millis(2_000),
+        timeout: Nanos::from_millis(2_000),
     };
     churn(&plan, &Control::new(), &mut Count::default()).expect("it starts")
 }
@@ -199,7 +200,7 @@ fn an_address_that_refuses_or_is_silent_is_passed_over() {
             let what = format!("{addresses:?}");
             let endpoint = name(move || Ok(addresses.clone()));
             let mut plan = plan(endpoint.clone(), 300);
-            plan.patience = Nanos::from_millis(2_000);
+            plan.timeout = Nanos::from_millis(2_000);
             let (outcome, received) = loaded(&plan);
             assert_eq!(outcome.error, None, "{what}");
             assert!(received > 50, "{what}: {received}");

@@ -20,7 +20,7 @@
 //! `docs/measurement.md`.
 
 use broker::{Broker, Config, Fault, FaultKind, FaultLog, Origin};
-use load::{Control, Destination, Event, Group, Phases, Plan, Sink};
+use load::{Control, Destination, Group, Phases, Plan, RunEvent, Sink};
 use measure::{Interval, Metric, Nanos, Phase, Rate, Recorder, Time};
 
 const SERVICE: Nanos = Nanos::from_millis(1);
@@ -89,8 +89,8 @@ impl Sink for Kept {
         }
     }
 
-    fn event(&mut self, event: Event) {
-        if let Event::Started { at } = event {
+    fn event(&mut self, event: RunEvent) {
+        if let RunEvent::Started { at } = event {
             self.start = at;
             self.log.begin(at + WARMUP);
         }

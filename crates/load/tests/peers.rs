@@ -3,13 +3,15 @@
 use std::time::{Duration, Instant};
 
 use broker::{Amount, Broker, Config, Fault, FaultKind, FaultLog, Origin, Running, Who};
-use load::{Ack, Control, Destination, Error, Event, Group, Outcome, Phases, Plan, Recovery, Sink};
+use load::{
+    Ack, Control, Destination, Error, Group, Outcome, Phases, Plan, ReconnectPolicy, RunEvent, Sink,
+};
 use measure::{Interval, Metric, Nanos, Phase, Rate};
 
 struct Kept {
     log: FaultLog,
     measured: Interval,
-    events: Vec<Event>,
+    events: Vec<RunEvent>,
 }
 
 impl Sink for Kept {
@@ -19,8 +21,8 @@ impl Sink for Kept {
         }
     }
 
-    fn event(&mut self, event: Event) {
-        if let Event::Started { at } = event {
+    fn event(&mut self, event: RunEvent) {
+        if let RunEvent::Started { at } = event {
             self.log.begin(at);
         }
         self.events.push(event);
@@ -43,7 +45,7 @@ fn broker(script: &[Fault]) -> Running {
     Broker::bind(config).expect("bind").spawn().expect("spawn")
 }
 
-fn plan(broker: &Running, recovery: Option<Recovery>) -> Plan {
+fn plan(broker: &Running, reconnect: Option<ReconnectPolicy>) -> Plan {
     let url = format!("amqp://{}", broker.local_addr());
     let queue = Destination::queue("peers");
     let mut group = Group::new(url.parse().expect("url"), vec![queue]);
@@ -53,7 +55,7 @@ fn plan(broker: &Running, recovery: Option<Recovery>) -> Plan {
     group.producers.sizes = 40.into();
     group.consumers.per_destination = 1;
     group.consumers.ack = Ack::Every(10);
-    group.recovery = recovery;
+    group.reconnect = reconnect;
     Plan {
         groups: vec![group],
         phases: Phases {
@@ -61,13 +63,13 @@ fn plan(broker: &Running, recovery: Option<Recovery>) -> Plan {
             measure: Some(Nanos::from_millis(300)),
             drain: Nanos::from_millis(300),
         },
-        patience: Nanos::from_millis(1_000),
+        timeout: Nanos::from_millis(1_000),
         ..Plan::default()
     }
 }
 
 /// Runs a load against a script; ends in time, whatever happens.
-fn run(script: &[Fault], recovery: Option<Recovery>) -> (Result<Outcome, Error>, Kept) {
+fn run(script: &[Fault], reconnect: Option<ReconnectPolicy>) -> (Result<Outcome, Error>, Kept) {
     let broker = broker(script);
     let mut kept = Kept {
         log: broker.fault_log(),
@@ -75,7 +77,7 @@ fn run(script: &[Fault], recovery: Option<Recovery>) -> (Result<Outcome, Error>,
         events: Vec::new(),
     };
     let begin = Instant::now();
-    let outcome = load::run(&plan(&broker, recovery), &Control::new(), &mut kept);
+    let outcome = load::run(&plan(&broker, reconnect), &Control::new(), &mut kept);
     let took = begin.elapsed();
     assert!(took < Duration::from_secs(6), "{script:?} took {took:?}");
     (outcome, kept)
@@ -99,7 +101,7 @@ fn kept_its_schedule(outcome: &Outcome) -> bool {
     (1_120..=1_204).contains(&outcome.totals.sent)
 }
 
-const RECOVERY: Option<Recovery> = Some(Recovery {
+const RECOVERY: Option<ReconnectPolicy> = Some(ReconnectPolicy {
     min: Nanos::from_millis(5),
     max: Nanos::from_millis(15),
 });
@@ -218,7 +220,7 @@ fn logins_refused_after_a_loss_are_tried_again() {
     let outcome = outcome.expect("the load starts");
     assert!(outcome.error.is_none(), "{outcome:?}");
     assert_eq!(kept.log.injections().faults[1].count, 4);
-    let recovered = |event: &Event| matches!(event, Event::Recovered { .. });
+    let recovered = |event: &RunEvent| matches!(event, RunEvent::Recovered { .. });
     assert!(kept.events.iter().any(recovered), "{:?}", kept.events);
     assert!(kept_its_schedule(&outcome), "{outcome:?}");
 }
@@ -234,8 +236,8 @@ fn blocked_publishers_wait_and_say_so() {
     assert!(outcome.error.is_none(), "{outcome:?}");
     assert_eq!(outcome.totals.received, outcome.totals.sent);
     for wanted in [
-        |event: &Event| matches!(event, Event::Blocked { .. }),
-        |event: &Event| matches!(event, Event::Unblocked { .. }),
+        |event: &RunEvent| matches!(event, RunEvent::Blocked { .. }),
+        |event: &RunEvent| matches!(event, RunEvent::Unblocked { .. }),
     ] {
         assert!(kept.events.iter().any(wanted), "{:?}", kept.events);
     }

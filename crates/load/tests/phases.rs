@@ -3,7 +3,7 @@
 //! messages were due in it, and none of them is longer than the stalls make it.
 
 use broker::{Broker, Config, Fault, FaultKind, FaultLog, Origin};
-use load::{Control, Destination, Event, Group, Phases, Plan, Sink};
+use load::{Control, Destination, Group, Phases, Plan, RunEvent, Sink};
 use measure::{Interval, Metric, Nanos, Phase, Rate, Recorder};
 
 const RATE: u64 = 200;
@@ -15,7 +15,7 @@ struct Case {
     warmup: u64,
     measure: u64,
     stalls: Vec<Stall>,
-    /// Too small for the label that holds the sending time.
+    /// Too small for the trace_header that holds the sending time.
     size: usize,
     threads: usize,
 }
@@ -45,8 +45,8 @@ impl Sink for Heard {
         self.carried += late.map(|it| it.histogram.len()).sum::<u64>();
     }
 
-    fn event(&mut self, event: Event) {
-        if let Event::Started { at } = event {
+    fn event(&mut self, event: RunEvent) {
+        if let RunEvent::Started { at } = event {
             self.log.begin(at);
         }
     }

@@ -4,13 +4,15 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use load::{Ack, Control, Destination, Error, Event, Group, Outcome, Phases, Plan, Recovery, Sink};
+use load::{
+    Ack, Control, Destination, Error, Group, Outcome, Phases, Plan, ReconnectPolicy, RunEvent, Sink,
+};
 use measure::{Interval, Metric, Nanos, Phase, Rate};
 
 #[derive(Default)]
 struct Kept {
     measured: Interval,
-    events: Vec<Event>,
+    events: Vec<RunEvent>,
 }
 
 impl Sink for Kept {
@@ -20,7 +22,7 @@ impl Sink for Kept {
         }
     }
 
-    fn event(&mut self, event: Event) {
+    fn event(&mut self, event: RunEvent) {
         self.events.push(event);
     }
 }
@@ -36,9 +38,9 @@ fn embedded(listen: SocketAddr) -> broker::Running {
         .expect("spawn")
 }
 
-fn plan(address: SocketAddr, recovery: Option<Recovery>) -> Plan {
+fn plan(address: SocketAddr, reconnect: Option<ReconnectPolicy>) -> Plan {
     let url = format!("amqp://{address}");
-    let queue = Destination::parse("queue://recovery").expect("destination");
+    let queue = Destination::parse("queue://reconnect").expect("destination");
     let mut group = Group::new(url.parse().expect("url"), vec![queue]);
     group.producers.per_destination = 2;
     group.producers.pace = Rate::per_second(1_000.0).expect("a rate").into();
@@ -46,7 +48,7 @@ fn plan(address: SocketAddr, recovery: Option<Recovery>) -> Plan {
     group.producers.sizes = 32.into();
     group.consumers.per_destination = 2;
     group.consumers.ack = Ack::Every(10);
-    group.recovery = recovery;
+    group.reconnect = reconnect;
     Plan {
         groups: vec![group],
         phases: Phases {
@@ -58,7 +60,7 @@ fn plan(address: SocketAddr, recovery: Option<Recovery>) -> Plan {
 }
 
 /// Runs the load while the broker is away from the first second on, for 500 ms.
-fn with_an_outage(recovery: Option<Recovery>) -> (Outcome, Kept) {
+fn with_an_outage(reconnect: Option<ReconnectPolicy>) -> (Outcome, Kept) {
     let broker = embedded("127.0.0.1:0".parse().expect("address"));
     let address = broker.local_addr();
     let outage = thread::spawn(move || {
@@ -68,14 +70,14 @@ fn with_an_outage(recovery: Option<Recovery>) -> (Outcome, Kept) {
         embedded(address)
     });
     let mut kept = Kept::default();
-    let outcome = load::run(&plan(address, recovery), &Control::new(), &mut kept).expect("load");
+    let outcome = load::run(&plan(address, reconnect), &Control::new(), &mut kept).expect("load");
     drop(outage.join().expect("outage"));
     (outcome, kept)
 }
 
 #[test]
 fn a_load_outlives_its_broker_and_keeps_its_schedule() {
-    let (outcome, kept) = with_an_outage(Some(Recovery {
+    let (outcome, kept) = with_an_outage(Some(ReconnectPolicy {
         min: Nanos::from_millis(20),
         max: Nanos::from_millis(60),
     }));
@@ -91,9 +93,9 @@ fn a_load_outlives_its_broker_and_keeps_its_schedule() {
     let response = kept.measured.latencies.histogram(Metric::AckResponse);
     assert!(response.max() >= 480_000_000, "{} ns", response.max());
     assert!(response.max() <= 1_500_000_000, "{} ns", response.max());
-    let at = |what: fn(&Event) -> bool| kept.events.iter().position(what).expect("event");
-    let lost = at(|event| matches!(event, Event::Lost { .. }));
-    let back = at(|event| matches!(event, Event::Recovered { .. }));
+    let at = |what: fn(&RunEvent) -> bool| kept.events.iter().position(what).expect("event");
+    let lost = at(|event| matches!(event, RunEvent::Lost { .. }));
+    let back = at(|event| matches!(event, RunEvent::Recovered { .. }));
     assert!(lost < back, "{:?}", kept.events);
 }
 
@@ -113,7 +115,7 @@ fn without_recovery_the_loss_ends_the_load() {
 fn a_broker_that_never_comes_back_does_not_hang_the_end() {
     let broker = embedded("127.0.0.1:0".parse().expect("address"));
     let address = broker.local_addr();
-    let recovery = Recovery {
+    let reconnect = ReconnectPolicy {
         min: Nanos::from_millis(50),
         max: Nanos::from_millis(50),
     };
@@ -121,7 +123,7 @@ fn a_broker_that_never_comes_back_does_not_hang_the_end() {
         thread::sleep(Duration::from_millis(800));
         drop(broker);
     });
-    let mut plan = plan(address, Some(recovery));
+    let mut plan = plan(address, Some(reconnect));
     plan.phases.measure = Some(Nanos::from_millis(1_500));
     plan.phases.drain = Nanos::from_millis(1_000);
     let begin = std::time::Instant::now();

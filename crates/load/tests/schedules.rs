@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use load::{
-    Ack, Arrivals, Bodies, Control, Destination, Distribution, Event, Group, Outcome, Pace, Phases,
-    Plan, Schedule, Shape, Sink, SizeStep, Sizes, StartDelay, Trace,
+    Ack, Arrivals, Bodies, Control, Destination, Distribution, Group, Outcome, Pace, Phases, Plan,
+    RunEvent, Schedule, Shape, Sink, SizeStep, Sizes, StartDelay, Trace,
 };
 use measure::{Interval, Metric, Nanos, Phase, Rate};
 
@@ -32,8 +32,8 @@ impl Sink for Kept {
         }
     }
 
-    fn event(&mut self, event: Event) {
-        if let Event::Started { at } = event {
+    fn event(&mut self, event: RunEvent) {
+        if let RunEvent::Started { at } = event {
             self.start = at.0;
         }
     }

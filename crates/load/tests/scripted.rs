@@ -11,7 +11,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::peer::{Asked, Peer, Random, beating, listen};
-use load::{Ack, Control, Destination, Error, Event, Group, Outcome, Phases, Plan, Recovery, Sink};
+use load::{
+    Ack, Control, Destination, Error, Group, Outcome, Phases, Plan, ReconnectPolicy, RunEvent, Sink,
+};
 use measure::{Interval, Nanos};
 use wire::amqp091::{
     BasicCancelOk, BasicConsumeOk, BasicQosOk, ChannelOpenOk, ConfirmSelectOk, QueueBindOk,
@@ -29,7 +31,7 @@ struct Nothing;
 
 impl Sink for Nothing {
     fn interval(&mut self, _: &Interval) {}
-    fn event(&mut self, _: Event) {}
+    fn event(&mut self, _: RunEvent) {}
 }
 
 /// What happens to a connection.
@@ -293,7 +295,7 @@ fn plan(script: &Script, address: std::net::SocketAddr) -> Plan {
     group.consumers.ack = script.ack;
     group.consumers.apart = Nanos::from_millis(script.apart);
     group.consumers.commit_every = script.commit_every;
-    group.recovery = (script.blow == Blow::Cut).then_some(Recovery {
+    group.reconnect = (script.blow == Blow::Cut).then_some(ReconnectPolicy {
         min: Nanos::from_millis(1),
         max: Nanos::from_millis(5),
     });
@@ -303,7 +305,7 @@ fn plan(script: &Script, address: std::net::SocketAddr) -> Plan {
             measure: Some(Nanos::from_millis(60_000)),
             ..Phases::default()
         },
-        patience: Nanos::from_millis(10_000),
+        timeout: Nanos::from_millis(10_000),
         ..Plan::default()
     }
 }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use common::peer::{Asked, Peer, beating, listen};
 use load::{
-    Ack, Control, Destination, Error, Event, Group, Outcome, Phases, Plan, QueueType, Recovery,
-    ServiceTime, Sink, StreamOffset,
+    Ack, Control, Destination, Error, Group, Outcome, Phases, Plan, QueueType, ReconnectPolicy,
+    RunEvent, ServiceTime, Sink, StreamOffset,
 };
 use measure::{Clock, Interval, Nanos};
 use wire::amqp091::{
@@ -17,12 +17,12 @@ use wire::amqp091::{
 };
 
 #[derive(Default)]
-struct Kept(Vec<Event>);
+struct Kept(Vec<RunEvent>);
 
 impl Sink for Kept {
     fn interval(&mut self, _: &Interval) {}
 
-    fn event(&mut self, event: Event) {
+    fn event(&mut self, event: RunEvent) {
         self.0.push(event);
     }
 }
@@ -43,14 +43,14 @@ fn plan(address: std::net::SocketAddr, measure_ms: u64) -> Plan {
     }
 }
 
-fn run(plan: &Plan) -> (Result<Outcome, Error>, Vec<Event>) {
+fn run(plan: &Plan) -> (Result<Outcome, Error>, Vec<RunEvent>) {
     let mut kept = Kept::default();
     let outcome = load::run(plan, &Control::new(), &mut kept);
     (outcome, kept.0)
 }
 
 /// The same, of a load that nothing disturbs.
-fn undisturbed(plan: &Plan) -> (Outcome, Vec<Event>) {
+fn undisturbed(plan: &Plan) -> (Outcome, Vec<RunEvent>) {
     let (outcome, events) = run(plan);
     let outcome = outcome.expect("the load starts");
     assert!(outcome.error.is_none(), "{outcome:?}");
@@ -148,7 +148,7 @@ fn a_consumer_with_a_full_backlog_does_not_take_its_own_pause_for_the_brokers() 
         rate: None,
         latency: vec![(Nanos::SECOND + Nanos::SECOND, Nanos::ZERO)],
     };
-    plan.groups[0].recovery = Some(Recovery {
+    plan.groups[0].reconnect = Some(ReconnectPolicy {
         min: Nanos::from_millis(10),
         max: Nanos::from_millis(10),
     });
@@ -211,7 +211,7 @@ fn a_block_is_noticed_behind_megabytes_that_nobody_reads() {
     group.producers.max_pending = 2;
     group.consumers.per_destination = 0;
     let (outcome, events) = undisturbed(&plan);
-    let told = |event: &Event| matches!(event, Event::Blocked { .. });
+    let told = |event: &RunEvent| matches!(event, RunEvent::Blocked { .. });
     assert!(events.iter().any(told), "{events:?}");
     assert!(outcome.totals.completed > 0, "{outcome:?}");
 }
@@ -223,7 +223,7 @@ fn slow_answers_do_not_renew_the_deadline_of_a_set_up() {
         _ => hesitate(peer, Duration::from_millis(700)),
     });
     let mut plan = plan(address, 200);
-    plan.patience = Nanos::from_millis(1_000);
+    plan.timeout = Nanos::from_millis(1_000);
     plan.groups[0].consumers.per_destination = 6;
     plan.groups[0].consumers.connections = Some(1);
     let begin = Instant::now();
@@ -280,7 +280,7 @@ fn a_stream_goes_on_behind_the_last_offset_that_was_told() {
     group.consumers.stream_offset = StreamOffset::First;
     group.consumers.ack = Ack::Every(1);
     group.consumers.prefetch = 10;
-    group.recovery = Some(Recovery {
+    group.reconnect = Some(ReconnectPolicy {
         min: Nanos::from_millis(10),
         max: Nanos::from_millis(10),
     });

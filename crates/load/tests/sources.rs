@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::thread;
 use std::time::Duration;
 
-use load::{Control, Destination, Endpoint, Event, Group, Phases, Plan, Sink};
+use load::{Control, Destination, Endpoint, Group, Phases, Plan, RunEvent, Sink};
 use measure::{Interval, Nanos};
 
 #[derive(Default)]
@@ -14,7 +14,7 @@ struct Nothing;
 
 impl Sink for Nothing {
     fn interval(&mut self, _: &Interval) {}
-    fn event(&mut self, _: Event) {}
+    fn event(&mut self, _: RunEvent) {}
 }
 
 fn plan(port: u16, sources: &[&str]) -> Plan {

@@ -1,6 +1,6 @@
 //! Topics with named queues behind them, against the embedded broker.
 
-use load::{Control, Destination, Event, Group, Outcome, Phases, Plan, Sink, Subscription};
+use load::{Control, Destination, Group, Outcome, Phases, Plan, RunEvent, Sink, Subscription};
 use measure::ledger::LedgerSummary;
 use measure::{Interval, Nanos};
 
@@ -8,8 +8,8 @@ struct Deaf;
 
 impl Sink for Deaf {
     fn interval(&mut self, _: &Interval) {}
-    fn event(&mut self, event: Event) {
-        assert!(!matches!(event, Event::Note(_)), "{event:?}");
+    fn event(&mut self, event: RunEvent) {
+        assert!(!matches!(event, RunEvent::Note(_)), "{event:?}");
     }
 }
 

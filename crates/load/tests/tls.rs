@@ -11,8 +11,8 @@ use std::thread;
 use broker::{Fault, FaultKind};
 use common::{Authority, secured, started};
 use load::{
-    Ack, Auth, Control, Destination, Endpoint, Error, Event, Group, Identity, Outcome, Phases,
-    Plan, Sink, Tls,
+    Ack, Auth, Control, Destination, Endpoint, Error, Group, Identity, Outcome, Phases, Plan,
+    RunEvent, Sink, Tls,
 };
 use measure::{Interval, Nanos, Phase};
 
@@ -26,7 +26,7 @@ impl Sink for Count {
         }
     }
 
-    fn event(&mut self, _: Event) {}
+    fn event(&mut self, _: RunEvent) {}
 }
 
 fn endpoint(address: SocketAddr, tls: Tls) -> Endpoint {
@@ -48,7 +48,7 @@ fn plan(endpoint: Endpoint, message_size: usize) -> Plan {
             measure: Some(Nanos::from_millis(700)),
             ..Phases::default()
         },
-        patience: Nanos::from_millis(2_000),
+        timeout: Nanos::from_millis(2_000),
         ..Plan::default()
     }
 }

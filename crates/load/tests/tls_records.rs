@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use common::{Authority, Chance};
 use load::churn::{ChurnKind, ChurnPlan, run};
-use load::{Auth, Control, Endpoint, Event, Sink};
+use load::{Auth, Control, Endpoint, RunEvent, Sink};
 use measure::{Interval, Nanos};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -184,7 +184,7 @@ struct Ignore;
 impl Sink for Ignore {
     fn interval(&mut self, _: &Interval) {}
 
-    fn event(&mut self, _: Event) {}
+    fn event(&mut self, _: RunEvent) {}
 }
 
 /// Through sockets: the one that asks first, and those of the load.
@@ -212,7 +212,7 @@ fn a_broker_with_a_long_chain_is_churned() {
         message_size: 100,
         most_open: 2,
         source_addresses: Vec::new(),
-        patience: Nanos::from_millis(5_000),
+        timeout: Nanos::from_millis(5_000),
     };
     let outcome = run(&plan, &Control::new(), &mut Ignore).expect("it starts");
     let tally = outcome.churn.expect("a tally");

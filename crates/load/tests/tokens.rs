@@ -6,14 +6,14 @@ use std::thread;
 use std::time::Duration;
 
 use broker::User;
-use load::{Control, Destination, Endpoint, Event, Group, Outcome, Phases, Plan, Sink, Token};
+use load::{Control, Destination, Endpoint, Group, Outcome, Phases, Plan, RunEvent, Sink, Token};
 use measure::{Interval, Nanos};
 
 struct Nothing;
 
 impl Sink for Nothing {
     fn interval(&mut self, _: &Interval) {}
-    fn event(&mut self, _: Event) {}
+    fn event(&mut self, _: RunEvent) {}
 }
 
 /// A load that logs in with `one`, and whose token becomes `then` in the middle.

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::net::TcpListener;
 use std::thread;
 
-use load::{Control, Destination, Event, Group, Outcome, Pace, Phases, Plan, Sink, Sizes};
+use load::{Control, Destination, Group, Outcome, Pace, Phases, Plan, RunEvent, Sink, Sizes};
 use measure::{Interval, Nanos, Phase, Rate, Waits};
 
 #[derive(Default)]
@@ -21,7 +21,7 @@ impl Sink for Sum {
         }
     }
 
-    fn event(&mut self, _: Event) {}
+    fn event(&mut self, _: RunEvent) {}
 }
 
 fn run(url: &str, set: impl FnOnce(&mut Group)) -> (Outcome, Sum) {

@@ -2,8 +2,8 @@
 //! real one: `crates/bellows/tests/workloads.rs`.
 
 use load::{
-    Ack, Control, Declare, Destination, Event, Exchange, Group, MessageProperties, Outcome, Phases,
-    Plan, RandomKeys, Refusal, ServiceTime, Sink, Until,
+    Ack, Control, Declare, Destination, Exchange, Group, MessageProperties, Outcome, Phases, Plan,
+    RandomKeys, Refusal, RunEvent, ServiceTime, Sink, StopCondition,
 };
 use measure::{Interval, Nanos, Rate};
 
@@ -11,7 +11,7 @@ struct Nothing;
 
 impl Sink for Nothing {
     fn interval(&mut self, _: &Interval) {}
-    fn event(&mut self, _: Event) {}
+    fn event(&mut self, _: RunEvent) {}
 }
 
 fn embedded() -> broker::Running {
@@ -206,7 +206,7 @@ fn refused_messages_come_again_or_never() {
     clean(&run(&plan(group.clone())), 100);
     let mut rest = plan(group.clone());
     rest.groups[0].producers.total = Some(0);
-    rest.until = Some(Until::Empty);
+    rest.stop = Some(StopCondition::Empty);
     assert_eq!(run(&rest).totals.received, 0, "none went back");
 
     group.consumers.refuse = Some(Refusal { requeue: true });
@@ -280,14 +280,14 @@ fn exclusive_queues_are_their_consumers() {
 #[test]
 fn a_run_ends_when_consumers_are_idle_or_queues_are_empty() {
     let broker = embedded();
-    for until in [Until::Idle, Until::Empty] {
+    for until in [StopCondition::Idle, StopCondition::Empty] {
         let mut group = group(&broker, &["queue://left-over"]);
         group.consumers.total = Some(0);
         clean_sent(&run(&plan(group.clone())));
         group.consumers.total = None;
         group.producers.total = Some(0);
         let mut plan = plan(group);
-        plan.until = Some(until);
+        plan.stop = Some(until);
         assert_eq!(run(&plan).totals.received, 1_000, "{until:?}");
     }
 }

@@ -4,7 +4,7 @@ use measure::{Interval, Measured, Nanos, Phase, Recorder, Step, Time, Wait};
 
 use super::ChurnTally;
 use super::slot::{Moments, Told};
-use crate::{Error, Event};
+use crate::{Error, RunEvent};
 
 /// A cycle that begins later than this after its time counts as late.
 const LATE: Nanos = Nanos(1_000_000);
@@ -120,7 +120,7 @@ impl Counts {
     }
 
     /// A cycle has failed; an event where that is the first time for this reason.
-    pub(super) fn fail(&mut self, due: Time, error: Error) -> Option<Event> {
+    pub(super) fn fail(&mut self, due: Time, error: Error) -> Option<RunEvent> {
         if let Some(cycles) = &mut self.interval.cycles {
             cycles.failed += 1;
         }
@@ -140,7 +140,7 @@ impl Counts {
             *tally.failures.entry(others).or_default() += 1;
             return None;
         }
-        let event = Event::Note(format!("a cycle failed: {reason}"));
+        let event = RunEvent::Note(format!("a cycle failed: {reason}"));
         tally.failures.insert(reason, 1);
         Some(event)
     }

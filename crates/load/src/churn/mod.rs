@@ -63,7 +63,7 @@ pub struct ChurnPlan {
     /// Addresses of this machine to connect from, in turn.
     pub source_addresses: Vec<IpAddr>,
     /// The longest that anything may take.
-    pub patience: Nanos,
+    pub timeout: Nanos,
 }
 
 /// What became of the cycles that were due in the measured phase. Each of them is in exactly one of
@@ -138,7 +138,7 @@ impl ChurnPlan {
         Phases {
             warmup: self.warmup,
             measure: Some(self.measure),
-            drain: self.patience,
+            drain: self.timeout,
         }
     }
 }

@@ -11,7 +11,7 @@ use super::{ChurnKind, ChurnPlan};
 use crate::dial::Attempt;
 use crate::engine::socket::{Failure, Received, Socket};
 use crate::failure::{self, Stage};
-use crate::link::{client_config, version_of};
+use crate::protocol::amqp091::{client_config, version_of};
 use crate::{Error, tls};
 
 const CHANNEL: u16 = 1;
@@ -113,7 +113,7 @@ impl Slot {
         registry: &Registry,
         now: Time,
     ) -> Result<(), Error> {
-        (self.deadline, self.step_began) = (now + plan.patience, now);
+        (self.deadline, self.step_began) = (now + plan.timeout, now);
         self.rest.clear();
         // Before the token itself: one that is renewed in between is only told once more.
         self.token_version = version_of(&plan.endpoint);
@@ -166,7 +166,7 @@ impl Slot {
 
     /// Begins a cycle on a connection that stays.
     pub(super) fn begin(&mut self, plan: &ChurnPlan, due: Time, now: Time) -> Result<(), Error> {
-        (self.due, self.deadline, self.state) = (due, now + plan.patience, State::Opening);
+        (self.due, self.deadline, self.state) = (due, now + plan.timeout, State::Opening);
         self.step_began = now;
         self.cycles += 1;
         let sent = match plan.kind {
@@ -516,7 +516,7 @@ impl Slot {
 
 fn new_client(plan: &ChurnPlan, now: Time) -> Client {
     Client::new(
-        client_config(&plan.endpoint, "bellows churn", plan.patience),
+        client_config(&plan.endpoint, "bellows churn", plan.timeout),
         now,
     )
 }

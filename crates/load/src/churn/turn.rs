@@ -12,15 +12,15 @@ use mio::{Events, Poll, Token};
 use super::counts::{Awaited, Counts};
 use super::slot::{Slot, State};
 use super::{ChurnKind, ChurnPlan};
-use crate::admin::{Admin, Interruption, Way};
 use crate::control::{Request, Watch};
 use crate::dial::Attempt;
-use crate::engine::pace::timer;
-use crate::engine::waiting::{thread_cpu, thread_starved};
+use crate::engine::idle::timer;
+use crate::engine::waiting::{run_queue_wait, thread_cpu};
+use crate::protocol::amqp091::admin::{Admin, ConnectOptions, Interruption};
 use crate::resolve::Addresses;
 use crate::schedule::Ticker;
 use crate::tls::Connector;
-use crate::{Control, Error, Event, Outcome, PhaseTimes, Sink, ThreadUsage};
+use crate::{Control, Error, Outcome, PhaseTimes, RunEvent, Sink, ThreadUsage};
 
 const TIMER: Token = Token(usize::MAX);
 /// How often heartbeats and hanging cycles are looked for.
@@ -37,7 +37,7 @@ const REST: Nanos = Nanos(100_000_000);
 /// What the loop tells.
 enum News {
     Interval(Box<Interval>),
-    Event(Event),
+    Event(RunEvent),
 }
 
 /// Churns on a thread of its own, and hands what it tells to `sink` on this one.
@@ -112,7 +112,7 @@ impl<'a> Churn<'a> {
         spare: Receiver<Box<Interval>>,
     ) -> Result<Self, Error> {
         let tls = Connector::for_endpoint(&plan.endpoint)?;
-        let way = Way {
+        let options = ConnectOptions {
             tls: tls.as_deref(),
             source: plan.source_addresses.first().copied(),
         };
@@ -120,9 +120,10 @@ impl<'a> Churn<'a> {
             Interruption::Failed(error) => error,
             Interruption::Stopped => stopped(),
         };
-        let admin = Admin::connect(&plan.endpoint, way, plan.patience, control).map_err(failed)?;
+        let admin =
+            Admin::connect(&plan.endpoint, options, plan.timeout, control).map_err(failed)?;
         let addresses = Arc::clone(&admin.addresses);
-        let connected = Event::Connected {
+        let connected = RunEvent::Connected {
             endpoint: plan.endpoint.to_string(),
             product: admin.product.clone(),
             version: admin.version.clone(),
@@ -181,7 +182,7 @@ impl<'a> Churn<'a> {
             }
             if now.since(told) >= TELL {
                 told = now;
-                self.say(Event::Connecting {
+                self.say(RunEvent::Connecting {
                     ready: self.counts.ready as u64,
                     wanted: self.slots.len() as u64,
                 });
@@ -196,7 +197,7 @@ impl<'a> Churn<'a> {
         Ok(())
     }
 
-    fn say(&self, event: Event) {
+    fn say(&self, event: RunEvent) {
         // Whoever listens does so until this end is dropped.
         let _ = self.tell.send(News::Event(event));
     }
@@ -208,7 +209,7 @@ impl<'a> Churn<'a> {
         self.dialled += 1;
         // Each of these connections is a client of its own, which would have asked itself.
         self.addresses.refresh_after(ASK_AFTER, now);
-        let deadline = now + self.plan.patience;
+        let deadline = now + self.plan.timeout;
         let tls = self.tls.clone();
         let attempt = Attempt::new(&self.addresses, (turn, source), tls, deadline);
         let registry = self.poll.registry();
@@ -232,7 +233,7 @@ impl<'a> Churn<'a> {
         self.counts
             .measure_from(self.start, self.start + self.plan.warmup);
         self.last = self.counts.measure_at + self.plan.measure;
-        self.say(Event::Started { at: self.start });
+        self.say(RunEvent::Started { at: self.start });
         let first = if self.plan.warmup > Nanos::ZERO {
             Phase::Warmup
         } else {
@@ -322,18 +323,19 @@ impl<'a> Churn<'a> {
             start: at,
             end: at,
         });
-        self.say(Event::PhaseStarted { phase, at });
+        self.say(RunEvent::PhaseStarted { phase, at });
     }
 
     /// What this thread has spent beyond what it had at `before`.
     fn spent(&self, before: ThreadUsage) -> ThreadUsage {
-        let starved = thread_starved();
-        let waited = |now: Nanos| now.saturating_sub(before.measured_starved.unwrap_or_default());
+        let starved = run_queue_wait();
+        let waited =
+            |now: Nanos| now.saturating_sub(before.measured_run_queue_wait.unwrap_or_default());
         ThreadUsage {
             total: thread_cpu(),
             measured: thread_cpu().saturating_sub(before.measured),
             measured_idle: self.idle.saturating_sub(before.measured_idle),
-            measured_starved: starved.map(waited),
+            measured_run_queue_wait: starved.map(waited),
             measured_time: Clock.now().since(Time(before.measured_time.0)),
             lost_connections: 0,
         }
@@ -375,7 +377,7 @@ impl<'a> Churn<'a> {
                 .under_way(self.slots.len() - self.free.len() - self.resting.len());
         };
         if !late && self.control.watch_on(Watch::Backlog, Watch::Off) {
-            self.say(Event::BacklogGone { at: now });
+            self.say(RunEvent::BacklogGone { at: now });
         }
         Ok(next)
     }
@@ -456,7 +458,7 @@ impl<'a> Churn<'a> {
             if counts.note(what, moments) {
                 free.push(at);
                 if control.watch_on(Watch::Confirm, Watch::Backlog) {
-                    let _ = tell.send(News::Event(Event::FirstConfirm { at: moments.now }));
+                    let _ = tell.send(News::Event(RunEvent::FirstConfirm { at: moments.now }));
                 }
             }
         };
@@ -508,7 +510,7 @@ impl<'a> Churn<'a> {
                     endpoint: self.plan.endpoint.to_string(),
                     detail: format!(
                         "a cycle did not get on within {} (it was {})",
-                        self.plan.patience,
+                        self.plan.timeout,
                         name_of(slot.state)
                     ),
                 })

@@ -6,15 +6,15 @@ use measure::{Nanos, Phase, Time, Wait};
 use mio::event::Event;
 use mio::{Registry, Token};
 
+use super::assignment::{ClientSpec, ParticipantKind, ParticipantSpec};
 use super::consumer::Consumer;
 use super::context::Context;
-use super::deal::{ClientSpec, LaneSpec, WorkSpec};
 use super::early::EarlyDelivery;
-use super::producer::{BATCH_BYTES, Producer, Standing};
-use super::repair::Repair;
-use super::socket::{Failure, Places, Received, Socket};
+use super::producer::{BATCH_BYTES, Producer, SendState};
+use super::reconnect::Reconnect;
+use super::socket::{Failure, Nodes, Received, Socket};
 use crate::dial::Attempt;
-use crate::link::{FRAME_MAX, Link};
+use crate::protocol::amqp091::{Connection, FRAME_MAX};
 use crate::{Endpoint, Error, failure, tls};
 
 /// Room for one whole frame beside what one read brings.
@@ -29,7 +29,7 @@ const CHANNELS_AT_ONCE: usize = 128;
 const ANSWER_ROOM: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum ConnectionState {
     Connecting,
     SettingUp,
     /// Set up, waiting for the common start.
@@ -41,7 +41,7 @@ pub(crate) enum State {
     Gone,
 }
 
-pub(super) enum Work {
+pub(super) enum Participant {
     Producer(Producer),
     Consumer(Consumer),
 }
@@ -59,28 +59,28 @@ pub(crate) enum Next {
 
 pub(crate) struct Client {
     socket: Socket,
-    pub(super) link: Link,
+    pub(super) connection: Connection,
     /// One for each of the link's channels.
-    pub(super) works: Vec<Work>,
+    pub(super) participants: Vec<Participant>,
     /// Consumers have more to do than to take what comes.
     pub(super) busy: bool,
     /// A consumer wants nothing more for now.
     pub(super) full: bool,
     /// Whose turn it is to send.
     pub(super) next_work: usize,
-    pub(crate) state: State,
+    pub(crate) state: ConnectionState,
     pub(super) token: Token,
     /// The nodes that it may connect to, and the one that it does.
-    places: Places,
-    place: usize,
+    nodes: Nodes,
+    node: usize,
     /// Counts its connections, so that each begins with another address.
     dials: usize,
     /// The address that it connects from, where that matters.
     source: Option<IpAddr>,
     /// The node's addresses that it has not tried yet.
     attempt: Attempt,
-    pub(super) recovery: Option<Repair>,
-    pub(super) patience: Nanos,
+    pub(super) reconnect: Option<Reconnect>,
+    pub(super) timeout: Nanos,
     /// When it must be set up; nothing that comes moves it.
     set_up_deadline: Time,
     pub(super) endpoint: Endpoint,
@@ -118,40 +118,40 @@ impl Client {
         token: Token,
         now: Time,
     ) -> Result<Self, Error> {
-        let endpoint = spec.link.endpoint.clone();
-        let patience = spec.link.patience;
-        let lanes = spec.lanes.len();
-        let set_up_deadline = now + set_up_time(patience, lanes);
-        let place = &spec.places[spec.place];
-        let way = (spec.turn, spec.source);
-        let tls = place.tls.clone();
-        let mut attempt = Attempt::new(&place.addresses, way, tls, set_up_deadline);
+        let endpoint = spec.connection.endpoint.clone();
+        let timeout = spec.connection.timeout;
+        let lanes = spec.participants.len();
+        let set_up_deadline = now + set_up_time(timeout, lanes);
+        let node = &spec.nodes[spec.node];
+        let route = (spec.index, spec.source);
+        let tls = node.tls.clone();
+        let mut attempt = Attempt::new(&node.addresses, route, tls, set_up_deadline);
         let socket = attempt
             .dial(registry, token, now)
             .map_err(|error| not_connected(&endpoint, error))?;
-        let works = spec
-            .lanes
+        let participants = spec
+            .participants
             .into_iter()
-            .map(|lane: LaneSpec| match lane.work {
-                WorkSpec::Producer(spec) => Work::Producer(Producer::new(spec)),
-                WorkSpec::Consumer(spec) => Work::Consumer(Consumer::new(spec)),
+            .map(|participant: ParticipantSpec| match participant.kind {
+                ParticipantKind::Producer(spec) => Participant::Producer(Producer::new(spec)),
+                ParticipantKind::Consumer(spec) => Participant::Consumer(Consumer::new(spec)),
             });
         Ok(Self {
             socket,
-            link: Link::new(spec.link, now),
-            works: works.collect(),
+            connection: Connection::new(spec.connection, now),
+            participants: participants.collect(),
             busy: false,
             full: false,
             next_work: 0,
-            state: State::Connecting,
+            state: ConnectionState::Connecting,
             token,
-            places: spec.places,
-            place: spec.place,
-            dials: spec.turn,
+            nodes: spec.nodes,
+            node: spec.node,
+            dials: spec.index,
             source: spec.source,
             attempt,
-            recovery: spec.recovery.map(Repair::new),
-            patience,
+            reconnect: spec.reconnect.map(Reconnect::new),
+            timeout,
             set_up_deadline,
             endpoint,
             room: spec.room,
@@ -176,16 +176,16 @@ impl Client {
 
     /// The common start has come.
     pub(crate) fn start(&mut self, start: Time) {
-        if self.state == State::Ready {
-            self.state = State::Running;
-            self.may_be_repaired_from_now_on();
-            for work in &mut self.works {
+        if self.state == ConnectionState::Ready {
+            self.state = ConnectionState::Running;
+            self.may_reconnect();
+            for work in &mut self.participants {
                 match work {
-                    Work::Producer(producer) => {
+                    Participant::Producer(producer) => {
                         producer.start(start);
                         self.waiting = Some((Wait::Schedule, start));
                     }
-                    Work::Consumer(consumer) => {
+                    Participant::Consumer(consumer) => {
                         consumer.start(start);
                         self.busy |= consumer.is_busy();
                     }
@@ -197,19 +197,19 @@ impl Client {
     /// Begins the way out.
     pub(crate) fn leave(&mut self, now: Time) -> Result<(), Error> {
         match self.state {
-            State::Running | State::Ready => {
-                for (at, work) in self.works.iter_mut().enumerate() {
-                    if let Work::Consumer(consumer) = work {
-                        consumer.flush(&mut self.link.lane(at))?;
+            ConnectionState::Running | ConnectionState::Ready => {
+                for (at, work) in self.participants.iter_mut().enumerate() {
+                    if let Participant::Consumer(consumer) = work {
+                        consumer.flush(&mut self.connection.channel(at))?;
                     }
                 }
-                self.state = State::Leaving;
+                self.state = ConnectionState::Leaving;
                 (self.early, self.full) = (None, false);
-                self.link.leave(now)
+                self.connection.leave(now)
             }
-            State::Leaving => Ok(()),
+            ConnectionState::Leaving => Ok(()),
             _ => {
-                self.state = State::Gone;
+                self.state = ConnectionState::Gone;
                 Ok(())
             }
         }
@@ -217,14 +217,14 @@ impl Client {
 
     /// Does one bounded batch of whatever can be done.
     #[inline]
-    pub(crate) fn turn(&mut self, context: &mut Context<'_>) -> Result<Next, Error> {
-        if self.state == State::Broken
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Result<Next, Error> {
+        if self.state == ConnectionState::Broken
             && let Some(due) = self.connect_again(context)?
         {
-            self.account(Standing::Idle, context);
+            self.account(SendState::Idle, context);
             return Ok(Next::At(due));
         }
-        if self.state == State::Connecting && !self.finish_connecting(context)? {
+        if self.state == ConnectionState::Connecting && !self.finish_connecting(context)? {
             return Ok(Next::Wait);
         }
         if self.may_read() {
@@ -232,12 +232,12 @@ impl Client {
         }
         let due = self.tend(context)?;
         self.flush()?;
-        let standing = self.send(context)?;
-        self.account(standing, context);
-        Ok(match standing.or_at(due) {
-            Standing::More if self.may_write() => Next::Again,
+        let send_state = self.send(context)?;
+        self.account(send_state, context);
+        Ok(match send_state.or_at(due) {
+            SendState::More if self.may_write() => Next::Again,
             _ if self.may_read() => Next::Again,
-            Standing::Until(due) => Next::At(due),
+            SendState::Until(due) => Next::At(due),
             _ => Next::Wait,
         })
     }
@@ -245,7 +245,7 @@ impl Client {
     fn finish_connecting(&mut self, context: &mut Context<'_>) -> Result<bool, Error> {
         match self.socket.finish_connecting(self.endpoint.connection) {
             Ok(true) => {
-                self.state = State::SettingUp;
+                self.state = ConnectionState::SettingUp;
                 return Ok(true);
             }
             Ok(false) if !self.attempt.is_late(context.tally.last_now) => return Ok(false),
@@ -262,7 +262,7 @@ impl Client {
     fn dial(&mut self, now: Time, registry: &Registry) -> Result<(), Error> {
         let dialled = self.attempt.dial(registry, self.token, now);
         self.socket = dialled.map_err(|error| not_connected(&self.endpoint, error))?;
-        self.link.restart(&self.endpoint, now);
+        self.connection.restart(&self.endpoint, now);
         Ok(())
     }
 
@@ -273,22 +273,26 @@ impl Client {
     /// Whether it takes what comes. While it does not, the peer's silence means nothing.
     fn is_listening(&self) -> bool {
         match self.state {
-            State::Broken | State::Gone => false,
+            ConnectionState::Broken | ConnectionState::Gone => false,
             // Deliveries are neither kept nor answered any more.
-            State::Leaving => true,
-            State::Connecting | State::SettingUp | State::Ready | State::Running => {
-                let waits_for_start = self.early.is_some() && self.state != State::Running;
+            ConnectionState::Leaving => true,
+            ConnectionState::Connecting
+            | ConnectionState::SettingUp
+            | ConnectionState::Ready
+            | ConnectionState::Running => {
+                let waits_for_start =
+                    self.early.is_some() && self.state != ConnectionState::Running;
                 !waits_for_start && !self.full && self.unwritten() < self.unread_above
             }
         }
     }
 
     fn unwritten(&self) -> usize {
-        self.link.pending_output().len() + self.socket.unsent()
+        self.connection.pending_output().len() + self.socket.unsent()
     }
 
     pub(super) fn may_write(&self) -> bool {
-        self.socket.is_clear() && self.link.pending_output().is_empty()
+        self.socket.is_clear() && self.connection.pending_output().is_empty()
     }
 
     fn read(&mut self, context: &mut Context<'_>) -> Result<(), Error> {
@@ -300,8 +304,8 @@ impl Client {
             match self.socket.read(context.cipher, tail) {
                 Ok(Received::Bytes(n)) => filled += n,
                 Ok(Received::Nothing) => return Ok(()),
-                Ok(Received::End) if self.state == State::Leaving => {
-                    self.state = State::Gone;
+                Ok(Received::End) if self.state == ConnectionState::Leaving => {
+                    self.state = ConnectionState::Gone;
                     return Ok(());
                 }
                 Ok(Received::End) => return Err(self.ended()),
@@ -313,7 +317,7 @@ impl Client {
         if reads && filled < self.needed {
             // A part of one frame: copied once, however small the pieces are that it comes in.
             self.rest.extend_from_slice(&context.buffer[kept..filled]);
-            self.link.excuse_silence(now);
+            self.connection.excuse_silence(now);
             return Ok(());
         }
         context.buffer[..kept].copy_from_slice(&self.rest);
@@ -321,13 +325,13 @@ impl Client {
         let decoded = self.decode(now, &buffer[..filled], context);
         context.buffer = buffer;
         let decoded = decoded?;
-        if let Some(pages) = context.pages {
-            pages.send_when_due(context.reports);
+        if let Some(ledger) = context.ledger {
+            ledger.send_when_due(context.reports);
         }
         self.rest.clear();
         self.rest
             .extend_from_slice(&context.buffer[decoded..filled]);
-        self.needed = self.link.needs(&self.rest);
+        self.needed = self.connection.needs(&self.rest);
         Ok(())
     }
 
@@ -335,26 +339,26 @@ impl Client {
     pub(super) fn make_room(&mut self) {
         let (mut output, mut input) = (0, 0);
         let mut batch = 0;
-        for (at, work) in self.works.iter().enumerate() {
+        for (at, work) in self.participants.iter().enumerate() {
             let (writes, reads) = match work {
-                Work::Producer(producer) => {
-                    let lane = self.link.lane(at);
+                Participant::Producer(producer) => {
+                    let lane = self.connection.channel(at);
                     batch = batch.max(BATCH_BYTES + lane.message_wire_len().1);
                     (producer.output_room(&lane), ANSWER_ROOM)
                 }
-                Work::Consumer(consumer) => (consumer.output_room(), consumer.input_room()),
+                Participant::Consumer(consumer) => (consumer.output_room(), consumer.input_room()),
             };
             output += writes;
             input = reads.max(input);
         }
         self.unread_above = UNREAD_ABOVE + batch;
-        self.link.reserve(output.min(self.room));
+        self.connection.reserve(output.min(self.room));
         self.rest.reserve(input.min(self.room));
     }
 
     /// Writes as much as the socket takes.
     pub(super) fn flush(&mut self) -> Result<(), Error> {
-        match self.socket.flush(&mut self.link) {
+        match self.socket.flush(&mut self.connection) {
             Ok(()) => Ok(()),
             // Whoever closed the connection may have said why; reading will tell.
             Err(Failure::Transport(_)) if self.may_read() => Ok(()),
@@ -364,21 +368,23 @@ impl Client {
 
     /// What it means that the transport ended here.
     fn ended(&self) -> Error {
-        let error = self.link.end_of_input(&self.rest);
+        let error = self.connection.end_of_input(&self.rest);
         self.unless_secured(error)
     }
 
     /// What it means that the socket failed here.
     fn broken_by(&self, failure: Failure) -> Error {
         match failure {
-            Failure::Transport(error) => self.unless_secured(self.link.transport_failed(&error)),
+            Failure::Transport(error) => {
+                self.unless_secured(self.connection.transport_failed(&error))
+            }
             Failure::Tls(fault) => tls::explain(&fault, &self.endpoint),
         }
     }
 
     /// The same, or that TLS did not come about.
     fn unless_secured(&self, error: Error) -> Error {
-        if self.state == State::SettingUp && self.socket.is_being_secured() {
+        if self.state == ConnectionState::SettingUp && self.socket.is_being_secured() {
             tls::unfinished(&self.endpoint, &error.to_string())
         } else {
             error
@@ -393,39 +399,42 @@ impl Client {
         phase: Phase,
         stalled: bool,
     ) -> Result<bool, Error> {
-        if matches!(self.state, State::Broken | State::Gone) {
+        if matches!(self.state, ConnectionState::Broken | ConnectionState::Gone) {
             return Ok(false);
         }
         // Only a socket that was looked into and had nothing is silent.
         if stalled || self.socket.is_readable() || self.undecoded || !self.is_listening() {
-            self.link.excuse_silence(now);
+            self.connection.excuse_silence(now);
         }
-        if self.link.next_timeout().is_some_and(|due| due <= now) {
-            let handled = self.link.handle_timeout(now);
+        if self.connection.next_timeout().is_some_and(|due| due <= now) {
+            let handled = self.connection.handle_timeout(now);
             handled.map_err(|error| self.unless_secured(error))?;
         }
-        let setting_up = matches!(self.state, State::Connecting | State::SettingUp);
+        let setting_up = matches!(
+            self.state,
+            ConnectionState::Connecting | ConnectionState::SettingUp
+        );
         if setting_up && now > self.set_up_deadline {
-            let allowed = set_up_time(self.patience, self.works.len());
-            return Err(self.unless_secured(self.link.took_too_long(allowed)));
+            let allowed = set_up_time(self.timeout, self.participants.len());
+            return Err(self.unless_secured(self.connection.took_too_long(allowed)));
         }
-        if self.state == State::Connecting && self.attempt.is_late(now) {
+        if self.state == ConnectionState::Connecting && self.attempt.is_late(now) {
             return Ok(true);
         }
-        self.link.keep_token()?;
-        if self.state == State::Running {
-            for (at, work) in self.works.iter_mut().enumerate() {
+        self.connection.keep_token()?;
+        if self.state == ConnectionState::Running {
+            for (at, work) in self.participants.iter_mut().enumerate() {
                 match work {
-                    Work::Consumer(consumer) if consumer.gathers_acks() => {
-                        consumer.flush_if_idle(now, &mut self.link.lane(at))?;
+                    Participant::Consumer(consumer) if consumer.gathers_acks() => {
+                        consumer.flush_if_idle(now, &mut self.connection.channel(at))?;
                     }
-                    Work::Consumer(_) => {}
-                    Work::Producer(producer) => {
+                    Participant::Consumer(_) => {}
+                    Participant::Producer(producer) => {
                         if let Some(waited) = producer.overdue(now) {
                             return Err(failure::of_confirm(&self.endpoint, waited));
                         }
                         if phase == Phase::Drain {
-                            producer.commit(&mut self.link.lane(at))?;
+                            producer.commit(&mut self.connection.channel(at))?;
                         }
                     }
                 }
@@ -437,16 +446,16 @@ impl Client {
     /// Asks for an answer on each channel on which something may be on its way unseen: to a
     /// consumer, or from a producer whose messages nobody answers.
     pub(crate) fn fence(&mut self, number: u64) -> Result<(), Error> {
-        if self.state != State::Running {
+        if self.state != ConnectionState::Running {
             return Ok(());
         }
-        for (at, work) in self.works.iter_mut().enumerate() {
+        for (at, work) in self.participants.iter_mut().enumerate() {
             match work {
-                Work::Consumer(consumer) => consumer.fence(),
-                Work::Producer(producer) if producer.has_answers() => continue,
-                Work::Producer(_) => {}
+                Participant::Consumer(consumer) => consumer.fence(),
+                Participant::Producer(producer) if producer.has_answers() => continue,
+                Participant::Producer(_) => {}
             }
-            self.link.lane(at).fence()?;
+            self.connection.channel(at).fence()?;
         }
         self.fenced = number;
         Ok(())
@@ -454,13 +463,16 @@ impl Client {
 
     /// Whether the answers of that fence have come.
     fn has_passed(&self, fence: u64) -> bool {
-        self.state == State::Running && self.fenced == fence && self.link.is_answered()
+        self.state == ConnectionState::Running
+            && self.fenced == fence
+            && self.connection.is_answered()
     }
 
     /// Whether nothing more comes of it than what its queues hold.
     pub(crate) fn is_settled(&self, fence: u64) -> bool {
-        let answers_all = |work: &Work| matches!(work, Work::Producer(p) if p.has_answers());
-        self.works.iter().all(answers_all)
+        let answers_all =
+            |work: &Participant| matches!(work, Participant::Producer(p) if p.has_answers());
+        self.participants.iter().all(answers_all)
             || (self.has_passed(fence) && self.consumers().all(Consumer::has_everything))
     }
 
@@ -473,16 +485,16 @@ impl Client {
     }
 
     fn consumers(&self) -> impl Iterator<Item = &Consumer> {
-        self.works.iter().filter_map(|work| match work {
-            Work::Consumer(consumer) => Some(consumer),
-            Work::Producer(_) => None,
+        self.participants.iter().filter_map(|work| match work {
+            Participant::Consumer(consumer) => Some(consumer),
+            Participant::Producer(_) => None,
         })
     }
 
     fn producers(&self) -> impl Iterator<Item = &Producer> {
-        self.works.iter().filter_map(|work| match work {
-            Work::Producer(producer) => Some(producer),
-            Work::Consumer(_) => None,
+        self.participants.iter().filter_map(|work| match work {
+            Participant::Producer(producer) => Some(producer),
+            Participant::Consumer(_) => None,
         })
     }
 
@@ -499,16 +511,16 @@ impl Client {
     /// Whether it still has to catch up with the return of a broker: a producer with its schedule,
     /// a consumer with what was due from `since` on.
     pub(crate) fn is_behind(&self, now: Time, since: Time) -> bool {
-        self.state != State::Running
-            || self.works.iter().any(|work| match work {
-                Work::Producer(producer) => producer.is_late(now),
-                Work::Consumer(consumer) => consumer.latest() < since,
+        self.state != ConnectionState::Running
+            || self.participants.iter().any(|work| match work {
+                Participant::Producer(producer) => producer.is_late(now),
+                Participant::Consumer(consumer) => consumer.latest() < since,
             })
     }
 
     /// Drops the connection.
     pub(super) fn hang_up(&mut self) {
-        self.state = State::Broken;
+        self.state = ConnectionState::Broken;
         self.early = None;
         self.rest.clear();
         self.needed = 0;
@@ -519,34 +531,34 @@ impl Client {
 
     /// Starts to connect on a new socket.
     pub(super) fn dial_again(&mut self, now: Time, registry: &Registry) -> Result<(), Error> {
-        self.state = State::Connecting;
-        self.set_up_deadline = now + set_up_time(self.patience, self.works.len());
-        let place = &self.places[self.place];
-        let way = (self.dials, self.source);
-        let tls = place.tls.clone();
-        self.attempt = Attempt::new(&place.addresses, way, tls, self.set_up_deadline);
+        self.state = ConnectionState::Connecting;
+        self.set_up_deadline = now + set_up_time(self.timeout, self.participants.len());
+        let node = &self.nodes[self.node];
+        let route = (self.dials, self.source);
+        let tls = node.tls.clone();
+        self.attempt = Attempt::new(&node.addresses, route, tls, self.set_up_deadline);
         self.dial(now, registry)
     }
 
     /// Goes on to the next node and its next address, and asks what addresses the node has by now.
     pub(super) fn turn_to_next(&mut self, now: Time) {
-        self.place = (self.place + 1) % self.places.len();
+        self.node = (self.node + 1) % self.nodes.len();
         self.dials = self.dials.wrapping_add(1);
-        let place = &self.places[self.place];
-        self.endpoint.clone_from(&place.endpoint);
-        place.addresses.refresh(now);
+        let node = &self.nodes[self.node];
+        self.endpoint.clone_from(&node.endpoint);
+        node.addresses.refresh(now);
     }
 
     /// When to look again for the node's addresses, where they are being looked up.
     pub(super) fn waits_for_addresses(&self, now: Time) -> Option<Time> {
-        self.places[self.place].addresses.wait(now)
+        self.nodes[self.node].addresses.wait(now)
     }
 }
 
 /// How long a connection's set-up may take in all.
-fn set_up_time(patience: Nanos, channels: usize) -> Nanos {
+fn set_up_time(timeout: Nanos, channels: usize) -> Nanos {
     let parts = 1 + (channels / CHANNELS_AT_ONCE) as u64;
-    Nanos(patience.0.saturating_mul(parts))
+    Nanos(timeout.0.saturating_mul(parts))
 }
 
 fn not_connected(endpoint: &Endpoint, failure: Failure) -> Error {

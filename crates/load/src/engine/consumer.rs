@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use measure::{Interval, Metric, Nanos, Time};
 
 use super::client::BUFFER_BYTES;
-use super::pages::{Pages, Tracks};
+use super::ledger::{ProducerBitmaps, ThreadLedger};
 use super::service::Service;
-use crate::link::{Extras, FRAME_MAX, Lane};
 use crate::payload::{self, Header, Unreadable};
+use crate::protocol::amqp091::{ChannelHandle, Extras, FRAME_MAX};
 use crate::{Ack, Bodies, Error, Refusal, ServiceTime};
 
 /// Deliveries that stay unacknowledged for this long are acknowledged although there are fewer
@@ -43,14 +43,14 @@ pub(crate) struct ConsumerSpec {
     pub(crate) message_size: usize,
     /// Every delivery is answered by its own body, where it says where to.
     pub(crate) responds: bool,
-    /// Where to look for a message's header first: in its label, or in its body.
-    pub(crate) labelled: bool,
+    /// Where to look for a message's header first: in its trace header, or in its body.
+    pub(crate) has_trace_header: bool,
     /// Deliveries that its group still waits for.
     pub(crate) budget: Option<Arc<AtomicU64>>,
     /// This run's producers, where there are any.
     pub(crate) ours: Option<Ours>,
     /// Where the ledger keeps this consumer's deliveries.
-    pub(crate) tracks: Option<TrackSpec>,
+    pub(crate) bitmaps: Option<BitmapSpec>,
     /// What it receives from, by its position among the run's recipients.
     pub(crate) recipient: u32,
     /// The queue's count says how many messages there are for it.
@@ -59,9 +59,9 @@ pub(crate) struct ConsumerSpec {
     pub(crate) most_unacked: u64,
 }
 
-/// See [`Tracks`].
+/// See [`ProducerBitmaps`].
 #[derive(Clone, Debug)]
-pub(crate) struct TrackSpec {
+pub(crate) struct BitmapSpec {
     pub(crate) producers: Arc<[u32]>,
     pub(crate) first: usize,
 }
@@ -86,7 +86,7 @@ pub(crate) struct Known {
 impl Known {
     /// Whether a body is what was sent.
     fn is_whole(&self, header: &Header, body: &[u8]) -> bool {
-        // A label is always a full header, which alone has a run.
+        // A trace header is always a full header, which alone has a run.
         let ours = header.run.and_then(|_| {
             let groups = self.groups.iter();
             groups
@@ -120,15 +120,15 @@ pub(crate) struct Consumer {
     gathered: Gathered,
     /// Intended time of the last of this run's messages.
     latest: Time,
-    tracks: Option<Tracks>,
+    bitmaps: Option<ProducerBitmaps>,
     service: Option<Service>,
     polling: Option<Polling>,
     /// When it sends its subscription, where it has not yet.
     begin: Option<Time>,
     /// Acknowledgements that wait for their commit.
     uncommitted: u32,
-    /// Where the last message's header was: in its label, or in its body.
-    labelled: bool,
+    /// Where the last message's header was: in its trace header, or in its body.
+    has_trace_header: bool,
     /// Something came since [`Self::fence`].
     came: bool,
     /// Its connection was lost at least once.
@@ -151,10 +151,10 @@ const BACKLOG: u64 = 1_000;
 
 impl Consumer {
     pub(crate) fn new(mut spec: ConsumerSpec) -> Self {
-        let tracks = spec
-            .tracks
+        let bitmaps = spec
+            .bitmaps
             .take()
-            .map(|tracks| Tracks::new(tracks.producers, tracks.first));
+            .map(|bitmaps| ProducerBitmaps::new(bitmaps.producers, bitmaps.first));
         let every = match spec.ack {
             Ack::Auto => 0,
             // The broker stops at the prefetch limit, so waiting for more would be for ever.
@@ -177,7 +177,7 @@ impl Consumer {
             uncommitted: 0,
             came: false,
             was_lost: false,
-            labelled: spec.labelled,
+            has_trace_header: spec.has_trace_header,
             spec,
             every,
             start: Time(0),
@@ -186,7 +186,7 @@ impl Consumer {
             last_delivery: Time(0),
             gathered: Gathered::default(),
             latest: Time(0),
-            tracks,
+            bitmaps,
         }
     }
 
@@ -265,18 +265,22 @@ impl Consumer {
 
     /// Does what is due: begins, acknowledges what it has worked on, asks for a message. Tells when
     /// something will be due next.
-    pub(crate) fn tend(&mut self, now: Time, lane: &mut Lane<'_>) -> Result<Option<Time>, Error> {
+    pub(crate) fn tend(
+        &mut self,
+        now: Time,
+        channel: &mut ChannelHandle<'_>,
+    ) -> Result<Option<Time>, Error> {
         if let Some(begin) = self.begin {
             if begin > now {
                 return Ok(Some(begin));
             }
             self.begin = None;
-            lane.consume()?;
+            channel.consume()?;
         }
         let mut due = None;
         if let Some(mut service) = self.service.take() {
             while let Some(tag) = service.finish(now) {
-                self.settle(tag, now, lane)?;
+                self.settle(tag, now, channel)?;
             }
             due = service.due();
             self.service = Some(service);
@@ -289,7 +293,7 @@ impl Consumer {
                 return Ok(Some(polling.due));
             }
             polling.asked = true;
-            lane.get()?;
+            channel.get()?;
         }
         Ok(due)
     }
@@ -337,38 +341,38 @@ impl Consumer {
         now: Time,
         interval: &mut Interval,
         latency: &mut Nanos,
-        pages: Option<&mut Pages>,
+        ledger: Option<&mut ThreadLedger>,
     ) -> bool {
         self.came = true;
         interval.counters.received += 1;
         interval.counters.redelivered += u64::from(redelivered);
-        let read = if self.labelled {
-            read_label(extras, body, now)
+        let read = if self.has_trace_header {
+            read_trace_header(extras, body, now)
         } else {
             payload::read(body, now).ok()
         };
         let Some(header) = read.or_else(|| self.look_elsewhere(body, extras, now)) else {
-            self.refuse((body, extras), now, false, pages);
+            self.refuse((body, extras), now, false, ledger);
             return false;
         };
-        let mut pages = pages;
+        let mut ledger = ledger;
         let mut sent = header.sent;
         if let Some(ours) = &self.spec.ours {
             let foreign = header.run.is_some_and(|run| run != ours.run_id);
             if foreign || header.intended < self.start {
-                self.refuse((body, extras), now, true, pages);
+                self.refuse((body, extras), now, true, ledger);
                 return false;
             }
             if ours.all_out {
                 sent = Some(sent.unwrap_or(header.intended));
             }
         }
-        if let (Some(tracks), Some(pages)) = (&mut self.tracks, &mut pages) {
-            if let Err(cause) = tracks.take(&header, redelivered, pages) {
-                let checked = self.labelled || payload::has_check(body.len());
+        if let (Some(bitmaps), Some(ledger)) = (&mut self.bitmaps, &mut ledger) {
+            if let Err(cause) = bitmaps.take(&header, redelivered, ledger) {
+                let checked = self.has_trace_header || payload::has_check(body.len());
                 // Its time is right, so it is one of ours; without a check the rest may be damaged.
-                pages
-                    .odd
+                ledger
+                    .anomalies
                     .count(if checked { cause } else { Unreadable::Corrupt });
                 return false;
             }
@@ -381,7 +385,7 @@ impl Consumer {
                 None => payload::is_whole(body),
                 Some(known) => known.is_whole(&header, body),
             };
-            pages.odd.corrupt += u64::from(!whole);
+            ledger.anomalies.corrupt += u64::from(!whole);
         }
         self.latest = header.intended;
         let gathered = &mut self.gathered;
@@ -398,15 +402,15 @@ impl Consumer {
         true
     }
 
-    /// The header where the last message had none. What has a label has no other header.
+    /// The header where the last message had none. A message with a trace header has no other header.
     #[cold]
     fn look_elsewhere(&mut self, body: &[u8], extras: Extras<'_>, now: Time) -> Option<Header> {
-        let header = match (self.labelled, extras.label()) {
+        let header = match (self.has_trace_header, extras.trace_header()) {
             (true, None) => payload::read(body, now).ok(),
-            (false, Some(_)) => read_label(extras, body, now),
+            (false, Some(_)) => read_trace_header(extras, body, now),
             _ => None,
         };
-        self.labelled ^= header.is_some();
+        self.has_trace_header ^= header.is_some();
         header
     }
 
@@ -418,22 +422,22 @@ impl Consumer {
         (body, extras): (&[u8], Extras<'_>),
         now: Time,
         is_read: bool,
-        pages: Option<&mut Pages>,
+        ledger: Option<&mut ThreadLedger>,
     ) {
-        let Some(pages) = pages else {
+        let Some(ledger) = ledger else {
             return;
         };
         let times = (self.start, now);
-        let head = extras.label().unwrap_or(body);
+        let head = extras.trace_header().unwrap_or(body);
         let right = is_read && payload::has_check(head.len());
         let ours = self.spec.ours.as_ref().filter(|_| !right);
         let ours = ours.is_some_and(|ours| {
             payload::is_ours(head, ours.run_id, times, |header| {
-                let tracks = self.tracks.as_ref();
-                tracks.is_some_and(|tracks| tracks.knows(header, pages))
+                let bitmaps = self.bitmaps.as_ref();
+                bitmaps.is_some_and(|bitmaps| bitmaps.knows(header, ledger))
             })
         });
-        pages.odd.count(if ours {
+        ledger.anomalies.count(if ours {
             Unreadable::Corrupt
         } else {
             Unreadable::Foreign
@@ -491,19 +495,24 @@ impl Consumer {
         &mut self,
         tag: u64,
         now: Time,
-        lane: &mut Lane<'_>,
+        channel: &mut ChannelHandle<'_>,
     ) -> Result<(), Error> {
         match &mut self.service {
             Some(service) => service.arrive(tag, now).map_err(|jump| {
                 let last = jump.last;
-                lane.violated(format!("delivery {tag} came after delivery {last}"))
+                channel.violated(format!("delivery {tag} came after delivery {last}"))
             }),
-            None => self.settle(tag, now, lane),
+            None => self.settle(tag, now, channel),
         }
     }
 
     #[inline]
-    fn settle(&mut self, tag: u64, now: Time, lane: &mut Lane<'_>) -> Result<(), Error> {
+    fn settle(
+        &mut self,
+        tag: u64,
+        now: Time,
+        channel: &mut ChannelHandle<'_>,
+    ) -> Result<(), Error> {
         if self.every == 0 {
             return Ok(());
         }
@@ -511,9 +520,9 @@ impl Consumer {
         self.last_tag = tag;
         self.last_delivery = now;
         if self.unacked >= self.every {
-            self.send_acks(lane);
+            self.send_acks(channel);
             if self.spec.commit_every > 0 && self.uncommitted >= self.commit_limit() {
-                return self.commit(lane);
+                return self.commit(channel);
             }
         }
         Ok(())
@@ -528,11 +537,11 @@ impl Consumer {
     }
 
     #[inline]
-    fn send_acks(&mut self, lane: &mut Lane<'_>) {
+    fn send_acks(&mut self, channel: &mut ChannelHandle<'_>) {
         let multiple = self.unacked > 1;
         match self.spec.refuse {
-            None => lane.ack(self.last_tag, multiple),
-            Some(Refusal { requeue }) => lane.nack(self.last_tag, multiple, requeue),
+            None => channel.ack(self.last_tag, multiple),
+            Some(Refusal { requeue }) => channel.nack(self.last_tag, multiple, requeue),
         }
         if self.spec.commit_every > 0 {
             self.uncommitted += self.unacked;
@@ -540,27 +549,31 @@ impl Consumer {
         self.unacked = 0;
     }
 
-    fn commit(&mut self, lane: &mut Lane<'_>) -> Result<(), Error> {
+    fn commit(&mut self, channel: &mut ChannelHandle<'_>) -> Result<(), Error> {
         self.uncommitted = 0;
-        lane.commit()
+        channel.commit()
     }
 
     /// Acknowledges and commits all that is left.
-    pub(crate) fn flush(&mut self, lane: &mut Lane<'_>) -> Result<(), Error> {
+    pub(crate) fn flush(&mut self, channel: &mut ChannelHandle<'_>) -> Result<(), Error> {
         if self.unacked > 0 {
-            self.send_acks(lane);
+            self.send_acks(channel);
         }
         if self.spec.commit_every > 0 && self.uncommitted > 0 {
-            self.commit(lane)?;
+            self.commit(channel)?;
         }
         Ok(())
     }
 
     /// Acknowledges what is left when deliveries pause.
-    pub(crate) fn flush_if_idle(&mut self, now: Time, lane: &mut Lane<'_>) -> Result<(), Error> {
+    pub(crate) fn flush_if_idle(
+        &mut self,
+        now: Time,
+        channel: &mut ChannelHandle<'_>,
+    ) -> Result<(), Error> {
         let left = self.unacked > 0 || (self.spec.commit_every > 0 && self.uncommitted > 0);
         if left && now.since(self.last_delivery) >= IDLE {
-            self.flush(lane)?;
+            self.flush(channel)?;
         }
         Ok(())
     }
@@ -568,8 +581,8 @@ impl Consumer {
 
 /// The header of a body that stays as it is.
 #[inline]
-fn read_label(extras: Extras<'_>, body: &[u8], now: Time) -> Option<Header> {
-    payload::read_label(extras.label()?, body.len(), now).ok()
+fn read_trace_header(extras: Extras<'_>, body: &[u8], now: Time) -> Option<Header> {
+    payload::read_trace_header(extras.trace_header()?, body.len(), now).ok()
 }
 
 /// Whether a group of consumers still waits for deliveries.

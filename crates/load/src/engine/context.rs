@@ -5,11 +5,11 @@ use std::sync::mpsc::SyncSender;
 use measure::{Clock, Nanos, Phase, Time};
 use mio::Registry;
 
-use super::pages::Pages;
+use super::ledger::ThreadLedger;
 use super::series::Series;
-use crate::link::Reply;
+use crate::protocol::amqp091::Reply;
 
-use super::shared::{Report, Shared, Standing as Progress};
+use super::shared::{ProgressTotals, Report, Shared};
 use super::waiting::Spent;
 
 /// What all clients of a thread work with.
@@ -23,7 +23,7 @@ pub(crate) struct Context<'a> {
     /// Where encrypted bytes are read to.
     pub(crate) cipher: &'a mut Vec<u8>,
     pub(crate) tally: &'a mut Tally,
-    pub(crate) pages: &'a mut Option<Pages>,
+    pub(crate) ledger: &'a mut Option<ThreadLedger>,
     /// What is answered to a request.
     pub(crate) reply: &'a mut Reply,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Context<'a> {
 /// What a thread has seen so far, beside its intervals.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    pub(crate) progress: Progress,
+    pub(crate) progress: ProgressTotals,
     /// Confirms and deliveries.
     pub(crate) handled: u64,
     /// Of the last confirm or delivery.

@@ -12,10 +12,10 @@ use std::time::Duration;
 use measure::{Clock, Nanos, Phase, Time};
 
 use super::recipients::{Found, Inquiry};
-use super::shared::{CATCH_UP, Standing};
-use super::{Coordinator, LOOK, NOTICE};
+use super::shared::{CATCH_UP, ProgressTotals};
+use super::{Coordinator, LEAD_TIME, POLL_INTERVAL};
 use crate::control::Request;
-use crate::{Error, Event};
+use crate::{Error, RunEvent};
 
 /// When nothing has come for this long, the queues are asked whether anything can, …
 const QUIET: Nanos = Nanos(2_000_000_000);
@@ -31,9 +31,9 @@ const HANDING_IN: Nanos = Nanos(500_000_000);
 struct Drain {
     deadline: Time,
     last_change: Time,
-    last: Standing,
+    last: ProgressTotals,
     /// Where things stood when the ledger was last looked into.
-    looked_at: Option<Standing>,
+    looked_at: Option<ProgressTotals>,
     ask_at: Time,
 }
 
@@ -41,7 +41,7 @@ impl Coordinator<'_> {
     /// Waits until every message is accounted for or can no longer come, at most until the deadline,
     /// and returns the instant from which on nothing is counted.
     pub(super) fn drain(&mut self, drain_at: Time) -> Result<Time, Error> {
-        self.sink.event(Event::PhaseStarted {
+        self.sink.event(RunEvent::PhaseStarted {
             phase: Phase::Drain,
             at: drain_at,
         });
@@ -49,38 +49,36 @@ impl Coordinator<'_> {
             deadline: drain_at + self.plan.phases.drain,
             // Nothing changes before the last loop has caught up.
             last_change: drain_at + CATCH_UP,
-            last: Standing::default(),
+            last: ProgressTotals::default(),
             looked_at: None,
             ask_at: Time(0),
         };
         while !self.is_drained(&mut drain)? {
-            self.receive(LOOK / 4)?;
+            self.receive(POLL_INTERVAL / 4)?;
         }
-        let end_at = Clock.now() + NOTICE;
+        let end_at = Clock.now() + LEAD_TIME;
         self.shared.end_at(end_at);
         self.wake();
         Ok(end_at)
     }
 
     fn is_drained(&mut self, drain: &mut Drain) -> Result<bool, Error> {
-        let (now, standing) = (Clock.now(), self.shared.standing());
+        let (now, totals) = (Clock.now(), self.shared.totals());
         if self.ends_at_once() {
             return Ok(true);
         }
-        if standing != drain.last {
-            (drain.last, drain.last_change) = (standing, now);
+        if totals != drain.last {
+            (drain.last, drain.last_change) = (totals, now);
         }
-        let is_confirmed = standing.open == 0;
+        let is_confirmed = totals.open == 0;
         // One turn of every loop after the end of sending, so that what it sent is known.
-        let is_still = now > drain.last_change + NOTICE;
+        let is_still = now > drain.last_change + LEAD_TIME;
         let is_late = now >= drain.deadline;
-        let may_be_complete = is_confirmed && is_still && drain.looked_at != Some(standing);
-        if (may_be_complete || is_late) && self.is_complete(standing)? {
+        let may_be_complete = is_confirmed && is_still && drain.looked_at != Some(totals);
+        if (may_be_complete || is_late) && self.is_complete(totals)? {
             return Ok(is_confirmed || is_late);
         }
-        drain.looked_at = Some(standing)
-            .filter(|_| may_be_complete)
-            .or(drain.looked_at);
+        drain.looked_at = Some(totals).filter(|_| may_be_complete).or(drain.looked_at);
         let is_quiet = is_confirmed && now.since(drain.last_change) >= QUIET;
         if is_late && !is_confirmed {
             // Whatever the queues hold now, there may be more of it.
@@ -93,7 +91,7 @@ impl Coordinator<'_> {
         }
         let found = self.ask()?;
         let nothing_comes = self.shared.all_settled(found.fence)
-            && self.shared.standing() == standing
+            && self.shared.totals() == totals
             && found.nothing_is_held(&self.recipients);
         self.found = found;
         drain.ask_at = Clock.now() + ASK_AGAIN;
@@ -106,29 +104,29 @@ impl Coordinator<'_> {
 
     /// Whether every message that consumers should get has come, or will not because the broker has
     /// said so.
-    fn is_complete(&mut self, standing: Standing) -> Result<bool, Error> {
+    fn is_complete(&mut self, totals: ProgressTotals) -> Result<bool, Error> {
         if self.recipients.iter().all(|it| it.wants_no_more()) {
             return Ok(true);
         }
-        if standing.received < standing.expected {
+        if totals.received < totals.expected {
             return Ok(false);
         }
-        if self.books.is_none() {
+        if self.collector.is_none() {
             // Nobody knows which ones came twice.
-            return Ok(standing.received - standing.redelivered >= standing.expected);
+            return Ok(totals.received - totals.redelivered >= totals.expected);
         }
-        let note = self.shared.ask_for_notes();
+        let request = self.shared.request_ledger();
         self.wake();
         let limit = Clock.now() + HANDING_IN;
-        while !self.shared.all_noted(note) {
+        while !self.shared.all_handed_in(request) {
             if Clock.now() >= limit || self.ends_at_once() {
                 return Ok(false);
             }
             self.receive(Duration::from_millis(1))?;
         }
         self.receive_all()?;
-        let books = self.books.as_mut();
-        Ok(books.is_none_or(|books| books.is_complete(standing.expected)))
+        let collector = self.collector.as_mut();
+        Ok(collector.is_none_or(|collector| collector.is_complete(totals.expected)))
     }
 
     /// Takes all reports that are there.
@@ -148,13 +146,13 @@ impl Coordinator<'_> {
         let limit = Clock.now() + ASKING;
         let inquiry = Inquiry::begin(self.plan, &self.recipients, ASKING)?;
         while !inquiry.is_over() && Clock.now() < limit && !self.ends_at_once() {
-            self.receive(LOOK / 4)?;
+            self.receive(POLL_INTERVAL / 4)?;
         }
         inquiry.take(&mut found);
         found.fence = self.shared.put_up_fence();
         self.wake();
         while !self.shared.all_settled(found.fence) && Clock.now() < limit && !self.ends_at_once() {
-            self.receive(LOOK / 10)?;
+            self.receive(POLL_INTERVAL / 10)?;
         }
         Ok(found)
     }

@@ -1,6 +1,6 @@
 //! A delivery that came before the load began.
 
-use crate::link::Extras;
+use crate::protocol::amqp091::Extras;
 
 /// A copy of the first delivery of a connection that is set up and waits for the common start.
 /// Nothing is read behind it until the load begins: what waits is with the broker, and in the

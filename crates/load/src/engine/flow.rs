@@ -4,28 +4,36 @@ use std::sync::atomic::Ordering;
 
 use measure::{Phase, Time};
 
-use super::client::{Client, State, Work};
+use super::client::{Client, ConnectionState, Participant};
 use super::consumer::Wanted;
 use super::context::Context;
 use super::early::EarlyDelivery;
-use super::producer::{BATCH_BYTES, Standing};
+use super::producer::{BATCH_BYTES, SendState};
 use super::shared::{CATCH_UP, Reason, Report};
 use crate::control::Watch;
-use crate::link::{Extras, Progress as SetUp, Signal, Step};
-use crate::{Error, Event as Happening};
+use crate::protocol::amqp091::{Extras, Progress as SetUp, Signal, Step};
+use crate::{Error, RunEvent};
 
 /// The broker gives a message back.
 #[cold]
-fn returned(work: &Work, body: &[u8], extras: Extras<'_>, now: Time, context: &mut Context<'_>) {
+fn returned(
+    work: &Participant,
+    body: &[u8],
+    extras: Extras<'_>,
+    now: Time,
+    context: &mut Context<'_>,
+) {
     context.series.current().counters.returned += 1;
-    let Work::Producer(producer) = work else {
+    let Participant::Producer(producer) = work else {
         return;
     };
     // Nobody will get it.
     let progress = &mut context.tally.progress;
-    progress.expected = progress.expected.saturating_sub(producer.spec.fan_out);
-    if let Some(pages) = context.pages {
-        producer.returned(body, extras, now, pages);
+    progress.expected = progress
+        .expected
+        .saturating_sub(producer.spec.expected_deliveries);
+    if let Some(ledger) = context.ledger {
+        producer.returned(body, extras, now, ledger);
     }
 }
 
@@ -43,14 +51,14 @@ enum Taken {
 /// not needed any more.
 #[inline(always)]
 fn receive(
-    work: &mut Work,
+    work: &mut Participant,
     (body, extras, redelivered): (&[u8], Extras<'_>, bool),
     now: Time,
     context: &mut Context<'_>,
 ) -> Taken {
     let consumer = match work {
-        Work::Consumer(consumer) => consumer,
-        Work::Producer(producer) => {
+        Participant::Consumer(consumer) => consumer,
+        Participant::Producer(producer) => {
             let of = producer.replied(body, extras, now);
             return of.map_or(Taken::Nothing, Taken::Reply);
         }
@@ -65,7 +73,7 @@ fn receive(
         now,
         context.series.current(),
         &mut context.tally.latency,
-        context.pages.as_mut(),
+        context.ledger.as_mut(),
     );
     let to = consumer.responds().then(|| extras.reply_to()).flatten();
     if let Some(to) = to {
@@ -92,8 +100,8 @@ impl Client {
     ) -> Result<usize, Error> {
         let decoded = self.decode_frames(now, bytes, context);
         // Also where it failed: what came before was received now, not when the next batch comes.
-        for work in &mut self.works {
-            if let Work::Consumer(consumer) = work {
+        for work in &mut self.participants {
+            if let Participant::Consumer(consumer) = work {
                 consumer.end_of_batch(now, context.series.current(), &mut context.tally.latency);
             }
         }
@@ -112,7 +120,7 @@ impl Client {
         self.take_early(now, context)?;
         while !self.full && self.early.is_none() {
             let mut input = &bytes[at..];
-            let signal = self.link.poll(now, &mut input)?;
+            let signal = self.connection.poll(now, &mut input)?;
             at = bytes.len() - input.len();
             match signal {
                 Some((
@@ -123,14 +131,14 @@ impl Client {
                         body,
                         extras,
                     },
-                )) => match (self.state, self.works.get_mut(lane)) {
-                    (State::Running, Some(work)) if !is_over => {
+                )) => match (self.state, self.participants.get_mut(lane)) {
+                    (ConnectionState::Running, Some(work)) if !is_over => {
                         let taken = receive(work, (body, extras, redelivered), now, context);
                         self.follow_up(lane, (tag, taken), now, context)?;
                     }
-                    (State::SettingUp | State::Ready, _) => {
+                    (ConnectionState::SettingUp | ConnectionState::Ready, _) => {
                         self.early = Some(EarlyDelivery::new(lane, tag, redelivered, body, extras));
-                        if self.state == State::SettingUp {
+                        if self.state == ConnectionState::SettingUp {
                             self.is_set_up(context);
                         }
                         self.take_early(now, context)?;
@@ -151,12 +159,12 @@ impl Client {
                 Some((lane, Signal::Committed)) => self.committed(lane, now, context)?,
                 Some((lane, Signal::Step(step))) => self.step(lane, step, now, context)?,
                 Some((_, Signal::Closed)) => {
-                    self.state = State::Gone;
+                    self.state = ConnectionState::Gone;
                     break;
                 }
                 Some((lane, Signal::Empty)) => self.found_nothing(lane, now),
                 Some((lane, Signal::Returned { body, extras })) => {
-                    if let Some(work) = self.works.get(lane) {
+                    if let Some(work) = self.participants.get(lane) {
                         returned(work, body, extras, now, context);
                     }
                 }
@@ -168,7 +176,7 @@ impl Client {
                 }
                 Some((_, Signal::Unblocked)) => {
                     self.withheld = false;
-                    context.tell(Report::Event(Happening::Unblocked { at: now }));
+                    context.tell(Report::Event(RunEvent::Unblocked { at: now }));
                 }
                 Some((_, Signal::Other)) => {}
                 None => break,
@@ -181,13 +189,13 @@ impl Client {
 
     /// Takes the delivery that came before the load began, once it has.
     fn take_early(&mut self, now: Time, context: &mut Context<'_>) -> Result<(), Error> {
-        if self.state != State::Running {
+        if self.state != ConnectionState::Running {
             return Ok(());
         }
         let Some(early) = self.early.take() else {
             return Ok(());
         };
-        let Some(work) = self.works.get_mut(early.lane) else {
+        let Some(work) = self.participants.get_mut(early.lane) else {
             return Ok(());
         };
         let taken = receive(work, early.parts(), now, context);
@@ -203,10 +211,10 @@ impl Client {
         now: Time,
         context: &mut Context<'_>,
     ) -> Result<(), Error> {
-        match (taken, self.works.get_mut(lane)) {
+        match (taken, self.participants.get_mut(lane)) {
             (Taken::Reply(of), _) => self.confirmed(lane, (of, false, false), now, context)?,
-            (Taken::Message { is_request }, Some(Work::Consumer(consumer))) => {
-                let mut channel = self.link.lane(lane);
+            (Taken::Message { is_request }, Some(Participant::Consumer(consumer))) => {
+                let mut channel = self.connection.channel(lane);
                 if is_request {
                     channel.respond(context.reply)?;
                 }
@@ -226,9 +234,9 @@ impl Client {
         now: Time,
         context: &mut Context<'_>,
     ) -> Result<(), Error> {
-        if self.link.proceed(lane, step, now)? == SetUp::Ready {
+        if self.connection.proceed(lane, step, now)? == SetUp::Ready {
             self.is_accepted();
-            if self.state == State::SettingUp {
+            if self.state == ConnectionState::SettingUp {
                 self.is_set_up(context);
             }
         }
@@ -238,14 +246,14 @@ impl Client {
     /// All that can be asked for before the load is asked for. What is not answered are
     /// subscriptions, and the first delivery has come.
     fn is_set_up(&mut self, context: &mut Context<'_>) {
-        self.state = State::Ready;
+        self.state = ConnectionState::Ready;
         self.make_room();
         self.resume(context);
     }
 
     /// A queue that was asked for a message had none.
     fn found_nothing(&mut self, lane: usize, now: Time) {
-        if let Some(Work::Consumer(consumer)) = self.works.get_mut(lane) {
+        if let Some(Participant::Consumer(consumer)) = self.participants.get_mut(lane) {
             consumer.answered(now);
         }
     }
@@ -257,7 +265,7 @@ impl Client {
         now: Time,
         context: &mut Context<'_>,
     ) -> Result<(), Error> {
-        if let Some(Work::Producer(producer)) = self.works.get_mut(lane) {
+        if let Some(Participant::Producer(producer)) = self.participants.get_mut(lane) {
             producer.committed();
             self.confirmed(lane, (0, true, false), now, context)?;
         }
@@ -272,15 +280,15 @@ impl Client {
         now: Time,
         context: &mut Context<'_>,
     ) -> Result<(), Error> {
-        let Some(Work::Producer(producer)) = self.works.get_mut(lane) else {
+        let Some(Participant::Producer(producer)) = self.participants.get_mut(lane) else {
             return Ok(());
         };
         // What is answered after the end of the drain came too late for the ledger, too.
-        let counts = self.state == State::Running && !context.series.is_finished();
+        let counts = self.state == ConnectionState::Running && !context.series.is_finished();
         let (interval, latency) = (context.series.current(), &mut context.tally.latency);
-        let pages = context.pages.as_mut().filter(|_| counts);
+        let ledger = context.ledger.as_mut().filter(|_| counts);
         let count = producer
-            .answer(answer, now, interval, latency, pages)
+            .answer(answer, now, interval, latency, ledger)
             .map_err(|_| Error::Protocol {
                 endpoint: self.endpoint.to_string(),
                 detail: format!(
@@ -295,12 +303,12 @@ impl Client {
                 .control
                 .watch_on(Watch::Confirm, Watch::Backlog)
         {
-            context.tell(Report::Event(Happening::FirstConfirm { at: now }));
+            context.tell(Report::Event(RunEvent::FirstConfirm { at: now }));
         }
         let progress = &mut context.tally.progress;
         progress.open = progress.open.saturating_sub(count);
         if answer.2 {
-            let lost = count * producer.spec.fan_out;
+            let lost = count * producer.spec.expected_deliveries;
             progress.expected = progress.expected.saturating_sub(lost);
         }
         context.tally.handled += count;
@@ -309,7 +317,7 @@ impl Client {
 
     /// Sees to the consumers that have more to do than to take what comes; tells when next.
     pub(super) fn tend(&mut self, context: &mut Context<'_>) -> Result<Option<Time>, Error> {
-        if !self.busy || self.state != State::Running {
+        if !self.busy || self.state != ConnectionState::Running {
             return Ok(None);
         }
         let now = context.now();
@@ -318,9 +326,9 @@ impl Client {
         }
         let mut next: Option<Time> = None;
         self.full = false;
-        for (at, work) in self.works.iter_mut().enumerate() {
-            if let Work::Consumer(consumer) = work {
-                let due = consumer.tend(now, &mut self.link.lane(at))?;
+        for (at, work) in self.participants.iter_mut().enumerate() {
+            if let Participant::Consumer(consumer) = work {
+                let due = consumer.tend(now, &mut self.connection.channel(at))?;
                 next = match (next, due) {
                     (Some(a), Some(b)) => Some(a.min(b)),
                     (a, b) => a.or(b),
@@ -332,36 +340,36 @@ impl Client {
     }
 
     /// Gives every producer a turn, as long as the socket takes what they send.
-    pub(super) fn send(&mut self, context: &mut Context<'_>) -> Result<Standing, Error> {
-        if self.state != State::Running || self.withheld || !self.may_write() {
-            return Ok(Standing::Idle);
+    pub(super) fn send(&mut self, context: &mut Context<'_>) -> Result<SendState, Error> {
+        if self.state != ConnectionState::Running || self.withheld || !self.may_write() {
+            return Ok(SendState::Idle);
         }
         let now = context.now();
         let drain_at = context.shared.boundaries().drain_at;
         let draining = context.series.phase() == Phase::Drain;
         if draining && now > drain_at + CATCH_UP {
-            return Ok(Standing::Idle);
+            return Ok(SendState::Idle);
         }
-        let mut standing = Standing::Idle;
-        for _ in 0..self.works.len() {
+        let mut send_state = SendState::Idle;
+        for _ in 0..self.participants.len() {
             let at = self.next_work;
-            self.next_work = (at + 1) % self.works.len();
-            let Some(Work::Producer(producer)) = self.works.get_mut(at) else {
+            self.next_work = (at + 1) % self.participants.len();
+            let Some(Participant::Producer(producer)) = self.participants.get_mut(at) else {
                 continue;
             };
-            let mut lane = self.link.lane(at);
+            let mut lane = self.connection.channel(at);
             let interval = context.series.current();
             let sent = if draining {
                 producer.catch_up(drain_at, now, &mut lane, interval)?
             } else {
                 producer.send(now, &mut lane, interval)?
             };
-            if let Some(pages) = context.pages.as_ref().filter(|_| sent.count > 0) {
-                pages.publish_sent(producer.spec.id, producer.sent());
+            if let Some(ledger) = context.ledger.as_ref().filter(|_| sent.count > 0) {
+                ledger.publish_sent(producer.spec.id, producer.sent());
             }
             let written = lane.pending() < BATCH_BYTES;
             let progress = &mut context.tally.progress;
-            progress.expected += sent.count * producer.spec.fan_out;
+            progress.expected += sent.count * producer.spec.expected_deliveries;
             if producer.has_answers() {
                 progress.open += sent.count;
             }
@@ -374,16 +382,16 @@ impl Client {
             {
                 context.tell(Report::CountReached);
             }
-            standing = standing.sooner(sent.standing);
+            send_state = send_state.sooner(sent.send_state);
             if !written {
                 // The others are next, when this is written.
-                if self.works.len() > 1 {
-                    standing = Standing::More;
+                if self.participants.len() > 1 {
+                    send_state = SendState::More;
                 }
                 break;
             }
         }
         self.flush()?;
-        Ok(standing)
+        Ok(send_state)
     }
 }

@@ -1,27 +1,27 @@
 //! Runs a plan: prepares queues, starts the event loops, decides when phases end, and puts
 //! together what the loops report.
 
-mod accounts;
+mod assignment;
 mod client;
 mod consumer;
 mod context;
-mod deal;
 mod drain;
 mod early;
 mod flow;
-mod keys;
-pub(crate) mod pace;
-mod pages;
+pub(crate) mod idle;
+mod ledger;
+mod ledger_layout;
 mod producer;
 mod recipients;
-mod repair;
+mod reconnect;
 mod routes;
+mod routing_keys;
 mod series;
 mod service;
 mod shared;
 pub(crate) mod socket;
-mod stamps;
-mod until;
+mod stop;
+mod unique_properties;
 pub(crate) mod waiting;
 mod worker;
 
@@ -33,28 +33,28 @@ use std::time::Duration;
 use measure::{Clock, Counters, Interval, Nanos, Phase, Time};
 use mio::Waker;
 
-use self::accounts::Realm;
-use self::deal::{Deal, deal};
-use self::pages::{Books, PARCELS};
+use self::assignment::{Assignment, assign};
+use self::ledger::{BATCHES, LedgerCollector};
+use self::ledger_layout::Cluster;
 use self::recipients::{Found, Recipient};
 use self::series::{Merger, POOL};
 use self::shared::{Report, Shared};
-use self::socket::{Place, Places};
-use self::until::Ending;
-use self::worker::{Worker, Workshop};
-use crate::admin::{Admin, Interruption, Way};
+use self::socket::{Node, Nodes};
+use self::stop::StopWatcher;
+use self::worker::{Worker, WorkerConfig};
 use crate::control::{Request, Watch};
+use crate::protocol::amqp091::admin::{Admin, ConnectOptions, Interruption};
 use crate::tls::Connector;
-use crate::{Control, Error, Event, Group, Outcome, PhaseTimes, Plan, Sink, ThreadUsage};
+use crate::{Control, Error, Group, Outcome, PhaseTimes, Plan, RunEvent, Sink, ThreadUsage};
 
 /// How often the coordinator looks at its [`Control`], and at progress while draining.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Between announcing a boundary and its instant, so that every loop knows it in time.
-const NOTICE: Nanos = Nanos(5_000_000);
-/// The question whether anybody is behind, without the consumers.
+const LEAD_TIME: Nanos = Nanos(5_000_000);
+/// The instant that asks whether producers are behind, consumers left out.
 const PRODUCERS_ONLY: Time = Time(0);
 /// How often is told how many clients are connected.
-const TELL_EVERY: Nanos = Nanos(500_000_000);
+const PROGRESS_INTERVAL: Nanos = Nanos(500_000_000);
 /// Reports that are not intervals have this much room.
 const EVENT_ROOM: usize = 64;
 
@@ -63,7 +63,7 @@ pub(crate) fn run(plan: &Plan, control: &Control, sink: &mut dyn Sink) -> Result
     plan.validate()?;
     crate::limits::make_room(plan)?;
     let outcome = match prepare(plan, control, sink) {
-        Ok((places, realms)) => supervise(plan, control, sink, &places, &realms),
+        Ok((nodes, clusters)) => supervise(plan, control, sink, &nodes, &clusters),
         Err(Interruption::Failed(error)) => Err(error),
         Err(Interruption::Stopped) => Ok(never_started()),
     };
@@ -79,11 +79,11 @@ fn supervise(
     plan: &Plan,
     control: &Control,
     sink: &mut dyn Sink,
-    places: &[Places],
-    realms: &[Realm],
+    nodes: &[Nodes],
+    clusters: &[Cluster],
 ) -> Result<Outcome, Error> {
-    let deal = deal(plan, places, realms)?;
-    let mut coordinator = Coordinator::start(plan, control, sink, deal)?;
+    let assignment = assign(plan, nodes, clusters)?;
+    let mut coordinator = Coordinator::start(plan, control, sink, assignment)?;
     coordinator.supervise()
 }
 
@@ -92,43 +92,43 @@ fn prepare(
     plan: &Plan,
     control: &Control,
     sink: &mut dyn Sink,
-) -> Result<(Vec<Places>, Vec<Realm>), Interruption> {
+) -> Result<(Vec<Nodes>, Vec<Cluster>), Interruption> {
     let mut all = Vec::with_capacity(plan.groups.len());
-    let mut realms = Vec::with_capacity(plan.groups.len());
+    let mut clusters = Vec::with_capacity(plan.groups.len());
     for group in &plan.groups {
-        let mut places = Vec::with_capacity(1 + group.further.len());
+        let mut nodes = Vec::with_capacity(1 + group.further.len());
         for endpoint in std::iter::once(&group.endpoint).chain(&group.further) {
             let tls = Connector::for_endpoint(endpoint)?;
-            let way = way(group, tls.as_deref());
-            let mut admin = Admin::connect(endpoint, way, plan.patience, control)?;
-            sink.event(Event::Connected {
+            let options = connect_options(group, tls.as_deref());
+            let mut admin = Admin::connect(endpoint, options, plan.timeout, control)?;
+            sink.event(RunEvent::Connected {
                 endpoint: endpoint.to_string(),
                 product: std::mem::take(&mut admin.product),
                 version: std::mem::take(&mut admin.version),
                 round_trip: admin.round_trip,
                 answer: admin.answer,
             });
-            if places.is_empty() {
+            if nodes.is_empty() {
                 admin.prepare(group)?;
                 admin.subscribe(group)?;
                 let cluster = std::mem::take(&mut admin.cluster);
-                realms.push(Realm::new(endpoint, admin.address, cluster));
+                clusters.push(Cluster::new(endpoint, admin.address, cluster));
             }
             let addresses = Arc::clone(&admin.addresses);
             admin.close()?;
-            places.push(Place {
+            nodes.push(Node {
                 endpoint: endpoint.clone(),
                 addresses,
                 tls,
             });
         }
-        all.push(places.into());
+        all.push(nodes.into());
     }
-    Ok((all, realms))
+    Ok((all, clusters))
 }
 
-fn way<'a>(group: &Group, tls: Option<&'a Connector>) -> Way<'a> {
-    Way {
+fn connect_options<'a>(group: &Group, tls: Option<&'a Connector>) -> ConnectOptions<'a> {
+    ConnectOptions {
         tls,
         source: group.source_addresses.first().copied(),
     }
@@ -146,8 +146,8 @@ fn clean_up(plan: &Plan, sink: &mut dyn Sink, took_place: bool) {
             // Not the load's own control: it may say stop, and cleaning up belongs to stopping.
             let control = Control::new();
             let tls = Connector::for_endpoint(&group.endpoint)?;
-            let way = way(group, tls.as_deref());
-            let mut admin = Admin::connect(&group.endpoint, way, plan.patience, &control)?;
+            let options = connect_options(group, tls.as_deref());
+            let mut admin = Admin::connect(&group.endpoint, options, plan.timeout, &control)?;
             if queues_too {
                 admin.clean_up(group)?;
             }
@@ -155,7 +155,9 @@ fn clean_up(plan: &Plan, sink: &mut dyn Sink, took_place: bool) {
             admin.close()
         };
         if let Err(Interruption::Failed(error)) = delete() {
-            sink.event(Event::Note(format!("queues may be left behind: {error}")));
+            sink.event(RunEvent::Note(format!(
+                "queues may be left behind: {error}"
+            )));
         }
     }
 }
@@ -183,7 +185,7 @@ struct Coordinator<'a> {
     shared: Arc<Shared>,
     reports: Receiver<Report>,
     merger: Merger,
-    books: Option<Books>,
+    collector: Option<LedgerCollector>,
     recipients: Vec<Recipient>,
     /// What the last questions in the drain have shown.
     found: Found,
@@ -204,41 +206,41 @@ impl<'a> Coordinator<'a> {
         plan: &'a Plan,
         control: &'a Control,
         sink: &'a mut dyn Sink,
-        deal: Deal,
+        assignment: Assignment,
     ) -> Result<Self, Error> {
-        let count = deal.threads.len();
-        let room = count * (POOL + PARCELS + 1) + EVENT_ROOM;
+        let count = assignment.threads.len();
+        let room = count * (POOL + BATCHES + 1) + EVENT_ROOM;
         let (sender, reports) = sync_channel(room);
-        let (books, mut pages) = Books::open(&deal.accounts, count);
-        if let Err(Some(reason)) = deal.accounts {
-            sink.event(Event::Note(reason));
+        let (collector, mut ledger) = LedgerCollector::open(&assignment.ledger_layout, count);
+        if let Err(Some(reason)) = assignment.ledger_layout {
+            sink.event(RunEvent::Note(reason));
         }
         let shared = Arc::new(Shared::new(
             control.clone(),
             count,
-            deal.counting_producers,
-            deal.budgets,
+            assignment.counting_producers,
+            assignment.budgets,
         ));
-        let spin = pace::may_spin(plan, count);
+        let spin = idle::may_spin(plan, count);
         let all_out = plan
             .senders()
             .all(|group| group.producers.pace.is_all_out());
         let mut give_back = Vec::with_capacity(count);
         let mut workers = Vec::with_capacity(count);
-        for (thread, clients) in deal.threads.into_iter().enumerate() {
+        for (thread, clients) in assignment.threads.into_iter().enumerate() {
             let (returns, returned) = sync_channel(POOL + 1);
             give_back.push(returns);
-            workers.push(Worker::new(Workshop {
+            workers.push(Worker::new(WorkerConfig {
                 thread,
                 clients,
                 shared: Arc::clone(&shared),
                 reports: sender.clone(),
                 returned,
-                pages: pages.pop_front(),
-                may_rest: all_out,
+                ledger: ledger.pop_front(),
+                may_back_off: all_out,
                 spin,
                 warms_up: plan.phases.warmup > Nanos::ZERO,
-                patience: plan.patience,
+                timeout: plan.timeout,
             })?);
         }
         let mut coordinator = Self {
@@ -248,13 +250,13 @@ impl<'a> Coordinator<'a> {
             shared,
             reports,
             merger: Merger::new(give_back),
-            books,
-            recipients: deal.recipients,
+            collector,
+            recipients: assignment.recipients,
             found: Found::default(),
             wakers: Vec::with_capacity(count),
             threads: Vec::with_capacity(count),
             usage: vec![ThreadUsage::default(); count],
-            anybody_counts: deal.anybody_counts,
+            anybody_counts: assignment.anybody_counts,
             spin,
             ready: 0,
             finished: 0,
@@ -275,10 +277,10 @@ impl<'a> Coordinator<'a> {
     fn supervise(&mut self) -> Result<Outcome, Error> {
         let mut told = Clock.now();
         while self.ready < self.threads.len() {
-            self.receive(LOOK)?;
-            if Clock.now() > told + TELL_EVERY {
+            self.receive(POLL_INTERVAL)?;
+            if Clock.now() > told + PROGRESS_INTERVAL {
                 told = Clock.now();
-                let event = Event::Connecting {
+                let event = RunEvent::Connecting {
                     ready: self.shared.clients_ready(),
                     wanted: self.plan.connection_count() as u64,
                 };
@@ -295,7 +297,7 @@ impl<'a> Coordinator<'a> {
         let drain_at = self.load(start)?;
         let end_at = self.drain(drain_at)?;
         while self.finished < self.threads.len() {
-            self.receive(LOOK)?;
+            self.receive(POLL_INTERVAL)?;
             if self.control.request() == Request::Abort {
                 self.shared.abort();
                 self.wake();
@@ -308,17 +310,17 @@ impl<'a> Coordinator<'a> {
     }
 
     fn announce_start(&mut self) -> Time {
-        let start = Clock.now() + NOTICE;
+        let start = Clock.now() + LEAD_TIME;
         self.shared
             .set_start(start, self.plan.phases.warmup, self.plan.phases.measure);
         self.wake();
-        self.sink.event(Event::Started { at: start });
+        self.sink.event(RunEvent::Started { at: start });
         let first = if self.plan.phases.warmup > Nanos::ZERO {
             Phase::Warmup
         } else {
             Phase::Measure
         };
-        self.sink.event(Event::PhaseStarted {
+        self.sink.event(RunEvent::PhaseStarted {
             phase: first,
             at: start,
         });
@@ -328,7 +330,7 @@ impl<'a> Coordinator<'a> {
     /// Waits for the end of sending, and returns its instant.
     fn load(&mut self, start: Time) -> Result<Time, Error> {
         let mut warming_up = self.plan.phases.warmup > Nanos::ZERO;
-        let mut ending = Ending::new(self.plan, start)?;
+        let mut stop_watcher = StopWatcher::new(self.plan, start)?;
         loop {
             let boundaries = self.shared.boundaries();
             let now = Clock.now();
@@ -338,7 +340,7 @@ impl<'a> Coordinator<'a> {
             {
                 warming_up = false;
                 let at = boundaries.measure_at;
-                self.sink.event(Event::PhaseStarted {
+                self.sink.event(RunEvent::PhaseStarted {
                     phase: Phase::Measure,
                     at,
                 });
@@ -351,17 +353,17 @@ impl<'a> Coordinator<'a> {
             } else {
                 boundaries.drain_at
             };
-            self.receive(LOOK.min(next.min(boundaries.drain_at).since(now).into()))?;
-            let received = self.shared.standing().received;
+            self.receive(POLL_INTERVAL.min(next.min(boundaries.drain_at).since(now).into()))?;
+            let received = self.shared.totals().received;
             // What else ends the load waits for those who have something to send.
-            let ended = ending
+            let ended = stop_watcher
                 .as_mut()
                 .is_some_and(|e| e.has_come(received, now) && self.shared.all_is_sent());
             let counted = self.shared.counts_reached(self.anybody_counts)
-                && (ending.is_none() || !self.shared.budgets.is_empty());
+                && (stop_watcher.is_none() || !self.shared.budgets.is_empty());
             let ends = self.control.is_stopping() || ended || self.error.is_some() || counted;
-            if ends && boundaries.drain_at > Clock.now() + NOTICE {
-                self.shared.drain_at((Clock.now() + NOTICE).max(start));
+            if ends && boundaries.drain_at > Clock.now() + LEAD_TIME {
+                self.shared.drain_at((Clock.now() + LEAD_TIME).max(start));
                 self.wake();
             }
         }
@@ -389,7 +391,7 @@ impl<'a> Coordinator<'a> {
             self.shared.set_caught_up_from(now);
         } else if self.control.watch_on(Watch::Backlog, Watch::Off) {
             self.caught_up = None;
-            self.sink.event(Event::BacklogGone { at: now });
+            self.sink.event(RunEvent::BacklogGone { at: now });
         }
     }
 
@@ -415,15 +417,15 @@ impl<'a> Coordinator<'a> {
                     }
                 });
             }
-            Report::Parcel(thread, parcel, last) => {
-                if let Some(books) = &mut self.books {
-                    books.add(thread, parcel, last);
+            Report::LedgerBatch(thread, batch, last) => {
+                if let Some(collector) = &mut self.collector {
+                    collector.add(thread, batch, last);
                 }
             }
             Report::Event(event) => self.sink.event(event),
             Report::Blocked { at, reason } => {
                 let reason = reason.to_string();
-                self.sink.event(Event::Blocked { at, reason });
+                self.sink.event(RunEvent::Blocked { at, reason });
             }
             Report::CountReached => {}
             Report::Failed(error) => {
@@ -493,13 +495,13 @@ impl<'a> Coordinator<'a> {
             phases,
             totals: self.merger.totals(),
             measured: self.merger.measured(),
-            unconfirmed: self.shared.standing().open,
+            unconfirmed: self.shared.totals().open,
             interrupted: self.control.is_stopping(),
             error: self.error.take(),
             ledger: self
-                .books
+                .collector
                 .as_ref()
-                .map(|books| books.summary(&self.recipients, &self.found)),
+                .map(|collector| collector.summary(&self.recipients, &self.found)),
             threads: std::mem::take(&mut self.usage),
             spun: self.spin,
             churn: None,

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use measure::{Interval, Metric, Nanos, Time};
 
-use super::keys::Keys;
-use super::stamps::Stamps;
+use super::routing_keys::RoutingKeyGenerator;
+use super::unique_properties::UniqueProperties;
 use crate::Error;
-use crate::link::{Answers, Lane};
 use crate::payload::{self, FULL_LEN};
+use crate::protocol::amqp091::{Answers, ChannelHandle};
 use crate::schedule::{Ticker, Timetable};
 use crate::sizes::Contents;
 use crate::window::Window;
@@ -54,15 +54,15 @@ pub(crate) struct ProducerSpec {
     pub(crate) max_pending: u32,
     pub(crate) confirm_timeout: Option<Nanos>,
     /// Another routing key for every message.
-    pub(crate) keys: Option<Keys>,
+    pub(crate) keys: Option<RoutingKeyGenerator>,
     /// An id or a timestamp of its own for every message.
-    pub(crate) stamps: Option<Stamps>,
+    pub(crate) unique_properties: Option<UniqueProperties>,
     /// This producer's share of the group's message count.
     pub(crate) limit: Option<u64>,
     /// Deliveries that each message should lead to.
-    pub(crate) fan_out: u64,
-    /// Its confirms' track in the event loop's ledger, where there is one.
-    pub(crate) track: Option<usize>,
+    pub(crate) expected_deliveries: u64,
+    /// The bitmap of its confirms in the event loop's ledger, where there is one.
+    pub(crate) bitmap: Option<usize>,
 }
 
 impl ProducerSpec {
@@ -85,7 +85,7 @@ enum Clockwork {
 
 /// Where a producer stands after a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum SendState {
     /// There is more to send as soon as the socket takes it.
     More,
     /// The next message is due then.
@@ -97,7 +97,7 @@ pub(crate) enum Standing {
     Idle,
 }
 
-impl Standing {
+impl SendState {
     /// Where two producers stand together: what comes first counts.
     pub(crate) fn sooner(self, other: Self) -> Self {
         match (self, other) {
@@ -119,7 +119,7 @@ impl Standing {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) count: u64,
-    pub(crate) standing: Standing,
+    pub(crate) send_state: SendState,
     /// The last message of the count or the schedule was sent.
     pub(crate) reached_limit: bool,
 }
@@ -150,8 +150,8 @@ pub(crate) struct Producer {
 
 /// Whether so many messages of different lengths wait that they should be written.
 #[inline]
-fn has_batch(lane: &Lane<'_>) -> bool {
-    lane.pending() >= BATCH_BYTES
+fn has_batch(channel: &ChannelHandle<'_>) -> bool {
+    channel.pending() >= BATCH_BYTES
 }
 
 impl Producer {
@@ -204,8 +204,8 @@ impl Producer {
     }
 
     /// The most that may wait to be written: a batch, and the message that goes over its edge.
-    pub(crate) fn output_room(&self, lane: &Lane<'_>) -> usize {
-        let (_, message) = lane.message_wire_len();
+    pub(crate) fn output_room(&self, channel: &ChannelHandle<'_>) -> usize {
+        let (_, message) = channel.message_wire_len();
         let room = self.room();
         let batch = BATCH_BYTES.saturating_add(message);
         usize::try_from(room).map_or(batch, |room| batch.min(room.saturating_mul(message)))
@@ -216,41 +216,41 @@ impl Producer {
     pub(crate) fn send(
         &mut self,
         now: Time,
-        lane: &mut Lane<'_>,
+        channel: &mut ChannelHandle<'_>,
         interval: &mut Interval,
     ) -> Result<Sent, Error> {
         let before = self.sequence;
-        let (standing, ended) = match self.clockwork.take() {
-            None => (Standing::Idle, false),
+        let (send_state, ended) = match self.clockwork.take() {
+            None => (SendState::Idle, false),
             Some(Clockwork::AllOut { from }) => {
                 self.clockwork = Some(Clockwork::AllOut { from });
-                let standing = if now < from {
-                    Standing::Until(from)
+                let send_state = if now < from {
+                    SendState::Until(from)
                 } else {
-                    self.send_all_out(now, lane, interval)
+                    self.send_all_out(now, channel, interval)
                 };
-                (standing, false)
+                (send_state, false)
             }
             Some(Clockwork::Ticker(mut ticker)) => {
-                let standing = self.send_scheduled(&mut ticker, now, lane, interval);
+                let send_state = self.send_scheduled(&mut ticker, now, channel, interval);
                 let ended = ticker.is_over();
                 self.clockwork = Some(Clockwork::Ticker(ticker));
-                (standing, ended)
+                (send_state, ended)
             }
             Some(Clockwork::Thinking { due, pause }) => {
                 self.clockwork = Some(Clockwork::Thinking { due, pause });
-                (self.send_after_thinking(due, now, lane, interval), false)
+                (self.send_after_thinking(due, now, channel, interval), false)
             }
         };
         let count = self.sequence - before;
         interval.counters.sent += count;
         let ended = ended || self.spec.limit == Some(self.sequence);
         if self.spec.commit_every > 0 && (self.in_transaction == self.spec.commit_every || ended) {
-            self.commit(lane)?;
+            self.commit(channel)?;
         }
         Ok(Sent {
             count,
-            standing,
+            send_state,
             reached_limit: ended && !std::mem::replace(&mut self.end_told, ended),
         })
     }
@@ -261,7 +261,7 @@ impl Producer {
         &mut self,
         end: Time,
         now: Time,
-        lane: &mut Lane<'_>,
+        channel: &mut ChannelHandle<'_>,
         interval: &mut Interval,
     ) -> Result<Sent, Error> {
         let was_due = |clockwork: &Clockwork| match clockwork {
@@ -271,23 +271,23 @@ impl Producer {
         if !self.clockwork.as_ref().is_some_and(was_due) {
             return Ok(Sent {
                 count: 0,
-                standing: Standing::Idle,
+                send_state: SendState::Idle,
                 reached_limit: false,
             });
         }
         self.last_due = end - Nanos(1);
-        let sent = self.send(now, lane, interval);
+        let sent = self.send(now, channel, interval);
         self.last_due = Time(u64::MAX);
         sent
     }
 
     /// Commits the transaction under way, where there is one.
-    pub(crate) fn commit(&mut self, lane: &mut Lane<'_>) -> Result<(), Error> {
+    pub(crate) fn commit(&mut self, channel: &mut ChannelHandle<'_>) -> Result<(), Error> {
         if self.spec.commit_every == 0 || self.in_transaction == 0 || self.committing {
             return Ok(());
         }
         self.committing = true;
-        lane.commit()
+        channel.commit()
     }
 
     /// How many more messages may be without an answer.
@@ -302,13 +302,17 @@ impl Producer {
     }
 
     /// How many messages may go, and why not more.
-    fn allowance(&mut self, lane: &Lane<'_>, interval: &mut Interval) -> (u64, Standing) {
+    fn allowance(
+        &mut self,
+        channel: &ChannelHandle<'_>,
+        interval: &mut Interval,
+    ) -> (u64, SendState) {
         let left = self
             .spec
             .limit
             .map_or(u64::MAX, |limit| limit - self.sequence);
         if left == 0 {
-            return (0, Standing::Idle);
+            return (0, SendState::Idle);
         }
         let room = self.room();
         if room == 0 {
@@ -316,37 +320,37 @@ impl Producer {
                 self.blocked = true;
                 interval.counters.blocked += 1;
             }
-            return (0, Standing::Full);
+            return (0, SendState::Full);
         }
-        let free = BATCH_BYTES.saturating_sub(lane.pending());
-        let batch = (free / lane.message_wire_len().0.max(1)).max(1) as u64;
-        (left.min(room).min(batch), Standing::More)
+        let free = BATCH_BYTES.saturating_sub(channel.pending());
+        let batch = (free / channel.message_wire_len().0.max(1)).max(1) as u64;
+        (left.min(room).min(batch), SendState::More)
     }
 
     /// All-out, `t_i = s_i`.
     fn send_all_out(
         &mut self,
         now: Time,
-        lane: &mut Lane<'_>,
+        channel: &mut ChannelHandle<'_>,
         interval: &mut Interval,
-    ) -> Standing {
-        let (count, standing) = self.allowance(lane, interval);
+    ) -> SendState {
+        let (count, send_state) = self.allowance(channel, interval);
         if self.is_varied() {
             for _ in 0..count {
-                self.send_one::<true>(now, now, lane);
-                if has_batch(lane) {
+                self.send_one::<true>(now, now, channel);
+                if has_batch(channel) {
                     break;
                 }
             }
         } else {
             for _ in 0..count {
-                self.send_one::<false>(now, now, lane);
+                self.send_one::<false>(now, now, channel);
             }
         }
         if count == 0 {
-            standing
+            send_state
         } else {
-            self.after(lane, interval)
+            self.after(channel, interval)
         }
     }
 
@@ -354,26 +358,26 @@ impl Producer {
         &mut self,
         ticker: &mut Ticker,
         now: Time,
-        lane: &mut Lane<'_>,
+        channel: &mut ChannelHandle<'_>,
         interval: &mut Interval,
-    ) -> Standing {
+    ) -> SendState {
         let until = now.min(self.last_due);
         if ticker.due() > until {
             return self.until(ticker);
         }
-        let (count, standing) = self.allowance(lane, interval);
+        let (count, send_state) = self.allowance(channel, interval);
         if count == 0 {
-            return standing;
+            return send_state;
         }
         if self.is_varied() {
-            self.send_until::<true>((until, now), count, ticker, lane, interval);
+            self.send_until::<true>((until, now), count, ticker, channel, interval);
         } else {
-            self.send_until::<false>((until, now), count, ticker, lane, interval);
+            self.send_until::<false>((until, now), count, ticker, channel, interval);
         }
         if ticker.due() > until || self.spec.limit == Some(self.sequence) {
             self.until(ticker)
         } else {
-            self.after(lane, interval)
+            self.after(channel, interval)
         }
     }
 
@@ -382,18 +386,18 @@ impl Producer {
         &mut self,
         due: Time,
         now: Time,
-        lane: &mut Lane<'_>,
+        channel: &mut ChannelHandle<'_>,
         interval: &mut Interval,
-    ) -> Standing {
+    ) -> SendState {
         let done = self.spec.limit == Some(self.sequence);
         if done || self.window.as_ref().is_some_and(|w| w.open() > 0) {
-            return Standing::Idle;
+            return SendState::Idle;
         }
         if due > now {
-            return Standing::Until(due);
+            return SendState::Until(due);
         }
-        self.send_due::<true>(due, now, lane, interval);
-        Standing::Idle
+        self.send_due::<true>(due, now, channel, interval);
+        SendState::Idle
     }
 
     /// An answer has come, or never will: the next message waits from now on.
@@ -403,17 +407,19 @@ impl Producer {
         }
     }
 
-    fn until(&self, ticker: &Ticker) -> Standing {
+    fn until(&self, ticker: &Ticker) -> SendState {
         if ticker.is_over() || self.spec.limit == Some(self.sequence) {
-            Standing::Idle
+            SendState::Idle
         } else {
-            Standing::Until(ticker.due())
+            SendState::Until(ticker.due())
         }
     }
 
     /// Whether messages differ in more than their headers.
     const fn is_varied(&self) -> bool {
-        self.spec.contents.is_some() || self.spec.keys.is_some() || self.spec.stamps.is_some()
+        self.spec.contents.is_some()
+            || self.spec.keys.is_some()
+            || self.spec.unique_properties.is_some()
     }
 
     /// Sends what is due, up to `count` messages. Whether messages differ is asked once, not for
@@ -424,7 +430,7 @@ impl Producer {
         (until, now): (Time, Time),
         count: u64,
         ticker: &mut Ticker,
-        lane: &mut Lane<'_>,
+        channel: &mut ChannelHandle<'_>,
         interval: &mut Interval,
     ) {
         for _ in 0..count {
@@ -433,9 +439,9 @@ impl Producer {
                 break;
             }
             ticker.advance();
-            self.send_due::<VARIED>(due, now, lane, interval);
+            self.send_due::<VARIED>(due, now, channel, interval);
             // Messages of the same length were counted before.
-            if VARIED && has_batch(lane) {
+            if VARIED && has_batch(channel) {
                 break;
             }
         }
@@ -443,8 +449,8 @@ impl Producer {
 
     /// Where things stand after a batch: looks at the budget at once, so that the message which
     /// would be next counts as blocked when it is.
-    fn after(&mut self, lane: &Lane<'_>, interval: &mut Interval) -> Standing {
-        self.allowance(lane, interval).1
+    fn after(&mut self, channel: &ChannelHandle<'_>, interval: &mut Interval) -> SendState {
+        self.allowance(channel, interval).1
     }
 
     #[inline]
@@ -452,45 +458,50 @@ impl Producer {
         &mut self,
         due: Time,
         now: Time,
-        lane: &mut Lane<'_>,
+        channel: &mut ChannelHandle<'_>,
         interval: &mut Interval,
     ) {
         let delay = now.since(due);
         interval.due(due).record(Metric::SendDelay, delay);
         interval.counters.late += u64::from(delay > LATE);
-        self.send_one::<VARIED>(due, now, lane);
+        self.send_one::<VARIED>(due, now, channel);
     }
 
     /// Without `VARIED` all messages must be alike; with it they may be.
     #[inline]
-    fn send_one<const VARIED: bool>(&mut self, intended: Time, now: Time, lane: &mut Lane<'_>) {
+    fn send_one<const VARIED: bool>(
+        &mut self,
+        intended: Time,
+        now: Time,
+        channel: &mut ChannelHandle<'_>,
+    ) {
         let (run, id, sequence) = (self.spec.run_id, self.spec.id, self.sequence);
         let fill = |len: usize| {
             move |front: &mut [u8]| {
                 payload::write_front(front, len, run, id, sequence, intended, now);
             }
         };
-        if VARIED && let Some(message) = lane.encoded() {
+        if VARIED && let Some(message) = channel.encoded() {
             if let Some(keys) = &self.spec.keys {
                 message.set_routing_key(&keys.key(sequence));
             }
-            if let Some(stamps) = &mut self.spec.stamps {
-                stamps.put(sequence, now, message);
+            if let Some(unique_properties) = &mut self.spec.unique_properties {
+                unique_properties.put(sequence, now, message);
             }
         }
         match self.spec.contents.as_ref().filter(|_| VARIED) {
-            None => lane.publish(fill(self.spec.message_size)),
+            None => channel.publish(fill(self.spec.message_size)),
             Some(contents) => {
                 let body = contents.body(sequence, intended.since(self.start));
-                if contents.is_labelled() {
-                    let mut label = [0; FULL_LEN];
-                    fill(body.len())(&mut label);
-                    if let Some(message) = lane.encoded() {
-                        message.set_last_header(&label);
+                if contents.has_trace_header() {
+                    let mut trace_header = [0; FULL_LEN];
+                    fill(body.len())(&mut trace_header);
+                    if let Some(message) = channel.encoded() {
+                        message.set_last_header(&trace_header);
                     }
-                    lane.publish_body(body, |_| {});
+                    channel.publish_body(body, |_| {});
                 } else {
-                    lane.publish_body(body, fill(body.len()));
+                    channel.publish_body(body, fill(body.len()));
                 }
             }
         }

@@ -9,12 +9,12 @@ use std::thread::JoinHandle;
 
 use measure::Nanos;
 
-use super::accounts::{Accounts, gets_everything};
+use super::assignment::{ClientSpec, ParticipantKind, ParticipantSpec};
+use super::connect_options;
 use super::consumer::ConsumerSpec;
-use super::deal::{ClientSpec, LaneSpec, WorkSpec};
-use super::way;
-use crate::admin::{Admin, Interruption};
-use crate::link::{Begin, ChannelSpec, Role, Source, Subscription};
+use super::ledger_layout::{LedgerLayout, gets_everything};
+use crate::protocol::amqp091::admin::{Admin, Interruption};
+use crate::protocol::amqp091::{Begin, ChannelSpec, Role, Source, Subscription};
 use crate::tls::Connector;
 use crate::{Control, Error, Plan, QueueType};
 
@@ -26,8 +26,8 @@ pub(crate) struct Recipient {
     pub(crate) queue: Option<(usize, String)>,
     /// Consumers that subscribe to it.
     subscribers: u32,
-    /// Its tracks in the ledger.
-    pub(crate) tracks: Range<usize>,
+    /// Its bitmaps in the ledger.
+    pub(crate) bitmaps: Range<usize>,
     /// Deliveries that its group still waits for, where it counts them.
     budget: Option<Arc<AtomicU64>>,
 }
@@ -35,31 +35,37 @@ pub(crate) struct Recipient {
 /// Finds out who receives from what, and tells consumers which recipient is theirs.
 pub(crate) fn find(
     threads: &mut [Vec<ClientSpec>],
-    accounts: &Result<Accounts, Option<String>>,
+    ledger_layout: &Result<LedgerLayout, Option<String>>,
 ) -> Vec<Recipient> {
     let mut recipients: Vec<Recipient> = Vec::new();
     let mut shared: HashMap<(usize, bool, String), usize> = HashMap::new();
     for (thread, clients) in threads.iter_mut().enumerate() {
         for client in clients {
-            let realm = client.realm;
-            for (lane, channel) in client.lanes.iter_mut().zip(&client.link.channels) {
-                let (named, is_counted) = name(lane, channel);
-                let (WorkSpec::Consumer(consumer), Role::Consumer(subscription)) =
-                    (&mut lane.work, &channel.role)
+            let cluster = client.cluster;
+            for (participant, channel) in client
+                .participants
+                .iter_mut()
+                .zip(&client.connection.channels)
+            {
+                let (named, is_counted) = name(participant, channel);
+                let (ParticipantKind::Consumer(consumer), Role::Consumer(subscription)) =
+                    (&mut participant.kind, &channel.role)
                 else {
                     continue;
                 };
                 let next = recipients.len();
                 let at = match named.clone() {
                     Some((is_topic, name)) => {
-                        *shared.entry((realm, is_topic, name)).or_insert(next)
+                        *shared.entry((cluster, is_topic, name)).or_insert(next)
                     }
                     None => next,
                 };
                 if at == next {
                     recipients.push(Recipient {
-                        queue: named.filter(|_| is_counted).map(|(_, name)| (realm, name)),
-                        tracks: tracks(consumer, thread, accounts),
+                        queue: named
+                            .filter(|_| is_counted)
+                            .map(|(_, name)| (cluster, name)),
+                        bitmaps: bitmaps(consumer, thread, ledger_layout),
                         budget: consumer.budget.clone(),
                         ..Recipient::default()
                     });
@@ -78,8 +84,8 @@ pub(crate) fn find(
 
 /// The name of a queue that others may take from too, with whether it is behind a topic; and whether
 /// it can be asked how much there is.
-fn name(lane: &LaneSpec, channel: &ChannelSpec) -> (Option<(bool, String)>, bool) {
-    let destination = &lane.destination;
+fn name(participant: &ParticipantSpec, channel: &ChannelSpec) -> (Option<(bool, String)>, bool) {
+    let destination = &participant.destination;
     let Role::Consumer(Subscription {
         source: Source::Queue(name),
         ..
@@ -95,19 +101,19 @@ fn name(lane: &LaneSpec, channel: &ChannelSpec) -> (Option<(bool, String)>, bool
 }
 
 /// Where the ledger keeps a consumer's deliveries.
-fn tracks(
+fn bitmaps(
     consumer: &ConsumerSpec,
     thread: usize,
-    accounts: &Result<Accounts, Option<String>>,
+    ledger_layout: &Result<LedgerLayout, Option<String>>,
 ) -> Range<usize> {
-    let (Ok(accounts), Some(tracks)) = (accounts, &consumer.tracks) else {
+    let (Ok(ledger_layout), Some(bitmaps)) = (ledger_layout, &consumer.bitmaps) else {
         return 0..0;
     };
-    let names = accounts.threads.get(thread);
-    let first = names.and_then(|names| names.get(tracks.first));
+    let names = ledger_layout.threads.get(thread);
+    let first = names.and_then(|names| names.get(bitmaps.first));
     let first = first.map_or(0, |name| *name as usize);
-    let first = first.saturating_sub(accounts.producers);
-    first..first + tracks.producers.len()
+    let first = first.saturating_sub(ledger_layout.producers);
+    first..first + bitmaps.producers.len()
 }
 
 /// The most deliveries that may be unacknowledged; 0 for no limit.
@@ -184,11 +190,11 @@ pub(crate) struct Inquiry {
 }
 
 impl Inquiry {
-    /// Begins to ask; no step of it takes longer than `patience`.
+    /// Begins to ask; no step of it takes longer than `timeout`.
     pub(crate) fn begin(
         plan: &Plan,
         recipients: &[Recipient],
-        patience: Nanos,
+        timeout: Nanos,
     ) -> Result<Self, Error> {
         let (sender, answers) = channel();
         let (control, is_over) = (Control::new(), Arc::new(AtomicBool::new(false)));
@@ -199,7 +205,7 @@ impl Inquiry {
             }
         }
         let mut plan = plan.clone();
-        plan.patience = patience.min(plan.patience);
+        plan.timeout = timeout.min(plan.timeout);
         let (stop, over) = (control.clone(), Arc::clone(&is_over));
         let thread = std::thread::Builder::new()
             .name("ask queues".into())
@@ -259,8 +265,8 @@ fn ask(
     let mut result = Ok(());
     for endpoint in std::iter::once(&group.endpoint).chain(&group.further) {
         let tls = Connector::for_endpoint(endpoint)?;
-        let way = way(group, tls.as_deref());
-        let mut admin = match Admin::connect(endpoint, way, plan.patience, control) {
+        let options = connect_options(group, tls.as_deref());
+        let mut admin = match Admin::connect(endpoint, options, plan.timeout, control) {
             Ok(admin) => admin,
             Err(Interruption::Stopped) => return Err(Interruption::Stopped),
             Err(error) => {

@@ -3,14 +3,14 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::accounts::{Key, gets_everything, key};
-use super::deal::{ClientSpec, LaneSpec, WorkSpec};
+use super::assignment::{ClientSpec, ParticipantKind, ParticipantSpec};
+use super::ledger_layout::{Key, gets_everything, key};
 use crate::topic::{is_open, matches};
 use crate::{Destination, DestinationKind};
 
-/// Where messages are published to, or what a queue is bound to: [`ClientSpec::realm`], exchange,
+/// Where messages are published to, or what a queue is bound to: [`ClientSpec::cluster`], exchange,
 /// and routing key. Exchanges that look at no routing key have one address.
-type Address = (usize, String, String);
+type RoutingAddress = (usize, String, String);
 
 /// What reaches a receiver.
 #[derive(Clone, Debug)]
@@ -26,32 +26,37 @@ pub(super) struct Reach {
 pub(super) struct Routes {
     /// The producers of each address.
     addresses: Vec<Vec<u32>>,
-    positions: HashMap<Address, usize>,
+    positions: HashMap<RoutingAddress, usize>,
     /// The keys that are published to each topic exchange.
     topics: HashMap<(usize, String), Vec<(String, usize)>>,
     /// What each queue is bound to.
-    queues: HashMap<Key, Vec<Address>>,
+    queues: HashMap<Key, Vec<RoutingAddress>>,
     /// What was found out before: thousands of consumers have the same bindings.
-    known: HashMap<Vec<Address>, Reach>,
+    known: HashMap<Vec<RoutingAddress>, Reach>,
 }
 
 impl Routes {
     pub(super) fn new<'a>(clients: &'a [ClientSpec]) -> Self {
         let mut routes = Self::default();
-        let lanes = || {
-            let of = |client: &'a ClientSpec| client.lanes.iter().map(|lane| (client.realm, lane));
+        let participants = || {
+            let of = |client: &'a ClientSpec| {
+                client
+                    .participants
+                    .iter()
+                    .map(|participant| (client.cluster, participant))
+            };
             clients.iter().flat_map(of)
         };
         // Not every group says what kind an exchange is, but one does.
-        let topics: HashSet<(usize, &str)> = lanes()
-            .filter(|(_, lane)| kind(&lane.destination) == "topic")
-            .map(|(realm, lane)| (realm, lane.destination.publishes_to().0))
+        let topics: HashSet<(usize, &str)> = participants()
+            .filter(|(_, participant)| kind(&participant.destination) == "topic")
+            .map(|(cluster, participant)| (cluster, participant.destination.publishes_to().0))
             .collect();
-        for (realm, lane) in lanes() {
-            routes.add_bindings(realm, lane);
-            if let WorkSpec::Producer(producer) = &lane.work {
-                let mut address = address(realm, &lane.destination);
-                let is_topic = topics.contains(&(realm, address.1.as_str()));
+        for (cluster, participant) in participants() {
+            routes.add_bindings(cluster, participant);
+            if let ParticipantKind::Producer(producer) = &participant.kind {
+                let mut address = address(cluster, &participant.destination);
+                let is_topic = topics.contains(&(cluster, address.1.as_str()));
                 // All keys by chance are one word that no pattern spells out: one stands for all.
                 if let Some(keys) = producer.keys.filter(|_| is_topic) {
                     address.2 = keys.first();
@@ -66,34 +71,34 @@ impl Routes {
     }
 
     /// Notes what a queue is bound to. Those of topics are each consumer's own.
-    fn add_bindings(&mut self, realm: usize, lane: &LaneSpec) {
-        let destination = &lane.destination;
+    fn add_bindings(&mut self, cluster: usize, participant: &ParticipantSpec) {
+        let destination = &participant.destination;
         if destination.kind == DestinationKind::Topic {
             return;
         }
         let bindings = self
             .queues
-            .entry(key(realm, destination))
+            .entry(key(cluster, destination))
             .or_insert_with(|| {
                 // Every queue is bound to the default exchange by its name.
-                vec![(realm, String::new(), destination.name.clone())]
+                vec![(cluster, String::new(), destination.name.clone())]
             });
         // Whoever consumes relies on the binding, also where somebody else has made it.
-        let consumes = matches!(lane.work, WorkSpec::Consumer(_));
-        let binding = address(realm, destination);
+        let consumes = matches!(participant.kind, ParticipantKind::Consumer(_));
+        let binding = address(cluster, destination);
         if (consumes || destination.binding().is_some()) && !bindings.contains(&binding) {
             bindings.push(binding);
         }
     }
 
-    fn add_producer(&mut self, address: Address, id: u32, is_topic: bool) {
+    fn add_producer(&mut self, address: RoutingAddress, id: u32, is_topic: bool) {
         let next = self.addresses.len();
         let at = *self.positions.entry(address.clone()).or_insert(next);
         if at == next {
             self.addresses.push(Vec::new());
             if is_topic {
-                let (realm, exchange, key) = address;
-                let keys = self.topics.entry((realm, exchange)).or_default();
+                let (cluster, exchange, key) = address;
+                let keys = self.topics.entry((cluster, exchange)).or_default();
                 keys.push((key, at));
             }
         }
@@ -108,11 +113,11 @@ impl Routes {
     }
 
     /// What reaches a consumer at this destination.
-    pub(super) fn reach(&mut self, realm: usize, destination: &Destination) -> Reach {
+    pub(super) fn reach(&mut self, cluster: usize, destination: &Destination) -> Reach {
         let bindings = match destination.kind {
-            DestinationKind::Topic => vec![address(realm, destination)],
+            DestinationKind::Topic => vec![address(cluster, destination)],
             DestinationKind::Queue => {
-                let bindings = self.queues.get(&key(realm, destination));
+                let bindings = self.queues.get(&key(cluster, destination));
                 bindings.cloned().unwrap_or_default()
             }
         };
@@ -134,9 +139,9 @@ impl Routes {
     }
 
     /// The addresses that a binding takes.
-    fn bound(&self, binding: &Address) -> Vec<usize> {
-        let (realm, exchange, pattern) = binding;
-        match self.topics.get(&(*realm, exchange.clone())) {
+    fn bound(&self, binding: &RoutingAddress) -> Vec<usize> {
+        let (cluster, exchange, pattern) = binding;
+        match self.topics.get(&(*cluster, exchange.clone())) {
             Some(keys) if is_open(pattern) => keys
                 .iter()
                 .filter(|(key, _)| matches(pattern, key))
@@ -148,17 +153,19 @@ impl Routes {
 }
 
 /// Tells producers how many deliveries the plan's own consumers should make of one message.
-pub(super) fn fan_out(clients: &mut [ClientSpec], routes: &mut Routes) {
+pub(super) fn expected_deliveries(clients: &mut [ClientSpec], routes: &mut Routes) {
     let mut deliveries: Vec<u64> = vec![0; routes.addresses.len()];
     let mut shared: HashSet<(Key, Option<String>)> = HashSet::new();
     for client in clients.iter() {
-        let consumes = |lane: &&LaneSpec| matches!(lane.work, WorkSpec::Consumer(_));
-        for lane in client.lanes.iter().filter(consumes) {
-            let (realm, destination) = (client.realm, &lane.destination);
-            let alone = lane.share.is_none() && gets_everything(destination);
+        let consumes = |participant: &&ParticipantSpec| {
+            matches!(participant.kind, ParticipantKind::Consumer(_))
+        };
+        for participant in client.participants.iter().filter(consumes) {
+            let (cluster, destination) = (client.cluster, &participant.destination);
+            let alone = participant.share.is_none() && gets_everything(destination);
             // Those who share a queue are one receiver.
-            if alone || shared.insert((key(realm, destination), lane.share.clone())) {
-                for at in &*routes.reach(realm, destination).addresses {
+            if alone || shared.insert((key(cluster, destination), participant.share.clone())) {
+                for at in &*routes.reach(cluster, destination).addresses {
                     if let Some(count) = deliveries.get_mut(*at) {
                         *count += 1;
                     }
@@ -172,21 +179,24 @@ pub(super) fn fan_out(clients: &mut [ClientSpec], routes: &mut Routes) {
         .zip(deliveries)
         .flat_map(|(producers, count)| producers.iter().map(move |id| (*id, count)))
         .collect();
-    for lane in clients.iter_mut().flat_map(|client| &mut client.lanes) {
-        if let WorkSpec::Producer(producer) = &mut lane.work {
-            producer.fan_out = of_producers.get(&producer.id).copied().unwrap_or(0);
+    for participant in clients
+        .iter_mut()
+        .flat_map(|client| &mut client.participants)
+    {
+        if let ParticipantKind::Producer(producer) = &mut participant.kind {
+            producer.expected_deliveries = of_producers.get(&producer.id).copied().unwrap_or(0);
         }
     }
 }
 
 /// What is published to the same address reaches the same queues.
-fn address(realm: usize, destination: &Destination) -> Address {
+fn address(cluster: usize, destination: &Destination) -> RoutingAddress {
     let (exchange, key) = destination.publishes_to();
     let key = match kind(destination) {
         "fanout" | "headers" => "",
         _ => key,
     };
-    (realm, exchange.to_owned(), key.to_owned())
+    (cluster, exchange.to_owned(), key.to_owned())
 }
 
 /// What kind of exchange it is published to. Every broker has some of their own.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::engine::deal::tests::dealt_together;
+use crate::engine::assignment::tests::assigned_together;
 use crate::random::Random;
 use crate::{Endpoint, Exchange, Group, Plan, RandomKeys};
 
@@ -25,12 +25,16 @@ fn plan(published: Vec<Destination>, consumed: Vec<Destination>) -> Plan {
     }
 }
 
-fn fan_outs(plan: &Plan) -> Vec<u64> {
-    let deal = dealt_together(plan);
-    let lanes = deal.threads.iter().flatten().flat_map(|c| &c.lanes);
-    let counts = lanes.filter_map(|lane| match &lane.work {
-        WorkSpec::Producer(producer) => Some(producer.fan_out),
-        WorkSpec::Consumer(_) => None,
+fn expected_of(plan: &Plan) -> Vec<u64> {
+    let assignment = assigned_together(plan);
+    let participants = assignment
+        .threads
+        .iter()
+        .flatten()
+        .flat_map(|c| &c.participants);
+    let counts = participants.filter_map(|participant| match &participant.kind {
+        ParticipantKind::Producer(producer) => Some(producer.expected_deliveries),
+        ParticipantKind::Consumer(_) => None,
     });
     counts.collect()
 }
@@ -42,7 +46,7 @@ fn topics_are_bound_by_patterns() {
         topics(&["a.b", "a.c", "a", ""]),
         topics(&["a.*", "a.#", "#", "*", "x", "a.b"]),
     );
-    assert_eq!(fan_outs(&plan), [4, 3, 3, 1]);
+    assert_eq!(expected_of(&plan), [4, 3, 3, 1]);
 }
 
 #[test]
@@ -54,17 +58,17 @@ fn a_queue_with_several_bindings_gets_one_copy() {
         to("x", "a.b", "r"),
     ];
     let mut plan = plan(published, consumed);
-    assert_eq!(fan_outs(&plan), [2, 0, 0]);
+    assert_eq!(expected_of(&plan), [2, 0, 0]);
     // Over the default exchange by its name, too.
     plan.groups[0].destinations[1] = Destination::queue("q");
-    assert_eq!(fan_outs(&plan), [2, 1, 0]);
+    assert_eq!(expected_of(&plan), [2, 1, 0]);
     // What is a pattern on a topic exchange is a name on others.
     for destination in plan.groups.iter_mut().flat_map(|g| &mut g.destinations) {
         if let Some(exchange) = &mut destination.exchange {
             "direct".clone_into(&mut exchange.kind);
         }
     }
-    assert_eq!(fan_outs(&plan), [1, 1, 0]);
+    assert_eq!(expected_of(&plan), [1, 1, 0]);
 }
 
 #[test]
@@ -76,9 +80,9 @@ fn keys_by_chance_are_one_word() {
             .map(|pattern| to("x", pattern, pattern))
             .collect(),
     );
-    assert_eq!(fan_outs(&plan), [4]);
+    assert_eq!(expected_of(&plan), [4]);
     plan.groups[0].producers.random_keys = Some(RandomKeys { different: 0 });
-    assert_eq!(fan_outs(&plan), [3]);
+    assert_eq!(expected_of(&plan), [3]);
 }
 
 #[test]
@@ -115,6 +119,6 @@ fn every_queue_counts_the_producers_whose_keys_its_patterns_take() {
                 (0..6).filter(takes).count() as u64
             })
             .collect();
-        assert_eq!(fan_outs(&plan), expected, "{keys:?} and {patterns:?}");
+        assert_eq!(expected_of(&plan), expected, "{keys:?} and {patterns:?}");
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arrayvec::ArrayString;
-use measure::ledger::Parcel;
+use measure::ledger::LedgerBatch;
 use measure::{Interval, Nanos, Time};
 
-use super::pages::Last;
-use crate::{Control, Error, Event, ThreadUsage};
+use super::ledger::Last;
+use crate::{Control, Error, RunEvent, ThreadUsage};
 
 const NEVER: u64 = u64::MAX;
 
@@ -34,7 +34,7 @@ pub(crate) struct Progress {
     received: AtomicU64,
     redelivered: AtomicU64,
     /// In the drain: the last time that its part of the ledger was sent.
-    noted: AtomicU64,
+    handed_in: AtomicU64,
     /// The last fence that it has put up, and its clients that are not settled behind it.
     fenced: AtomicU64,
     unsettled: AtomicU64,
@@ -47,7 +47,7 @@ pub(crate) struct Progress {
 
 /// A sum of [`Progress`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct ProgressTotals {
     /// Messages sent and not confirmed.
     pub(crate) open: u64,
     /// Deliveries that the messages sent should lead to.
@@ -68,17 +68,17 @@ impl Progress {
         self.ready.store(clients as u64, Ordering::Relaxed);
     }
 
-    pub(crate) fn publish(&self, standing: Standing) {
-        self.open.store(standing.open, Ordering::Relaxed);
-        self.expected.store(standing.expected, Ordering::Relaxed);
-        self.received.store(standing.received, Ordering::Relaxed);
+    pub(crate) fn publish(&self, totals: ProgressTotals) {
+        self.open.store(totals.open, Ordering::Relaxed);
+        self.expected.store(totals.expected, Ordering::Relaxed);
+        self.received.store(totals.received, Ordering::Relaxed);
         self.redelivered
-            .store(standing.redelivered, Ordering::Relaxed);
+            .store(totals.redelivered, Ordering::Relaxed);
     }
 
-    /// The parcels were sent before.
-    pub(crate) fn publish_noted(&self, number: u64) {
-        self.noted.store(number, Ordering::Release);
+    /// The batches were sent before.
+    pub(crate) fn publish_handed_in(&self, number: u64) {
+        self.handed_in.store(number, Ordering::Release);
     }
 
     pub(crate) fn publish_fenced(&self, number: u64, unsettled: usize) {
@@ -97,7 +97,7 @@ pub(crate) struct Shared {
     abort: AtomicBool,
     pub(crate) control: Control,
     /// In the drain, how often all parts of the ledger were asked for, and fences.
-    note: AtomicU64,
+    ledger_request: AtomicU64,
     fence: AtomicU64,
     /// Consumers have caught up with the return of a broker when they have had a message due since.
     caught_up_from: AtomicU64,
@@ -122,7 +122,7 @@ impl Shared {
             end_at: AtomicU64::new(NEVER),
             abort: AtomicBool::new(false),
             control,
-            note: AtomicU64::new(0),
+            ledger_request: AtomicU64::new(0),
             fence: AtomicU64::new(0),
             caught_up_from: AtomicU64::new(NEVER),
             producers_left: AtomicU64::new(producers_left),
@@ -200,21 +200,21 @@ impl Shared {
         self.abort.load(Ordering::Relaxed)
     }
 
-    /// Asks every loop for its part of the ledger as it is now; [`Self::all_noted`] tells when it is
+    /// Asks every loop for its part of the ledger as it is now; [`Self::all_handed_in`] tells when it is
     /// there.
-    pub(crate) fn ask_for_notes(&self) -> u64 {
-        self.note.fetch_add(1, Ordering::Relaxed) + 1
+    pub(crate) fn request_ledger(&self) -> u64 {
+        self.ledger_request.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// The last time that parts of the ledger were asked for.
     #[inline]
-    pub(crate) fn note(&self) -> u64 {
-        self.note.load(Ordering::Relaxed)
+    pub(crate) fn ledger_request(&self) -> u64 {
+        self.ledger_request.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn all_noted(&self, number: u64) -> bool {
-        let noted = |progress: &Progress| progress.noted.load(Ordering::Acquire) >= number;
-        self.progress.iter().all(noted)
+    pub(crate) fn all_handed_in(&self, number: u64) -> bool {
+        let handed_in = |progress: &Progress| progress.handed_in.load(Ordering::Acquire) >= number;
+        self.progress.iter().all(handed_in)
     }
 
     /// Asks every loop to put up a fence on its channels.
@@ -251,8 +251,8 @@ impl Shared {
         self.producers_left.load(Ordering::Relaxed) == 0
     }
 
-    pub(crate) fn standing(&self) -> Standing {
-        let mut sum = Standing::default();
+    pub(crate) fn totals(&self) -> ProgressTotals {
+        let mut sum = ProgressTotals::default();
         for progress in &self.progress {
             sum.open += progress.open.load(Ordering::Relaxed);
             sum.expected += progress.expected.load(Ordering::Relaxed);
@@ -271,11 +271,11 @@ pub(crate) type Reason = ArrayString<255>;
 pub(crate) enum Report {
     /// All of a thread's clients are set up.
     Ready,
-    /// A piece of the ledger, and with the last one what the thread counted by itself.
-    Parcel(usize, Parcel, Option<Box<Last>>),
+    /// A chunk of the ledger, and with the last one what the thread counted by itself.
+    LedgerBatch(usize, LedgerBatch, Option<Box<Last>>),
     /// A finished interval of a thread.
     Interval(usize, Box<Interval>),
-    Event(Event),
+    Event(RunEvent),
     /// `connection.blocked`, as its event, but without an allocation on the event loop.
     Blocked {
         at: Time,

@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use wire::amqp091::Client;
 use wire::tls::CIPHER_BYTES;
 
-use crate::link::Link;
+use crate::protocol::amqp091::Connection;
 use crate::resolve::Addresses;
 use crate::tls::{ClientSession, Connector, Fault};
 use crate::{ConnectionSettings, Endpoint};
@@ -29,7 +29,7 @@ pub(crate) struct Route {
 
 /// A node, and the way to it.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Node {
     pub(crate) endpoint: Endpoint,
     pub(crate) addresses: Arc<Addresses>,
     /// Where it is secured.
@@ -37,7 +37,7 @@ pub(crate) struct Place {
 }
 
 /// The nodes of a group's broker; at least one.
-pub(crate) type Places = Arc<[Place]>;
+pub(crate) type Nodes = Arc<[Node]>;
 
 /// What a read brought.
 pub(crate) enum Received {
@@ -55,7 +55,7 @@ pub(crate) trait Output {
     fn consume(&mut self, bytes: usize);
 }
 
-impl Output for Link {
+impl Output for Connection {
     #[inline]
     fn pending(&self) -> &[u8] {
         self.pending_output()

@@ -5,9 +5,9 @@ use std::io::Read;
 
 use measure::{Nanos, Time, Wait};
 
-use super::client::{Client, State};
+use super::client::{Client, ConnectionState};
 use super::context::{Context, Tally};
-use super::producer::Standing;
+use super::producer::SendState;
 
 /// What left so long after its time was late; waking up takes a part of that always.
 const LATE: Nanos = Nanos::from_millis(1);
@@ -15,15 +15,15 @@ const LATE: Nanos = Nanos::from_millis(1);
 impl Client {
     /// Notes what the time since the last call went into, and what the next will go into.
     #[inline]
-    pub(super) fn account(&mut self, standing: Standing, context: &mut Context<'_>) {
+    pub(super) fn account(&mut self, send_state: SendState, context: &mut Context<'_>) {
         let Some((wait, since)) = self.waiting else {
             return;
         };
         let now = context.tally.last_now;
         self.note(wait, since, context);
-        self.waiting = Some((self.waits_for(standing), now.max(since)));
-        self.due = match standing {
-            Standing::Until(due) => Some(due),
+        self.waiting = Some((self.waits_for(send_state), now.max(since)));
+        self.due = match send_state {
+            SendState::Until(due) => Some(due),
             _ => None,
         };
     }
@@ -33,7 +33,7 @@ impl Client {
         if let Some((wait, since)) = self.waiting {
             let now = context.tally.last_now;
             self.note(wait, since, context);
-            let wait = if self.state == State::Broken {
+            let wait = if self.state == ConnectionState::Broken {
                 Wait::Away
             } else {
                 wait
@@ -57,13 +57,13 @@ impl Client {
         }
     }
 
-    fn waits_for(&self, standing: Standing) -> Wait {
-        match (self.state, standing) {
-            (State::Running, _) if self.withheld => Wait::Blocked,
-            (State::Running, Standing::Full) => Wait::Budget,
-            (State::Running, _) if !self.may_write() => Wait::Socket,
-            (State::Running, Standing::More) => Wait::Ready,
-            (State::Running, Standing::Until(_) | Standing::Idle) => Wait::Schedule,
+    fn waits_for(&self, send_state: SendState) -> Wait {
+        match (self.state, send_state) {
+            (ConnectionState::Running, _) if self.withheld => Wait::Blocked,
+            (ConnectionState::Running, SendState::Full) => Wait::Budget,
+            (ConnectionState::Running, _) if !self.may_write() => Wait::Socket,
+            (ConnectionState::Running, SendState::More) => Wait::Ready,
+            (ConnectionState::Running, SendState::Until(_) | SendState::Idle) => Wait::Schedule,
             _ => Wait::Away,
         }
     }
@@ -76,7 +76,7 @@ pub(crate) struct Spent {
     /// With nothing to do.
     pub(crate) idle: Nanos,
     /// Ready to run, and without a core.
-    pub(crate) starved: Option<Nanos>,
+    pub(crate) run_queue_wait: Option<Nanos>,
     at: Time,
     /// In all.
     pub(crate) time: Nanos,
@@ -88,18 +88,18 @@ impl Spent {
         Self {
             cpu: thread_cpu(),
             idle: tally.idle,
-            starved: thread_starved(),
+            run_queue_wait: run_queue_wait(),
             at: tally.last_now,
             time: Nanos::ZERO,
         }
     }
 
     pub(crate) fn since(&self, before: &Self) -> Self {
-        let starved = self.starved.zip(before.starved);
+        let run_queue_wait = self.run_queue_wait.zip(before.run_queue_wait);
         Self {
             cpu: self.cpu.saturating_sub(before.cpu),
             idle: self.idle.saturating_sub(before.idle),
-            starved: starved.map(|(now, then)| now.saturating_sub(then)),
+            run_queue_wait: run_queue_wait.map(|(now, then)| now.saturating_sub(then)),
             at: self.at,
             time: self.at.since(before.at),
         }
@@ -115,7 +115,7 @@ pub(crate) fn thread_cpu() -> Nanos {
 /// How long the calling thread has waited in a run queue: the second number of
 /// `/proc/thread-self/schedstat` (`Documentation/scheduler/sched-stats.rst`), where the kernel keeps
 /// it. Reads into the stack: event loops allocate nothing.
-pub(crate) fn thread_starved() -> Option<Nanos> {
+pub(crate) fn run_queue_wait() -> Option<Nanos> {
     let mut text = [0; 96];
     let mut file = std::fs::File::open("/proc/thread-self/schedstat").ok()?;
     let length = file.read(&mut text).ok()?;

@@ -9,16 +9,16 @@ use std::time::Duration;
 use measure::{Clock, Interval, Measured, Metric, Nanos, Time, Timer, sleep_until};
 use mio::{Events, Poll, Token, Waker};
 
-use super::client::{BUFFER_BYTES, Client, Next, State};
+use super::assignment::{ClientSpec, ParticipantKind, ParticipantSpec};
+use super::client::{BUFFER_BYTES, Client, ConnectionState, Next};
 use super::context::{Context, Tally};
-use super::deal::{ClientSpec, LaneSpec, WorkSpec};
-use super::pace::{Rest, SPIN_BEFORE, timer};
-use super::pages::Pages;
+use super::idle::{IdleBackoff, SPIN_BEFORE, timer};
+use super::ledger::ThreadLedger;
 use super::series::Series;
 use super::shared::{Report, Shared};
 use super::waiting::thread_cpu;
 use crate::control::Watch;
-use crate::link::{Answers, Reply};
+use crate::protocol::amqp091::{Answers, Reply};
 use crate::{Error, ThreadUsage};
 
 const TIMER: Token = Token(usize::MAX - 1);
@@ -28,14 +28,14 @@ const HOUSEKEEPING: Nanos = Nanos(50_000_000);
 /// A loop that comes so much later to its housekeeping did not run, or did not get around to reading.
 const STALL: Nanos = Nanos(500_000_000);
 /// How often a loop looks who is behind, while somebody wants to know.
-const LOOK: Nanos = Nanos(5_000_000);
+const POLL_INTERVAL: Nanos = Nanos(5_000_000);
 /// Clients of one thread that connect and log in at the same time, so that a broker's backlog of
 /// connections (128 by default) does not overflow.
 const AT_ONCE: usize = 32;
 
 /// How far a worker has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Course {
+enum WorkerState {
     SettingUp,
     /// Waiting for the common start.
     Waiting,
@@ -44,20 +44,20 @@ enum Course {
 }
 
 /// What a worker is made of.
-pub(crate) struct Workshop {
+pub(crate) struct WorkerConfig {
     pub(crate) thread: usize,
     pub(crate) clients: Vec<ClientSpec>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) reports: SyncSender<Report>,
     pub(crate) returned: Receiver<Box<Interval>>,
     /// Where there is a ledger.
-    pub(crate) pages: Option<Pages>,
-    /// Sleep between looks at the sockets where that cannot be seen; see [`Rest`].
-    pub(crate) may_rest: bool,
+    pub(crate) ledger: Option<ThreadLedger>,
+    /// Sleep between looks at the sockets where that cannot be seen; see [`IdleBackoff`].
+    pub(crate) may_back_off: bool,
     pub(crate) spin: bool,
     /// The load has a warm-up.
     pub(crate) warms_up: bool,
-    pub(crate) patience: Nanos,
+    pub(crate) timeout: Nanos,
 }
 
 pub(crate) struct Worker {
@@ -79,16 +79,16 @@ pub(crate) struct Worker {
     /// Empty until TLS needs it.
     cipher: Vec<u8>,
     tally: Tally,
-    course: Course,
-    rest: Rest,
-    pages: Option<Pages>,
+    state: WorkerState,
+    idle_backoff: IdleBackoff,
+    ledger: Option<ThreadLedger>,
     reply: Reply,
     spin: bool,
-    patience: Nanos,
+    timeout: Nanos,
     next_housekeeping: Time,
     next_look: Time,
     /// The last time that the ledger was asked for and handed in.
-    noted: u64,
+    handed_in: u64,
     /// The last fence, and how many clients are not settled behind it.
     fenced: (u64, usize),
     /// Recipients to which something was on its way at the end, once that has come.
@@ -100,45 +100,45 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// Makes the poll, so that somebody can wake it before it runs.
-    pub(crate) fn new(workshop: Workshop) -> Result<(Self, Waker), Error> {
+    pub(crate) fn new(config: WorkerConfig) -> Result<(Self, Waker), Error> {
         let failed = |error| Error::machine("set up an event loop", error);
         let poll = Poll::new().map_err(failed)?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(failed)?;
         let timer = timer(poll.registry(), TIMER)?;
-        let clients = workshop.clients.len();
-        let recorded = recorded(&workshop.clients);
-        let rest = Rest::new(workshop.may_rest, in_flight(&workshop.clients));
+        let clients = config.clients.len();
+        let recorded = recorded(&config.clients);
+        let idle_backoff = IdleBackoff::new(config.may_back_off, in_flight(&config.clients));
         let worker = Self {
-            thread: workshop.thread,
+            thread: config.thread,
             poll,
             events: Events::with_capacity(clients.clamp(16, 1_024) + 2),
             timer,
             clients: Vec::with_capacity(clients),
-            to_connect: workshop.clients.into(),
+            to_connect: config.clients.into(),
             setting_up: 0,
             queue: VecDeque::with_capacity(clients),
             due: BinaryHeap::with_capacity(2 * clients),
             series: Series::new(
-                workshop.thread,
-                workshop.reports.clone(),
-                workshop.returned,
+                config.thread,
+                config.reports.clone(),
+                config.returned,
                 &recorded,
-                workshop.warms_up,
+                config.warms_up,
             ),
-            shared: workshop.shared,
-            reports: workshop.reports,
+            shared: config.shared,
+            reports: config.reports,
             buffer: vec![0; BUFFER_BYTES],
             cipher: Vec::new(),
             tally: Tally::default(),
-            course: Course::SettingUp,
-            rest,
-            pages: workshop.pages,
+            state: WorkerState::SettingUp,
+            idle_backoff,
+            ledger: config.ledger,
             reply: Reply::new()?,
-            spin: workshop.spin,
-            patience: workshop.patience,
+            spin: config.spin,
+            timeout: config.timeout,
             next_housekeeping: Time(0),
             next_look: Time(0),
-            noted: 0,
+            handed_in: 0,
             fenced: (0, 0),
             unsettled: None,
             worked: false,
@@ -151,36 +151,36 @@ impl Worker {
     pub(crate) fn run(mut self) {
         // The timer slack is a property of the thread.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-        if let Err(error) = self.turn_until_done() {
+        if let Err(error) = self.run_until_done() {
             self.fail(error);
         }
         let usage = ThreadUsage {
             total: thread_cpu(),
             measured: self.tally.measured.cpu,
             measured_idle: self.tally.measured.idle,
-            measured_starved: self.tally.measured.starved,
+            measured_run_queue_wait: self.tally.measured.run_queue_wait,
             measured_time: self.tally.measured.time,
             lost_connections: self.tally.lost_connections,
         };
-        if let Some(pages) = self.pages.take() {
+        if let Some(ledger) = self.ledger.take() {
             let sent = self.clients.iter().flat_map(Client::sent).collect();
             let unsettled = self.unsettled.take();
             let unsettled = unsettled.unwrap_or_else(|| self.find_unsettled());
-            pages.finish(sent, unsettled, &self.reports);
+            ledger.finish(sent, unsettled, &self.reports);
         }
         let _ = self.reports.send(Report::Finished(self.thread, usage));
     }
 
-    fn turn_until_done(&mut self) -> Result<(), Error> {
-        let mut turn_start = Clock.now();
-        while !self.shared.is_aborted() && self.advance_course(turn_start) {
-            self.call_due(turn_start);
-            self.give_turns();
+    fn run_until_done(&mut self) -> Result<(), Error> {
+        let mut poll_start = Clock.now();
+        while !self.shared.is_aborted() && self.advance(poll_start) {
+            self.queue_due(poll_start);
+            self.poll_clients();
             self.housekeep();
             self.shared.progress[self.thread].publish(self.tally.progress);
-            self.look_who_is_behind();
-            self.check_in();
-            turn_start = self.wait(turn_start)?;
+            self.count_behind();
+            self.answer_coordinator();
+            poll_start = self.wait(poll_start)?;
         }
         Ok(())
     }
@@ -194,41 +194,41 @@ impl Worker {
             buffer: &mut self.buffer,
             cipher: &mut self.cipher,
             tally: &mut self.tally,
-            pages: &mut self.pages,
+            ledger: &mut self.ledger,
             reply: &mut self.reply,
         };
         (context, &mut self.clients)
     }
 
     /// Goes from set-up to running to leaving; `false` at the end.
-    fn advance_course(&mut self, now: Time) -> bool {
-        match self.course {
-            Course::SettingUp => {
+    fn advance(&mut self, now: Time) -> bool {
+        match self.state {
+            WorkerState::SettingUp => {
                 self.connect_more(now);
                 let ready = self.clients.len() - self.setting_up;
                 self.shared.progress[self.thread].publish_ready(ready);
                 if self.to_connect.is_empty() && self.setting_up == 0 && !self.failed {
-                    self.course = Course::Waiting;
+                    self.state = WorkerState::Waiting;
                     let _ = self.reports.send(Report::Ready);
                 }
             }
-            Course::Waiting => {
+            WorkerState::Waiting => {
                 if let Some(start) = self.shared.start().filter(|start| *start <= now) {
                     self.begin(start);
                 }
             }
-            Course::Running => {
+            WorkerState::Running => {
                 let (mut context, _) = self.context();
                 context.now();
                 if self.series.is_finished() {
                     self.leave(now);
                 }
             }
-            Course::Leaving(deadline) => {
+            WorkerState::Leaving(deadline) => {
                 let gone = self
                     .clients
                     .iter()
-                    .all(|client| client.state == State::Gone);
+                    .all(|client| client.state == ConnectionState::Gone);
                 return !gone && now < deadline;
             }
         }
@@ -252,7 +252,7 @@ impl Worker {
     }
 
     fn begin(&mut self, start: Time) {
-        self.course = Course::Running;
+        self.state = WorkerState::Running;
         let boundaries = self.shared.boundaries();
         self.series.begin(start, boundaries);
         let (mut context, clients) = self.context();
@@ -265,11 +265,11 @@ impl Worker {
 
     fn leave(&mut self, now: Time) {
         self.unsettled = Some(self.find_unsettled());
-        self.course = Course::Leaving(now + self.patience);
+        self.state = WorkerState::Leaving(now + self.timeout);
         for at in 0..self.clients.len() {
             // A broker that is gone already needs no goodbye.
             if self.clients[at].leave(now).is_err() {
-                self.clients[at].state = State::Gone;
+                self.clients[at].state = ConnectionState::Gone;
             }
             self.enqueue(at);
         }
@@ -278,7 +278,7 @@ impl Worker {
     fn enqueue(&mut self, at: usize) {
         if let Some(client) = self.clients.get_mut(at)
             && !client.queued
-            && client.state != State::Gone
+            && client.state != ConnectionState::Gone
         {
             client.queued = true;
             self.queue.push_back(at);
@@ -286,7 +286,7 @@ impl Worker {
     }
 
     /// Queues the clients whose time has come.
-    fn call_due(&mut self, now: Time) {
+    fn queue_due(&mut self, now: Time) {
         while let Some(Reverse((due, at))) = self.due.peek().copied()
             && due <= now
         {
@@ -300,7 +300,7 @@ impl Worker {
     }
 
     /// One batch for everybody who is in the queue now.
-    fn give_turns(&mut self) {
+    fn poll_clients(&mut self) {
         self.worked = !self.queue.is_empty();
         for _ in 0..self.queue.len() {
             let Some(at) = self.queue.pop_front() else {
@@ -310,7 +310,7 @@ impl Worker {
             let (mut context, clients) = self.context();
             let client = &mut clients[at];
             client.queued = false;
-            match client.turn(&mut context) {
+            match client.poll(&mut context) {
                 Ok(Next::Again) => self.enqueue(at),
                 Ok(Next::At(due)) if client.timed.is_none_or(|timed| due < timed) => {
                     client.timed = Some(due);
@@ -319,8 +319,11 @@ impl Worker {
                 Ok(_) => {}
                 Err(error) => self.client_failed(at, error),
             }
-            let was_setting_up = matches!(before, State::Connecting | State::SettingUp);
-            if was_setting_up && self.clients[at].state == State::Ready {
+            let was_setting_up = matches!(
+                before,
+                ConnectionState::Connecting | ConnectionState::SettingUp
+            );
+            if was_setting_up && self.clients[at].state == ConnectionState::Ready {
                 self.setting_up -= 1;
             }
         }
@@ -328,13 +331,13 @@ impl Worker {
 
     fn client_failed(&mut self, at: usize, error: Error) {
         let client = &mut self.clients[at];
-        let leaving = client.state == State::Leaving;
+        let leaving = client.state == ConnectionState::Leaving;
         let number = ((self.thread as u64) << 32) | at as u64;
         if !leaving && client.break_off(number, &error, &self.reports, &mut self.tally) {
             self.enqueue(at);
             return;
         }
-        client.state = State::Gone;
+        client.state = ConnectionState::Gone;
         if !leaving {
             self.fail(error);
         }
@@ -368,12 +371,12 @@ impl Worker {
     }
 
     /// While the return of a broker is watched, tells how many clients are not over it yet.
-    fn look_who_is_behind(&mut self) {
+    fn count_behind(&mut self) {
         let now = self.tally.last_now;
         if self.shared.control.watch() != Watch::Backlog || now < self.next_look {
             return;
         }
-        self.next_look = now + LOOK;
+        self.next_look = now + POLL_INTERVAL;
         let since = self.shared.caught_up_from();
         let behind = self
             .clients
@@ -383,17 +386,17 @@ impl Worker {
     }
 
     /// In the drain, hands in its part of the ledger and puts up fences, when it is asked to.
-    fn check_in(&mut self) {
-        let note = self.shared.note();
-        if note != self.noted {
-            let pages = self.pages.as_mut();
-            if pages.is_none_or(|pages| pages.send_all(&self.reports)) {
-                self.noted = note;
-                self.shared.progress[self.thread].publish_noted(note);
+    fn answer_coordinator(&mut self) {
+        let request = self.shared.ledger_request();
+        if request != self.handed_in {
+            let ledger = self.ledger.as_mut();
+            if ledger.is_none_or(|ledger| ledger.send_all(&self.reports)) {
+                self.handed_in = request;
+                self.shared.progress[self.thread].publish_handed_in(request);
             }
         }
         let fence = self.shared.fence();
-        if fence != self.fenced.0 && self.course == Course::Running {
+        if fence != self.fenced.0 && self.state == WorkerState::Running {
             self.put_up(fence);
         }
         if self.fenced.1 > 0 {
@@ -423,27 +426,27 @@ impl Worker {
     }
 
     /// Sleeps until there is something to do, and returns when the loop came back to it.
-    fn wait(&mut self, turn_start: Time) -> Result<Time, Error> {
-        let turn_end = self.tally.last_now;
-        let mut waited_for = turn_start;
+    fn wait(&mut self, poll_start: Time) -> Result<Time, Error> {
+        let poll_end = self.tally.last_now;
+        let mut waited_for = poll_start;
         let idle_from = match (self.worked, self.queue.is_empty()) {
             (_, false) => None,
             // Encoding and writing came after the last reading of the clock.
             (true, true) => Some(Clock.now()),
             // A loop that spins has turns in which it only looks.
-            (false, true) => Some(turn_start),
+            (false, true) => Some(poll_start),
         };
         if self.queue.is_empty()
-            && self.course == Course::Running
-            && let Some(rest) = self
-                .rest
-                .length(turn_end, self.tally.handled, self.tally.latency)
+            && self.state == WorkerState::Running
+            && let Some(pause) =
+                self.idle_backoff
+                    .length(poll_end, self.tally.handled, self.tally.latency)
         {
-            waited_for = turn_start + rest;
+            waited_for = poll_start + pause;
             sleep_until(waited_for);
         }
         let deadline = self.deadline();
-        let timeout = self.timeout(turn_end, deadline)?;
+        let timeout = self.timeout(poll_end, deadline)?;
         match self.poll.poll(&mut self.events, timeout) {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(error) => return Err(Error::machine("wait for the sockets", error)),
@@ -464,7 +467,7 @@ impl Worker {
         interval.loop_lag_max = interval.loop_lag_max.max(lag);
         let idle = idle_from.map_or(Nanos::ZERO, |from| now.since(from));
         interval.waits.loop_idle += idle;
-        interval.waits.loop_time += now.since(turn_start);
+        interval.waits.loop_time += now.since(poll_start);
         self.tally.idle += idle;
         Ok(now)
     }
@@ -480,7 +483,7 @@ impl Worker {
             let at = event.token().0;
             if let Some(client) = clients.get_mut(at) {
                 client.notice(event);
-                if !client.queued && client.state != State::Gone {
+                if !client.queued && client.state != ConnectionState::Gone {
                     client.queued = true;
                     queue.push_back(at);
                 }
@@ -494,13 +497,13 @@ impl Worker {
         if let Some(Reverse((due, _))) = self.due.peek() {
             deadline = deadline.min(*due);
         }
-        match self.course {
-            Course::Running => deadline.min(self.series.end(self.shared.boundaries())),
-            Course::Waiting => self
+        match self.state {
+            WorkerState::Running => deadline.min(self.series.end(self.shared.boundaries())),
+            WorkerState::Waiting => self
                 .shared
                 .start()
                 .map_or(deadline, |start| deadline.min(start)),
-            Course::SettingUp | Course::Leaving(_) => deadline,
+            WorkerState::SettingUp | WorkerState::Leaving(_) => deadline,
         }
     }
 
@@ -532,31 +535,31 @@ impl Drop for Worker {
 /// How many messages the clients together may have in flight, counting as many for each as for
 /// the one that may have fewest.
 fn in_flight(clients: &[ClientSpec]) -> u64 {
-    let limit = |lane: &LaneSpec| match &lane.work {
-        WorkSpec::Producer(p) if p.commit_every > 0 => p.commit_every,
-        WorkSpec::Producer(p)
+    let limit = |participant: &ParticipantSpec| match &participant.kind {
+        ParticipantKind::Producer(p) if p.commit_every > 0 => p.commit_every,
+        ParticipantKind::Producer(p)
             if matches!(p.answers, Answers::Confirms | Answers::Replies) && p.max_pending > 0 =>
         {
             u64::from(p.max_pending)
         }
-        WorkSpec::Consumer(c) if c.prefetch > 0 => u64::from(c.prefetch),
+        ParticipantKind::Consumer(c) if c.prefetch > 0 => u64::from(c.prefetch),
         _ => u64::from(u32::MAX),
     };
-    let lanes = || clients.iter().flat_map(|client| &client.lanes);
+    let lanes = || clients.iter().flat_map(|client| &client.participants);
     lanes().map(limit).min().unwrap_or(0) * lanes().count() as u64
 }
 
 /// What these clients will record, so that its memory can be had before the load begins.
 fn recorded(clients: &[ClientSpec]) -> Vec<Measured> {
     let works = || {
-        let lanes = clients.iter().flat_map(|client| &client.lanes);
-        lanes.map(|lane| &lane.work)
+        let lanes = clients.iter().flat_map(|client| &client.participants);
+        lanes.map(|participant| &participant.kind)
     };
     let mut metrics = Vec::new();
-    if works().any(|work| matches!(work, WorkSpec::Producer(_))) {
+    if works().any(|work| matches!(work, ParticipantKind::Producer(_))) {
         metrics.extend([Metric::SendDelay, Metric::SendAck, Metric::AckResponse]);
     }
-    if works().any(|work| matches!(work, WorkSpec::Consumer(_))) {
+    if works().any(|work| matches!(work, ParticipantKind::Consumer(_))) {
         metrics.extend([Metric::EndToEnd, Metric::Transfer]);
     }
     metrics.into_iter().map(Measured::from).collect()

@@ -1,7 +1,7 @@
 //! Where messages go to and come from.
 
 use super::Consumers;
-use crate::link::TOPIC_EXCHANGE;
+use crate::protocol::amqp091::TOPIC_EXCHANGE;
 use crate::{Ack, Error};
 
 /// One address.

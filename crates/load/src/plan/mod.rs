@@ -19,7 +19,7 @@ use crate::{Endpoint, Error, Pace, Requested};
 pub struct Plan {
     /// Kinds of clients; each group has its own destinations, rate and endpoint.
     pub groups: Vec<Group>,
-    /// Event loops, one thread each; clients are dealt out round-robin.
+    /// RunEvent loops, one thread each; clients are dealt out round-robin.
     pub threads: usize,
     /// The lengths of the phases.
     pub phases: Phases,
@@ -31,14 +31,14 @@ pub struct Plan {
     /// Keep the ledger: which messages were lost, duplicated, reordered or damaged.
     pub ledger: bool,
     /// What ends the load, beside the phases' lengths and message counts.
-    pub until: Option<Until>,
+    pub stop: Option<StopCondition>,
     /// The longest that any single step of setting up or closing may take (name look-up,
     /// connecting, each answer of the broker).
-    pub patience: Nanos,
+    pub timeout: Nanos,
 }
 
 impl Default for Plan {
-    /// No groups, one thread, [`Phases::default`], and ten seconds of patience.
+    /// No groups, one thread, [`Phases::default`], and ten seconds of timeout.
     fn default() -> Self {
         Self {
             groups: Vec::new(),
@@ -47,15 +47,15 @@ impl Default for Plan {
             run_id: 0,
             spin: Spin::Auto,
             ledger: true,
-            until: None,
-            patience: Nanos(10_000_000_000),
+            stop: None,
+            timeout: Nanos(10_000_000_000),
         }
     }
 }
 
 /// What ends a load by itself, once producers with a message count have sent all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Until {
+pub enum StopCondition {
     /// Nothing was received for a second.
     Idle,
     /// The same, and every queue that the plan names is empty. They are asked twice a second, on a
@@ -121,7 +121,7 @@ pub struct Group {
     /// system takes. Each has some 28,000 ports.
     pub source_addresses: Vec<IpAddr>,
     /// Whether connections that are lost while the load runs are made anew; `None` ends the run.
-    pub recovery: Option<Recovery>,
+    pub reconnect: Option<ReconnectPolicy>,
 }
 
 /// How connections are dealt out to the nodes of a cluster. One that is lost is made anew to the
@@ -140,14 +140,14 @@ pub enum Allocation {
 /// stay unconfirmed and are not sent again; what became due meanwhile is sent as soon as possible
 /// and keeps its intended time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recovery {
+pub struct ReconnectPolicy {
     /// The shortest wait.
     pub min: Nanos,
     /// The longest wait.
     pub max: Nanos,
 }
 
-impl Recovery {
+impl ReconnectPolicy {
     /// A wait for the `attempt`-th time that this `client` tries.
     pub(crate) fn wait(self, client: u64, attempt: u64) -> Nanos {
         let span = self.max.0.saturating_sub(self.min.0).saturating_add(1);
@@ -174,7 +174,7 @@ impl Group {
             },
             queues: QueueHandling::default(),
             source_addresses: Vec::new(),
-            recovery: None,
+            reconnect: None,
         }
     }
 

@@ -6,8 +6,8 @@ use measure::Nanos;
 use wire::amqp091::{BasicProperties, EncodeError, Value};
 
 use super::Argument;
-use crate::admin::table_of;
-use crate::payload::{FULL_LEN, LABEL};
+use crate::payload::{FULL_LEN, TRACE_HEADER};
+use crate::protocol::amqp091::admin::table_of;
 use crate::random::Random;
 use crate::sizes::check_range;
 use crate::{Error, Pace, Shape, Sizes, Trace};
@@ -147,17 +147,17 @@ pub struct MessageProperties {
 }
 
 impl MessageProperties {
-    /// As the content header carries them, delivery mode included. With room for a label as the last
-    /// header, where messages are labelled.
+    /// As the content header carries them, delivery mode included. With room for a trace header as the last
+    /// header, where messages carry one.
     pub(crate) fn encode(
         &self,
         persistent: Option<bool>,
-        labelled: bool,
+        has_trace_header: bool,
     ) -> Result<Vec<u8>, Error> {
         let mut headers = table_of(&self.headers)?;
-        if labelled {
+        if has_trace_header {
             headers
-                .insert(LABEL, Value::Bytes(&[0; FULL_LEN]))
+                .insert(TRACE_HEADER, Value::Bytes(&[0; FULL_LEN]))
                 .map_err(unfit)?;
         }
         let properties = BasicProperties {
@@ -217,17 +217,23 @@ impl Producers {
 
     /// Whether what tells messages apart is in a message header, and not in the body.
     #[must_use]
-    pub fn is_labelled(&self) -> bool {
+    pub fn has_trace_header(&self) -> bool {
         self.sizes.bodies().is_some()
     }
 
     pub(super) fn validate(&self, producers: u64, ledger: bool) -> Result<(), Error> {
         self.sizes.validate(ledger)?;
         self.properties
-            .encode(Some(self.persistent), self.is_labelled())?;
-        if self.is_labelled() && self.properties.headers.iter().any(|(n, _)| n == LABEL) {
+            .encode(Some(self.persistent), self.has_trace_header())?;
+        if self.has_trace_header()
+            && self
+                .properties
+                .headers
+                .iter()
+                .any(|(n, _)| n == TRACE_HEADER)
+        {
             return Err(Error::invalid(
-                format!("the header {LABEL:?} holds what tells messages apart"),
+                format!("the header {TRACE_HEADER:?} holds what tells messages apart"),
                 "choose another name for yours",
             ));
         }
@@ -262,7 +268,7 @@ impl Producers {
             ));
         }
         let (least, most) = self.size_range();
-        if self.replies && least < FULL_LEN && !self.is_labelled() {
+        if self.replies && least < FULL_LEN && !self.has_trace_header() {
             return Err(Error::invalid(
                 format!("a request of {least} bytes has no room for what its reply is known by"),
                 format!("ask for at least {FULL_LEN} bytes"),
@@ -274,7 +280,7 @@ impl Producers {
                 "leave out one of the two",
             ));
         }
-        check_range(least, most, ledger && !self.is_labelled())?;
+        check_range(least, most, ledger && !self.has_trace_header())?;
         if self.sizing_trace().is_some() && !matches!(self.sizes, Sizes::Fixed(_)) {
             return Err(Error::invalid(
                 "the trace says how large its messages are, and so does the message size",

@@ -1,32 +1,33 @@
 //! The ledger: which messages were confirmed, which were delivered, and how often.
 //!
 //! ```text
-//! event loop                           coordinator
-//! Notes: per track a few open pieces   Ledger: per producer the confirmed and the returned set,
-//! of 256 bits; a piece that another    per track what came in order, late, and redelivered; full
-//! one displaces goes into a Parcel     blocks and blocks of few runs take next to no room
+//! event loop                            coordinator
+//! LedgerShard: per bitmap a few open    Ledger: per producer the confirmed and the returned
+//! chunks of 256 bits; a chunk that      messages, per bitmap those in order, late, and redelivered;
+//! another one displaces goes into a     full blocks and blocks of few runs take next to no room
+//! LedgerBatch
 //! ```
 //!
-//! A *track* is what must be whole by itself: a producer's confirms; its deliveries to a queue,
+//! A *bitmap* covers what must be complete by itself: a producer's confirms; its deliveries to a queue,
 //! whoever of the competing consumers takes them; its deliveries to one subscriber, where every
 //! subscriber gets every message.
 //!
 //! Every count follows from unions of sets and from sums, so that it does not depend on which event
-//! loop saw what, or on the order in which parcels arrive. All are exact as long as
+//! loop saw what, or on the order in which batches arrive. All are exact as long as
 //! [`LedgerSummary::exact`] says so: sets that fragment beyond [`MOST_BYTES`] are settled from their
 //! oldest messages on, and what comes for those later is taken for a repetition.
 
-mod book;
-mod notes;
-mod set;
+mod bitmap;
+mod shard;
+mod totals;
 
-pub use book::{Ledger, LedgerSummary};
-pub use notes::{Notes, Odd, Parcel};
+pub use shard::{Anomaly, LedgerBatch, LedgerShard};
+pub use totals::{Ledger, LedgerSummary};
 
-/// Messages per piece, as event loops note them.
-const PIECE: u64 = 256;
-/// Words of 64 bits per piece.
-const PIECE_WORDS: usize = (PIECE / 64) as usize;
+/// Messages per chunk, as event loops note them.
+const CHUNK: u64 = 256;
+/// Words of 64 bits per chunk.
+const CHUNK_WORDS: usize = (CHUNK / 64) as usize;
 /// Messages per block of a set.
 const BLOCK: u64 = 4_096;
 /// Words of 64 bits per block.

@@ -63,14 +63,14 @@ impl Model {
     }
 }
 
-fn ship(notes: &mut Notes, ledger: &mut Ledger) {
-    let mut parcel = notes.exchange(Parcel::default());
-    ledger.add(&parcel);
-    parcel.clear();
+fn ship(notes: &mut LedgerShard, ledger: &mut Ledger) {
+    let mut batch = notes.exchange(LedgerBatch::default());
+    ledger.add(&batch);
+    batch.clear();
 }
 
 /// A run by chance: producers with one or two receivers each, their notes on a few event loops, and
-/// all parcels in no order at all.
+/// all batches in no order at all.
 fn chance(seed: u64) -> (LedgerSummary, LedgerSummary) {
     let mut random = Random(seed);
     random.below(1);
@@ -89,13 +89,13 @@ fn chance(seed: u64) -> (LedgerSummary, LedgerSummary) {
     }
     let producers = models.len();
     let names: Vec<u32> = (0..(producers + receivers.len()) as u32).collect();
-    // Some loops have many tracks, so that each has little open.
+    // Some loops have many bitmaps, so that each has little open.
     let idle = std::iter::repeat_n(u32::MAX, random.below(2) as usize * 600);
     let names: Vec<u32> = names.into_iter().chain(idle).collect();
-    let mut loops: Vec<Notes> = (0..1 + random.below(4))
-        .map(|_| Notes::new(&names))
+    let mut loops: Vec<LedgerShard> = (0..1 + random.below(4))
+        .map(|_| LedgerShard::new(&names))
         .collect();
-    let mut parcels = Vec::new();
+    let mut batches = Vec::new();
     let chances = [
         1 + random.below(60),
         2 + random.below(60),
@@ -105,7 +105,7 @@ fn chance(seed: u64) -> (LedgerSummary, LedgerSummary) {
     for n in 0..most {
         let mut first = 0;
         for (producer, model) in models.iter_mut().enumerate() {
-            let tracks = producers + first;
+            let bitmaps = producers + first;
             first += model.receivers.len();
             if n >= model.sent {
                 continue;
@@ -117,7 +117,7 @@ fn chance(seed: u64) -> (LedgerSummary, LedgerSummary) {
             }
             if random.below(200) == 0 {
                 model.returned.insert(n);
-                loops[at].note_odd(producer, Odd::Returned, n);
+                loops[at].note_anomaly(producer, Anomaly::Returned, n);
             }
             for (at, fates) in model.receivers.iter_mut().enumerate() {
                 let mut n = n;
@@ -129,15 +129,15 @@ fn chance(seed: u64) -> (LedgerSummary, LedgerSummary) {
                     match random.below(chances[2] * 3) {
                         0 => {
                             fate.late += 1;
-                            notes.note_odd(tracks + at, Odd::Late, n);
+                            notes.note_anomaly(bitmaps + at, Anomaly::Late, n);
                         }
                         1 => {
                             fate.flagged += 1;
-                            notes.note_odd(tracks + at, Odd::Redelivered, n);
+                            notes.note_anomaly(bitmaps + at, Anomaly::Redelivered, n);
                         }
                         _ => {
                             fate.in_order += 1;
-                            notes.note(tracks + at, n);
+                            notes.note(bitmaps + at, n);
                         }
                     }
                     if random.below(3) > 0 {
@@ -149,17 +149,17 @@ fn chance(seed: u64) -> (LedgerSummary, LedgerSummary) {
         }
         for notes in &mut loops {
             if notes.is_due() || random.below(500) == 0 {
-                parcels.push(notes.exchange(Parcel::default()));
+                batches.push(notes.exchange(LedgerBatch::default()));
             }
         }
     }
     for mut notes in loops {
         notes.close();
-        parcels.push(notes.exchange(Parcel::default()));
+        batches.push(notes.exchange(LedgerBatch::default()));
     }
     let mut ledger = Ledger::new(producers, &receivers);
-    while !parcels.is_empty() {
-        ledger.add(&parcels.swap_remove(random.below(parcels.len() as u64) as usize));
+    while !batches.is_empty() {
+        ledger.add(&batches.swap_remove(random.below(batches.len() as u64) as usize));
     }
     let mut expected = LedgerSummary {
         exact: true,
@@ -188,7 +188,7 @@ fn ranges_are_the_same_as_one_by_one() {
     for _ in 0..200 {
         let (first, count) = (random.below(10_000), random.below(9_000) << random.below(2));
         let (mut one, mut other) = (Ledger::new(1, &[0]), Ledger::new(1, &[0]));
-        let (mut by_range, mut by_one) = (Notes::new(&[0]), Notes::new(&[0]));
+        let (mut by_range, mut by_one) = (LedgerShard::new(&[0]), LedgerShard::new(&[0]));
         by_range.note_range(0, first, count);
         (first..first + count).for_each(|n| {
             by_one.note(0, n);
@@ -206,61 +206,61 @@ fn ranges_are_the_same_as_one_by_one() {
 
 #[test]
 fn tracks_that_do_not_exist_are_left_alone() {
-    let mut notes = Notes::new(&[0, 1]);
+    let mut notes = LedgerShard::new(&[0, 1]);
     notes.note(2, 5);
     notes.note_range(2, 5, 5);
-    notes.note_odd(2, Odd::Late, 5);
+    notes.note_anomaly(2, Anomaly::Late, 5);
     notes.close();
-    assert!(notes.exchange(Parcel::default()).is_empty());
+    assert!(notes.exchange(LedgerBatch::default()).is_empty());
 }
 
 /// What comes in order is one entry, however long it is.
 #[test]
 fn a_clean_run_leaves_hardly_anything_to_send() {
-    let mut notes = Notes::new(&[0, 1]);
+    let mut notes = LedgerShard::new(&[0, 1]);
     for n in 0..1_000_000 {
         notes.note(1, n);
     }
     notes.note_range(0, 0, 1_000_000);
     notes.close();
-    let parcel = notes.exchange(Parcel::default());
-    assert!(parcel.len() <= 8, "{} pieces", parcel.len());
+    let batch = notes.exchange(LedgerBatch::default());
+    assert!(batch.len() <= 8, "{} chunks", batch.len());
 }
 
-/// Nobody takes the parcels, and every note closes a piece: memory stays bounded, and the summary
+/// Nobody takes the batches, and every note closes a chunk: memory stays bounded, and the summary
 /// says that it had to.
 #[test]
 fn notes_stay_bounded_where_nobody_takes_them() {
     const NOTES: u64 = 400_000;
-    for odd in [None, Some(Odd::Redelivered)] {
-        let mut notes = Notes::new(&[1]);
+    for anomaly in [None, Some(Anomaly::Redelivered)] {
+        let mut notes = LedgerShard::new(&[1]);
         for n in 0..NOTES {
-            match odd {
-                None => notes.note(0, n * PIECE),
-                Some(odd) => notes.note_odd(0, odd, n * PIECE),
+            match anomaly {
+                None => notes.note(0, n * CHUNK),
+                Some(anomaly) => notes.note_anomaly(0, anomaly, n * CHUNK),
             }
         }
-        let mut parcel = notes.exchange(Parcel::default());
-        assert!(parcel.len() <= 1 << 17, "{} pieces", parcel.len());
-        assert!(parcel.dropped > 0);
+        let mut batch = notes.exchange(LedgerBatch::default());
+        assert!(batch.len() <= 1 << 17, "{} chunks", batch.len());
+        assert!(batch.dropped > 0);
         let mut ledger = Ledger::new(1, &[0]);
-        ledger.add(&parcel);
+        ledger.add(&batch);
         assert!(!ledger.summary(&[]).exact);
-        parcel.clear();
-        assert!(parcel.pieces.capacity() < 10_000);
+        batch.clear();
+        assert!(batch.chunks.capacity() < 10_000);
     }
 }
 
-/// 25,000 producers with one queue each: what event loop and coordinator keep of a track.
+/// 25,000 producers with one queue each: what event loop and coordinator keep of a bitmap.
 #[test]
 fn many_tracks_take_little_each() {
     let names: Vec<u32> = (0..50_000).collect();
     let producers: Vec<usize> = (0..25_000).collect();
     let mut ledger = Ledger::new(25_000, &producers);
-    let mut notes = Notes::new(&names);
+    let mut notes = LedgerShard::new(&names);
     for n in 0..200 {
-        for track in 0..50_000 {
-            notes.note(track, n);
+        for bitmap in 0..50_000 {
+            notes.note(bitmap, n);
         }
     }
     notes.close();
@@ -277,8 +277,8 @@ fn many_tracks_take_little_each() {
 #[test]
 fn a_thousand_million_messages_fit_in_tens_of_megabytes() {
     let mut ledger = Ledger::new(1, &[0]);
-    let mut confirms = Notes::new(&[0]);
-    let mut deliveries = Notes::new(&[1]);
+    let mut confirms = LedgerShard::new(&[0]);
+    let mut deliveries = LedgerShard::new(&[1]);
     const ALL: u64 = 1_000_000_000;
     let mut most = 0;
     for first in (0..ALL).step_by(1_000) {
@@ -309,7 +309,7 @@ fn a_thousand_million_messages_fit_in_tens_of_megabytes() {
 fn fragments_are_settled_before_they_fill_the_memory() {
     const BOUND: usize = 200_000;
     let mut ledger = Ledger::new(1, &[0]).with_most_bytes(BOUND);
-    let (mut confirms, mut deliveries) = (Notes::new(&[0]), Notes::new(&[1]));
+    let (mut confirms, mut deliveries) = (LedgerShard::new(&[0]), LedgerShard::new(&[1]));
     let sent = 8_000_000;
     for n in 0..sent {
         confirms.note_range(0, n, 1);

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{Experiment, ScheduleSpec};
 
 /// The longest that anything may take where the drain has no length.
-const PATIENCE: Nanos = Nanos::from_millis(10_000);
+const TIMEOUT: Nanos = Nanos::from_millis(10_000);
 
 /// Objects that come and go.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -104,7 +104,7 @@ impl Experiment {
                 ChurnOf::Channels | ChurnOf::Queues => 10,
             }),
             source_addresses: spec.source_addresses.clone(),
-            patience: if drain > Nanos::ZERO { drain } else { PATIENCE },
+            timeout: if drain > Nanos::ZERO { drain } else { TIMEOUT },
         }))
     }
 

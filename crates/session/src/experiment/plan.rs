@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use load::{
     Ack, Allocation, Argument, Arrivals, Consumers, Declare, Destination, DestinationKind,
     Endpoint, Exchange, Group, MessageProperties, Pace, Plan, Producers, QueueHandling, RandomKeys,
-    Recovery, Refusal, Schedule, ServiceTime, Shape, StartDelay, StreamOffset as LoadOffset,
+    ReconnectPolicy, Refusal, Schedule, ServiceTime, Shape, StartDelay, StreamOffset as LoadOffset,
     Subscription,
 };
 use measure::Nanos;
@@ -55,9 +55,9 @@ impl Experiment {
             ledger: self.ledger,
             phases: phases(&self.phases),
             run_id,
-            until: self.until.map(|until| match until {
-                Until::Idle => load::Until::Idle,
-                Until::Empty => load::Until::Empty,
+            stop: self.until.map(|until| match until {
+                Until::Idle => load::StopCondition::Idle,
+                Until::Empty => load::StopCondition::Empty,
             }),
             ..Plan::default()
         })
@@ -90,7 +90,7 @@ fn group(spec: &LoadSpec, endpoint: &Endpoint, run_id: u32) -> Result<Group, loa
             delete: spec.delete,
         },
         source_addresses: spec.source_addresses.clone(),
-        recovery: spec.recover.map(|wait| Recovery {
+        reconnect: spec.recover.map(|wait| ReconnectPolicy {
             min: wait.min.0,
             max: wait.max.0,
         }),

@@ -235,8 +235,8 @@ impl load::Sink for Played<'_, '_, '_> {
         self.recording.interval(interval);
     }
 
-    fn event(&mut self, event: load::Event) {
-        if let load::Event::Started { at } = event {
+    fn event(&mut self, event: load::RunEvent) {
+        if let load::RunEvent::Started { at } = event {
             self.timeline
                 .begin(at + self.recording.setting.phases.warmup);
         }

@@ -307,9 +307,9 @@ impl load::Sink for Recording<'_> {
         self.observer.point(&point, &self.measured);
     }
 
-    fn event(&mut self, event: load::Event) {
+    fn event(&mut self, event: load::RunEvent) {
         match event {
-            load::Event::Connected {
+            load::RunEvent::Connected {
                 product,
                 version,
                 round_trip,
@@ -320,17 +320,17 @@ impl load::Sink for Recording<'_> {
                 self.idle_answer = Some(self.idle_answer.map_or(answer, |a| a.min(answer)));
                 self.round_trip = Some(self.round_trip.map_or(round_trip, |r| r.min(round_trip)));
             }
-            load::Event::Connecting { ready, wanted } => {
+            load::RunEvent::Connecting { ready, wanted } => {
                 self.observer
                     .step(&format!("connecting: {ready} of {wanted} clients"));
             }
-            load::Event::Started { at } => {
+            load::RunEvent::Started { at } => {
                 self.started = Some(at);
                 // What setting up took is no part of the first second.
                 self.last_usage = self.usage.read();
                 self.start_profile_when_due(at);
             }
-            load::Event::PhaseStarted { phase, .. } => {
+            load::RunEvent::PhaseStarted { phase, .. } => {
                 let phases = &self.setting.phases;
                 let length = match phase {
                     Phase::Warmup => Some(phases.warmup),
@@ -340,7 +340,7 @@ impl load::Sink for Recording<'_> {
                 self.observer.phase(phase, length);
                 self.look_closely(phase);
             }
-            load::Event::Blocked { at, reason } => {
+            load::RunEvent::Blocked { at, reason } => {
                 let text = format!("the broker blocked a connection: {reason}");
                 match self.blocked.note(&reason) {
                     Telling::Reason => self.keep_event(at, text),
@@ -350,27 +350,27 @@ impl load::Sink for Recording<'_> {
                     Telling::Nothing => {}
                 }
             }
-            load::Event::Unblocked { at } if self.blocked.tells_unblocked() => {
+            load::RunEvent::Unblocked { at } if self.blocked.tells_unblocked() => {
                 self.keep_event(at, "the broker unblocked a connection".to_owned());
             }
-            load::Event::Unblocked { .. } => {}
-            load::Event::Lost { at, detail } => {
+            load::RunEvent::Unblocked { .. } => {}
+            load::RunEvent::Lost { at, detail } => {
                 self.keep_event(at, format!("connections are being made anew: {detail}"));
             }
-            load::Event::Recovered { at } => {
+            load::RunEvent::Recovered { at } => {
                 self.keep_event(at, "all connections are back".to_owned());
             }
-            load::Event::FirstConfirm { at } => {
+            load::RunEvent::FirstConfirm { at } => {
                 let what = match self.setting.churn {
                     None => "first confirm",
                     Some(_) => "first cycle that ended in order",
                 };
                 self.since_fault(at, what, |fault| &mut fault.first_confirm_s);
             }
-            load::Event::BacklogGone { at } => {
+            load::RunEvent::BacklogGone { at } => {
                 self.since_fault(at, "backlog gone", |fault| &mut fault.backlog_gone_s);
             }
-            load::Event::Note(text) => self.note(&text),
+            load::RunEvent::Note(text) => self.note(&text),
         }
     }
 }

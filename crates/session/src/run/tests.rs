@@ -1,7 +1,7 @@
 //! What a load reports, through to the archive and the summary: no broker, no socket, no clock.
 
 use archive::{RunReader, WarningCode};
-use load::{Event, Outcome, PhaseTimes, Sink, ThreadUsage};
+use load::{Outcome, PhaseTimes, RunEvent, Sink, ThreadUsage};
 use measure::ledger::LedgerSummary;
 use measure::{Metric, Phase};
 
@@ -140,18 +140,18 @@ fn play(dir: &std::path::Path, observer: &mut Heard, error: Option<load::Error>)
     };
     let usage = Box::new(Metered::default());
     let mut recording = Recording::new(setting, record, writer, Profiling::off(), usage, observer);
-    recording.event(Event::Connected {
+    recording.event(RunEvent::Connected {
         endpoint: "amqp://guest@h:1/".into(),
         product: "RabbitMQ".into(),
         version: "9.9".into(),
         round_trip: measure::Nanos(100_000),
         answer: measure::Nanos(200_000),
     });
-    recording.event(Event::Started {
+    recording.event(RunEvent::Started {
         at: Time(10 * SECOND),
     });
     let phase = |recording: &mut Recording<'_>, phase, second| {
-        recording.event(Event::PhaseStarted {
+        recording.event(RunEvent::PhaseStarted {
             phase,
             at: Time(second * SECOND),
         });
@@ -163,7 +163,7 @@ fn play(dir: &std::path::Path, observer: &mut Heard, error: Option<load::Error>)
     for second in 12..22 {
         recording.interval(&interval(second, Phase::Measure, 990, 2));
     }
-    recording.event(Event::Blocked {
+    recording.event(RunEvent::Blocked {
         at: Time(21 * SECOND),
         reason: "low on memory".into(),
     });

@@ -166,7 +166,7 @@ fn loop_use(thread: &load::ThreadUsage) -> LoopUse {
     LoopUse {
         cpu: share(thread.measured),
         idle: share(thread.measured_idle),
-        starved: thread.measured_starved.map(share),
+        starved: thread.measured_run_queue_wait.map(share),
     }
 }
 

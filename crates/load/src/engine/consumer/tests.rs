@@ -11,10 +11,18 @@ fn damage_behind_the_header_is_seen_whatever_is_there() {
         groups: vec![(3..5, Arc::clone(&bodies))],
     };
     let judged = |producer: u32, sequence: u64, body: &[u8]| {
-        let mut label = [0; FULL_LEN];
+        let mut trace_header = [0; FULL_LEN];
         let (from, to) = (Time(5), Time(6));
-        payload::write_front(&mut label, body.len(), 7, producer, sequence, from, to);
-        let header = payload::read_label(&label, body.len(), Time(9)).unwrap();
+        payload::write_front(
+            &mut trace_header,
+            body.len(),
+            7,
+            producer,
+            sequence,
+            from,
+            to,
+        );
+        let header = payload::read_trace_header(&trace_header, body.len(), Time(9)).unwrap();
         known.is_whole(&header, body)
     };
     assert!(judged(3, 0, b"first") && judged(4, 7, b"second"));

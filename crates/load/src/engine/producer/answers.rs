@@ -1,13 +1,13 @@
 //! What comes back to a producer: confirms, commits, replies, messages that nobody took, and none of
 //! them where the connection is gone.
 
-use measure::ledger::Odd;
+use measure::ledger::Anomaly;
 use measure::{Interval, Metric, Nanos, Time};
 
 use super::Producer;
-use crate::engine::pages::{Pages, whole_sequence};
-use crate::link::{Answers, Extras};
+use crate::engine::ledger::{ThreadLedger, whole_sequence};
 use crate::payload::{self, Header};
+use crate::protocol::amqp091::{Answers, Extras};
 use crate::sizes::Contents;
 use crate::window::{NeverSent, Window};
 
@@ -25,8 +25,8 @@ impl Producer {
     /// The header of one of its own messages.
     fn header(&self, body: &[u8], extras: Extras<'_>, now: Time) -> Option<Header> {
         let contents = self.spec.contents.as_ref();
-        let header = if contents.is_some_and(Contents::is_labelled) {
-            payload::read_label(extras.label()?, body.len(), now)
+        let header = if contents.is_some_and(Contents::has_trace_header) {
+            payload::read_trace_header(extras.trace_header()?, body.len(), now)
         } else {
             payload::read(body, now)
         };
@@ -56,17 +56,17 @@ impl Producer {
         now: Time,
         interval: &mut Interval,
         latency: &mut Nanos,
-        ledger: Option<&mut Pages>,
+        ledger: Option<&mut ThreadLedger>,
     ) -> Result<u64, NeverSent> {
         let window = self.window.as_mut().ok_or(NeverSent)?;
         let mut count = 0;
-        let mut notes = ledger.zip(self.spec.track);
+        let mut shard = ledger.zip(self.spec.bitmap);
         window.settle(tag, multiple, |run| {
             count += run.count;
             if !nack {
-                if let Some((pages, track)) = &mut notes {
+                if let Some((ledger, bitmap)) = &mut shard {
                     let first = self.first_tag + run.first - 1;
-                    pages.notes.note_range(*track, first, run.count);
+                    ledger.shard.note_range(*bitmap, first, run.count);
                 }
                 let (response, service) = (now.since(run.intended), now.since(run.sent));
                 let latencies = interval.due(run.intended);
@@ -86,9 +86,15 @@ impl Producer {
 
     /// The broker gives a message back, for it has no queue for it.
     #[cold]
-    pub(crate) fn returned(&self, body: &[u8], extras: Extras<'_>, now: Time, pages: &mut Pages) {
+    pub(crate) fn returned(
+        &self,
+        body: &[u8],
+        extras: Extras<'_>,
+        now: Time,
+        ledger: &mut ThreadLedger,
+    ) {
         let header = self.header(body, extras, now);
-        let Some((track, header)) = self.spec.track.zip(header) else {
+        let Some((bitmap, header)) = self.spec.bitmap.zip(header) else {
             return;
         };
         let id = self.spec.id;
@@ -97,7 +103,9 @@ impl Producer {
             None => header.producer == u32::from(id as u16),
         };
         if let Some(sequence) = whole_sequence(&header, self.sequence).filter(|_| own) {
-            pages.notes.note_odd(track, Odd::Returned, sequence);
+            ledger
+                .shard
+                .note_anomaly(bitmap, Anomaly::Returned, sequence);
         }
     }
 

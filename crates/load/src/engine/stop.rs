@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use measure::{Nanos, Time};
 
-use super::way;
-use crate::admin::{Admin, Interruption};
+use super::connect_options;
+use crate::protocol::amqp091::admin::{Admin, Interruption};
 use crate::tls::Connector;
-use crate::{Control, DestinationKind, Error, Group, Plan, Until};
+use crate::{Control, DestinationKind, Error, Group, Plan, StopCondition};
 
 /// Without a delivery for so long, consumers are idle.
 const IDLE: Nanos = Nanos(1_000_000_000);
@@ -19,33 +19,34 @@ const ASK: Duration = Duration::from_millis(500);
 
 /// Watches for the end.
 #[derive(Debug)]
-pub(super) struct Ending {
+pub(super) struct StopWatcher {
     received: u64,
     since: Time,
     /// Beside the consumers' being idle.
-    empty: Option<Question>,
+    empty: Option<QueueProbe>,
 }
 
 /// Asks the queues on a thread of its own, because a broker under load takes its time to answer.
 #[derive(Debug)]
-pub(super) struct Question {
+pub(super) struct QueueProbe {
     all_empty: Arc<AtomicBool>,
     control: Control,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Ending {
+impl StopWatcher {
     pub(super) fn new(plan: &Plan, start: Time) -> Result<Option<Self>, Error> {
-        let Some(until) = plan.until else {
+        let Some(condition) = plan.stop else {
             return Ok(None);
         };
         // Only their consumers can look into exclusive queues: those who get nothing more.
-        let asks = until == Until::Empty && !plan.groups.iter().any(Group::has_exclusive);
+        let asks =
+            condition == StopCondition::Empty && !plan.groups.iter().any(Group::has_exclusive);
         Ok(Some(Self {
             received: 0,
             since: start,
             empty: match asks {
-                true => Some(Question::ask(plan.clone())?),
+                true => Some(QueueProbe::ask(plan.clone())?),
                 false => None,
             },
         }))
@@ -58,11 +59,11 @@ impl Ending {
         }
         let empty = self.empty.as_ref();
         now.since(self.since) >= IDLE
-            && empty.is_none_or(|question| question.all_empty.load(Ordering::Relaxed))
+            && empty.is_none_or(|probe| probe.all_empty.load(Ordering::Relaxed))
     }
 }
 
-impl Question {
+impl QueueProbe {
     fn ask(plan: Plan) -> Result<Self, Error> {
         let (all_empty, control) = (Arc::new(AtomicBool::new(false)), Control::new());
         let (answer, stop) = (Arc::clone(&all_empty), control.clone());
@@ -85,7 +86,7 @@ impl Question {
     }
 }
 
-impl Drop for Question {
+impl Drop for QueueProbe {
     fn drop(&mut self) {
         self.control.stop();
         if let Some(thread) = self.thread.take() {
@@ -97,8 +98,8 @@ impl Drop for Question {
 fn are_all_empty(plan: &Plan, control: &Control) -> Result<bool, Interruption> {
     for group in &plan.groups {
         let tls = Connector::for_endpoint(&group.endpoint)?;
-        let way = way(group, tls.as_deref());
-        let mut admin = Admin::connect(&group.endpoint, way, plan.patience, control)?;
+        let options = connect_options(group, tls.as_deref());
+        let mut admin = Admin::connect(&group.endpoint, options, plan.timeout, control)?;
         let queues = group.destinations.iter();
         for queue in queues.filter(|d| d.kind == DestinationKind::Queue) {
             // One that is not there may come back with messages.

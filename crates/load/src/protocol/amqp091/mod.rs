@@ -3,14 +3,15 @@
 //! protocol stays in here and in `admin`.
 //!
 //! A connection carries one channel for each producer or consumer that shares it. Order of calls:
-//! feed [`Link::poll`] until it returns `None`, answer [`Signal::Step`] with [`Link::proceed`],
-//! write [`Link::pending_output`]. [`Progress::Ready`] ends the set-up; from then on a [`Lane`]
+//! feed [`Connection::poll`] until it returns `None`, answer [`Signal::Step`] with [`Connection::proceed`],
+//! write [`Connection::pending_output`]. [`Progress::Ready`] ends the set-up; from then on a [`ChannelHandle`]
 //! sends.
 //!
 //! Subscriptions come last, when all channels have gone through all other steps, and all at once.
 //! So deliveries may come while some are not answered, and only then: the first one also ends the
 //! set-up. An answer to a question that was not asked is the peer's error.
 
+pub(crate) mod admin;
 mod channel;
 mod reply;
 mod spec;
@@ -24,14 +25,14 @@ use wire::amqp091::{
 };
 
 use self::channel::Channel;
-pub(crate) use self::channel::Lane;
+pub(crate) use self::channel::ChannelHandle;
 pub(crate) use self::reply::{REPLY_TO, Reply};
 pub(crate) use self::spec::{
-    Answers, Begin, BodyLengths, ChannelSpec, Declaration, Exchange, LinkSpec, Publishing, Role,
-    Source, Subscription,
+    Answers, Begin, BodyLengths, ChannelSpec, ConnectionSpec, Declaration, Exchange, Publishing,
+    Role, Source, Subscription,
 };
 use crate::failure::{self, Stage};
-use crate::payload::LABEL;
+use crate::payload::TRACE_HEADER;
 use crate::{Auth, Endpoint, Error, Token, limits};
 
 /// Where a stream's consumer begins, and where a message of it is.
@@ -44,7 +45,7 @@ pub(crate) const FRAME_MAX: u32 = 131_072;
 /// What has come in.
 #[derive(Debug)]
 pub(crate) enum Signal<'a> {
-    /// Hand it to [`Link::proceed`].
+    /// Hand it to [`Connection::proceed`].
     Step(Step),
     Confirm {
         tag: u64,
@@ -96,8 +97,8 @@ impl<'a> Extras<'a> {
 
     /// The header of a message whose body has none.
     #[inline]
-    pub(crate) fn label(self) -> Option<&'a [u8]> {
-        self.0.header_bytes(LABEL)
+    pub(crate) fn trace_header(self) -> Option<&'a [u8]> {
+        self.0.header_bytes(TRACE_HEADER)
     }
 
     /// Where an answer goes.
@@ -134,7 +135,7 @@ pub(crate) enum Progress {
 
 /// How far a connection's channels have got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LinkState {
+enum SetUpState {
     /// They go through the steps before their subscriptions.
     Preparing,
     /// They have asked for their subscriptions, and not all are answered.
@@ -144,11 +145,11 @@ enum LinkState {
     Leaving,
 }
 
-pub(crate) struct Link {
-    spec: LinkSpec,
+pub(crate) struct Connection {
+    spec: ConnectionSpec,
     client: Client,
     stage: Stage,
-    state: LinkState,
+    state: SetUpState,
     channels: Vec<Channel>,
     /// Channels that this state waits for.
     busy: usize,
@@ -159,7 +160,7 @@ pub(crate) struct Link {
 }
 
 /// The configuration of every connection to an endpoint.
-pub(crate) fn client_config(endpoint: &Endpoint, name: &str, patience: Nanos) -> ClientConfig {
+pub(crate) fn client_config(endpoint: &Endpoint, name: &str, timeout: Nanos) -> ClientConfig {
     ClientConfig {
         user: endpoint.user.clone(),
         password: Secret::new(endpoint.password()),
@@ -171,7 +172,7 @@ pub(crate) fn client_config(endpoint: &Endpoint, name: &str, patience: Nanos) ->
         heartbeat_s: endpoint.connection.heartbeat_s,
         frame_max: endpoint.connection.frame_max.min(FRAME_MAX),
         connection_name: name.to_owned(),
-        timeout: patience,
+        timeout,
         body_allowance: Some(limits::body_allowance()),
         ..ClientConfig::default()
     }
@@ -182,10 +183,10 @@ pub(crate) fn version_of(endpoint: &Endpoint) -> u64 {
     endpoint.token.as_ref().map_or(0, Token::version)
 }
 
-impl Link {
-    pub(crate) fn new(mut spec: LinkSpec, now: Time) -> Self {
+impl Connection {
+    pub(crate) fn new(mut spec: ConnectionSpec, now: Time) -> Self {
         let token_version = version_of(&spec.endpoint);
-        let config = client_config(&spec.endpoint, &spec.connection_name, spec.patience);
+        let config = client_config(&spec.endpoint, &spec.connection_name, spec.timeout);
         let channels: Vec<_> = std::mem::take(&mut spec.channels)
             .into_iter()
             .zip(1..=u16::MAX)
@@ -196,7 +197,7 @@ impl Link {
             spec,
             client: Client::new(config, now),
             stage: Stage::LogIn,
-            state: LinkState::Preparing,
+            state: SetUpState::Preparing,
             busy: channels.len(),
             secrets_sent: 0,
             channels,
@@ -210,11 +211,11 @@ impl Link {
         let config = client_config(
             &self.spec.endpoint,
             &self.spec.connection_name,
-            self.spec.patience,
+            self.spec.timeout,
         );
         self.client = Client::new(config, now);
         self.stage = Stage::LogIn;
-        self.state = LinkState::Preparing;
+        self.state = SetUpState::Preparing;
         self.busy = self.channels.len();
         self.secrets_sent = 0;
         self.channels.iter_mut().for_each(Channel::restart);
@@ -225,8 +226,8 @@ impl Link {
     /// # Panics
     /// Where there are fewer channels.
     #[inline]
-    pub(crate) fn lane(&mut self, at: usize) -> Lane<'_> {
-        Lane {
+    pub(crate) fn channel(&mut self, at: usize) -> ChannelHandle<'_> {
+        ChannelHandle {
             client: &mut self.client,
             channel: &mut self.channels[at],
             endpoint: &self.spec.endpoint,
@@ -269,7 +270,7 @@ impl Link {
             } => {
                 let Some(its) = channels
                     .get_mut(at(channel))
-                    .filter(|its| its.asked.subscription && *state != LinkState::Preparing)
+                    .filter(|its| its.asked.subscription && *state != SetUpState::Preparing)
                 else {
                     return Err(unasked(channel, "basic.deliver"));
                 };
@@ -428,8 +429,8 @@ impl Link {
 
     /// Takes the whole set-up further when nothing of the present state is left to wait for.
     fn go_on(&mut self) -> Result<Progress, Error> {
-        if self.busy == 0 && self.state == LinkState::Preparing {
-            self.state = LinkState::Subscribing;
+        if self.busy == 0 && self.state == SetUpState::Preparing {
+            self.state = SetUpState::Subscribing;
             for channel in &mut self.channels {
                 if channel.begins_at_set_up() {
                     channel.is_awaited = true;
@@ -442,7 +443,7 @@ impl Link {
         if self.busy > 0 {
             return Ok(Progress::Waiting);
         }
-        self.state = LinkState::Running;
+        self.state = SetUpState::Running;
         self.stage = Stage::Running;
         Ok(Progress::Ready)
     }
@@ -458,7 +459,7 @@ impl Link {
             return Ok(());
         };
         let version = token.version();
-        let is_open = matches!(self.state, LinkState::Subscribing | LinkState::Running);
+        let is_open = matches!(self.state, SetUpState::Subscribing | SetUpState::Running);
         if version == self.token_version || !is_open {
             return Ok(());
         }
@@ -477,14 +478,14 @@ impl Link {
     /// Makes room for `output` bytes to write, and for messages that come cut.
     pub(crate) fn reserve(&mut self, output: usize) {
         for at in 0..self.channels.len() {
-            self.lane(at).reserve(output);
+            self.channel(at).reserve(output);
         }
     }
 
     /// Starts the way out; [`Signal::Closed`] ends it.
     pub(crate) fn leave(&mut self, now: Time) -> Result<(), Error> {
         self.busy = 0;
-        self.state = LinkState::Leaving;
+        self.state = SetUpState::Leaving;
         for channel in &mut self.channels {
             channel.is_awaited = false;
             let asked = channel.cancel(&mut self.client, &self.spec.endpoint)?;
@@ -547,7 +548,7 @@ impl Link {
 
     /// What it means that the set-up took longer than anybody waits.
     pub(crate) fn took_too_long(&self, allowed: Nanos) -> Error {
-        failure::of_patience(&self.spec.endpoint, &self.stage, allowed)
+        failure::of_timeout(&self.spec.endpoint, &self.stage, allowed)
     }
 }
 

@@ -15,9 +15,9 @@ pub(crate) const REPLY_TO: &str = "amq.rabbitmq.reply-to";
 pub(crate) struct Reply {
     pub(super) to: String,
     pub(super) body: Vec<u8>,
-    /// Properties with nothing but a label, whose bytes are the last.
-    label: Vec<u8>,
-    is_labelled: bool,
+    /// Properties with nothing but a trace_header, whose bytes are the last.
+    trace_header: Vec<u8>,
+    has_trace_header: bool,
 }
 
 impl Reply {
@@ -25,8 +25,8 @@ impl Reply {
         Ok(Self {
             to: String::new(),
             body: Vec::new(),
-            label: MessageProperties::default().encode(None, true)?,
-            is_labelled: false,
+            trace_header: MessageProperties::default().encode(None, true)?,
+            has_trace_header: false,
         })
     }
 
@@ -36,17 +36,20 @@ impl Reply {
         self.to.push_str(to);
         self.body.clear();
         self.body.extend_from_slice(body);
-        let (label, place) = (extras.label(), self.label.last_chunk_mut::<FULL_LEN>());
-        let label = label.and_then(|label| label.first_chunk());
-        self.is_labelled = label
+        let (trace_header, place) = (
+            extras.trace_header(),
+            self.trace_header.last_chunk_mut::<FULL_LEN>(),
+        );
+        let trace_header = trace_header.and_then(|trace_header| trace_header.first_chunk());
+        self.has_trace_header = trace_header
             .zip(place)
-            .map(|(label, place)| *place = *label)
+            .map(|(trace_header, place)| *place = *trace_header)
             .is_some();
     }
 
     pub(super) fn properties(&self) -> Properties<'_> {
-        if self.is_labelled {
-            Properties::from_bytes(&self.label)
+        if self.has_trace_header {
+            Properties::from_bytes(&self.trace_header)
         } else {
             Properties::NONE
         }

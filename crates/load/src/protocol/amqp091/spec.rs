@@ -7,10 +7,10 @@ use crate::Endpoint;
 
 /// Everything that a connection is about.
 #[derive(Clone, Debug)]
-pub(crate) struct LinkSpec {
+pub(crate) struct ConnectionSpec {
     pub(crate) endpoint: Endpoint,
     pub(crate) connection_name: String,
-    pub(crate) patience: Nanos,
+    pub(crate) timeout: Nanos,
     /// The connection may be made anew, and a stream's consumer then goes on where it was.
     pub(crate) resumes: bool,
     /// One channel each; at least one.

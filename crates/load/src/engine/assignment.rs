@@ -7,17 +7,17 @@ use std::sync::atomic::AtomicU64;
 use measure::Nanos;
 use wire::amqp091::{FieldTable, Value};
 
-use super::accounts::{self, Accounts, Realm};
 use super::consumer::{ConsumerSpec, Known, Ours};
-use super::keys::Keys;
+use super::ledger_layout::{self, Cluster, LedgerLayout};
 use super::producer::{Pacing, ProducerSpec};
 use super::recipients::{self, Recipient};
-use super::routes::{Routes, fan_out};
-use super::socket::Places;
-use super::stamps::Stamps;
-use crate::admin::{arguments, table_of};
-use crate::link::{
-    Answers, Begin, BodyLengths, ChannelSpec, Declaration, Exchange, LinkSpec, Publishing,
+use super::routes::{Routes, expected_deliveries};
+use super::routing_keys::RoutingKeyGenerator;
+use super::socket::Nodes;
+use super::unique_properties::UniqueProperties;
+use crate::protocol::amqp091::admin::{arguments, table_of};
+use crate::protocol::amqp091::{
+    Answers, Begin, BodyLengths, ChannelSpec, ConnectionSpec, Declaration, Exchange, Publishing,
     REPLY_TO, Role, STREAM_OFFSET, Source, Subscription,
 };
 use crate::random::Random;
@@ -25,7 +25,7 @@ use crate::schedule::share;
 use crate::sizes::Stock;
 use crate::{
     Ack, Allocation, Declare, Destination, DestinationKind, Error, Group, Pace, Plan, Producers,
-    QueueType, Recovery, StreamOffset,
+    QueueType, ReconnectPolicy, StreamOffset,
 };
 
 /// All clients' buffers may take twice this many bytes before they are needed. With many clients
@@ -36,40 +36,40 @@ const ROOM: usize = 8 << 20;
 #[derive(Clone, Debug)]
 pub(crate) struct ClientSpec {
     /// The nodes that it may connect to, and the first that it does.
-    pub(crate) places: Places,
-    pub(crate) place: usize,
+    pub(crate) nodes: Nodes,
+    pub(crate) node: usize,
     /// Which connection to that node it is, so that they spread over its addresses.
-    pub(crate) turn: usize,
+    pub(crate) index: usize,
     /// The address that it connects from, where that matters.
     pub(crate) source: Option<IpAddr>,
     /// Which of the plan's brokers that is: the first group there.
-    pub(crate) realm: usize,
-    /// Its channels are `lanes`' in the same order.
-    pub(crate) link: LinkSpec,
-    pub(crate) lanes: Vec<LaneSpec>,
-    pub(crate) recovery: Option<Recovery>,
+    pub(crate) cluster: usize,
+    /// Its channels stand in the order of `participants`.
+    pub(crate) connection: ConnectionSpec,
+    pub(crate) participants: Vec<ParticipantSpec>,
+    pub(crate) reconnect: Option<ReconnectPolicy>,
     /// Bytes that each of its buffers may take before they are needed.
     pub(crate) room: usize,
 }
 
 /// One producer or consumer.
 #[derive(Clone, Debug)]
-pub(crate) struct LaneSpec {
-    pub(crate) work: WorkSpec,
+pub(crate) struct ParticipantSpec {
+    pub(crate) kind: ParticipantKind,
     pub(crate) destination: Destination,
     /// The queue of the shared subscription that a topic's consumer takes part in.
     pub(crate) share: Option<String>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum WorkSpec {
+pub(crate) enum ParticipantKind {
     Producer(ProducerSpec),
     Consumer(ConsumerSpec),
 }
 
-/// Who does what.
+/// The clients of every thread, and what follows from all of them.
 #[derive(Debug)]
-pub(crate) struct Deal {
+pub(crate) struct Assignment {
     /// The clients of each thread; no thread is without.
     pub(crate) threads: Vec<Vec<ClientSpec>>,
     /// Producers that have a message count above zero.
@@ -79,57 +79,63 @@ pub(crate) struct Deal {
     /// Whether the run ends by a message count.
     pub(crate) anybody_counts: bool,
     /// Who keeps which part of the ledger; otherwise why there is none, where somebody might wonder.
-    pub(crate) accounts: Result<Accounts, Option<String>>,
+    pub(crate) ledger_layout: Result<LedgerLayout, Option<String>>,
     /// What the plan's consumers receive from.
     pub(crate) recipients: Vec<Recipient>,
 }
 
-/// Deals the clients out to threads, round-robin over all groups, consumers before producers so
-/// that they are connected first. `places` and `realms` have one entry per group.
-pub(crate) fn deal(plan: &Plan, places: &[Places], realms: &[Realm]) -> Result<Deal, Error> {
+/// Assigns the clients to threads, round-robin over all groups, consumers before producers so
+/// that they are connected first. `nodes` and `clusters` have one entry per group.
+pub(crate) fn assign(
+    plan: &Plan,
+    nodes: &[Nodes],
+    clusters: &[Cluster],
+) -> Result<Assignment, Error> {
     let mut clients = Vec::new();
     let mut budgets = Vec::new();
     let mut first_id = 0;
     let ours = ours(plan);
-    for (at, (group, places)) in plan.groups.iter().zip(places).enumerate() {
+    for (at, (group, nodes)) in plan.groups.iter().zip(nodes).enumerate() {
         let before = clients.len();
         consumers(
             plan,
             group,
-            places,
+            nodes,
             ours.as_ref(),
             &mut budgets,
             &mut clients,
         )?;
-        settle_in(realms, at, &mut clients[before..]);
+        assign_clusters(clusters, at, &mut clients[before..]);
     }
-    for (at, (group, places)) in plan.groups.iter().zip(places).enumerate() {
+    for (at, (group, nodes)) in plan.groups.iter().zip(nodes).enumerate() {
         let before = clients.len();
-        producers(plan, group, places, first_id, &mut clients)?;
-        settle_in(realms, at, &mut clients[before..]);
+        producers(plan, group, nodes, first_id, &mut clients)?;
+        assign_clusters(clusters, at, &mut clients[before..]);
         first_id += group.producer_count() as u32;
     }
     let mut routes = Routes::new(&clients);
-    fan_out(&mut clients, &mut routes);
-    let counting = |lane: &&LaneSpec| matches!(&lane.work, WorkSpec::Producer(p) if p.ends());
-    let lanes = clients.iter().flat_map(|client: &ClientSpec| &client.lanes);
-    let counting_producers = lanes.filter(counting).count() as u64;
+    expected_deliveries(&mut clients, &mut routes);
+    let counting = |participant: &&ParticipantSpec| matches!(&participant.kind, ParticipantKind::Producer(p) if p.ends());
+    let participants = clients
+        .iter()
+        .flat_map(|client: &ClientSpec| &client.participants);
+    let counting_producers = participants.filter(counting).count() as u64;
     let anybody_counts = !budgets.is_empty()
         || counting_producers > 0
         || plan.senders().any(|g| g.producers.message_count.is_some());
     let mut threads = vec![Vec::new(); plan.threads.min(clients.len()).max(1)];
     let count = threads.len();
-    let lanes: usize = clients.iter().map(|client| client.lanes.len()).sum();
-    let room = ROOM / lanes.max(1);
+    let participants: usize = clients.iter().map(|client| client.participants.len()).sum();
+    let room = ROOM / participants.max(1);
     for (i, mut client) in clients.into_iter().enumerate() {
         client.room = room;
         threads[i % count].push(client);
     }
-    let accounts = accounts::open(plan, &mut threads, &mut routes);
-    let recipients = recipients::find(&mut threads, &accounts);
-    Ok(Deal {
+    let ledger_layout = ledger_layout::open(plan, &mut threads, &mut routes);
+    let recipients = recipients::find(&mut threads, &ledger_layout);
+    Ok(Assignment {
         recipients,
-        accounts,
+        ledger_layout,
         threads,
         counting_producers,
         budgets,
@@ -138,11 +144,11 @@ pub(crate) fn deal(plan: &Plan, places: &[Places], realms: &[Realm]) -> Result<D
 }
 
 /// Tells a group's clients which of the brokers is theirs.
-fn settle_in(realms: &[Realm], group: usize, clients: &mut [ClientSpec]) {
-    let own = realms.get(group);
-    let realm = realms.iter().position(|realm| Some(realm) == own);
+fn assign_clusters(clusters: &[Cluster], group: usize, clients: &mut [ClientSpec]) {
+    let own = clusters.get(group);
+    let cluster = clusters.iter().position(|cluster| Some(cluster) == own);
     for client in clients {
-        client.realm = realm.unwrap_or(group);
+        client.cluster = cluster.unwrap_or(group);
     }
 }
 
@@ -173,7 +179,7 @@ fn bodies(plan: &Plan) -> Option<Arc<Known>> {
 fn consumers(
     plan: &Plan,
     group: &Group,
-    places: &Places,
+    nodes: &Nodes,
     ours: Option<&Ours>,
     budgets: &mut Vec<Arc<AtomicU64>>,
     clients: &mut Vec<ClientSpec>,
@@ -187,7 +193,7 @@ fn consumers(
         .message_count
         .map(|count| Arc::new(AtomicU64::new(count)));
     budgets.extend(budget.clone());
-    let mut lanes = Vec::with_capacity(count);
+    let mut participants = Vec::with_capacity(count);
     for n in 0..count {
         let destination = &group.destinations[n % group.destinations.len()];
         let delay = delay_of_consumer(group, n);
@@ -204,37 +210,37 @@ fn consumers(
             },
             arguments: subscription(group, destination)?,
         });
-        let work = WorkSpec::Consumer(ConsumerSpec {
+        let work = ParticipantKind::Consumer(ConsumerSpec {
             ack: wanted.ack,
             refuse: wanted.refuse,
             commit_every: wanted.commit_every,
             prefetch: wanted.prefetch,
             message_size: group.producers.size_range().1,
             responds: group.producers.replies,
-            labelled: group.producers.is_labelled(),
+            has_trace_header: group.producers.has_trace_header(),
             poll: wanted.poll,
             service: wanted.service.clone(),
             delay,
             budget: budget.clone(),
             ours: ours.cloned(),
-            tracks: None,
+            bitmaps: None,
             recipient: 0,
             is_counted: false,
             most_unacked: 0,
         });
         let share = share_of(group, n);
-        lanes.push((
+        participants.push((
             channel(group, destination, role)?,
-            lane(work, destination, share),
+            participant(work, destination, share),
         ));
     }
     let kind = ("consumer", 0);
     connect(
         plan,
         group,
-        places,
+        nodes,
         (kind, group.consumer_connections()),
-        lanes,
+        participants,
         clients,
     );
     Ok(())
@@ -273,64 +279,68 @@ fn source(group: &Group, destination: &Destination, n: usize) -> Result<Source, 
     })
 }
 
-fn lane(work: WorkSpec, destination: &Destination, share: Option<String>) -> LaneSpec {
-    LaneSpec {
-        work,
+fn participant(
+    kind: ParticipantKind,
+    destination: &Destination,
+    share: Option<String>,
+) -> ParticipantSpec {
+    ParticipantSpec {
+        kind,
         destination: destination.clone(),
         share,
     }
 }
 
 /// The node of a group's `n`-th connection of a kind.
-fn place_of(plan: &Plan, group: &Group, n: usize, places: usize) -> usize {
+fn node_of(plan: &Plan, group: &Group, n: usize, nodes: usize) -> usize {
     let n = match group.allocation {
         Allocation::RoundRobin => n as u64,
         Allocation::Random => Random::new(u64::from(plan.run_id), 0x6E6F_6465).word(n as u64),
     };
-    (n % places.max(1) as u64) as usize
+    (n % nodes.max(1) as u64) as usize
 }
 
-/// Deals the lanes of a group out to its connections, as many as are asked for, else one each.
+/// Distributes the participants of a group over the requested number of connections, by default one each.
 /// They are counted from `first` on.
 fn connect(
     plan: &Plan,
     group: &Group,
-    places: &Places,
+    nodes: &Nodes,
     ((kind, first), connections): ((&str, u32), Option<usize>),
-    lanes: Vec<(ChannelSpec, LaneSpec)>,
+    participants: Vec<(ChannelSpec, ParticipantSpec)>,
     clients: &mut Vec<ClientSpec>,
 ) {
     let count = connections
-        .unwrap_or(lanes.len())
-        .clamp(1, lanes.len().max(1));
+        .unwrap_or(participants.len())
+        .clamp(1, participants.len().max(1));
     let before = clients.len();
-    for (n, (channel, lane)) in lanes.into_iter().enumerate() {
+    for (n, (channel, participant)) in participants.into_iter().enumerate() {
         if n < count {
             let number = first as usize + n;
-            let at = place_of(plan, group, n, places.len());
+            let at = node_of(plan, group, n, nodes.len());
             let sources = &group.source_addresses;
-            let connection_name = format!("bellows {kind} {number} of {}", lane.destination);
+            let connection_name = format!("bellows {kind} {number} of {}", participant.destination);
             clients.push(ClientSpec {
-                place: at,
-                turn: n / places.len().max(1),
+                node: at,
+                index: n / nodes.len().max(1),
                 source: sources.get(n % sources.len().max(1)).copied(),
-                places: Arc::clone(places),
-                realm: 0,
-                link: LinkSpec {
-                    endpoint: places[at].endpoint.clone(),
+                nodes: Arc::clone(nodes),
+                cluster: 0,
+                connection: ConnectionSpec {
+                    endpoint: nodes[at].endpoint.clone(),
                     connection_name,
-                    patience: plan.patience,
-                    resumes: group.recovery.is_some(),
+                    timeout: plan.timeout,
+                    resumes: group.reconnect.is_some(),
                     channels: Vec::new(),
                 },
-                lanes: Vec::new(),
-                recovery: group.recovery,
+                participants: Vec::new(),
+                reconnect: group.reconnect,
                 room: 0,
             });
         }
         if let Some(client) = clients.get_mut(before + n % count) {
-            client.link.channels.push(channel);
-            client.lanes.push(lane);
+            client.connection.channels.push(channel);
+            client.participants.push(participant);
         }
     }
 }
@@ -355,7 +365,7 @@ fn subscription(group: &Group, destination: &Destination) -> Result<FieldTable, 
 fn producers(
     plan: &Plan,
     group: &Group,
-    places: &Places,
+    nodes: &Nodes,
     first_id: u32,
     clients: &mut Vec<ClientSpec>,
 ) -> Result<(), Error> {
@@ -374,16 +384,18 @@ fn producers(
         None => BodyLengths::Same(most),
         Some(_) => BodyLengths::Between(least, most),
     };
-    let mut lanes = Vec::with_capacity(group.producer_count());
+    let mut participants = Vec::with_capacity(group.producer_count());
     for position in 0..producers {
         let at = position as usize % group.destinations.len();
         let destination = &group.destinations[at];
         let (exchange, routing_key) = destination.publishes_to();
         let id = first_id + position as u32;
-        let keys = wanted.random_keys.map(|keys| Keys::new(keys, id));
-        let stamps = Stamps::new(wanted, plan.run_id, id);
+        let keys = wanted
+            .random_keys
+            .map(|keys| RoutingKeyGenerator::new(keys, id));
+        let unique_properties = UniqueProperties::new(wanted, plan.run_id, id);
         let mut properties = wanted.properties.clone();
-        Stamps::make_room(stamps.as_ref(), &mut properties);
+        UniqueProperties::make_room(unique_properties.as_ref(), &mut properties);
         if wanted.replies {
             properties.reply_to = Some(REPLY_TO.to_owned());
         }
@@ -395,10 +407,10 @@ fn producers(
             },
             answers: answers(wanted),
             mandatory: wanted.mandatory,
-            properties: properties.encode(Some(wanted.persistent), wanted.is_labelled())?,
+            properties: properties.encode(Some(wanted.persistent), wanted.has_trace_header())?,
             bodies,
         });
-        let work = WorkSpec::Producer(ProducerSpec {
+        let work = ParticipantKind::Producer(ProducerSpec {
             id,
             run_id: plan.run_id,
             pacing: pacing.clone(),
@@ -414,25 +426,25 @@ fn producers(
             confirm_timeout: wanted.confirm_timeout,
             delay: wanted.start_delay.map_or(Nanos::ZERO, |delay| delay.of(id)),
             keys,
-            stamps,
+            unique_properties,
             limit: wanted
                 .message_count
                 .map(|count| share(count, position, producers)),
-            fan_out: 0,
-            track: None,
+            expected_deliveries: 0,
+            bitmap: None,
         });
-        lanes.push((
+        participants.push((
             channel(group, destination, role)?,
-            lane(work, destination, None),
+            participant(work, destination, None),
         ));
     }
     let kind = ("producer", first_id);
     connect(
         plan,
         group,
-        places,
+        nodes,
         (kind, wanted.connections),
-        lanes,
+        participants,
         clients,
     );
     Ok(())
@@ -464,7 +476,7 @@ fn pacing(plan: &Plan, group: &Group) -> Result<Pacing, Error> {
 
 fn channel(group: &Group, destination: &Destination, role: Role) -> Result<ChannelSpec, Error> {
     let own = destination.exclusive && matches!(role, Role::Consumer(_));
-    let again = group.recovery.is_some() && group.queues.declare != Declare::Never || own;
+    let again = group.reconnect.is_some() && group.queues.declare != Declare::Never || own;
     // Nobody but its consumers can declare it.
     let queue = destination.kind == DestinationKind::Queue && (own || !destination.exclusive);
     let exchange = destination
@@ -501,5 +513,5 @@ fn channel(group: &Group, destination: &Destination, role: Role) -> Result<Chann
 }
 
 #[cfg(test)]
-#[path = "deal_tests.rs"]
+#[path = "assignment_tests.rs"]
 pub(super) mod tests;

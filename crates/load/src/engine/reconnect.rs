@@ -8,15 +8,15 @@
 
 use measure::Time;
 
-use super::client::{Client, State, Work};
+use super::client::{Client, ConnectionState, Participant};
 use super::context::{Context, Tally};
 use super::shared::Report;
-use crate::{Error, Event, Recovery};
+use crate::{Error, ReconnectPolicy, RunEvent};
 
 /// How a client comes back.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Repair {
-    recovery: Recovery,
+pub(super) struct Reconnect {
+    reconnect: ReconnectPolicy,
     /// When to connect again.
     due: Time,
     /// Tries so far, over the whole run.
@@ -30,10 +30,10 @@ pub(super) struct Repair {
     under_way: bool,
 }
 
-impl Repair {
-    pub(super) const fn new(recovery: Recovery) -> Self {
+impl Reconnect {
+    pub(super) const fn new(reconnect: ReconnectPolicy) -> Self {
         Self {
-            recovery,
+            reconnect,
             due: Time(0),
             attempts: 0,
             has_run: false,
@@ -45,16 +45,16 @@ impl Repair {
 
 impl Client {
     /// The load has begun for it.
-    pub(super) fn may_be_repaired_from_now_on(&mut self) {
-        if let Some(repair) = &mut self.recovery {
-            repair.has_run = true;
+    pub(super) fn may_reconnect(&mut self) {
+        if let Some(reconnect) = &mut self.reconnect {
+            reconnect.has_run = true;
         }
     }
 
     /// Its set-up is complete.
     pub(super) fn is_accepted(&mut self) {
-        if let Some(repair) = &mut self.recovery {
-            repair.is_accepted = true;
+        if let Some(reconnect) = &mut self.reconnect {
+            reconnect.is_accepted = true;
         }
     }
 
@@ -68,30 +68,31 @@ impl Client {
         tally: &mut Tally,
     ) -> bool {
         let is_refusal = matches!(error, Error::Refused { .. });
-        let may_return =
-            |repair: &&mut Repair| repair.has_run && (repair.is_accepted || !is_refusal);
-        let Some(repair) = self.recovery.as_mut().filter(may_return) else {
+        let may_return = |reconnect: &&mut Reconnect| {
+            reconnect.has_run && (reconnect.is_accepted || !is_refusal)
+        };
+        let Some(reconnect) = self.reconnect.as_mut().filter(may_return) else {
             return false;
         };
         let now = tally.last_now;
-        repair.attempts += 1;
-        repair.due = now + repair.recovery.wait(client, repair.attempts);
-        if !std::mem::replace(&mut repair.under_way, true) {
+        reconnect.attempts += 1;
+        reconnect.due = now + reconnect.reconnect.wait(client, reconnect.attempts);
+        if !std::mem::replace(&mut reconnect.under_way, true) {
             tally.broken += 1;
             tally.lost_connections += 1;
             if tally.broken == 1 {
                 let detail = error.to_string();
                 // Only informs; what does not fit is dropped.
-                let _ = reports.try_send(Report::Event(Event::Lost { at: now, detail }));
+                let _ = reports.try_send(Report::Event(RunEvent::Lost { at: now, detail }));
             }
         }
-        for work in &mut self.works {
+        for work in &mut self.participants {
             match work {
-                Work::Producer(producer) => {
+                Participant::Producer(producer) => {
                     let open = producer.restart(now);
                     tally.progress.open = tally.progress.open.saturating_sub(open);
                 }
-                Work::Consumer(consumer) => consumer.restart(now),
+                Participant::Consumer(consumer) => consumer.restart(now),
             }
         }
         self.fenced = 0;
@@ -106,7 +107,7 @@ impl Client {
         context: &mut Context<'_>,
     ) -> Result<Option<Time>, Error> {
         let now = context.now();
-        let due = self.recovery.map_or(now, |repair| repair.due);
+        let due = self.reconnect.map_or(now, |reconnect| reconnect.due);
         if due > now {
             return Ok(Some(due));
         }
@@ -119,18 +120,22 @@ impl Client {
 
     /// Set up: back to work, where the load has begun.
     pub(super) fn resume(&mut self, context: &mut Context<'_>) {
-        let Some(repair) = self.recovery.as_mut().filter(|repair| repair.under_way) else {
+        let Some(reconnect) = self
+            .reconnect
+            .as_mut()
+            .filter(|reconnect| reconnect.under_way)
+        else {
             return;
         };
-        repair.under_way = false;
-        self.state = State::Running;
+        reconnect.under_way = false;
+        self.state = ConnectionState::Running;
         let tally = &mut *context.tally;
         tally.broken = tally.broken.saturating_sub(1);
         if tally.broken == 0 {
             let at = tally.last_now;
             let _ = context
                 .reports
-                .try_send(Report::Event(Event::Recovered { at }));
+                .try_send(Report::Event(RunEvent::Recovered { at }));
         }
     }
 }

@@ -5,24 +5,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-use measure::ledger::{Ledger, LedgerSummary, Notes, Odd, Parcel};
+use measure::ledger::{Anomaly, Ledger, LedgerBatch, LedgerShard, LedgerSummary};
 
-use super::accounts::Accounts;
+use super::ledger_layout::LedgerLayout;
 use super::recipients::{Found, Recipient};
 use super::shared::Report;
 use crate::payload::{Header, Unreadable};
 
 /// Parcels per thread. All exist from the beginning.
-pub(crate) const PARCELS: usize = 4;
+pub(crate) const BATCHES: usize = 4;
 
 /// What an event loop counts by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Oddities {
+pub(crate) struct AnomalyCounts {
     pub(crate) corrupt: u64,
     pub(crate) foreign: u64,
 }
 
-impl Oddities {
+impl AnomalyCounts {
     pub(crate) const fn count(&mut self, cause: Unreadable) {
         match cause {
             Unreadable::Corrupt => self.corrupt += 1,
@@ -35,32 +35,32 @@ impl Oddities {
 /// broker, so that nothing is delivered which does not count here.
 pub(crate) type Sent = Arc<[AtomicU64]>;
 
-/// An event loop's notes.
+/// An event loop's part of the ledger, with the way to the coordinator.
 #[derive(Debug)]
-pub(crate) struct Pages {
+pub(crate) struct ThreadLedger {
     thread: usize,
-    pub(crate) notes: Notes,
-    pub(crate) odd: Oddities,
+    pub(crate) shard: LedgerShard,
+    pub(crate) anomalies: AnomalyCounts,
     sent: Sent,
-    spare: Vec<Parcel>,
-    returned: Receiver<Parcel>,
+    spare: Vec<LedgerBatch>,
+    returned: Receiver<LedgerBatch>,
 }
 
-impl Pages {
-    /// Pages for these tracks; emptied parcels come back through `returned`.
+impl ThreadLedger {
+    /// A shard of these bitmaps; emptied batches come back through `returned`.
     pub(crate) fn new(
         thread: usize,
-        tracks: &[u32],
+        bitmaps: &[u32],
         sent: Sent,
-        returned: Receiver<Parcel>,
+        returned: Receiver<LedgerBatch>,
     ) -> Self {
         Self {
             thread,
-            notes: Notes::new(tracks),
-            odd: Oddities::default(),
+            shard: LedgerShard::new(bitmaps),
+            anomalies: AnomalyCounts::default(),
             sent,
-            spare: std::iter::repeat_with(Parcel::default)
-                .take(PARCELS)
+            spare: std::iter::repeat_with(LedgerBatch::default)
+                .take(BATCHES)
                 .collect(),
             returned,
         }
@@ -85,14 +85,14 @@ impl Pages {
     /// Sends what has gathered, if it is worth it.
     #[inline]
     pub(crate) fn send_when_due(&mut self, reports: &SyncSender<Report>) {
-        if self.notes.is_due() {
+        if self.shard.is_due() {
             self.send(reports);
         }
     }
 
     /// Sends all that is noted so far; tells whether it went.
     pub(crate) fn send_all(&mut self, reports: &SyncSender<Report>) -> bool {
-        self.notes.close();
+        self.shard.close();
         self.send(reports)
     }
 
@@ -102,11 +102,12 @@ impl Pages {
         let Some(empty) = self.spare.pop() else {
             return false;
         };
-        let parcel = self.notes.exchange(empty);
+        let batch = self.shard.exchange(empty);
         // The loop never waits: what the coordinator has no room for yet goes later.
-        let report = Report::Parcel(self.thread, parcel, None);
-        if let Err(TrySendError::Full(Report::Parcel(_, parcel, _))) = reports.try_send(report) {
-            self.spare.push(self.notes.exchange(parcel));
+        let report = Report::LedgerBatch(self.thread, batch, None);
+        if let Err(TrySendError::Full(Report::LedgerBatch(_, batch, _))) = reports.try_send(report)
+        {
+            self.spare.push(self.shard.exchange(batch));
             return false;
         }
         true
@@ -120,69 +121,78 @@ impl Pages {
         unsettled: Vec<u32>,
         reports: &SyncSender<Report>,
     ) {
-        self.notes.close();
-        let parcel = self.notes.exchange(Parcel::default());
+        self.shard.close();
+        let batch = self.shard.exchange(LedgerBatch::default());
         let last = Last {
-            odd: self.odd,
+            anomalies: self.anomalies,
             sent,
             unsettled,
         };
         // A coordinator that is gone wants no reports.
-        let _ = reports.send(Report::Parcel(self.thread, parcel, Some(Box::new(last))));
+        let _ = reports.send(Report::LedgerBatch(
+            self.thread,
+            batch,
+            Some(Box::new(last)),
+        ));
     }
 }
 
-/// The coordinator's side: the ledger, and the way back of emptied parcels.
+/// The coordinator's side: the ledger, and the way back of emptied batches.
 #[derive(Debug)]
-pub(crate) struct Books {
+pub(crate) struct LedgerCollector {
     ledger: Ledger,
-    give_back: Vec<SyncSender<Parcel>>,
+    give_back: Vec<SyncSender<LedgerBatch>>,
     sent: Sent,
     /// Recipients to which something may still be on its way.
     unsettled: HashSet<u32>,
 }
 
-impl Books {
-    /// Opens the books and each thread's pages; neither where there are no accounts.
+impl LedgerCollector {
+    /// Makes the collector and each thread's ledger; neither where no ledger is kept.
     pub(crate) fn open(
-        accounts: &Result<Accounts, Option<String>>,
+        ledger_layout: &Result<LedgerLayout, Option<String>>,
         threads: usize,
-    ) -> (Option<Self>, VecDeque<Pages>) {
-        let Ok(accounts) = accounts else {
+    ) -> (Option<Self>, VecDeque<ThreadLedger>) {
+        let Ok(ledger_layout) = ledger_layout else {
             return (None, VecDeque::new());
         };
         let mut give_back = Vec::with_capacity(threads);
-        let mut pages = VecDeque::with_capacity(threads);
+        let mut shards = VecDeque::with_capacity(threads);
         let sent: Sent = std::iter::repeat_with(AtomicU64::default)
-            .take(accounts.producers)
+            .take(ledger_layout.producers)
             .collect();
-        for (thread, tracks) in accounts.threads.iter().enumerate() {
-            let (sender, returned) = sync_channel(PARCELS + 1);
+        for (thread, bitmaps) in ledger_layout.threads.iter().enumerate() {
+            let (sender, returned) = sync_channel(BATCHES + 1);
             give_back.push(sender);
-            pages.push_back(Pages::new(thread, tracks, Arc::clone(&sent), returned));
+            shards.push_back(ThreadLedger::new(
+                thread,
+                bitmaps,
+                Arc::clone(&sent),
+                returned,
+            ));
         }
-        let ledger = Ledger::new(accounts.producers, &accounts.deliveries);
-        let books = Self {
+        let ledger = Ledger::new(ledger_layout.producers, &ledger_layout.deliveries);
+        let collector = Self {
             ledger,
             give_back,
             sent,
             unsettled: HashSet::new(),
         };
-        (Some(books), pages)
+        (Some(collector), shards)
     }
 
-    pub(crate) fn add(&mut self, thread: usize, mut parcel: Parcel, last: Option<Box<Last>>) {
-        self.ledger.add(&parcel);
-        parcel.clear();
+    pub(crate) fn add(&mut self, thread: usize, mut batch: LedgerBatch, last: Option<Box<Last>>) {
+        self.ledger.add(&batch);
+        batch.clear();
         if let Some(sender) = self.give_back.get(thread) {
             // An event loop that has ended wants nothing back.
-            let _ = sender.try_send(parcel);
+            let _ = sender.try_send(batch);
         }
         let Some(last) = last else {
             return;
         };
-        let odd = last.odd;
-        self.ledger.add_counts(odd.corrupt, odd.foreign);
+        let anomalies = last.anomalies;
+        self.ledger.add_counts(anomalies.corrupt, anomalies.foreign);
         for (producer, count) in last.sent {
             self.ledger.set_sent(producer as usize, count);
         }
@@ -204,25 +214,25 @@ impl Books {
         let held = recipients.iter().enumerate().map(|(at, recipient)| {
             let is_settled = !self.unsettled.contains(&(at as u32));
             let most = found.held(at, recipient).filter(|_| is_settled);
-            (recipient.tracks.clone(), most.unwrap_or(u64::MAX))
+            (recipient.bitmaps.clone(), most.unwrap_or(u64::MAX))
         });
         self.ledger.summary(&held.collect::<Vec<_>>())
     }
 }
 
-/// What comes with an event loop's last parcel.
+/// What comes with an event loop's last batch.
 #[derive(Debug)]
 pub(crate) struct Last {
-    pub(crate) odd: Oddities,
+    pub(crate) anomalies: AnomalyCounts,
     /// Producers and how many messages each sent.
     pub(crate) sent: Vec<(u32, u64)>,
     /// Recipients to which something may still be on its way.
     pub(crate) unsettled: Vec<u32>,
 }
 
-/// A consumer's view of the ledger: whose messages it should get, and their tracks.
+/// A consumer's view of the ledger: whose messages it should get, and their bitmaps.
 #[derive(Debug)]
-pub(crate) struct Tracks {
+pub(crate) struct ProducerBitmaps {
     /// The producers of its destination, ascending.
     producers: Arc<[u32]>,
     /// Track of the first producer's deliveries; the others follow.
@@ -234,7 +244,7 @@ pub(crate) struct Tracks {
     last: usize,
 }
 
-impl Tracks {
+impl ProducerBitmaps {
     pub(crate) fn new(producers: Arc<[u32]>, first: usize) -> Self {
         let newest = vec![0; producers.len()];
         Self {
@@ -255,7 +265,7 @@ impl Tracks {
         &mut self,
         header: &Header,
         redelivered: bool,
-        pages: &mut Pages,
+        ledger: &mut ThreadLedger,
     ) -> Result<(), Unreadable> {
         let producer = header.producer;
         if self.producers.get(self.last) != Some(&producer) {
@@ -264,23 +274,23 @@ impl Tracks {
         }
         let at = self.last;
         let newest = self.newest.get_mut(at).ok_or(Unreadable::Foreign)?;
-        let sequence = whole_sequence(header, pages.sent(producer)).ok_or(Unreadable::Corrupt)?;
-        let (track, notes) = (self.first + at, &mut pages.notes);
+        let sequence = whole_sequence(header, ledger.sent(producer)).ok_or(Unreadable::Corrupt)?;
+        let (bitmap, shard) = (self.first + at, &mut ledger.shard);
         if redelivered {
-            notes.note_odd(track, Odd::Redelivered, sequence);
+            shard.note_anomaly(bitmap, Anomaly::Redelivered, sequence);
         } else if sequence + 1 < *newest {
-            notes.note_odd(track, Odd::Late, sequence);
+            shard.note_anomaly(bitmap, Anomaly::Late, sequence);
         } else {
             *newest = sequence + 1;
-            notes.note(track, sequence);
+            shard.note(bitmap, sequence);
         }
         Ok(())
     }
 
     /// Whether one of the producers that send here has sent a message with this compact header.
-    pub(crate) fn knows(&self, header: &Header, pages: &Pages) -> bool {
+    pub(crate) fn knows(&self, header: &Header, ledger: &ThreadLedger) -> bool {
         self.producers.binary_search(&header.producer).is_ok()
-            && whole_sequence(header, pages.sent(header.producer)).is_some()
+            && whole_sequence(header, ledger.sent(header.producer)).is_some()
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::Endpoint;
-use crate::engine::socket::Place;
+use crate::engine::socket::Node;
 use crate::resolve::Addresses;
 
 fn plan(threads: usize, destinations: usize, producers: usize, consumers: usize) -> Plan {
@@ -22,40 +22,46 @@ fn plan(threads: usize, destinations: usize, producers: usize, consumers: usize)
 }
 
 /// Every group at a broker of its own.
-fn dealt(plan: &Plan) -> Deal {
-    dealt_to(plan, 1..)
+fn assigned(plan: &Plan) -> Assignment {
+    assigned_to(plan, 1..)
 }
 
 /// All groups at one broker.
-pub(in crate::engine) fn dealt_together(plan: &Plan) -> Deal {
-    dealt_to(plan, std::iter::repeat(1))
+pub(in crate::engine) fn assigned_together(plan: &Plan) -> Assignment {
+    assigned_to(plan, std::iter::repeat(1))
 }
 
-fn dealt_to(plan: &Plan, ports: impl Iterator<Item = u16>) -> Deal {
-    let place = |port: u16, group: &Group| -> Places {
+fn assigned_to(plan: &Plan, ports: impl Iterator<Item = u16>) -> Assignment {
+    let node = |port: u16, group: &Group| -> Nodes {
         let nodes = std::iter::once(&group.endpoint).chain(&group.further);
-        let nodes = nodes.map(|endpoint| Place {
+        let nodes = nodes.map(|endpoint| Node {
             endpoint: endpoint.clone(),
             addresses: Addresses::known(([127, 0, 0, 1], port).into()),
             tls: None,
         });
         nodes.collect()
     };
-    let places: Vec<_> = ports
+    let nodes: Vec<_> = ports
         .zip(&plan.groups)
-        .map(|(port, group)| place(port, group))
+        .map(|(port, group)| node(port, group))
         .collect();
-    let realm = |places: &Places| {
-        let address = places[0].addresses.in_turn(0, None)[0];
-        Realm::new(&places[0].endpoint, address, String::new())
+    let cluster = |nodes: &Nodes| {
+        let address = nodes[0].addresses.in_turn(0, None)[0];
+        Cluster::new(&nodes[0].endpoint, address, String::new())
     };
-    let realms: Vec<Realm> = places.iter().map(realm).collect();
-    deal(plan, &places, &realms).unwrap()
+    let clusters: Vec<Cluster> = nodes.iter().map(cluster).collect();
+    assign(plan, &nodes, &clusters).unwrap()
 }
 
 #[test]
 fn threads_share_the_clients_and_none_is_idle() {
-    let sizes = |plan: &Plan| dealt(plan).threads.iter().map(Vec::len).collect::<Vec<_>>();
+    let sizes = |plan: &Plan| {
+        assigned(plan)
+            .threads
+            .iter()
+            .map(Vec::len)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(sizes(&plan(2, 3, 2, 1)), [5, 4]);
     assert_eq!(sizes(&plan(8, 1, 1, 1)), [1, 1]);
 }
@@ -65,40 +71,54 @@ fn lanes_share_the_connections_that_are_asked_for() {
     let mut plan = plan(1, 3, 4, 2);
     plan.groups[0].producers.connections = Some(5);
     plan.groups[0].consumers.connections = Some(100);
-    let deal = dealt(&plan);
-    let lanes: Vec<usize> = deal.threads[0].iter().map(|c| c.lanes.len()).collect();
-    assert_eq!(lanes, [1, 1, 1, 1, 1, 1, 3, 3, 2, 2, 2], "consumers first");
-    let channels = |c: &ClientSpec| c.link.channels.len() == c.lanes.len();
-    assert!(deal.threads[0].iter().all(channels));
+    let assignment = assigned(&plan);
+    let participants: Vec<usize> = assignment.threads[0]
+        .iter()
+        .map(|c| c.participants.len())
+        .collect();
+    assert_eq!(
+        participants,
+        [1, 1, 1, 1, 1, 1, 3, 3, 2, 2, 2],
+        "consumers first"
+    );
+    let channels = |c: &ClientSpec| c.connection.channels.len() == c.participants.len();
+    assert!(assignment.threads[0].iter().all(channels));
 }
 
 #[test]
 fn producers_share_the_count_and_the_schedule() {
-    let deal = dealt(&plan(2, 3, 1, 0));
-    let mut shares: Vec<(u64, u64, Option<u64>)> = deal
+    let assignment = assigned(&plan(2, 3, 1, 0));
+    let mut shares: Vec<(u64, u64, Option<u64>)> = assignment
         .threads
         .iter()
         .flatten()
-        .flat_map(|client| &client.lanes)
-        .filter_map(|lane| match &lane.work {
-            WorkSpec::Producer(p) => Some((p.position, p.producers, p.limit)),
-            WorkSpec::Consumer(_) => None,
+        .flat_map(|client| &client.participants)
+        .filter_map(|participant| match &participant.kind {
+            ParticipantKind::Producer(p) => Some((p.position, p.producers, p.limit)),
+            ParticipantKind::Consumer(_) => None,
         })
         .collect();
     shares.sort_unstable();
     assert_eq!(shares, [(0, 3, Some(4)), (1, 3, Some(3)), (2, 3, Some(3))]);
-    assert_eq!((deal.counting_producers, deal.anybody_counts), (3, true));
+    assert_eq!(
+        (assignment.counting_producers, assignment.anybody_counts),
+        (3, true)
+    );
 }
 
 #[test]
 fn a_message_reaches_one_consumer_of_a_queue_and_all_of_a_stream_or_topic() {
     let mut plan = plan(1, 1, 1, 3);
     let count = |plan: &Plan| {
-        let deal = dealt(plan);
-        let lanes = deal.threads.iter().flatten().flat_map(|c| &c.lanes);
-        let counts = lanes.filter_map(|lane| match &lane.work {
-            WorkSpec::Producer(producer) => Some(producer.fan_out),
-            WorkSpec::Consumer(_) => None,
+        let assignment = assigned(plan);
+        let participants = assignment
+            .threads
+            .iter()
+            .flatten()
+            .flat_map(|c| &c.participants);
+        let counts = participants.filter_map(|participant| match &participant.kind {
+            ParticipantKind::Producer(producer) => Some(producer.expected_deliveries),
+            ParticipantKind::Consumer(_) => None,
         });
         counts.collect::<Vec<_>>()
     };
@@ -133,8 +153,10 @@ fn connections_are_dealt_out_to_the_nodes() {
     let mut plan = plan(1, 3, 2, 1);
     plan.groups[0].further = vec![Endpoint::new("i", 2), Endpoint::new("j", 3)];
     let hosts = |plan: &Plan| -> Vec<String> {
-        let deal = dealt(plan);
-        let hosts = deal.threads[0].iter().map(|c| c.link.endpoint.host.clone());
+        let assignment = assigned(plan);
+        let hosts = assignment.threads[0]
+            .iter()
+            .map(|c| c.connection.endpoint.host.clone());
         hosts.collect()
     };
     assert_eq!(hosts(&plan).concat(), "hijhijhij");
@@ -151,11 +173,15 @@ fn a_message_reaches_every_queue_that_is_bound_by_its_key() {
         destination.exchange = Some(crate::Exchange::new("x", "direct"));
     }
     let counts = |plan: &Plan| -> Vec<u64> {
-        let deal = dealt(plan);
-        let lanes = deal.threads.iter().flatten().flat_map(|c| &c.lanes);
-        let counts = lanes.filter_map(|lane| match &lane.work {
-            WorkSpec::Producer(producer) => Some(producer.fan_out),
-            WorkSpec::Consumer(_) => None,
+        let assignment = assigned(plan);
+        let participants = assignment
+            .threads
+            .iter()
+            .flatten()
+            .flat_map(|c| &c.participants);
+        let counts = participants.filter_map(|participant| match &participant.kind {
+            ParticipantKind::Producer(producer) => Some(producer.expected_deliveries),
+            ParticipantKind::Consumer(_) => None,
         });
         counts.collect()
     };
@@ -173,15 +199,26 @@ fn a_message_reaches_every_queue_that_is_bound_by_its_key() {
 /// What each consumer remembers of each producer would take 72 MB here, and 800 MB for 10,000 of each.
 #[test]
 fn too_many_pairs_on_one_queue_keep_no_ledger_and_no_memory() {
-    let deal = dealt(&plan(2, 1, 6_000, 6_000));
-    let reason = deal.accounts.expect_err("no ledger").expect("a reason");
+    let assignment = assigned(&plan(2, 1, 6_000, 6_000));
+    let reason = assignment
+        .ledger_layout
+        .expect_err("no ledger")
+        .expect("a reason");
     assert!(reason.contains("36000000 pairs"), "{reason}");
-    let mut lanes = deal.threads.iter().flatten().flat_map(|it| &it.lanes);
-    let keeps = |lane: &LaneSpec| match &lane.work {
-        WorkSpec::Producer(producer) => producer.track.is_some(),
-        WorkSpec::Consumer(consumer) => consumer.tracks.is_some(),
+    let mut participants = assignment
+        .threads
+        .iter()
+        .flatten()
+        .flat_map(|it| &it.participants);
+    let keeps = |participant: &ParticipantSpec| match &participant.kind {
+        ParticipantKind::Producer(producer) => producer.bitmap.is_some(),
+        ParticipantKind::Consumer(consumer) => consumer.bitmaps.is_some(),
     };
-    assert!(!lanes.any(keeps));
-    let deal = dealt(&plan(2, 1, 5_000, 5_000));
-    assert!(deal.accounts.is_ok(), "{:?}", deal.accounts);
+    assert!(!participants.any(keeps));
+    let assignment = assigned(&plan(2, 1, 5_000, 5_000));
+    assert!(
+        assignment.ledger_layout.is_ok(),
+        "{:?}",
+        assignment.ledger_layout
+    );
 }

@@ -8,12 +8,12 @@ const LEN: usize = 36;
 
 /// One producer's routing keys: the same number gives the same key.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Keys {
+pub(crate) struct RoutingKeyGenerator {
     random: Random,
     different: u64,
 }
 
-impl Keys {
+impl RoutingKeyGenerator {
     pub(crate) const fn new(keys: RandomKeys, producer: u32) -> Self {
         Self {
             random: Random::new(0x6B65_7973, producer as u64),
@@ -49,15 +49,15 @@ mod tests {
 
     #[test]
     fn so_many_different_keys_come_again_and_again() {
-        let keys = Keys::new(RandomKeys { different: 7 }, 3);
+        let keys = RoutingKeyGenerator::new(RandomKeys { different: 7 }, 3);
         let seen: HashSet<_> = (0..100).map(|n| keys.key(n)).collect();
         assert_eq!(seen.len(), 7);
-        let all = Keys::new(RandomKeys { different: 0 }, 3);
+        let all = RoutingKeyGenerator::new(RandomKeys { different: 0 }, 3);
         assert_eq!(
             (0..100).map(|n| all.key(n)).collect::<HashSet<_>>().len(),
             100
         );
-        let other = Keys::new(RandomKeys { different: 0 }, 4);
+        let other = RoutingKeyGenerator::new(RandomKeys { different: 0 }, 4);
         assert_ne!(all.key(0), other.key(0));
         assert_eq!(keys.first().len(), LEN);
         assert_eq!(keys.first().matches('-').count(), 4);

@@ -37,14 +37,14 @@ pub(crate) fn may_spin(plan: &Plan, threads: usize) -> bool {
         }
 }
 
-/// How long a loop that sends all-out may rest between two looks at its sockets.
+/// How long a loop that sends all-out may sleep between two polls of its sockets.
 ///
 /// All-out, a broker confirms in small pieces, and waking for each costs more than handling it.
-/// Resting lets pieces gather. It must not show in what is measured: the rest is at most a 64th
-/// of the latency that is being seen, and so short that the clients can use up a 32nd of what
-/// they may have in flight at most. At a target rate nobody rests.
+/// Sleeping lets pieces gather. It must not show in what is measured: the pause is at most a 64th
+/// of the latency that is being seen, and so short that the clients use up at most a 32nd of what
+/// they may have in flight. At a target rate no loop does so.
 #[derive(Debug)]
-pub(crate) struct Rest {
+pub(crate) struct IdleBackoff {
     allowed: bool,
     /// Messages that the clients together may have in flight.
     in_flight: u64,
@@ -53,12 +53,12 @@ pub(crate) struct Rest {
     per_second: u64,
 }
 
-/// Shorter rests cost more than they save.
-const SHORTEST_REST: u64 = 20_000;
-const LONGEST_REST: u64 = 1_000_000;
+/// Shorter pauses cost more than they save.
+const SHORTEST_BACKOFF: u64 = 20_000;
+const LONGEST_BACKOFF: u64 = 1_000_000;
 const RATE_WINDOW: Nanos = Nanos(20_000_000);
 
-impl Rest {
+impl IdleBackoff {
     pub(crate) const fn new(allowed: bool, in_flight: u64) -> Self {
         Self {
             allowed,
@@ -84,11 +84,11 @@ impl Rest {
         if self.per_second == 0 {
             return None;
         }
-        let by_budget =
+        let by_window =
             u128::from(self.in_flight) * 1_000_000_000 / 32 / u128::from(self.per_second);
-        let by_budget = u64::try_from(by_budget).unwrap_or(u64::MAX);
-        let length = (latency.0 / 64).min(by_budget).min(LONGEST_REST);
-        (length >= SHORTEST_REST).then_some(Nanos(length))
+        let by_window = u64::try_from(by_window).unwrap_or(u64::MAX);
+        let length = (latency.0 / 64).min(by_window).min(LONGEST_BACKOFF);
+        (length >= SHORTEST_BACKOFF).then_some(Nanos(length))
     }
 }
 
@@ -98,48 +98,51 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn rest_after(in_flight: u64, per_20_ms: u64, latency: Nanos) -> Option<Nanos> {
-        let mut rest = Rest::new(true, in_flight);
+    fn backoff_after(in_flight: u64, per_20_ms: u64, latency: Nanos) -> Option<Nanos> {
+        let mut backoff = IdleBackoff::new(true, in_flight);
         assert_eq!(
-            rest.length(Time(1), 0, latency),
+            backoff.length(Time(1), 0, latency),
             None,
             "no rate is known yet"
         );
-        rest.length(Time(1 + 20 * MS), per_20_ms, latency)
+        backoff.length(Time(1 + 20 * MS), per_20_ms, latency)
     }
 
     #[test]
-    fn a_rest_is_a_64th_of_the_latency() {
+    fn the_pause_is_a_64th_of_the_latency() {
         assert_eq!(
-            rest_after(1 << 30, 1_000, Nanos(32 * MS)),
+            backoff_after(1 << 30, 1_000, Nanos(32 * MS)),
             Some(Nanos(MS / 2))
         );
         assert_eq!(
-            rest_after(1 << 30, 1_000, Nanos(MS)),
+            backoff_after(1 << 30, 1_000, Nanos(MS)),
             None,
             "too short to pay"
         );
         assert_eq!(
-            rest_after(1 << 30, 1_000, Nanos(9_000 * MS)),
+            backoff_after(1 << 30, 1_000, Nanos(9_000 * MS)),
             Some(Nanos(MS)),
             "the most"
         );
     }
 
     #[test]
-    fn a_rest_never_starves_a_small_budget() {
+    fn a_pause_never_starves_a_small_window() {
         // 50,000 per second with 64 in flight: 2 of them take 40 us.
         assert_eq!(
-            rest_after(64, 1_000, Nanos(9_000 * MS)),
+            backoff_after(64, 1_000, Nanos(9_000 * MS)),
             Some(Nanos(40_000))
         );
-        assert_eq!(rest_after(10, 1_000, Nanos(9_000 * MS)), None);
+        assert_eq!(backoff_after(10, 1_000, Nanos(9_000 * MS)), None);
     }
 
     #[test]
-    fn nobody_rests_at_a_target_rate() {
-        let mut rest = Rest::new(false, 1 << 30);
-        rest.length(Time(1), 0, Nanos(MS * 100));
-        assert_eq!(rest.length(Time(1 + 20 * MS), 1_000, Nanos(MS * 100)), None);
+    fn no_pause_at_a_target_rate() {
+        let mut backoff = IdleBackoff::new(false, 1 << 30);
+        backoff.length(Time(1), 0, Nanos(MS * 100));
+        assert_eq!(
+            backoff.length(Time(1 + 20 * MS), 1_000, Nanos(MS * 100)),
+            None
+        );
     }
 }

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::notes::Piece;
-use super::{BLOCK, Bits, PIECE, PIECE_WORDS, WORDS, fill};
+use super::shard::Chunk;
+use super::{BLOCK, Bits, CHUNK, CHUNK_WORDS, WORDS, fill};
 
 /// Blocks whose numbers come and go so often or less are kept as a list of where.
 const FEW_EDGES: usize = 160;
 const FULL: Bits = [u64::MAX; WORDS];
-/// Pieces per block.
-const PIECES: u64 = BLOCK / PIECE;
+/// Chunks per block.
+const CHUNKS: u64 = BLOCK / CHUNK;
 
 /// What an entry takes beside what it points to, bytes.
 const ENTRY_BYTES: usize = 48;
@@ -78,7 +78,7 @@ impl Content {
 
 /// A set of sequence numbers.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Set {
+pub(super) struct DeliveryBitmap {
     /// Blocks below hold all their numbers, or are settled.
     full_below: u64,
     /// The block that was written last. Most sets have no other, and then need no tree.
@@ -88,40 +88,40 @@ pub(super) struct Set {
     count: u64,
 }
 
-impl Set {
-    /// Adds a piece's numbers.
-    pub(super) fn insert(&mut self, piece: &Piece) {
-        let end = piece.index.saturating_add(u64::from(piece.run));
-        let mut at = piece.index;
-        if piece.run > 1 {
+impl DeliveryBitmap {
+    /// Adds a chunk's numbers.
+    pub(super) fn insert(&mut self, chunk: &Chunk) {
+        let end = chunk.index.saturating_add(u64::from(chunk.run));
+        let mut at = chunk.index;
+        if chunk.run > 1 {
             at = self.insert_whole(at, end);
         }
         while at < end {
-            let (block, within) = (at / PIECES, (at % PIECES) as usize);
-            let n = (PIECES - at % PIECES).min(end - at);
+            let (block, within) = (at / CHUNKS, (at % CHUNKS) as usize);
+            let n = (CHUNKS - at % CHUNKS).min(end - at);
             let mut bits: Bits = [0; WORDS];
-            for place in bits.chunks_mut(PIECE_WORDS).skip(within).take(n as usize) {
-                place.copy_from_slice(&piece.bits);
+            for place in bits.chunks_mut(CHUNK_WORDS).skip(within).take(n as usize) {
+                place.copy_from_slice(&chunk.bits);
             }
             self.insert_block(block, &bits);
             at += n;
         }
     }
 
-    /// Adds all pieces up to `end`, as far as they are whole blocks that follow the whole ones; tells
+    /// Adds all chunks up to `end`, as far as they are whole blocks that follow the whole ones; tells
     /// where it got to.
     fn insert_whole(&mut self, at: u64, end: u64) -> u64 {
         let first = self.others.keys().next().copied();
         let latest = self.latest.as_ref().map(|(index, _)| *index);
         let next = first.into_iter().chain(latest).min().unwrap_or(u64::MAX);
-        let until = (end / PIECES).min(next);
-        if at > self.full_below * PIECES || until <= self.full_below {
+        let until = (end / CHUNKS).min(next);
+        if at > self.full_below * CHUNKS || until <= self.full_below {
             return at;
         }
         self.count += (until - self.full_below) * BLOCK;
         self.full_below = until;
         self.advance();
-        until * PIECES
+        until * CHUNKS
     }
 
     fn insert_block(&mut self, index: u64, bits: &Bits) {

@@ -15,7 +15,7 @@ use wire::tls::CIPHER_BYTES;
 
 use crate::dial::no_address;
 use crate::failure::{self, Stage};
-use crate::link::client_config;
+use crate::protocol::amqp091::client_config;
 use crate::resolve::Addresses;
 use crate::tls::{self, ClientSession, Connector};
 use crate::{
@@ -44,7 +44,7 @@ impl From<Error> for Interruption {
 pub(crate) struct Admin<'a> {
     endpoint: &'a Endpoint,
     control: &'a Control,
-    patience: Nanos,
+    timeout: Nanos,
     stream: TcpStream,
     session: Option<ClientSession>,
     /// The address that answered, of those that the host's name has.
@@ -71,7 +71,7 @@ pub(crate) struct Admin<'a> {
 
 /// How to connect.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Way<'a> {
+pub(crate) struct ConnectOptions<'a> {
     pub(crate) tls: Option<&'a Connector>,
     /// The load comes from addresses like this one.
     pub(crate) source: Option<IpAddr>,
@@ -81,23 +81,23 @@ impl<'a> Admin<'a> {
     /// Connects and logs in.
     pub(crate) fn connect(
         endpoint: &'a Endpoint,
-        route: Way<'_>,
-        patience: Nanos,
+        options: ConnectOptions<'_>,
+        timeout: Nanos,
         control: &'a Control,
     ) -> Result<Self, Interruption> {
-        let Way { tls, source } = route;
-        let addresses = Addresses::of(endpoint, patience, control)?;
-        let (stream, address, round_trip) = reach(endpoint, &addresses, source, patience)?;
+        let ConnectOptions { tls, source } = options;
+        let addresses = Addresses::of(endpoint, timeout, control)?;
+        let (stream, address, round_trip) = reach(endpoint, &addresses, source, timeout)?;
         addresses.prefer(address);
         let session = match tls.map(Connector::session).transpose() {
             Ok(session) => session,
             Err(fault) => return Err(tls::explain(&fault, endpoint).into()),
         };
-        let config = client_config(endpoint, "bellows set-up", patience);
+        let config = client_config(endpoint, "bellows set-up", timeout);
         let mut admin = Self {
             endpoint,
             control,
-            patience,
+            timeout,
             stream,
             session,
             address,
@@ -298,7 +298,7 @@ impl<'a> Admin<'a> {
         )
     }
 
-    /// Says goodbye; a broker that does not answer is not waited for beyond the patience.
+    /// Says goodbye; a broker that does not answer is not waited for beyond the timeout.
     pub(crate) fn close(mut self) -> Result<(), Interruption> {
         self.stage = Stage::Closing;
         self.client.close(Clock.now(), 200, "set up");
@@ -328,7 +328,7 @@ impl<'a> Admin<'a> {
         mut wanted: impl FnMut(&mut Self, Answer) -> bool,
     ) -> Result<(), Interruption> {
         let asked = Clock.now();
-        let deadline = asked + self.patience;
+        let deadline = asked + self.timeout;
         loop {
             while let Some(answer) = self.next_answer()? {
                 if wanted(self, answer) {
@@ -337,9 +337,9 @@ impl<'a> Admin<'a> {
                 }
             }
             let now = Clock.now();
-            // A moment more than the patience, for the protocol's own time-out says it better.
+            // A moment more than the timeout, for the protocol's own time-out says it better.
             if now > deadline + Nanos::from_millis(100) {
-                let late = failure::of_patience(self.endpoint, &self.stage, self.patience);
+                let late = failure::of_timeout(self.endpoint, &self.stage, self.timeout);
                 return Err(self.unless_secured(late).into());
             }
             if self.control.is_stopping() && self.stage != Stage::Closing {
@@ -538,9 +538,9 @@ fn reach(
     endpoint: &Endpoint,
     addresses: &Addresses,
     source: Option<IpAddr>,
-    patience: Nanos,
+    timeout: Nanos,
 ) -> Result<(TcpStream, SocketAddr, Nanos), Error> {
-    let deadline = Clock.now() + patience;
+    let deadline = Clock.now() + timeout;
     let mut untried = addresses.in_turn(0, source);
     let mut last = None;
     while let Some(address) = untried.pop_front() {
@@ -554,7 +554,7 @@ fn reach(
                 stream.set_nodelay(true).map_err(prepare)?;
                 stream.set_read_timeout(Some(SLICE)).map_err(prepare)?;
                 stream
-                    .set_write_timeout(Some(patience.into()))
+                    .set_write_timeout(Some(timeout.into()))
                     .map_err(prepare)?;
                 return Ok((stream, address, round_trip));
             }

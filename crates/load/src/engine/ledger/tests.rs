@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::sync_channel;
 
-use measure::ledger::{Ledger, LedgerSummary, Parcel};
+use measure::ledger::{Ledger, LedgerBatch, LedgerSummary};
 use measure::{Interval, Nanos, Time};
 
-use super::{Pages, Sent, whole_sequence};
-use crate::engine::consumer::{Consumer, ConsumerSpec, Ours, TrackSpec};
-use crate::link::Extras;
+use super::{Sent, ThreadLedger, whole_sequence};
+use crate::engine::consumer::{BitmapSpec, Consumer, ConsumerSpec, Ours};
 use crate::payload::{self, Header};
+use crate::protocol::amqp091::Extras;
 use crate::{Ack, ServiceTime};
 
 const RUN: u32 = 0x5EED_CAFE;
@@ -23,10 +23,10 @@ const START: Time = Time(1 << 40);
 struct Rig {
     producers: usize,
     receivers: usize,
-    loops: Vec<Pages>,
+    loops: Vec<ThreadLedger>,
     /// Each with its loop.
     consumers: Vec<(usize, Consumer)>,
-    parcels: Vec<Parcel>,
+    batches: Vec<LedgerBatch>,
     sent: Sent,
     size: usize,
     now: Time,
@@ -42,7 +42,7 @@ impl Rig {
         let sent: Sent = std::iter::repeat_with(AtomicU64::default)
             .take(producers)
             .collect();
-        let page = |at| Pages::new(at, &names, Arc::clone(&sent), sync_channel(8).1);
+        let page = |at| ThreadLedger::new(at, &names, Arc::clone(&sent), sync_channel(8).1);
         let consumer = |&(at, receiver): &(usize, usize)| {
             let mut consumer = Consumer::new(ConsumerSpec {
                 ack: Ack::Auto,
@@ -54,7 +54,7 @@ impl Rig {
                 delay: Nanos(0),
                 message_size: size,
                 responds: false,
-                labelled: false,
+                has_trace_header: false,
                 budget: None,
                 recipient: 0,
                 is_counted: true,
@@ -64,7 +64,7 @@ impl Rig {
                     all_out: true,
                     bodies: None,
                 }),
-                tracks: Some(TrackSpec {
+                bitmaps: Some(BitmapSpec {
                     producers: (0..producers as u32).collect(),
                     first: producers * (1 + receiver),
                 }),
@@ -77,7 +77,7 @@ impl Rig {
             receivers,
             loops: (0..loops).map(page).collect(),
             consumers: consumers.iter().map(consumer).collect(),
-            parcels: Vec::new(),
+            batches: Vec::new(),
             sent,
             size,
             now: START + Nanos(1),
@@ -100,14 +100,14 @@ impl Rig {
 
     fn deliver_body(&mut self, consumer: usize, body: &[u8], flagged: bool) -> bool {
         let (at, consumer) = &mut self.consumers[consumer];
-        let pages = Some(&mut self.loops[*at]);
+        let ledger = Some(&mut self.loops[*at]);
         let mut latency = Nanos(0);
         consumer.take(
             (body, Extras::NONE, flagged),
             self.now,
             &mut self.interval,
             &mut latency,
-            pages,
+            ledger,
         )
     }
 
@@ -116,24 +116,24 @@ impl Rig {
     }
 
     fn ship(&mut self, at: usize) {
-        self.parcels
-            .push(self.loops[at].notes.exchange(Parcel::default()));
+        self.batches
+            .push(self.loops[at].shard.exchange(LedgerBatch::default()));
     }
 
-    /// The end, with the parcels in an order of the caller's.
-    fn end(mut self, order: impl FnOnce(&mut Vec<Parcel>)) -> LedgerSummary {
+    /// The end, with the batches in an order of the caller's.
+    fn end(mut self, order: impl FnOnce(&mut Vec<LedgerBatch>)) -> LedgerSummary {
         let receivers: Vec<usize> = (0..self.receivers)
             .flat_map(|_| 0..self.producers)
             .collect();
         let mut ledger = Ledger::new(self.producers, &receivers);
         for at in 0..self.loops.len() {
-            self.loops[at].notes.close();
+            self.loops[at].shard.close();
             self.ship(at);
-            let odd = self.loops[at].odd;
-            ledger.add_counts(odd.corrupt, odd.foreign);
+            let anomalies = self.loops[at].anomalies;
+            ledger.add_counts(anomalies.corrupt, anomalies.foreign);
         }
-        order(&mut self.parcels);
-        self.parcels.iter().for_each(|parcel| ledger.add(parcel));
+        order(&mut self.batches);
+        self.batches.iter().for_each(|batch| ledger.add(batch));
         for (producer, sent) in self.sent.iter().enumerate() {
             ledger.set_sent(producer, sent.load(std::sync::atomic::Ordering::Relaxed));
         }
@@ -146,7 +146,7 @@ fn confirmed(sent: u64, loops: &[usize], size: usize) -> Rig {
     let consumers: Vec<(usize, usize)> = loops.iter().map(|at| (*at, 0)).collect();
     let mut rig = Rig::new(1, &consumers, size);
     rig.send(0, sent);
-    rig.loops[0].notes.note_range(0, 0, sent);
+    rig.loops[0].shard.note_range(0, 0, sent);
     rig
 }
 
@@ -168,9 +168,9 @@ fn a_repetition_on_another_loop_is_not_reordered() {
         }
         // 50 went to consumer 0.
         rig.deliver(1, 50, false);
-        let summary = rig.end(|parcels| {
+        let summary = rig.end(|batches| {
             if reversed {
-                parcels.reverse();
+                batches.reverse();
             }
         });
         let expected = LedgerSummary {

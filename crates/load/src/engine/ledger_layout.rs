@@ -1,39 +1,39 @@
-//! Who keeps which track of the ledger.
+//! Which client keeps which bitmap of the ledger.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-use super::consumer::TrackSpec;
-use super::deal::{ClientSpec, LaneSpec, WorkSpec};
+use super::assignment::{ClientSpec, ParticipantKind, ParticipantSpec};
+use super::consumer::BitmapSpec;
 use super::routes::Routes;
 use crate::{Destination, DestinationKind, Endpoint, Plan, QueueType};
 
 /// Bodies below the full header tell so many producers apart.
 const MOST_PRODUCERS: usize = 1 << 16;
-/// A track takes about 150 bytes on its event loop, and at least twice that in the ledger.
-const MOST_TRACKS: usize = 50_000;
+/// A bitmap takes about 150 bytes on its event loop, and at least twice that in the ledger.
+const MOST_BITMAPS: usize = 50_000;
 
 /// What every consumer has had of every producer that reaches it takes 8 bytes for each pair: 256 MiB
 /// where all of them are used. 5,000 producers and as many consumers of one queue are below it.
 const MOST_PAIRS: usize = 32 << 20;
 
-/// The tracks of a run.
+/// The bitmaps of a run.
 #[derive(Debug)]
-pub(crate) struct Accounts {
+pub(crate) struct LedgerLayout {
     pub(crate) producers: usize,
-    /// The producer of each track of deliveries.
+    /// The producer of each bitmap of deliveries.
     pub(crate) deliveries: Vec<usize>,
-    /// The names of each thread's tracks.
+    /// The names of each thread's bitmaps.
     pub(crate) threads: Vec<Vec<u32>>,
 }
 
-/// Opens accounts for all clients, and tells them which are theirs. `None`: this run has no ledger;
+/// Lays out the ledger of all clients, and tells them which are theirs. `None`: this run has no ledger;
 /// with a reason where somebody might wonder.
 pub(crate) fn open(
     plan: &Plan,
     threads: &mut [Vec<ClientSpec>],
     routes: &mut Routes,
-) -> Result<Accounts, Option<String>> {
+) -> Result<LedgerLayout, Option<String>> {
     let consumers_count = plan
         .groups
         .iter()
@@ -42,8 +42,8 @@ pub(crate) fn open(
     let consumers = threads
         .iter()
         .flatten()
-        .flat_map(|client| &client.lanes)
-        .any(|lane| matches!(lane.work, WorkSpec::Consumer(_)));
+        .flat_map(|client| &client.participants)
+        .any(|participant| matches!(participant.kind, ParticipantKind::Consumer(_)));
     if !plan.ledger || consumers_count || producers == 0 || !consumers {
         return Err(None);
     }
@@ -52,55 +52,60 @@ pub(crate) fn open(
             "no ledger is kept of {producers} producers: {MOST_PRODUCERS} are the most"
         )));
     }
-    let mut accounts = Accounts {
+    let mut ledger_layout = LedgerLayout {
         producers,
         deliveries: Vec::new(),
         threads: Vec::new(),
     };
-    // Competing consumers of a queue share their tracks, wherever they run.
+    // Competing consumers of a queue share their bitmaps, wherever they run.
     let mut shared: HashMap<Share, usize> = HashMap::new();
     for clients in &mut *threads {
-        let tracks = accounts.open_thread(clients, routes, &mut shared);
-        accounts.threads.push(tracks);
+        let bitmaps = ledger_layout.open_thread(clients, routes, &mut shared);
+        ledger_layout.threads.push(bitmaps);
     }
     let pairs = pairs(threads);
     if pairs > MOST_PAIRS {
-        forget_tracks(threads);
+        forget_bitmaps(threads);
         return Err(Some(format!(
             "no ledger is kept: {pairs} pairs of a producer and a consumer that it reaches are too \
              many, {MOST_PAIRS} are the most"
         )));
     }
-    let tracks = accounts.deliveries.len();
-    if tracks > MOST_TRACKS {
-        forget_tracks(threads);
+    let bitmaps = ledger_layout.deliveries.len();
+    if bitmaps > MOST_BITMAPS {
+        forget_bitmaps(threads);
         return Err(Some(format!(
-            "no ledger is kept: {tracks} pairs of producer and subscriber are too many, \
-             {MOST_TRACKS} are the most"
+            "no ledger is kept: {bitmaps} pairs of producer and subscriber are too many, \
+             {MOST_BITMAPS} are the most"
         )));
     }
-    Ok(accounts)
+    Ok(ledger_layout)
 }
 
 /// Without a ledger no client keeps a part of it.
-fn forget_tracks(threads: &mut [Vec<ClientSpec>]) {
+fn forget_bitmaps(threads: &mut [Vec<ClientSpec>]) {
     let clients = threads.iter_mut().flatten();
-    for lane in clients.flat_map(|client| &mut client.lanes) {
-        match &mut lane.work {
-            WorkSpec::Producer(producer) => producer.track = None,
-            WorkSpec::Consumer(consumer) => consumer.tracks = None,
+    for participant in clients.flat_map(|client| &mut client.participants) {
+        match &mut participant.kind {
+            ParticipantKind::Producer(producer) => producer.bitmap = None,
+            ParticipantKind::Consumer(consumer) => consumer.bitmaps = None,
         }
     }
 }
 
 /// How many producers reach each consumer, all consumers together.
 fn pairs(threads: &[Vec<ClientSpec>]) -> usize {
-    let lanes = threads.iter().flatten().flat_map(|client| &client.lanes);
-    let reach = |lane: &LaneSpec| match &lane.work {
-        WorkSpec::Consumer(consumer) => consumer.tracks.as_ref().map_or(0, |t| t.producers.len()),
-        WorkSpec::Producer(_) => 0,
+    let participants = threads
+        .iter()
+        .flatten()
+        .flat_map(|client| &client.participants);
+    let reach = |participant: &ParticipantSpec| match &participant.kind {
+        ParticipantKind::Consumer(consumer) => {
+            consumer.bitmaps.as_ref().map_or(0, |t| t.producers.len())
+        }
+        ParticipantKind::Producer(_) => 0,
     };
-    lanes.map(reach).sum()
+    participants.map(reach).sum()
 }
 
 /// A queue, or a subscription that consumers share.
@@ -109,12 +114,12 @@ type Share = (Key, Option<String>);
 /// Within what a queue's name means one queue. The nodes of a cluster are one, as far as they say what
 /// it is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Realm {
+pub(crate) struct Cluster {
     broker: String,
     virtual_host: String,
 }
 
-impl Realm {
+impl Cluster {
     /// The broker that answered at this address; `cluster` is empty where it has not said.
     pub(crate) fn new(endpoint: &Endpoint, address: SocketAddr, cluster: String) -> Self {
         let broker = match cluster.as_str() {
@@ -128,19 +133,19 @@ impl Realm {
     }
 }
 
-/// What shares messages: [`ClientSpec::realm`], whether it is a topic, and its name.
+/// What shares messages: [`ClientSpec::cluster`], whether it is a topic, and its name.
 pub(super) type Key = (usize, bool, String);
 
-pub(super) fn key(realm: usize, destination: &Destination) -> Key {
+pub(super) fn key(cluster: usize, destination: &Destination) -> Key {
     (
-        realm,
+        cluster,
         destination.kind == DestinationKind::Topic,
         destination.name.clone(),
     )
 }
 
-impl Accounts {
-    /// The names of a thread's tracks, in the order that its clients know them by.
+impl LedgerLayout {
+    /// The names of a thread's bitmaps, in the order that its clients know them by.
     fn open_thread(
         &mut self,
         clients: &mut [ClientSpec],
@@ -149,27 +154,32 @@ impl Accounts {
     ) -> Vec<u32> {
         let mut names = Vec::new();
         let mut here: HashMap<Share, usize> = HashMap::new();
-        let lanes = clients.iter_mut().flat_map(|client| {
-            let realm = client.realm;
-            client.lanes.iter_mut().map(move |lane| (realm, lane))
+        let participants = clients.iter_mut().flat_map(|client| {
+            let cluster = client.cluster;
+            client
+                .participants
+                .iter_mut()
+                .map(move |participant| (cluster, participant))
         });
-        for (realm, lane) in lanes {
-            let key = key(realm, &lane.destination);
-            match &mut lane.work {
-                WorkSpec::Producer(producer) => {
-                    producer.track = Some(names.len());
+        for (cluster, participant) in participants {
+            let key = key(cluster, &participant.destination);
+            match &mut participant.kind {
+                ParticipantKind::Producer(producer) => {
+                    producer.bitmap = Some(names.len());
                     names.push(producer.id);
                 }
-                WorkSpec::Consumer(consumer) => {
-                    let ids = routes.reach(realm, &lane.destination).producers;
+                ParticipantKind::Consumer(consumer) => {
+                    let ids = routes.reach(cluster, &participant.destination).producers;
                     if ids.is_empty() {
                         continue;
                     }
-                    let first = if lane.share.is_none() && gets_everything(&lane.destination) {
+                    let first = if participant.share.is_none()
+                        && gets_everything(&participant.destination)
+                    {
                         let first = self.open_deliveries(&ids);
                         add(&mut names, self.producers + first, ids.len())
                     } else {
-                        let share = (key, lane.share.clone());
+                        let share = (key, participant.share.clone());
                         *here.entry(share.clone()).or_insert_with(|| {
                             let first = *shared
                                 .entry(share)
@@ -177,7 +187,7 @@ impl Accounts {
                             add(&mut names, self.producers + first, ids.len())
                         })
                     };
-                    consumer.tracks = Some(TrackSpec {
+                    consumer.bitmaps = Some(BitmapSpec {
                         producers: ids,
                         first,
                     });

@@ -10,15 +10,15 @@ const ID_LEN: usize = 37;
 /// Where the sequence number begins.
 const SEQUENCE_AT: usize = 21;
 
-/// One producer's stamps.
+/// The message id and timestamp of a producer's messages.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stamps {
+pub(crate) struct UniqueProperties {
     id: Option<[u8; ID_LEN]>,
     /// The wall clock less the monotonic one, in nanoseconds.
     wall_offset: Option<u64>,
 }
 
-impl Stamps {
+impl UniqueProperties {
     /// `None` where messages are all alike.
     pub(crate) fn new(producers: &Producers, run: u32, producer: u32) -> Option<Self> {
         if !producers.message_ids && !producers.timestamps {
@@ -31,20 +31,20 @@ impl Stamps {
         })
     }
 
-    /// Properties with room for the stamps.
-    pub(crate) fn make_room(stamps: Option<&Self>, properties: &mut MessageProperties) {
-        let Some(stamps) = stamps else {
+    /// Reserves their bytes in the properties of all messages.
+    pub(crate) fn make_room(unique_properties: Option<&Self>, properties: &mut MessageProperties) {
+        let Some(unique_properties) = unique_properties else {
             return;
         };
-        if let Some(id) = &stamps.id {
+        if let Some(id) = &unique_properties.id {
             properties.message_id = Some(id.iter().map(|byte| char::from(*byte)).collect());
         }
-        if stamps.wall_offset.is_some() {
+        if unique_properties.wall_offset.is_some() {
             properties.timestamp = Some(0);
         }
     }
 
-    /// Stamps the next message.
+    /// Writes those of the next message.
     #[inline]
     pub(crate) fn put(&mut self, sequence: u64, now: Time, message: &mut Encoded) {
         if let Some(id) = &mut self.id {

@@ -4,16 +4,16 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::notes::Piece;
-use super::set::Set;
-use super::{BLOCK, MOST_BYTES, Odd, Parcel, WORDS};
+use super::bitmap::DeliveryBitmap;
+use super::shard::Chunk;
+use super::{Anomaly, BLOCK, LedgerBatch, MOST_BYTES, WORDS};
 
 /// What became of one producer's messages at the broker.
 #[derive(Clone, Debug, Default)]
 struct Producer {
     sent: u64,
-    confirmed: Set,
-    returned: Set,
+    confirmed: DeliveryBitmap,
+    returned: DeliveryBitmap,
     /// Blocks below are settled.
     settled_below: u64,
 }
@@ -24,11 +24,11 @@ struct Deliveries {
     /// Position among the producers.
     producer: usize,
     /// Delivered at least once without the redelivered flag, and in order for that consumer.
-    in_order: Set,
+    in_order: DeliveryBitmap,
     /// Delivered at least once without the flag, and late for that consumer.
-    late: Set,
+    late: DeliveryBitmap,
     /// Delivered at least once with the flag.
-    flagged: Set,
+    flagged: DeliveryBitmap,
     /// Deliveries without the flag, and with it.
     plain_count: u64,
     flagged_count: u64,
@@ -37,15 +37,15 @@ struct Deliveries {
 }
 
 impl Deliveries {
-    fn add(&mut self, piece: &Piece, bytes: &mut usize) {
-        let (set, count) = match piece.odd {
+    fn add(&mut self, chunk: &Chunk, bytes: &mut usize) {
+        let (set, count) = match chunk.anomaly {
             None => (&mut self.in_order, &mut self.plain_count),
-            Some(Odd::Late) => (&mut self.late, &mut self.plain_count),
-            Some(Odd::Redelivered) => (&mut self.flagged, &mut self.flagged_count),
-            Some(Odd::Returned) => return,
+            Some(Anomaly::Late) => (&mut self.late, &mut self.plain_count),
+            Some(Anomaly::Redelivered) => (&mut self.flagged, &mut self.flagged_count),
+            Some(Anomaly::Returned) => return,
         };
-        *count += piece.count;
-        insert(set, piece, bytes);
+        *count += chunk.count;
+        insert(set, chunk, bytes);
         // Where all came in order, nothing else that came changes a count.
         let whole_below = self.in_order.full_below();
         for set in [&mut self.late, &mut self.flagged] {
@@ -58,9 +58,9 @@ impl Deliveries {
     }
 }
 
-fn insert(set: &mut Set, piece: &Piece, bytes: &mut usize) {
+fn insert(set: &mut DeliveryBitmap, chunk: &Chunk, bytes: &mut usize) {
     *bytes -= set.bytes();
-    set.insert(piece);
+    set.insert(chunk);
     *bytes += set.bytes();
 }
 
@@ -140,7 +140,7 @@ impl Sums {
 }
 
 impl Ledger {
-    /// A ledger of so many producers. Tracks are named: 0 to `producers - 1` are their confirms,
+    /// A ledger of so many producers. Bitmaps are named: 0 to `producers - 1` are their confirms,
     /// and from there on the deliveries of the producers in `deliveries`, in this order.
     #[must_use]
     pub fn new(producers: usize, deliveries: &[usize]) -> Self {
@@ -167,19 +167,19 @@ impl Ledger {
     }
 
     /// Takes an event loop's notes. Their order changes nothing.
-    pub fn add(&mut self, parcel: &Parcel) {
-        self.inexact |= parcel.dropped > 0;
-        for piece in &parcel.pieces {
-            let track = piece.track as usize;
+    pub fn add(&mut self, batch: &LedgerBatch) {
+        self.inexact |= batch.dropped > 0;
+        for chunk in &batch.chunks {
+            let bitmap = chunk.bitmap as usize;
             let bytes = &mut self.bytes;
-            if let Some(producer) = self.producers.get_mut(track) {
-                match piece.odd {
-                    None => insert(&mut producer.confirmed, piece, bytes),
-                    Some(Odd::Returned) => insert(&mut producer.returned, piece, bytes),
-                    Some(Odd::Late | Odd::Redelivered) => {}
+            if let Some(producer) = self.producers.get_mut(bitmap) {
+                match chunk.anomaly {
+                    None => insert(&mut producer.confirmed, chunk, bytes),
+                    Some(Anomaly::Returned) => insert(&mut producer.returned, chunk, bytes),
+                    Some(Anomaly::Late | Anomaly::Redelivered) => {}
                 }
-            } else if let Some(to) = self.deliveries.get_mut(track - self.producers.len()) {
-                to.add(piece, bytes);
+            } else if let Some(to) = self.deliveries.get_mut(bitmap - self.producers.len()) {
+                to.add(chunk, bytes);
             }
         }
         while self.bytes > self.most_bytes && self.settle() {}
@@ -307,7 +307,7 @@ impl Ledger {
     }
 
     /// The sums at the end of the drain. `held` says how many messages the broker may still hold for
-    /// tracks of deliveries, counted from the first of them: for a queue its own count, for one that
+    /// bitmaps of deliveries, counted from the first of them: for a queue its own count, for one that
     /// nobody knows about [`u64::MAX`]. So many of what is missing there are outstanding, not lost.
     #[must_use]
     pub fn summary(&self, held: &[(Range<usize>, u64)]) -> LedgerSummary {
@@ -325,8 +325,8 @@ impl Ledger {
             plain += to.plain_count;
             flagged += to.flagged_count;
         }
-        let of = |(tracks, most): &(Range<usize>, u64)| {
-            let missing = missing.get(tracks.clone()).unwrap_or_default();
+        let of = |(bitmaps, most): &(Range<usize>, u64)| {
+            let missing = missing.get(bitmaps.clone()).unwrap_or_default();
             missing.iter().sum::<u64>().min(*most)
         };
         let outstanding = held.iter().map(of).sum();

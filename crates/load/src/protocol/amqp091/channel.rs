@@ -430,13 +430,13 @@ impl<M: EncodeMethod> Sendable for M {
 }
 
 /// A channel that is in use, with its connection.
-pub(crate) struct Lane<'a> {
+pub(crate) struct ChannelHandle<'a> {
     pub(super) client: &'a mut Client,
     pub(super) channel: &'a mut Channel,
     pub(super) endpoint: &'a Endpoint,
 }
 
-impl Lane<'_> {
+impl ChannelHandle<'_> {
     /// Queues one message of the length that all have; `fill` writes the front of its body.
     #[inline]
     pub(crate) fn publish(&mut self, fill: impl FnOnce(&mut [u8])) {
@@ -453,7 +453,7 @@ impl Lane<'_> {
         }
     }
 
-    /// What of the following messages may be changed: an id, a key or a label for others that are as
+    /// What of the following messages may be changed: an id, a key or a trace_header for others that are as
     /// long. There is nothing before the set-up's end.
     #[inline]
     pub(crate) fn encoded(&mut self) -> Option<&mut Encoded> {

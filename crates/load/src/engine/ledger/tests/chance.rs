@@ -1,6 +1,6 @@
 //! Deliveries by chance, against what a list of them says.
 
-use measure::ledger::Odd;
+use measure::ledger::Anomaly;
 
 use super::*;
 
@@ -64,8 +64,8 @@ impl Story {
             .collect();
         let mut rig = Rig::new(producers, &consumers, size);
         // What came before the story: all of it once, in order.
-        for track in 0..producers * (1 + receivers as usize) {
-            rig.loops[0].notes.note_range(track, 0, first);
+        for bitmap in 0..producers * (1 + receivers as usize) {
+            rig.loops[0].shard.note_range(bitmap, 0, first);
         }
         Self {
             rig,
@@ -94,12 +94,12 @@ impl Story {
             if !self.random.one_in(20) {
                 self.confirmed[producer].push(n);
                 let at = self.any(self.rig.loops.len());
-                self.rig.loops[at].notes.note_range(producer, n, 1);
+                self.rig.loops[at].shard.note_range(producer, n, 1);
             }
             if self.random.one_in(40) {
                 self.returned[producer].push(n);
-                let notes = &mut self.rig.loops[0].notes;
-                notes.note_odd(producer, Odd::Returned, n);
+                let shard = &mut self.rig.loops[0].shard;
+                shard.note_anomaly(producer, Anomaly::Returned, n);
             }
             for waiting in &mut self.waiting {
                 // Some are lost, some are to come twice.
@@ -245,9 +245,9 @@ impl Story {
         let Self {
             rig, mut random, ..
         } = self;
-        let summary = rig.end(|parcels| {
-            for at in (1..parcels.len()).rev() {
-                parcels.swap(at, random.below(at as u64 + 1) as usize);
+        let summary = rig.end(|batches| {
+            for at in (1..batches.len()).rev() {
+                batches.swap(at, random.below(at as u64 + 1) as usize);
             }
         });
         assert_eq!(summary, expected, "{what}");
@@ -255,7 +255,7 @@ impl Story {
 }
 
 /// Several consumers of several queues on several event loops; what they get is lost, repeated,
-/// swapped, given back, damaged and mixed with what others wrote, and parcels arrive in any order.
+/// swapped, given back, damaged and mixed with what others wrote, and batches arrive in any order.
 #[test]
 fn every_count_is_what_a_list_of_all_deliveries_says() {
     for seed in 1..=1_000 {

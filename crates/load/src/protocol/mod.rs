@@ -1,0 +1,3 @@
+//! The protocols that the engine speaks, each in a folder of its own.
+
+pub(crate) mod amqp091;
