@@ -1,275 +1,49 @@
-//! The events of one sampling: one on every thread and processor, those of a processor sharing a
-//! ring.
-//!
-//! An event that new threads inherit cannot have a ring unless it is bound to a processor, hence
-//! threads times processors. Sampling is by the processor's clock (`cpu-clock`), which every
-//! machine has, virtual ones too, so that profiles of different machines compare.
-
-use std::collections::HashMap;
-use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+//! The table of events that can be sampled: what the kernel is asked for, and what a sample counts.
 
 use perf_event_open_sys::bindings as b;
-use rustix::io::Errno;
 
-use crate::source::StackSource;
-use crate::sys::{self, RingMap};
-use crate::{Error, Options, permission, procfs, record};
+use crate::record::SampleRecord;
 
-/// Rings hold half a second of samples of this size.
-const TYPICAL_SAMPLE: u64 = 1024;
-const SMALLEST_RING_PAGES: usize = 8;
-const LARGEST_RING_BYTES: u64 = 8 << 20;
-/// Threads are listed again until no new one shows up, but not for ever.
-const LISTINGS: usize = 8;
-
-/// Descriptors, rings, and which thread each event was opened on.
-pub(crate) struct Events {
-    pub(crate) fds: Vec<OwnedFd>,
-    pub(crate) rings: Vec<Ring>,
-    /// Event number to the thread that it was opened on. Threads that inherited the event report
-    /// the same number.
-    pub(crate) owners: HashMap<u64, u32>,
-    /// Whether kernel frames could be had.
-    pub(crate) kernel: bool,
-    /// Whether only threads inherit, not child processes.
-    pub(crate) threads_only: bool,
-    /// Whether the events count the records that did not fit into a ring.
-    pub(crate) lost_is_counted: bool,
+/// An event that samples are taken at. Nothing else in the crate knows one event from another.
+#[derive(Debug)]
+pub struct Event {
+    /// Short name, which the files of a profile carry: `cpu`.
+    pub name: &'static str,
+    /// Name that the kernel uses: `cpu-clock`.
+    pub kernel_name: &'static str,
+    /// What a sample's weight counts: `samples`.
+    pub unit: &'static str,
+    /// Nanoseconds of CPU time that a weight of 1 stands for at so many samples a second; 0 where it
+    /// stands for none.
+    pub(crate) period_ns: fn(frequency: u32) -> u64,
+    /// `perf_event_attr.type`.
+    pub(crate) kind: u32,
+    /// `perf_event_attr.config`.
+    pub(crate) config: u64,
+    /// The weight of a sample, in [`Event::unit`].
+    pub(crate) weight: fn(&SampleRecord<'_>) -> u64,
 }
 
-/// The ring of one processor.
-pub(crate) struct Ring {
-    /// A descriptor of its own, to wait on.
-    pub(crate) fd: OwnedFd,
-    pub(crate) map: RingMap,
-    cpu: u32,
-    /// Place in [`Events::fds`] of the event that owns it.
-    owner: usize,
-}
-
-/// What may be asked of the kernel, from the most to the least.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Wish {
-    kernel: bool,
-    threads_only: bool,
-    count_lost: bool,
-}
-
-/// Opens the events, switched off, with kernel frames if the kernel gives them.
-pub(crate) fn open(pid: u32, options: &Options, source: &dyn StackSource) -> Result<Events, Error> {
-    let mut wish = Wish {
-        kernel: options.kernel,
-        threads_only: true,
-        count_lost: true,
-    };
-    loop {
-        let refused = match open_as(wish, pid, options, source) {
-            Ok(events) => return Ok(events),
-            Err(Failure::Fatal(error)) => return Err(error),
-            Err(Failure::Refused(errno)) => errno,
-        };
-        match refused {
-            Errno::ACCESS | Errno::PERM if wish.kernel => wish.kernel = false,
-            Errno::ACCESS | Errno::PERM => return Err(permission::refused(pid)),
-            // Kernels before 6.0 do not know `PERF_FORMAT_LOST`.
-            Errno::INVAL | Errno::TOOBIG if wish.count_lost => wish.count_lost = false,
-            // Kernels before 5.13 do not know `inherit_thread`.
-            Errno::INVAL | Errno::TOOBIG if wish.threads_only => wish.threads_only = false,
-            Errno::INVAL => return Err(permission::invalid(options)),
-            Errno::NOSYS | Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV => {
-                return Err(Error::NotSupported {
-                    reason: refused.to_string(),
-                });
-            }
-            other => {
-                let what = format!("open performance events on process {pid}");
-                return Err(Error::System {
-                    what,
-                    source: other.into(),
-                });
-            }
-        }
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
     }
 }
 
-enum Failure {
-    /// Something less may be allowed.
-    Refused(Errno),
-    Fatal(Error),
-}
+impl Eq for Event {}
 
-fn open_as(
-    wish: Wish,
-    pid: u32,
-    options: &Options,
-    source: &dyn StackSource,
-) -> Result<Events, Failure> {
-    let mut opener = Opener {
-        attr: attributes(options, wish, source),
-        cpus: procfs::online_cpus(),
-        ring_pages: ring_pages(options.frequency),
-        events: Events {
-            fds: Vec::new(),
-            rings: Vec::new(),
-            owners: HashMap::new(),
-            kernel: wish.kernel,
-            threads_only: wish.threads_only,
-            lost_is_counted: wish.count_lost,
-        },
-        opened: Vec::new(),
-        pid,
-    };
-    for _ in 0..LISTINGS {
-        let mut new = procfs::threads(pid);
-        new.retain(|tid| !opener.opened.contains(tid));
-        // The main thread lives longest: its events own the rings.
-        new.sort_by_key(|&tid| (tid != pid, tid));
-        if new.is_empty() {
-            break;
-        }
-        for tid in new {
-            opener.opened.push(tid);
-            opener.thread(tid)?;
-        }
-    }
-    if opener.events.fds.is_empty() {
-        return Err(Failure::Fatal(Error::NoSuchProcess { pid }));
-    }
-    Ok(opener.events)
-}
-
-fn attributes(options: &Options, wish: Wish, source: &dyn StackSource) -> b::perf_event_attr {
-    let mut attr = b::perf_event_attr::default();
-    attr.size = size_of::<b::perf_event_attr>() as u32;
-    attr.type_ = b::PERF_TYPE_SOFTWARE;
-    attr.config = b::PERF_COUNT_SW_CPU_CLOCK.into();
-    attr.sample_type = record::SAMPLE_TYPE;
-    attr.clockid = rustix::time::ClockId::Monotonic as i32;
-    attr.__bindgen_anon_1.sample_freq = options.frequency.into();
-    attr.set_freq(1);
-    if wish.count_lost {
-        attr.read_format = b::PERF_FORMAT_LOST.into();
-    }
-    attr.set_disabled(1);
-    attr.set_inherit(1);
-    attr.set_inherit_thread(wish.threads_only.into());
-    attr.set_exclude_kernel((!wish.kernel).into());
-    attr.set_exclude_hv(1);
-    attr.set_mmap(1);
-    attr.set_mmap2(1);
-    attr.set_comm(1);
-    attr.set_task(1);
-    attr.set_use_clockid(1);
-    attr.set_watermark(1);
-    let ring = ring_pages(options.frequency) * rustix::param::page_size();
-    attr.__bindgen_anon_2.wakeup_watermark = u32::try_from(ring / 4).unwrap_or(u32::MAX);
-    source.configure(&mut attr);
-    attr
-}
-
-fn ring_pages(frequency: u32) -> usize {
-    let bytes = (u64::from(frequency) * TYPICAL_SAMPLE / 2).clamp(1 << 19, LARGEST_RING_BYTES);
-    let bytes = usize::try_from(bytes.next_power_of_two()).unwrap_or(1 << 19);
-    (bytes / rustix::param::page_size()).max(SMALLEST_RING_PAGES)
-}
-
-struct Opener {
-    attr: b::perf_event_attr,
-    cpus: Vec<u32>,
-    ring_pages: usize,
-    events: Events,
-    opened: Vec<u32>,
-    pid: u32,
-}
-
-impl Opener {
-    /// Opens the events of one thread; one that has ended meanwhile is passed over.
-    fn thread(&mut self, tid: u32) -> Result<(), Failure> {
-        for cpu in self.cpus.clone() {
-            let fd = match sys::open(&self.attr, tid, cpu) {
-                Ok(fd) => fd,
-                Err(error) => match Errno::from_io_error(&error) {
-                    Some(Errno::SRCH) => return Ok(()),
-                    // A processor that was switched off since it was listed.
-                    Some(Errno::NODEV) if !self.events.fds.is_empty() => continue,
-                    Some(Errno::MFILE | Errno::NFILE) => {
-                        return Err(Failure::Fatal(self.too_many_files()));
-                    }
-                    Some(errno) => return Err(Failure::Refused(errno)),
-                    None => return Err(self.fatal("open a performance event", error)),
-                },
-            };
-            let id = sys::id(fd.as_fd()).map_err(|e| self.fatal("read an event's number", e))?;
-            self.output(&fd, cpu)?;
-            self.events.owners.insert(id, tid);
-            self.events.fds.push(fd);
-        }
-        Ok(())
-    }
-
-    /// Joins the processor's ring, or makes it.
-    fn output(&mut self, fd: &OwnedFd, cpu: u32) -> Result<(), Failure> {
-        let owner = self
-            .events
-            .rings
-            .iter()
-            .find(|ring| ring.cpu == cpu)
-            .map(|ring| ring.owner);
-        if let Some(owner) = owner.and_then(|at| self.events.fds.get(at)) {
-            return sys::set_output(fd.as_fd(), owner.as_fd())
-                .map_err(|e| self.fatal("share a ring", e));
-        }
-        let map = self.map(fd)?;
-        let fd = fd.try_clone().map_err(|e| match Errno::from_io_error(&e) {
-            Some(Errno::MFILE | Errno::NFILE) => Failure::Fatal(self.too_many_files()),
-            _ => self.fatal("duplicate a descriptor", e),
-        })?;
-        self.events.rings.push(Ring {
-            fd,
-            map,
-            cpu,
-            owner: self.events.fds.len(),
-        });
-        Ok(())
-    }
-
-    /// Maps a ring, a smaller one where the limit of locked memory (`kernel.perf_event_mlock_kb`
-    /// and `ulimit -l`) does not allow the size that was wanted.
-    fn map(&self, fd: &OwnedFd) -> Result<RingMap, Failure> {
-        let mut pages = self.ring_pages;
-        loop {
-            match RingMap::new(fd.as_fd(), pages) {
-                Ok(map) => return Ok(map),
-                Err(error) => {
-                    let limit = matches!(
-                        Errno::from_io_error(&error),
-                        Some(Errno::PERM | Errno::NOMEM | Errno::AGAIN)
-                    );
-                    if !limit {
-                        return Err(self.fatal("map a ring", error));
-                    }
-                    if pages <= SMALLEST_RING_PAGES {
-                        return Err(Failure::Fatal(permission::locked_memory(pages)));
-                    }
-                    pages /= 2;
-                }
-            }
-        }
-    }
-
-    fn too_many_files(&self) -> Error {
-        let threads = procfs::threads(self.pid).len().max(self.opened.len());
-        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        Error::TooManyFiles {
-            opened: self.events.fds.len() as u64,
-            needed: (threads * self.cpus.len() + self.cpus.len()) as u64,
-            limit: limit.unwrap_or(u64::MAX),
-        }
-    }
-
-    fn fatal(&self, what: &str, source: io::Error) -> Failure {
-        let what = format!("{what} for process {}", self.pid);
-        Failure::Fatal(Error::System { what, source })
-    }
-}
+/// Time on CPU, by the processor's clock, which every machine has, virtual ones too, so that
+/// profiles of different machines compare.
+pub static CPU: Event = Event {
+    name: "cpu",
+    kernel_name: "cpu-clock",
+    unit: "samples",
+    period_ns: |frequency| {
+        1_000_000_000u64
+            .checked_div(frequency.into())
+            .unwrap_or_default()
+    },
+    kind: b::PERF_TYPE_SOFTWARE,
+    config: b::PERF_COUNT_SW_CPU_CLOCK as u64,
+    weight: |_| 1,
+};

@@ -1,30 +1,34 @@
 //! CPU profiles of running processes, by the kernel's `perf_event_open`.
 //!
 //! ```text
-//! rings (one per CPU) -> records -> addresses -> frames, stack nodes -> archive::profile
-//! events, sys, ring      record     source       symbols, stacker       StacksWriter
+//! source -> record -> converter { threads, unwind, stack_table { symbols } } -> StacksWriter
 //! ```
 //!
-//! [`Sampler::attach`] opens the events, [`Sampler::start`] switches them on, a thread of its own
-//! (`drain`) fetches, names and writes the samples, [`Sampler::stop`] ends it. This is the only
-//! crate of the workspace with `unsafe` code, all of it in the modules `sys` and `cpu_time`.
+//! [`Sampler::attach`] opens the events of the table in `events`, [`Sampler::start`] switches them
+//! on, a thread of its own (`worker`) hands the records of a `source` to the `converter`,
+//! [`Sampler::stop`] ends it. This is the only crate of the workspace with `unsafe` code, all of it
+//! in the modules `source::perf::sys` and `cpu_time`.
 
+mod converter;
 mod cpu_time;
-mod drain;
 mod error;
 mod events;
-mod permission;
+mod options;
 mod procfs;
 mod record;
-mod ring;
 mod roots;
 mod sampler;
 mod source;
-mod stacker;
+mod stack_table;
 mod symbols;
-mod sys;
+mod target;
 mod threads;
+mod unwind;
+mod worker;
 
+pub use converter::Outcome;
 pub use cpu_time::cpu_time;
 pub use error::Error;
-pub use sampler::{Options, Outcome, Sampler};
+pub use events::{CPU, Event};
+pub use options::Options;
+pub use sampler::Sampler;

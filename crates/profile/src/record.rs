@@ -3,8 +3,6 @@
 
 use perf_event_open_sys::bindings as b;
 
-use crate::ring::RawRecord;
-
 /// The fields of a sample that every source of stacks needs.
 pub(crate) const SAMPLE_TYPE: u64 = (b::PERF_SAMPLE_TID
     | b::PERF_SAMPLE_TIME
@@ -17,7 +15,18 @@ const CONTEXT_FIRST: u64 = b::PERF_CONTEXT_MAX;
 const CONTEXT_KERNEL: u64 = b::PERF_CONTEXT_KERNEL;
 const CONTEXT_USER: u64 = b::PERF_CONTEXT_USER;
 
-/// A record that matters here.
+/// A record in the kernel's own form.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct RawRecord<'a> {
+    /// `PERF_RECORD_*`.
+    pub(crate) kind: u32,
+    /// `PERF_RECORD_MISC_*`.
+    pub(crate) misc: u16,
+    /// Everything after the header.
+    pub(crate) body: &'a [u8],
+}
+
+/// A record that bears on the profile.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Record<'a> {
     /// A tick of the clock.

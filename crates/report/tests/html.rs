@@ -75,7 +75,11 @@ fn a_profile_alone_has_a_report_and_its_names_are_nowhere_markup() {
     let dir = tempfile::tempdir().expect("a folder");
     let run = RunWriter::create(dir.path(), "x", 0).expect("a folder");
     fs::write(run.dir().join(archive::file::SERIES), "").expect("writable");
-    let header = ProfileHeader::cpu(999, 1, ORIGIN, 0);
+    let header = ProfileHeader {
+        event: "cpu".into(),
+        unit: "samples".into(),
+        ..ProfileHeader::new(ORIGIN, 0)
+    };
     let stacks = run.dir().join("cpu.stacks");
     let mut out = StacksWriter::create(&stacks, header).expect("a file");
     let name = "</script><script>alert(1)</script>";

@@ -11,15 +11,15 @@ use super::threads::ThreadRules;
 pub struct ProfileHeader {
     /// Always [`ProfileHeader::SCHEMA`].
     pub schema: String,
-    /// The event's short name: `cpu`.
+    /// The event's short name, such as `cpu`; empty where unknown.
     pub event: String,
-    /// The event as the kernel calls it: `cpu-clock`. Empty where unknown.
+    /// The event as the kernel calls it, such as `cpu-clock`; empty where unknown.
     pub kernel_event: String,
-    /// What a sample's weight counts: `samples`.
+    /// What a sample's weight counts, such as `samples`.
     pub unit: String,
     /// Nanoseconds of CPU time that a weight of 1 stands for; 0 where it stands for none.
     pub period_ns: u64,
-    /// Samples per second of CPU time that were asked for; 0 where unknown.
+    /// Samples per second of CPU time that were requested; 0 where unknown.
     pub frequency: u32,
     /// The process; 0 where unknown.
     pub pid: u32,
@@ -37,23 +37,15 @@ impl ProfileHeader {
     /// Name and version of the `.stacks` format.
     pub const SCHEMA: &'static str = "bellows.stacks/1";
 
-    /// A header of a CPU profile by clock ticks, `frequency` of them a second.
+    /// A header that knows only its time axis: the origin, and the same instant by the wall clock.
     #[must_use]
-    pub fn cpu(frequency: u32, pid: u32, origin: Time, origin_unix_ns: u64) -> Self {
+    pub fn new(origin: Time, origin_unix_ns: u64) -> Self {
         Self {
             schema: Self::SCHEMA.into(),
-            event: "cpu".into(),
-            kernel_event: "cpu-clock".into(),
-            unit: "samples".into(),
-            period_ns: 1_000_000_000u64
-                .checked_div(u64::from(frequency))
-                .unwrap_or(0),
-            frequency,
-            pid,
-            command: String::new(),
             kernel_frames: true,
             origin,
             origin_unix_ns,
+            ..Self::default()
         }
     }
 }
@@ -73,8 +65,8 @@ pub struct StackNode {
 pub struct Sample {
     /// Nanoseconds since the run's origin; 0 in formats without time.
     pub t: u64,
-    /// How often it counts, in [`ProfileHeader::unit`]: 1 for a tick of the clock, more where the
-    /// file it came from was already summed up.
+    /// How much it counts, in [`ProfileHeader::unit`]: 1 for a tick of a clock, more where an event
+    /// weighs more or the file it came from was already summed up.
     pub weight: u64,
     /// The leaf, an index into [`Profile::stacks`].
     pub stack: u32,
@@ -134,7 +126,7 @@ impl Profile {
         }
     }
 
-    /// Sum of all weights: the number of samples of a CPU profile.
+    /// Sum of all weights.
     #[must_use]
     pub fn total_weight(&self) -> u64 {
         self.samples

@@ -214,7 +214,7 @@ fn profiler(words: &[&str]) {
         });
     }
     let frequency = number(1).unwrap();
-    let header = ProfileHeader::cpu(frequency, pid, Clock.now(), 0);
+    let header = ProfileHeader::new(Clock.now(), 0);
     let sink = StacksWriter::create(Path::new(words[2]), header).unwrap();
     if let Some(files) = number(3) {
         let now = rustix::process::getrlimit(rustix::process::Resource::Nofile);
@@ -228,7 +228,7 @@ fn profiler(words: &[&str]) {
         pid,
         &Options {
             frequency,
-            kernel: true,
+            ..Options::default()
         },
         sink,
     ) {

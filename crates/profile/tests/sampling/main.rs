@@ -25,7 +25,7 @@ fn child() {
 }
 
 fn attach(pid: u32, path: &Path) -> Result<Sampler, Error> {
-    let header = ProfileHeader::cpu(FREQUENCY, pid, Clock.now(), 0);
+    let header = ProfileHeader::new(Clock.now(), 0);
     let sink = StacksWriter::create(path, header).unwrap();
     Sampler::attach(pid, &Options::default(), sink)
 }
@@ -249,7 +249,7 @@ fn a_full_disk_is_noted_and_does_not_end_the_sampling() {
         .write(true)
         .open("/dev/full")
         .unwrap();
-    let header = ProfileHeader::cpu(FREQUENCY, child.pid(), Clock.now(), 0);
+    let header = ProfileHeader::new(Clock.now(), 0);
     let sink = StacksWriter::new(full, header);
     let mut sampler = Sampler::attach(child.pid(), &Options::default(), sink).unwrap();
     sampler.start().unwrap();
@@ -270,7 +270,7 @@ fn what_cannot_be_profiled_is_refused_with_the_reason() {
     let sink = StacksWriter::new(Vec::new(), ProfileHeader::default());
     let options = Options {
         frequency: 0,
-        kernel: true,
+        ..Options::default()
     };
     let error = Sampler::attach(std::process::id(), &options, sink).unwrap_err();
     assert!(error.to_string().contains("frequency"), "{error}");
@@ -287,7 +287,7 @@ fn a_frequency_beyond_the_kernels_limit_names_the_limit() {
     let sink = StacksWriter::new(Vec::new(), ProfileHeader::default());
     let options = Options {
         frequency: u32::MAX,
-        kernel: true,
+        ..Options::default()
     };
     let error = Sampler::attach(std::process::id(), &options, sink).unwrap_err();
     assert!(

@@ -252,8 +252,16 @@ fn is_kernel(name: &str) -> bool {
 
 /// Writes `cpu.stacks` into a folder.
 pub(crate) fn write(dir: &Path, state: &State) -> io::Result<()> {
-    let mut header = ProfileHeader::cpu(999, 4711, ORIGIN, STARTED_UNIX_NS);
-    header.command = "beam.smp".into();
+    let header = ProfileHeader {
+        event: "cpu".into(),
+        kernel_event: "cpu-clock".into(),
+        unit: "samples".into(),
+        period_ns: 1_001_001,
+        frequency: 999,
+        pid: 4711,
+        command: "beam.smp".into(),
+        ..ProfileHeader::new(ORIGIN, STARTED_UNIX_NS)
+    };
     let mut out = StacksWriter::create(&dir.join("cpu.stacks"), header)?;
     let mut random = Random(11);
     let threads: Vec<u32> = (1..=4)

@@ -64,7 +64,7 @@ pub(super) fn profiling() -> Check {
 }
 
 fn trial() -> Result<Vec<String>, profile::Error> {
-    let header = ProfileHeader::cpu(999, 0, Clock.now(), wall_clock_unix_ns());
+    let header = ProfileHeader::new(Clock.now(), wall_clock_unix_ns());
     let sink = StacksWriter::new(io::sink(), header);
     let mut sampler =
         profile::Sampler::attach(std::process::id(), &profile::Options::default(), sink)?;

@@ -60,7 +60,7 @@ impl Profiling {
         dir: &Path,
     ) -> Result<Self, profile::Error> {
         let stacks = dir.join(format!("{}.stacks", file::CPU));
-        let header = ProfileHeader::cpu(frequency, pid, origin, origin_unix_ns);
+        let header = ProfileHeader::new(origin, origin_unix_ns);
         let sink = match StacksWriter::create(&stacks, header) {
             Ok(sink) => sink,
             Err(e) => {
@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     fn sampled(path: &Path) {
-        let header = ProfileHeader::cpu(999, 42, Time(7), 9);
+        let header = ProfileHeader::new(Time(7), 9);
         let mut writer = StacksWriter::create(path, header).unwrap();
         let frame = |name: &str| Frame::new(name, "beam.smp", FrameKind::Runtime);
         for second in 0..10u64 {

@@ -185,7 +185,7 @@ impl<'a> Reader<'a> {
         let period_ns = timed.map_or(0, |_| u64::try_from(self.head.period).unwrap_or(0));
         let event = match timed.as_ref().or(chosen) {
             Some(t) if self.text(t.r#type) != "samples" => name(t),
-            _ => "cpu".into(),
+            _ => String::new(),
         };
         let unit = match chosen {
             Some(t) if !counts_samples => self.text(t.unit).to_owned(),

@@ -42,8 +42,16 @@ fn profile(stacks: &[(&str, u64)]) -> Profile {
         });
     }
     let mut profile = builder.profile;
-    profile.header = ProfileHeader::cpu(1000, 4711, Time(77), 1_795_000_000_000_000_000);
-    profile.header.command = "broker".into();
+    profile.header = ProfileHeader {
+        event: "cpu".into(),
+        kernel_event: "cpu-clock".into(),
+        unit: "samples".into(),
+        period_ns: 1_000_000,
+        frequency: 1000,
+        pid: 4711,
+        command: "broker".into(),
+        ..ProfileHeader::new(Time(77), 1_795_000_000_000_000_000)
+    };
     profile.span = Some((5, 9_000_000));
     profile.own_cpu_ns = 12;
     assert!(profile.is_consistent());

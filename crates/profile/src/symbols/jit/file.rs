@@ -10,7 +10,6 @@ use std::time::{Duration, SystemTime};
 
 use measure::{Clock, Nanos, Time};
 
-use super::Wanted;
 use super::table::{JitTable, NAME_LIMIT};
 
 /// Longer maps are read up to here: a broken compiler must not fill our memory.
@@ -25,6 +24,16 @@ const REST: u64 = 20;
 
 /// Which file it is: device and inode.
 pub(super) type Id = (u64, u64);
+
+/// What a file must be to be the process's map. `/tmp` is anyone's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    pub(super) pid: u32,
+    /// The process's user, root and ourselves.
+    pub(super) owners: [u32; 3],
+    /// When the process started; none where that cannot be known.
+    pub(super) started: Option<SystemTime>,
+}
 
 /// Why a file is not believed.
 #[derive(Debug)]

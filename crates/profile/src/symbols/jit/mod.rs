@@ -11,11 +11,10 @@ mod file;
 mod table;
 
 use std::path::PathBuf;
-use std::time::SystemTime;
 
 use measure::Time;
 
-use self::file::{Change, MapFile, Refusal};
+use self::file::{Change, MapFile, Refusal, Wanted};
 use self::table::JitTable;
 use crate::procfs::{self, Status};
 
@@ -33,16 +32,6 @@ pub(super) struct JitMap {
     before: Option<(JitTable, Time)>,
     /// Why a file at the map's place was not believed.
     refused: Option<String>,
-}
-
-/// What a file must be to be the process's map. `/tmp` is anyone's.
-#[derive(Clone, Copy, Debug)]
-struct Wanted {
-    pid: u32,
-    /// The process's user, root and ourselves.
-    owners: [u32; 3],
-    /// When the process started; none where that cannot be known.
-    started: Option<SystemTime>,
 }
 
 impl JitMap {

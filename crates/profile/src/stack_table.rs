@@ -7,12 +7,13 @@ use measure::Time;
 
 use crate::record::Address;
 use crate::roots;
-use crate::source::Stack;
 use crate::symbols::{Place, Symbols};
+use crate::unwind::Stack;
 
-/// Keeps what it has found, so that an address is named once and not once per sample.
+/// The frames and stacks that samples have shown so far: an address is named once and not once per
+/// sample.
 #[derive(Debug)]
-pub(crate) struct Stacker {
+pub(crate) struct StackTable {
     symbols: Symbols,
     kernel: HashMap<u64, u32>,
     /// By address, and whether it is a return address.
@@ -34,7 +35,7 @@ pub(crate) struct Node {
     pub(crate) complete: bool,
 }
 
-impl Stacker {
+impl StackTable {
     pub(crate) fn new(symbols: Symbols) -> Self {
         Self {
             symbols,
@@ -198,8 +199,8 @@ mod tests {
         // Nothing is mapped at these addresses, so that only the map can name them.
         let _first = OwnMap::write("1000 10 old\n1010 10 same\n");
         let symbols = Symbols::new(pid, &Status::of(pid).unwrap(), false);
-        let mut stacker = Stacker::new(symbols);
-        let header = ProfileHeader::cpu(999, pid, Clock.now(), 0);
+        let mut stacks = StackTable::new(symbols);
+        let header = ProfileHeader::new(Clock.now(), 0);
         let mut sink = StacksWriter::new(Vec::new(), header);
         let leaf = |name: &str, sink: &mut StacksWriter| {
             let frame = sink.frame(&Frame::new(name, "[jit]", FrameKind::Native));
@@ -210,20 +211,20 @@ mod tests {
             addresses: vec![Address::User(0x1000)],
             truncated: false,
         };
-        stacker.refresh_jit();
+        stacks.refresh_jit();
         let before = Clock.now();
-        assert_eq!(stacker.node(&stack, before, &mut sink).id, old);
+        assert_eq!(stacks.node(&stack, before, &mut sink).id, old);
         std::thread::sleep(Duration::from_millis(30));
         // As long as the old one, so that its length tells nothing.
         let _second = OwnMap::write("1000 10 new\n1010 10 same\n");
         let after = Clock.now() + Nanos(1);
-        stacker.refresh_jit();
+        stacks.refresh_jit();
         // A ring is drained after another, so times do not come in order.
         for _ in 0..3 {
-            assert_eq!(stacker.node(&stack, after, &mut sink).id, new);
-            assert_eq!(stacker.node(&stack, before, &mut sink).id, old);
+            assert_eq!(stacks.node(&stack, after, &mut sink).id, new);
+            assert_eq!(stacks.node(&stack, before, &mut sink).id, old);
         }
-        stacker.refresh_jit();
-        assert_eq!(stacker.node(&stack, after, &mut sink).id, new);
+        stacks.refresh_jit();
+        assert_eq!(stacks.node(&stack, after, &mut sink).id, new);
     }
 }

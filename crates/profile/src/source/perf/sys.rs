@@ -11,7 +11,7 @@ use perf_event_open_sys::bindings::{PERF_FLAG_FD_CLOEXEC, perf_event_attr, perf_
 use perf_event_open_sys::{ioctls, perf_event_open};
 use rustix::mm::{MapFlags, ProtFlags};
 
-use crate::ring::RingBytes;
+use super::ring::RingBytes;
 
 /// Opens an event on one thread and one processor.
 pub(crate) fn open(attr: &perf_event_attr, tid: u32, cpu: u32) -> io::Result<OwnedFd> {

@@ -4,6 +4,8 @@
 //! record may wrap around. Each begins with its type (u32), flags (u16) and length (u16, with this
 //! header). Positions count all bytes since the ring exists, so `head - tail` bytes are waiting.
 
+use crate::record::RawRecord;
+
 /// Length of a record's header.
 pub(crate) const HEADER: usize = 8;
 
@@ -14,17 +16,6 @@ pub(crate) trait RingBytes {
     /// Copies `out.len()` bytes from offset `at < len()` on, going round at the end. `out` is never
     /// longer than the ring.
     fn copy(&self, at: usize, out: &mut [u8]);
-}
-
-/// A record as it lies in the ring.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct RawRecord<'a> {
-    /// `PERF_RECORD_*`.
-    pub(crate) kind: u32,
-    /// `PERF_RECORD_MISC_*`.
-    pub(crate) misc: u16,
-    /// Everything after the header.
-    pub(crate) body: &'a [u8],
 }
 
 /// What lies at the tail of a ring.

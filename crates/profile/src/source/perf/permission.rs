@@ -1,7 +1,7 @@
 //! What the kernel's refusals mean, and what to do about them.
 
+use crate::Error;
 use crate::procfs::{self, Status};
-use crate::{Error, Options};
 
 const PARANOID: &str = "kernel.perf_event_paranoid";
 
@@ -60,13 +60,12 @@ pub(crate) fn kernel_names_hidden() -> String {
 }
 
 /// The kernel called the event's attributes invalid.
-pub(crate) fn invalid(options: &Options) -> Error {
+pub(crate) fn invalid(frequency: u32) -> Error {
     let name = "kernel.perf_event_max_sample_rate";
     match procfs::sysctl(name) {
-        Some(most) if i64::from(options.frequency) > most => Error::Options(format!(
-            "{} samples a second are more than this machine allows ({name} is {most}): \
-             lower the frequency or raise that setting",
-            options.frequency
+        Some(most) if i64::from(frequency) > most => Error::Options(format!(
+            "{frequency} samples a second are more than this machine allows ({name} is {most}): \
+             lower the frequency or raise that setting"
         )),
         _ => Error::NotSupported {
             reason: "the event's attributes are invalid to it".into(),

@@ -1,0 +1,201 @@
+//! The one way from records to a profile, whatever their source: threads get their names, stacks are
+//! unwound and named, samples go into the stacks file.
+
+use std::collections::HashMap;
+
+use archive::profile::{Footer, Sample, StacksWriter};
+use measure::{Nanos, Time};
+
+use crate::events::Event;
+use crate::record::{Record, SampleRecord};
+use crate::stack_table::StackTable;
+use crate::symbols;
+use crate::threads::Threads;
+use crate::unwind::{Stack, Unwinder};
+
+/// What a sampler did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Samples kept.
+    pub samples: u64,
+    /// Samples that the kernel dropped because nobody fetched them in time.
+    pub lost: u64,
+    /// How often the kernel stopped sampling for a while.
+    pub throttled: u64,
+    /// CPU time that the sampler's thread used while sampling.
+    pub own_cpu: Nanos,
+    /// What the reader of the profile should know: missing permissions, a process that died, a
+    /// disk that was full. The profile carries the same, as far as it could be written.
+    pub notes: Vec<String>,
+}
+
+/// Whose samples count, and what they count.
+pub(crate) struct Subject {
+    pub(crate) pid: u32,
+    pub(crate) event: &'static Event,
+    /// Event number to the thread that it was opened on.
+    pub(crate) owners: HashMap<u64, u32>,
+    /// Only threads inherit the events, not child processes.
+    pub(crate) threads_only: bool,
+}
+
+/// Turns records into a profile.
+pub(crate) struct Converter {
+    subject: Subject,
+    threads: Threads,
+    unwinder: Box<dyn Unwinder>,
+    stacks: StackTable,
+    sink: StacksWriter,
+    origin: Time,
+    outcome: Outcome,
+    /// Samples whose stack reaches its root.
+    complete: u64,
+    stack: Stack,
+}
+
+impl Converter {
+    pub(crate) fn new(
+        subject: Subject,
+        threads: Threads,
+        unwinder: Box<dyn Unwinder>,
+        stacks: StackTable,
+        mut sink: StacksWriter,
+    ) -> Self {
+        Self {
+            subject,
+            threads,
+            unwinder,
+            stacks,
+            origin: sink.header_mut().map_or(Time(0), |header| header.origin),
+            sink,
+            outcome: Outcome::default(),
+            complete: 0,
+            stack: Stack::default(),
+        }
+    }
+
+    /// Call it before records are fetched: names that the JIT map takes back from now on hold for
+    /// the samples that were taken before.
+    pub(crate) fn before_fetch(&mut self) {
+        self.stacks.refresh_jit();
+    }
+
+    /// Takes one record of the source.
+    pub(crate) fn record(&mut self, record: &Record<'_>) {
+        match *record {
+            Record::Sample(sample) => self.sample(&sample),
+            Record::Lost(count) => {
+                self.outcome.lost = self.outcome.lost.saturating_add(count);
+                self.sink.lost(count);
+            }
+            Record::Throttle => {
+                self.outcome.throttled += 1;
+                self.sink.throttled(1);
+            }
+            Record::Comm { pid, tid, name } if pid == self.subject.pid => {
+                self.threads.renamed(tid, name);
+            }
+            Record::Fork {
+                pid,
+                tid,
+                parent_tid,
+            } if pid == self.subject.pid => {
+                self.threads.started(tid, parent_tid);
+            }
+            Record::Exit { tid } => self.threads.exited(tid),
+            Record::Mmap { pid } if pid == self.subject.pid => self.stacks.refresh_mappings(),
+            _ => {}
+        }
+    }
+
+    fn sample(&mut self, sample: &SampleRecord<'_>) {
+        // A thread that is just ending has no numbers any more; its event is ours nevertheless.
+        let ours =
+            sample.pid == self.subject.pid || (self.subject.threads_only && sample.pid == u32::MAX);
+        let owner = self
+            .subject
+            .owners
+            .get(&sample.id)
+            .copied()
+            .unwrap_or(sample.tid);
+        let tid = if sample.tid == u32::MAX {
+            owner
+        } else {
+            sample.tid
+        };
+        if !ours || !self.threads.counts(tid, owner) {
+            return;
+        }
+        self.unwinder.unwind(sample, &mut self.stack);
+        let at = Time(sample.time);
+        let node = self.stacks.node(&self.stack, at, &mut self.sink);
+        let thread = self.sink.thread(self.threads.name(tid));
+        self.sink.sample(&Sample {
+            t: at.since(self.origin).0,
+            weight: (self.subject.event.weight)(sample),
+            stack: node.id,
+            thread,
+            cpu: u16::try_from(sample.cpu).unwrap_or(u16::MAX),
+            complete: node.complete,
+        });
+        self.outcome.samples += 1;
+        self.complete += u64::from(node.complete);
+    }
+
+    /// Hands what came so far to the file, and looks for new mappings and threads that have ended.
+    pub(crate) fn every_second(&mut self) {
+        self.sink.flush();
+        self.stacks.refresh();
+        self.threads.forget();
+    }
+
+    /// Adds what was lost and never told: the kernel writes a record of it in front of the next one
+    /// that fits, and after the last samples there is none.
+    pub(crate) fn lost_in_all(&mut self, count: u64) {
+        let untold = count.saturating_sub(self.outcome.lost);
+        if untold > 0 {
+            self.outcome.lost += untold;
+            self.sink.lost(untold);
+        }
+    }
+
+    /// Ends the file of a sampling that took from one instant to the other and cost its thread
+    /// `own_cpu`.
+    pub(crate) fn finish(mut self, from: Time, to: Time, own_cpu: Nanos) -> Outcome {
+        if let Some(why) = self.stacks.symbols().refused_jit_map() {
+            let why = why.to_owned();
+            self.note(&why);
+        }
+        if let Some(kind) = self.stacks.symbols().runtime_without_jit_map() {
+            self.note(symbols::remedy_without_jit_map(kind));
+        }
+        if self.complete < self.outcome.samples / 2 {
+            let share = 100.0 * self.complete as f64 / self.outcome.samples as f64;
+            self.note(&format!(
+                "only {share:.0} % of the stacks reach the root of their thread or Erlang process, \
+                 because code without frame pointers cuts the others short: shares at the leaf \
+                 (self) hold, total shares of callers are too small"
+            ));
+        }
+        self.outcome.own_cpu = own_cpu;
+        let footer = Footer {
+            from: from.since(self.origin).0,
+            to: to.since(self.origin).0,
+            own_cpu_ns: own_cpu.0,
+        };
+        if let Err(error) = self.sink.finish(footer) {
+            self.outcome.notes.push(format!(
+                "the stacks file ends before the samples do: {error}; make room on the disk"
+            ));
+        }
+        self.outcome
+    }
+
+    /// A note for the profile and for the outcome, once.
+    pub(crate) fn note(&mut self, text: &str) {
+        if !self.outcome.notes.iter().any(|note| note == text) {
+            self.sink.note(text);
+            self.outcome.notes.push(text.to_owned());
+        }
+    }
+}

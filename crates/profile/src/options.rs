@@ -1,0 +1,26 @@
+//! How to sample, as users of the crate say it.
+
+use crate::events::{CPU, Event};
+
+/// How to sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The event that samples are taken at.
+    pub event: &'static Event,
+    /// Samples per second of CPU time and thread; at most `kernel.perf_event_max_sample_rate`.
+    pub frequency: u32,
+    /// Whether to ask for the kernel's own frames. Where the kernel refuses them the profile is of
+    /// user space only, and a note says so.
+    pub kernel: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        // 999 rather than 1,000, so as not to beat with what runs once a millisecond.
+        Self {
+            event: &CPU,
+            frequency: 999,
+            kernel: true,
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Where samples come from.
+
+pub(crate) mod perf;
+
+use std::os::fd::BorrowedFd;
+
+use rustix::event::Timespec;
+
+use crate::record::Record;
+
+/// A source of records: the rings of the kernel's events, or a script in a test.
+pub(crate) trait SampleSource {
+    /// Waits until there are records to fetch, one of `others` is readable, or the time-out is over;
+    /// says which of the others are readable.
+    fn wait(&mut self, others: &[BorrowedFd<'_>], timeout: &Timespec) -> Vec<bool>;
+
+    /// Hands over the records that have come.
+    ///
+    /// # Errors
+    /// A record was damaged; those that followed it in the same ring are lost.
+    fn fetch(&mut self, take: &mut dyn FnMut(&Record<'_>)) -> Result<(), Damaged>;
+
+    /// Records lost so far, by the source's own count; 0 where it keeps none.
+    fn lost(&self) -> u64;
+}
+
+/// A ring held what cannot be a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Damaged;

@@ -1,0 +1,133 @@
+//! Samples of the kernel's performance events: one event on every thread and processor, those of a
+//! processor sharing a ring.
+
+mod open;
+pub(crate) mod permission;
+mod ring;
+mod sys;
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+use self::ring::Next;
+use self::sys::RingMap;
+use super::{Damaged, SampleSource};
+use crate::record::{self, Record};
+
+pub(crate) use open::{Capabilities, open};
+
+/// The descriptors of the events, which switch sampling on and off.
+#[derive(Debug)]
+pub(crate) struct PerfEvents {
+    fds: Vec<OwnedFd>,
+    /// Whether the events count the records that did not fit into a ring.
+    count_lost: bool,
+}
+
+impl PerfEvents {
+    /// Switches all events on.
+    pub(crate) fn enable(&self) -> io::Result<()> {
+        self.fds
+            .iter()
+            .try_for_each(|event| sys::enable(event.as_fd()))
+    }
+
+    /// Switches all events off; what cannot be switched off ends with its descriptor.
+    pub(crate) fn disable(&self) {
+        for event in &self.fds {
+            let _ = sys::disable(event.as_fd());
+        }
+    }
+
+    /// Records that did not fit into a ring. An event that cannot be read has lost nothing that is
+    /// known.
+    fn lost(&self) -> u64 {
+        let counted = self.fds.iter().map(|event| sys::lost(event.as_fd()));
+        counted.filter_map(Result::ok).sum()
+    }
+}
+
+/// The rings that the events write their records into.
+#[derive(Debug)]
+pub(crate) struct PerfRings {
+    events: Arc<PerfEvents>,
+    rings: Vec<Ring>,
+}
+
+/// The ring of one processor.
+#[derive(Debug)]
+struct Ring {
+    /// A descriptor of its own, to wait on.
+    fd: OwnedFd,
+    map: RingMap,
+    /// Whether the descriptor tells of new records. Once the owner's thread has ended it is always
+    /// ready, but others still write into the ring: from then on it is fetched once per time-out.
+    polled: bool,
+}
+
+impl SampleSource for PerfRings {
+    fn wait(&mut self, others: &[BorrowedFd<'_>], timeout: &Timespec) -> Vec<bool> {
+        let rings = self.rings.iter().filter(|ring| ring.polled);
+        let all = others
+            .iter()
+            .copied()
+            .chain(rings.map(|ring| ring.fd.as_fd()));
+        let mut fds: Vec<_> = all
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+            .collect();
+        // Interrupted by a signal: the rings are fetched all the same.
+        let _ = rustix::event::poll(&mut fds, Some(timeout));
+        let mut answers = fds.iter().map(PollFd::revents);
+        let readable = answers.by_ref().take(others.len());
+        let readable = readable
+            .map(|answer| answer.contains(PollFlags::IN))
+            .collect();
+        let gone: Vec<_> = answers
+            .map(|answer| answer.intersects(PollFlags::HUP | PollFlags::ERR))
+            .collect();
+        drop(fds);
+        let polled = self.rings.iter_mut().filter(|ring| ring.polled);
+        for (ring, gone) in polled.zip(gone) {
+            ring.polled = !gone;
+        }
+        readable
+    }
+
+    fn fetch(&mut self, take: &mut dyn FnMut(&Record<'_>)) -> Result<(), Damaged> {
+        let mut all = Ok(());
+        let mut scratch = Vec::new();
+        for ring in &mut self.rings {
+            let head = ring.map.head();
+            let mut tail = ring.map.tail();
+            loop {
+                match ring::next(&ring.map, head, tail, &mut scratch) {
+                    Next::Record(raw, after) => {
+                        if let Some(record) = record::parse(&raw) {
+                            take(&record);
+                        }
+                        tail = after;
+                        ring.map.set_tail(tail);
+                    }
+                    Next::Empty => break,
+                    Next::Damaged => {
+                        all = Err(Damaged);
+                        ring.map.set_tail(head);
+                        break;
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    fn lost(&self) -> u64 {
+        if self.events.count_lost {
+            self.events.lost()
+        } else {
+            0
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Opening the events of one sampling.
+//!
+//! An event that new threads inherit cannot have a ring unless it is bound to a processor, hence
+//! threads times processors.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+
+use perf_event_open_sys::bindings as b;
+use rustix::io::Errno;
+
+use super::sys::{self, RingMap};
+use super::{PerfEvents, PerfRings, Ring, permission};
+use crate::options::Options;
+use crate::unwind::Unwinder;
+use crate::{Error, procfs, record};
+
+/// Rings hold half a second of samples of this size.
+const TYPICAL_SAMPLE: u64 = 1024;
+const SMALLEST_RING_PAGES: usize = 8;
+const LARGEST_RING_BYTES: u64 = 8 << 20;
+/// Threads are listed again until no new one shows up, but no more often than this.
+const LISTINGS: usize = 8;
+
+/// Events that were opened, switched off.
+pub(crate) struct Opened {
+    pub(crate) events: Arc<PerfEvents>,
+    pub(crate) rings: PerfRings,
+    /// Event number to the thread that it was opened on. Threads that inherited the event report
+    /// the same number.
+    pub(crate) owners: HashMap<u64, u32>,
+    pub(crate) granted: Capabilities,
+}
+
+/// What the kernel lets us do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Capabilities {
+    /// Kernel frames are in the stacks.
+    pub(crate) kernel: bool,
+    /// Only threads inherit the events, not child processes.
+    pub(crate) threads_only: bool,
+    /// The events count the records that did not fit into a ring.
+    pub(crate) count_lost: bool,
+}
+
+/// Opens the events, switched off, with as many capabilities as the kernel grants.
+pub(crate) fn open(pid: u32, options: &Options, unwinder: &dyn Unwinder) -> Result<Opened, Error> {
+    let mut wanted = Capabilities {
+        kernel: options.kernel,
+        threads_only: true,
+        count_lost: true,
+    };
+    loop {
+        let refused = match open_with(wanted, pid, options, unwinder) {
+            Ok(opened) => return Ok(opened),
+            Err(Failure::Fatal(error)) => return Err(error),
+            Err(Failure::Refused(errno)) => errno,
+        };
+        match refused {
+            Errno::ACCESS | Errno::PERM if wanted.kernel => wanted.kernel = false,
+            Errno::ACCESS | Errno::PERM => return Err(permission::refused(pid)),
+            // Kernels before 6.0 do not know `PERF_FORMAT_LOST`.
+            Errno::INVAL | Errno::TOOBIG if wanted.count_lost => wanted.count_lost = false,
+            // Kernels before 5.13 do not know `inherit_thread`.
+            Errno::INVAL | Errno::TOOBIG if wanted.threads_only => wanted.threads_only = false,
+            Errno::INVAL => return Err(permission::invalid(options.frequency)),
+            Errno::NOSYS | Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV => {
+                return Err(Error::NotSupported {
+                    reason: refused.to_string(),
+                });
+            }
+            other => {
+                let what = format!("open performance events on process {pid}");
+                return Err(Error::System {
+                    what,
+                    source: other.into(),
+                });
+            }
+        }
+    }
+}
+
+enum Failure {
+    /// Something less may be allowed.
+    Refused(Errno),
+    Fatal(Error),
+}
+
+fn open_with(
+    wanted: Capabilities,
+    pid: u32,
+    options: &Options,
+    unwinder: &dyn Unwinder,
+) -> Result<Opened, Failure> {
+    let mut opener = Opener {
+        attr: attributes(options, wanted, unwinder),
+        cpus: procfs::online_cpus(),
+        ring_pages: ring_pages(options.frequency),
+        fds: Vec::new(),
+        rings: Vec::new(),
+        owners: HashMap::new(),
+        opened: Vec::new(),
+        pid,
+    };
+    for _ in 0..LISTINGS {
+        let mut new = procfs::threads(pid);
+        new.retain(|tid| !opener.opened.contains(tid));
+        // The main thread lives longest: its events own the rings.
+        new.sort_by_key(|&tid| (tid != pid, tid));
+        if new.is_empty() {
+            break;
+        }
+        for tid in new {
+            opener.opened.push(tid);
+            opener.thread(tid)?;
+        }
+    }
+    if opener.fds.is_empty() {
+        return Err(Failure::Fatal(Error::NoSuchProcess { pid }));
+    }
+    let events = Arc::new(PerfEvents {
+        fds: opener.fds,
+        count_lost: wanted.count_lost,
+    });
+    let rings = opener.rings.into_iter().map(|owned| owned.ring).collect();
+    Ok(Opened {
+        rings: PerfRings {
+            events: Arc::clone(&events),
+            rings,
+        },
+        events,
+        owners: opener.owners,
+        granted: wanted,
+    })
+}
+
+fn attributes(
+    options: &Options,
+    wanted: Capabilities,
+    unwinder: &dyn Unwinder,
+) -> b::perf_event_attr {
+    let mut attr = b::perf_event_attr::default();
+    attr.size = size_of::<b::perf_event_attr>() as u32;
+    attr.type_ = options.event.kind;
+    attr.config = options.event.config;
+    attr.sample_type = record::SAMPLE_TYPE;
+    attr.clockid = rustix::time::ClockId::Monotonic as i32;
+    attr.__bindgen_anon_1.sample_freq = options.frequency.into();
+    attr.set_freq(1);
+    if wanted.count_lost {
+        attr.read_format = b::PERF_FORMAT_LOST.into();
+    }
+    attr.set_disabled(1);
+    attr.set_inherit(1);
+    attr.set_inherit_thread(wanted.threads_only.into());
+    attr.set_exclude_kernel((!wanted.kernel).into());
+    attr.set_exclude_hv(1);
+    attr.set_mmap(1);
+    attr.set_mmap2(1);
+    attr.set_comm(1);
+    attr.set_task(1);
+    attr.set_use_clockid(1);
+    attr.set_watermark(1);
+    let ring = ring_pages(options.frequency) * rustix::param::page_size();
+    attr.__bindgen_anon_2.wakeup_watermark = u32::try_from(ring / 4).unwrap_or(u32::MAX);
+    unwinder.configure(&mut attr);
+    attr
+}
+
+fn ring_pages(frequency: u32) -> usize {
+    let bytes = (u64::from(frequency) * TYPICAL_SAMPLE / 2).clamp(1 << 19, LARGEST_RING_BYTES);
+    let bytes = usize::try_from(bytes.next_power_of_two()).unwrap_or(1 << 19);
+    (bytes / rustix::param::page_size()).max(SMALLEST_RING_PAGES)
+}
+
+struct Opener {
+    attr: b::perf_event_attr,
+    cpus: Vec<u32>,
+    ring_pages: usize,
+    fds: Vec<OwnedFd>,
+    rings: Vec<OwnedRing>,
+    owners: HashMap<u64, u32>,
+    /// Threads that events were opened on.
+    opened: Vec<u32>,
+    pid: u32,
+}
+
+/// A ring while events are being opened.
+struct OwnedRing {
+    ring: Ring,
+    cpu: u32,
+    /// Index into [`Opener::fds`] of the event that the ring belongs to.
+    owner: usize,
+}
+
+impl Opener {
+    /// Opens the events of one thread; one that has ended meanwhile is passed over.
+    fn thread(&mut self, tid: u32) -> Result<(), Failure> {
+        for cpu in self.cpus.clone() {
+            let fd = match sys::open(&self.attr, tid, cpu) {
+                Ok(fd) => fd,
+                Err(error) => match Errno::from_io_error(&error) {
+                    Some(Errno::SRCH) => return Ok(()),
+                    // A processor that was switched off since it was listed.
+                    Some(Errno::NODEV) if !self.fds.is_empty() => continue,
+                    Some(Errno::MFILE | Errno::NFILE) => {
+                        return Err(Failure::Fatal(self.too_many_files()));
+                    }
+                    Some(errno) => return Err(Failure::Refused(errno)),
+                    None => return Err(self.fatal("open a performance event", error)),
+                },
+            };
+            let id = sys::id(fd.as_fd()).map_err(|e| self.fatal("read an event's number", e))?;
+            self.output(&fd, cpu)?;
+            self.owners.insert(id, tid);
+            self.fds.push(fd);
+        }
+        Ok(())
+    }
+
+    /// Joins the processor's ring, or makes it.
+    fn output(&mut self, fd: &OwnedFd, cpu: u32) -> Result<(), Failure> {
+        let owner = self.rings.iter().find(|ring| ring.cpu == cpu);
+        let owner = owner.map(|ring| ring.owner);
+        if let Some(owner) = owner.and_then(|at| self.fds.get(at)) {
+            return sys::set_output(fd.as_fd(), owner.as_fd())
+                .map_err(|e| self.fatal("share a ring", e));
+        }
+        let map = self.map(fd)?;
+        let fd = fd.try_clone().map_err(|e| match Errno::from_io_error(&e) {
+            Some(Errno::MFILE | Errno::NFILE) => Failure::Fatal(self.too_many_files()),
+            _ => self.fatal("duplicate a descriptor", e),
+        })?;
+        let polled = true;
+        self.rings.push(OwnedRing {
+            ring: Ring { fd, map, polled },
+            cpu,
+            owner: self.fds.len(),
+        });
+        Ok(())
+    }
+
+    /// Maps a ring, a smaller one where the limit of locked memory (`kernel.perf_event_mlock_kb`
+    /// and `ulimit -l`) does not allow the size that was wanted.
+    fn map(&self, fd: &OwnedFd) -> Result<RingMap, Failure> {
+        let mut pages = self.ring_pages;
+        loop {
+            match RingMap::new(fd.as_fd(), pages) {
+                Ok(map) => return Ok(map),
+                Err(error) => {
+                    let limit = matches!(
+                        Errno::from_io_error(&error),
+                        Some(Errno::PERM | Errno::NOMEM | Errno::AGAIN)
+                    );
+                    if !limit {
+                        return Err(self.fatal("map a ring", error));
+                    }
+                    if pages <= SMALLEST_RING_PAGES {
+                        return Err(Failure::Fatal(permission::locked_memory(pages)));
+                    }
+                    pages /= 2;
+                }
+            }
+        }
+    }
+
+    fn too_many_files(&self) -> Error {
+        let threads = procfs::threads(self.pid).len().max(self.opened.len());
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        Error::TooManyFiles {
+            opened: self.fds.len() as u64,
+            needed: (threads * self.cpus.len() + self.cpus.len()) as u64,
+            limit: limit.unwrap_or(u64::MAX),
+        }
+    }
+
+    fn fatal(&self, what: &str, source: io::Error) -> Failure {
+        let what = format!("{what} for process {}", self.pid);
+        Failure::Fatal(Error::System { what, source })
+    }
+}

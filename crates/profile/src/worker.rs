@@ -1,0 +1,104 @@
+//! The thread that fetches records from their source and hands them to the converter.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use measure::{Clock, Nanos, Time};
+use rustix::event::Timespec;
+use rustix::time::ClockId;
+
+use crate::converter::{Converter, Outcome};
+use crate::procfs;
+use crate::source::{Damaged, SampleSource};
+use crate::target::Target;
+
+/// Records are fetched at least this often. Ten wake-ups a second cost little, and leave each ring
+/// five times as much room as it needs.
+const FETCH_TIMEOUT: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
+/// The file is flushed and new mappings are looked for this often.
+const FLUSH_EVERY: Nanos = Nanos::SECOND;
+
+/// What the sampler and its thread tell each other.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    /// Wakes the thread.
+    pub(crate) wake: OwnedFd,
+    pub(crate) stop: AtomicBool,
+    /// The process has ended.
+    pub(crate) ended: AtomicBool,
+}
+
+/// Samples on their way from a source into a profile.
+pub(crate) struct Worker<S> {
+    pub(crate) target: Target,
+    pub(crate) source: S,
+    pub(crate) converter: Converter,
+}
+
+impl<S: SampleSource> Worker<S> {
+    /// Fetches records until told to stop or the process has ended, and ends the file.
+    pub(crate) fn run(mut self, from: Time, signals: &Signals) -> Outcome {
+        let cpu_before = thread_cpu();
+        let mut flushed = from;
+        loop {
+            let ended = self.wait(signals);
+            let stop = signals.stop.load(Ordering::Acquire);
+            self.fetch();
+            if Clock.now().since(flushed) >= FLUSH_EVERY {
+                flushed = Clock.now();
+                self.converter.every_second();
+            }
+            if ended && !stop {
+                signals.ended.store(true, Ordering::Release);
+                self.note_end(from);
+            }
+            if ended || stop {
+                break;
+            }
+        }
+        self.converter.lost_in_all(self.source.lost());
+        let own_cpu = thread_cpu().saturating_sub(cpu_before);
+        self.converter.finish(from, Clock.now(), own_cpu)
+    }
+
+    /// Waits for records, for the time-out, or for a word from the sampler; says whether the process
+    /// has ended.
+    fn wait(&mut self, signals: &Signals) -> bool {
+        let wake = signals.wake.as_fd();
+        match &self.target.pidfd {
+            Some(process) => {
+                let readable = self.source.wait(&[wake, process.as_fd()], &FETCH_TIMEOUT);
+                readable.get(1) == Some(&true)
+            }
+            None => {
+                self.source.wait(&[wake], &FETCH_TIMEOUT);
+                procfs::threads(self.target.pid).is_empty()
+            }
+        }
+    }
+
+    fn fetch(&mut self) {
+        self.converter.before_fetch();
+        let converter = &mut self.converter;
+        if let Err(Damaged) = self.source.fetch(&mut |record| converter.record(record)) {
+            converter.note("a ring held a damaged record; what followed in it was dropped");
+        }
+    }
+
+    fn note_end(&mut self, from: Time) {
+        let after = Clock.now().since(from);
+        self.converter.note(&format!(
+            "process {} ended {after} after sampling began; the profile covers it until then",
+            self.target.pid
+        ));
+    }
+}
+
+/// CPU time of the calling thread.
+fn thread_cpu() -> Nanos {
+    let time = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
+    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
