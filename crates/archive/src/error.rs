@@ -1,13 +1,14 @@
 //! Why a run folder could not be made or read.
 
-use std::io;
 use std::path::PathBuf;
+use std::{fmt, io};
+
+use measure::Problem;
 
 /// Why a run folder could not be made or read.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub enum Error {
     /// A file or folder could not be made, written or read.
-    #[error("cannot {action} {}: {source}", path.display())]
     Io {
         /// What was tried: `create`, `read`.
         action: &'static str,
@@ -17,17 +18,11 @@ pub enum Error {
         source: io::Error,
     },
     /// The folder holds nothing that a run leaves.
-    #[error(
-        "{} is not a run: it holds none of run.json, series.jsonl and latency.hlog; `bellows runs` lists the runs", path.display()
-    )]
     NotARun {
         /// The folder.
         path: PathBuf,
     },
     /// Another version of bellows wrote it.
-    #[error(
-        "{} has the schema {found:?}, and this bellows reads {expected:?}; use the version of bellows that wrote it", path.display()
-    )]
     UnknownSchema {
         /// The file.
         path: PathBuf,
@@ -37,11 +32,76 @@ pub enum Error {
         expected: &'static str,
     },
     /// The content makes no sense, beyond a cut-off end.
-    #[error("{} is damaged: {cause}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
         /// What is wrong, with the place.
         cause: String,
     },
+}
+
+impl Error {
+    /// Cause, observed value and remedy.
+    #[must_use]
+    pub fn problem(&self) -> Problem {
+        match self {
+            Self::Io {
+                action,
+                path,
+                source,
+            } => Problem::new(
+                format!("cannot {action} {}", path.display()),
+                source,
+                io_help(source),
+            ),
+            Self::NotARun { path } => Problem::new(
+                format!("{} is not a run", path.display()),
+                "it holds none of run.json, series.jsonl and latency.hlog",
+                "`bellows runs` lists the runs",
+            ),
+            Self::UnknownSchema {
+                path,
+                found,
+                expected,
+            } => Problem::new(
+                format!(
+                    "{} has a schema that this bellows does not read",
+                    path.display()
+                ),
+                format!("{found:?}, not {expected:?}"),
+                "use the version of bellows that wrote it",
+            ),
+            Self::Damaged { path, cause } => Problem::new(
+                format!("{} is damaged", path.display()),
+                cause,
+                "take it from a copy, or run the experiment again",
+            ),
+        }
+    }
+}
+
+/// What to do about a file that cannot be made, written or read.
+#[must_use]
+pub fn io_help(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "check the path",
+        io::ErrorKind::PermissionDenied => "check the permissions, or choose another path",
+        io::ErrorKind::StorageFull => "free some space, or choose another path",
+        _ => "choose another path",
+    }
+}
+
+/// Cause and observed value in one line.
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.problem().fmt(f)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        error.problem()
+    }
 }

@@ -18,7 +18,7 @@ mod verdict;
 mod warning;
 mod writer;
 
-pub use error::Error;
+pub use error::{Error, io_help};
 pub use histogram_log::{HistogramLog, HistogramRecord, encode_histogram};
 pub use list::{RunEntry, list_runs};
 pub use reader::RunReader;

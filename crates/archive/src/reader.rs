@@ -250,6 +250,7 @@ fn unknown_record(dir: &Path) -> RunRecord {
         topology: Topology::default(),
         state: RunState::Running,
         error: None,
+        problem: None,
         warnings: Vec::new(),
         summary: None,
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use measure::{Phase, Time};
+use measure::{Phase, Problem, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::{RunSummary, Warning};
@@ -54,8 +54,11 @@ pub struct RunRecord {
     pub topology: Topology,
     /// How far the run got.
     pub state: RunState,
-    /// What ended it, where it failed.
+    /// What ended it, where it failed, in one line: cause, observed value and remedy.
     pub error: Option<String>,
+    /// The same as fields; `None` where it did not fail.
+    #[serde(default)]
+    pub problem: Option<Problem>,
     /// What may be wrong with the numbers. Also in the summary; kept here while there is none.
     pub warnings: Vec<Warning>,
     /// Present once the run has ended.

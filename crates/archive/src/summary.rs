@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use measure::ledger::LedgerSummary;
-use measure::{CycleCounts, LatencySummary, PerMetric, Step};
+use measure::{CycleCounts, LatencySummary, PerMetric, Problem, Step};
 use serde::{Deserialize, Serialize};
 
 use crate::{Verdict, Warning};
@@ -53,6 +53,9 @@ pub struct RunSummary {
     /// Who limited the run; `None` where there was no load.
     #[serde(default)]
     pub verdict: Option<Verdict>,
+    /// What ended the run, where it failed; absent where it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Problem>,
     /// What may be wrong with these numbers.
     pub warnings: Vec<Warning>,
 }

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     match cli::parse() {
-        Ok(command) => failure::exit_code(command.execute()),
+        Ok(parsed) => failure::exit_code(parsed.command.execute(), parsed.json),
         Err(usage) => failure::usage(&usage),
     }
 }

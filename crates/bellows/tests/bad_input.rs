@@ -44,6 +44,36 @@ fn nobody_listens() {
 }
 
 #[test]
+fn with_json_an_error_is_an_object_with_cause_value_and_remedy() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let wrong = format!("amqp://guest:s3cret@{}", broker.address());
+    let many = u32::MAX.to_string();
+    for (code, cause, args) in [
+        (1, "cannot log in to", ["--url", &wrong]),
+        (2, "", ["--rate", "-1"]),
+        (2, "", ["--num-destinations", &many]),
+    ] {
+        let ended = client(dir.path(), &broker.url, &[&["--json"], &args[..]].concat());
+        assert_eq!(ended.code(), Some(code), "{ended:#?}");
+        if ended.stdout.is_empty() && code == 2 {
+            // What the command line's grammar refuses is told before anybody knows of --json.
+            continue;
+        }
+        let told: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        let field = |name: &str| told["error"][name].as_str().unwrap().to_owned();
+        assert!(field("cause").starts_with(cause), "{told}");
+        assert!(
+            !field("value").is_empty() && !field("help").is_empty(),
+            "{told}"
+        );
+        assert!(!ended.stdout.contains("s3cret"), "{told}");
+        assert!(ended.stderr.contains("error: "), "people read it too");
+    }
+    nothing_is_left(dir.path());
+}
+
+#[test]
 fn the_host_does_not_exist() {
     let dir = folder();
     client(dir.path(), "amqp://no-such-host.invalid", &[])
@@ -139,6 +169,18 @@ fn the_broker_is_killed_in_the_middle() {
     );
     let record = fs::read_to_string(only_run(dir.path()).join("run.json")).unwrap();
     assert!(record.contains("\"failed\""), "{record}");
+    let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+    assert_eq!(record["problem"], record["summary"]["error"]);
+    let cause = record["problem"]["cause"].as_str().unwrap();
+    assert!(cause.starts_with("lost the connection to"), "{cause}");
+    assert!(
+        record["error"].as_str().unwrap().starts_with(cause),
+        "{record}"
+    );
+    assert!(
+        ended.stdout.contains(&format!("\nfailed: {cause}: ")),
+        "the summary does not say why: {ended:#?}"
+    );
     assert!(
         ended.report().is_file(),
         "what was measured until then has no report: {ended:#?}"

@@ -1,16 +1,15 @@
 //! Why a broker cannot run.
 
-use std::io;
 use std::net::SocketAddr;
+use std::{fmt, io};
+
+use measure::Problem;
 
 /// Why a broker could not start or had to end. What a client does wrong is never one of these: it
 /// closes that client's channel or connection only.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub enum Error {
     /// The address cannot be listened on.
-    #[error(
-        "cannot listen on {address}: {source}; choose another address, or port 0 for a free one"
-    )]
     Listen {
         /// The address that was asked for.
         address: SocketAddr,
@@ -18,15 +17,13 @@ pub enum Error {
         source: io::Error,
     },
     /// The certificates are not as TLS needs them.
-    #[error(
-        "{what}; give PEM files: the broker's certificate, its unencrypted key, and the authority of its clients"
-    )]
     Tls {
-        /// What is wrong with which file.
+        /// Which file cannot be used.
         what: String,
+        /// What is wrong with it.
+        detail: String,
     },
     /// The system refused something the event loop cannot do without.
-    #[error("the broker's event loop cannot {what}: {source}")]
     EventLoop {
         /// What was attempted.
         what: &'static str,
@@ -34,6 +31,44 @@ pub enum Error {
         source: io::Error,
     },
     /// The broker's thread ended by a panic: a defect of this program.
-    #[error("the broker's thread panicked: this is a defect of bellows, please report it")]
     Panicked,
 }
+
+impl Error {
+    /// Cause, observed value and remedy.
+    #[must_use]
+    pub fn problem(&self) -> Problem {
+        match self {
+            Self::Listen { address, source } => Problem::new(
+                format!("cannot listen on {address}"),
+                source,
+                "choose another address, or port 0 for a free one",
+            ),
+            Self::Tls { what, detail } => Problem::new(
+                what.as_str(),
+                detail,
+                "give PEM files: the broker's certificate, its unencrypted key, and the authority \
+                 of its clients",
+            ),
+            Self::EventLoop { what, source } => Problem::new(
+                format!("the broker's event loop cannot {what}"),
+                source,
+                "see ulimit -a and the kernel's limits on this user",
+            ),
+            Self::Panicked => Problem::new(
+                "the broker's thread ended",
+                "it panicked",
+                "this is a defect of bellows, please report it",
+            ),
+        }
+    }
+}
+
+/// Cause and observed value in one line.
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.problem().fmt(f)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -83,7 +83,8 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     let found = read.map_err(|error| unreadable(file, "a certificate", &error))?;
     if found.is_empty() {
         return Err(Error::Tls {
-            what: format!("{} holds no certificate", file.display()),
+            what: format!("cannot read a certificate from {}", file.display()),
+            detail: "there is none in it".to_owned(),
         });
     }
     Ok(found)
@@ -97,13 +98,15 @@ fn unreadable(file: &Path, what: &str, error: &rustls::pki_types::pem::Error) ->
         error => format!("it is not PEM ({error:?})"),
     };
     Error::Tls {
-        what: format!("cannot read {what} from {}: {detail}", file.display()),
+        what: format!("cannot read {what} from {}", file.display()),
+        detail,
     }
 }
 
 fn unusable(what: &dyn Display, error: impl Display) -> Error {
     Error::Tls {
-        what: format!("{what} cannot be used: {error}"),
+        what: format!("{what} cannot be used"),
+        detail: error.to_string(),
     }
 }
 

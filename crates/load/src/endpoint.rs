@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use measure::Problem;
+
 use crate::protocol::amqp091::FRAME_MAX;
 use crate::{Error, Resolver, Tls, Token};
 
@@ -160,12 +162,12 @@ impl<'a> Parts<'a> {
             Some(("amqp", rest)) => (rest, false),
             Some(("amqps", rest)) => (rest, true),
             Some((scheme, _)) if is_scheme(scheme) => {
-                return Err(Error::invalid(
-                    format!("the URL's scheme {scheme:?} is not supported"),
+                return Err(unusable(
+                    format!("its scheme {scheme:?} is not supported"),
                     HELP,
                 ));
             }
-            _ => return Err(Error::invalid("the URL has no scheme", HELP)),
+            _ => return Err(unusable("it has no scheme", HELP)),
         };
         let (login, rest) = match rest.rsplit_once('@') {
             Some((login, rest)) => (Some(login), rest),
@@ -208,30 +210,35 @@ fn split_address(address: &str) -> Result<(&str, Option<u16>), Error> {
     let (host, port) = if let Some(rest) = address.strip_prefix('[') {
         let (host, port) = rest
             .split_once(']')
-            .ok_or_else(|| Error::invalid("the address in the URL has no closing bracket", HELP))?;
+            .ok_or_else(|| unusable("its address has no closing bracket", HELP))?;
         (host, port.strip_prefix(':').unwrap_or(port))
     } else {
         address.split_once(':').unwrap_or((address, ""))
     };
     if host.is_empty() {
-        return Err(Error::invalid("the URL has no host", HELP));
+        return Err(unusable("it has no host", HELP));
     }
     if !host.chars().all(is_of_host) {
-        return Err(Error::invalid(
-            "the host in the URL has a character that no host's name has",
+        return Err(unusable(
+            "its host has a character that no host's name has",
             HELP,
         ));
     }
     let port = match port {
         "" => None,
         port => Some(port.parse().ok().filter(|port| *port != 0).ok_or_else(|| {
-            Error::invalid(
-                "what follows the host's colon in the URL is not a port from 1 to 65535",
+            unusable(
+                "what follows the host's colon is not a port from 1 to 65535",
                 HELP,
             )
         })?),
     };
     Ok((host, port))
+}
+
+/// An URL that is no broker's. It may hold a password, so `what` never repeats more than its scheme.
+fn unusable(what: impl fmt::Display, help: &str) -> Error {
+    Error::Invalid(Problem::new("the broker's URL cannot be used", what, help))
 }
 
 /// Names in any script, IPv4 and IPv6 addresses with their zone.
@@ -252,17 +259,14 @@ fn decode(text: &str, part: &str) -> Result<String, Error> {
         match (digit(bytes.next()), digit(bytes.next())) {
             (Some(high), Some(low)) => decoded.push((high * 16 + low) as u8),
             _ => {
-                return Err(Error::invalid(
-                    format!(
-                        "the {part} in the URL has a % that two hexadecimal digits do not follow"
-                    ),
+                return Err(unusable(
+                    format!("its {part} has a % that two hexadecimal digits do not follow"),
                     "write a literal % as %25",
                 ));
             }
         }
     }
-    String::from_utf8(decoded)
-        .map_err(|_| Error::invalid(format!("the {part} in the URL is not UTF-8"), HELP))
+    String::from_utf8(decoded).map_err(|_| unusable(format!("its {part} is not UTF-8"), HELP))
 }
 
 /// Percent-encodes what would not read back.
@@ -355,7 +359,7 @@ mod tests {
             "amqp://[me:s3cret",
         ] {
             let error = bad.parse::<Endpoint>().unwrap_err();
-            let told = format!("{error} {}", error.help());
+            let told = format!("{error} {}", error.problem().help);
             assert!(!told.contains("s3cret"), "{bad}: {told}");
         }
     }

@@ -1,20 +1,16 @@
-//! What can go wrong, each as one line with cause and observed value, and a remedy apart.
+//! The failures of a load, which callers tell apart by kind; each is a [`Problem`].
 
-/// Why a load could not run, or ended early. `Display` is one line without line breaks; what to
-/// do about it is [`Error::help`]. Endpoints are shown without passwords.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+use std::fmt;
+
+use measure::Problem;
+
+/// Why a load could not run, or ended early. Endpoints are shown without passwords.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
     /// The plan or an address makes no sense: wrong usage.
-    #[error("{what}")]
-    Invalid {
-        /// What is wrong, with the observed value.
-        what: String,
-        /// What would do.
-        help: String,
-    },
+    Invalid(Problem),
     /// No connection came about.
-    #[error("cannot connect to {endpoint}: {detail}")]
     Connect {
         /// Where to.
         endpoint: String,
@@ -24,7 +20,6 @@ pub enum Error {
         help: String,
     },
     /// The connection could not be secured.
-    #[error("cannot secure the connection to {endpoint}: {detail}")]
     Tls {
         /// Where to.
         endpoint: String,
@@ -34,7 +29,6 @@ pub enum Error {
         help: String,
     },
     /// The broker did not accept the user or the virtual host.
-    #[error("cannot log in to {endpoint}: {detail}")]
     LogIn {
         /// Where to.
         endpoint: String,
@@ -44,7 +38,6 @@ pub enum Error {
         help: String,
     },
     /// The broker refused a step of setting up.
-    #[error("cannot {action} at {endpoint}: {detail}")]
     Refused {
         /// Where.
         endpoint: String,
@@ -56,7 +49,6 @@ pub enum Error {
         help: String,
     },
     /// An answer did not come in time.
-    #[error("no answer from {endpoint}: {detail}")]
     TimedOut {
         /// Where.
         endpoint: String,
@@ -64,7 +56,6 @@ pub enum Error {
         detail: String,
     },
     /// A connection that worked has ended before its time.
-    #[error("lost the connection to {endpoint}: {detail}")]
     Lost {
         /// Where.
         endpoint: String,
@@ -72,7 +63,6 @@ pub enum Error {
         detail: String,
     },
     /// The other side does not speak the protocol, or not correctly.
-    #[error("cannot talk to {endpoint}: {detail}")]
     Protocol {
         /// Where.
         endpoint: String,
@@ -80,15 +70,8 @@ pub enum Error {
         detail: String,
     },
     /// A limit of this machine is too low for the plan.
-    #[error("{what}")]
-    Limit {
-        /// What is needed, and what is allowed.
-        what: String,
-        /// Where to raise it.
-        help: String,
-    },
+    Limit(Problem),
     /// This machine did not give what the engine needs.
-    #[error("cannot {action}: {detail}")]
     Machine {
         /// What was attempted.
         action: String,
@@ -98,45 +81,84 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn invalid(what: impl Into<String>, help: impl Into<String>) -> Self {
-        Self::Invalid {
-            what: what.into(),
-            help: help.into(),
-        }
+    pub(crate) fn invalid(cause: impl Into<String>, help: impl Into<String>) -> Self {
+        Self::Invalid(Problem::new(cause, "", help))
     }
 
-    pub(crate) fn machine(action: impl Into<String>, source: impl std::fmt::Display) -> Self {
+    pub(crate) fn machine(action: impl Into<String>, source: impl fmt::Display) -> Self {
         Self::Machine {
             action: action.into(),
             detail: source.to_string(),
         }
     }
 
-    /// What to do about it.
+    /// Cause, observed value and remedy.
     #[must_use]
-    pub fn help(&self) -> &str {
+    pub fn problem(&self) -> Problem {
         match self {
-            Self::Invalid { help, .. }
-            | Self::Connect { help, .. }
-            | Self::Limit { help, .. }
-            | Self::Tls { help, .. }
-            | Self::LogIn { help, .. }
-            | Self::Refused { help, .. } => help,
-            Self::TimedOut { .. } => {
-                "see whether the broker hangs or is overloaded, and whether host and port are its own"
-            }
-            Self::Lost { .. } => "the broker's log says why it closed or died",
-            Self::Protocol { .. } => {
+            Self::Invalid(problem) | Self::Limit(problem) => problem.clone(),
+            Self::Connect {
+                endpoint,
+                detail,
+                help,
+            } => Problem::new(format!("cannot connect to {endpoint}"), detail, help),
+            Self::Tls {
+                endpoint,
+                detail,
+                help,
+            } => Problem::new(
+                format!("cannot secure the connection to {endpoint}"),
+                detail,
+                help,
+            ),
+            Self::LogIn {
+                endpoint,
+                detail,
+                help,
+            } => Problem::new(format!("cannot log in to {endpoint}"), detail, help),
+            Self::Refused {
+                endpoint,
+                action,
+                detail,
+                help,
+            } => Problem::new(format!("cannot {action} at {endpoint}"), detail, help),
+            Self::TimedOut { endpoint, detail } => Problem::new(
+                format!("no answer from {endpoint}"),
+                detail,
+                "see whether the broker hangs or is overloaded, and whether host and port are its \
+                 own",
+            ),
+            Self::Lost { endpoint, detail } => Problem::new(
+                format!("lost the connection to {endpoint}"),
+                detail,
+                "the broker's log says why it closed or died",
+            ),
+            Self::Protocol { endpoint, detail } => Problem::new(
+                format!("cannot talk to {endpoint}"),
+                detail,
                 "check host and port: 5672 is usual for AMQP 0.9.1 (amqp://), 5671 with TLS \
-                 (amqps://), 15672 is RabbitMQ's HTTP"
-            }
-            Self::Machine { .. } => "see ulimit -a and the kernel's limits on this user",
+                 (amqps://), 15672 is RabbitMQ's HTTP",
+            ),
+            Self::Machine { action, detail } => Problem::new(
+                format!("cannot {action}"),
+                detail,
+                "see ulimit -a and the kernel's limits on this user",
+            ),
         }
     }
 
     /// Whether the request itself was wrong (exit code 2), rather than its execution (1).
     #[must_use]
     pub const fn is_usage(&self) -> bool {
-        matches!(self, Self::Invalid { .. })
+        matches!(self, Self::Invalid(_))
     }
 }
+
+/// Cause and observed value in one line.
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.problem().fmt(f)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,6 +1,6 @@
 //! Turns what a conversation ran into into errors that people understand.
 
-use measure::Nanos;
+use measure::{Nanos, Problem};
 use wire::amqp091::{self, Closing, reply};
 
 use crate::{Endpoint, Error};
@@ -89,12 +89,11 @@ pub(crate) fn of_wire(endpoint: &Endpoint, stage: &Stage, error: &amqp091::Error
         amqp091::Error::Protocol {
             code: reply::RESOURCE_ERROR,
             ..
-        } => Error::Limit {
-            what: format!("cannot receive from {endpoint}: {detail}"),
-            help:
-                "receive with fewer connections or channels at the same time, or smaller messages"
-                    .into(),
-        },
+        } => Error::Limit(Problem::new(
+            format!("cannot receive from {endpoint}"),
+            detail,
+            "receive with fewer connections or channels at the same time, or smaller messages",
+        )),
         amqp091::Error::Encode(_) => Error::invalid(
             format!("cannot {} at {endpoint}: {detail}", action(stage)),
             "shorten the name or argument",
@@ -199,7 +198,7 @@ mod tests {
             error.to_string(),
             "cannot log in to amqp://guest@localhost:5672/: ACCESS_REFUSED (403), PLAIN login refused"
         );
-        assert!(error.help().contains("password"));
+        assert!(error.problem().help.contains("password"));
     }
 
     #[test]
@@ -215,7 +214,7 @@ mod tests {
             error.to_string(),
             "cannot declare queue \"q\" at amqp://guest@h:1/: PRECONDITION_FAILED (406), inequivalent arg 'durable'"
         );
-        assert!(error.help().contains("other properties"));
+        assert!(error.problem().help.contains("other properties"));
         let error = of_closing(&endpoint, &Stage::Running, &closing(320, "shutdown"));
         assert!(matches!(error, Error::Lost { .. }), "{error}");
     }

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use measure::Problem;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use wire::amqp091::BodyAllowance;
 
@@ -54,16 +55,14 @@ pub(crate) fn enough_for(connections: u64) -> Result<(), Error> {
 fn enough(connections: u64, allowed: Option<u64>) -> Result<(), Error> {
     let needed = connections + OTHERS;
     match allowed {
-        Some(allowed) if allowed < needed => Err(Error::Limit {
-            what: format!(
-                "{connections} connections need some {needed} open files, and this process may \
-                 have {allowed}"
-            ),
-            help: format!(
+        Some(allowed) if allowed < needed => Err(Error::Limit(Problem::new(
+            format!("{connections} connections need some {needed} open files"),
+            format!("this process may have {allowed}"),
+            format!(
                 "raise the hard limit to {needed} or more: LimitNOFILE= of a systemd unit, nofile \
                  in /etc/security/limits.conf, --ulimit nofile= of a container"
             ),
-        }),
+        ))),
         _ => Ok(()),
     }
 }
@@ -82,6 +81,6 @@ mod tests {
             text.contains("10200 open files") && text.contains("4096"),
             "{text}"
         );
-        assert!(error.help().contains("nofile") && !error.is_usage());
+        assert!(error.problem().help.contains("nofile") && !error.is_usage());
     }
 }

@@ -193,7 +193,7 @@ fn what_cannot_start_says_why_and_what_hangs_ends() {
     let mut plan = plan(port, ChurnKind::Queues, None);
     plan.most_open = 0;
     let error = run(&plan, &Control::new(), &mut Heard::default()).expect_err("no room");
-    assert!(error.is_usage() && error.help().contains("--max-open"));
+    assert!(error.is_usage() && error.problem().help.contains("--max-open"));
 }
 
 /// Stands before a broker: from the second connection on it resets every fifth one as soon as the

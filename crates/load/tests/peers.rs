@@ -90,7 +90,7 @@ fn broken(script: &[Fault]) -> (String, Outcome) {
     let error = outcome.error.clone().expect("it broke off");
     let text = error.to_string();
     assert!(!text.is_empty() && !text.contains('\n'), "{text:?}");
-    assert!(!error.help().is_empty(), "{text}");
+    assert!(!error.problem().help.is_empty(), "{text}");
     assert!(outcome.totals.sent > 50, "{text}: {outcome:?}");
     (text, outcome)
 }

@@ -279,7 +279,7 @@ fn what_cannot_be_paced_is_refused() {
     let broker = embedded();
     let refused = |change: &dyn Fn(&mut Group), part: &str| {
         let error = plan(&broker, 100, change).validate().unwrap_err();
-        let said = format!("{error}; {}", error.help());
+        let said = error.problem().sentence();
         assert!(said.contains(part), "{part:?} is not in {said:?}");
     };
     refused(

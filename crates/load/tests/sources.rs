@@ -70,8 +70,8 @@ fn an_address_of_another_machine_is_refused_with_the_remedy() {
     let text = error.to_string();
     assert!(text.contains("source address 192.0.2.1"), "{text}");
     assert!(
-        error.help().contains("--source-addresses"),
+        error.problem().help.contains("--source-addresses"),
         "{}",
-        error.help()
+        error.problem().help
     );
 }

@@ -98,9 +98,9 @@ fn assert_says(error: &Error, parts: &[&str], help: &str) {
         assert!(text.contains(part), "{part:?} is not in {text:?}");
     }
     assert!(
-        error.help().contains(help),
+        error.problem().help.contains(help),
         "{help:?} is not in {:?}",
-        error.help()
+        error.problem().help
     );
     assert!(!text.contains(char::is_control), "{text:?}");
 }

@@ -8,6 +8,7 @@ mod cycles;
 mod interval;
 pub mod ledger;
 mod metric;
+mod problem;
 mod recorder;
 mod timer;
 mod units;
@@ -17,6 +18,7 @@ pub use clock::{Clock, wall_clock_unix_ns};
 pub use cycles::{CycleCounts, Measured, Step};
 pub use interval::{Counters, Interval, Phase};
 pub use metric::{Metric, PerMetric};
+pub use problem::Problem;
 pub use recorder::{
     DueHistogram, HIGHEST_NS, LatencySummary, Recorder, SIGNIFICANT_DIGITS, new_histogram,
 };

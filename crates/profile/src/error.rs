@@ -1,23 +1,18 @@
 //! Why a process cannot be profiled.
 
-use std::io;
+use std::{fmt, io};
 
-use thiserror::Error;
+use measure::Problem;
 
-/// Why a process cannot be profiled. Each message names the cause, what was observed and the
-/// remedy.
-#[derive(Debug, Error)]
+/// Why a process cannot be profiled.
+#[derive(Debug)]
 pub enum Error {
     /// Nothing runs under that number.
-    #[error("no process {pid}: it does not exist or has ended")]
     NoSuchProcess {
         /// The number.
         pid: u32,
     },
     /// A thread of the kernel has no user space.
-    #[error(
-        "process {pid} ({name}) is a thread of the kernel; only user processes can be profiled"
-    )]
     KernelThread {
         /// The number.
         pid: u32,
@@ -25,7 +20,6 @@ pub enum Error {
         name: String,
     },
     /// The kernel refuses.
-    #[error("the kernel does not allow profiling process {pid}: {reason}; {remedy}")]
     NotPermitted {
         /// The number.
         pid: u32,
@@ -35,11 +29,6 @@ pub enum Error {
         remedy: String,
     },
     /// Out of file descriptors.
-    #[error(
-        "out of file descriptors after {opened} of {needed} events (limit {limit}): \
-         raise it with `ulimit -n {wanted}`",
-        wanted = needed.saturating_add(256)
-    )]
     TooManyFiles {
         /// Events that could be opened.
         opened: u64,
@@ -49,18 +38,13 @@ pub enum Error {
         limit: u64,
     },
     /// The kernel or processor has no such event.
-    #[error(
-        "this kernel has no performance events ({reason}); it must be built with CONFIG_PERF_EVENTS"
-    )]
     NotSupported {
         /// What the kernel said.
         reason: String,
     },
     /// An option that cannot be.
-    #[error("{0}")]
-    Options(String),
+    Options(Problem),
     /// Anything else that the system refuses.
-    #[error("cannot {what}: {source}")]
     System {
         /// What was tried.
         what: String,
@@ -68,3 +52,60 @@ pub enum Error {
         source: io::Error,
     },
 }
+
+impl Error {
+    /// Cause, observed value and remedy.
+    #[must_use]
+    pub fn problem(&self) -> Problem {
+        match self {
+            Self::NoSuchProcess { pid } => Problem::new(
+                format!("no process {pid}"),
+                "it does not exist or has ended",
+                "`bellows doctor` lists the brokers that run here",
+            ),
+            Self::KernelThread { pid, name } => Problem::new(
+                format!("process {pid} cannot be profiled"),
+                format!("{name} is a thread of the kernel"),
+                "choose a user process",
+            ),
+            Self::NotPermitted {
+                pid,
+                reason,
+                remedy,
+            } => Problem::new(
+                format!("the kernel does not allow profiling process {pid}"),
+                reason,
+                remedy,
+            ),
+            Self::TooManyFiles {
+                opened,
+                needed,
+                limit,
+            } => Problem::new(
+                "out of file descriptors",
+                format!("{opened} of {needed} events are open, and the limit is {limit}"),
+                format!("raise it with `ulimit -n {}`", needed.saturating_add(256)),
+            ),
+            Self::NotSupported { reason } => Problem::new(
+                "this kernel has no performance events",
+                reason,
+                "boot a kernel that was built with CONFIG_PERF_EVENTS",
+            ),
+            Self::Options(problem) => problem.clone(),
+            Self::System { what, source } => Problem::new(
+                format!("cannot {what}"),
+                source,
+                "see ulimit -a and the kernel's settings (sysctl kernel.perf_event_paranoid)",
+            ),
+        }
+    }
+}
+
+/// Cause and observed value in one line.
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.problem().fmt(f)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use archive::profile::StacksWriter;
-use measure::Clock;
+use measure::{Clock, Problem};
 use rustix::event::EventfdFlags;
 
 use crate::Error;
@@ -53,9 +53,11 @@ impl Sampler {
     /// No such process, no permission, a limit reached: see [`Error`].
     pub fn attach(pid: u32, options: &Options, mut sink: StacksWriter) -> Result<Self, Error> {
         if options.frequency == 0 {
-            return Err(Error::Options(
-                "a frequency of 0 samples nothing: give at least 1".into(),
-            ));
+            return Err(Error::Options(Problem::new(
+                "the frequency samples nothing",
+                "0 samples per second",
+                "give at least 1",
+            )));
         }
         let target = Target::find(pid)?;
         let unwinder = FramePointers::new();

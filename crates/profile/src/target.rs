@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use measure::Problem;
 use rustix::process::{Pid, PidfdFlags};
 
 use crate::Error;
@@ -28,8 +29,10 @@ impl Target {
         })?;
         if status.tgid != pid {
             let (tgid, name) = (status.tgid, &status.name);
-            return Err(Error::Options(format!(
-                "{pid} ({name}) is a thread of process {tgid}: profile that"
+            return Err(Error::Options(Problem::new(
+                format!("{pid} is no process of its own"),
+                format!("it is the thread {name} of process {tgid}"),
+                format!("profile {tgid}"),
             )));
         }
         if matches!(status.state, 'Z' | 'X') {

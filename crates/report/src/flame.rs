@@ -6,12 +6,13 @@
 //! says so.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::fs;
+use std::path::Path;
 
 use archive::profile::{Frame, FrameKind, Profile, UNKNOWN, folded_name};
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
 use inferno::flamegraph::{Options, TextTruncateDirection, from_lines};
+use measure::Problem;
 
 use crate::console::sanitise;
 
@@ -47,30 +48,14 @@ impl Default for FlameOptions {
     }
 }
 
-/// Why no flame graph could be drawn.
-#[derive(Debug, thiserror::Error)]
-pub enum FlameError {
-    /// There is nothing to draw.
-    #[error("the profile holds no sample in this window")]
-    NoSamples,
-    /// The file could not be written.
-    #[error("cannot write {}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-}
-
 /// Draws the flame graph of a whole profile (of a part: see [`Profile::window`]) as SVG text.
 ///
 /// # Errors
 /// Where the profile has no sample.
-pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, FlameError> {
+pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, Problem> {
     let total = profile.total_weight();
     if total == 0 {
-        return Err(FlameError::NoSamples);
+        return Err(no_samples());
     }
     let groups = profile.thread_groups();
     let names = Names::of(profile, &groups);
@@ -89,7 +74,7 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, FlameEr
     drawing.min_width = options.min_share * 100.0;
     let mut out = Vec::new();
     from_lines(&mut drawing, lines.iter().map(String::as_str), &mut out)
-        .map_err(|_| FlameError::NoSamples)?;
+        .map_err(|_| no_samples())?;
     Ok(out)
 }
 
@@ -98,7 +83,7 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, FlameEr
 ///
 /// # Errors
 /// Where the profile has no sample or the file cannot be written.
-pub fn write_svg(profile: &Profile, options: &FlameOptions, path: &Path) -> Result<(), FlameError> {
+pub fn write_svg(profile: &Profile, options: &FlameOptions, path: &Path) -> Result<(), Problem> {
     let content = svg(profile, options)?;
     let is_special = fs::symlink_metadata(path).is_ok_and(|there| !there.is_file());
     let written = if is_special {
@@ -106,10 +91,18 @@ pub fn write_svg(profile: &Profile, options: &FlameOptions, path: &Path) -> Resu
     } else {
         archive::replace_file(path, &content)
     };
-    written.map_err(|source| FlameError::Io {
-        path: path.to_owned(),
-        source,
+    written.map_err(|source| {
+        let cause = format!("cannot write {}", path.display());
+        Problem::new(cause, &source, archive::io_help(&source))
     })
+}
+
+fn no_samples() -> Problem {
+    Problem::new(
+        "there is nothing to draw",
+        "the profile holds no sample in this window",
+        "choose a larger window",
+    )
 }
 
 /// Names as folded text can carry them.
@@ -424,7 +417,7 @@ mod tests {
         fs::create_dir_all(&dir).unwrap();
         let path = dir.join("cpu.svg");
         let error = write_svg(&Profile::default(), &FlameOptions::default(), &path).unwrap_err();
-        assert!(matches!(error, FlameError::NoSamples));
+        assert!(error.value.contains("no sample"), "{error}");
         assert!(write_svg(&profile(), &FlameOptions::default(), &path).is_ok());
         let names: Vec<_> = fs::read_dir(&dir)
             .unwrap()

@@ -17,8 +17,7 @@ pub struct Attached {
 /// asked for.
 ///
 /// # Errors
-/// [`Error::Experiment`] or [`Error::Load`] where the table makes no sense, [`Error::OAuth2`] where
-/// there is no token.
+/// Where the table makes no sense, or there is no token.
 pub fn attach(spec: &BrokerSpec) -> Result<Attached, Error> {
     let experiment = Experiment {
         broker: spec.clone(),

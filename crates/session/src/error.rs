@@ -1,34 +1,85 @@
 //! Why an experiment could not run.
 
-/// Why an experiment could not run. Every text names cause, observed value and, after a
-/// semicolon, the remedy.
-#[derive(Debug, thiserror::Error)]
+use std::fmt;
+
+use measure::Problem;
+
+use crate::{experiment, managed};
+
+/// Why an experiment could not run.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The experiment asks for something that makes no sense.
-    #[error("{0}")]
-    Experiment(#[from] crate::experiment::Error),
-    /// The run folder could not be made.
-    #[error("{0}")]
-    Archive(#[from] archive::Error),
-    /// The managed RabbitMQ did not start.
-    #[error("{0}")]
-    Managed(#[from] crate::managed::Error),
-    /// The embedded broker did not start.
-    #[error("{0}")]
-    Embedded(String),
-    /// No access token.
-    #[error("{0}")]
-    OAuth2(String),
-    /// The load could not be started.
-    #[error("{0}; {help}", help = .0.help())]
-    Load(#[from] load::Error),
-    /// The process cannot be profiled.
-    #[error("{0}")]
-    Profile(#[from] profile::Error),
-    /// The process to profile was not found.
-    #[error("{0}")]
-    Process(String),
-    /// Stopped by the user before anything was measured.
-    #[error("stopped before the load began; nothing was measured")]
+    /// The request itself makes no sense.
+    Usage(Problem),
+    /// What was asked for could not be done.
+    Failed(Problem),
+    /// The user stopped it before anything was measured.
     Stopped,
+}
+
+impl Error {
+    /// Cause, observed value and remedy.
+    #[must_use]
+    pub fn problem(&self) -> Problem {
+        match self {
+            Self::Usage(problem) | Self::Failed(problem) => problem.clone(),
+            Self::Stopped => Problem::new(
+                "stopped before the load began",
+                "interrupted",
+                "nothing was measured or kept",
+            ),
+        }
+    }
+}
+
+/// Cause and observed value in one line.
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.problem().fmt(f)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<Problem> for Error {
+    fn from(problem: Problem) -> Self {
+        Self::Failed(problem)
+    }
+}
+
+impl From<experiment::Error> for Error {
+    fn from(error: experiment::Error) -> Self {
+        Self::Usage(error.problem())
+    }
+}
+
+impl From<load::Error> for Error {
+    fn from(error: load::Error) -> Self {
+        if error.is_usage() {
+            Self::Usage(error.problem())
+        } else {
+            Self::Failed(error.problem())
+        }
+    }
+}
+
+impl From<managed::Error> for Error {
+    fn from(error: managed::Error) -> Self {
+        match error {
+            managed::Error::Cancelled => Self::Stopped,
+            other => Self::Failed(other.problem()),
+        }
+    }
+}
+
+impl From<archive::Error> for Error {
+    fn from(error: archive::Error) -> Self {
+        Self::Failed(error.problem())
+    }
+}
+
+impl From<profile::Error> for Error {
+    fn from(error: profile::Error) -> Self {
+        Self::Failed(error.problem())
+    }
 }

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use load::{Endpoint, Token};
+use measure::Problem;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use serde::Deserialize;
@@ -85,7 +86,7 @@ pub(crate) fn start(spec: &OAuth2Spec, ca: Option<&Path>) -> Result<(Token, Rene
     let thread = std::thread::Builder::new()
         .name("oauth2".into())
         .spawn(keep)
-        .map_err(|error| Error::OAuth2(format!("cannot start a thread: {error}; see ulimit -u")))?;
+        .map_err(|error| Problem::new("cannot start a thread", error, "see ulimit -u"))?;
     let renewal = Renewal {
         stop: Some(stop),
         thread: Some(thread),
@@ -121,11 +122,14 @@ struct Client {
 impl Client {
     fn new(spec: &OAuth2Spec, ca: Option<&Path>) -> Result<Self, Error> {
         let secret = spec.secret().ok_or_else(|| {
-            Error::OAuth2(format!(
-                "the secret of OAuth 2 client {:?} is not known; set {}",
-                spec.client_id,
-                OAuth2Spec::SECRET_VARIABLE
-            ))
+            Problem::new(
+                format!(
+                    "the secret of OAuth 2 client {:?} is not known",
+                    spec.client_id
+                ),
+                format!("{} is not set", OAuth2Spec::SECRET_VARIABLE),
+                format!("set {}", OAuth2Spec::SECRET_VARIABLE),
+            )
         })?;
         let mut form = vec![
             ("grant_type".to_owned(), "client_credentials".to_owned()),
@@ -153,10 +157,8 @@ impl Client {
 
     fn ask(&self) -> Result<Granted, Error> {
         let failed = |what: String, remedy: &str| {
-            Err(Error::OAuth2(format!(
-                "no token from {}: {what}; {remedy}",
-                crate::redact::url(&self.uri)
-            )))
+            let cause = format!("no token from {}", crate::redact::url(&self.uri));
+            Err(Problem::new(cause, what, remedy).into())
         };
         let form = self
             .form
@@ -269,10 +271,11 @@ fn tls(ca: Option<&Path>) -> Result<TlsConfig, Error> {
         Some(file) => CertificateDer::pem_file_iter(file)
             .and_then(Iterator::collect)
             .map_err(|error| {
-                Error::OAuth2(format!(
-                    "cannot read a certificate from {}: {error:?}; give a PEM file",
-                    file.display()
-                ))
+                Problem::new(
+                    format!("cannot read a certificate from {}", file.display()),
+                    format!("{error:?}"),
+                    "give a PEM file",
+                )
             })?,
         None => rustls_native_certs::load_native_certs().certs,
     };

@@ -7,7 +7,7 @@ use archive::{
     BrokerSummary, PerMessage, PhaseSpan, Rss, RunState, RunSummary, RunWriter, SeriesPoint,
     Throughput, Warning, WarningCode, file,
 };
-use measure::{Clock, Counters, Interval, LatencySummary, Nanos, PerMetric, Phase, Time};
+use measure::{Clock, Counters, Interval, LatencySummary, Nanos, PerMetric, Phase, Problem, Time};
 
 use crate::run::{Profiled, Profiling, Start};
 use crate::usage::{ProcUsage, Reading, UsageSource, between};
@@ -57,9 +57,12 @@ pub fn record(
         "profile": {"pid": pid, "events": [file::CPU], "frequency": what.frequency},
     });
     let Some(writer) = start.writer(options, &mut record)? else {
-        return Err(Error::Process(
-            "a recording is its archive; name a folder for runs".to_owned(),
-        ));
+        return Err(Problem::new(
+            "a recording is its archive",
+            "no folder for runs is given",
+            "name one with --runs",
+        )
+        .into());
     };
     observer.step("preparing the profiler");
     let profiling = match start.profiling(what.frequency, pid, &writer) {
@@ -236,6 +239,7 @@ fn summary(writer: &RunWriter, pid: u32, peak_rss: (u64, u64), profiled: &Profil
         },
         profiles: profiled.summary.iter().cloned().collect(),
         verdict: None,
+        error: None,
         warnings: Vec::new(),
     }
 }
@@ -244,10 +248,7 @@ fn summary(writer: &RunWriter, pid: u32, peak_rss: (u64, u64), profiled: &Profil
 fn find(target: &Target) -> Result<u32, Error> {
     match target {
         Target::Pid(pid) if processes::stat(*pid).is_some() => Ok(*pid),
-        Target::Pid(pid) => Err(Error::Process(format!(
-            "there is no process {pid}: it does not exist or has ended; `bellows doctor` lists the \
-             brokers that run here"
-        ))),
+        Target::Pid(pid) => Err(profile::Error::NoSuchProcess { pid: *pid }.into()),
         Target::Name(name) => one_named(name, &processes::named(name)),
     }
 }
@@ -255,17 +256,20 @@ fn find(target: &Target) -> Result<u32, Error> {
 fn one_named(name: &str, found: &[u32]) -> Result<u32, Error> {
     match found {
         [pid] => Ok(*pid),
-        [] => Err(Error::Process(format!(
-            "no process is called {name:?}, and none has it in its command line; `bellows doctor` \
-             lists the brokers that run here"
-        ))),
+        [] => Err(Problem::new(
+            format!("no process is called {name:?}"),
+            "none has it in its command line",
+            "`bellows doctor` lists the brokers that run here",
+        )
+        .into()),
         several => {
             let numbers: Vec<String> = several.iter().take(10).map(u32::to_string).collect();
-            Err(Error::Process(format!(
-                "{} processes are called {name:?}: {}; choose one with --pid",
-                several.len(),
-                numbers.join(", ")
-            )))
+            Err(Problem::new(
+                format!("{} processes are called {name:?}", several.len()),
+                numbers.join(", "),
+                "choose one with --pid",
+            )
+            .into())
         }
     }
 }

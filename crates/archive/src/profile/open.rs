@@ -1,15 +1,16 @@
 //! Opening a profile, whatever its form.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
-use thiserror::Error;
+use measure::Problem;
 
 use super::model::Profile;
 use super::{folded, pprof, stacks};
-use crate::bounded;
+use crate::{bounded, io_help};
 
 /// Larger unpacked profiles are refused.
 const UNPACKED_LIMIT: u64 = 128 << 20;
@@ -26,10 +27,9 @@ const LARGEST_FOLDED: u64 = 256 << 20;
 const IN_A_RUN: [&str; 3] = ["cpu.stacks", "profile.pb.gz", "cpu.folded"];
 
 /// Why a profile cannot be read.
-#[derive(Debug, Error)]
+#[derive(Debug)]
 pub enum ProfileError {
     /// The operating system says no.
-    #[error("cannot read {path}: {source}", path = path.display())]
     Io {
         /// The file.
         path: PathBuf,
@@ -37,18 +37,11 @@ pub enum ProfileError {
         source: io::Error,
     },
     /// A folder without a profile in it.
-    #[error(
-        "{path} holds no profile: none of {files} is there; \
-         give a run folder or a *.stacks, *.pb.gz or *.folded file",
-        path = path.display(),
-        files = IN_A_RUN.join(", ")
-    )]
     NotARun {
         /// The folder.
         path: PathBuf,
     },
     /// A file that is no profile, or a damaged one.
-    #[error("{path} is not a profile that bellows can read: {reason}", path = path.display())]
     Format {
         /// The file.
         path: PathBuf,
@@ -56,6 +49,40 @@ pub enum ProfileError {
         reason: String,
     },
 }
+
+impl ProfileError {
+    /// Cause, observed value and remedy.
+    #[must_use]
+    pub fn problem(&self) -> Problem {
+        match self {
+            Self::Io { path, source } => Problem::new(
+                format!("cannot read {}", path.display()),
+                source,
+                io_help(source),
+            ),
+            Self::NotARun { path } => Problem::new(
+                format!("{} holds no profile", path.display()),
+                format!("none of {} is there", IN_A_RUN.join(", ")),
+                "give a run folder or a *.stacks, *.pb.gz or *.folded file; profiles are made by \
+                 `bellows run`, `bellows client --profile` and `bellows record`",
+            ),
+            Self::Format { path, reason } => Problem::new(
+                format!("{} is not a profile that bellows can read", path.display()),
+                reason,
+                "give a run folder or a *.stacks, *.pb.gz or *.folded file",
+            ),
+        }
+    }
+}
+
+/// Cause and observed value in one line.
+impl fmt::Display for ProfileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.problem().fmt(f)
+    }
+}
+
+impl std::error::Error for ProfileError {}
 
 impl Profile {
     /// Reads a profile: a run folder, or a file in one of the forms of this module, told apart by

@@ -38,6 +38,7 @@ pub(crate) fn record(id: &str, state: RunState) -> RunRecord {
         topology: Topology::default(),
         state,
         error: None,
+        problem: None,
         warnings: Vec::new(),
         summary: (state != RunState::Running).then(|| summary(id)),
     }
@@ -59,6 +60,7 @@ fn summary(id: &str) -> RunSummary {
         received: Throughput::default(),
         blocked: Throughput::default(),
         verdict: None,
+        error: None,
         faults: Vec::new(),
         requested: None,
         closed_loop: false,

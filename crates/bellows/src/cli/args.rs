@@ -53,12 +53,7 @@ impl ProfileArgs {
     /// The profile, cut to the window where one was asked for.
     pub(super) fn open(&self) -> Result<Profile, Failure> {
         let path = find::run_or_file(&self.profile, &self.runs.runs)?;
-        let profile = Profile::open(&path).map_err(|source| {
-            Failure::failed(
-                source.to_string(),
-                "profiles are made by `bellows run`, by `bellows client --profile` and by `bellows record`",
-            )
-        })?;
+        let profile = Profile::open(&path)?;
         if self.from.is_none() && self.to.is_none() {
             return Ok(profile);
         }

@@ -182,8 +182,7 @@ fn tell(
 pub(super) fn judge(output: &OutputArgs, outcome: RunOutcome) -> Result<Performed, Failure> {
     let record = outcome.record;
     if record.state == RunState::Failed {
-        let why = record.error.unwrap_or_else(|| "the run failed".into());
-        return Err(Failure::from_sentence(&why));
+        return Err(Failure::of_run(record));
     }
     let warned = record
         .summary

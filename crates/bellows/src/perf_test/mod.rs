@@ -120,13 +120,7 @@ fn run(mut meaning: Meaning) -> Result<Done, Failure> {
         say(&format!("report: {}", report?.display()));
     }
     match outcome.record.state {
-        RunState::Failed => {
-            let why = outcome
-                .record
-                .error
-                .unwrap_or_else(|| "the run failed".into());
-            Err(Failure::from_sentence(&why))
-        }
+        RunState::Failed => Err(Failure::of_run(outcome.record)),
         _ => Ok(Done::Fine),
     }
 }

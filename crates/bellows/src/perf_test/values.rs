@@ -291,10 +291,10 @@ mod tests {
     #[test]
     fn what_is_refused_is_an_error() {
         let refuse = |line: &str| {
-            let Err(Failure::Error(trouble)) = read(line).and_then(|v| v.check()) else {
+            let Err(Failure::Usage(problem)) = read(line).and_then(|v| v.check()) else {
                 panic!("{line} is taken");
             };
-            format!("{trouble:?}")
+            format!("{problem:?}")
         };
         assert!(refuse("-mdk secret").contains("Datadog's agent"));
         assert!(refuse("--verbose").contains("ledger"));

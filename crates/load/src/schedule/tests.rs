@@ -441,7 +441,7 @@ fn what_cannot_be_kept_is_refused_with_its_value() {
             error.to_string().contains(part),
             "{part:?} is not in {error}"
         );
-        assert!(!error.help().is_empty());
+        assert!(!error.problem().help.is_empty());
     }
     let poisson = Schedule {
         arrivals: Arrivals::Poisson { seed: 0 },

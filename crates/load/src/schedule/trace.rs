@@ -219,7 +219,7 @@ mod tests {
 
     fn refused(text: &str) -> String {
         let error = parse(text).unwrap_err();
-        format!("{error}; {}", error.help())
+        error.problem().sentence()
     }
 
     #[test]

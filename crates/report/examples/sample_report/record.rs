@@ -6,7 +6,7 @@ use archive::{
     RunSummary, SeriesPoint, Throughput, Topology, Verdict, Versions, Warning, WarningCode,
 };
 use measure::ledger::LedgerSummary;
-use measure::{Counters, Phase};
+use measure::{Counters, Phase, Problem};
 use serde_json::json;
 
 use crate::load::{Run, Shape};
@@ -42,14 +42,21 @@ pub(crate) fn record(id: &str, state: &State, run: &Run) -> RunRecord {
         events: events(state),
         topology: topology(state),
         state: state.state,
-        error: (state.state == RunState::Failed).then(|| {
-            "the broker closed the connection: CONNECTION_FORCED (320), broker forced connection \
-             closure with reason 'shutdown'"
-                .into()
-        }),
+        error: problem(state).as_ref().map(Problem::sentence),
+        problem: problem(state),
         warnings: warnings(state),
         summary: ended.then(|| summary(state, run)),
     }
+}
+
+fn problem(state: &State) -> Option<Problem> {
+    (state.state == RunState::Failed).then(|| {
+        Problem::new(
+            "lost the connection to amqp://guest@127.0.0.1:5672/",
+            "CONNECTION_FORCED (320), broker forced connection closure with reason 'shutdown'",
+            "the broker's log says why it closed or died",
+        )
+    })
 }
 
 const fn name(state: &State) -> &'static str {
@@ -227,6 +234,7 @@ fn summary(state: &State, run: &Run) -> RunSummary {
         received: throughput(all.received, m.counters.received),
         blocked: throughput(all.blocked, m.counters.blocked),
         verdict: verdict(state),
+        error: problem(state),
         faults: Vec::new(),
         requested: None,
         closed_loop: false,

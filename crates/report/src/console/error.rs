@@ -1,21 +1,30 @@
 //! One clear line for what went wrong, and one for what to do.
 
+use measure::Problem;
+use serde_json::json;
+
 use super::text::{Style, sanitise};
 
-/// `error: …`, where there is one `help: …` below it, and below that the lines of a log that
-/// explains it; ends in a newline. The text may come from a network and is made harmless.
+/// `error: …`, `help: …` below it, and below that the lines of a log that explains it; ends in a
+/// newline. The text may come from a network and is made harmless.
 #[must_use]
-pub fn error(message: &str, help: Option<&str>, log: &str, style: Style) -> String {
+pub fn error(problem: &Problem, style: Style) -> String {
     let line = |label: String, text: &str| {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         format!("{label} {}\n", sanitise(&text))
     };
-    let mut out = line(style.alarm("error:"), message);
-    if let Some(help) = help {
-        out.push_str(&line(style.strong("help:"), help));
+    let mut out = line(style.alarm("error:"), &problem.to_string());
+    if !problem.help.is_empty() {
+        out.push_str(&line(style.strong("help:"), &problem.help));
     }
-    for entry in log.lines() {
+    for entry in problem.log.lines() {
         out.push_str(&format!("  {}\n", sanitise(entry.trim_end())));
     }
     out
+}
+
+/// The same for machines: `{"error": {"cause", "value", "help"}}`.
+#[must_use]
+pub fn error_as_json(problem: &Problem) -> serde_json::Value {
+    json!({ "error": problem })
 }

@@ -23,7 +23,7 @@ use measure::{Metric, Nanos, Phase};
 
 pub use calibration::{LoadRow, WakeRow, calibration};
 pub use doctor::{CheckRow, CheckStatus, doctor};
-pub use error::error;
+pub use error::{error, error_as_json};
 pub use functions::{FunctionSort, FunctionTable, functions};
 pub use live::{Live, Steps};
 pub use runs::runs;

@@ -47,6 +47,7 @@ pub fn summary(
         let mut text = plain::summary(shape, record, summary);
         for line in verdict(summary)
             .into_iter()
+            .chain(failure(summary))
             .chain(because(summary).map(|reason| format!("  because {reason}")))
             .chain(cost(summary).filter(|_| summary.churn.is_none()))
             .chain(profile_lines(summary, FUNCTIONS, 100))
@@ -80,7 +81,12 @@ fn compact(
     let columns = style.columns.min(100);
     let headline = wrap(&headline(record, summary), columns);
     let mut first: Vec<String> = headline.iter().map(|line| style.strong(line)).collect();
-    first.extend(verdict(summary).map_or_else(Vec::new, |text| wrap(&text, columns)));
+    first.extend(
+        failure(summary)
+            .into_iter()
+            .chain(verdict(summary))
+            .flat_map(|text| wrap(&text, columns)),
+    );
     let mut sections = match &summary.churn {
         Some(churn) => vec![
             first,
@@ -131,6 +137,12 @@ fn compact(
         Vec::new()
     };
     sections.join(gap.as_slice())
+}
+
+/// What ended a run that failed, and the remedy.
+fn failure(summary: &RunSummary) -> Option<String> {
+    let problem = summary.error.as_ref()?;
+    Some(format!("failed: {}", sanitise(&problem.sentence())))
 }
 
 /// Who limited the run.

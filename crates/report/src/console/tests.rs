@@ -10,7 +10,7 @@ use archive::{
 };
 use measure::ledger::LedgerSummary;
 use measure::{
-    Counters, Interval, LatencySummary, Metric, Nanos, PerMetric, Phase, Recorder, Time,
+    Counters, Interval, LatencySummary, Metric, Nanos, PerMetric, Phase, Problem, Recorder, Time,
 };
 
 use super::{live::LiveTable, text::width, *};
@@ -98,6 +98,7 @@ fn run_summary(warnings: usize) -> RunSummary {
         received: through,
         blocked: through,
         verdict: None,
+        error: None,
         faults: Vec::new(),
         requested: None,
         closed_loop: false,
@@ -164,6 +165,7 @@ fn record(state: RunState, summary: Option<RunSummary>) -> RunRecord {
         topology: Topology::default(),
         state,
         error: None,
+        problem: None,
         warnings: Vec::new(),
         summary,
     }
@@ -317,12 +319,11 @@ fn names_from_the_network_cannot_move_the_cursor() {
             "{text}"
         );
     }
-    let text = error(
-        "closed: \u{1b}[31mNOT\r\nFOUND",
-        Some("look"),
-        "a\tb\nc",
-        Style::PLAIN,
-    );
+    let problem = Problem {
+        log: "a\tb\nc".into(),
+        ..Problem::new("closed", "\u{1b}[31mNOT\r\nFOUND", "look")
+    };
+    let text = error(&problem, Style::PLAIN);
     assert_eq!(
         text,
         "error: closed: ␛[31mNOT FOUND\nhelp: look\n  a␉b\n  c\n"

@@ -6,14 +6,14 @@ use archive::{
     BrokerSummary, Event, Hardware, PhaseSpan, RunReader, RunState, SeriesPoint, Topology, Verdict,
     Versions, Warning,
 };
-use measure::Phase;
+use measure::{Phase, Problem};
 use serde::Serialize;
 
 use super::columns::Columns;
 use super::distributions::{self, Curve, HeatMap};
 use super::figures::Figures;
 use super::headline::{self, Part};
-use super::{Error, stacks};
+use super::stacks;
 
 /// The page's data but for the profile's columns.
 #[derive(Debug, Serialize)]
@@ -48,7 +48,7 @@ pub(super) struct Contents {
 
 impl Contents {
     /// Reads what the archive holds of a run.
-    pub(super) fn gather(run: &RunReader, profile: Option<&Profile>) -> Result<Self, Error> {
+    pub(super) fn gather(run: &RunReader, profile: Option<&Profile>) -> Result<Self, Problem> {
         let record = &run.record;
         let phases = phases(run);
         let span = span(run, &phases, profile);

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use archive::{HistogramRecord, RunReader};
 use hdrhistogram::Histogram;
-use measure::{LatencySummary, Measured, PerMetric, Phase, Recorder, Step};
+use measure::{LatencySummary, Measured, PerMetric, Phase, Problem, Recorder, Step};
 use serde::Serialize;
 
-use super::Error;
 use super::columns::short;
 
 /// Rows of a heat map per decade of latency: 3 pixels each where four decades share 200.
@@ -57,7 +56,7 @@ pub(super) struct Distributions {
 
 /// Reads the log once. The heat map shows all that was answered, when it was; curves and summaries hold
 /// what was due in the measured phase, whenever it was answered.
-pub(super) fn read(run: &RunReader, span: (f64, f64)) -> Result<Distributions, Error> {
+pub(super) fn read(run: &RunReader, span: (f64, f64)) -> Result<Distributions, Problem> {
     let width = (span.1 - span.0) / MOST_COLUMNS;
     let mut grids: BTreeMap<Measured, Grid> = BTreeMap::new();
     let mut sum = Recorder::new();

@@ -74,6 +74,7 @@ fn record(state: RunState, queues: &[&str]) -> RunRecord {
         },
         state,
         error: None,
+        problem: None,
         warnings: Vec::new(),
         summary: None,
     }

@@ -14,29 +14,10 @@ mod stacks;
 #[cfg(test)]
 mod forms_tests;
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use archive::RunReader;
-
-/// Why a report could not be made.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The run could not be read.
-    #[error(transparent)]
-    Archive(#[from] archive::Error),
-    /// The report could not be put together.
-    #[error("cannot pack the report's data: {0}")]
-    Pack(#[from] serde_json::Error),
-    /// The report could not be written.
-    #[error("cannot write {}: {source}; the report can be made again with `bellows report`", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-}
+use measure::Problem;
 
 /// The report of a run as one HTML document. Works for runs that were cut off, and for those
 /// without load, without profile or without anything known of the broker: what is missing is left
@@ -44,7 +25,7 @@ pub enum Error {
 ///
 /// # Errors
 /// Where the run's histograms cannot be read.
-pub fn render(run: &RunReader) -> Result<String, Error> {
+pub fn render(run: &RunReader) -> Result<String, Problem> {
     let (profile, note) = match run.profile("cpu") {
         Ok(profile) => (profile, None),
         Err(e) => (None, Some(format!("the profile cannot be read: {e}"))),
@@ -58,12 +39,13 @@ pub fn render(run: &RunReader) -> Result<String, Error> {
 ///
 /// # Errors
 /// Where the folder is no run, cannot be read, or cannot be written to.
-pub fn write_report(run_dir: &Path) -> Result<PathBuf, Error> {
+pub fn write_report(run_dir: &Path) -> Result<PathBuf, Problem> {
     let document = render(&RunReader::open(run_dir)?)?;
     let path = run_dir.join(archive::file::REPORT);
-    archive::replace_file(&path, document.as_bytes()).map_err(|source| Error::Write {
-        path: path.clone(),
-        source,
+    archive::replace_file(&path, document.as_bytes()).map_err(|source| {
+        let cause = format!("cannot write {}", path.display());
+        let help = "free some space or change its permissions; `bellows report` draws it again";
+        Problem::new(cause, source, help)
     })?;
     Ok(path)
 }

@@ -8,17 +8,17 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use measure::{LatencySummary, Metric};
+use measure::{LatencySummary, Metric, Problem};
 use sha2::{Digest as _, Sha256};
 
 use super::data::Contents;
-use super::{Error, stacks};
+use super::stacks;
 
 const PROGRAM: &str = include_str!("../../assets/report.js");
 const STYLE: &str = include_str!("../../assets/report.css");
 
 /// The whole document.
-pub(super) fn document(contents: &Contents, profile: Option<&Profile>) -> Result<String, Error> {
+pub(super) fn document(contents: &Contents, profile: Option<&Profile>) -> Result<String, Problem> {
     let payload = pack(contents, profile)?;
     let mut out = String::with_capacity(payload.len() + PROGRAM.len() + STYLE.len() + 8_192);
     // Only the embedded program and style sheet may act, and nothing may be fetched.
@@ -50,27 +50,33 @@ fn source_hash(text: &str) -> String {
 }
 
 /// `json length (4 bytes, little endian) | json | columns`, gzipped, in base64.
-fn pack(contents: &Contents, profile: Option<&Profile>) -> Result<String, Error> {
-    let mut value = serde_json::to_value(contents)?;
+fn pack(contents: &Contents, profile: Option<&Profile>) -> Result<String, Problem> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Problem::new(
+            "cannot pack the report's data",
+            error,
+            "run it again with a shorter measured phase",
+        )
+    };
+    let mut value = serde_json::to_value(contents).map_err(|e| failed(&e))?;
     let mut columns = Vec::new();
     if let Some(profile) = profile.filter(|p| !p.samples.is_empty()) {
         let (head, bytes) = stacks::encode(profile);
         columns = bytes;
         if let Some(object) = value.as_object_mut() {
-            object.insert("profile".into(), serde_json::to_value(head)?);
+            let head = serde_json::to_value(head).map_err(|e| failed(&e))?;
+            object.insert("profile".into(), head);
         }
     }
-    let json = serde_json::to_vec(&value)?;
-    let length = u32::try_from(json.len()).map_err(|_| {
-        serde::ser::Error::custom("the run holds more than 4 GB of text; shorten the series")
-    });
+    let json = serde_json::to_vec(&value).map_err(|e| failed(&e))?;
+    let length = u32::try_from(json.len()).map_err(|_| failed(&"more than 4 GB of text"))?;
     let mut gzip = GzEncoder::new(Vec::new(), Compression::new(7));
     let packed = gzip
-        .write_all(&length.map_err(Error::Pack)?.to_le_bytes())
+        .write_all(&length.to_le_bytes())
         .and_then(|()| gzip.write_all(&json))
         .and_then(|()| gzip.write_all(&columns))
         .and_then(|()| gzip.finish())
-        .map_err(serde_json::Error::io)?;
+        .map_err(|e| failed(&e))?;
     Ok(STANDARD.encode(packed))
 }
 

@@ -9,7 +9,7 @@
 mod capacity;
 mod store;
 
-use measure::{LatencySummary, Rate};
+use measure::{LatencySummary, Problem, Rate};
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::{
@@ -298,10 +298,12 @@ fn run(
     }
     match (outcome.record.error, outcome.record.summary) {
         (None, Some(summary)) => Ok(summary),
-        (error, _) => Err(Error::Embedded(format!(
-            "a load against the embedded broker broke off: {}; run it again on an idle machine",
-            error.unwrap_or_default()
-        ))),
+        (error, _) => Err(Problem::new(
+            "a load against the embedded broker broke off",
+            error.unwrap_or_default(),
+            "run it again on an idle machine",
+        )
+        .into()),
     }
 }
 

@@ -2,13 +2,18 @@
 
 use std::fmt;
 
-/// What is wrong with an experiment, and where. One line, which ends in the remedy.
+use measure::Problem;
+
+/// What is wrong with an experiment, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     origin: String,
     line: Option<usize>,
     text: String,
 }
+
+/// The remedy of what the TOML reader itself complains about.
+const CORRECT_IT: &str = "correct it as docs/experiments.md says";
 
 /// Two keys this alike are taken for a slip of the pen (Jaro-Winkler similarity, 0 to 1).
 const ALIKE: f64 = 0.75;
@@ -41,6 +46,22 @@ impl Error {
             _ => text,
         };
         Self::new(origin, Some(line), text)
+    }
+
+    /// Where it is, what is wrong there, and the remedy. Complaints of the types of an experiment
+    /// come through the TOML reader, which carries one text: cause and remedy, with a semicolon
+    /// between them.
+    #[must_use]
+    pub fn problem(&self) -> Problem {
+        let place = match self.line {
+            Some(line) => format!("{}:{line}", self.origin),
+            None => self.origin.clone(),
+        };
+        let (what, help) = self
+            .text
+            .rsplit_once("; ")
+            .unwrap_or((&self.text, CORRECT_IT));
+        Problem::new(place, what, help)
     }
 
     /// From an edit of one value.

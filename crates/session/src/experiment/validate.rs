@@ -90,7 +90,7 @@ impl Experiment {
             });
         match valid {
             Ok(()) => Ok(()),
-            Err(e) => fail(format!("{e}; {}", e.help())),
+            Err(e) => fail(e.problem().sentence()),
         }
     }
 

@@ -55,13 +55,17 @@ impl Certificates {
         let missing = NEEDED.into_iter().find(|name| !is_there(name));
         match missing {
             None => Ok(found),
-            Some(missing) => Err(Error::Config(format!(
-                "{} holds {} but no {missing}, and nothing there is overwritten. Name another \
-                 folder, or remove {}",
-                directory.display(),
-                there.join(", "),
-                if there.len() == 1 { "it" } else { "them" },
-            ))),
+            Some(missing) => Err(Error::config(
+                format!(
+                    "{} has no {missing}, and nothing there is overwritten",
+                    directory.display()
+                ),
+                format!("it holds {}", there.join(", ")),
+                format!(
+                    "name another folder, or remove {}",
+                    if there.len() == 1 { "it" } else { "them" }
+                ),
+            )),
         }
     }
 
@@ -193,7 +197,11 @@ fn named(name: &str) -> DistinguishedName {
 }
 
 fn failed(error: impl Display) -> Error {
-    Error::Config(format!("cannot make the node's certificates: {error}"))
+    Error::config(
+        "cannot make the node's certificates",
+        error,
+        "name a folder with certificates of your own",
+    )
 }
 
 #[cfg(test)]

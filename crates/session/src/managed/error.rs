@@ -1,27 +1,21 @@
 //! What can go wrong with a managed node, each with its remedy.
 
-use std::{io, path::PathBuf, time::Duration};
+use std::path::PathBuf;
+use std::time::Duration;
+use std::{fmt, io};
+
+use measure::Problem;
 
 /// Why a managed node did not start, or did not answer.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// There is no RabbitMQ where it was looked for.
-    #[error(
-        "no RabbitMQ found: looked for {}. Install it (apt-get install rabbitmq-server), or name \
-         another with broker.root",
-        display_list(looked_for)
-    )]
     NotInstalled {
         /// The scripts that would have been it.
         looked_for: Vec<PathBuf>,
     },
     /// RabbitMQ is there, but Erlang is not.
-    #[error(
-        "RabbitMQ is at {}, but there is no Erlang for it: looked for `erl` in {searched}. Install \
-         it (apt-get install erlang-base), or put its directory into PATH",
-        rabbitmq.display()
-    )]
     NoErlang {
         /// The server's start script.
         rabbitmq: PathBuf,
@@ -29,11 +23,6 @@ pub enum Error {
         searched: String,
     },
     /// The directory for the node's data has too little room.
-    #[error(
-        "{} has {free_mb} MB free, and a RabbitMQ node needs at least {needed_mb} MB. Free some, or \
-         set TMPDIR to a directory with more room",
-        directory.display()
-    )]
     NoSpace {
         /// Where the data would have gone.
         directory: PathBuf,
@@ -43,10 +32,8 @@ pub enum Error {
         needed_mb: u64,
     },
     /// The configuration cannot be used.
-    #[error("{0}")]
-    Config(String),
+    Config(Problem),
     /// The node ended instead of starting.
-    #[error("RabbitMQ ended while it started ({status}). Its last words:\n{log}")]
     Exited {
         /// Exit status or signal.
         status: String,
@@ -54,11 +41,6 @@ pub enum Error {
         log: String,
     },
     /// The node took too long.
-    #[error(
-        "RabbitMQ did not accept AMQP connections within {} s. The machine may be too busy. Its last \
-         words:\n{log}",
-        waited.as_secs()
-    )]
     NotReady {
         /// The time-out.
         waited: Duration,
@@ -66,16 +48,12 @@ pub enum Error {
         log: String,
     },
     /// Nobody wants the node any more.
-    #[error("the start of RabbitMQ was cancelled")]
     Cancelled,
     /// The guardian process failed.
-    #[error("the guardian process of RabbitMQ failed: {0}")]
     Guard(String),
     /// The node did not tell its queues and bindings.
-    #[error("RabbitMQ did not tell its queues and bindings: {0}")]
     Control(String),
     /// The operating system refused something.
-    #[error("cannot {action} {}: {source}", path.display())]
     Io {
         /// What was tried, as a verb: `create`, `write`.
         action: &'static str,
@@ -87,6 +65,85 @@ pub enum Error {
 }
 
 impl Error {
+    /// An [`Error::Config`].
+    pub(super) fn config(
+        cause: impl Into<String>,
+        value: impl fmt::Display,
+        help: impl Into<String>,
+    ) -> Self {
+        Self::Config(Problem::new(cause, value, help))
+    }
+
+    /// Cause, observed value and remedy.
+    #[must_use]
+    pub fn problem(&self) -> Problem {
+        match self {
+            Self::NotInstalled { looked_for } => Problem::new(
+                "no RabbitMQ found",
+                format!("looked for {}", display_list(looked_for)),
+                "install it (apt-get install rabbitmq-server), or name another with broker.root",
+            ),
+            Self::NoErlang { rabbitmq, searched } => Problem::new(
+                format!(
+                    "RabbitMQ is at {}, but there is no Erlang for it",
+                    rabbitmq.display()
+                ),
+                format!("looked for `erl` in {searched}"),
+                "install it (apt-get install erlang-base), or put its directory into PATH",
+            ),
+            Self::NoSpace {
+                directory,
+                free_mb,
+                needed_mb,
+            } => Problem::new(
+                format!("a RabbitMQ node needs at least {needed_mb} MB"),
+                format!("{} has {free_mb} MB free", directory.display()),
+                "free some, or set TMPDIR to a directory with more room",
+            ),
+            Self::Config(problem) => problem.clone(),
+            Self::Exited { status, log } => Problem {
+                log: log.clone(),
+                ..Problem::new(
+                    "RabbitMQ ended while it started",
+                    status,
+                    "see its log below",
+                )
+            },
+            Self::NotReady { waited, log } => Problem {
+                log: log.clone(),
+                ..Problem::new(
+                    "RabbitMQ did not accept AMQP connections in time",
+                    format!("{} s", waited.as_secs()),
+                    "see whether the machine is too busy, and its log below",
+                )
+            },
+            Self::Cancelled => Problem::new(
+                "the start of RabbitMQ was cancelled",
+                "interrupted",
+                "start it again",
+            ),
+            Self::Guard(reason) => Problem::new(
+                "the guardian process of RabbitMQ failed",
+                reason,
+                "see ulimit -a and whether something kills processes here; then run it again",
+            ),
+            Self::Control(reason) => Problem::new(
+                "RabbitMQ did not tell its queues and bindings",
+                reason,
+                "see whether the machine is too busy",
+            ),
+            Self::Io {
+                action,
+                path,
+                source,
+            } => Problem::new(
+                format!("cannot {action} {}", path.display()),
+                source,
+                archive::io_help(source),
+            ),
+        }
+    }
+
     /// Makes an [`Error::Io`] out of what `action` on `path` ended with.
     pub(super) fn io(
         action: &'static str,
@@ -100,6 +157,15 @@ impl Error {
         }
     }
 }
+
+/// Cause and observed value in one line.
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.problem().fmt(f)
+    }
+}
+
+impl std::error::Error for Error {}
 
 fn display_list(paths: &[PathBuf]) -> String {
     let names: Vec<_> = paths

@@ -66,12 +66,11 @@ impl Installation {
         let home = scripts.parent().unwrap_or(Path::new("/"));
         let plugins = home.join("plugins");
         let version = versions_of(&plugins, "rabbit").pop().ok_or_else(|| {
-            Error::Config(format!(
-                "{} has no rabbit-VERSION in it, so {} is not a whole RabbitMQ. Install it again, \
-                 or name another with broker.root",
-                plugins.display(),
-                home.display()
-            ))
+            Error::config(
+                format!("{} is not a whole RabbitMQ", home.display()),
+                format!("{} has no rabbit-VERSION in it", plugins.display()),
+                "install it again, or name another with broker.root",
+            )
         })?;
         let erlang = Erlang::find(root, &scripts.join("rabbitmq-server"))?;
         Ok(Self {
@@ -98,12 +97,11 @@ impl Installation {
             .collect();
         known.sort_unstable();
         known.dedup();
-        Err(Error::Config(format!(
-            "broker.plugins: RabbitMQ {} has no plugin {name:?} in {}. It has {}",
-            self.version,
-            self.plugins.display(),
-            known.join(", ")
-        )))
+        Err(Error::config(
+            format!("broker.plugins: RabbitMQ {} lacks a plugin", self.version),
+            format!("no {name:?} in {}", self.plugins.display()),
+            format!("take one that it has: {}", known.join(", ")),
+        ))
     }
 
     /// Directories with the compiled modules of `rabbit` and of every application that it needs.
@@ -157,7 +155,7 @@ impl Erlang {
         };
         let path = match &own {
             Some(own) => env::join_paths([own.clone()].into_iter().chain(env::split_paths(&path)))
-                .map_err(|error| Error::Config(format!("PATH cannot be used: {error}")))?,
+                .map_err(|error| Error::config("PATH cannot be used", error, "correct it"))?,
             None => path,
         };
         let release = real(&erl)
@@ -219,12 +217,12 @@ impl Release {
         answer
             .zip(text.lines().nth(1).and_then(Self::parse))
             .ok_or_else(|| {
-                Error::Config(format!(
-                    "{} does not tell its version ({}): {}. Put a working Erlang into PATH",
-                    erl.display(),
-                    output.status,
-                    String::from_utf8_lossy(&output.stderr).trim()
-                ))
+                let said = String::from_utf8_lossy(&output.stderr);
+                Error::config(
+                    format!("{} does not tell its version", erl.display()),
+                    format!("{}, and it says {:?}", output.status, said.trim()),
+                    "put a working Erlang into PATH",
+                )
             })
     }
 }

@@ -326,30 +326,37 @@ fn write_starter(erlang: &Erlang, directory: &Path) -> Result<(), Error> {
 }
 
 fn check(config: &Config) -> Result<(), Error> {
-    let refuse = |what: String| Err(Error::Config(what));
     for (key, value) in &config.settings {
         if OWN_SETTINGS.iter().any(|own| key.starts_with(own)) {
-            return refuse(format!(
-                "broker.config: {key} cannot be set: bellows connects to a managed node as guest, \
-                 to / on 127.0.0.1 and a free port. Leave it out, or attach to a node of your own"
+            return Err(Error::config(
+                format!("broker.config: {key} cannot be set"),
+                "bellows connects to a managed node as guest, to / on 127.0.0.1 and a free port",
+                "leave it out, or attach to a node of your own",
             ));
         }
         if key.is_empty() || key.contains(['\n', '=', '#']) || value.contains('\n') {
-            return refuse(format!(
-                "broker.config: {key:?} = {value:?} is not a line of rabbitmq.conf"
+            return Err(Error::config(
+                "broker.config holds what is no line of rabbitmq.conf",
+                format!("{key:?} = {value:?}"),
+                "write a key without = and #, and a value without line breaks",
             ));
         }
     }
     for argument in &config.emulator_arguments {
         if argument.is_empty() || argument.contains(char::is_whitespace) {
-            return refuse(format!(
-                "{argument:?} cannot be an argument of the emulator: RabbitMQ's script splits at \
-                 blanks. Give each word by itself, or put the setting into advanced.config"
+            return Err(Error::config(
+                "an argument of the emulator has a blank, at which RabbitMQ's script splits it",
+                format!("{argument:?}"),
+                "give each word by itself, or put the setting into advanced.config",
             ));
         }
     }
     if config.schedulers == Some(0) {
-        return refuse("broker.schedulers is 0; a node needs at least 1".into());
+        return Err(Error::config(
+            "a node without schedulers cannot run",
+            "broker.schedulers is 0",
+            "give at least 1",
+        ));
     }
     Ok(())
 }

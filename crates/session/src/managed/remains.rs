@@ -53,8 +53,9 @@ pub(super) struct Remains {
 impl Remains {
     /// Those of a node that this process is about to start.
     pub(super) fn new(name: &str, directory: &Path) -> Result<Self, Error> {
-        let owner = ProcessId::of(std::process::id())
-            .ok_or_else(|| Error::Config("cannot read /proc/self/stat; mount /proc".into()))?;
+        let owner = ProcessId::of(std::process::id()).ok_or_else(|| {
+            Error::config("cannot read /proc/self/stat", "nothing", "mount /proc")
+        })?;
         Ok(Self {
             name: name.to_owned(),
             directory: directory.to_owned(),
@@ -228,10 +229,11 @@ fn private_directory(path: &Path) -> Result<(), Error> {
             Err(Error::io("create", path)(error))
         }
         _ if is_own_directory(path) => Ok(()),
-        _ => Err(Error::Config(format!(
-            "{} is not a directory of this user that others cannot write to. Remove it",
-            path.display()
-        ))),
+        _ => Err(Error::config(
+            format!("{} is not private", path.display()),
+            "it is no directory of this user that others cannot write to",
+            "remove it",
+        )),
     }
 }
 

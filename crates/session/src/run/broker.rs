@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use archive::{BrokerSummary, Topology};
 use load::Endpoint;
-use measure::Time;
+use measure::{Problem, Time};
 
 use super::RunOptions;
 use super::faults::{PlayedFaults, Victim};
@@ -77,10 +77,7 @@ impl Broker {
         observer.step("starting RabbitMQ");
         let config = managed_config(spec, options);
         let mut progress = |text: &str| observer.step(text);
-        let node = match RabbitMq::start(&config, &mut progress, &|| control.is_stopping()) {
-            Err(managed::Error::Cancelled) => return Err(Error::Stopped),
-            result => result?,
-        };
+        let node = RabbitMq::start(&config, &mut progress, &|| control.is_stopping())?;
         for note in node.notes() {
             observer.step(note);
         }
@@ -144,9 +141,12 @@ impl Broker {
             .pid
             .filter(|pid| processes::stat(*pid).is_none())
         {
-            return Err(Error::Process(format!(
-                "broker.pid = {pid}: there is no such process; leave it out to find it by its port"
-            )));
+            return Err(Problem::new(
+                "broker.pid names no process",
+                pid,
+                "leave it out to find the process by its port",
+            )
+            .into());
         }
         Ok(Self {
             endpoint,
@@ -330,7 +330,10 @@ impl Embedded {
             // Ctrl-C at the terminal is for us; the broker is needed until the drain has ended.
             .process_group(0)
             .spawn()
-            .map_err(|e| Error::Embedded(format!("cannot start `{exe} broker`: {e}")))?;
+            .map_err(|e| {
+                let cause = format!("cannot start `{exe} broker`");
+                Problem::new(cause, e, "see ulimit -u and the file's permissions")
+            })?;
         let stdin = child.stdin.take();
         let stdout = child.stdout.take();
         let stderr = child.stderr.take();
@@ -348,11 +351,15 @@ impl Embedded {
                 let mut words = String::new();
                 // It has ended, so its last words end too.
                 let _ = stderr.map(|stderr| stderr.take(4_096).read_to_string(&mut words));
-                Err(Error::Embedded(format!(
-                    "`{exe} broker` did not say that it is ready within {} s; it said: {}",
-                    EMBEDDED_READY.as_secs(),
-                    words.trim().replace('\n', " / ")
-                )))
+                Err(Problem {
+                    log: words.trim().to_owned(),
+                    ..Problem::new(
+                        format!("`{exe} broker` did not start"),
+                        format!("it was not ready within {} s", EMBEDDED_READY.as_secs()),
+                        "see what it said, and whether the machine is too busy",
+                    )
+                }
+                .into())
             }
         }
     }

@@ -84,7 +84,7 @@ impl Recording<'_> {
             first_failure: tally
                 .first_failure
                 .as_ref()
-                .map(|error| format!("{error}; {}", error.help())),
+                .map(|error| error.problem().sentence()),
             cycle: LatencySummary::of(self.measured.latencies.histogram(Step::Cycle)),
         })
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use archive::{
     PerMessage, PhaseSpan, Rss, RunRecord, RunState, RunSummary, RunWriter, Throughput, Topology,
 };
-use measure::{Counters, LatencySummary, Nanos, PerMetric, Phase};
+use measure::{Counters, LatencySummary, Nanos, PerMetric, Phase, Problem};
 
 use super::RunOutcome;
 use super::profiling::Profiled;
@@ -49,8 +49,11 @@ impl Recording<'_> {
             (None, true) => RunState::Interrupted,
             (None, false) => RunState::Complete,
         };
-        self.record.error = outcome.error.as_ref().map(|e| format!("{e}; {}", e.help()));
+        let problem = outcome.error.as_ref().map(load::Error::problem);
+        self.record.error = problem.as_ref().map(Problem::sentence);
+        self.record.problem.clone_from(&problem);
         let mut summary = self.summary(&outcome, &usage, profiled);
+        summary.error = problem;
         summary.warnings = found;
         let evidence = self.evidence(&outcome, &usage);
         summary.verdict = Some(match self.setting.churn {
@@ -136,6 +139,7 @@ impl Recording<'_> {
             },
             profiles: profiled.summary.into_iter().collect(),
             verdict: None,
+            error: None,
             warnings: Vec::new(),
         }
     }

@@ -151,7 +151,7 @@ fn attach(spec: &ProfileSpec, broker: &Broker, start: &Start, writer: &RunWriter
         // A run without a profile is worth having: the warning says what to do.
         Some(pid) => start
             .profiling(spec.frequency, pid, writer)
-            .unwrap_or_else(|e| Profiling::unavailable(&e.to_string())),
+            .unwrap_or_else(|e| Profiling::unavailable(&e.problem().sentence())),
         None => Profiling::unavailable(
             "the broker's process is not known: it runs on another machine or for another user; \
              give its number with --set broker.pid=N, or set profile.events = []",
@@ -206,6 +206,7 @@ impl Start {
             topology: Topology::default(),
             state: RunState::Running,
             error: None,
+            problem: None,
             warnings: Vec::new(),
             summary: None,
         }

@@ -113,7 +113,7 @@ impl Profiling {
         };
         match sampler.start() {
             Ok(()) => self.started = Some(Clock.now()),
-            Err(e) => *self = Self::unavailable(&e.to_string()),
+            Err(e) => *self = Self::unavailable(&e.problem().sentence()),
         }
     }
 

@@ -92,9 +92,7 @@ fn perform(meaning: Meaning) -> Result<Done, Failure> {
     }
     at_once.check()?;
     if outcome.record.state == RunState::Failed {
-        let why = outcome.record.error;
-        let why = why.unwrap_or_else(|| "the run failed".into());
-        return Err(Failure::from_sentence(&why));
+        return Err(Failure::of_run(outcome.record));
     }
     missing.map_or(Ok(Done::Fine), Err)
 }
@@ -123,7 +121,10 @@ fn missing(outcome: &session::RunOutcome, may_expire: bool) -> Option<Failure> {
     }
     let unanswered = WarningCode::MessagesNotAccepted;
     let warning = summary.warnings.iter().find(|w| w.code == unanswered)?;
-    Some(Failure::from_sentence(&warning.text))
+    Some(Failure::failed(
+        warning.text.as_str(),
+        "see the broker's log, and whether it is low on memory or disk",
+    ))
 }
 
 /// What is shown of a run.

@@ -1,5 +1,7 @@
 //! What the kernel's refusals mean, and what to do about them.
 
+use measure::Problem;
+
 use crate::Error;
 use crate::procfs::{self, Status};
 
@@ -63,9 +65,10 @@ pub(crate) fn kernel_names_hidden() -> String {
 pub(crate) fn invalid(frequency: u32) -> Error {
     let name = "kernel.perf_event_max_sample_rate";
     match procfs::sysctl(name) {
-        Some(most) if i64::from(frequency) > most => Error::Options(format!(
-            "{frequency} samples a second are more than this machine allows ({name} is {most}): \
-             lower the frequency or raise that setting"
+        Some(most) if i64::from(frequency) > most => Error::Options(Problem::new(
+            "the frequency is higher than this machine allows",
+            format!("{frequency} samples per second, and {name} is {most}"),
+            "lower the frequency or raise that setting",
         )),
         _ => Error::NotSupported {
             reason: "the event's attributes are invalid to it".into(),
@@ -77,13 +80,11 @@ pub(crate) fn invalid(frequency: u32) -> Error {
 pub(crate) fn locked_memory(pages: usize) -> Error {
     let name = "kernel.perf_event_mlock_kb";
     let kb = procfs::sysctl(name).map_or("unknown".to_owned(), |kb| kb.to_string());
-    Error::System {
-        what: format!(
-            "lock a ring of {pages} pages in memory ({name} is {kb}, used up by other profilers of \
-             this user?): raise that setting or `ulimit -l`"
-        ),
-        source: std::io::ErrorKind::PermissionDenied.into(),
-    }
+    Error::Options(Problem::new(
+        format!("cannot lock a ring of {pages} pages in memory"),
+        format!("{name} is {kb}, and other profilers of this user may have used it up"),
+        "raise that setting or `ulimit -l`",
+    ))
 }
 
 #[cfg(test)]
@@ -92,18 +93,18 @@ mod tests {
 
     #[test]
     fn refusals_name_cause_value_and_remedy() {
-        let foreign = explain(7, 1000, Some(102), Some(2)).to_string();
+        let foreign = explain(7, 1000, Some(102), Some(2)).problem().sentence();
         assert!(
             foreign.contains("user 102") && foreign.contains("as root"),
             "{foreign}"
         );
-        let strict = explain(7, 1000, Some(1000), Some(4)).to_string();
+        let strict = explain(7, 1000, Some(1000), Some(4)).problem().sentence();
         assert!(strict.contains("perf_event_paranoid is 4"), "{strict}");
         assert!(
             strict.contains("sysctl kernel.perf_event_paranoid=1"),
             "{strict}"
         );
-        let container = explain(7, 0, Some(0), Some(2)).to_string();
+        let container = explain(7, 0, Some(0), Some(2)).problem().sentence();
         assert!(container.contains("--cap-add PERFMON"), "{container}");
     }
 }

@@ -1,0 +1,75 @@
+//! A failure as a user meets it: the shape that the errors of all crates have in common.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A failure as a user meets it: what went wrong, what was observed, and what to do. Each crate's
+/// error type says which failures it tells apart, and makes one of these of each; only `report`
+/// turns them into text. Nothing in it is secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// What could not be done, or what makes no sense, and where: `cannot connect to
+    /// amqp://guest@localhost:5672/`.
+    pub cause: String,
+    /// What was observed: the system's words, the broker's reply, the number that is out of
+    /// range. Empty where the cause quotes it.
+    pub value: String,
+    /// The remedy.
+    pub help: String,
+    /// Lines of a log that explain the cause; empty where there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub log: String,
+}
+
+impl Problem {
+    /// A problem without a log.
+    pub fn new(
+        cause: impl Into<String>,
+        value: impl fmt::Display,
+        help: impl Into<String>,
+    ) -> Self {
+        Self {
+            cause: cause.into(),
+            value: value.to_string(),
+            help: help.into(),
+            log: String::new(),
+        }
+    }
+
+    /// Cause, observed value and remedy in one line: `cannot read x: no such file; check the path`.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        format!("{self}; {}", self.help)
+    }
+}
+
+/// Cause and observed value in one line, without the remedy.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.cause)?;
+        if self.value.is_empty() {
+            return Ok(());
+        }
+        write!(f, ": {}", self.value)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+#[cfg(test)]
+mod tests {
+    use super::Problem;
+
+    #[test]
+    fn one_line_holds_cause_and_value_and_not_the_remedy() {
+        let problem = Problem::new("cannot read x", "no such file", "check the path");
+        assert_eq!(problem.to_string(), "cannot read x: no such file");
+        assert_eq!(
+            problem.sentence(),
+            "cannot read x: no such file; check the path"
+        );
+        let quoted = Problem::new("0 threads cannot carry a load", "", "ask for at least 1");
+        assert_eq!(quoted.to_string(), "0 threads cannot carry a load");
+    }
+}

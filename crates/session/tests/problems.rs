@@ -1,0 +1,214 @@
+//! Every kind of failure says what went wrong, what was observed and what to do, in fields of
+//! their own.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use archive::profile::ProfileError;
+use measure::Problem;
+use session::experiment::read_faults;
+use session::{Experiment, managed};
+
+fn path() -> PathBuf {
+    PathBuf::from("/some/where")
+}
+
+fn full() -> io::Error {
+    io::ErrorKind::StorageFull.into()
+}
+
+fn of_load() -> Vec<Problem> {
+    let endpoint: load::Endpoint = "amqp://me:s3cret@h/v".parse().expect("an address");
+    let endpoint = endpoint.to_string();
+    let detail = || "what was observed".to_owned();
+    let help = || "what to do".to_owned();
+    let kinds = [
+        "0".parse::<load::Endpoint>().expect_err("no address"),
+        load::Error::Limit(Problem::new("too few", "7", "raise it")),
+        load::Error::Connect {
+            endpoint: endpoint.clone(),
+            detail: detail(),
+            help: help(),
+        },
+        load::Error::Tls {
+            endpoint: endpoint.clone(),
+            detail: detail(),
+            help: help(),
+        },
+        load::Error::LogIn {
+            endpoint: endpoint.clone(),
+            detail: detail(),
+            help: help(),
+        },
+        load::Error::Refused {
+            endpoint: endpoint.clone(),
+            action: "declare a queue".to_owned(),
+            detail: detail(),
+            help: help(),
+        },
+        load::Error::TimedOut {
+            endpoint: endpoint.clone(),
+            detail: detail(),
+        },
+        load::Error::Lost {
+            endpoint: endpoint.clone(),
+            detail: detail(),
+        },
+        load::Error::Protocol {
+            endpoint,
+            detail: detail(),
+        },
+        load::Error::Machine {
+            action: "make a timer".to_owned(),
+            detail: detail(),
+        },
+    ];
+    kinds.iter().map(load::Error::problem).collect()
+}
+
+fn of_files() -> Vec<Problem> {
+    let of_archive = [
+        archive::Error::Io {
+            action: "read",
+            path: path(),
+            source: full(),
+        },
+        archive::Error::NotARun { path: path() },
+        archive::Error::UnknownSchema {
+            path: path(),
+            found: "x/9".to_owned(),
+            expected: "x/1",
+        },
+        archive::Error::Damaged {
+            path: path(),
+            cause: "line 3".to_owned(),
+        },
+    ];
+    let of_profiles = [
+        ProfileError::Io {
+            path: path(),
+            source: full(),
+        },
+        ProfileError::NotARun { path: path() },
+        ProfileError::Format {
+            path: path(),
+            reason: "it is empty".to_owned(),
+        },
+    ];
+    let of_archive = of_archive.iter().map(archive::Error::problem);
+    of_archive
+        .chain(of_profiles.iter().map(ProfileError::problem))
+        .collect()
+}
+
+fn of_the_profiler() -> Vec<Problem> {
+    let kinds = [
+        profile::Error::NoSuchProcess { pid: 7 },
+        profile::Error::KernelThread {
+            pid: 7,
+            name: "kswapd0".to_owned(),
+        },
+        profile::Error::NotPermitted {
+            pid: 7,
+            reason: "perf_event_paranoid is 4".to_owned(),
+            remedy: "lower it".to_owned(),
+        },
+        profile::Error::TooManyFiles {
+            opened: 1,
+            needed: 9,
+            limit: 4,
+        },
+        profile::Error::NotSupported {
+            reason: "no such device".to_owned(),
+        },
+        profile::Error::System {
+            what: "read /proc/7/status".to_owned(),
+            source: full(),
+        },
+    ];
+    kinds.iter().map(profile::Error::problem).collect()
+}
+
+fn of_managed_nodes() -> Vec<Problem> {
+    let log = "a line of its log".to_owned();
+    let kinds = [
+        managed::Error::NotInstalled {
+            looked_for: vec![path()],
+        },
+        managed::Error::NoErlang {
+            rabbitmq: path(),
+            searched: "/bin".to_owned(),
+        },
+        managed::Error::NoSpace {
+            directory: path(),
+            free_mb: 3,
+            needed_mb: 300,
+        },
+        managed::Error::Exited {
+            status: "exit status 1".to_owned(),
+            log: log.clone(),
+        },
+        managed::Error::NotReady {
+            waited: Duration::from_secs(60),
+            log,
+        },
+        managed::Error::Cancelled,
+        managed::Error::Guard("it was killed".to_owned()),
+        managed::Error::Control("no answer within 20 s".to_owned()),
+        managed::Error::Io {
+            action: "create",
+            path: path(),
+            source: full(),
+        },
+    ];
+    kinds.iter().map(managed::Error::problem).collect()
+}
+
+fn of_experiments() -> Vec<Problem> {
+    let refused = |text: &str| {
+        let read = Experiment::from_toml(text, "x.toml");
+        let refused = read.and_then(|experiment| experiment.validate());
+        refused.expect_err(text).problem()
+    };
+    vec![
+        refused("name = "),
+        refused("name = 'x'\nraet = 3"),
+        refused("name = 'x'"),
+        refused("[broker]\nkind = 'attach'\npassword = 12345\nurl = 'amqp://h'"),
+        refused(
+            "[broker]\nkind = 'embedded'\nschedulers = 2\n[[load]]\ndestinations = ['queue://q']",
+        ),
+        refused("[[load]]\ndestinations = ['queue://q']\nrate = -1"),
+        read_faults("[[fault]]\nkind = 'kill'\nat = '1s'", "faults.toml")
+            .expect_err("no process")
+            .problem(),
+    ]
+}
+
+#[test]
+fn every_kind_of_failure_has_cause_observed_value_and_remedy() {
+    let all = [
+        of_load(),
+        of_files(),
+        of_the_profiler(),
+        of_managed_nodes(),
+        of_experiments(),
+        vec![session::Error::Stopped.problem()],
+    ];
+    for problem in all.concat() {
+        for (field, text) in [
+            ("cause", &problem.cause),
+            ("value", &problem.value),
+            ("help", &problem.help),
+        ] {
+            assert!(!text.trim().is_empty(), "no {field}: {problem:?}");
+            assert!(!text.contains(['\n', '\r']), "{field}: {problem:?}");
+        }
+        let told = format!("{problem:?}");
+        assert!(
+            !told.contains("s3cret") && !told.contains("12345"),
+            "{told}"
+        );
+    }
+}
