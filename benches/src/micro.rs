@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use archive::profile::{Frame, FrameKind, Profile, ProfileHeader, Sample, StackNode};
 use measure::{Metric, Nanos, Recorder, Time};
 use report::flame::{FlameOptions, svg};
-use session::managed::RabbitMq;
+use session::brokers::rabbitmq::RabbitMq;
 
 use crate::scenarios::Bench;
 use crate::table::Row;

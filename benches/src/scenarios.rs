@@ -3,10 +3,11 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use measure::Nanos;
-use session::managed::{Config, RabbitMq};
+use session::brokers::rabbitmq::{Config, RabbitMq};
 
 use crate::table::Row;
 use crate::{connections, floor, micro, own, process, starts, tls};
@@ -53,14 +54,18 @@ const WARMUP_S: u64 = 5;
 pub fn rabbitmq(bench: &Bench, tls: bool) -> Result<RabbitMq> {
     let guard = vec![
         bench.bellows.clone().into_os_string(),
-        session::managed::guard::SUBCOMMAND.into(),
+        session::guardian::SUBCOMMAND.into(),
     ];
     let config = Config {
         guard,
         tls,
         ..Config::default()
     };
-    let mut progress = |step: &str| eprintln!("bench:   {step}");
+    let mut progress = |step: &str, waited: Duration| {
+        if waited.is_zero() {
+            eprintln!("bench:   {step}");
+        }
+    };
     Ok(RabbitMq::start(&config, &mut progress, &|| false)?)
 }
 

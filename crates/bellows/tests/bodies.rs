@@ -11,7 +11,8 @@ use std::net::TcpStream;
 use std::path::Path;
 
 use common::{Ended, folder, run};
-use session::managed::{Config, RabbitMq, guard};
+use session::brokers::rabbitmq::{Config, RabbitMq};
+use session::guardian;
 
 /// The least that can log in and get messages.
 struct Getter {
@@ -137,10 +138,10 @@ fn bodies_arrive_as_they_are_at_any_client() {
     let dir = folder();
     let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
     let config = Config {
-        guard: vec![exe, guard::SUBCOMMAND.into()],
+        guard: vec![exe, guardian::SUBCOMMAND.into()],
         ..Config::default()
     };
-    let node = RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ");
+    let node = RabbitMq::start(&config, &mut |_, _| {}, &|| false).expect("a managed RabbitMQ");
     let url = node.url();
 
     json_is_json(dir.path(), &url);

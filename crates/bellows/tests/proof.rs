@@ -15,7 +15,8 @@ use load::{
     ServiceTime, Sink, StopCondition,
 };
 use measure::{Interval, Nanos, Phase, Rate};
-use session::managed::{Config, RabbitMq, guard};
+use session::brokers::rabbitmq::{Config, RabbitMq};
+use session::guardian;
 use testkit::Proxy;
 
 /// Runs at the same time; each of them mostly sleeps.
@@ -441,10 +442,10 @@ fn counts_are_exact_or_outstanding_with_rabbitmq() {
     }
     let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
     let config = Config {
-        guard: vec![exe, guard::SUBCOMMAND.into()],
+        guard: vec![exe, guardian::SUBCOMMAND.into()],
         ..Config::default()
     };
-    let node = RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ");
+    let node = RabbitMq::start(&config, &mut |_, _| {}, &|| false).expect("a managed RabbitMQ");
     let port = node.endpoint().expect("endpoint").port;
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     prove("counts_are_exact_or_outstanding_with_rabbitmq", address, 50);

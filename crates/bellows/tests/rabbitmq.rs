@@ -8,16 +8,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use session::managed::{Config, RabbitMq, guard};
+use session::brokers::rabbitmq::{Config, RabbitMq};
+use session::guardian;
 
 /// A node that the test itself drives; its guardian is this build's.
 fn node() -> RabbitMq {
     let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
     let config = Config {
-        guard: vec![exe, guard::SUBCOMMAND.into()],
+        guard: vec![exe, guardian::SUBCOMMAND.into()],
         ..Config::default()
     };
-    RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ")
+    RabbitMq::start(&config, &mut |_, _| {}, &|| false).expect("a managed RabbitMQ")
 }
 
 fn installed() -> bool {

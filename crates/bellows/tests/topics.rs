@@ -7,7 +7,8 @@ use load::{
     Control, Destination, Exchange, Group, Outcome, Phases, Plan, RunEvent, Sink, topic::matches,
 };
 use measure::{Interval, Nanos};
-use session::managed::{Config, RabbitMq, guard};
+use session::brokers::rabbitmq::{Config, RabbitMq};
+use session::guardian;
 
 const KEYS: usize = 60;
 const QUEUES: usize = 60;
@@ -88,10 +89,10 @@ fn messages_reach_the_queues_whose_patterns_take_their_keys() {
     }
     let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
     let config = Config {
-        guard: vec![exe, guard::SUBCOMMAND.into()],
+        guard: vec![exe, guardian::SUBCOMMAND.into()],
         ..Config::default()
     };
-    let node = RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ");
+    let node = RabbitMq::start(&config, &mut |_, _| {}, &|| false).expect("a managed RabbitMQ");
     for seed in 1..=3 {
         let mut random = Random(seed * 0x9E37_79B9);
         let keys: Vec<String> = (0..KEYS)

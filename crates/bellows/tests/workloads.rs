@@ -5,7 +5,8 @@ mod common;
 use std::ffi::OsString;
 
 use serde_json::Value;
-use session::managed::{Config, RabbitMq, guard};
+use session::brokers::rabbitmq::{Config, RabbitMq};
+use session::guardian;
 
 /// Each group sends 500 messages and receives them once.
 const GROUPS: &str = r#"
@@ -89,10 +90,10 @@ message-count = 500
 fn node() -> RabbitMq {
     let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
     let config = Config {
-        guard: vec![exe, guard::SUBCOMMAND.into()],
+        guard: vec![exe, guardian::SUBCOMMAND.into()],
         ..Config::default()
     };
-    RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ")
+    RabbitMq::start(&config, &mut |_, _| {}, &|| false).expect("a managed RabbitMQ")
 }
 
 fn run(url: &str, text: &str) -> Value {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use measure::Problem;
 
-use crate::{experiment, managed};
+use crate::experiment;
 
 /// Why an experiment could not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,15 +59,6 @@ impl From<load::Error> for Error {
             Self::Usage(error.problem())
         } else {
             Self::Failed(error.problem())
-        }
-    }
-}
-
-impl From<managed::Error> for Error {
-    fn from(error: managed::Error) -> Self {
-        match error {
-            managed::Error::Cancelled => Self::Stopped,
-            other => Self::Failed(other.problem()),
         }
     }
 }

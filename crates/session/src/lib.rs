@@ -1,20 +1,20 @@
 //! One experiment from its file to its archive: the broker is started or attached, loaded,
 //! sampled and profiled on one time axis, and what may be wrong with the numbers is said.
 
-mod attach;
+pub mod brokers;
 pub mod calibration;
 pub mod doctor;
 mod error;
 pub mod experiment;
+pub mod guardian;
 mod hardware;
 mod limits;
-pub mod managed;
+mod listener;
 mod oauth2;
 mod observer;
 mod processes;
 mod record;
 pub mod redact;
-mod relay;
 mod run;
 mod sockets;
 mod tcp;
@@ -24,7 +24,7 @@ mod usage;
 mod verdict;
 mod warnings;
 
-pub use attach::{Attached, attach};
+pub use brokers::{Attached, attach};
 pub use error::Error;
 pub use experiment::Experiment;
 pub use observer::{NoObserver, Observer};

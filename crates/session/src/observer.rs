@@ -1,5 +1,7 @@
 //! What a run tells while it goes on.
 
+use std::time::Duration;
+
 use archive::{Event, SeriesPoint, Warning};
 use measure::{Interval, Nanos, Phase};
 
@@ -8,6 +10,8 @@ use measure::{Interval, Nanos, Phase};
 pub trait Observer {
     /// What is being done before and after the load, one short sentence: `starting RabbitMQ`.
     fn step(&mut self, _text: &str) {}
+    /// The same is still waited for; called every second.
+    fn waiting(&mut self, _text: &str, _waited: Duration) {}
     /// A phase begins; `length` is what is planned, `None` where it has no set end.
     fn phase(&mut self, _phase: Phase, _length: Option<Nanos>) {}
     /// An interval of about a second has ended. `cumulative` holds the measured phase so far.

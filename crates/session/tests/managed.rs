@@ -17,7 +17,11 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, getuid, kill_process};
-use session::managed::{Config, Error, RabbitMq, guard};
+use session::brokers::{
+    Error,
+    rabbitmq::{Config, RabbitMq},
+};
+use session::guardian;
 use tempfile::TempDir;
 
 const HELPER: &str = env!("CARGO_BIN_EXE_managed-helper");
@@ -36,13 +40,13 @@ macro_rules! need_rabbitmq {
 fn config(parent: &Path) -> Config {
     Config {
         parent_directory: Some(parent.to_owned()),
-        guard: vec![HELPER.into(), guard::SUBCOMMAND.into()],
+        guard: vec![HELPER.into(), guardian::SUBCOMMAND.into()],
         ..Config::default()
     }
 }
 
 fn start(config: &Config) -> Result<RabbitMq, Error> {
-    RabbitMq::start(config, &mut |_| {}, &|| false)
+    RabbitMq::start(config, &mut |_, _| {}, &|| false)
 }
 
 /// Live processes whose environment names the directory, as that of every process of its node does.
@@ -284,6 +288,7 @@ fn two_nodes_run_side_by_side_and_leave_nothing() {
         );
         assert!(
             broker
+                .process()
                 .log_tail(500)
                 .contains(&format!("RabbitMQ {}", broker.version()))
         );
@@ -304,11 +309,11 @@ fn two_nodes_run_side_by_side_and_leave_nothing() {
     // A crash and a new start: another process, the same data behind the same port.
     let (url, mut own) = (own.url(), own);
     let first = own.pid();
-    assert!(own.kill());
+    assert!(own.process().kill());
     // While it is away its number is anybody's; a restart used to kill whoever had it.
     let sleep = || Command::new("sleep").arg("60").spawn().unwrap();
     let stranger = testkit::process_with_number(first, sleep);
-    own.restart(&|| false).unwrap();
+    own.restart(&mut |_, _| {}, &|| false).unwrap();
     assert_ne!(own.pid(), first);
     match stranger {
         Some(mut stranger) => {
@@ -330,14 +335,14 @@ fn two_nodes_run_side_by_side_and_leave_nothing() {
     );
 
     let pids = [first, own.pid(), rooted.pid()];
-    assert!(own.pause() && own.resume());
-    assert!(rooted.pause());
+    assert!(own.process().pause() && own.process().resume());
+    assert!(rooted.process().pause());
     drop(rooted);
     assert_eq!(
         left(other_parent.path(), &pids[2..], getuid().as_raw()),
         Vec::<String>::new()
     );
-    assert!(own.kill());
+    assert!(own.process().kill());
     own.stop().unwrap();
     assert_eq!(
         left(parent.path(), &pids, getuid().as_raw()),
@@ -365,7 +370,7 @@ fn a_failed_start_shows_the_log_and_leaves_nothing() {
     // What a Ctrl-C during the start comes to: it is heeded while the node is on its way.
     let begin = Instant::now();
     let unwanted = || begin.elapsed() > Duration::from_millis(1_500);
-    let error = RabbitMq::start(&config(parent.path()), &mut |_| {}, &unwanted).unwrap_err();
+    let error = RabbitMq::start(&config(parent.path()), &mut |_, _| {}, &unwanted).unwrap_err();
     assert!(matches!(error, Error::Cancelled), "{error}");
     assert!(
         begin.elapsed() < Duration::from_secs(4),
@@ -501,8 +506,10 @@ fn the_next_start_removes_what_owner_and_guardian_could_not() {
         ..config(parent.path())
     };
     let mut told = Vec::new();
-    let error =
-        RabbitMq::start(&nowhere, &mut |step| told.push(step.to_owned()), &|| false).unwrap_err();
+    let error = RabbitMq::start(&nowhere, &mut |step, _| told.push(step.to_owned()), &|| {
+        false
+    })
+    .unwrap_err();
     assert!(matches!(error, Error::NotInstalled { .. }), "{error}");
     assert_eq!(left(parent.path(), &pids, uid), Vec::<String>::new());
     assert!(
@@ -515,7 +522,7 @@ fn the_next_start_removes_what_owner_and_guardian_could_not() {
 fn a_guardian_without_orders_says_so() {
     for (arguments, code) in [(&[][..], 2), (&["/nowhere/launch.json"][..], 1)] {
         let output = Command::new(HELPER)
-            .arg(guard::SUBCOMMAND)
+            .arg(guardian::SUBCOMMAND)
             .args(arguments)
             .output()
             .unwrap();
@@ -547,10 +554,12 @@ fn a_port_that_somebody_takes_first_is_replaced() {
         ..config(parent.path())
     };
     let mut told = Vec::new();
-    let error =
-        RabbitMq::start(&config, &mut |step| told.push(step.to_owned()), &|| false).unwrap_err();
+    let error = RabbitMq::start(&config, &mut |step, _| told.push(step.to_owned()), &|| {
+        false
+    })
+    .unwrap_err();
     let is_the_second = |error: &Error| match error {
-        Error::Exited { status, log } => status == "exit status 3" && log == "another error",
+        Error::Exited { status, log, .. } => status == "exit status 3" && log == "another error",
         _ => false,
     };
     assert!(is_the_second(&error), "{error}");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use archive::profile::ProfileError;
 use measure::Problem;
 use session::experiment::read_faults;
-use session::{Experiment, managed};
+use session::{Experiment, brokers, guardian};
 
 fn path() -> PathBuf {
     PathBuf::from("/some/where")
@@ -130,39 +130,45 @@ fn of_the_profiler() -> Vec<Problem> {
     kinds.iter().map(profile::Error::problem).collect()
 }
 
-fn of_managed_nodes() -> Vec<Problem> {
+fn of_brokers() -> Vec<Problem> {
     let log = "a line of its log".to_owned();
     let kinds = [
-        managed::Error::NotInstalled {
+        brokers::Error::NotInstalled {
+            product: "RabbitMQ",
             looked_for: vec![path()],
+            help: "install it",
         },
-        managed::Error::NoErlang {
+        brokers::Error::NoErlang {
             rabbitmq: path(),
             searched: "/bin".to_owned(),
         },
-        managed::Error::NoSpace {
+        brokers::Error::NoSpace {
+            product: "RabbitMQ",
             directory: path(),
             free_mb: 3,
             needed_mb: 300,
         },
-        managed::Error::Exited {
+        brokers::Error::Exited {
+            product: "RabbitMQ",
             status: "exit status 1".to_owned(),
             log: log.clone(),
         },
-        managed::Error::NotReady {
+        brokers::Error::NotReady {
+            product: "RabbitMQ",
             waited: Duration::from_secs(60),
             log,
         },
-        managed::Error::Cancelled,
-        managed::Error::Guard("it was killed".to_owned()),
-        managed::Error::Control("no answer within 20 s".to_owned()),
-        managed::Error::Io {
+        brokers::Error::Cancelled,
+        brokers::Error::from(guardian::Error::Failed("it was killed".to_owned())),
+        brokers::Error::Control("no answer within 20 s".to_owned()),
+        brokers::Error::Fault("the broker is gone".to_owned()),
+        brokers::Error::from(guardian::Error::Io {
             action: "create",
             path: path(),
             source: full(),
-        },
+        }),
     ];
-    kinds.iter().map(managed::Error::problem).collect()
+    kinds.iter().map(brokers::Error::problem).collect()
 }
 
 fn of_experiments() -> Vec<Problem> {
@@ -192,7 +198,7 @@ fn every_kind_of_failure_has_cause_observed_value_and_remedy() {
         of_load(),
         of_files(),
         of_the_profiler(),
-        of_managed_nodes(),
+        of_brokers(),
         of_experiments(),
         vec![session::Error::Stopped.problem()],
     ];

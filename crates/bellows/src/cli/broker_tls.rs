@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use broker::{Clients, Tls};
 use clap::Args;
-use session::managed::Certificates;
+use session::brokers::Certificates;
 
 use crate::failure::Failure;
 

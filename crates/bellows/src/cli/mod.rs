@@ -87,7 +87,7 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Man(shell::ManArgs),
     /// Watch over a disposable broker; not for people
-    #[command(name = session::managed::guard::SUBCOMMAND, hide = true, disable_help_flag = true)]
+    #[command(name = session::guardian::SUBCOMMAND, hide = true, disable_help_flag = true)]
     Guard(shell::GuardArgs),
 }
 

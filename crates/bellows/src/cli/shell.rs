@@ -75,7 +75,7 @@ impl ManArgs {
 impl GuardArgs {
     /// Watches until the owner is gone.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        match session::managed::guard::main(&self.args) {
+        match session::guardian::main(&self.args) {
             0 => Ok(Done::Fine),
             code => Err(Failure::Code(code)),
         }

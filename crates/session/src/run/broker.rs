@@ -15,9 +15,10 @@ use measure::{Problem, Time};
 use super::RunOptions;
 use super::faults::{PlayedFaults, Victim};
 use super::recording::Recording;
+use crate::brokers::rabbitmq::{self, RabbitMq};
 use crate::experiment::{BrokerKind, BrokerSpec, FaultSpec, write_faults};
-use crate::managed::{self, RabbitMq};
-use crate::relay::Door;
+use crate::guardian;
+use crate::listener::Listener;
 use crate::{Attached, Error, Experiment, Observer, attach, oauth2, processes, sockets};
 
 /// The embedded broker is ready within milliseconds; this is for a machine that is very busy.
@@ -34,7 +35,7 @@ pub(crate) struct Broker {
     pub(crate) runtime: Option<String>,
     pub(crate) shares_this_machine: bool,
     /// Who listens on its port, where it was not started for the run.
-    pub(crate) door: Door,
+    pub(crate) listener: Listener,
     kind: &'static str,
     version: Option<String>,
     handle: Handle,
@@ -74,9 +75,11 @@ impl Broker {
         control: &load::Control,
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
-        observer.step("starting RabbitMQ");
         let config = managed_config(spec, options);
-        let mut progress = |text: &str| observer.step(text);
+        let mut progress = |text: &str, waited: Duration| match waited {
+            Duration::ZERO => observer.step(text),
+            _ => observer.waiting(text, waited),
+        };
         let node = RabbitMq::start(&config, &mut progress, &|| control.is_stopping())?;
         for note in node.notes() {
             observer.step(note);
@@ -92,7 +95,7 @@ impl Broker {
             pid: Some(node.pid()),
             runtime: Some(node.runtime().to_owned()),
             shares_this_machine: true,
-            door: Door::default(),
+            listener: Listener::default(),
             kind: "rabbitmq",
             version: Some(node.version().to_owned()),
             handle: Handle::Managed {
@@ -114,7 +117,7 @@ impl Broker {
             pid: Some(embedded.child.id()),
             runtime: None,
             shares_this_machine: true,
-            door: Door::default(),
+            listener: Listener::default(),
             kind: "embedded",
             version: Some(env!("CARGO_PKG_VERSION").to_owned()),
             handle: Handle::Embedded(embedded),
@@ -129,13 +132,13 @@ impl Broker {
         let endpoint = attached.endpoint.clone();
         let addresses = sockets::addresses_here(&endpoint.host, endpoint.port);
         let here = !addresses.is_empty();
-        let listener = match sockets::listening_on(&addresses).as_slice() {
+        let found = match sockets::listening_on(&addresses).as_slice() {
             [one] => Some(*one),
             // Who of them serves us is seen once we are connected.
             _ => None,
         };
         let given = experiment.broker.pid;
-        let pid = given.or(listener);
+        let pid = given.or(found);
         if let Some(pid) = experiment
             .broker
             .pid
@@ -153,7 +156,7 @@ impl Broker {
             pid,
             runtime: None,
             shares_this_machine: here || pid.is_some(),
-            door: Door { listener, given },
+            listener: Listener { found, given },
             kind: "",
             version: None,
             handle: Handle::Attached {
@@ -233,10 +236,10 @@ impl Broker {
     }
 }
 
-fn managed_config(spec: &BrokerSpec, options: &RunOptions) -> managed::Config {
+fn managed_config(spec: &BrokerSpec, options: &RunOptions) -> rabbitmq::Config {
     let mut settings = std::collections::BTreeMap::new();
     flatten("", &mut spec.config.iter(), &mut settings);
-    managed::Config {
+    rabbitmq::Config {
         root: spec.root.clone(),
         schedulers: spec.schedulers,
         settings,
@@ -247,9 +250,9 @@ fn managed_config(spec: &BrokerSpec, options: &RunOptions) -> managed::Config {
         emulator_arguments: spec.erlang_args.clone(),
         guard: vec![
             options.bellows_exe.clone().into(),
-            managed::guard::SUBCOMMAND.into(),
+            guardian::SUBCOMMAND.into(),
         ],
-        ..managed::Config::default()
+        ..rabbitmq::Config::default()
     }
 }
 

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::broker::FaultPipe;
 use super::recording::Recording;
 use super::work::Work;
+use crate::brokers::rabbitmq::RabbitMq;
 use crate::experiment::{FaultKind, FaultSpec};
-use crate::managed::RabbitMq;
 
 /// What happened to the broker.
 #[derive(Debug)]
@@ -191,8 +191,8 @@ impl Player<'_> {
 impl Victim<'_> {
     fn harm(&mut self, kind: FaultKind) -> Result<(), String> {
         let done = match (self, kind) {
-            (Self::Managed(node), FaultKind::Stop) => node.pause(),
-            (Self::Managed(node), _) => node.kill(),
+            (Self::Managed(node), FaultKind::Stop) => node.process().pause(),
+            (Self::Managed(node), _) => node.process().kill(),
             (Self::Embedded(_), _) => true,
         };
         done.then_some(())
@@ -203,11 +203,12 @@ impl Victim<'_> {
     fn bring_back(&mut self, kind: FaultKind) -> Result<Option<u32>, String> {
         match (self, kind) {
             (Self::Managed(node), FaultKind::Stop) => {
-                let goes_on = node.resume().then_some(Some(node.pid()));
+                let goes_on = node.process().resume().then_some(Some(node.pid()));
                 goes_on.ok_or_else(|| "the broker is gone".to_owned())
             }
             (Self::Managed(node), _) => {
-                node.restart(&|| false).map_err(|e| e.to_string())?;
+                node.restart(&mut |_, _| {}, &|| false)
+                    .map_err(|e| e.to_string())?;
                 Ok(Some(node.pid()))
             }
             (Self::Embedded(_), _) => Ok(None),

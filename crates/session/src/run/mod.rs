@@ -110,7 +110,7 @@ fn apply_load(
         churn: work.churning(),
         broker: broker.summary(),
         shared_machine: broker.shares_this_machine,
-        door: broker.door,
+        listener: broker.listener,
         profile_frequency: profiles_cpu(&experiment.profile)
             .then_some(experiment.profile.frequency),
         insecure: broker.endpoint.tls.as_ref().is_some_and(|tls| tls.insecure),

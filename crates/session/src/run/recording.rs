@@ -9,7 +9,7 @@ use super::requested::Against;
 use super::work::Churning;
 use crate::Observer;
 use crate::limits::Together;
-use crate::relay::Door;
+use crate::listener::Listener;
 use crate::tcp::Connections;
 use crate::threads::{ThreadUse, Threads};
 use crate::usage::{Reading, UsageSource, between};
@@ -33,7 +33,7 @@ pub(crate) struct Setting {
     pub(crate) churn: Option<Churning>,
     pub(crate) broker: BrokerSummary,
     pub(crate) shared_machine: bool,
-    pub(crate) door: Door,
+    pub(crate) listener: Listener,
     /// Samples per second of the broker's profile, where one is wanted.
     pub(crate) profile_frequency: Option<u32>,
     /// The broker's certificate is not checked.
@@ -83,7 +83,7 @@ pub(crate) struct Recording<'a> {
     /// Shortest time in which the broker itself answered before the load began.
     pub(crate) idle_answer: Option<Nanos>,
     /// The process that passes connections on to the broker.
-    pub(crate) relay: Option<String>,
+    pub(crate) proxy: Option<String>,
 }
 
 impl<'a> Recording<'a> {
@@ -124,7 +124,7 @@ impl<'a> Recording<'a> {
             broker_threads: None,
             round_trip: None,
             idle_answer: None,
-            relay: None,
+            proxy: None,
             setting,
         }
     }
@@ -190,8 +190,8 @@ impl<'a> Recording<'a> {
 
     fn connected(&mut self, product: &str, version: &str) {
         self.look_who_serves();
-        if let Some(relay) = self.setting.door.relay(product) {
-            self.behind(relay, product);
+        if let Some(proxy) = self.setting.listener.proxy(product) {
+            self.behind(proxy, product);
         }
         let broker = &mut self.setting.broker;
         if broker.kind.is_empty() && !product.is_empty() {
@@ -203,12 +203,12 @@ impl<'a> Recording<'a> {
     }
 
     /// What listens on the port is not the broker: it is not watched in the broker's place.
-    fn behind(&mut self, relay: String, product: &str) {
-        if self.relay.is_some() {
+    fn behind(&mut self, proxy: String, product: &str) {
+        if self.proxy.is_some() {
             return;
         }
-        let mut text = format!("{relay} passes connections on to {product}");
-        if self.setting.door.given.is_none() {
+        let mut text = format!("{proxy} passes connections on to {product}");
+        if self.setting.listener.given.is_none() {
             text += "; name the broker's own process (--pid, broker.pid) if it runs here";
             self.usage.leave();
             self.give_up_profile();
@@ -216,7 +216,7 @@ impl<'a> Recording<'a> {
             self.setting.shared_machine = false;
         }
         self.note(&text);
-        self.relay = Some(relay);
+        self.proxy = Some(proxy);
     }
 
     /// Adds a measured interval to the sums.

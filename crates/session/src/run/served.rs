@@ -19,7 +19,7 @@ impl Recording<'_> {
         if !self.setting.broker.kind.is_empty() {
             return;
         }
-        let presumed = self.setting.door.listener;
+        let presumed = self.setting.listener.found;
         let served = match self.usage.server() {
             Server::Unknown => return,
             Server::Elsewhere => None,
@@ -32,8 +32,8 @@ impl Recording<'_> {
         if served == presumed {
             return;
         }
-        self.setting.door.listener = served;
-        if self.setting.door.given.is_none() {
+        self.setting.listener.found = served;
+        if self.setting.listener.given.is_none() {
             self.usage.leave();
             self.setting.broker.pid = served;
             match served {

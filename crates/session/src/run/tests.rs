@@ -133,7 +133,7 @@ fn play(dir: &std::path::Path, observer: &mut Heard, error: Option<load::Error>)
         },
         broker: archive::BrokerSummary::default(),
         shared_machine: false,
-        door: crate::relay::Door::default(),
+        listener: crate::listener::Listener::default(),
         profile_frequency: None,
         insecure: false,
         planned: crate::verdict::Planned::default(),

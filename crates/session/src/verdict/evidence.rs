@@ -129,7 +129,7 @@ impl Recording<'_> {
             same_machine: self.setting.shared_machine,
             round_trip_ns: self.round_trip.map(|took| took.0),
             idle_answer_ns: self.idle_answer.map(|took| took.0),
-            relay: self.relay.clone(),
+            relay: self.proxy.clone(),
             connections: self.connections,
             capacity: self.setting.planned.capacity.clone(),
         }

@@ -2,12 +2,13 @@
 
 use std::{env, ffi::OsString, process::ExitCode, thread, time::Duration};
 
-use session::managed::{Config, RabbitMq, guard};
+use session::brokers::rabbitmq::{Config, RabbitMq};
+use session::guardian;
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = env::args_os().skip(1).collect();
     match &arguments[..] {
-        [first, rest @ ..] if first == guard::SUBCOMMAND => ExitCode::from(guard::main(rest)),
+        [first, rest @ ..] if first == guardian::SUBCOMMAND => ExitCode::from(guardian::main(rest)),
         [first, parent] if first == "own" => own(parent),
         _ => ExitCode::from(2),
     }
@@ -19,7 +20,7 @@ fn own(parent: &OsString) -> ExitCode {
         parent_directory: Some(parent.into()),
         ..Config::default()
     };
-    match RabbitMq::start(&config, &mut |step| println!("step {step}"), &|| false) {
+    match RabbitMq::start(&config, &mut |step, _| println!("step {step}"), &|| false) {
         Ok(broker) => {
             println!("ready {}", broker.pid());
             thread::sleep(Duration::from_secs(300));

@@ -1,13 +1,13 @@
-//! What a managed node leaves behind unless somebody removes it, and who removes it when.
+//! What a guarded broker leaves behind unless somebody removes it, and who removes it when.
 //!
-//! Each node has a state file, `/tmp/bellows-UID/NODE.json`, from before its directory exists until
+//! Each broker has a state file, `/tmp/bellows-UID/NAME.json`, from before its directory exists until
 //! after everything else of it is gone. The place is fixed: a leftover must be found also by a
 //! bellows whose `TMPDIR`, `HOME` or `XDG_RUNTIME_DIR` differ. Where somebody else has taken that
 //! name, it is `/tmp/bellows-UID.RANDOM`, and the clean-up looks into all of them.
 
 use std::{
-    fs,
-    io::{self, Write},
+    fs::{self, File},
+    io::{self, Read, Write},
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     thread,
@@ -19,15 +19,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Error,
-    node::random_hex,
-    process::{self, Emulator},
+    members::{self, Started},
 };
 use crate::processes::ProcessId;
 
-/// The state file.
+/// The state file: what is to be removed of a broker, and whose it is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Remains {
-    /// The node's unique name, which is also its processes' marker.
+pub(crate) struct Leftovers {
+    /// The broker's unique name, which is also its processes' marker.
     pub(super) name: String,
     /// All its files.
     pub(super) directory: PathBuf,
@@ -35,10 +34,10 @@ pub(super) struct Remains {
     owner: ProcessId,
     /// The guardian, once it runs.
     pub(super) guard: Option<ProcessId>,
-    /// Its emulators, the running one last. The files of those that were killed and replaced are
+    /// Its processes, the running one last. The files of those that were killed and replaced are
     /// kept, for a profile may need them.
-    #[serde(default)]
-    pub(super) emulators: Vec<Emulator>,
+    #[serde(default, alias = "emulators")]
+    pub(super) started: Vec<Started>,
     /// Pids mean nothing after a reboot.
     boot: String,
     /// The pid namespace that the pids belong to: containers may share a directory for temporary
@@ -50,18 +49,19 @@ pub(super) struct Remains {
     place: PathBuf,
 }
 
-impl Remains {
-    /// Those of a node that this process is about to start.
-    pub(super) fn new(name: &str, directory: &Path) -> Result<Self, Error> {
+impl Leftovers {
+    /// Those of a broker that this process is about to start.
+    pub(crate) fn new(name: &str, directory: &Path) -> Result<Self, Error> {
         let owner = ProcessId::of(std::process::id()).ok_or_else(|| {
-            Error::config("cannot read /proc/self/stat", "nothing", "mount /proc")
+            let cause = "cannot read /proc/self/stat".to_owned();
+            Error::unusable(cause, "nothing", "mount /proc")
         })?;
         Ok(Self {
             name: name.to_owned(),
             directory: directory.to_owned(),
             owner,
             guard: None,
-            emulators: Vec::new(),
+            started: Vec::new(),
             boot: boot_id(),
             pid_namespace: pid_namespace(),
             place: state_directory(Path::new(STATES))?,
@@ -70,31 +70,31 @@ impl Remains {
 
     pub(super) fn read(path: &Path) -> Result<Self, Error> {
         let text = fs::read(path).map_err(Error::io("read", path))?;
-        let remains: Self = serde_json::from_slice(&text)
-            .map_err(|error| Error::Guard(format!("{}: {error}", path.display())))?;
+        let read: Self = serde_json::from_slice(&text)
+            .map_err(|error| Error::Failed(format!("{}: {error}", path.display())))?;
         Ok(Self {
             place: path.parent().unwrap_or(Path::new(STATES)).to_owned(),
-            ..remains
+            ..read
         })
     }
 
     /// What is written down by now, which the guardian keeps up to date.
-    pub(super) fn latest(&self) -> Self {
+    pub(crate) fn latest(&self) -> Self {
         Self::read(&self.state_file()).unwrap_or_else(|_| self.clone())
     }
 
     /// Where they are written down.
-    pub(super) fn state_file(&self) -> PathBuf {
+    pub(crate) fn state_file(&self) -> PathBuf {
         self.place.join(format!("{}.json", self.name))
     }
 
     /// Writes them down, at once or not at all.
-    pub(super) fn save(&self) -> Result<(), Error> {
+    pub(crate) fn save(&self) -> Result<(), Error> {
         let path = self.state_file();
         let draft = path.with_extension("tmp");
         let text = serde_json::to_vec(self)
-            .map_err(|error| Error::Guard(format!("{}: {error}", path.display())))?;
-        // Another node's end removes the directory when it is empty, also just now.
+            .map_err(|error| Error::Failed(format!("{}: {error}", path.display())))?;
+        // Another broker's end removes the directory when it is empty, also just now.
         let mut attempt = 0;
         loop {
             private_directory(&self.place)?;
@@ -110,25 +110,25 @@ impl Remains {
         fs::rename(&draft, &path).map_err(Error::io("write", &path))
     }
 
-    /// Kills and removes everything. `ancestor`: all of its children count as the node's too.
-    pub(super) fn remove(&self, ancestor: Option<u32>) -> Result<(), Error> {
-        let killed = process::kill_node(&self.name, ancestor).map_err(|stuck| {
+    /// Kills and removes everything. `ancestor`: all of its children count as the broker's too.
+    pub(crate) fn remove(&self, ancestor: Option<u32>) -> Result<(), Error> {
+        let killed = members::kill_members(&self.name, ancestor).map_err(|stuck| {
             let stuck: Vec<u32> = stuck.iter().map(|id| id.pid).collect();
-            Error::Guard(format!("processes {stuck:?} of {} do not die", self.name))
+            Error::Failed(format!("processes {stuck:?} of {} do not die", self.name))
         })?;
         let visible = self.pid_namespace == pid_namespace() && self.boot == boot_id();
         let killed = killed.into_iter().map(|id| {
-            let mut killed = Emulator::new(id);
+            let mut killed = Started::new(id);
             killed.ended = Some(SystemTime::now());
             killed
         });
-        for emulator in killed.chain(self.emulators.iter().copied()) {
-            emulator.remove_jit_files(visible);
+        for process in killed.chain(self.started.iter().copied()) {
+            process.remove_jit_files(visible);
         }
         remove_directory(&self.directory)?;
         let _ = fs::remove_file(self.state_file().with_extension("tmp"));
         let removed = fs::remove_file(self.state_file());
-        // Succeeds only where no other node is written down there.
+        // Succeeds only where no other broker is written down there.
         let _ = fs::remove_dir(&self.place);
         match removed {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -147,8 +147,8 @@ impl Remains {
     }
 }
 
-/// Removes what earlier runs left behind: nodes whose owner and guardian are both dead. Called at
-/// every start of a node. Returns a sentence for each, also where it could not be removed.
+/// Removes what earlier runs left behind: brokers whose owner and guardian are both dead. Called at
+/// every start of one. Returns a sentence for each, also where it could not be removed.
 #[must_use]
 pub fn clean_leftovers() -> Vec<String> {
     clean(Path::new(STATES))
@@ -168,18 +168,18 @@ fn clean(parent: &Path) -> Vec<String> {
         if path.extension().is_none_or(|extension| extension != "json") {
             continue;
         }
-        let Ok(remains) = Remains::read(&path) else {
+        let Ok(leftovers) = Leftovers::read(&path) else {
             continue;
         };
-        if !remains.abandoned() || remains.state_file() != path {
+        if !leftovers.abandoned() || leftovers.state_file() != path {
             continue;
         }
-        told.push(match remains.remove(None) {
+        told.push(match leftovers.remove(None) {
             Ok(()) => format!(
                 "removed {}, which an interrupted run left behind",
-                remains.name
+                leftovers.name
             ),
-            Err(error) => format!("could not remove {}: {error}", remains.name),
+            Err(error) => format!("could not remove {}: {error}", leftovers.name),
         });
     }
     told
@@ -193,7 +193,7 @@ fn usual_name() -> String {
     format!("bellows-{}", getuid().as_raw())
 }
 
-/// The state directory in `parent` for a new node: the usual one, one that was made in its stead, or a
+/// The state directory in `parent` for a new broker: the usual one, one that was made in its stead, or a
 /// new one. Anybody may make a directory in `/tmp`, also one with our name.
 fn state_directory(parent: &Path) -> Result<PathBuf, Error> {
     let usual = parent.join(usual_name());
@@ -229,7 +229,7 @@ fn private_directory(path: &Path) -> Result<(), Error> {
             Err(Error::io("create", path)(error))
         }
         _ if is_own_directory(path) => Ok(()),
-        _ => Err(Error::config(
+        _ => Err(Error::unusable(
             format!("{} is not private", path.display()),
             "it is no directory of this user that others cannot write to",
             "remove it",
@@ -244,7 +244,7 @@ fn is_own_directory(path: &Path) -> bool {
 }
 
 /// Writes a new file that only this user can read.
-pub(super) fn private_file(path: &Path, content: &[u8]) -> Result<(), Error> {
+pub(crate) fn private_file(path: &Path, content: &[u8]) -> Result<(), Error> {
     fs::OpenOptions::new()
         .write(true)
         .create(true)
@@ -267,6 +267,15 @@ fn remove_directory(path: &Path) -> Result<(), Error> {
         }
         attempt += 1;
     }
+}
+
+/// So many random bytes, as hexadecimal digits.
+pub(crate) fn random_hex(bytes: usize) -> Result<String, Error> {
+    let mut random = vec![0; bytes];
+    File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut random))
+        .map_err(Error::io("read", "/dev/urandom"))?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Changes with every boot; empty where the kernel does not tell.
@@ -293,21 +302,21 @@ mod tests {
     /// Two containers with one `/tmp`: the second took the first one's running broker for a
     /// leftover, because it saw none of its processes, and deleted its directory.
     #[test]
-    fn a_node_of_another_pid_namespace_is_not_taken_for_abandoned() {
-        let mut remains = Remains::new("node", Path::new("/nowhere")).unwrap();
-        assert!(!remains.abandoned(), "its owner is this test");
+    fn a_broker_of_another_pid_namespace_is_not_taken_for_abandoned() {
+        let mut leftovers = Leftovers::new("node", Path::new("/nowhere")).unwrap();
+        assert!(!leftovers.abandoned(), "its owner is this test");
         let mut child = std::process::Command::new("sleep")
             .arg("60")
             .spawn()
             .unwrap();
-        remains.owner = ProcessId::of(child.id()).unwrap();
+        leftovers.owner = ProcessId::of(child.id()).unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(remains.abandoned(), "its owner is dead");
-        remains.pid_namespace = "pid:[1]".into();
-        assert!(!remains.abandoned(), "its owner cannot be seen");
-        remains.boot = "before".into();
-        assert!(remains.abandoned(), "the machine has restarted");
+        assert!(leftovers.abandoned(), "its owner is dead");
+        leftovers.pid_namespace = "pid:[1]".into();
+        assert!(!leftovers.abandoned(), "its owner cannot be seen");
+        leftovers.boot = "before".into();
+        assert!(leftovers.abandoned(), "the machine has restarted");
     }
 
     /// Any user could keep root from starting a broker with `mkdir /tmp/bellows-0`.
@@ -328,14 +337,14 @@ mod tests {
             take();
             let mut places = Vec::new();
             for name in ["one", "two"] {
-                let mut remains = Remains::new(name, &states.path().join(name)).unwrap();
-                remains.place = state_directory(states.path()).unwrap();
-                remains.boot = "before".into();
-                remains.save().unwrap();
-                places.push(remains.place.clone());
+                let mut leftovers = Leftovers::new(name, &states.path().join(name)).unwrap();
+                leftovers.place = state_directory(states.path()).unwrap();
+                leftovers.boot = "before".into();
+                leftovers.save().unwrap();
+                places.push(leftovers.place.clone());
                 assert_eq!(
-                    Remains::read(&remains.state_file()).unwrap().place,
-                    remains.place
+                    Leftovers::read(&leftovers.state_file()).unwrap().place,
+                    leftovers.place
                 );
             }
             assert_ne!(places[0], usual);

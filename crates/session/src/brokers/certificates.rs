@@ -1,5 +1,5 @@
-//! A throw-away authority for one node, with a certificate for the node and one for its clients.
-//! The keys never leave the node's directory, which nobody else can read, and go with it.
+//! A throw-away authority for one broker, with a certificate for the broker and one for its clients.
+//! The keys never leave the broker's directory, which nobody else can read, and go with it.
 
 use std::fmt::Display;
 use std::fs;
@@ -15,7 +15,7 @@ use rcgen::{
 
 use super::Error;
 
-/// Every file that is made, and those that a node cannot do without: a client's may be with the client.
+/// Every file that is made, and those that a broker cannot do without: a client's may be with the client.
 const FILES: [&str; 5] = [
     "ca.pem",
     "server.pem",
@@ -29,7 +29,7 @@ const NEEDED: [&str; 3] = ["ca.pem", "server.pem", "server-key.pem"];
 /// The user that the clients' certificate stands for.
 const USER: &str = "guest";
 
-/// Where the certificates of a throw-away authority are: `ca.pem`, and for the node (`server.pem`)
+/// Where the certificates of a throw-away authority are: `ca.pem`, and for the broker (`server.pem`)
 /// and its clients (`client.pem`) with their keys.
 #[derive(Clone, Debug)]
 pub struct Certificates {
@@ -75,7 +75,7 @@ impl Certificates {
         self.file("ca.pem")
     }
 
-    /// The node's certificate and key, for `localhost` and `127.0.0.1`.
+    /// The broker's certificate and key, for `localhost` and `127.0.0.1`.
     #[must_use]
     pub fn server(&self) -> (PathBuf, PathBuf) {
         (self.file("server.pem"), self.file("server-key.pem"))
@@ -116,27 +116,6 @@ impl Certificates {
             }),
             ..Tls::default()
         }
-    }
-
-    /// Lines of `rabbitmq.conf`: a listener that asks for a client's certificate and does without,
-    /// and a login by the certificate's common name.
-    pub(super) fn settings(&self, port: u16) -> String {
-        let file = |name: &str| self.file(name).display().to_string();
-        format!(
-            "listeners.ssl.1 = 127.0.0.1:{port}\n\
-             ssl_options.cacertfile = {}\n\
-             ssl_options.certfile = {}\n\
-             ssl_options.keyfile = {}\n\
-             ssl_options.verify = verify_peer\n\
-             ssl_options.fail_if_no_peer_cert = false\n\
-             ssl_cert_login_from = common_name\n\
-             auth_mechanisms.1 = PLAIN\n\
-             auth_mechanisms.2 = AMQPLAIN\n\
-             auth_mechanisms.3 = EXTERNAL\n",
-            file("ca.pem"),
-            file("server.pem"),
-            file("server-key.pem"),
-        )
     }
 }
 
@@ -198,7 +177,7 @@ fn named(name: &str) -> DistinguishedName {
 
 fn failed(error: impl Display) -> Error {
     Error::config(
-        "cannot make the node's certificates",
+        "cannot make the broker's certificates",
         error,
         "name a folder with certificates of your own",
     )
@@ -221,7 +200,7 @@ mod tests {
         let key = fs::read(made.server().1).unwrap();
         Certificates::find_or_make(dir.path()).unwrap();
         assert_eq!(fs::read(made.server().1).unwrap(), key);
-        // A node needs no client's key.
+        // A broker needs no client's key.
         fs::remove_file(made.file("client-key.pem")).unwrap();
         Certificates::find_or_make(dir.path()).unwrap();
     }

@@ -1,4 +1,4 @@
-//! The processes of a managed node, and what its emulators leave in `/tmp`.
+//! The processes of a guarded broker, and what they leave in `/tmp`.
 
 use std::{
     collections::BTreeMap,
@@ -14,16 +14,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::processes::{self, ProcessId};
 
-/// Environment variable that every process of a managed node carries; its value is the node's
+/// Environment variable that every process of a guarded broker carries; its value is the broker's
 /// unique name. It finds also those that left their parent, group or session.
-pub(super) const MARKER: &str = "BELLOWS_NODE";
+pub(crate) const MARKER: &str = "BELLOWS_NODE";
 
 /// Time that killed processes get to be gone. Only one stuck in the kernel takes longer.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// All live processes of the node `name`: those that carry its marker, and the descendants of
+/// All live processes of the broker `name`: those that carry its marker, and the descendants of
 /// `ancestor`. Never this process itself.
-pub(super) fn of_node(name: &str, ancestor: Option<u32>) -> Vec<ProcessId> {
+pub(crate) fn members(name: &str, ancestor: Option<u32>) -> Vec<ProcessId> {
     let marker = format!("{MARKER}={name}");
     let mut live: BTreeMap<u32, (ProcessId, u32)> = BTreeMap::new();
     for pid in processes::all() {
@@ -65,18 +65,18 @@ fn is_marked(pid: u32, marker: &str) -> bool {
     })
 }
 
-/// Kills all of [`of_node`] until none is left, and returns all that were seen.
+/// Kills all [`members`] until none is left, and returns all that were seen.
 ///
 /// # Errors
 /// Those that would not go within [`KILL_TIMEOUT`].
-pub(super) fn kill_node(
+pub(super) fn kill_members(
     name: &str,
     ancestor: Option<u32>,
 ) -> Result<Vec<ProcessId>, Vec<ProcessId>> {
     let deadline = Instant::now() + KILL_TIMEOUT;
     let mut seen = Vec::new();
     loop {
-        let members = of_node(name, ancestor);
+        let members = members(name, ancestor);
         for &id in &members {
             id.signal(Signal::KILL);
             if !seen.contains(&id) {
@@ -101,9 +101,9 @@ fn reap_all() {
     while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
 }
 
-/// An emulator that was started for a node.
+/// A process that was started as a broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Emulator {
+pub(super) struct Started {
     pub(super) id: ProcessId,
     /// By the wall clock, which a restart of the machine does not turn back.
     started: SystemTime,
@@ -111,7 +111,7 @@ pub(super) struct Emulator {
     pub(super) ended: Option<SystemTime>,
 }
 
-impl Emulator {
+impl Started {
     pub(super) fn new(id: ProcessId) -> Self {
         Self {
             id,
@@ -120,7 +120,7 @@ impl Emulator {
         }
     }
 
-    /// Removes what its JIT left for `perf`, where it is the emulator's: other processes have had its
+    /// Removes what its JIT left for `perf`, where it is this process's: other processes have had its
     /// number before it, and may have it since. `visible`: its number means something here.
     pub(super) fn remove_jit_files(&self, visible: bool) {
         let taken = visible && ProcessId::of(self.id.pid).is_some_and(|now| now != self.id);
@@ -146,7 +146,7 @@ fn earlier(time: SystemTime) -> SystemTime {
     time.checked_sub(CLOCK_SLACK).unwrap_or(time)
 }
 
-/// Files that the emulator's JIT leaves in `/tmp` for `perf`, whatever `TMPDIR` says.
+/// Files that a JIT leaves in `/tmp` for `perf`, whatever `TMPDIR` says.
 fn jit_files(pid: u32) -> [PathBuf; 2] {
     [
         PathBuf::from(format!("/tmp/perf-{pid}.map")),
@@ -182,9 +182,9 @@ mod tests {
             .status()
             .unwrap();
         assert!(status.success());
-        assert_eq!(of_node(&name, None).len(), 1);
-        assert_eq!(kill_node(&name, None).unwrap().len(), 1);
-        assert!(of_node(&name, None).is_empty());
+        assert_eq!(members(&name, None).len(), 1);
+        assert_eq!(kill_members(&name, None).unwrap().len(), 1);
+        assert!(members(&name, None).is_empty());
     }
 
     /// Several generations, each of which has several children, and orphans among them.
@@ -200,10 +200,10 @@ mod tests {
             .spawn()
             .unwrap();
         let deadline = Instant::now() + Duration::from_secs(10);
-        while of_node(&name, None).len() < 5 && Instant::now() < deadline {
+        while members(&name, None).len() < 5 && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(5));
         }
-        let killed = kill_node(&name, None).unwrap();
+        let killed = kill_members(&name, None).unwrap();
         assert!(killed.len() >= 5, "{killed:?}");
         assert!(killed.iter().all(|id| !id.is_alive()), "{killed:?}");
         assert_eq!(stranger.try_wait().unwrap(), None, "it is not of the node");
@@ -213,16 +213,16 @@ mod tests {
     }
 
     /// The map of a process that had the number before, of one that has had it since, and the
-    /// emulator's own, by all that may be known of its end.
+    /// broker's own, by all that may be known of its end.
     #[test]
-    fn only_the_emulators_own_map_is_removed() {
+    fn only_the_brokers_own_map_is_removed() {
         let now = SystemTime::now();
         let ago = |seconds| now - Duration::from_secs(seconds);
         let me = ProcessId::of(std::process::id()).unwrap();
         // No process has this number.
         let pid = 4_194_305 + me.pid;
         let map = &jit_files(pid)[0];
-        let emulator = |ended| Emulator {
+        let started = |ended| Started {
             id: me.with_number(pid),
             started: ago(100),
             ended,
@@ -238,16 +238,16 @@ mod tests {
         ] {
             let file = fs::File::create(map).unwrap();
             file.set_modified(changed).unwrap();
-            emulator(ended).remove_jit_files(true);
+            started(ended).remove_jit_files(true);
             assert_eq!(!map.exists(), removed, "{changed:?} {ended:?}");
         }
         let _ = fs::remove_file(map);
         // Its number is somebody else's by now: this test's.
         let own = &jit_files(me.pid)[0];
         fs::write(own, "1000 10 mine\n").unwrap();
-        let before = Emulator {
+        let before = Started {
             id: me.earlier(),
-            ..emulator(None)
+            ..started(None)
         };
         before.remove_jit_files(true);
         assert!(own.exists());

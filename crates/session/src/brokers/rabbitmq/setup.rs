@@ -4,24 +4,28 @@ use std::{
     env,
     ffi::OsString,
     fmt::Write as _,
-    fs::{self, File, Permissions},
-    io::Read,
-    net::{Ipv4Addr, SocketAddrV4, TcpListener},
+    fs::{self, Permissions},
+    io::{Read, Write as _},
+    net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream},
     os::fd::OwnedFd,
-    os::unix::fs::{DirBuilderExt, PermissionsExt, symlink},
+    os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
-use super::{
-    Config, Error,
+use super::super::{
+    Error,
     certificates::Certificates,
-    guard::Launch,
-    install::{Erlang, Installation},
-    process,
-    remains::{Remains, private_file},
+    managed::{Launch, Probe, Workspace, accepts, free_ports},
 };
+use super::{
+    config::Config,
+    install::{Erlang, Installation, PRODUCT},
+    reason,
+};
+use crate::guardian::{MARKER, private_file, random_hex};
 
 /// `vm_memory_high_watermark` of the reference experiment, bytes.
 const MEMORY_LIMIT: u64 = 15_000_000_000;
@@ -31,7 +35,7 @@ const CREDIT_FLOW: &str = "{1600,800}";
 
 /// Free space below which the node would block its publishers, bytes; and what a node needs.
 const DISK_FREE_LIMIT: u64 = 50_000_000;
-const NEEDED_SPACE: u64 = 256_000_000;
+pub(super) const NEEDED_SPACE: u64 = 256_000_000;
 
 /// Settings that bellows must know the values of.
 const OWN_SETTINGS: [&str; 5] = [
@@ -50,13 +54,14 @@ const STARTERS: &str = "bin";
 
 /// Everything about a node that is settled before it runs.
 #[derive(Debug)]
-pub(super) struct Node {
-    /// `bellows-1f2e3d4c5b6a7988`, unique.
+pub(super) struct Setup {
+    /// The node's unique name.
     pub(super) name: String,
+    /// Where all of its files are.
     pub(super) directory: PathBuf,
     /// AMQP.
     pub(super) port: u16,
-    /// AMQP over TLS, where it is asked for.
+    /// AMQP over TLS, where it is requested.
     pub(super) secured: Option<(u16, Certificates)>,
     /// Erlang's distribution, for the control commands.
     pub(super) control_port: u16,
@@ -65,23 +70,17 @@ pub(super) struct Node {
     pub(super) notes: Vec<String>,
 }
 
-impl Node {
-    /// Picks name, directory and ports, and makes the directory with all that the node reads. The
-    /// state file is written before there is anything to clean up.
-    pub(super) fn prepare(
+impl Setup {
+    /// Picks ports, and fills the workspace with all that the node reads.
+    pub(super) fn write(
         config: &Config,
         installation: &Installation,
-    ) -> Result<(Self, Remains), Error> {
-        check(config)?;
-        installation.check_plugins(&config.plugins)?;
-        let parent = parent_directory(config);
-        check_space(&parent)?;
-        let name = format!("bellows-{}", random_hex(8)?);
-        let [port, control_port, tls_port] =
-            free_ports().map_err(Error::io("find a free port on", "127.0.0.1"))?;
-        let node = Self {
-            directory: parent.join(&name),
-            name,
+        workspace: &Workspace,
+    ) -> Result<(Self, Launch), Error> {
+        let [port, control_port, tls_port] = free_ports()?;
+        let mut setup = Self {
+            name: workspace.name().to_owned(),
+            directory: workspace.directory().to_owned(),
             port,
             secured: None,
             control_port,
@@ -89,15 +88,29 @@ impl Node {
                 .map_err(Error::io("find a free port on", "127.0.0.1"))?,
             notes: Vec::new(),
         };
-        let remains = Remains::new(&node.name, &node.directory)?;
-        remains.save()?;
-        match node.fill(config, installation, &remains, tls_port) {
-            Ok(node) => Ok((node, remains)),
-            Err(error) => {
-                let _ = remains.remove(None);
-                Err(error)
-            }
-        }
+        setup.fill(config, installation, workspace, tls_port)?;
+        let arguments = setup.emulator_arguments(config, installation);
+        let mut probes = vec![Probe {
+            port,
+            answers: speaks_amqp,
+        }];
+        let secured = setup.secured.as_ref();
+        probes.extend(secured.map(|(port, _)| Probe {
+            port: *port,
+            answers: accepts,
+        }));
+        let launch = Launch {
+            product: PRODUCT,
+            program: installation.scripts.join("rabbitmq-server"),
+            arguments: Vec::new(),
+            environment: setup.environment(config, installation, &arguments),
+            process_name: "beam",
+            probes,
+            reason: reason::reason,
+            start_timeout: config.start_timeout,
+            guard: config.guard.clone(),
+        };
+        Ok((setup, launch))
     }
 
     /// The Erlang node's name.
@@ -105,29 +118,15 @@ impl Node {
         format!("{}@localhost", self.name)
     }
 
-    /// All that the node prints, from its first second on.
-    pub(super) fn log(&self) -> PathBuf {
-        self.directory.join("rabbitmq.log")
-    }
-
-    /// What the guardian reads.
-    pub(super) fn launch(&self) -> PathBuf {
-        self.directory.join("launch.json")
-    }
-
     fn fill(
-        mut self,
+        &mut self,
         config: &Config,
         installation: &Installation,
-        remains: &Remains,
+        workspace: &Workspace,
         tls_port: u16,
-    ) -> Result<Self, Error> {
+    ) -> Result<(), Error> {
         let directory = &self.directory;
-        fs::DirBuilder::new()
-            .mode(0o700)
-            .create(directory)
-            .map_err(Error::io("create", directory))?;
-        let write = |name: &str, text: &str| private_file(&directory.join(name), text.as_bytes());
+        let write = |name: &str, text: &str| workspace.write(name, text.as_bytes());
         write(".erlang.cookie", &random_hex(20)?)?;
         let cookie = directory.join(".erlang.cookie");
         // Erlang refuses a cookie file that others can read; its own are read-only.
@@ -142,7 +141,7 @@ impl Node {
         let mut lines = String::new();
         if config.tls {
             let certificates = Certificates::make(directory)?;
-            lines.push_str(&certificates.settings(tls_port));
+            lines.push_str(&tls_settings(&certificates, tls_port));
             self.secured = Some((tls_port, certificates));
         }
         for (key, value) in &config.settings {
@@ -158,18 +157,7 @@ impl Node {
         if installation.erlang.relocated {
             write_starter(&installation.erlang, &directory.join(STARTERS))?;
         }
-        let arguments = self.emulator_arguments(config, installation);
-        let launch = Launch {
-            program: installation.scripts.join("rabbitmq-server"),
-            environment: self.environment(config, installation, &arguments),
-            directory: self.directory.clone(),
-            log: self.log(),
-            state_file: remains.state_file(),
-        };
-        let text = serde_json::to_vec(&launch)
-            .map_err(|error| Error::Guard(format!("launch.json: {error}")))?;
-        private_file(&self.launch(), &text)?;
-        Ok(self)
+        Ok(())
     }
 
     /// The emulator's arguments. They are split at blanks by RabbitMQ's script, so files are named
@@ -251,7 +239,7 @@ impl Node {
             // Erlang reads the cookie there.
             ("HOME".into(), self.directory.clone().into()),
             ("LANG".into(), "C.UTF-8".into()),
-            (process::MARKER.into(), self.name.clone().into()),
+            (MARKER.into(), self.name.clone().into()),
             ("RABBITMQ_NODENAME".into(), self.erlang_name().into()),
             ("ERL_EPMD_PORT".into(), self.no_epmd.port.to_string().into()),
             // Must name something that does not exist, or /etc/rabbitmq/rabbitmq-env.conf is read.
@@ -265,6 +253,27 @@ impl Node {
         }
         environment
     }
+}
+
+/// Lines of `rabbitmq.conf`: a listener that asks for a client's certificate and does without, and a
+/// login by the certificate's common name.
+fn tls_settings(certificates: &Certificates, port: u16) -> String {
+    let (certificate, key) = certificates.server();
+    format!(
+        "listeners.ssl.1 = 127.0.0.1:{port}\n\
+         ssl_options.cacertfile = {}\n\
+         ssl_options.certfile = {}\n\
+         ssl_options.keyfile = {}\n\
+         ssl_options.verify = verify_peer\n\
+         ssl_options.fail_if_no_peer_cert = false\n\
+         ssl_cert_login_from = common_name\n\
+         auth_mechanisms.1 = PLAIN\n\
+         auth_mechanisms.2 = AMQPLAIN\n\
+         auth_mechanisms.3 = EXTERNAL\n",
+        certificates.authority().display(),
+        certificate.display(),
+        key.display(),
+    )
 }
 
 /// The guards of the reference experiment, and the loopback interface for everything. The user's
@@ -325,7 +334,8 @@ fn write_starter(erlang: &Erlang, directory: &Path) -> Result<(), Error> {
     fs::set_permissions(&erl, Permissions::from_mode(0o700)).map_err(Error::io("protect", &erl))
 }
 
-fn check(config: &Config) -> Result<(), Error> {
+/// Refuses what would break the node's isolation.
+pub(super) fn check(config: &Config) -> Result<(), Error> {
     for (key, value) in &config.settings {
         if OWN_SETTINGS.iter().any(|own| key.starts_with(own)) {
             return Err(Error::config(
@@ -359,39 +369,6 @@ fn check(config: &Config) -> Result<(), Error> {
         ));
     }
     Ok(())
-}
-
-fn parent_directory(config: &Config) -> PathBuf {
-    let usable = |path: &PathBuf| path.is_absolute() && path.is_dir();
-    config
-        .parent_directory
-        .clone()
-        .or_else(|| env::var_os("TMPDIR").map(PathBuf::from).filter(usable))
-        .or_else(|| Some(PathBuf::from("/var/tmp")).filter(usable))
-        .unwrap_or_else(|| PathBuf::from("/tmp"))
-}
-
-fn check_space(directory: &Path) -> Result<(), Error> {
-    let space = rustix::fs::statvfs(directory)
-        .map_err(|error| Error::io("look at", directory)(error.into()))?;
-    let free = space.f_bavail.saturating_mul(space.f_frsize);
-    if free >= NEEDED_SPACE {
-        return Ok(());
-    }
-    Err(Error::NoSpace {
-        directory: directory.to_owned(),
-        free_mb: free / 1_000_000,
-        needed_mb: NEEDED_SPACE / 1_000_000,
-    })
-}
-
-/// Different ports that nobody listens on. Somebody may take one before the node does; then
-/// the start is tried again with others.
-fn free_ports() -> std::io::Result<[u16; 3]> {
-    let bind = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let port = |listener: &TcpListener| listener.local_addr().map(|address| address.port());
-    let (first, second, third) = (bind()?, bind()?, bind()?);
-    Ok([port(&first)?, port(&second)?, port(&third)?])
 }
 
 /// A port that refuses every connection at once, and that nobody can listen on.
@@ -442,16 +419,25 @@ fn total_memory() -> u64 {
     machine.min(container)
 }
 
-pub(super) fn random_hex(bytes: usize) -> Result<String, Error> {
-    let mut random = vec![0; bytes];
-    File::open("/dev/urandom")
-        .and_then(|mut file| file.read_exact(&mut random))
-        .map_err(Error::io("read", "/dev/urandom"))?;
-    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+/// Whether a broker answers the protocol header with its first method (a frame of type 1).
+fn speaks_amqp(port: u16) -> bool {
+    let timeout = Duration::from_secs(2);
+    let ask = || {
+        let mut stream =
+            TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), timeout)?;
+        stream.set_read_timeout(Some(timeout))?;
+        stream.write_all(b"AMQP\0\0\x09\x01")?;
+        let mut kind = [0];
+        stream.read_exact(&mut kind)?;
+        Ok::<bool, std::io::Error>(kind == [1])
+    };
+    ask().unwrap_or(false)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
 
     fn refused(config: &Config) -> String {
@@ -482,16 +468,6 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_before_anything_is_made() {
-        // The only file system of every Linux machine that never has room.
-        let error = check_space(Path::new("/proc")).unwrap_err().to_string();
-        assert!(
-            error.contains("/proc has 0 MB free") && error.contains("TMPDIR"),
-            "{error}"
-        );
-    }
-
-    #[test]
     fn an_epmd_can_neither_be_reached_nor_started_on_a_port_that_refuses() {
         let reserved = RefusingPort::reserve().unwrap();
         let at = |address| {
@@ -502,30 +478,22 @@ mod tests {
         assert_eq!(at(Ipv4Addr::LOCALHOST), std::io::ErrorKind::AddrInUse);
         assert_eq!(at(Ipv4Addr::UNSPECIFIED), std::io::ErrorKind::AddrInUse);
         let began = std::time::Instant::now();
-        let refused = std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, reserved.port));
+        let refused = TcpStream::connect((Ipv4Addr::LOCALHOST, reserved.port));
         let refused = refused.unwrap_err().kind();
         assert_eq!(refused, std::io::ErrorKind::ConnectionRefused);
-        assert!(began.elapsed() < std::time::Duration::from_secs(1));
+        assert!(began.elapsed() < Duration::from_secs(1));
         // The real one, in the foreground.
         let mut epmd = std::process::Command::new("epmd")
             .args(["-port", &reserved.port.to_string()])
             .spawn()
             .unwrap();
-        let deadline = began + std::time::Duration::from_secs(10);
+        let deadline = began + Duration::from_secs(10);
         while epmd.try_wait().unwrap().is_none() {
             if std::time::Instant::now() > deadline {
                 epmd.kill().unwrap();
                 panic!("an EPMD listens on port {}", reserved.port);
             }
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(10));
         }
-    }
-
-    #[test]
-    fn ports_and_names_differ() {
-        let [first, second, third] = free_ports().unwrap();
-        assert!(first != second && second != third && first != third);
-        assert_ne!(random_hex(8).unwrap(), random_hex(8).unwrap());
-        assert_eq!(random_hex(8).unwrap().len(), 16);
     }
 }

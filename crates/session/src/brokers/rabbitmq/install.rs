@@ -8,7 +8,10 @@ use std::{
     process::Command,
 };
 
-use super::Error;
+use super::super::Error;
+
+/// As RabbitMQ is called in messages, and calls itself.
+pub(super) const PRODUCT: &str = "RabbitMQ";
 
 /// Directories with RabbitMQ's own scripts. Under a prefix or root directory, and of the machine.
 /// Not `/usr/sbin`: Debian's wrappers there switch to the user `rabbitmq`.
@@ -259,6 +262,8 @@ fn find_scripts(root: Option<&Path>) -> Result<PathBuf, Error> {
             )
         })
         .ok_or_else(|| Error::NotInstalled {
+            product: PRODUCT,
+            help: "install it (apt-get install rabbitmq-server), or name another with broker.root",
             looked_for: candidates
                 .iter()
                 .map(|at| at.join("rabbitmq-server"))

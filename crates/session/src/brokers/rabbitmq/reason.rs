@@ -1,27 +1,13 @@
-//! What a user needs to see of a node's log.
+//! Why a node ended, in its log.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
-/// The last `lines` lines of a log that have something in them.
-pub(super) fn tail(log: &Path, lines: usize) -> String {
-    let text = read(log);
-    let told: Vec<&str> = text
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .collect();
-    told.get(told.len().saturating_sub(lines)..)
-        .unwrap_or_default()
-        .join("\n")
-}
+use super::super::log::read;
 
 /// At most `lines` lines that say why a node ended: from the first error on, without the crash
 /// reports that repeat it at length.
 pub(super) fn reason(log: &Path, lines: usize) -> String {
     reason_in(&read(log), lines)
-}
-
-fn read(log: &Path) -> String {
-    String::from_utf8_lossy(&fs::read(log).unwrap_or_default()).into_owned()
 }
 
 fn reason_in(text: &str, lines: usize) -> String {

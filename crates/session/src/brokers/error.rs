@@ -1,4 +1,4 @@
-//! What can go wrong with a managed node, each with its remedy.
+//! What can go wrong with a broker, each with its remedy.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,14 +6,20 @@ use std::{fmt, io};
 
 use measure::Problem;
 
-/// Why a managed node did not start, or did not answer.
+use crate::guardian;
+
+/// Why a broker did not start, or did not do what it was asked for.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no RabbitMQ where it was looked for.
+    /// The broker is not where it was looked for.
     NotInstalled {
-        /// The scripts that would have been it.
+        /// As the broker is called.
+        product: &'static str,
+        /// The programs that would have been it.
         looked_for: Vec<PathBuf>,
+        /// How it is installed or named.
+        help: &'static str,
     },
     /// RabbitMQ is there, but Erlang is not.
     NoErlang {
@@ -22,51 +28,50 @@ pub enum Error {
         /// The search path.
         searched: String,
     },
-    /// The directory for the node's data has too little room.
+    /// The directory for the broker's data has too little room.
     NoSpace {
+        /// As the broker is called.
+        product: &'static str,
         /// Where the data would have gone.
         directory: PathBuf,
         /// Free for this user, 10^6 bytes.
         free_mb: u64,
-        /// Asked for, 10^6 bytes.
+        /// Requested, 10^6 bytes.
         needed_mb: u64,
     },
     /// The configuration cannot be used.
     Config(Problem),
-    /// The node ended instead of starting.
+    /// The broker ended instead of starting.
     Exited {
+        /// As the broker is called.
+        product: &'static str,
         /// Exit status or signal.
         status: String,
         /// Last lines of its log.
         log: String,
     },
-    /// The node took too long.
+    /// The broker took too long.
     NotReady {
+        /// As the broker is called.
+        product: &'static str,
         /// The time-out.
         waited: Duration,
         /// Last lines of its log.
         log: String,
     },
-    /// Nobody wants the node any more.
+    /// Nobody wants the broker any more.
     Cancelled,
     /// The guardian process failed.
-    Guard(String),
-    /// The node did not tell its queues and bindings.
+    Guard(guardian::Error),
+    /// The broker did not tell its queues and bindings.
     Control(String),
-    /// The operating system refused something.
-    Io {
-        /// What was tried, as a verb: `create`, `write`.
-        action: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// Its answer.
-        source: io::Error,
-    },
+    /// The fault could not be injected.
+    Fault(String),
 }
 
 impl Error {
     /// An [`Error::Config`].
-    pub(super) fn config(
+    pub(crate) fn config(
         cause: impl Into<String>,
         value: impl fmt::Display,
         help: impl Into<String>,
@@ -78,10 +83,14 @@ impl Error {
     #[must_use]
     pub fn problem(&self) -> Problem {
         match self {
-            Self::NotInstalled { looked_for } => Problem::new(
-                "no RabbitMQ found",
+            Self::NotInstalled {
+                product,
+                looked_for,
+                help,
+            } => Problem::new(
+                format!("no {product} found"),
                 format!("looked for {}", display_list(looked_for)),
-                "install it (apt-get install rabbitmq-server), or name another with broker.root",
+                *help,
             ),
             Self::NoErlang { rabbitmq, searched } => Problem::new(
                 format!(
@@ -92,68 +101,80 @@ impl Error {
                 "install it (apt-get install erlang-base), or put its directory into PATH",
             ),
             Self::NoSpace {
+                product,
                 directory,
                 free_mb,
                 needed_mb,
             } => Problem::new(
-                format!("a RabbitMQ node needs at least {needed_mb} MB"),
+                format!("{product} needs at least {needed_mb} MB"),
                 format!("{} has {free_mb} MB free", directory.display()),
                 "free some, or set TMPDIR to a directory with more room",
             ),
             Self::Config(problem) => problem.clone(),
-            Self::Exited { status, log } => Problem {
+            Self::Exited {
+                product,
+                status,
+                log,
+            } => Problem {
                 log: log.clone(),
                 ..Problem::new(
-                    "RabbitMQ ended while it started",
+                    format!("{product} ended while it started"),
                     status,
                     "see its log below",
                 )
             },
-            Self::NotReady { waited, log } => Problem {
+            Self::NotReady {
+                product,
+                waited,
+                log,
+            } => Problem {
                 log: log.clone(),
                 ..Problem::new(
-                    "RabbitMQ did not accept AMQP connections in time",
+                    format!("{product} did not accept connections in time"),
                     format!("{} s", waited.as_secs()),
                     "see whether the machine is too busy, and its log below",
                 )
             },
             Self::Cancelled => Problem::new(
-                "the start of RabbitMQ was cancelled",
+                "the start of the broker was cancelled",
                 "interrupted",
                 "start it again",
             ),
-            Self::Guard(reason) => Problem::new(
-                "the guardian process of RabbitMQ failed",
-                reason,
-                "see ulimit -a and whether something kills processes here; then run it again",
-            ),
+            Self::Guard(error) => error.problem(),
             Self::Control(reason) => Problem::new(
-                "RabbitMQ did not tell its queues and bindings",
+                "the broker did not tell its queues and bindings",
                 reason,
                 "see whether the machine is too busy",
             ),
-            Self::Io {
-                action,
-                path,
-                source,
-            } => Problem::new(
-                format!("cannot {action} {}", path.display()),
-                source,
-                archive::io_help(source),
+            Self::Fault(reason) => Problem::new(
+                "the fault could not be injected",
+                reason,
+                "see the broker's log for why it ended",
             ),
         }
     }
 
-    /// Makes an [`Error::Io`] out of what `action` on `path` ended with.
-    pub(super) fn io(
+    /// What `action` on `path` ended with.
+    pub(crate) fn io(
         action: &'static str,
         path: impl Into<PathBuf>,
     ) -> impl FnOnce(io::Error) -> Self {
-        let path = path.into();
-        move |source| Self::Io {
-            action,
-            path,
-            source,
+        let io = guardian::Error::io(action, path);
+        move |source| Self::Guard(io(source))
+    }
+}
+
+impl From<guardian::Error> for Error {
+    fn from(error: guardian::Error) -> Self {
+        Self::Guard(error)
+    }
+}
+
+impl From<Error> for crate::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Cancelled => Self::Stopped,
+            other => Self::Failed(other.problem()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! bellows' end of the guardian (`guard` is the other).
+//! bellows' end of the guardian; `process` is the other.
 
 use std::{
     env,
@@ -16,35 +16,38 @@ use rustix::{
 
 use super::{
     Error,
-    guard::{AGAIN, SUBCOMMAND},
-    process::MARKER,
+    members::MARKER,
+    process::{AGAIN, SUBCOMMAND},
 };
 use crate::processes::ProcessId;
 
-/// Time for the guardian to kill the node and remove its data, which may be many gigabytes.
+/// Time for the guardian to kill the broker and remove its data, which may be many gigabytes.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A running guardian.
 #[derive(Debug)]
-pub(super) struct Guardian {
+pub(crate) struct Guardian {
     child: Child,
     stdout: ChildStdout,
     heard: Vec<u8>,
 }
 
-/// What it says.
+/// What a guardian says.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(crate) enum Message {
+    /// The broker's process was started.
     Started(ProcessId),
+    /// It ended, with this status or signal.
     Exited(String),
+    /// Something could not be done.
     Failed(String),
-    /// It is gone.
-    Nothing,
+    /// The guardian is gone.
+    Gone,
 }
 
 impl Guardian {
-    /// Starts one; `launch` is the file that tells it what to do.
-    pub(super) fn start(command: &[OsString], node: &str, launch: &Path) -> Result<Self, Error> {
+    /// Starts one for the broker `name`; the file `order` holds the broker's [`super::Command`].
+    pub(crate) fn start(command: &[OsString], name: &str, order: &Path) -> Result<Self, Error> {
         let own = [
             env::current_exe()
                 .map_err(Error::io("find", "/proc/self/exe"))?
@@ -58,11 +61,11 @@ impl Guardian {
         };
         let (program, arguments) = command
             .split_first()
-            .ok_or_else(|| Error::Guard("it has no command".into()))?;
+            .ok_or_else(|| Error::Failed("it has no command".into()))?;
         let mut child = Command::new(program)
             .args(arguments)
-            .arg(launch)
-            .env(MARKER, node)
+            .arg(order)
+            .env(MARKER, name)
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -75,17 +78,19 @@ impl Guardian {
                 stdout,
                 heard: Vec::new(),
             }),
-            None => Err(Error::Guard("it has no standard output".into())),
+            None => Err(Error::Failed("it has no standard output".into())),
         }
     }
 
     /// The next thing it says, if it says any within `timeout`.
-    pub(super) fn listen(&mut self, timeout: Duration) -> Result<Option<Said>, Error> {
+    pub(crate) fn listen(&mut self, timeout: Duration) -> Result<Option<Message>, Error> {
         let deadline = Instant::now() + timeout;
         loop {
             if let Some(end) = self.heard.iter().position(|&byte| byte == b'\n') {
                 let line: Vec<u8> = self.heard.drain(..=end).collect();
-                return Ok(Some(Said::parse(String::from_utf8_lossy(&line).trim_end())));
+                return Ok(Some(Message::parse(
+                    String::from_utf8_lossy(&line).trim_end(),
+                )));
             }
             let left = deadline.saturating_duration_since(Instant::now());
             let left = Timespec {
@@ -96,38 +101,38 @@ impl Guardian {
             match poll(&mut fds, Some(&left)) {
                 Ok(0) => return Ok(None),
                 Err(rustix::io::Errno::INTR) => continue,
-                Err(error) => return Err(Error::Guard(std::io::Error::from(error).to_string())),
+                Err(error) => return Err(Error::Failed(std::io::Error::from(error).to_string())),
                 Ok(_) => {}
             }
             let mut buffer = [0; 512];
             match self.stdout.read(&mut buffer) {
-                Ok(0) | Err(_) => return Ok(Some(Said::Nothing)),
+                Ok(0) | Err(_) => return Ok(Some(Message::Gone)),
                 Ok(length) => self.heard.extend(buffer.iter().take(length)),
             }
         }
     }
 
     /// Asks it to start the broker once more, after it has said that it exited.
-    pub(super) fn start_again(&mut self) -> Result<(), Error> {
+    pub(crate) fn start_again(&mut self) -> Result<(), Error> {
         let asked = match &mut self.child.stdin {
             Some(stdin) => stdin.write_all(&[AGAIN]).and_then(|()| stdin.flush()),
             None => Err(std::io::ErrorKind::BrokenPipe.into()),
         };
-        asked.map_err(|error| Error::Guard(format!("it takes no orders: {error}")))
+        asked.map_err(|error| Error::Failed(format!("it takes no orders: {error}")))
     }
 
     /// Lets go of it and waits until it has removed everything.
     ///
     /// # Errors
-    /// Its own error, or that it was killed: then the node is still there.
-    pub(super) fn end(mut self) -> Result<(), Error> {
+    /// Its own error, or that it was killed: then the broker is still there.
+    pub(crate) fn end(mut self) -> Result<(), Error> {
         drop(self.child.stdin.take());
         let deadline = Instant::now() + END_TIMEOUT;
         let mut reason = "it was killed".to_owned();
         loop {
             match self.listen(deadline.saturating_duration_since(Instant::now()))? {
-                Some(Said::Nothing) => break,
-                Some(Said::Failed(error)) => reason = error,
+                Some(Message::Gone) => break,
+                Some(Message::Failed(error)) => reason = error,
                 Some(_) => {}
                 None => {
                     let _ = self.child.kill();
@@ -138,12 +143,12 @@ impl Guardian {
         }
         match self.child.wait() {
             Ok(status) if status.success() => Ok(()),
-            _ => Err(Error::Guard(reason)),
+            _ => Err(Error::Failed(reason)),
         }
     }
 }
 
-impl Said {
+impl Message {
     fn parse(line: &str) -> Self {
         let (what, detail) = line.split_once(' ').unwrap_or((line, ""));
         match (what, serde_json::from_str(detail)) {
@@ -163,18 +168,18 @@ mod tests {
     fn what_the_guardian_says_is_understood() {
         let me = ProcessId::of(std::process::id()).unwrap();
         let told = format!("started {}", serde_json::to_string(&me).unwrap());
-        assert_eq!(Said::parse(&told), Said::Started(me));
+        assert_eq!(Message::parse(&told), Message::Started(me));
         assert_eq!(
-            Said::parse("exited signal 9"),
-            Said::Exited("signal 9".into())
+            Message::parse("exited signal 9"),
+            Message::Exited("signal 9".into())
         );
         assert_eq!(
-            Said::parse("failed no room"),
-            Said::Failed("no room".into())
+            Message::parse("failed no room"),
+            Message::Failed("no room".into())
         );
         assert_eq!(
-            Said::parse("Usage: x"),
-            Said::Failed("it says \"Usage: x\"".into())
+            Message::parse("Usage: x"),
+            Message::Failed("it says \"Usage: x\"".into())
         );
     }
 
@@ -183,10 +188,10 @@ mod tests {
         let command = ["sh", "-c", "echo hello", "x"].map(OsString::from);
         let mut guardian = Guardian::start(&command, "test", Path::new("/nowhere")).unwrap();
         let said = guardian.listen(Duration::from_secs(10)).unwrap();
-        assert_eq!(said, Some(Said::Failed("it says \"hello\"".into())));
+        assert_eq!(said, Some(Message::Failed("it says \"hello\"".into())));
         assert_eq!(
             guardian.listen(Duration::from_secs(10)).unwrap(),
-            Some(Said::Nothing)
+            Some(Message::Gone)
         );
     }
 }

@@ -1,9 +1,8 @@
-//! The guardian: a process between bellows and the node, so that nothing stays behind whatever
-//! happens to bellows.
+//! The guardian process itself.
 //!
-//! It lives in a session of its own, so that the terminal's Ctrl-C reaches neither it nor the node,
-//! and it adopts whatever the node's processes abandon. Its standard input is a pipe from bellows:
-//! end of file means that bellows wants the node gone, or is gone itself; the byte [`AGAIN`] asks it
+//! It lives in a session of its own, so that the terminal's Ctrl-C reaches neither it nor the broker,
+//! and it adopts whatever the broker's processes abandon. Its standard input is a pipe from bellows:
+//! end of file means that bellows wants the broker gone, or is gone itself; the byte [`AGAIN`] asks it
 //! to start a broker that was killed once more, with the same data. On its standard output it says, a
 //! line each, `started PROCESS` (as [`ProcessId`]'s JSON), `exited STATUS`, `failed REASON`.
 
@@ -14,7 +13,7 @@ use std::{
     os::fd::{AsFd, OwnedFd},
     os::unix::{net::UnixStream, process::CommandExt},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{self, Stdio},
     time::SystemTime,
 };
 
@@ -30,7 +29,7 @@ use rustix::{
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-use super::{Error, process::Emulator, remains::Remains};
+use super::{Error, leftovers::Leftovers, members::Started};
 use crate::processes::ProcessId;
 
 /// The hidden subcommand of the executable that leads to [`main`].
@@ -45,27 +44,29 @@ const OPEN_FILES: u64 = 65_536;
 /// What the guardian starts. It is handed over in a file that only the user can read, because an
 /// environment may hold secrets and an argument list is public.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Launch {
-    pub(super) program: PathBuf,
-    pub(super) environment: Vec<(OsString, OsString)>,
-    pub(super) directory: PathBuf,
-    /// Gets standard output and standard error.
-    pub(super) log: PathBuf,
-    pub(super) state_file: PathBuf,
+pub(crate) struct Command {
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<OsString>,
+    /// All of it: nothing else comes through.
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    pub(crate) directory: PathBuf,
+    /// The file that gets standard output and standard error.
+    pub(crate) log: PathBuf,
+    pub(crate) state_file: PathBuf,
 }
 
 /// Runs the guardian until bellows lets go of it; `args` is what follows [`SUBCOMMAND`]: the path
 /// of the file that bellows wrote for it. Returns the exit code.
 #[must_use]
 pub fn main(args: &[OsString]) -> u8 {
-    let [launch] = args else {
+    let [command] = args else {
         tell(
             "failed",
             &format!("`{SUBCOMMAND}` is bellows' own, and takes one argument"),
         );
         return 2;
     };
-    match run(Path::new(launch)) {
+    match run(Path::new(command)) {
         Ok(()) => 0,
         Err(error) => {
             tell("failed", &error.to_string());
@@ -74,63 +75,64 @@ pub fn main(args: &[OsString]) -> u8 {
     }
 }
 
-fn run(launch: &Path) -> Result<(), Error> {
+fn run(command: &Path) -> Result<(), Error> {
     // Fails only where this already is a session of its own.
     let _ = setsid();
-    let failed = |what: &str, error: io::Error| Error::Guard(format!("{what}: {error}"));
+    let failed = |what: &str, error: io::Error| Error::Failed(format!("{what}: {error}"));
     set_child_subreaper(Some(getpid())).map_err(|error| failed("prctl", error.into()))?;
     let signals = signal_pipe().map_err(|error| failed("signal handler", error))?;
     raise_open_files();
 
-    let text = fs::read(launch).map_err(Error::io("read", launch))?;
-    let launch: Launch = serde_json::from_slice(&text)
-        .map_err(|error| Error::Guard(format!("{}: {error}", launch.display())))?;
-    let mut remains = Remains::read(&launch.state_file)?;
-    remains.guard = ProcessId::of(std::process::id());
-    remains.save()?;
+    let text = fs::read(command).map_err(Error::io("read", command))?;
+    let command: Command = serde_json::from_slice(&text)
+        .map_err(|error| Error::Failed(format!("{}: {error}", command.display())))?;
+    let mut leftovers = Leftovers::read(&command.state_file)?;
+    leftovers.guard = ProcessId::of(process::id());
+    leftovers.save()?;
 
-    let outcome = start(&launch, &mut remains).and_then(|broker| {
-        watch(broker, &launch, &mut remains, &signals).map_err(|error| failed("poll", error))
+    let outcome = start(&command, &mut leftovers).and_then(|broker| {
+        watch(broker, &command, &mut leftovers, &signals).map_err(|error| failed("poll", error))
     });
-    remains.remove(Some(std::process::id()))?;
+    leftovers.remove(Some(process::id()))?;
     outcome
 }
 
-/// Starts the broker in a process group of its own. The start script becomes the emulator by
-/// `exec`, so that the pid is the emulator's.
-fn start(launch: &Launch, remains: &mut Remains) -> Result<Pid, Error> {
+/// Starts the broker in a process group of its own. A start script that becomes the broker by `exec`
+/// hands it its pid.
+fn start(command: &Command, leftovers: &mut Leftovers) -> Result<Pid, Error> {
     let log = File::options()
         .create(true)
         .append(true)
-        .open(&launch.log)
-        .map_err(Error::io("open", &launch.log))?;
-    let errors = log.try_clone().map_err(Error::io("open", &launch.log))?;
-    let child = Command::new(&launch.program)
+        .open(&command.log)
+        .map_err(Error::io("open", &command.log))?;
+    let errors = log.try_clone().map_err(Error::io("open", &command.log))?;
+    let child = process::Command::new(&command.program)
+        .args(&command.arguments)
         .env_clear()
-        .envs(launch.environment.iter().map(|(key, value)| (key, value)))
-        .current_dir(&launch.directory)
+        .envs(command.environment.iter().map(|(key, value)| (key, value)))
+        .current_dir(&command.directory)
         .stdin(Stdio::null())
         .stdout(log)
         .stderr(errors)
         .process_group(0)
         .spawn()
-        .map_err(Error::io("start", &launch.program))?;
+        .map_err(Error::io("start", &command.program))?;
     // A child that has not been waited for keeps its number.
     let id = ProcessId::of(child.id())
-        .ok_or_else(|| Error::Guard("cannot read /proc/PID/stat; mount /proc".into()))?;
-    remains.emulators.push(Emulator::new(id));
-    remains.save()?;
-    let told = serde_json::to_string(&id).map_err(|error| Error::Guard(error.to_string()))?;
+        .ok_or_else(|| Error::Failed("cannot read /proc/PID/stat; mount /proc".into()))?;
+    leftovers.started.push(Started::new(id));
+    leftovers.save()?;
+    let told = serde_json::to_string(&id).map_err(|error| Error::Failed(error.to_string()))?;
     tell("started", &told);
     Ok(Pid::from_child(&child))
 }
 
-/// Notes that the emulator has ended: from now on its number may be anybody's.
-fn note_end(remains: &mut Remains) {
-    if let Some(emulator) = remains.emulators.last_mut() {
-        emulator.ended = Some(SystemTime::now());
+/// Notes that the broker's process has ended: from now on its number may be anybody's.
+fn note_end(leftovers: &mut Leftovers) {
+    if let Some(process) = leftovers.started.last_mut() {
+        process.ended = Some(SystemTime::now());
         // What is not written down is only unknown to a later clean-up.
-        let _ = remains.save();
+        let _ = leftovers.save();
     }
 }
 
@@ -138,8 +140,8 @@ fn note_end(remains: &mut Remains) {
 /// then goes on waiting: its log is still of use, and it may be started once more.
 fn watch(
     mut broker: Pid,
-    launch: &Launch,
-    remains: &mut Remains,
+    command: &Command,
+    leftovers: &mut Leftovers,
     signals: &UnixStream,
 ) -> io::Result<()> {
     // Without pidfd (Linux before 5.3) look twice a second.
@@ -151,9 +153,9 @@ fn watch(
     let mut running = true;
     loop {
         let timeout = (running && ended.is_none()).then_some(nap);
-        match wait_for_news(signals, ended.as_ref(), timeout.as_ref())? {
-            News::End => return Ok(()),
-            News::Again if !running => match start(launch, remains) {
+        match next_event(signals, ended.as_ref(), timeout.as_ref())? {
+            Event::End => return Ok(()),
+            Event::Again if !running => match start(command, leftovers) {
                 Ok(pid) => {
                     broker = pid;
                     ended = pidfd_open(broker, PidfdFlags::empty()).ok();
@@ -161,7 +163,7 @@ fn watch(
                 }
                 Err(error) => tell("failed", &error.to_string()),
             },
-            News::Again | News::Other => {}
+            Event::Again | Event::Other => {}
         }
         if !running {
             continue;
@@ -169,7 +171,7 @@ fn watch(
         if let Ok(Some((_, status))) = waitpid(Some(broker), WaitOptions::NOHANG) {
             running = false;
             ended = None;
-            note_end(remains);
+            note_end(leftovers);
             let status = match (status.exit_status(), status.terminating_signal()) {
                 (Some(code), _) => format!("exit status {code}"),
                 (_, Some(signal)) => format!("signal {signal}"),
@@ -182,7 +184,7 @@ fn watch(
 
 /// What woke the guardian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum News {
+enum Event {
     /// It is time to end.
     End,
     /// [`AGAIN`].
@@ -191,12 +193,12 @@ enum News {
     Other,
 }
 
-/// Sleeps until something happened.
-fn wait_for_news(
+/// Sleeps until something happens.
+fn next_event(
     signals: &UnixStream,
     ended: Option<&OwnedFd>,
     timeout: Option<&Timespec>,
-) -> io::Result<News> {
+) -> io::Result<Event> {
     let stdin = io::stdin();
     let mut fds = vec![
         PollFd::new(&stdin, PollFlags::IN),
@@ -204,22 +206,22 @@ fn wait_for_news(
     ];
     fds.extend(ended.map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)));
     match poll(&mut fds, timeout) {
-        Err(Errno::INTR) => return Ok(News::Other),
+        Err(Errno::INTR) => return Ok(Event::Other),
         result => result?,
     };
     let happened = |index: usize| fds.get(index).is_some_and(|fd| !fd.revents().is_empty());
     if happened(1) {
-        return Ok(News::End);
+        return Ok(Event::End);
     }
     if happened(0) {
         let mut byte = [0];
         return Ok(match stdin.lock().read(&mut byte) {
-            Ok(1) if byte == [AGAIN] => News::Again,
-            Ok(1) => News::Other,
-            _ => News::End,
+            Ok(1) if byte == [AGAIN] => Event::Again,
+            Ok(1) => Event::Other,
+            _ => Event::End,
         });
     }
-    Ok(News::Other)
+    Ok(Event::Other)
 }
 
 /// A stream that becomes readable when a signal asks this process to end.

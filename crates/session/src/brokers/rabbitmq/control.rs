@@ -9,7 +9,9 @@ use std::{
 
 use archive::Topology;
 
-use super::{Error, install::Installation, node::Node, remains::private_file};
+use super::super::Error;
+use super::{install::Installation, setup::Setup};
+use crate::guardian::private_file;
 
 /// Expression that the node evaluates; it writes the answer into the node's directory.
 const QUESTION: &str = include_str!("topology.erl");
@@ -39,7 +41,7 @@ impl Messenger {
 }
 
 pub(super) fn topology(
-    node: &Node,
+    node: &Setup,
     installation: &Installation,
     messenger: Messenger,
 ) -> Result<Topology, Error> {
@@ -51,7 +53,7 @@ pub(super) fn topology(
 }
 
 /// Has the node evaluate the question, and returns what the messenger printed.
-fn ask(node: &Node, installation: &Installation, messenger: Messenger) -> Result<String, Error> {
+fn ask(node: &Setup, installation: &Installation, messenger: Messenger) -> Result<String, Error> {
     let question = node.directory.join("question.erl");
     private_file(&question, QUESTION.as_bytes())?;
     let output = node.directory.join("answer.txt");

@@ -30,8 +30,8 @@ pub struct Config {
     pub parent_directory: Option<PathBuf>,
     /// Time that the node may take until it accepts AMQP connections.
     pub start_timeout: Duration,
-    /// Command that runs [`super::guard::main`] with the arguments appended to it. Empty: this
-    /// executable with [`super::guard::SUBCOMMAND`].
+    /// Command that runs [`crate::guardian::main`] with the arguments appended to it. Empty: this
+    /// executable with [`crate::guardian::SUBCOMMAND`].
     pub guard: Vec<OsString>,
 }
 

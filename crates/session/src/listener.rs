@@ -14,18 +14,18 @@ const PROCESSES: [(&str, &[&str]); 3] = [
 
 /// Who listens on the broker's port, and which process is said to be the broker.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Door {
+pub(crate) struct Listener {
     /// Found by the port.
-    pub(crate) listener: Option<u32>,
+    pub(crate) found: Option<u32>,
     /// Given by the user.
     pub(crate) given: Option<u32>,
 }
 
-impl Door {
+impl Listener {
     /// The name of the process that passes connections on to a broker that calls itself `product`;
     /// `None` where none is seen.
-    pub(crate) fn relay(&self, product: &str) -> Option<String> {
-        let listener = self.listener?;
+    pub(crate) fn proxy(&self, product: &str) -> Option<String> {
+        let listener = self.found?;
         if listener == std::process::id() {
             return None;
         }
@@ -69,17 +69,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_no_relay() {
-        assert_eq!(Door::default().relay("RabbitMQ"), None);
-        let own = Door {
-            listener: Some(std::process::id()),
+    fn what_is_not_known_is_no_proxy() {
+        assert_eq!(Listener::default().proxy("RabbitMQ"), None);
+        let own = Listener {
+            found: Some(std::process::id()),
             given: None,
         };
-        assert_eq!(own.relay("RabbitMQ"), None);
-        let gone = Door {
-            listener: Some(u32::MAX),
+        assert_eq!(own.proxy("RabbitMQ"), None);
+        let gone = Listener {
+            found: Some(u32::MAX),
             given: None,
         };
-        assert_eq!(gone.relay("RabbitMQ"), None);
+        assert_eq!(gone.proxy("RabbitMQ"), None);
     }
 }

@@ -1,0 +1,446 @@
+//! A broker's process that bellows starts under a guardian: its directory and name, start, readiness,
+//! signals, restart, log and end. What is peculiar to a broker is in its [`Launch`].
+
+use std::{
+    env,
+    ffi::OsString,
+    fs,
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use rustix::process::Signal;
+
+use super::{Error, log};
+use crate::guardian::{self, Guardian, Leftovers, Message, private_file, random_hex};
+use crate::processes::ProcessId;
+
+/// How often a broker that is starting is asked whether it is ready.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// How often somebody who waits for a start is told for how long by now.
+const TELL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Time that a killed process may take to be gone, with all its memory.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Time in which a broker that is ready takes a connection of this machine.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Lines of the log that an error shows.
+const TOLD_LINES: usize = 25;
+
+/// What bellows knows and hears while it waits for a broker.
+pub struct Waiting<'a> {
+    /// Told what is being done, and for how long: once with no time, and then every second.
+    pub progress: &'a mut dyn FnMut(&str, Duration),
+    /// Asked every few milliseconds whether nobody wants the broker any more.
+    pub cancelled: &'a dyn Fn() -> bool,
+}
+
+impl std::fmt::Debug for Waiting<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Waiting")
+    }
+}
+
+impl Waiting<'_> {
+    /// Says what is being done from now on.
+    pub fn step(&mut self, text: &str) {
+        (self.progress)(text, Duration::ZERO);
+    }
+}
+
+/// A port of a broker, and how one sees that it takes clients there.
+#[derive(Clone, Copy, Debug)]
+pub struct Probe {
+    /// On the loopback interface.
+    pub port: u16,
+    /// Whether the broker takes clients on this port. It has a time-out of its own.
+    pub answers: fn(u16) -> bool,
+}
+
+/// How a broker is started, and how one sees that it is ready.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// As the broker is called in messages.
+    pub product: &'static str,
+    /// The program that is, becomes or starts the broker.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Its whole environment: nothing else comes through.
+    pub environment: Vec<(OsString, OsString)>,
+    /// What the broker's process is called, where the program may start it as a child; else empty.
+    pub process_name: &'static str,
+    /// Every port on which it must take clients before it is ready.
+    pub probes: Vec<Probe>,
+    /// At most so many lines of the log that say why the broker ended.
+    pub reason: fn(&Path, usize) -> String,
+    /// Time that it may take until it is ready.
+    pub start_timeout: Duration,
+    /// Command that runs [`guardian::main`] with the arguments appended to it. Empty: this
+    /// executable with [`guardian::SUBCOMMAND`].
+    pub guard: Vec<OsString>,
+}
+
+/// The directory and the name of a broker that is to be started. Both are in a state file before the
+/// directory exists; dropping this removes all of it.
+#[derive(Debug)]
+pub struct Workspace {
+    name: String,
+    directory: PathBuf,
+    /// `None` once they are removed.
+    leftovers: Option<Leftovers>,
+}
+
+impl Workspace {
+    /// Makes a directory with this much free room in `parent`; without one in `TMPDIR`, else in
+    /// `/var/tmp`, which is on a disk where `/tmp` may be memory.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], or what the operating system refused.
+    pub fn new(
+        product: &'static str,
+        parent: Option<&Path>,
+        needed_bytes: u64,
+    ) -> Result<Self, Error> {
+        let parent = parent.map_or_else(parent_directory, Path::to_owned);
+        check_space(product, &parent, needed_bytes)?;
+        let name = format!("bellows-{}", random_hex(8)?);
+        let directory = parent.join(&name);
+        let leftovers = Leftovers::new(&name, &directory)?;
+        leftovers.save()?;
+        let workspace = Self {
+            name,
+            directory,
+            leftovers: Some(leftovers),
+        };
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&workspace.directory)
+            .map_err(Error::io("create", &workspace.directory))?;
+        Ok(workspace)
+    }
+
+    /// `bellows-1f2e3d4c5b6a7988`, unique.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where all of the broker's files are.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// All that the broker prints, from its first second on.
+    fn log(&self) -> PathBuf {
+        self.directory.join("broker.log")
+    }
+
+    /// Writes a file that only this user can read.
+    ///
+    /// # Errors
+    /// What the operating system refused.
+    pub fn write(&self, name: &str, content: &[u8]) -> Result<(), Error> {
+        Ok(private_file(&self.directory.join(name), content)?)
+    }
+
+    /// Starts the broker and waits until it is ready.
+    ///
+    /// # Errors
+    /// Where it does not become ready; nothing is left behind.
+    pub fn start(
+        self,
+        launch: Launch,
+        what: &str,
+        waiting: &mut Waiting<'_>,
+    ) -> Result<Managed, Error> {
+        let order = guardian::Command {
+            program: launch.program.clone(),
+            arguments: launch.arguments.clone(),
+            environment: launch.environment.clone(),
+            directory: self.directory.clone(),
+            log: self.log(),
+            state_file: self
+                .leftovers
+                .as_ref()
+                .map(Leftovers::state_file)
+                .unwrap_or_default(),
+        };
+        let text = serde_json::to_vec(&order)
+            .map_err(|error| guardian::Error::Failed(format!("launch.json: {error}")))?;
+        self.write("launch.json", &text)?;
+        let order = self.directory.join("launch.json");
+        let guardian = Guardian::start(&launch.guard, &self.name, &order)?;
+        let mut broker = Managed {
+            guardian: Some(guardian),
+            workspace: self,
+            process: None,
+            launch,
+        };
+        // From here on, dropping `broker` removes all of it.
+        broker.wait_until_ready(what, waiting)?;
+        Ok(broker)
+    }
+
+    fn remove(&mut self) -> Result<(), Error> {
+        match self.leftovers.take() {
+            Some(leftovers) => Ok(leftovers.latest().remove(None)?),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Workspace {
+    fn drop(&mut self) {
+        // The next start removes what could not be removed now.
+        let _ = self.remove();
+    }
+}
+
+/// A broker's process under a guardian. Dropping it ends it.
+#[derive(Debug)]
+pub struct Managed {
+    /// Ends before the workspace does.
+    guardian: Option<Guardian>,
+    workspace: Workspace,
+    launch: Launch,
+    /// `None` until it is ready.
+    process: Option<ProcessId>,
+}
+
+impl Managed {
+    /// The broker's name and directory.
+    #[must_use]
+    pub const fn workspace(&self) -> &Workspace {
+        &self.workspace
+    }
+
+    /// The broker's process; `None` while it is away.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.process.map(|id| id.pid)
+    }
+
+    /// The last `lines` lines that the broker logged.
+    #[must_use]
+    pub fn log_tail(&self, lines: usize) -> String {
+        log::tail(&self.workspace.log(), lines)
+    }
+
+    /// Stops the process's clock (SIGSTOP): a broker that hangs. `false`: it is gone.
+    pub fn pause(&self) -> bool {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets it go on (SIGCONT). `false`: it is gone.
+    pub fn resume(&self) -> bool {
+        self.signal(Signal::CONT)
+    }
+
+    /// Kills the process (SIGKILL): a broker that crashes. Its files stay until [`Self::stop`].
+    /// `false`: it is gone already.
+    pub fn kill(&self) -> bool {
+        self.signal(Signal::KILL)
+    }
+
+    /// A fault of long ago may have killed it, and its number may be anybody's by now.
+    fn signal(&self, signal: Signal) -> bool {
+        self.process.is_some_and(|id| id.signal(signal))
+    }
+
+    /// Kills the process where it still runs, and starts the broker once more with the same data, name
+    /// and ports. Its pid is another one then.
+    ///
+    /// # Errors
+    /// As for [`Workspace::start`]; the broker is not running then.
+    pub fn restart(&mut self, waiting: &mut Waiting<'_>) -> Result<(), Error> {
+        self.kill();
+        let deadline = Instant::now() + EXIT_TIMEOUT;
+        loop {
+            match self.guardian()?.listen(POLL_INTERVAL)? {
+                Some(Message::Exited(_)) => break,
+                Some(Message::Failed(reason)) => return Err(guard(reason)),
+                Some(Message::Gone) => return Err(guard("it ended by itself")),
+                Some(Message::Started(_)) | None => {}
+            }
+            if Instant::now() > deadline {
+                return Err(guard("the killed broker does not end"));
+            }
+        }
+        self.guardian()?.start_again()?;
+        self.process = None;
+        let what = format!("restarting {}", self.launch.product);
+        self.wait_until_ready(&what, waiting)
+    }
+
+    fn guardian(&mut self) -> Result<&mut Guardian, Error> {
+        self.guardian.as_mut().ok_or_else(|| guard("it is gone"))
+    }
+
+    fn wait_until_ready(&mut self, what: &str, waiting: &mut Waiting<'_>) -> Result<(), Error> {
+        let began = Instant::now();
+        waiting.step(what);
+        let mut told = TELL_INTERVAL;
+        let mut started = None;
+        loop {
+            match self.guardian()?.listen(POLL_INTERVAL)? {
+                Some(Message::Started(id)) => started = Some(id),
+                Some(Message::Exited(status)) => {
+                    return Err(Error::Exited {
+                        product: self.launch.product,
+                        status,
+                        log: (self.launch.reason)(&self.workspace.log(), TOLD_LINES),
+                    });
+                }
+                Some(Message::Failed(reason)) => return Err(guard(reason)),
+                Some(Message::Gone) => return Err(guard("it ended by itself")),
+                None => {}
+            }
+            let mut probes = self.launch.probes.iter();
+            let is_ready = |probe: &Probe| (probe.answers)(probe.port);
+            if let Some(id) = started.filter(|_| probes.all(is_ready)) {
+                self.process = Some(self.find_process(id));
+                return Ok(());
+            }
+            if (waiting.cancelled)() {
+                return Err(Error::Cancelled);
+            }
+            let waited = began.elapsed();
+            if waited > self.launch.start_timeout {
+                return Err(Error::NotReady {
+                    product: self.launch.product,
+                    waited: self.launch.start_timeout,
+                    log: self.log_tail(TOLD_LINES),
+                });
+            }
+            if waited >= told {
+                (waiting.progress)(what, told);
+                told += TELL_INTERVAL;
+            }
+        }
+    }
+
+    /// A start script becomes the broker; one that starts it as a child is searched for it.
+    fn find_process(&self, started: ProcessId) -> ProcessId {
+        let is_broker = |id: &ProcessId| {
+            let stat = id.stat();
+            stat.is_some_and(|stat| stat.command.starts_with(self.launch.process_name))
+        };
+        [started]
+            .into_iter()
+            .chain(guardian::members(&self.workspace.name, None))
+            .find(is_broker)
+            .unwrap_or(started)
+    }
+
+    /// Stops the broker at once and removes all of it; nothing is flushed to data that is thrown away.
+    ///
+    /// # Errors
+    /// What could not be removed.
+    pub fn stop(mut self) -> Result<(), Error> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        match self.guardian.take().map(Guardian::end) {
+            // It has removed everything.
+            Some(Ok(())) => {
+                self.workspace.leftovers = None;
+                Ok(())
+            }
+            // A guardian that was killed leaves its work to us.
+            Some(Err(_)) | None => self.workspace.remove(),
+        }
+    }
+}
+
+impl Drop for Managed {
+    fn drop(&mut self) {
+        // The next start removes what could not be removed now.
+        let _ = self.end();
+    }
+}
+
+fn guard(reason: impl Into<String>) -> Error {
+    guardian::Error::Failed(reason.into()).into()
+}
+
+/// Whether somebody listens on this port.
+#[must_use]
+pub fn accepts(port: u16) -> bool {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    TcpStream::connect_timeout(&address, CONNECT_TIMEOUT).is_ok()
+}
+
+/// Different ports that nobody listens on. Somebody may take one before the broker does; then the
+/// start is tried again with others.
+///
+/// # Errors
+/// Where no port is to be had.
+pub fn free_ports<const N: usize>() -> Result<[u16; N], Error> {
+    let failed = || Error::io("find a free port on", "127.0.0.1");
+    let mut listeners = Vec::with_capacity(N);
+    let mut ports = [0; N];
+    for port in &mut ports {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed())?;
+        *port = listener.local_addr().map_err(failed())?.port();
+        // Kept, so that the next one differs.
+        listeners.push(listener);
+    }
+    Ok(ports)
+}
+
+fn parent_directory() -> PathBuf {
+    let usable = |path: &PathBuf| path.is_absolute() && path.is_dir();
+    env::var_os("TMPDIR")
+        .map(PathBuf::from)
+        .filter(usable)
+        .or_else(|| Some(PathBuf::from("/var/tmp")).filter(usable))
+        .unwrap_or_else(|| PathBuf::from("/tmp"))
+}
+
+fn check_space(product: &'static str, directory: &Path, needed: u64) -> Result<(), Error> {
+    let space = rustix::fs::statvfs(directory)
+        .map_err(|error| Error::io("look at", directory)(error.into()))?;
+    let free = space.f_bavail.saturating_mul(space.f_frsize);
+    if free >= needed {
+        return Ok(());
+    }
+    Err(Error::NoSpace {
+        product,
+        directory: directory.to_owned(),
+        free_mb: free / 1_000_000,
+        needed_mb: needed / 1_000_000,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_before_anything_is_made() {
+        // The only file system of every Linux machine that never has room.
+        let error = check_space("RabbitMQ", Path::new("/proc"), 1_000_000)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("/proc has 0 MB free") && error.contains("TMPDIR"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn ports_and_names_differ() {
+        let [first, second, third] = free_ports().unwrap();
+        assert!(first != second && second != third && first != third);
+        assert_ne!(random_hex(8).unwrap(), random_hex(8).unwrap());
+        assert_eq!(random_hex(8).unwrap().len(), 16);
+    }
+}

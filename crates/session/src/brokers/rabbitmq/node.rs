@@ -1,0 +1,173 @@
+//! A disposable RabbitMQ node.
+
+use std::time::Duration;
+
+use load::Endpoint;
+
+use super::super::{
+    Error,
+    managed::{Managed, Waiting, Workspace},
+};
+use super::{
+    config::Config,
+    control::{self, Messenger},
+    install::{Installation, PRODUCT},
+    setup::{self, NEEDED_SPACE, Setup},
+};
+use crate::guardian::clean_leftovers;
+
+/// Tries with other ports, where somebody took one before the node did.
+const PORT_ATTEMPTS: u32 = 3;
+
+/// A running node. Dropping it stops it.
+#[derive(Debug)]
+pub struct RabbitMq {
+    installation: Installation,
+    setup: Setup,
+    process: Managed,
+    runtime: String,
+}
+
+impl RabbitMq {
+    /// Starts a node and waits until it accepts AMQP connections. `progress` is told what is being
+    /// done, and each second for how long; `cancelled` is asked every few milliseconds whether nobody
+    /// wants the node any more.
+    ///
+    /// # Errors
+    /// Every [`Error`] but [`Error::Control`] and [`Error::Fault`]; nothing is left behind.
+    pub fn start(
+        config: &Config,
+        progress: &mut dyn FnMut(&str, Duration),
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Self, Error> {
+        let mut waiting = Waiting {
+            progress,
+            cancelled,
+        };
+        for sentence in clean_leftovers() {
+            waiting.step(&sentence);
+        }
+        let mut attempt = 1;
+        loop {
+            match Self::try_start(config, &mut waiting) {
+                Err(Error::Exited { log, .. })
+                    if log.contains("eaddrinuse") && attempt < PORT_ATTEMPTS =>
+                {
+                    attempt += 1;
+                    waiting.step("somebody took a port that was free; trying others");
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn try_start(config: &Config, waiting: &mut Waiting<'_>) -> Result<Self, Error> {
+        let installation = Installation::find(config.root.as_deref())?;
+        setup::check(config)?;
+        installation.check_plugins(&config.plugins)?;
+        let parent = config.parent_directory.as_deref();
+        let workspace = Workspace::new(PRODUCT, parent, NEEDED_SPACE)?;
+        let (setup, launch) = Setup::write(config, &installation, &workspace)?;
+        let runtime = format!("Erlang/OTP {}", installation.erlang.release);
+        let what = format!("starting {PRODUCT} {} on {runtime}", installation.version);
+        Ok(Self {
+            process: workspace.start(launch, &what, waiting)?,
+            installation,
+            setup,
+            runtime,
+        })
+    }
+
+    /// Where clients connect: `amqp://guest:guest@127.0.0.1:PORT`, or `amqps://` with
+    /// [`Config::tls`].
+    #[must_use]
+    pub fn url(&self) -> String {
+        match &self.setup.secured {
+            Some((port, _)) => format!("amqps://guest:guest@127.0.0.1:{port}"),
+            None => self.plain_url(),
+        }
+    }
+
+    /// The listener without TLS, which there always is.
+    #[must_use]
+    pub fn plain_url(&self) -> String {
+        format!("amqp://guest:guest@127.0.0.1:{}", self.setup.port)
+    }
+
+    /// [`Self::url`] with the certificates that its clients need.
+    ///
+    /// # Errors
+    /// None; what [`Self::url`] says can be read.
+    pub fn endpoint(&self) -> Result<Endpoint, load::Error> {
+        let mut endpoint: Endpoint = self.url().parse()?;
+        let secured = self.setup.secured.as_ref();
+        endpoint.tls = secured.map(|(_, certificates)| certificates.for_clients());
+        Ok(endpoint)
+    }
+
+    /// The emulator's process (`beam.smp`); 0 while it is away.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.process.pid().unwrap_or(0)
+    }
+
+    /// The emulator's process: signals, restart, log.
+    #[must_use]
+    pub const fn process(&self) -> &Managed {
+        &self.process
+    }
+
+    /// RabbitMQ's version: `3.10.8`.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.installation.version
+    }
+
+    /// What it runs on: `Erlang/OTP 25`.
+    #[must_use]
+    pub fn runtime(&self) -> &str {
+        &self.runtime
+    }
+
+    /// What the user should know about how the node was started.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.setup.notes
+    }
+
+    /// Queues, exchanges and bindings. It costs the node some CPU time, so not in a measured phase.
+    ///
+    /// # Errors
+    /// [`Error::Control`], also where the node does not answer within 20 s.
+    pub fn topology(&self) -> Result<archive::Topology, Error> {
+        control::topology(
+            &self.setup,
+            &self.installation,
+            Messenger::choose(&self.installation),
+        )
+    }
+
+    /// Kills the emulator where it still runs, and starts it once more with the same data, name and
+    /// ports. Its pid is another one then. The arguments are those of [`Self::start`].
+    ///
+    /// # Errors
+    /// As for [`Self::start`]; the node is not running then.
+    pub fn restart(
+        &mut self,
+        progress: &mut dyn FnMut(&str, Duration),
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<(), Error> {
+        self.process.restart(&mut Waiting {
+            progress,
+            cancelled,
+        })
+    }
+
+    /// Stops the node at once and removes all of it; nothing is flushed to data that is thrown away.
+    ///
+    /// # Errors
+    /// What could not be removed.
+    pub fn stop(self) -> Result<(), Error> {
+        self.process.stop()
+    }
+}
