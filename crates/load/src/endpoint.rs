@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use measure::Problem;
+use serde::{Deserialize, Serialize};
 
 use crate::protocol::amqp091::FRAME_MAX;
 use crate::{Error, Resolver, Tls, Token};
@@ -62,13 +63,26 @@ impl Default for ConnectionSettings {
 }
 
 /// How to log in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Auth {
     /// User and password (SASL PLAIN).
     #[default]
     Plain,
     /// By the client's certificate (SASL EXTERNAL); user and password are not sent.
     External,
+}
+
+impl FromStr for Auth {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "plain" => Ok(Self::Plain),
+            "external" => Ok(Self::External),
+            _ => Err(format!("{text:?} is neither plain nor external")),
+        }
+    }
 }
 
 impl Endpoint {

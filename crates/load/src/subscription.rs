@@ -1,5 +1,6 @@
 //! How the consumers of a topic subscribe, where not each for itself.
 
+use serde::{Deserialize, Serialize};
 use wire::amqp091::{QueueBind, QueueDeclare};
 
 use crate::protocol::amqp091::admin::{Admin, Interruption, arguments};
@@ -8,9 +9,12 @@ use crate::{Destination, DestinationKind, Error, Group};
 /// Named queues behind a topic, as JMS subscribers have them: made and bound before the load, and
 /// deleted after it, also where it fails. (An end at once, see [`crate::Control::abort`], leaves
 /// them.)
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Subscription {
-    /// What the queues' names begin with: `NAME.TOPIC.0`, `NAME.TOPIC.1`, …
+    /// What the queues' names begin with: `NAME.TOPIC.0`, `NAME.TOPIC.1`, …; an experiment takes a name
+    /// of its own for each run where this is empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// The queues survive a restart of the broker; otherwise they go with their last consumer.
     pub durable: bool,

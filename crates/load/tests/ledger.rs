@@ -134,7 +134,7 @@ fn messages_that_nobody_takes_are_lost() {
     let broker = embedded();
     let mut group = group(&broker, &["queue://full"], (1, 1));
     // The queue keeps the ten newest; older ones are confirmed and thrown away.
-    group.destinations[0].arguments = vec![("x-max-length".into(), load::Argument::Integer(10))];
+    group.destinations[0].arguments = [("x-max-length".into(), load::Argument::Integer(10))].into();
     group.consumers.prefetch = 1;
     group.consumers.ack = Ack::Every(1);
     let outcome = run(group, 1);

@@ -105,7 +105,7 @@ fn subscriptions_of_a_load_that_cannot_start_are_gone_too() {
     // The broker closes the channel for an unknown argument's value.
     group.destinations.pop();
     let wrong = load::Argument::Text("no number".into());
-    group.consumers.arguments = vec![("x-priority".into(), wrong)];
+    group.consumers.arguments = [("x-priority".into(), wrong)].into();
     let error = run(group).expect_err("the broker refuses the consumers");
     assert!(!error.is_usage(), "{error}");
     assert_nobody_subscribes(&broker);

@@ -202,14 +202,14 @@ fn refused_messages_come_again_or_never() {
     let broker = embedded();
     let mut group = group(&broker, &["queue://refused"]);
     group.producers.message_count = Some(100);
-    group.consumers.refuse = Some(Refusal { requeue: false });
+    group.consumers.refuse = Some(Refusal::Discard);
     clean(&run(&plan(group.clone())), 100);
     let mut rest = plan(group.clone());
     rest.groups[0].producers.total = Some(0);
     rest.stop = Some(StopCondition::Empty);
     assert_eq!(run(&rest).totals.received, 0, "none went back");
 
-    group.consumers.refuse = Some(Refusal { requeue: true });
+    group.consumers.refuse = Some(Refusal::Requeue);
     let mut plan = plan(group);
     plan.phases.drain = Nanos::from_millis(300);
     let outcome = run(&plan);
@@ -225,7 +225,7 @@ fn properties_are_checked_before_anything_is_sent() {
         content_type: Some("application/json".into()),
         priority: Some(3),
         expiration: Some("60000".into()),
-        headers: vec![("tenant".into(), load::Argument::Text("blue".into()))],
+        headers: [("tenant".into(), load::Argument::Text("blue".into()))].into(),
         ..MessageProperties::default()
     };
     clean(&run(&plan(group.clone())), 1_000);

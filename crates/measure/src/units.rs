@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -152,12 +153,21 @@ impl Rate {
     }
 }
 
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let value = text.parse().ok().and_then(Self::per_second);
+        value.ok_or_else(|| format!("a rate is a number per second above 0, not {text:?}"))
+    }
+}
+
 impl<'de> Deserialize<'de> for Rate {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = f64::deserialize(deserializer)?;
         Self::per_second(value).ok_or_else(|| {
             serde::de::Error::custom(format!(
-                "a rate is a number of messages per second above 0, not {value}"
+                "a rate is a number per second above 0, not {value}"
             ))
         })
     }

@@ -1,9 +1,11 @@
 //! Options that several commands have in common.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use archive::profile::Profile;
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use super::find;
 use crate::failure::Failure;
@@ -97,6 +99,27 @@ impl ProfileArgs {
             (from, Some(to)) => Some(format!("{} s to {to} s", from.unwrap_or(0.0))),
         }
     }
+}
+
+/// Reads a whole number of at least 1.
+pub(super) fn from_one(text: &str) -> Result<usize, String> {
+    let number = text
+        .parse::<u32>()
+        .ok()
+        .filter(|n| *n > 0)
+        .and_then(|n| usize::try_from(n).ok());
+    number.ok_or_else(|| "expected a whole number, 1 or more".into())
+}
+
+/// Reads one of several words; each stands in `--help` with what it means.
+pub(super) fn choice<T, const N: usize>(
+    words: [(&'static str, &'static str); N],
+) -> impl TypedValueParser<Value = T>
+where
+    T: FromStr<Err = String> + Clone + Send + Sync + 'static,
+{
+    let words = words.map(|(word, help)| PossibleValue::new(word).help(help));
+    PossibleValuesParser::new(words).try_map(|word| word.parse::<T>())
 }
 
 /// A number of seconds, zero or more.

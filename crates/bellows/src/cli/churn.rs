@@ -1,13 +1,13 @@
 //! `churn`: connections, channels or queues that come and go at a rate.
 
 use clap::{Args, Subcommand};
+use load::churn::ChurnKind;
 use measure::Rate;
 use session::Experiment;
-use session::experiment::{ChurnOf, ChurnSpec, Length, Phases, ProfileSpec, ScheduleSpec};
+use session::experiment::{ChurnSpec, Length, Phases, ProfileSpec, ScheduleSpec};
 
-use super::args::OutputArgs;
+use super::args::{OutputArgs, from_one};
 use super::connect::ConnectArgs;
-use super::load::{from_one, rate};
 use super::perform;
 use crate::failure::{Done, Failure};
 
@@ -38,27 +38,27 @@ enum Kind {
 
 #[derive(Debug, Args)]
 struct Options {
-    /// Cycles a second; as many as the broker takes where absent
-    #[arg(long, value_name = "PER SECOND", value_parser = rate)]
+    /// Cycles per second; unthrottled if absent
+    #[arg(long, value_name = "PER SECOND")]
     rate: Option<Rate>,
-    /// A rate that changes: steps:100@30s,200@30s, ramp:from=10,to=500,over=60s, poisson:200 and more
+    /// Rate that changes: steps:100@30s,200@30s, ramp:from=10,to=500,over=60s, poisson:200 and more
     /// (docs/schedules.md)
     #[arg(long, value_name = "SHAPE", conflicts_with = "rate")]
     schedule: Option<ScheduleSpec>,
-    /// Cycles that do not count yet, in seconds (or 500ms, 2m)
-    #[arg(long, value_name = "LENGTH", default_value = "0")]
+    /// Warm-up before the measured phase, in seconds (or 500ms, 2m)
+    #[arg(long, value_name = "DURATION", default_value = "0")]
     warmup: Length,
     /// Measured phase, in seconds (or 500ms, 2m)
-    #[arg(long, value_name = "LENGTH", default_value = "10")]
+    #[arg(long, value_name = "DURATION", default_value = "10")]
     duration: Length,
-    /// Messages that each cycle sends
+    /// Messages per cycle
     #[arg(long, value_name = "N", default_value_t = 0)]
     messages: u32,
     /// Size of each message in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 100)]
     message_size: usize,
-    /// Cycles under way at the same time at most; channels and queues use as many connections.
-    /// 1000 connections, 10 channels or queues where absent
+    /// Maximum cycles in flight; channels and queues use as many connections. 1000 connections, or
+    /// 10 channels or queues, if absent
     #[arg(long, value_name = "N", value_parser = from_one)]
     max_open: Option<usize>,
     /// Profile the broker, which must run on this machine
@@ -77,15 +77,15 @@ impl ChurnArgs {
     /// Churns.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         match self.kind {
-            Kind::Connections(options) => options.execute(ChurnOf::Connections),
-            Kind::Channels(options) => options.execute(ChurnOf::Channels),
-            Kind::Queues(options) => options.execute(ChurnOf::Queues),
+            Kind::Connections(options) => options.execute(ChurnKind::Connections),
+            Kind::Channels(options) => options.execute(ChurnKind::Channels),
+            Kind::Queues(options) => options.execute(ChurnKind::Queues),
         }
     }
 }
 
 impl Options {
-    fn execute(self, kind: ChurnOf) -> Result<Done, Failure> {
+    fn execute(self, kind: ChurnKind) -> Result<Done, Failure> {
         let experiment = Experiment {
             name: format!("churn-{}", kind.name()),
             churn: Some(ChurnSpec {

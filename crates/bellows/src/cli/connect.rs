@@ -11,7 +11,7 @@ use crate::failure::Failure;
 
 /// Where the broker is, and who logs in.
 #[derive(Debug, Args)]
-pub(super) struct ConnectArgs {
+pub(super) struct LoginArgs {
     /// The broker: amqp://USER@HOST:PORT/VHOST, or amqps:// for TLS
     #[arg(
         long,
@@ -19,11 +19,11 @@ pub(super) struct ConnectArgs {
         hide_env_values = true,
         default_value = "amqp://localhost:5672"
     )]
-    url: Url,
-    /// User, in place of the URL's
+    pub(super) url: Url,
+    /// User, instead of the URL's
     #[arg(long, env = "BELLOWS_USER")]
     user: Option<String>,
-    /// Password, in place of the URL's; better given as BELLOWS_PASSWORD than on a command line
+    /// Password, instead of the URL's; better set as BELLOWS_PASSWORD than on a command line
     #[arg(
         long,
         env = "BELLOWS_PASSWORD",
@@ -31,26 +31,42 @@ pub(super) struct ConnectArgs {
         allow_hyphen_values = true
     )]
     password: Option<Hidden>,
-    /// The broker's process, where its port does not lead to it
+}
+
+/// A running broker, and how to connect to it.
+#[derive(Debug, Args)]
+pub(super) struct ConnectArgs {
+    #[command(flatten)]
+    login: LoginArgs,
+    /// The broker's process, if its port does not lead to it
     #[arg(long)]
     pid: Option<u32>,
-    /// Addresses of this machine that connections come from, in turn: each has some 28,000 ports
+    /// Local addresses to connect from, in turn; each has about 28,000 ports
     #[arg(long, value_name = "ADDRESS,…", value_delimiter = ',')]
     pub(super) source_addresses: Vec<IpAddr>,
     #[command(flatten)]
     security: SecurityArgs,
 }
 
-impl ConnectArgs {
-    /// The running broker that is meant.
-    pub(super) fn spec(self) -> Result<BrokerSpec, Failure> {
-        self.security.fill(BrokerSpec {
+impl LoginArgs {
+    /// The running broker at the address.
+    pub(super) fn spec(self) -> BrokerSpec {
+        BrokerSpec {
             kind: BrokerKind::Attach,
             url: Some(self.url.0),
             user: self.user,
             password: self.password.map(|password| password.expose().to_owned()),
-            pid: self.pid,
             ..BrokerSpec::default()
+        }
+    }
+}
+
+impl ConnectArgs {
+    /// The running broker that is meant.
+    pub(super) fn spec(self) -> Result<BrokerSpec, Failure> {
+        self.security.fill(BrokerSpec {
+            pid: self.pid,
+            ..self.login.spec()
         })
     }
 }

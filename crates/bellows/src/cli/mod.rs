@@ -7,6 +7,7 @@ mod broker_faults;
 mod broker_tls;
 mod calibrate;
 mod churn;
+mod clients;
 mod command_line;
 mod connect;
 mod doctor;

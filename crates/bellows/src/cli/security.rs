@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
-use session::experiment::{AuthSpec, BrokerSpec, Hidden, OAuth2Spec};
+use clap::Args;
+use load::Auth;
+use session::experiment::{BrokerSpec, Hidden, OAuth2Spec};
 
+use super::args::choice;
 use super::command_line::Url;
 use crate::failure::Failure;
 use crate::prompt;
@@ -29,8 +31,16 @@ pub(super) struct SecurityArgs {
     #[arg(long)]
     insecure: bool,
     /// How to log in
-    #[arg(long, value_name = "HOW", default_value = "plain")]
-    auth: AuthArg,
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value = "plain",
+        value_parser = choice::<Auth, 2>([
+            ("plain", "User and password"),
+            ("external", "The client's certificate (SASL EXTERNAL)"),
+        ])
+    )]
+    auth: Auth,
     /// Log in with an access token from this endpoint (OAuth 2 client credentials). The client's
     /// secret comes from BELLOWS_OAUTH2_CLIENT_SECRET, or is asked for
     #[arg(
@@ -49,15 +59,6 @@ pub(super) struct SecurityArgs {
     oauth2_scopes: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum AuthArg {
-    /// User and password
-    #[default]
-    Plain,
-    /// The client's certificate (SASL EXTERNAL)
-    External,
-}
-
 impl SecurityArgs {
     pub(super) fn fill(self, spec: BrokerSpec) -> Result<BrokerSpec, Failure> {
         let oauth2 = match self.oauth2_uri {
@@ -70,10 +71,7 @@ impl SecurityArgs {
             key: self.key,
             sni: self.sni,
             insecure: self.insecure,
-            auth: match self.auth {
-                AuthArg::Plain => AuthSpec::Plain,
-                AuthArg::External => AuthSpec::External,
-            },
+            auth: self.auth,
             oauth2,
             ..spec
         })

@@ -1,10 +1,8 @@
 //! What producers and consumers do.
 
+use load::{Ack, Argument, QueueType, Refusal, StreamOffset};
 use measure::Rate;
-use session::experiment::{
-    Acks, ArgumentValue, LatencyStep, Length, LengthRange, LoadSpec, Refusing, SizeSpec,
-    StreamOffset,
-};
+use session::experiment::{LatencyStep, Length, LengthRange, LoadSpec, SizeSpec};
 
 use super::properties;
 use super::queues::Kind;
@@ -238,9 +236,9 @@ pub(super) fn consuming(
     let (consumer_arguments, stream_offset) = arguments(values)?;
     let requeue = values.flag("requeue", true)?;
     let refusing = if requeue {
-        Refusing::Requeue
+        Refusal::Requeue
     } else {
-        Refusing::Discard
+        Refusal::Discard
     };
     let rate = values.parsed::<f64>("consumer-rate", "a number")?;
     let acknowledges = !values.has("autoack");
@@ -257,9 +255,9 @@ pub(super) fn consuming(
         channel_prefetch,
         consume_count: u64::from(values.whole("cmessages", 0)?) * all as u64,
         ack: if acknowledges {
-            Acks::Every(every.max(1))
+            Ack::Every(every.max(1))
         } else {
-            Acks::Auto
+            Ack::Auto
         },
         // What the broker takes as acknowledged is neither refused nor committed.
         refuse: (values.has("nack") && acknowledges).then_some(refusing),
@@ -280,7 +278,7 @@ pub(super) fn consuming(
         // A consumer that says where in a stream it starts reads one, however it was declared.
         queue_type: match stream_offset.is_some() || consumer_arguments.contains_key(STREAM_OFFSET)
         {
-            true if values.has("predeclared") => session::experiment::QueueType::Stream,
+            true if values.has("predeclared") => QueueType::Stream,
             _ => kind.queue_type,
         },
         consumer_arguments,
@@ -328,7 +326,7 @@ pub(super) fn slow_start(values: &Values, agents: Agents) -> Result<Option<Lengt
     Ok(Some(length).filter(|length| waits && !length.is_zero()))
 }
 
-type Arguments = std::collections::BTreeMap<String, ArgumentValue>;
+type Arguments = std::collections::BTreeMap<String, Argument>;
 
 /// The subscription's arguments, and where in a stream it starts. What `-ca` says of that goes to the
 /// broker as it is, which knows more than `-sco`: intervals such as `1h`.

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use load::StopCondition;
 use measure::Nanos;
 use report::perf_test::{Columns, Lines, Unit};
 use session::Experiment;
-use session::experiment::{Length, LoadSpec, Phases, ProfileSpec, Until};
+use session::experiment::{Length, LoadSpec, Phases, ProfileSpec};
 
 use super::clients::{self, Agents};
 use super::exposition::Exposition;
@@ -170,11 +171,11 @@ fn enough(values: &Values) -> Result<usize, Failure> {
 }
 
 /// When it ends, beside its length and counts.
-fn until(values: &Values) -> Result<Option<Until>, Failure> {
+fn until(values: &Values) -> Result<Option<StopCondition>, Failure> {
     match values.text("exit-when") {
         None => Ok(None),
-        Some("idle") => Ok(Some(Until::Idle)),
-        Some("empty") => Ok(Some(Until::Empty)),
+        Some("idle") => Ok(Some(StopCondition::Idle)),
+        Some("empty") => Ok(Some(StopCondition::Empty)),
         Some(other) => Err(bad("exit-when", other, "empty or idle")),
     }
 }

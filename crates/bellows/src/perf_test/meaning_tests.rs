@@ -1,10 +1,8 @@
 //! Command lines and what they mean.
 
+use load::{Ack, Allocation, Argument, Auth, Declare, QueueType, Refusal, StreamOffset};
 use measure::Rate;
-use session::experiment::{
-    Acks, AllocationSpec, ArgumentValue, AuthSpec, Declaring, Length, LoadSpec, QueueType,
-    Refusing, StreamOffset,
-};
+use session::experiment::{Length, LoadSpec};
 
 use super::*;
 
@@ -36,7 +34,7 @@ fn nothing_said_is_what_perf_test_does() {
         (spec.confirm, spec.max_pending, spec.rate),
         (false, 0, None)
     );
-    assert_eq!((spec.prefetch, spec.ack), (0, Acks::Every(1)));
+    assert_eq!((spec.prefetch, spec.ack), (0, Ack::Every(1)));
     assert!(!spec.durable && !spec.persistent && spec.auto_delete && !spec.delete);
     assert_eq!(spec.recover.map(|wait| wait.to_string()), Some("5s".into()));
     let exchange = spec.exchange.expect("an exchange");
@@ -74,7 +72,7 @@ fn queues_are_declared_as_perf_test_declares_them() {
         (QueueType::Quorum, 1)
     );
     assert!(!spec.auto_delete);
-    assert_eq!(load("-u q -p").declare, Declaring::IfMissing);
+    assert_eq!(load("-u q -p").declare, Declare::IfMissing);
     assert!(load("-u q -f persistent").durable && load("-u q -qq").persistent);
     let spec = load("-E -u a,b -y 2 -Y 2");
     let shape = (spec.exclusive, spec.consumers, spec.consumer_connections);
@@ -259,7 +257,7 @@ fn producers_do_what_perf_test_s_do() {
 #[test]
 fn consumers_do_what_perf_test_s_do() {
     let spec = load("-u q -q 100 -Q 200 -A 10 -n 5 -R 50 -L 1500 -ca x-priority=3");
-    assert_eq!((spec.ack, spec.prefetch), (Acks::Every(10), 100));
+    assert_eq!((spec.ack, spec.prefetch), (Ack::Every(10), 100));
     assert_eq!(
         (spec.channel_prefetch, spec.consumer_commit_every),
         (200, 5)
@@ -270,10 +268,10 @@ fn consumers_do_what_perf_test_s_do() {
     let spec = load("-u q -vl 0:10 1000:5");
     assert_eq!(spec.consumer_latency[1].to_string(), "1ms@5s");
     let spec = load("-u q -a -A 5 -na -n 3");
-    assert_eq!((spec.ack, spec.refuse), (Acks::Auto, None));
+    assert_eq!((spec.ack, spec.refuse), (Ack::Auto, None));
     assert_eq!(spec.consumer_commit_every, 0);
-    assert_eq!(load("-u q -na").refuse, Some(Refusing::Requeue));
-    assert_eq!(load("-u q -na -re false").refuse, Some(Refusing::Discard));
+    assert_eq!(load("-u q -na").refuse, Some(Refusal::Requeue));
+    assert_eq!(load("-u q -na -re false").refuse, Some(Refusal::Discard));
     assert_eq!(
         load("-u q -po -pi 10").poll.map(|p| p.to_string()),
         Some("10ms".into())
@@ -298,10 +296,13 @@ fn consumers_do_what_perf_test_s_do() {
     assert_eq!(slow("-u q -y 2 -S"), (two, Length::seconds(2)));
     let delayed = [second(5), second(1), None];
     assert_eq!(slow("-u q -y 2 -S -csd 5"), (delayed, Length::seconds(0)));
-    assert_eq!(experiment("-u q -ew empty").until, Some(Until::Empty));
+    assert_eq!(
+        experiment("-u q -ew empty").until,
+        Some(StopCondition::Empty)
+    );
     for (line, offset) in [
         ("-sco FIRST", StreamOffset::First),
-        ("-sco 17", StreamOffset::At(17)),
+        ("-sco 17", StreamOffset::Offset(17)),
         (
             "-sco 2022-06-03T07:45:54Z",
             StreamOffset::Time(1_654_242_354),
@@ -321,7 +322,7 @@ fn consumers_do_what_perf_test_s_do() {
     assert_eq!(spec.queue_type, QueueType::Stream);
     assert_eq!(
         spec.consumer_arguments["x-stream-offset"],
-        ArgumentValue::Text("1h".into())
+        Argument::Text("1h".into())
     );
     for wrong in ["-sco soon", "-q 70000", "-A 100 -q 10", "-ew late", "-vl 5"] {
         assert!(read(wrong).is_err(), "{wrong}");
@@ -334,7 +335,7 @@ fn brokers_are_reached_as_perf_test_reaches_them() {
     let spec = broker("-H amqp://a,amqp://b,amqp://c -b 30 -M 8192 -tsbs 65536 -trbs -1 -sul 3");
     assert_eq!(spec.url.as_deref(), Some("amqp://a"));
     assert_eq!(spec.further_urls, ["amqp://b", "amqp://c"]);
-    assert_eq!(spec.allocation, AllocationSpec::Random);
+    assert_eq!(spec.allocation, Allocation::Random);
     assert_eq!((spec.heartbeat, spec.frame_max), (Some(30), Some(8_192)));
     assert_eq!(
         (spec.send_buffer, spec.receive_buffer),
@@ -342,12 +343,12 @@ fn brokers_are_reached_as_perf_test_reaches_them() {
     );
     assert_eq!(
         broker("-cal round-robin").allocation,
-        AllocationSpec::RoundRobin
+        Allocation::RoundRobin
     );
     let spec = broker("-h amqps://a -se -sni b --tls-cert c.pem --tls-key k.pem");
     assert_eq!(
         (spec.auth, spec.sni.as_deref()),
-        (AuthSpec::External, Some("b"))
+        (Auth::External, Some("b"))
     );
     assert!(!spec.insecure, "verified unless told otherwise");
     let spec = broker("-o2uri https://t -o2id me -o2sec s3cret -o2p orgId=1 -o2p a=b");

@@ -23,10 +23,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use archive::{RunRecord, RunState};
+use load::StopCondition;
 use measure::{Nanos, Phase};
 use report::console;
 use session::RunOutcome;
-use session::experiment::Until;
 
 use crate::cli::perform;
 use crate::failure::{Done, Failure};
@@ -201,8 +201,8 @@ fn reason(meaning: &Meaning, record: &RunRecord, length: Nanos) -> String {
         None => {}
         Some(until) => {
             let why = match until {
-                Until::Idle => "Consumer is idle for more than 1 second",
-                Until::Empty => "Consumer queue(s) empty",
+                StopCondition::Idle => "Consumer is idle for more than 1 second",
+                StopCondition::Empty => "Consumer queue(s) empty",
             };
             reasons.push(counted(why, meaning.agents.all_consumers()));
         }

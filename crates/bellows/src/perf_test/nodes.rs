@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use session::experiment::{AllocationSpec, AuthSpec, BrokerKind, BrokerSpec, Hidden, OAuth2Spec};
+use load::{Allocation, Auth};
+use session::experiment::{BrokerKind, BrokerSpec, Hidden, OAuth2Spec};
 
 use super::values::{Values, bad};
 use crate::failure::Failure;
@@ -59,19 +60,19 @@ pub(super) fn broker(values: &Values) -> Result<BrokerSpec, Failure> {
         insecure: values.has("tls-insecure"),
         sni: server_name(values)?,
         auth: if values.has("sasl-external") {
-            AuthSpec::External
+            Auth::External
         } else {
-            AuthSpec::Plain
+            Auth::Plain
         },
         oauth2: oauth2(values)?,
         ..BrokerSpec::default()
     })
 }
 
-fn allocation(values: &Values) -> Result<AllocationSpec, Failure> {
+fn allocation(values: &Values) -> Result<Allocation, Failure> {
     match values.text("connection-allocation") {
-        None | Some("random") => Ok(AllocationSpec::Random),
-        Some("round-robin") => Ok(AllocationSpec::RoundRobin),
+        None | Some("random") => Ok(Allocation::Random),
+        Some("round-robin") => Ok(Allocation::RoundRobin),
         Some(other) => Err(bad("connection-allocation", other, "random or round-robin")),
     }
 }

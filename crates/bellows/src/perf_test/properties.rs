@@ -1,7 +1,8 @@
 //! `-mp` and `-T`: properties and headers of every message.
 
+use load::{Argument, MessageProperties};
 use measure::Nanos;
-use session::experiment::{ArgumentValue, Length, LoadSpec, PropertiesSpec};
+use session::experiment::{Length, LoadSpec};
 
 use super::text::key_values;
 use super::values::{Values, bad};
@@ -9,13 +10,13 @@ use crate::failure::Failure;
 
 /// Adds them to a load.
 pub(super) fn fill(values: &Values, mut spec: LoadSpec) -> Result<LoadSpec, Failure> {
-    let mut properties = PropertiesSpec {
+    let mut properties = MessageProperties {
         content_type: values.text("body-content-type").map(str::to_owned),
-        ..PropertiesSpec::default()
+        ..MessageProperties::default()
     };
     let given = values.text("message-properties").unwrap_or_default();
     for (key, value) in key_values("message-properties", given)? {
-        let text = || Some(as_text(&value));
+        let text = || Some(value.to_string());
         match key.as_str() {
             "contentType" => properties.content_type = text(),
             "contentEncoding" => properties.content_encoding = text(),
@@ -42,26 +43,18 @@ pub(super) fn fill(values: &Values, mut spec: LoadSpec) -> Result<LoadSpec, Fail
     Ok(spec)
 }
 
-fn as_text(value: &ArgumentValue) -> String {
-    match value {
-        ArgumentValue::Bool(flag) => flag.to_string(),
-        ArgumentValue::Integer(number) => number.to_string(),
-        ArgumentValue::Text(text) => text.clone(),
-    }
-}
-
-fn number<T: TryFrom<i64>>(key: &str, value: &ArgumentValue) -> Result<T, Failure> {
+fn number<T: TryFrom<i64>>(key: &str, value: &Argument) -> Result<T, Failure> {
     let read = match value {
-        ArgumentValue::Integer(number) => T::try_from(*number).ok(),
+        Argument::Integer(number) => T::try_from(*number).ok(),
         _ => None,
     };
-    let given = || format!("{key}={}", as_text(value));
+    let given = || format!("{key}={value}");
     read.ok_or_else(|| bad("message-properties", &given(), "a whole number that fits"))
 }
 
 /// `2024-05-01T12:00:00Z` in seconds since 1970.
-fn timestamp(value: &ArgumentValue) -> Result<u64, Failure> {
-    let text = as_text(value);
+fn timestamp(value: &Argument) -> Result<u64, Failure> {
+    let text = value.to_string();
     let read = text.parse::<jiff::Timestamp>().ok();
     read.and_then(|at| u64::try_from(at.as_second()).ok())
         .ok_or_else(|| {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use session::experiment::{ArgumentValue, QueueType};
+use load::{Argument, QueueType};
 
 use super::text::{self, byte_capacity, key_values, seconds_of_duration};
 use super::values::{Values, bad};
@@ -34,7 +34,7 @@ pub(super) struct Kind {
     pub(super) auto_delete: bool,
     /// Messages and classic queues survive a restart.
     pub(super) persistent: bool,
-    pub(super) arguments: BTreeMap<String, ArgumentValue>,
+    pub(super) arguments: BTreeMap<String, Argument>,
 }
 
 /// Reads -u, -qf, -qp, -qpf and -qpt.
@@ -130,8 +130,7 @@ pub(super) fn kind(values: &Values) -> Result<Kind, Failure> {
     }
     if stream {
         queue_type = QueueType::Stream;
-        let mut add =
-            |key: &str, bytes| arguments.insert(key.into(), ArgumentValue::Integer(bytes));
+        let mut add = |key: &str, bytes| arguments.insert(key.into(), Argument::Integer(bytes));
         add("x-max-length-bytes", STREAM_BYTES);
         add("x-stream-max-segment-size-bytes", SEGMENT_BYTES);
     }
@@ -145,28 +144,18 @@ pub(super) fn kind(values: &Values) -> Result<Kind, Failure> {
     })
 }
 
-fn take_type(arguments: &mut BTreeMap<String, ArgumentValue>) -> Result<QueueType, Failure> {
+fn take_type(arguments: &mut BTreeMap<String, Argument>) -> Result<QueueType, Failure> {
     match arguments.remove("x-queue-type") {
-        None => Ok(QueueType::Classic),
-        Some(ArgumentValue::Text(text)) => match text.as_str() {
-            "classic" => Ok(QueueType::Classic),
-            "quorum" => Ok(QueueType::Quorum),
-            "stream" => Ok(QueueType::Stream),
-            _ => Err(bad(
-                "queue-args",
-                &text,
-                "x-queue-type=classic, quorum or stream",
-            )),
-        },
-        Some(_) => Err(bad(
-            "queue-args",
-            "x-queue-type",
-            "x-queue-type=classic, quorum or stream",
-        )),
+        None => Ok(QueueType::default()),
+        Some(value) => {
+            let needed = "x-queue-type=classic, quorum or stream";
+            let text = value.to_string();
+            text.parse().map_err(|_| bad("queue-args", &text, needed))
+        }
     }
 }
 
-fn limits(values: &Values, arguments: &mut BTreeMap<String, ArgumentValue>) -> Result<(), Failure> {
+fn limits(values: &Values, arguments: &mut BTreeMap<String, Argument>) -> Result<(), Failure> {
     let stream = values.has("stream-queue");
     let mut largest = stream.then_some(STREAM_BYTES);
     if let Some(text) = values.text("max-length-bytes") {
@@ -174,7 +163,7 @@ fn limits(values: &Values, arguments: &mut BTreeMap<String, ArgumentValue>) -> R
         largest = (bytes > 0).then_some(bytes);
         arguments.remove("x-max-length-bytes");
         if bytes > 0 {
-            arguments.insert("x-max-length-bytes".into(), ArgumentValue::Integer(bytes));
+            arguments.insert("x-max-length-bytes".into(), Argument::Integer(bytes));
         }
     }
     if let Some(text) = values.text("stream-max-segment-size-bytes") {
@@ -184,19 +173,16 @@ fn limits(values: &Values, arguments: &mut BTreeMap<String, ArgumentValue>) -> R
             return Err(bad("stream-max-segment-size-bytes", text, needed));
         }
         let key = "x-stream-max-segment-size-bytes";
-        arguments.insert(key.into(), ArgumentValue::Integer(bytes));
+        arguments.insert(key.into(), Argument::Integer(bytes));
     }
     if let Some(text) = values.text("max-age") {
         let seconds = seconds_of_duration("max-age", text)?;
-        arguments.insert(
-            "x-max-age".into(),
-            ArgumentValue::Text(format!("{seconds}s")),
-        );
+        arguments.insert("x-max-age".into(), Argument::Text(format!("{seconds}s")));
     }
     match values.text("leader-locator") {
         None => {}
         Some(text @ ("client-local" | "balanced")) => {
-            let value = ArgumentValue::Text(text.to_owned());
+            let value = Argument::Text(text.to_owned());
             arguments.insert("x-queue-leader-locator".into(), value);
         }
         Some(text) => return Err(bad("leader-locator", text, "client-local or balanced")),

@@ -1,15 +1,12 @@
 //! Values as PerfTest writes them: `a=1,b=2`, `50mb`, `PT10M30S`, `perf-test-%03d`.
 
-use session::experiment::ArgumentValue;
+use load::Argument;
 
 use super::values::bad;
 use crate::failure::Failure;
 
 /// Reads `key=value,…`: truth values and whole numbers are such, the rest is text.
-pub(super) fn key_values(
-    option: &str,
-    text: &str,
-) -> Result<Vec<(String, ArgumentValue)>, Failure> {
+pub(super) fn key_values(option: &str, text: &str) -> Result<Vec<(String, Argument)>, Failure> {
     let one = |entry: &str| {
         let (key, value) = entry.split_once('=').unwrap_or((entry, ""));
         if key.is_empty() {
@@ -21,17 +18,13 @@ pub(super) fn key_values(
     entries.map(one).collect()
 }
 
-fn value_of(key: &str, value: &str) -> ArgumentValue {
-    let text = |value: &str| ArgumentValue::Text(value.to_owned());
-    match (key, value) {
+fn value_of(key: &str, value: &str) -> Argument {
+    if (key, value) == ("x-dead-letter-exchange", "amq.default") {
         // The default exchange has no name that could be written.
-        ("x-dead-letter-exchange", "amq.default") => text(""),
-        (_, "true") => ArgumentValue::Bool(true),
-        (_, "false") => ArgumentValue::Bool(false),
-        _ => value
-            .parse()
-            .map_or_else(|_| text(value), ArgumentValue::Integer),
+        return Argument::Text(String::new());
     }
+    let Ok(value) = value.parse();
+    value
 }
 
 /// Reads `1000`, `50mb`, `20gb`: powers of 1,000.

@@ -2,7 +2,8 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use session::experiment::{Declaring, ExchangeSpec, LoadSpec, QueueType};
+use load::{Declare, Exchange, QueueType};
+use session::experiment::LoadSpec;
 
 use super::clients::Agents;
 use super::queues::{self, Kind, Names};
@@ -34,9 +35,9 @@ pub(super) fn topology(
         // A queue that was only polled never lost a last consumer.
         delete: kind.auto_delete && spec.poll.is_some(),
         declare: if values.has("predeclared") {
-            Declaring::IfMissing
+            Declare::IfMissing
         } else {
-            Declaring::Always
+            Declare::Always
         },
         routing_key: key.clone().or_else(|| Some(generated_key())),
         exchange: Some(exchange),
@@ -82,14 +83,14 @@ fn refuse(values: &Values, agents: Agents, named: &Names) -> Result<(), Failure>
     Ok(())
 }
 
-fn exchange(values: &Values) -> ExchangeSpec {
+fn exchange(values: &Values) -> Exchange {
     let kind = values.text("type").unwrap_or("direct");
     let name = match values.text("exchange") {
         None => kind,
         Some("amq.default") => "",
         Some(name) => name,
     };
-    ExchangeSpec {
+    Exchange {
         name: name.to_owned(),
         kind: kind.to_owned(),
         durable: true,

@@ -13,12 +13,15 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use measure::{CycleCounts, Nanos};
+use serde::{Deserialize, Serialize};
 
 use crate::{Control, Endpoint, Error, Outcome, Phases, Requested, Schedule, Sink};
 
 /// What comes and goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ChurnKind {
+    #[default]
     /// TCP, TLS where it is asked for, login, virtual host; closed in order.
     Connections,
     /// `channel.open`, `channel.close` on connections that stay.

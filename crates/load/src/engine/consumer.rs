@@ -541,7 +541,7 @@ impl Consumer {
         let multiple = self.unacked > 1;
         match self.spec.refuse {
             None => channel.ack(self.last_tag, multiple),
-            Some(Refusal { requeue }) => channel.nack(self.last_tag, multiple, requeue),
+            Some(refusal) => channel.nack(self.last_tag, multiple, refusal == Refusal::Requeue),
         }
         if self.spec.commit_every > 0 {
             self.uncommitted += self.unacked;

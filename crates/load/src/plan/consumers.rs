@@ -1,6 +1,13 @@
 //! The receiving side.
 
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use jiff::Timestamp;
 use measure::{Nanos, Rate};
+use serde::de::Error as _;
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Argument;
 use crate::{Error, Subscription};
@@ -39,7 +46,7 @@ pub struct Consumers {
     /// Where reading a stream starts.
     pub stream_offset: StreamOffset,
     /// Further arguments of the subscription.
-    pub arguments: Vec<(String, Argument)>,
+    pub arguments: BTreeMap<String, Argument>,
     /// Deliveries of the whole group after which it is done; `None` for no limit.
     pub message_count: Option<u64>,
     /// Named queues behind topics; `None` gives every consumer a queue of its own, which goes with
@@ -65,14 +72,14 @@ impl Default for Consumers {
             start_after: Nanos::ZERO,
             apart: Nanos::ZERO,
             stream_offset: StreamOffset::Next,
-            arguments: Vec::new(),
+            arguments: BTreeMap::new(),
             message_count: None,
             subscription: None,
         }
     }
 }
 
-/// How deliveries are acknowledged.
+/// How deliveries are acknowledged; written as `"auto"`, or as a number of deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ack {
     /// The broker forgets a message once it is sent (no-ack).
@@ -82,7 +89,43 @@ pub enum Ack {
     Every(u32),
 }
 
-/// `x-stream-offset`.
+impl Serialize for Ack {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Auto => serializer.serialize_str("auto"),
+            Self::Every(n) => serializer.serialize_u32(*n),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Ack {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Text(String),
+            Every(i64),
+        }
+        let refuse = |value: String| {
+            D::Error::custom(format!(
+                "ack = {value} is neither \"auto\" nor a number of deliveries per \
+                 acknowledgement from 1 to {}",
+                u32::MAX
+            ))
+        };
+        match Written::deserialize(deserializer)? {
+            Written::Text(text) if text == "auto" => Ok(Self::Auto),
+            Written::Text(text) => Err(refuse(format!("{text:?}"))),
+            Written::Every(n) => match u32::try_from(n) {
+                Ok(n) if n > 0 => Ok(Self::Every(n)),
+                _ => Err(refuse(n.to_string())),
+            },
+        }
+    }
+}
+
+/// Where a stream's consumers start (`x-stream-offset`); written as `"first"`, `"last"`, `"next"`, an
+/// offset, or a time such as `"2026-11-21T12:00:00Z"`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StreamOffset {
     /// From the oldest message.
@@ -98,11 +141,71 @@ pub enum StreamOffset {
     Time(u64),
 }
 
+impl FromStr for StreamOffset {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let time = |text: &str| u64::try_from(text.parse::<Timestamp>().ok()?.as_second()).ok();
+        match text {
+            "first" => Ok(Self::First),
+            "last" => Ok(Self::Last),
+            "next" => Ok(Self::Next),
+            _ => text
+                .parse()
+                .map(Self::Offset)
+                .ok()
+                .or_else(|| time(text).map(Self::Time))
+                .ok_or_else(|| {
+                    format!(
+                        "stream-offset = {text:?} is none of \"first\", \"last\", \"next\", an \
+                         offset such as 0 and a time such as \"2026-11-21T12:00:00Z\""
+                    )
+                }),
+        }
+    }
+}
+
+impl Serialize for StreamOffset {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::First => serializer.serialize_str("first"),
+            Self::Last => serializer.serialize_str("last"),
+            Self::Next => serializer.serialize_str("next"),
+            Self::Offset(offset) => serializer.serialize_u64(*offset),
+            Self::Time(unix_s) => {
+                let time = i64::try_from(*unix_s).ok();
+                match time.and_then(|time| Timestamp::from_second(time).ok()) {
+                    Some(time) => serializer.collect_str(&time),
+                    None => Err(S::Error::custom("a time beyond the calendar")),
+                }
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for StreamOffset {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Text(String),
+            At(u64),
+        }
+        match Written::deserialize(deserializer)? {
+            Written::At(offset) => Ok(Self::Offset(offset)),
+            Written::Text(text) => text.parse().map_err(D::Error::custom),
+        }
+    }
+}
+
 /// How deliveries are refused (`basic.nack`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// Back into the queue; otherwise they are dead-lettered or dropped.
-    pub requeue: bool,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Refusal {
+    /// Deliveries go back into their queue.
+    Requeue,
+    /// Deliveries are dead-lettered or dropped.
+    Discard,
 }
 
 /// How long one delivery keeps a consumer busy: the longer of both.

@@ -1,5 +1,12 @@
 //! Where messages go to and come from.
 
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
 use super::Consumers;
 use crate::protocol::amqp091::TOPIC_EXCHANGE;
 use crate::{Ack, Error};
@@ -21,7 +28,7 @@ pub struct Destination {
     /// use it, and it goes with the connection.
     pub exclusive: bool,
     /// Further arguments of the declaration, such as `x-max-length`.
-    pub arguments: Vec<(String, Argument)>,
+    pub arguments: BTreeMap<String, Argument>,
     /// Where producers publish; `None` is the default exchange for a queue, and `amq.topic` for a
     /// topic.
     pub exchange: Option<Exchange>,
@@ -31,24 +38,29 @@ pub struct Destination {
     pub bind: bool,
 }
 
-/// An exchange.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The exchange that producers publish to, and that their queues are bound to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Exchange {
-    /// Its name; empty is the default exchange, to which nothing can be bound.
+    /// The exchange's name; empty is the default exchange, to which nothing can be bound.
     pub name: String,
     /// `direct`, `fanout`, `topic`, `headers`, or what a plugin adds.
+    #[serde(rename = "type")]
     pub kind: String,
-    /// Whether it survives a restart of the broker.
+    /// Whether the exchange survives a restart of the broker.
     pub durable: bool,
-    /// Whether the broker deletes it when nothing is bound to it any more.
+    /// Whether the broker deletes the exchange with its last binding.
     pub auto_delete: bool,
-    /// Whether it is declared; otherwise it must exist. Those that every broker has (`amq.*` and
-    /// the default one) never are.
-    pub declare: bool,
+}
+
+impl Default for Exchange {
+    fn default() -> Self {
+        Self::new("bellows", "direct")
+    }
 }
 
 impl Exchange {
-    /// A transient one that is declared.
+    /// A transient exchange.
     #[must_use]
     pub fn new(name: impl Into<String>, kind: impl Into<String>) -> Self {
         Self {
@@ -56,13 +68,13 @@ impl Exchange {
             kind: kind.into(),
             durable: false,
             auto_delete: false,
-            declare: true,
         }
     }
 
-    /// Whether it has to be declared.
+    /// Whether the exchange has to be declared; those that every broker has (`amq.*` and the default
+    /// one) never are.
     pub(crate) fn is_declared(&self) -> bool {
-        self.declare && !self.name.is_empty() && !self.name.starts_with("amq.")
+        !self.name.is_empty() && !self.name.starts_with("amq.")
     }
 }
 
@@ -77,7 +89,7 @@ impl Destination {
             durable: false,
             auto_delete: false,
             exclusive: false,
-            arguments: Vec::new(),
+            arguments: BTreeMap::new(),
             exchange: None,
             routing_key: None,
             bind: true,
@@ -145,8 +157,8 @@ impl Destination {
 }
 
 /// `queue://NAME` or `topic://NAME`, as Artemis perf writes them.
-impl std::fmt::Display for Destination {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = match self.kind {
             DestinationKind::Queue => "queue",
             DestinationKind::Topic => "topic",
@@ -168,7 +180,8 @@ pub enum DestinationKind {
 }
 
 /// The queue types of RabbitMQ (`x-queue-type`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum QueueType {
     /// No replication; declared without `x-queue-type`, which other brokers do not know.
     #[default]
@@ -192,15 +205,50 @@ impl QueueType {
     }
 }
 
-/// The value of a declaration's or subscription's argument.
-#[derive(Clone, Debug, PartialEq)]
+impl FromStr for QueueType {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        [Self::Classic, Self::Quorum, Self::Stream]
+            .into_iter()
+            .find(|kind| kind.name() == text)
+            .ok_or_else(|| format!("{text:?} is none of classic, quorum and stream"))
+    }
+}
+
+/// The value of a header, or of an argument of a declaration or subscription.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
 pub enum Argument {
+    /// `true` or `false`.
+    Flag(bool),
+    /// A signed 64-bit integer.
+    Integer(i64),
     /// A string.
     Text(String),
-    /// A signed integer.
-    Integer(i64),
-    /// A truth value.
-    Flag(bool),
+}
+
+/// Reads a value as it is typed: a truth value or an integer where it looks like one, else text.
+impl FromStr for Argument {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match (text.parse(), text.parse()) {
+            (Ok(flag), _) => Self::Flag(flag),
+            (_, Ok(number)) => Self::Integer(number),
+            _ => Self::Text(text.to_owned()),
+        })
+    }
+}
+
+impl fmt::Display for Argument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(flag) => flag.fmt(f),
+            Self::Integer(number) => number.fmt(f),
+            Self::Text(text) => text.fmt(f),
+        }
+    }
 }
 
 impl Destination {

@@ -7,6 +7,8 @@ mod producers;
 use std::net::IpAddr;
 
 use measure::Nanos;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use self::consumers::{Ack, Consumers, Refusal, ServiceTime, StreamOffset};
 pub use self::destination::{Argument, Destination, DestinationKind, Exchange, QueueType};
@@ -54,7 +56,8 @@ impl Default for Plan {
 }
 
 /// What ends a load by itself, once producers with a message count have sent all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum StopCondition {
     /// Nothing was received for a second.
     Idle,
@@ -126,7 +129,8 @@ pub struct Group {
 
 /// How connections are dealt out to the nodes of a cluster. One that is lost is made anew to the
 /// next node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Allocation {
     /// In turn.
     #[default]
@@ -238,7 +242,7 @@ impl Group {
 }
 
 /// What happens to queues before and after the load. Topics have no queue of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueHandling {
     /// Whether they are declared before the load.
     pub declare: Declare,
@@ -248,7 +252,8 @@ pub struct QueueHandling {
     pub delete: bool,
 }
 
-/// Whether queues and exchanges are declared before the load.
+/// Whether queues and exchanges are declared before the load; written as `true`, `false` or
+/// `"if-missing"`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Declare {
     /// All of them: those that exist must have the same properties.
@@ -260,13 +265,31 @@ pub enum Declare {
     Never,
 }
 
-impl Default for QueueHandling {
-    /// Declared, neither emptied nor deleted.
-    fn default() -> Self {
-        Self {
-            declare: Declare::Always,
-            purge: false,
-            delete: false,
+impl Serialize for Declare {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Always => serializer.serialize_bool(true),
+            Self::IfMissing => serializer.serialize_str("if-missing"),
+            Self::Never => serializer.serialize_bool(false),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Declare {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Flag(bool),
+            Text(String),
+        }
+        match Written::deserialize(deserializer)? {
+            Written::Flag(true) => Ok(Self::Always),
+            Written::Flag(false) => Ok(Self::Never),
+            Written::Text(text) if text == "if-missing" => Ok(Self::IfMissing),
+            Written::Text(text) => Err(D::Error::custom(format!(
+                "declare = {text:?} is none of true, false and \"if-missing\""
+            ))),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The sending side.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use measure::Nanos;
+use serde::{Deserialize, Serialize};
 use wire::amqp091::{BasicProperties, EncodeError, Value};
 
 use super::Argument;
@@ -115,38 +117,58 @@ pub struct RandomKeys {
     pub different: u32,
 }
 
-/// The content header's properties, as AMQP 0.9.1 names them, beside the delivery mode.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// The properties of every message, as AMQP 0.9.1 names them, beside the delivery mode.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct MessageProperties {
-    /// MIME type.
+    /// The body's MIME type.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// MIME encoding.
+    /// The body's MIME encoding.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub content_encoding: Option<String>,
     /// Headers of the application.
-    pub headers: Vec<(String, Argument)>,
-    /// From 0 on; queues need `x-max-priority` to heed it.
+    #[serde(skip)]
+    pub headers: BTreeMap<String, Argument>,
+    /// A priority from 0 on; queues need `x-max-priority` to heed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
     /// What the message belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
     /// Where answers go.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<String>,
     /// Milliseconds until the message expires, as text.
+    #[serde(skip)]
     pub expiration: Option<String>,
-    /// The message's name.
+    /// The message's identifier.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
-    /// Seconds since 1970.
+    /// The message's time in seconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<u64>,
-    /// The type's name.
+    /// The message type's name.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub message_type: Option<String>,
     /// The publishing user; brokers compare it with the login.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub user_id: Option<String>,
     /// The publishing application.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub app_id: Option<String>,
-    /// Of old.
+    /// The cluster's identifier, a deprecated property.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<String>,
 }
 
 impl MessageProperties {
+    /// Whether none is given.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// As the content header carries them, delivery mode included. With room for a trace header as the last
     /// header, where messages carry one.
     pub(crate) fn encode(
@@ -225,13 +247,7 @@ impl Producers {
         self.sizes.validate(ledger)?;
         self.properties
             .encode(Some(self.persistent), self.has_trace_header())?;
-        if self.has_trace_header()
-            && self
-                .properties
-                .headers
-                .iter()
-                .any(|(n, _)| n == TRACE_HEADER)
-        {
+        if self.has_trace_header() && self.properties.headers.contains_key(TRACE_HEADER) {
             return Err(Error::invalid(
                 format!("the header {TRACE_HEADER:?} holds what tells messages apart"),
                 "choose another name for yours",

@@ -9,12 +9,11 @@
 mod capacity;
 mod store;
 
+use load::{Ack, Argument};
 use measure::{LatencySummary, Problem, Rate};
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::{
-    Acks, ArgumentValue, BrokerKind, BrokerSpec, Length, LoadSpec, Phases, ProfileSpec, SizeSpec,
-};
+use crate::experiment::{BrokerKind, BrokerSpec, Length, LoadSpec, Phases, ProfileSpec, SizeSpec};
 use crate::{Error, Experiment, NoObserver, RunOptions, hardware};
 
 pub use store::{Keeping, keep, kept};
@@ -317,7 +316,7 @@ fn lateness(
         message_size: SizeSpec::fixed(64),
         max_pending: 0,
         prefetch: 0,
-        ack: Acks::Every(100),
+        ack: Ack::Every(100),
         ..LoadSpec::default()
     };
     let summary = run(load, 1, options, control)?;
@@ -352,11 +351,11 @@ fn point(job: Job, options: &RunOptions, control: &load::Control) -> Result<Poin
         confirm: workload != Workload::Publish,
         max_pending: u32::try_from(in_flight).unwrap_or(u32::MAX),
         prefetch: u16::try_from(in_flight).unwrap_or(u16::MAX),
-        ack: Acks::Every(u32::try_from((in_flight / 10).max(1)).unwrap_or(1)),
+        ack: Ack::Every(u32::try_from((in_flight / 10).max(1)).unwrap_or(1)),
         ..LoadSpec::default()
     };
     if !in_out {
-        let kept = ArgumentValue::Integer(i64::try_from(kept).unwrap_or(i64::MAX));
+        let kept = Argument::Integer(i64::try_from(kept).unwrap_or(i64::MAX));
         load.arguments.insert("x-max-length".to_owned(), kept);
     }
     let summary = run(load, threads, options, control)?;

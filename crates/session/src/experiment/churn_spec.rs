@@ -17,7 +17,7 @@ const TIMEOUT: Nanos = Nanos::from_millis(10_000);
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ChurnSpec {
     /// What comes and goes.
-    pub kind: ChurnOf,
+    pub kind: ChurnKind,
     /// Cycles a second; as many as the broker takes where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
@@ -43,35 +43,6 @@ const fn message_size() -> usize {
     100
 }
 
-/// What comes and goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ChurnOf {
-    /// TCP, TLS where it is asked for, login; closed in order.
-    #[default]
-    Connections,
-    /// Opened and closed on connections that stay.
-    Channels,
-    /// Declared and deleted on channels that stay.
-    Queues,
-}
-
-impl ChurnOf {
-    /// As the file writes it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.kind().name()
-    }
-
-    const fn kind(self) -> ChurnKind {
-        match self {
-            Self::Connections => ChurnKind::Connections,
-            Self::Channels => ChurnKind::Channels,
-            Self::Queues => ChurnKind::Queues,
-        }
-    }
-}
-
 impl Experiment {
     /// The churn against `endpoint`; `None` where messages are the load.
     ///
@@ -93,15 +64,15 @@ impl Experiment {
         let drain = self.phases.drain.0;
         Ok(Some(ChurnPlan {
             endpoint: endpoint.clone(),
-            kind: spec.kind.kind(),
+            kind: spec.kind,
             schedule,
             warmup: self.phases.warmup.0,
             measure: self.phases.measure.0,
             messages: spec.messages,
             message_size: spec.message_size,
             most_open: spec.max_open.unwrap_or(match spec.kind {
-                ChurnOf::Connections => 1_000,
-                ChurnOf::Channels | ChurnOf::Queues => 10,
+                ChurnKind::Connections => 1_000,
+                ChurnKind::Channels | ChurnKind::Queues => 10,
             }),
             source_addresses: spec.source_addresses.clone(),
             timeout: if drain > Nanos::ZERO { drain } else { TIMEOUT },

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use jiff::Timestamp;
+use load::{
+    Ack, Argument, Declare, Exchange, MessageProperties, QueueType, Refusal, StreamOffset,
+    Subscription,
+};
 use measure::Rate;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Declaring, ExchangeSpec, LatencyStep, Length, LengthRange, PropertiesSpec, Refusing,
-    ScheduleSpec, SizeSpec,
-};
+use super::{LatencyStep, Length, LengthRange, ScheduleSpec, SizeSpec};
 
 /// One group of producers and consumers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub struct LoadSpec {
     pub num_destinations: usize,
     /// Where producers publish; absent: the default exchange for queues, `amq.topic` for topics.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub exchange: Option<ExchangeSpec>,
+    pub exchange: Option<Exchange>,
     /// The routing key of messages and of the queues' bindings; absent: the destination's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routing_key: Option<String>,
@@ -44,9 +44,9 @@ pub struct LoadSpec {
     pub durable: bool,
     /// Further queue arguments, as `x-max-length = 1000`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub arguments: BTreeMap<String, ArgumentValue>,
+    pub arguments: BTreeMap<String, Argument>,
     /// Whether queues and exchanges are declared before the load.
-    pub declare: Declaring,
+    pub declare: Declare,
     /// Empty queues before the load (streams cannot be emptied).
     pub purge: bool,
     /// Delete queues after the load, with what is in them.
@@ -94,11 +94,11 @@ pub struct LoadSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Length>,
     /// Properties of every message.
-    #[serde(skip_serializing_if = "PropertiesSpec::is_empty")]
-    pub properties: PropertiesSpec,
+    #[serde(skip_serializing_if = "MessageProperties::is_empty")]
+    pub properties: MessageProperties,
     /// Headers of every message.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub headers: BTreeMap<String, ArgumentValue>,
+    pub headers: BTreeMap<String, Argument>,
     /// Every message has an id of its own.
     pub message_ids: bool,
     /// Every message says when it was sent, to the second.
@@ -131,10 +131,10 @@ pub struct LoadSpec {
     /// `message-count` says the same.
     pub consume_count: u64,
     /// When consumers acknowledge.
-    pub ack: Acks,
+    pub ack: Ack,
     /// What consumers do in place of acknowledging.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub refuse: Option<Refusing>,
+    pub refuse: Option<Refusal>,
     /// Acknowledge in transactions of so many deliveries; 0 = none.
     pub consumer_commit_every: u32,
     /// Ask for each message (`basic.get`) so long after the last answer, in place of subscribing.
@@ -154,7 +154,7 @@ pub struct LoadSpec {
     pub consumers_apart: Option<Length>,
     /// Further arguments of the subscription, as `x-priority = 10`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub consumer_arguments: BTreeMap<String, ArgumentValue>,
+    pub consumer_arguments: BTreeMap<String, Argument>,
     /// Where stream consumers start.
     pub stream_offset: StreamOffset,
     /// Addresses of this machine that connections come from, in turn; empty for whichever the
@@ -164,7 +164,7 @@ pub struct LoadSpec {
     /// How consumers of topics subscribe; absent: each has a queue of its own, which goes with its
     /// connection.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub subscription: Option<SubscriptionSpec>,
+    pub subscription: Option<Subscription>,
     /// Connections that are lost are made anew after so long, by chance between two lengths where
     /// two are given; absent: the run ends with the first.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -207,7 +207,7 @@ impl Default for LoadSpec {
             queue_type: QueueType::Classic,
             durable: true,
             arguments: BTreeMap::new(),
-            declare: Declaring::Always,
+            declare: Declare::Always,
             purge: false,
             delete: false,
             producers: 1,
@@ -225,7 +225,7 @@ impl Default for LoadSpec {
             request_reply: false,
             confirm_timeout: None,
             ttl: None,
-            properties: PropertiesSpec::default(),
+            properties: MessageProperties::default(),
             headers: BTreeMap::new(),
             message_ids: false,
             timestamps: false,
@@ -240,7 +240,7 @@ impl Default for LoadSpec {
             prefetch: 200,
             channel_prefetch: 0,
             consume_count: 0,
-            ack: Acks::Every(1),
+            ack: Ack::Every(1),
             refuse: None,
             consumer_commit_every: 0,
             poll: None,
@@ -253,167 +253,6 @@ impl Default for LoadSpec {
             source_addresses: Vec::new(),
             subscription: None,
             recover: None,
-        }
-    }
-}
-
-/// Named queues behind topics, made before the load and deleted after it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct SubscriptionSpec {
-    /// What the queues' names begin with: NAME.TOPIC.0, NAME.TOPIC.1, …; absent: a name that only
-    /// this run has.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Whether they survive a restart of the broker.
-    #[serde(default)]
-    pub durable: bool,
-    /// Subscriptions of each topic, each with all `consumers`, who share its messages; 0: one for
-    /// every consumer.
-    #[serde(default)]
-    pub shared: usize,
-}
-
-/// RabbitMQ's queue types.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum QueueType {
-    /// One node, any kind of message.
-    #[default]
-    Classic,
-    /// Replicated by Raft.
-    Quorum,
-    /// A replicated log.
-    Stream,
-}
-
-/// A queue argument's value.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum ArgumentValue {
-    /// `true` or `false`.
-    Bool(bool),
-    /// A 64-bit integer.
-    Integer(i64),
-    /// Text.
-    Text(String),
-}
-
-/// When consumers acknowledge: `"auto"` (the broker does not wait), or a number: every N
-/// deliveries with one multiple acknowledgement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Acks {
-    /// The broker counts a delivery as acknowledged when it is sent.
-    Auto,
-    /// One multiple acknowledgement for every N deliveries.
-    Every(u32),
-}
-
-impl Serialize for Acks {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Auto => serializer.serialize_str("auto"),
-            Self::Every(n) => serializer.serialize_u32(*n),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Acks {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written {
-            Text(String),
-            Every(i64),
-        }
-        let refuse = |value: String| {
-            serde::de::Error::custom(format!(
-                "ack = {value} is neither \"auto\" nor a number of deliveries per \
-                 acknowledgement from 1 to {}",
-                u32::MAX
-            ))
-        };
-        match Written::deserialize(deserializer)? {
-            Written::Text(text) if text == "auto" => Ok(Self::Auto),
-            Written::Text(text) => Err(refuse(format!("{text:?}"))),
-            Written::Every(n) => match u32::try_from(n) {
-                Ok(n) if n > 0 => Ok(Self::Every(n)),
-                _ => Err(refuse(n.to_string())),
-            },
-        }
-    }
-}
-
-/// Where stream consumers start: `"first"`, `"last"`, `"next"`, an offset, or a time such as
-/// `"2026-11-21T12:00:00Z"`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum StreamOffset {
-    /// The oldest message.
-    First,
-    /// The last chunk written.
-    Last,
-    /// What is written from now on.
-    #[default]
-    Next,
-    /// A message's offset.
-    At(u64),
-    /// What was written from then on, in seconds since 1970; to the chunk.
-    Time(u64),
-}
-
-impl std::str::FromStr for StreamOffset {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let time = |text: &str| u64::try_from(text.parse::<Timestamp>().ok()?.as_second()).ok();
-        match text {
-            "first" => Ok(Self::First),
-            "last" => Ok(Self::Last),
-            "next" => Ok(Self::Next),
-            _ => text
-                .parse()
-                .map(Self::At)
-                .ok()
-                .or_else(|| time(text).map(Self::Time))
-                .ok_or_else(|| {
-                    format!(
-                        "stream-offset = {text:?} is none of \"first\", \"last\", \"next\", an \
-                         offset such as 0 and a time such as \"2026-11-21T12:00:00Z\""
-                    )
-                }),
-        }
-    }
-}
-
-impl Serialize for StreamOffset {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::First => serializer.serialize_str("first"),
-            Self::Last => serializer.serialize_str("last"),
-            Self::Next => serializer.serialize_str("next"),
-            Self::At(offset) => serializer.serialize_u64(*offset),
-            Self::Time(unix_s) => {
-                let time = i64::try_from(*unix_s).ok();
-                match time.and_then(|time| Timestamp::from_second(time).ok()) {
-                    Some(time) => serializer.collect_str(&time),
-                    None => Err(serde::ser::Error::custom("a time beyond the calendar")),
-                }
-            }
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for StreamOffset {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written {
-            Text(String),
-            At(u64),
-        }
-        match Written::deserialize(deserializer)? {
-            Written::At(offset) => Ok(Self::At(offset)),
-            Written::Text(text) => text.parse().map_err(serde::de::Error::custom),
         }
     }
 }

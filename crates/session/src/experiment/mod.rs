@@ -6,6 +6,7 @@ mod churn_spec;
 mod edit;
 mod error;
 mod fault_spec;
+mod latency_step;
 mod length;
 mod load_spec;
 mod plan;
@@ -16,24 +17,24 @@ mod size_spec;
 mod spec_tests;
 mod spec_text;
 mod validate;
-mod workload_spec;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use load::{Allocation, Auth, StopCondition};
 use serde::{Deserialize, Serialize};
 
 pub use built_in::{BuiltIn, built_ins};
-pub use churn_spec::{ChurnOf, ChurnSpec};
+pub use churn_spec::ChurnSpec;
 pub use error::Error;
 pub(crate) use fault_spec::write_faults;
 pub use fault_spec::{FaultKind, FaultSpec, FaultWho, read_faults};
+pub use latency_step::LatencyStep;
 pub use length::{Length, LengthRange};
-pub use load_spec::{Acks, ArgumentValue, LoadSpec, QueueType, StreamOffset, SubscriptionSpec};
+pub use load_spec::LoadSpec;
 pub use schedule_spec::ScheduleSpec;
-pub use security::{AuthSpec, Hidden, OAuth2Spec};
+pub use security::{Hidden, OAuth2Spec};
 pub use size_spec::SizeSpec;
-pub use workload_spec::{Declaring, ExchangeSpec, LatencyStep, PropertiesSpec, Refusing, Until};
 
 /// One experiment, as its file says it. Every default is stated here, once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -58,7 +59,7 @@ pub struct Experiment {
     pub fault: Vec<FaultSpec>,
     /// What ends the load, beside its length and message counts.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub until: Option<Until>,
+    pub until: Option<StopCondition>,
     /// Connections, channels or queues that come and go; in place of `load`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub churn: Option<ChurnSpec>,
@@ -148,7 +149,7 @@ pub struct BrokerSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub further_urls: Vec<String>,
     /// `attach`: how connections are dealt out, where there are several nodes.
-    pub allocation: AllocationSpec,
+    pub allocation: Allocation,
     /// Seconds between two heartbeats; 0 takes the broker's, absent: 60.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heartbeat: Option<u16>,
@@ -186,7 +187,7 @@ pub struct BrokerSpec {
     pub insecure: bool,
     /// `plain` (user and password), or `external` (the client's certificate).
     #[serde(skip_serializing_if = "is_plain")]
-    pub auth: AuthSpec,
+    pub auth: Auth,
     /// `attach`, `rabbitmq`: log in with an access token in place of a password.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oauth2: Option<OAuth2Spec>,
@@ -199,19 +200,8 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-fn is_plain(auth: &AuthSpec) -> bool {
-    *auth == AuthSpec::Plain
-}
-
-/// How connections are dealt out to the nodes of a cluster.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AllocationSpec {
-    /// In turn.
-    #[default]
-    RoundRobin,
-    /// By chance.
-    Random,
+fn is_plain(auth: &Auth) -> bool {
+    *auth == Auth::Plain
 }
 
 /// How long each phase lasts.

@@ -1,19 +1,13 @@
 //! What an experiment means to the load engine.
 
-use std::collections::BTreeMap;
-
 use load::{
-    Ack, Allocation, Argument, Arrivals, Consumers, Declare, Destination, DestinationKind,
-    Endpoint, Exchange, Group, MessageProperties, Pace, Plan, Producers, QueueHandling, RandomKeys,
-    ReconnectPolicy, Refusal, Schedule, ServiceTime, Shape, StartDelay, StreamOffset as LoadOffset,
-    Subscription,
+    Allocation, Arrivals, Consumers, Destination, DestinationKind, Endpoint, Group,
+    MessageProperties, Pace, Plan, Producers, QueueHandling, RandomKeys, ReconnectPolicy, Schedule,
+    ServiceTime, Shape, StartDelay, Subscription,
 };
 use measure::Nanos;
 
-use super::{
-    Acks, AllocationSpec, ArgumentValue, Declaring, Experiment, Length, LoadSpec, Phases,
-    QueueType, Refusing, StreamOffset, Until,
-};
+use super::{Experiment, Length, LoadSpec, Phases};
 
 impl Experiment {
     /// The load against `endpoint`. `run_id` marks this run's messages.
@@ -25,10 +19,6 @@ impl Experiment {
         for node in &mut further {
             node.token.clone_from(&endpoint.token);
         }
-        let allocation = match self.broker.allocation {
-            AllocationSpec::RoundRobin => Allocation::RoundRobin,
-            AllocationSpec::Random => Allocation::Random,
-        };
         let groups = self
             .load
             .iter()
@@ -44,7 +34,7 @@ impl Experiment {
                 });
                 Ok(Group {
                     further,
-                    allocation,
+                    allocation: self.broker.allocation,
                     ..group(spec, own.as_ref().unwrap_or(endpoint), run_id)?
                 })
             })
@@ -55,10 +45,7 @@ impl Experiment {
             ledger: self.ledger,
             phases: phases(&self.phases),
             run_id,
-            stop: self.until.map(|until| match until {
-                Until::Idle => load::StopCondition::Idle,
-                Until::Empty => load::StopCondition::Empty,
-            }),
+            stop: self.until,
             ..Plan::default()
         })
     }
@@ -81,11 +68,7 @@ fn group(spec: &LoadSpec, endpoint: &Endpoint, run_id: u32) -> Result<Group, loa
         producers: producers(spec)?,
         consumers: consumers(spec, run_id),
         queues: QueueHandling {
-            declare: match spec.declare {
-                Declaring::Always => Declare::Always,
-                Declaring::IfMissing => Declare::IfMissing,
-                Declaring::Never => Declare::Never,
-            },
+            declare: spec.declare,
             purge: spec.purge,
             delete: spec.delete,
         },
@@ -138,23 +121,13 @@ fn start_delay(spec: &LoadSpec) -> Option<StartDelay> {
 
 fn properties(spec: &LoadSpec) -> MessageProperties {
     let given = spec.properties.clone();
-    // AMQP 0.9.1 has whole milliseconds, as text.
-    let expiration = spec.ttl.map(|ttl| (ttl.0.0 / 1_000_000).to_string());
     let content_type = spec.message_size.content_type().map(str::to_owned);
     MessageProperties {
         content_type: given.content_type.or(content_type),
-        content_encoding: given.content_encoding,
-        headers: arguments(&spec.headers),
-        priority: given.priority,
-        correlation_id: given.correlation_id,
-        reply_to: given.reply_to,
-        expiration,
-        message_id: given.message_id,
-        timestamp: given.timestamp,
-        message_type: given.message_type,
-        user_id: given.user_id,
-        app_id: given.app_id,
-        cluster_id: given.cluster_id,
+        headers: spec.headers.clone(),
+        // AMQP 0.9.1 has whole milliseconds, as text.
+        expiration: spec.ttl.map(|ttl| (ttl.0.0 / 1_000_000).to_string()),
+        ..given
     }
 }
 
@@ -166,13 +139,8 @@ fn consumers(spec: &LoadSpec, run_id: u32) -> Consumers {
         connections: spec.consumer_connections,
         prefetch: spec.prefetch,
         channel_prefetch: spec.channel_prefetch,
-        ack: match spec.ack {
-            Acks::Auto => Ack::Auto,
-            Acks::Every(n) => Ack::Every(n),
-        },
-        refuse: spec.refuse.map(|refusing| Refusal {
-            requeue: refusing == Refusing::Requeue,
-        }),
+        ack: spec.ack,
+        refuse: spec.refuse,
         commit_every: spec.consumer_commit_every,
         poll: spec.poll.map(|interval| interval.0),
         service: ServiceTime {
@@ -185,30 +153,18 @@ fn consumers(spec: &LoadSpec, run_id: u32) -> Consumers {
         },
         start_after: spec.consumer_start_delay.map_or(Nanos::ZERO, |d| d.0),
         apart: spec.consumers_apart.map_or(Nanos::ZERO, |d| d.0),
-        stream_offset: match spec.stream_offset {
-            StreamOffset::First => LoadOffset::First,
-            StreamOffset::Last => LoadOffset::Last,
-            StreamOffset::Next => LoadOffset::Next,
-            StreamOffset::At(offset) => LoadOffset::Offset(offset),
-            StreamOffset::Time(unix_s) => LoadOffset::Time(unix_s),
-        },
-        arguments: arguments(&spec.consumer_arguments),
+        stream_offset: spec.stream_offset,
+        arguments: spec.consumer_arguments.clone(),
         // Without producers the count is the consumers' to reach.
         message_count: consume_count.or(message_count(spec).filter(|_| !spec.has_producers())),
-        subscription: spec.subscription.as_ref().map(|it| Subscription {
-            name: match &it.name {
-                Some(name) => name.clone(),
-                None => format!("bellows-{run_id:08x}"),
+        subscription: spec.subscription.clone().map(|given| Subscription {
+            name: match given.name {
+                name if name.is_empty() => format!("bellows-{run_id:08x}"),
+                name => name,
             },
-            durable: it.durable,
-            shared: it.shared,
+            ..given
         }),
     }
-}
-
-fn arguments(given: &BTreeMap<String, ArgumentValue>) -> Vec<(String, Argument)> {
-    let named = |(name, value): (&String, &ArgumentValue)| (name.clone(), argument(value));
-    given.iter().map(named).collect()
 }
 
 fn pace(spec: &LoadSpec) -> Result<Pace, load::Error> {
@@ -230,23 +186,13 @@ fn pace(spec: &LoadSpec) -> Result<Pace, load::Error> {
 }
 
 fn destinations(spec: &LoadSpec) -> Result<Vec<Destination>, load::Error> {
-    let queue_type = match spec.queue_type {
-        QueueType::Classic => load::QueueType::Classic,
-        QueueType::Quorum => load::QueueType::Quorum,
-        QueueType::Stream => load::QueueType::Stream,
-    };
-    let exchange = spec.exchange.as_ref().map(|exchange| Exchange {
-        durable: exchange.durable,
-        auto_delete: exchange.auto_delete,
-        ..Exchange::new(&exchange.name, &exchange.kind)
-    });
     let furnished = |parsed: Destination| Destination {
-        queue_type,
+        queue_type: spec.queue_type,
         durable: spec.durable && parsed.kind == DestinationKind::Queue,
         auto_delete: spec.auto_delete,
         exclusive: spec.exclusive && parsed.kind == DestinationKind::Queue,
-        arguments: arguments(&spec.arguments),
-        exchange: exchange.clone(),
+        arguments: spec.arguments.clone(),
+        exchange: spec.exchange.clone(),
         routing_key: spec.routing_key.clone(),
         bind: spec.bind,
         ..parsed
@@ -271,12 +217,4 @@ fn destinations(spec: &LoadSpec) -> Result<Vec<Destination>, load::Error> {
         }
     }
     Ok(all)
-}
-
-fn argument(value: &ArgumentValue) -> Argument {
-    match value {
-        ArgumentValue::Bool(flag) => Argument::Flag(*flag),
-        ArgumentValue::Integer(number) => Argument::Integer(*number),
-        ArgumentValue::Text(text) => Argument::Text(text.clone()),
-    }
 }

@@ -11,17 +11,6 @@ use super::{BrokerKind, BrokerSpec};
 /// RabbitMQ's plugin that takes access tokens.
 const OAUTH2_PLUGIN: &str = "rabbitmq_auth_backend_oauth2";
 
-/// How to log in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AuthSpec {
-    /// User and password.
-    #[default]
-    Plain,
-    /// By the client's certificate (SASL EXTERNAL).
-    External,
-}
-
 /// Where access tokens come from: OAuth 2's client credentials grant.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
@@ -109,10 +98,7 @@ impl BrokerSpec {
         connection.send_buffer = self.send_buffer;
         connection.no_delay = !self.nagle;
         connection.receive_buffer = self.receive_buffer;
-        endpoint.auth = match self.auth {
-            AuthSpec::Plain => Auth::Plain,
-            AuthSpec::External => Auth::External,
-        };
+        endpoint.auth = self.auth;
     }
 
     fn identity(&self) -> Option<Identity> {
@@ -141,7 +127,7 @@ impl BrokerSpec {
             ("key", set(&self.key)),
             ("sni", self.sni.is_some()),
             ("insecure", self.insecure),
-            ("auth", self.auth == AuthSpec::External),
+            ("auth", self.auth == Auth::External),
         ];
         if let Some((key, _)) = keys
             .iter()
@@ -198,14 +184,14 @@ impl BrokerSpec {
                     "broker.oauth2 has no client-id; give it (--oauth2-client-id ID)".to_owned(),
                 );
             }
-            if self.auth == AuthSpec::External {
+            if self.auth == Auth::External {
                 return Some(
                     "broker.oauth2 has no effect with auth = \"external\"; leave one of them out"
                         .to_owned(),
                 );
             }
         }
-        let external = self.auth == AuthSpec::External && self.kind == BrokerKind::Attach;
+        let external = self.auth == Auth::External && self.kind == BrokerKind::Attach;
         (external && self.cert.is_none()).then(|| {
             "broker.auth = \"external\" logs in by the client's certificate, and there is none; give \
              broker.cert and broker.key (--cert, --key)"

@@ -280,3 +280,76 @@ fn every_kind_of_sizes_is_read() {
         assert!(said.contains(part), "{text}: {part:?} is not in {said:?}");
     }
 }
+
+/// The keys that a table takes, as its own error lists them.
+fn keys<T: serde::de::DeserializeOwned>() -> Vec<String> {
+    let error = toml::from_str::<T>("no-such-key = 1")
+        .err()
+        .expect("refused");
+    let text = error.message();
+    let names = text.split('`').skip(3).step_by(2);
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_docs_name_every_key() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/experiments.md");
+    let text = std::fs::read_to_string(page).expect("docs/experiments.md");
+    let sections: Vec<&str> = text.split("\n## ").skip(1).collect();
+    let expected = [
+        keys::<Experiment>(),
+        keys::<super::BrokerSpec>(),
+        keys::<super::OAuth2Spec>(),
+        keys::<super::Phases>(),
+        keys::<super::ProfileSpec>(),
+        keys::<super::FaultSpec>(),
+        keys::<super::ChurnSpec>(),
+        keys::<super::LoadSpec>(),
+        keys::<load::Exchange>(),
+        keys::<load::MessageProperties>(),
+        keys::<load::Subscription>(),
+    ];
+    assert_eq!(sections.len(), expected.len());
+    for (section, keys) in sections.iter().zip(expected) {
+        let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+        let named: Vec<_> = rows.filter_map(|row| row.split('`').next()).collect();
+        assert!(!keys.is_empty());
+        assert_eq!(named, keys, "in docs/experiments.md");
+    }
+}
+
+#[test]
+fn what_is_beyond_the_usual_reads_back() {
+    let text = r#"
+        [[load]]
+        destinations = ["queue://a", "queue://b"]
+        total-producers = 3
+        producer-connections = 1
+        declare = "if-missing"
+        routing-key = "k"
+        auto-delete = true
+        commit-every = 10
+        ttl = "2s"
+        refuse = "requeue"
+        poll = "5ms"
+        consumer-latency = ["1ms@10s", "2ms@5s"]
+        random-routing-keys = 100
+        [load.exchange]
+        name = "x"
+        type = "topic"
+        [load.properties]
+        priority = 3
+        type = "order"
+        [load.headers]
+        tenant = "blue"
+    "#;
+    let read = Experiment::from_toml(text, "test").unwrap();
+    let again = Experiment::from_toml(&read.to_toml(), "test").unwrap();
+    assert_eq!(read, again);
+    let load = &read.load[0];
+    assert_eq!(load.declare, load::Declare::IfMissing);
+    assert_eq!(load.consumer_latency[1].to_string(), "2ms@5s");
+    assert_eq!(load.properties.message_type.as_deref(), Some("order"));
+    let bad = Experiment::from_toml("[[load]]\ndeclare = \"perhaps\"", "test");
+    assert!(bad.unwrap_err().to_string().contains("if-missing"));
+}

@@ -1,8 +1,8 @@
 //! All that can be checked of an experiment before anything is started.
 
-use load::Endpoint;
+use load::{Endpoint, QueueType};
 
-use super::{BrokerKind, BrokerSpec, Error, Experiment, LoadSpec, QueueType};
+use super::{BrokerKind, BrokerSpec, Error, Experiment, LoadSpec};
 
 /// More destinations are a slip of the keyboard: each needs a connection per client.
 const MOST_DESTINATIONS: usize = 100_000;

@@ -1,18 +1,18 @@
 //! `artemis perf`: the command lines of Artemis' own tools, and what they print.
 //!
-//! What was typed ([`options`]) becomes an experiment ([`meaning`]); [`screen`] shows it.
+//! What was typed ([`options`]) becomes an experiment ([`resolved`]); [`screen`] shows it.
 //! `docs/artemis-perf.md` lists every option; a test holds the two together.
 
-mod meaning;
 mod options;
+mod resolved;
 mod screen;
 
 use archive::{RunState, WarningCode};
 use clap::{Args, Subcommand};
 use report::artemis::Sides;
 
-use self::meaning::Meaning;
 use self::options::{ClientArgs, ConsumerArgs, ProducerArgs};
+use self::resolved::Resolved;
 use self::screen::Screen;
 use super::perform;
 use crate::failure::{Done, Failure};
@@ -63,28 +63,28 @@ impl ArtemisArgs {
     /// Runs one of the tools.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let Tool::Perf(PerfArgs { command }) = self.tool;
-        let meaning = match command {
-            Perf::Client(args) => args.meaning(),
-            Perf::Producer(args) => args.meaning(),
-            Perf::Consumer(args) => args.meaning(),
+        let resolved = match command {
+            Perf::Client(args) => args.resolve(),
+            Perf::Producer(args) => args.resolve(),
+            Perf::Consumer(args) => args.resolve(),
         }?;
-        perform(meaning)
+        perform(resolved)
     }
 }
 
-fn perform(meaning: Meaning) -> Result<Done, Failure> {
-    let experiment = &meaning.experiment;
+fn perform(resolved: Resolved) -> Result<Done, Failure> {
+    let experiment = &resolved.experiment;
     experiment.validate().map_err(session::Error::from)?;
-    for line in &meaning.notes {
+    for line in &resolved.notes {
         output::line_aside(line);
     }
-    output::print(&format!("Connection brokerURL = {}\n", meaning.shown_url))?;
+    output::print(&format!("Connection brokerURL = {}\n", resolved.shown_url))?;
     let control = load::Control::new();
     let at_once = signals::stop_load(&control)?;
-    let options = perform::run_options(meaning.runs.clone())?;
-    let mut screen = Screen::new(meaning.showing.clone(), control.clone());
+    let options = perform::run_options(resolved.runs.clone())?;
+    let mut screen = Screen::new(resolved.showing.clone(), control.clone());
     let outcome = session::run(experiment, &options, &control, &mut screen)?;
-    let missing = missing(&outcome, meaning.may_expire);
+    let missing = missing(&outcome, resolved.may_expire);
     let failed = outcome.record.state == RunState::Failed || missing.is_some();
     screen.end(!failed, &outcome.measured)?;
     if let Some(dir) = &outcome.run_dir {

@@ -1,6 +1,7 @@
 //! A short conversation beside the load: declares, empties and deletes queues before and after,
 //! on a connection of its own that is gone while the load runs. Blocking, every wait bounded.
 
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -514,7 +515,7 @@ pub(crate) fn arguments(destination: &Destination) -> Result<FieldTable, Error> 
 }
 
 /// Arguments as the protocol carries them.
-pub(crate) fn table_of(arguments: &[(String, Argument)]) -> Result<FieldTable, Error> {
+pub(crate) fn table_of(arguments: &BTreeMap<String, Argument>) -> Result<FieldTable, Error> {
     let mut table = FieldTable::new();
     for (name, value) in arguments {
         match value {

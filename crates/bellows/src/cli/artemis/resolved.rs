@@ -1,18 +1,15 @@
-//! What was typed, as an experiment; and what cannot be done, as errors with their remedy.
+//! The options resolved to an experiment; what cannot be done is an error with its remedy.
 
 use std::path::PathBuf;
 
 use load::Endpoint;
-use measure::Nanos;
 use report::artemis::Sides;
 use session::Experiment;
-use session::experiment::{
-    Acks, BrokerKind, BrokerSpec, Length, LoadSpec, Phases, ProfileSpec, SizeSpec, SubscriptionSpec,
-};
+use session::experiment::{Length, LoadSpec, Phases, ProfileSpec, SizeSpec};
 
 use super::Showing;
-use super::options::{ClientArgs, Common, ConsumerArgs, Consuming, ProducerArgs, Producing};
-use crate::cli::load::{apart, grouped, some, to};
+use super::options::{ClientArgs, Common, ConsumerArgs, ProducerArgs, Sending};
+use crate::cli::clients::Consuming;
 use crate::failure::Failure;
 
 /// Artemis' consumers have a window of 1 MiB: a thousand messages of its default size.
@@ -20,9 +17,9 @@ const PREFETCH: u16 = 1_000;
 /// Smaller messages have no room for the header that latency to the consumer comes from.
 const SMALLEST_MEASURED: usize = 12;
 
-/// What a command line means.
+/// A command line resolved.
 #[derive(Debug)]
-pub(super) struct Meaning {
+pub(super) struct Resolved {
     pub(super) experiment: Experiment,
     pub(super) showing: Showing,
     /// Without its password.
@@ -35,70 +32,68 @@ pub(super) struct Meaning {
 }
 
 impl ClientArgs {
-    pub(super) fn meaning(self) -> Result<Meaning, Failure> {
+    pub(super) fn resolve(self) -> Result<Resolved, Failure> {
         let Self {
             mut common,
-            producing,
+            sending,
             consuming,
-            ..
+            consumer_side,
+            consumer_protocol,
         } = self;
-        if consuming.durable && common.destinations == ["queue://TEST"] {
+        if consuming.durable && common.on.destinations == ["queue://TEST"] {
             // As Artemis does, since queues have no subscriptions.
-            common.destinations = vec!["topic://TEST".into()];
+            common.on.destinations = vec!["topic://TEST".into()];
         }
         let mut notes = common.check()?;
-        check_protocol("--consumer-protocol", self.consumer_protocol.as_deref())?;
-        if producing.message_size < SMALLEST_MEASURED {
+        check_protocol("--consumer-protocol", consumer_protocol.as_deref())?;
+        if sending.message_size < SMALLEST_MEASURED {
             return Err(Failure::usage(
                 format!(
                     "--message-size {} leaves no room for the time that the transfer is measured by",
-                    producing.message_size
+                    sending.message_size
                 ),
                 format!(
                     "ask for {SMALLEST_MEASURED} bytes or more, or run producer and consumer apart"
                 ),
             ));
         }
-        consuming.check(&common)?;
-        let producers = producing.fill(common.spec(), &common);
-        let spec = consuming.fill(producers, &common, self.consumer_connections);
-        let load = match &self.consumer_url {
-            None => vec![spec],
-            Some(url) => {
-                check_url("--consumer-url", &url.0)?;
-                apart(spec, url.0.clone())
-            }
-        };
-        let threads = producing.threads(common.destination_count(), &mut notes);
+        common.check_subscriptions(&consuming)?;
+        if let Some(url) = &consumer_side.consumer_url {
+            check_url("--consumer-url", &url.0)?;
+        }
+        let threads = sending.threads(common.on.count(), &mut notes);
+        let producers = sending.fill(&common, threads);
+        let connections = consumer_side.consumer_connections;
+        let load = consumer_side.split(common.consumers(&consuming, producers, connections));
         let sides = Sides {
             producers: true,
-            paced: producing.rate.is_some(),
+            paced: sending.producing.rate.is_some(),
             consumers: true,
         };
-        let may_expire = producing.ttl > 0;
-        common.meaning("client", load, (threads, true), sides, (notes, may_expire))
+        let may_expire = sending.producing.ttl > 0;
+        common.resolve("client", load, (threads, true), sides, (notes, may_expire))
     }
 }
 
 impl ProducerArgs {
-    pub(super) fn meaning(self) -> Result<Meaning, Failure> {
-        let Self { common, producing } = self;
+    pub(super) fn resolve(self) -> Result<Resolved, Failure> {
+        let Self { common, sending } = self;
         let mut notes = common.check()?;
         if common.client_id.is_some() {
             notes.push("ClientID configuration is not supported".into());
         }
-        let ledger = producing.message_size >= SMALLEST_MEASURED;
+        let ledger = sending.message_size >= SMALLEST_MEASURED;
+        let threads = sending.threads(common.on.count(), &mut notes);
         let spec = LoadSpec {
             consumers: 0,
-            ..producing.fill(common.spec(), &common)
+            ..sending.fill(&common, threads)
         };
-        let threads = producing.threads(common.destination_count(), &mut notes);
         let sides = Sides {
             producers: true,
-            paced: producing.rate.is_some(),
+            paced: sending.producing.rate.is_some(),
             consumers: false,
         };
-        common.meaning(
+        common.resolve(
             "producer",
             vec![spec],
             (threads, ledger),
@@ -109,25 +104,27 @@ impl ProducerArgs {
 }
 
 impl ConsumerArgs {
-    pub(super) fn meaning(self) -> Result<Meaning, Failure> {
+    pub(super) fn resolve(self) -> Result<Resolved, Failure> {
         let Self {
-            common, consuming, ..
+            common,
+            consuming,
+            num_connections,
         } = self;
         let mut notes = common.check()?;
-        consuming.check(&common)?;
-        if common.commit_interval > 0 && !consuming.tx {
+        common.check_subscriptions(&consuming)?;
+        if common.on.commit_interval > 0 && !consuming.tx {
             notes.push("--commit-interval has no effect on a consumer without --tx".into());
         }
         let spec = LoadSpec {
             producers: 0,
-            ..consuming.fill(common.spec(), &common, self.num_connections)
+            ..common.consumers(&consuming, common.spec(), num_connections)
         };
         let sides = Sides {
             producers: false,
             paced: false,
             consumers: true,
         };
-        common.meaning("consumer", vec![spec], (1, true), sides, (notes, false))
+        common.resolve("consumer", vec![spec], (1, true), sides, (notes, false))
     }
 }
 
@@ -135,7 +132,7 @@ impl Common {
     /// Refuses what cannot be done; sentences about what is done differently.
     fn check(&self) -> Result<Vec<String>, Failure> {
         let mut notes = Vec::new();
-        check_url("--url", &self.url.0)?;
+        check_url("--url", &self.login.url.0)?;
         if check_protocol("--protocol", self.protocol.as_deref())? {
             notes.push(
                 "--protocol AMQP: this version speaks AMQP 0.9.1, not Artemis' AMQP 1.0".to_owned(),
@@ -150,7 +147,7 @@ impl Common {
         if self.tx_size > 0 {
             notes.push("--tx-size is deprecated, please use --commit-interval".to_owned());
         }
-        if let Some(name) = self.destinations.iter().find(|name| is_fqqn(name)) {
+        if let Some(name) = self.on.destinations.iter().find(|name| is_fqqn(name)) {
             return Err(Failure::usage(
                 format!("{name:?} names a queue of an Artemis address, which AMQP 0.9.1 has not"),
                 "give the queue's own name: queue://QUEUE",
@@ -159,38 +156,64 @@ impl Common {
         Ok(notes)
     }
 
-    fn destination_count(&self) -> usize {
-        self.destinations.len() * self.num_destinations
-    }
-
     fn spec(&self) -> LoadSpec {
         LoadSpec {
-            num_destinations: self.num_destinations,
-            message_count: self.message_count,
             prefetch: PREFETCH,
-            ..to(&self.destinations)
+            ..self.on.spec()
         }
     }
 
-    fn meaning(
+    fn commit_interval(&self) -> u32 {
+        self.on.commit_interval.max(self.tx_size)
+    }
+
+    /// Adds consumers to a group. Artemis' commit for every message; but for `--commit-interval`, which
+    /// only its producers heed.
+    fn consumers(&self, consuming: &Consuming, spec: LoadSpec, connections: usize) -> LoadSpec {
+        let client_id = self.client_id.as_ref();
+        consuming.fill(spec, client_id, connections, self.commit_interval())
+    }
+
+    /// Refuses subscriptions that cannot be made.
+    fn check_subscriptions(&self, consuming: &Consuming) -> Result<(), Failure> {
+        let destinations = &self.on.destinations;
+        let topics = destinations.iter().all(|d| d.starts_with("topic://"));
+        for (option, set) in [
+            ("--durable", consuming.durable),
+            ("--shared", consuming.shared > 0),
+        ] {
+            if set && !topics {
+                return Err(Failure::usage(
+                    format!("{option} is about subscriptions, and queues have none"),
+                    "write topic://NAME, or leave it out: this command's queues are durable",
+                ));
+            }
+        }
+        if consuming.durable && self.client_id.is_none() {
+            return Err(Failure::usage(
+                "The clientID must be set on durable subscriptions",
+                "add --clientID NAME: the subscriptions' queues are called NAME.TOPIC.0, …",
+            ));
+        }
+        Ok(())
+    }
+
+    fn resolve(
         self,
         command: &str,
         load: Vec<LoadSpec>,
         (threads, ledger): (usize, bool),
         sides: Sides,
         (notes, may_expire): (Vec<String>, bool),
-    ) -> Result<Meaning, Failure> {
+    ) -> Result<Resolved, Failure> {
+        // It parses, or the check before would have said so.
+        let endpoint = self.login.url.0.parse::<Endpoint>();
+        let shown_url = endpoint.map_err(session::Error::from)?.to_string();
         let experiment = Experiment {
             name: format!("artemis-perf-{command}"),
             threads,
             ledger,
-            broker: BrokerSpec {
-                kind: BrokerKind::Attach,
-                url: Some(self.url.0.clone()),
-                user: self.user,
-                password: self.password.map(|password| password.expose().to_owned()),
-                ..BrokerSpec::default()
-            },
+            broker: self.login.spec(),
             phases: Phases {
                 warmup: Length::seconds(self.warmup.into()),
                 measure: Length::seconds(self.duration.into()),
@@ -203,23 +226,17 @@ impl Common {
             load,
             ..Experiment::default()
         };
-        // It parses, or the check above would have said so.
-        let endpoint = self
-            .url
-            .0
-            .parse::<Endpoint>()
-            .map_err(session::Error::from)?;
-        Ok(Meaning {
+        Ok(Resolved {
             experiment,
             showing: Showing {
                 sides,
-                latencies: self.show_latency,
+                latencies: self.on.show_latency,
                 silent: self.silent,
                 verbose: self.verbose,
                 json: self.json,
                 hdr: self.hdr,
             },
-            shown_url: endpoint.to_string(),
+            shown_url,
             notes,
             may_expire,
             runs: self.runs,
@@ -233,10 +250,10 @@ fn is_fqqn(name: &str) -> bool {
     plain.contains("::")
 }
 
-impl Producing {
+impl Sending {
     /// As many as asked for, and no more than producers.
     fn threads(&self, destinations: usize, notes: &mut Vec<String>) -> usize {
-        let producers = self.producers.saturating_mul(destinations).max(1);
+        let producers = self.producing.producers.saturating_mul(destinations).max(1);
         if self.threads > producers {
             notes.push(
                 "Doesn't make sense to set workers > producers: auto-adjusting it to be the same as \
@@ -247,66 +264,11 @@ impl Producing {
         self.threads.min(producers)
     }
 
-    fn fill(&self, spec: LoadSpec, common: &Common) -> LoadSpec {
-        let ttl = (self.ttl > 0).then(|| Length(Nanos::from_millis(self.ttl)));
-        let producers = self.producers.saturating_mul(common.destination_count());
+    fn fill(&self, common: &Common, threads: usize) -> LoadSpec {
+        let producing = &self.producing;
         LoadSpec {
-            producers: self.producers,
-            producer_connections: self.shared_connections.then(|| self.threads.min(producers)),
-            persistent: self.persistent,
             message_size: SizeSpec::fixed(self.message_size),
-            rate: self.rate,
-            ttl,
-            headers: grouped(self.group.as_deref()),
-            message_ids: self.enable_msg_id,
-            timestamps: self.enable_timestamp,
-            max_pending: self.max_pending,
-            commit_every: common.commit_interval.max(common.tx_size),
-            ..spec
-        }
-    }
-}
-
-impl Consuming {
-    /// Refuses what cannot be done.
-    fn check(&self, common: &Common) -> Result<(), Failure> {
-        let topics = common
-            .destinations
-            .iter()
-            .all(|d| d.starts_with("topic://"));
-        for (option, set) in [("--durable", self.durable), ("--shared", self.shared > 0)] {
-            if set && !topics {
-                return Err(Failure::usage(
-                    format!("{option} is about subscriptions, and queues have none"),
-                    "write topic://NAME, or leave it out: this command's queues are durable",
-                ));
-            }
-        }
-        if self.durable && common.client_id.is_none() {
-            return Err(Failure::usage(
-                "The clientID must be set on durable subscriptions",
-                "add --clientID NAME: the subscriptions' queues are called NAME.TOPIC.0, …",
-            ));
-        }
-        Ok(())
-    }
-
-    fn fill(&self, spec: LoadSpec, common: &Common, connections: usize) -> LoadSpec {
-        let named = self.durable || self.shared > 0;
-        // Artemis commits for every message; but for `--commit-interval`, which only its producers
-        // heed.
-        let commit_every = common.commit_interval.max(common.tx_size).max(1);
-        LoadSpec {
-            consumers: self.consumers,
-            consumer_connections: some(connections),
-            consumer_commit_every: if self.tx { commit_every } else { 0 },
-            ack: Acks::Every(1),
-            subscription: named.then(|| SubscriptionSpec {
-                name: common.client_id.clone(),
-                durable: self.durable,
-                shared: self.shared,
-            }),
-            ..spec
+            ..producing.fill(common.spec(), threads, common.commit_interval())
         }
     }
 }

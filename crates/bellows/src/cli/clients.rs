@@ -1,0 +1,186 @@
+//! Options on destinations, producers and consumers that `client`, `producer` and `consumer` share with
+//! `artemis perf`, by Artemis' names.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use load::{Argument, Subscription};
+use measure::{Nanos, Rate};
+use session::experiment::{Length, LoadSpec};
+
+use super::args::from_one;
+use super::command_line::Url;
+
+/// Destinations, and how many messages go through them.
+#[derive(Debug, Args)]
+pub(super) struct DestinationArgs {
+    /// queue://NAME or topic://NAME; any number of them
+    #[arg(value_name = "DESTINATION", default_value = "queue://TEST")]
+    pub(super) destinations: Vec<String>,
+    /// Destinations per name; above 1 they are called NAME0, NAME1, …
+    #[arg(long, value_name = "N", default_value_t = LoadSpec::default().num_destinations, value_parser = from_one)]
+    pub(super) num_destinations: usize,
+    /// Stop after N messages, warm-up included; 0 = no limit
+    #[arg(long, value_name = "N", default_value_t = LoadSpec::default().message_count)]
+    pub(super) message_count: u64,
+    /// Messages per transaction, in place of confirms, and for consumers with --tx; 0 = none
+    #[arg(long, value_name = "N", default_value_t = LoadSpec::default().commit_every)]
+    pub(super) commit_interval: u32,
+    /// Show latencies every second, not only in the summary
+    #[arg(long)]
+    pub(super) show_latency: bool,
+}
+
+/// What every producer does.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Producing")]
+pub(super) struct Producing {
+    /// Messages survive a restart of the broker
+    #[arg(long)]
+    persistent: bool,
+    /// Total messages per second, such as 20000 or 0.5; unthrottled if absent
+    #[arg(long, value_name = "MSG/S")]
+    pub(super) rate: Option<Rate>,
+    /// Milliseconds after which the broker may drop a message; 0 = never
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    pub(super) ttl: u64,
+    /// Message group, as the header JMSXGroupID
+    #[arg(long, value_name = "ID")]
+    group: Option<String>,
+    /// Producers share as many connections as there are --threads, with a channel each
+    #[arg(long)]
+    shared_connections: bool,
+    /// Producers per destination
+    #[arg(long, value_name = "N", default_value_t = LoadSpec::default().producers, value_parser = from_one)]
+    pub(super) producers: usize,
+    /// Maximum unacknowledged messages per producer (in-flight window); 0 = no limit
+    #[arg(long, value_name = "N", default_value_t = LoadSpec::default().max_pending)]
+    max_pending: u32,
+    /// Give every message an id of its own
+    #[arg(long)]
+    enable_msg_id: bool,
+    /// Give every message a timestamp of when it was sent
+    #[arg(long)]
+    enable_timestamp: bool,
+}
+
+/// What every consumer does.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Consuming")]
+pub(super) struct Consuming {
+    /// Consumers per destination, or per shared subscription
+    #[arg(long, value_name = "N", default_value_t = LoadSpec::default().consumers, value_parser = from_one)]
+    consumers: usize,
+    /// Acknowledge in transactions of --commit-interval deliveries, or of one
+    #[arg(long)]
+    pub(super) tx: bool,
+    /// Subscribe to topics by durable queues, which are deleted at the end
+    #[arg(long)]
+    pub(super) durable: bool,
+    /// Shared subscriptions per topic, each with all --consumers; 0 gives each consumer its own
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(super) shared: usize,
+}
+
+/// Where the consumers of `client` connect.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Consuming")]
+pub(super) struct ConsumerSide {
+    /// Where consumers connect; --url if absent
+    #[arg(long, value_name = "URL")]
+    pub(super) consumer_url: Option<Url>,
+    /// Connections that all consumers share, with a channel each; 0 = one connection each
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(super) consumer_connections: usize,
+}
+
+impl DestinationArgs {
+    /// A group of clients on these destinations.
+    pub(super) fn spec(&self) -> LoadSpec {
+        let mut spec = LoadSpec {
+            num_destinations: self.num_destinations,
+            message_count: self.message_count,
+            ..LoadSpec::default()
+        };
+        match self.destinations.as_slice() {
+            [destination] => spec.destination.clone_from(destination),
+            destinations => spec.destinations = destinations.to_vec(),
+        }
+        spec
+    }
+
+    /// How many destinations there are.
+    pub(super) fn count(&self) -> usize {
+        self.destinations.len() * self.num_destinations
+    }
+}
+
+impl Producing {
+    /// Adds the producers to a group; `threads` is how many connections they may share.
+    pub(super) fn fill(&self, spec: LoadSpec, threads: usize, commit_interval: u32) -> LoadSpec {
+        LoadSpec {
+            producers: self.producers,
+            producer_connections: self.shared_connections.then_some(threads),
+            persistent: self.persistent,
+            rate: self.rate,
+            ttl: (self.ttl > 0).then(|| Length(Nanos::from_millis(self.ttl))),
+            headers: self.headers(),
+            message_ids: self.enable_msg_id,
+            timestamps: self.enable_timestamp,
+            max_pending: self.max_pending,
+            commit_every: commit_interval,
+            ..spec
+        }
+    }
+
+    fn headers(&self) -> BTreeMap<String, Argument> {
+        let header = |id: &String| ("JMSXGroupID".to_owned(), Argument::Text(id.clone()));
+        self.group.iter().map(header).collect()
+    }
+}
+
+impl Consuming {
+    /// Adds the consumers to a group; with 0 `connections` each has its own.
+    pub(super) fn fill(
+        &self,
+        spec: LoadSpec,
+        client_id: Option<&String>,
+        connections: usize,
+        commit_interval: u32,
+    ) -> LoadSpec {
+        let named = self.durable || self.shared > 0;
+        LoadSpec {
+            consumers: self.consumers,
+            consumer_connections: (connections > 0).then_some(connections),
+            consumer_commit_every: if self.tx { commit_interval.max(1) } else { 0 },
+            subscription: named.then(|| Subscription {
+                name: client_id.cloned().unwrap_or_default(),
+                durable: self.durable,
+                shared: self.shared,
+            }),
+            ..spec
+        }
+    }
+}
+
+impl ConsumerSide {
+    /// Splits a group in two where its consumers connect elsewhere.
+    pub(super) fn split(self, spec: LoadSpec) -> Vec<LoadSpec> {
+        let Some(url) = self.consumer_url else {
+            return vec![spec];
+        };
+        let consumers = LoadSpec {
+            producers: 0,
+            rate: None,
+            message_count: 0,
+            url: Some(url.0),
+            ..spec.clone()
+        };
+        let producers = LoadSpec {
+            consumers: 0,
+            subscription: None,
+            ..spec
+        };
+        vec![consumers, producers]
+    }
+}

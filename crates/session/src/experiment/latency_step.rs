@@ -1,0 +1,50 @@
+//! How long consumers work on deliveries, as people write it.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::Length;
+
+/// How long a delivery takes, for a part of the time: `"2ms"` for ever, or `"2ms@10s"`, the next
+/// one after that, and all again from the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LatencyStep {
+    /// Work on one delivery.
+    pub latency: Length,
+    /// For so long; zero is for ever.
+    pub length: Length,
+}
+
+impl std::str::FromStr for LatencyStep {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (latency, length) = text.split_once('@').unwrap_or((text, "0s"));
+        Ok(Self {
+            latency: latency.parse()?,
+            length: length.parse()?,
+        })
+    }
+}
+
+impl std::fmt::Display for LatencyStep {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.length.is_zero() {
+            self.latency.fmt(f)
+        } else {
+            write!(f, "{}@{}", self.latency, self.length)
+        }
+    }
+}
+
+impl Serialize for LatencyStep {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for LatencyStep {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
