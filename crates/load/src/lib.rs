@@ -33,7 +33,7 @@ pub use plan::{
     MessageProperties, Phases, Plan, Producers, QueueHandling, QueueType, RandomKeys,
     ReconnectPolicy, Refusal, ServiceTime, Spin, StartDelay, StopCondition, StreamOffset,
 };
-pub use report::{Outcome, PhaseTimes, RunEvent, Sink, ThreadUsage};
+pub use report::{Censored, Outcome, PhaseTimes, RunEvent, Silence, Sink, ThreadUsage};
 pub use requested::Requested;
 pub use resolve::Resolver;
 pub use schedule::{Arrivals, Pace, Schedule, Shape, Step, Trace};

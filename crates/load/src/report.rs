@@ -1,7 +1,7 @@
 //! What a running load tells its caller, and what is left when it has ended.
 
 use measure::ledger::LedgerSummary;
-use measure::{Counters, Interval, Nanos, Phase, Time};
+use measure::{Counters, Interval, Metric, Nanos, Phase, Time};
 
 use crate::Error;
 use crate::churn::ChurnTally;
@@ -89,6 +89,8 @@ pub enum RunEvent {
         /// When that was seen, within 25 ms.
         at: Time,
     },
+    /// A client heard nothing for a while, or its event loop did not run.
+    Silence(Silence),
     /// Anything else worth a line.
     Note(String),
 }
@@ -106,6 +108,8 @@ pub struct Outcome {
     pub measured: Counters,
     /// Messages sent with confirms that had no answer when the drain ended.
     pub unconfirmed: u64,
+    /// What was due in the run and had no answer when it ended; `None` where all had.
+    pub censored: Option<Box<Censored>>,
     /// Stopped through [`crate::Control`].
     pub interrupted: bool,
     /// What ended the run before its time. What was counted until then stands above.
@@ -120,6 +124,82 @@ pub struct Outcome {
     pub spun: bool,
     /// What became of the cycles of a churn; `None` for a load of messages.
     pub churn: Option<Box<ChurnTally>>,
+}
+
+/// A time of at least 100 ms in which clients had messages in flight and heard nothing of their broker, or in
+/// which an event loop did not run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Silence {
+    /// When the last answer had come, or the first message that waits was sent.
+    pub from: Time,
+    /// When an answer came, the connection was lost, or the run ended.
+    pub until: Time,
+    /// Connections that were silent.
+    pub connections: u64,
+    /// Messages without an answer when it ended.
+    pub in_flight: u64,
+    /// The event loop itself did not run meanwhile.
+    pub is_own: bool,
+    /// When it ran again, something was waiting in the sockets: whoever answers had run meanwhile.
+    pub was_answered: bool,
+}
+
+/// Messages that were due and had no answer when the run ended, with the latencies that they had reached by
+/// then: theirs are at least so long (right-censored), and leaving them out would be coordinated omission.
+#[derive(Clone, Debug)]
+pub struct Censored {
+    /// Their latencies, as a part of the drain.
+    pub interval: Interval,
+    /// Messages that were sent and not answered.
+    pub unanswered: u64,
+    /// Messages that were due and never sent.
+    pub unsent: u64,
+}
+
+impl Censored {
+    /// None yet of a run whose measured phase began at `measure_at` and which ends at `end`.
+    pub(crate) fn new(measure_at: Time, end: Time) -> Self {
+        let mut interval = Interval::new();
+        interval.reset(end, Phase::Drain);
+        interval.set_due(measure_at, Time(u64::MAX));
+        Self {
+            interval,
+            unanswered: 0,
+            unsent: 0,
+        }
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.unanswered == 0 && self.unsent == 0
+    }
+
+    pub(crate) fn unanswered(&mut self, intended: Time, end: Time) {
+        self.unanswered += 1;
+        let waited = end.since(intended);
+        self.interval
+            .due(intended)
+            .record(Metric::AckResponse, waited);
+    }
+
+    /// Takes one that should have been answered, where there are answers, and delivered so many times.
+    pub(crate) fn unsent(&mut self, due: Time, end: Time, is_answered: bool, deliveries: u64) {
+        self.unsent += 1;
+        let waited = end.since(due);
+        let latencies = self.interval.due(due);
+        if is_answered {
+            latencies.record(Metric::AckResponse, waited);
+        }
+        if deliveries > 0 {
+            // A count of 0 would still move the maximum.
+            latencies.record_n(Metric::EndToEnd, waited, deliveries);
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.interval.merge(&other.interval);
+        self.unanswered += other.unanswered;
+        self.unsent += other.unsent;
+    }
 }
 
 /// A phase that took place.
@@ -149,4 +229,6 @@ pub struct ThreadUsage {
     pub measured_time: Nanos,
     /// Connections that were lost and made anew, or tried to be, as [`crate::ReconnectPolicy`] asks.
     pub lost_connections: u64,
+    /// Connections that were down when the run ended.
+    pub down_connections: u64,
 }

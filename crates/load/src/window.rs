@@ -90,6 +90,14 @@ impl Window {
         (self.first < self.next).then(|| self.ring[self.slot(self.first)].sent)
     }
 
+    /// When each message without an answer was to be sent.
+    pub(crate) fn unanswered(&self) -> impl Iterator<Item = Time> {
+        let entries = (self.first..self.next).map(|tag| self.ring[self.slot(tag)]);
+        entries
+            .filter(|entry| *entry != SETTLED)
+            .map(|entry| entry.intended)
+    }
+
     /// How many more messages may be sent now.
     pub(crate) fn room(&self) -> u64 {
         let span = self.next - self.first;

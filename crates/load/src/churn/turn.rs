@@ -338,6 +338,7 @@ impl<'a> Churn<'a> {
             measured_run_queue_wait: starved.map(waited),
             measured_time: Clock.now().since(Time(before.measured_time.0)),
             lost_connections: 0,
+            down_connections: 0,
         }
     }
 
@@ -561,6 +562,7 @@ impl<'a> Churn<'a> {
             totals: Counters::default(),
             measured: Counters::default(),
             unconfirmed: 0,
+            censored: None,
             interrupted: self.stopped,
             error,
             ledger: None,

@@ -108,6 +108,8 @@ pub(crate) struct Client {
     pub(super) waiting: Option<(Wait, Time)>,
     /// When the next message is due, where that is what it waits for.
     pub(super) due: Option<Time>,
+    /// When the broker last answered or delivered a message.
+    pub(super) heard: Time,
 }
 
 impl Client {
@@ -166,6 +168,7 @@ impl Client {
             timed: None,
             waiting: None,
             due: None,
+            heard: now,
         })
     }
 
@@ -178,6 +181,7 @@ impl Client {
     pub(crate) fn start(&mut self, start: Time) {
         if self.state == ConnectionState::Ready {
             self.state = ConnectionState::Running;
+            self.heard = start;
             self.may_reconnect();
             for work in &mut self.participants {
                 match work {
@@ -228,7 +232,7 @@ impl Client {
             return Ok(Next::Wait);
         }
         if self.may_read() {
-            self.read(context)?;
+            self.listen(context)?;
         }
         let due = self.tend(context)?;
         self.flush()?;
@@ -293,6 +297,20 @@ impl Client {
 
     pub(super) fn may_write(&self) -> bool {
         self.socket.is_clear() && self.connection.pending_output().is_empty()
+    }
+
+    /// Reads, and notes when a message was answered or delivered.
+    fn listen(&mut self, context: &mut Context<'_>) -> Result<(), Error> {
+        let before = context.tally.handled;
+        let silence = self.silence(context.tally.last_now);
+        self.read(context)?;
+        if context.tally.handled != before {
+            self.heard = context.tally.last_now;
+            if let Some((from, in_flight)) = silence {
+                context.tally.silences.end(from, self.heard, in_flight);
+            }
+        }
+        Ok(())
     }
 
     fn read(&mut self, context: &mut Context<'_>) -> Result<(), Error> {
@@ -491,8 +509,15 @@ impl Client {
         })
     }
 
-    fn producers(&self) -> impl Iterator<Item = &Producer> {
+    pub(super) fn producers(&self) -> impl Iterator<Item = &Producer> {
         self.participants.iter().filter_map(|work| match work {
+            Participant::Producer(producer) => Some(producer),
+            Participant::Consumer(_) => None,
+        })
+    }
+
+    pub(crate) fn producers_mut(&mut self) -> impl Iterator<Item = &mut Producer> {
+        self.participants.iter_mut().filter_map(|work| match work {
             Participant::Producer(producer) => Some(producer),
             Participant::Consumer(_) => None,
         })

@@ -7,6 +7,7 @@ use mio::Registry;
 
 use super::ledger::ThreadLedger;
 use super::series::Series;
+use super::silence::Silences;
 use crate::protocol::amqp091::Reply;
 
 use super::shared::{ProgressTotals, Report, Shared};
@@ -46,6 +47,7 @@ pub(crate) struct Tally {
     /// How the loop stood when the measured phase began, and what it used in it.
     measure_from: Spent,
     pub(crate) measured: Spent,
+    pub(crate) silences: Silences,
 }
 
 impl Context<'_> {

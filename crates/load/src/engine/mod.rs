@@ -19,6 +19,7 @@ mod routing_keys;
 mod series;
 mod service;
 mod shared;
+mod silence;
 pub(crate) mod socket;
 mod stop;
 mod unique_properties;
@@ -44,6 +45,7 @@ use self::stop::StopWatcher;
 use self::worker::{Worker, WorkerConfig};
 use crate::control::{Request, Watch};
 use crate::protocol::amqp091::admin::{Admin, ConnectOptions, Interruption};
+use crate::report::Censored;
 use crate::tls::Connector;
 use crate::{Control, Error, Group, Outcome, PhaseTimes, Plan, RunEvent, Sink, ThreadUsage};
 
@@ -169,6 +171,7 @@ fn never_started() -> Outcome {
         totals: Counters::default(),
         measured: Counters::default(),
         unconfirmed: 0,
+        censored: None,
         interrupted: true,
         error: None,
         ledger: None,
@@ -197,6 +200,8 @@ struct Coordinator<'a> {
     ready: usize,
     finished: usize,
     error: Option<Error>,
+    /// What was due and has no answer, with the time it had waited at the end.
+    censored: Option<Censored>,
     /// While a broker's return is watched: since when all producers are on schedule.
     caught_up: Option<Time>,
 }
@@ -261,6 +266,7 @@ impl<'a> Coordinator<'a> {
             ready: 0,
             finished: 0,
             error: None,
+            censored: None,
             caught_up: None,
         };
         for (thread, (worker, waker)) in workers.into_iter().enumerate() {
@@ -427,6 +433,10 @@ impl<'a> Coordinator<'a> {
                 let reason = reason.to_string();
                 self.sink.event(RunEvent::Blocked { at, reason });
             }
+            Report::Censored(censored) => match &mut self.censored {
+                Some(all) => all.merge(&censored),
+                None => self.censored = Some(*censored),
+            },
             Report::CountReached => {}
             Report::Failed(error) => {
                 self.error.get_or_insert(error);
@@ -496,6 +506,7 @@ impl<'a> Coordinator<'a> {
             totals: self.merger.totals(),
             measured: self.merger.measured(),
             unconfirmed: self.shared.totals().open,
+            censored: self.censored.take().map(Box::new),
             interrupted: self.control.is_stopping(),
             error: self.error.take(),
             ledger: self

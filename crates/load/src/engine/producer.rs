@@ -11,6 +11,7 @@ use super::unique_properties::UniqueProperties;
 use crate::Error;
 use crate::payload::{self, FULL_LEN};
 use crate::protocol::amqp091::{Answers, ChannelHandle};
+use crate::report::Censored;
 use crate::schedule::{Ticker, Timetable};
 use crate::sizes::Contents;
 use crate::window::Window;
@@ -526,6 +527,36 @@ impl Producer {
     /// Messages sent.
     pub(crate) const fn sent(&self) -> u64 {
         self.sequence
+    }
+
+    /// Messages that may still be answered.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.window.as_ref().map_or(0, Window::open)
+    }
+
+    /// When the oldest of them was sent.
+    pub(crate) fn oldest(&self) -> Option<Time> {
+        self.window.as_ref()?.oldest()
+    }
+
+    /// Takes what was due before `drain_at` and has no answer at `end`: it has waited at least so long.
+    pub(crate) fn censor(&mut self, drain_at: Time, end: Time, censored: &mut Censored) {
+        if let Some(window) = &self.window {
+            for intended in window.unanswered() {
+                censored.unanswered(intended, end);
+            }
+        }
+        let Some(Clockwork::Ticker(ticker)) = &mut self.clockwork else {
+            return;
+        };
+        let limit = self.spec.limit.unwrap_or(u64::MAX);
+        let mut sequence = self.sequence;
+        while sequence < limit && !ticker.is_over() && ticker.due() < drain_at {
+            let deliveries = self.spec.expected_deliveries;
+            censored.unsent(ticker.due(), end, self.window.is_some(), deliveries);
+            ticker.advance();
+            sequence += 1;
+        }
     }
 
     /// Messages without an answer, also those that will never have one.

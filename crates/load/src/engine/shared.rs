@@ -9,6 +9,7 @@ use measure::ledger::LedgerBatch;
 use measure::{Interval, Nanos, Time};
 
 use super::ledger::Last;
+use crate::report::Censored;
 use crate::{Control, Error, RunEvent, ThreadUsage};
 
 const NEVER: u64 = u64::MAX;
@@ -281,6 +282,8 @@ pub(crate) enum Report {
         at: Time,
         reason: Reason,
     },
+    /// What was due and has no answer at the end, where there is any.
+    Censored(Box<Censored>),
     /// Somebody reached a message count.
     CountReached,
     /// A client failed; the thread goes on with the others until it is told to end.

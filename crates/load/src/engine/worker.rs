@@ -16,6 +16,7 @@ use super::idle::{IdleBackoff, SPIN_BEFORE, timer};
 use super::ledger::ThreadLedger;
 use super::series::Series;
 use super::shared::{Report, Shared};
+use super::silence;
 use super::waiting::thread_cpu;
 use crate::control::Watch;
 use crate::protocol::amqp091::{Answers, Reply};
@@ -161,6 +162,7 @@ impl Worker {
             measured_run_queue_wait: self.tally.measured.run_queue_wait,
             measured_time: self.tally.measured.time,
             lost_connections: self.tally.lost_connections,
+            down_connections: self.tally.broken,
         };
         if let Some(ledger) = self.ledger.take() {
             let sent = self.clients.iter().flat_map(Client::sent).collect();
@@ -265,6 +267,12 @@ impl Worker {
 
     fn leave(&mut self, now: Time) {
         self.unsettled = Some(self.find_unsettled());
+        silence::end(
+            &mut self.clients,
+            &self.shared,
+            &self.reports,
+            &mut self.tally,
+        );
         self.state = WorkerState::Leaving(now + self.timeout);
         for at in 0..self.clients.len() {
             // A broker that is gone already needs no goodbye.
@@ -330,6 +338,7 @@ impl Worker {
     }
 
     fn client_failed(&mut self, at: usize, error: Error) {
+        self.clients[at].end_silence(&mut self.tally);
         let client = &mut self.clients[at];
         let leaving = client.state == ConnectionState::Leaving;
         let number = ((self.thread as u64) << 32) | at as u64;
@@ -356,6 +365,7 @@ impl Worker {
         if now < self.next_housekeeping {
             return;
         }
+        self.tally.tell_silences(false, &self.reports);
         let stalled = now.since(self.next_housekeeping) >= STALL;
         self.next_housekeeping = now + HOUSEKEEPING;
         let phase = self.series.phase();
@@ -469,6 +479,13 @@ impl Worker {
         interval.waits.loop_idle += idle;
         interval.waits.loop_time += now.since(poll_start);
         self.tally.idle += idle;
+        if lag >= silence::SHORTEST && self.state == WorkerState::Running {
+            let tally = &mut self.tally;
+            let back = (now, tally.progress.open, tally.handled);
+            tally
+                .silences
+                .come_back(waited_for, back, self.clients.len());
+        }
         Ok(now)
     }
 

@@ -62,6 +62,8 @@ pub(crate) struct Recording<'a> {
     /// Messages sent, received and the length in seconds of each whole second.
     pub(crate) seconds: Vec<(u64, u64, f64)>,
     pub(crate) blocked: Blocked,
+    /// Times in which event loops heard nothing or did not run.
+    pub(crate) silences: Vec<load::Silence>,
     /// What was done to the broker so far.
     pub(crate) faults: Vec<FaultOutcome>,
     pub(super) usage: Box<dyn UsageSource>,
@@ -112,6 +114,7 @@ impl<'a> Recording<'a> {
             lag_and_p99: Vec::new(),
             seconds: Vec::new(),
             blocked: Blocked::default(),
+            silences: Vec::new(),
             faults: Vec::new(),
             last_usage: usage.read(),
             usage,
@@ -370,6 +373,7 @@ impl load::Sink for Recording<'_> {
             load::RunEvent::BacklogGone { at } => {
                 self.since_fault(at, "backlog gone", |fault| &mut fault.backlog_gone_s);
             }
+            load::RunEvent::Silence(silence) => self.silences.push(silence),
             load::RunEvent::Note(text) => self.note(&text),
         }
     }

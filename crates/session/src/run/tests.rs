@@ -92,6 +92,7 @@ fn outcome(error: Option<load::Error>) -> Outcome {
         },
         measured: measure::Counters::default(),
         unconfirmed: 0,
+        censored: None,
         interrupted: false,
         error,
         ledger: Some(LedgerSummary {

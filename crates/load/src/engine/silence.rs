@@ -1,0 +1,170 @@
+//! Silences: times in which a client had messages in flight and heard nothing, and times in which the event
+//! loop itself did not run. Whose fault each was, the caller finds out with what else it knows.
+//!
+//! It costs one comparison per turn of a client: what has been silent for less than [`SHORTEST`] is not
+//! looked at. Clients that fall silent together are told as one silence.
+
+use std::sync::mpsc::SyncSender;
+
+use measure::{Nanos, Time};
+
+use super::client::Client;
+use super::context::Tally;
+use super::shared::{Report, Shared};
+use crate::RunEvent;
+use crate::report::{Censored, Silence};
+
+/// Shorter silences are what a busy broker does.
+pub(crate) const SHORTEST: Nanos = Nanos(100_000_000);
+
+/// The silences of one event loop that are not told yet.
+#[derive(Debug, Default)]
+pub(crate) struct Silences {
+    clients: Option<Silence>,
+    /// The loop did not run; the second is [`Tally::handled`] when it came back.
+    own: Option<(Silence, u64)>,
+}
+
+impl Silences {
+    /// A client hears something again, or never will.
+    #[cold]
+    pub(crate) fn end(&mut self, from: Time, until: Time, in_flight: u64) {
+        let all = self.clients.get_or_insert(Silence {
+            from,
+            until,
+            ..Silence::default()
+        });
+        all.from = all.from.min(from);
+        all.until = all.until.max(until);
+        all.connections += 1;
+        all.in_flight += in_flight;
+    }
+
+    /// The event loop comes back after a time in which it did not run.
+    #[cold]
+    pub(crate) fn come_back(&mut self, from: Time, tally: (Time, u64, u64), connections: usize) {
+        let (until, in_flight, handled) = tally;
+        let own = Silence {
+            from,
+            until,
+            connections: connections as u64,
+            in_flight,
+            is_own: true,
+            was_answered: false,
+        };
+        self.own = Some((own, handled));
+    }
+
+    /// What is over for so long that no other client joins it; all of it at the `end` of the run. Called after
+    /// every client had its turn.
+    pub(crate) fn take(&mut self, now: Time, handled: u64, end: bool) -> [Option<Silence>; 2] {
+        let own = self.own.take().map(|(own, before)| Silence {
+            was_answered: handled != before,
+            ..own
+        });
+        let over = |all: &mut Silence| end || now.since(all.until) >= SHORTEST;
+        [own, self.clients.take_if(over)]
+    }
+}
+
+impl Tally {
+    pub(crate) fn tell_silences(&mut self, end: bool, reports: &SyncSender<Report>) {
+        let over = self.silences.take(self.last_now, self.handled, end);
+        for silence in over.into_iter().flatten() {
+            // Only informs; what does not fit is dropped.
+            let _ = reports.try_send(Report::Event(RunEvent::Silence(silence)));
+        }
+    }
+}
+
+/// At the end of the run, tells of the silences that last, and of what has no answer and never will.
+pub(crate) fn end(
+    clients: &mut [Client],
+    shared: &Shared,
+    reports: &SyncSender<Report>,
+    tally: &mut Tally,
+) {
+    let boundaries = shared.boundaries();
+    let mut censored = Censored::new(boundaries.measure_at, boundaries.end_at);
+    for client in clients {
+        client.end_silence(tally);
+        client.producers_mut().for_each(|producer| {
+            producer.censor(boundaries.drain_at, boundaries.end_at, &mut censored);
+        });
+    }
+    tally.tell_silences(true, reports);
+    if !censored.is_empty() {
+        let _ = reports.send(Report::Censored(Box::new(censored)));
+    }
+}
+
+impl Client {
+    /// Since when this client has heard nothing although messages were in flight, and how many are, where
+    /// that is worth telling.
+    #[inline]
+    pub(super) fn silence(&self, now: Time) -> Option<(Time, u64)> {
+        if now.since(self.heard) < SHORTEST {
+            return None;
+        }
+        self.long_silence(now)
+    }
+
+    #[cold]
+    fn long_silence(&self, now: Time) -> Option<(Time, u64)> {
+        let producers = || self.producers();
+        let oldest = producers()
+            .filter_map(super::producer::Producer::oldest)
+            .min()?;
+        let from = self.heard.max(oldest);
+        let in_flight = producers().map(super::producer::Producer::in_flight).sum();
+        (now.since(from) >= SHORTEST).then_some((from, in_flight))
+    }
+
+    /// Its silence ends because its connection does, or the run.
+    pub(super) fn end_silence(&self, tally: &mut Tally) {
+        let now = tally.last_now;
+        if let Some((from, in_flight)) = self.silence(now) {
+            tally.silences.end(from, now, in_flight);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn clients_that_fall_silent_together_are_told_once() {
+        let mut silences = Silences::default();
+        assert_eq!(silences.take(Time(0), 0, true), [None, None]);
+        silences.end(Time(100 * MS), Time(500 * MS), 3);
+        silences.end(Time(90 * MS), Time(510 * MS), 4);
+        assert_eq!(
+            silences.take(Time(520 * MS), 9, false),
+            [None, None],
+            "others may follow"
+        );
+        let told = Silence {
+            from: Time(90 * MS),
+            until: Time(510 * MS),
+            connections: 2,
+            in_flight: 7,
+            ..Silence::default()
+        };
+        assert_eq!(silences.take(Time(610 * MS), 9, false), [None, Some(told)]);
+        assert_eq!(silences.take(Time(900 * MS), 9, true), [None, None], "once");
+    }
+
+    #[test]
+    fn what_was_answered_meanwhile_is_known_when_everybody_has_read() {
+        for (handled, answered) in [(9, false), (10, true)] {
+            let mut silences = Silences::default();
+            silences.come_back(Time(0), (Time(300 * MS), 5, 9), 2);
+            let [own, _] = silences.take(Time(301 * MS), handled, false);
+            let own = own.unwrap();
+            assert!(own.is_own && own.was_answered == answered, "{own:?}");
+        }
+    }
+}
