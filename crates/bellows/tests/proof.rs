@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,34 +17,13 @@ use load::{
 use measure::{Interval, Nanos, Phase, Rate};
 use session::brokers::rabbitmq::{Config, RabbitMq};
 use session::guardian;
-use testkit::Proxy;
+use testkit::{Proxy, Random};
 
 /// Runs at the same time; each of them mostly sleeps.
 const AT_ONCE: usize = 8;
-
-/// xorshift64*: the same scenes every time.
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        let mut random = Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-        for _ in 0..8 {
-            random.below(2);
-        }
-        random
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % bound
-    }
-
-    fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len() as u64) as usize]
-    }
-}
+/// Scenes that have contradicted themselves once are played every time, with the embedded broker and
+/// with RabbitMQ.
+const FAILED_ONCE: [u64; 3] = [431, 567, 656];
 
 /// What the proxy does.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +78,7 @@ impl Scene {
         let until = phases.0 + phases.1 + phases.2.min(600);
         let count = random.of(&[0, 1, 1, 1, 2, 3]);
         let blows = (0..count).map(|_| {
-            let length = 1 + random.below(random.0 % 400 + 1);
+            let length = 1 + random.below(400);
             let blow = match random.below(8) {
                 0 | 1 => Blow::Cut(0),
                 2 => Blow::Cut(length),
@@ -385,16 +364,18 @@ fn problem(seed: u64, broker: SocketAddr, totals: &Totals) -> Option<String> {
 
 fn prove(test: &str, broker: SocketAddr, usual: u64) {
     let seeds = testkit::seeds(usual);
-    let next = AtomicU64::new(seeds.start);
+    let count = seeds.end - seeds.start;
+    let again = FAILED_ONCE.iter().copied().filter(|_| count > 1);
+    let all: Vec<u64> = seeds.clone().chain(again).collect();
+    let next = AtomicUsize::new(0);
     let totals = Arc::new(Totals::default());
     let problems: Vec<(u64, String)> = thread::scope(|scope| {
         let work = || {
             let mut found = Vec::new();
             loop {
-                let seed = next.fetch_add(1, Ordering::Relaxed);
-                if seed >= seeds.end {
+                let Some(&seed) = all.get(next.fetch_add(1, Ordering::Relaxed)) else {
                     return found;
-                }
+                };
                 found.extend(problem(seed, broker, &totals).map(|why| (seed, why)));
             }
         };
@@ -409,10 +390,10 @@ fn prove(test: &str, broker: SocketAddr, usual: u64) {
             "{} of {} scenes contradict themselves, seeds {failed:?}; to repeat the first:\n\
              BELLOWS_FIRST_SEED={seed} BELLOWS_SEEDS=1 cargo test -p bellows --test proof {test}\n{why}",
             problems.len(),
-            seeds.end - seeds.start,
+            all.len(),
         );
     }
-    if seeds.end - seeds.start >= 50 {
+    if count >= 50 {
         let done = [
             (&totals.delivered, 10_000),
             (&totals.outstanding, 1),

@@ -210,19 +210,9 @@ impl Window {
 mod tests {
     use std::collections::BTreeMap;
 
+    use testkit::Random;
+
     use super::*;
-
-    /// xorshift64: enough to visit odd orders, the same ones every time.
-    struct Random(u64);
-
-    impl Random {
-        fn below(&mut self, bound: u64) -> u64 {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            self.0 % bound
-        }
-    }
 
     fn settle(window: &mut Window, tag: u64, multiple: bool) -> Vec<Run> {
         let mut runs = Vec::new();
@@ -282,7 +272,7 @@ mod tests {
     #[test]
     fn it_does_what_a_map_would_do() {
         for (seed, limit) in [(1, 1), (2, 7), (3, 64), (4, 100), (5, 0)] {
-            let mut random = Random(seed);
+            let mut random = Random::new(seed);
             let mut window = Window::new(limit);
             let mut model: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
             let mut next = 1;

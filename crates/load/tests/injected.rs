@@ -15,6 +15,7 @@ use load::{
 };
 use measure::ledger::LedgerSummary;
 use measure::{Interval, Nanos, Rate};
+use testkit::Random;
 
 /// Scripts of an ordinary run; see [`testkit::seeds`].
 const SCRIPTS: u64 = 200;
@@ -23,30 +24,6 @@ const AT_ONCE: usize = 6;
 const MEASURE_MS: u64 = 260;
 /// No fault begins or goes on later, so that nothing is under way when the load ends.
 const FAULTS_MS: u64 = 180;
-
-/// xorshift64*: the same scripts every time.
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        let mut random = Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-        for _ in 0..8 {
-            random.below(2);
-        }
-        random
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % bound
-    }
-
-    fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len() as u64) as usize]
-    }
-}
 
 /// A load and what is done to it.
 #[derive(Debug)]

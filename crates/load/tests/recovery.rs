@@ -8,6 +8,7 @@ use load::{
     Ack, Control, Destination, Error, Group, Outcome, Phases, Plan, ReconnectPolicy, RunEvent, Sink,
 };
 use measure::{Interval, Metric, Nanos, Phase, Rate};
+use testkit::Proxy;
 
 #[derive(Default)]
 struct Kept {
@@ -136,4 +137,37 @@ fn a_broker_that_never_comes_back_does_not_hang_the_end() {
     );
     assert!(outcome.error.is_none(), "{outcome:?}");
     assert!(outcome.totals.sent < 1_500, "{outcome:?}");
+}
+
+/// Cuts all connections as soon as the start is announced, which is before it comes.
+struct CutAtStart(Proxy);
+
+impl Sink for CutAtStart {
+    fn interval(&mut self, _: &Interval) {}
+
+    fn event(&mut self, event: RunEvent) {
+        if matches!(event, RunEvent::Started { .. }) {
+            self.0.cut(Duration::ZERO);
+        }
+    }
+}
+
+#[test]
+fn a_connection_lost_between_the_announcement_and_the_start_comes_back() {
+    let broker = embedded("127.0.0.1:0".parse().expect("address"));
+    for round in 0..5 {
+        let proxy = Proxy::new(broker.local_addr()).expect("a proxy");
+        let recovery = ReconnectPolicy {
+            // Some are back before the start, some after it.
+            min: Nanos::from_millis(round),
+            max: Nanos::from_millis(2 * round),
+        };
+        let mut plan = plan(proxy.address(), Some(recovery));
+        plan.phases.measure = Some(Nanos::from_millis(500));
+        let sink = &mut CutAtStart(proxy);
+        let outcome = load::run(&plan, &Control::new(), sink).expect("a load");
+        assert!(outcome.error.is_none(), "round {round}: {outcome:?}");
+        assert_eq!(outcome.totals.sent, 500, "round {round}: {outcome:?}");
+        assert_eq!(outcome.totals.received, 500, "round {round}: {outcome:?}");
+    }
 }

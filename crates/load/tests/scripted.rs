@@ -10,11 +10,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::peer::{Asked, Peer, Random, beating, listen};
+use common::peer::{Asked, Peer, beating, listen};
 use load::{
     Ack, Control, Destination, Error, Group, Outcome, Phases, Plan, ReconnectPolicy, RunEvent, Sink,
 };
 use measure::{Interval, Nanos};
+use testkit::Random;
 use wire::amqp091::{
     BasicCancelOk, BasicConsumeOk, BasicQosOk, ChannelOpenOk, ConfirmSelectOk, QueueBindOk,
     QueueDeclareOk, TxCommitOk, TxSelectOk,

@@ -2,10 +2,12 @@
 
 mod process;
 mod proxy;
+mod random;
 mod relay;
 
 pub use process::process_with_number;
 pub use proxy::Proxy;
+pub use random::Random;
 pub use relay::{Link, relay};
 
 /// Leaves a test that cannot run here, loudly: prints the reason, and fails where `CI` is set,

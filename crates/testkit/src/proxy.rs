@@ -135,14 +135,20 @@ fn join(near: TcpStream, to: SocketAddr, is_even: bool, state: &Arc<State>) -> i
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .push(pair);
-    let ends = (near.try_clone()?, far.try_clone()?);
-    one_way(ends, is_even, Arc::clone(state), lingers);
-    one_way((far, near), is_even, Arc::clone(state), Arc::default());
+    one_way(
+        near.try_clone()?,
+        far.try_clone()?,
+        is_even,
+        Arc::clone(state),
+        lingers,
+    );
+    one_way(far, near, is_even, Arc::clone(state), Arc::default());
     Ok(())
 }
 
 fn one_way(
-    (mut from, mut to): (TcpStream, TcpStream),
+    mut from: TcpStream,
+    mut to: TcpStream,
     is_even: bool,
     state: Arc<State>,
     lingers: Arc<AtomicBool>,

@@ -106,6 +106,8 @@ pub(crate) struct Client {
     pub(crate) timed: Option<Time>,
     /// What its producers wait for, and how far their time is accounted for.
     pub(super) waiting: Option<(Wait, Time)>,
+    /// The common start has come, whatever state its connection was in.
+    pub(super) has_begun: bool,
     /// When the next message is due, where that is what it waits for.
     pub(super) due: Option<Time>,
     /// When the broker last answered or delivered a message.
@@ -166,6 +168,7 @@ impl Client {
             fenced: 0,
             queued: false,
             timed: None,
+            has_begun: false,
             waiting: None,
             due: None,
             heard: now,
@@ -179,20 +182,21 @@ impl Client {
 
     /// The common start has come.
     pub(crate) fn start(&mut self, start: Time) {
+        self.has_begun = true;
         if self.state == ConnectionState::Ready {
             self.state = ConnectionState::Running;
             self.heard = start;
-            self.may_reconnect();
-            for work in &mut self.participants {
-                match work {
-                    Participant::Producer(producer) => {
-                        producer.start(start);
-                        self.waiting = Some((Wait::Schedule, start));
-                    }
-                    Participant::Consumer(consumer) => {
-                        consumer.start(start);
-                        self.busy |= consumer.is_busy();
-                    }
+        }
+        // Also for a client that has lost its connection since the start was announced.
+        for work in &mut self.participants {
+            match work {
+                Participant::Producer(producer) => {
+                    producer.start(start);
+                    self.waiting = Some((Wait::Schedule, start));
+                }
+                Participant::Consumer(consumer) => {
+                    consumer.start(start);
+                    self.busy |= consumer.is_busy();
                 }
             }
         }

@@ -68,7 +68,8 @@ impl Coordinator<'_> {
             return Ok(true);
         }
         if totals != drain.last {
-            (drain.last, drain.last_change) = (totals, now);
+            // Not before the time until which loops may catch up: they may be about to send.
+            (drain.last, drain.last_change) = (totals, now.max(drain.last_change));
         }
         let is_confirmed = totals.open == 0;
         // One turn of every loop after the end of sending, so that what it sent is known.

@@ -9,7 +9,7 @@
 use measure::Time;
 
 use super::client::{Client, ConnectionState, Participant};
-use super::context::{Context, Tally};
+use super::context::Context;
 use super::shared::Report;
 use crate::{Error, ReconnectPolicy, RunEvent};
 
@@ -21,8 +21,6 @@ pub(super) struct Reconnect {
     due: Time,
     /// Tries so far, over the whole run.
     attempts: u64,
-    /// The load had begun for this client: before, a failure is final.
-    has_run: bool,
     /// The broker has granted all that was asked for once: a refusal before is final, too. It may
     /// come later than the load's beginning.
     is_accepted: bool,
@@ -36,7 +34,6 @@ impl Reconnect {
             reconnect,
             due: Time(0),
             attempts: 0,
-            has_run: false,
             is_accepted: false,
             under_way: false,
         }
@@ -44,13 +41,6 @@ impl Reconnect {
 }
 
 impl Client {
-    /// The load has begun for it.
-    pub(super) fn may_reconnect(&mut self) {
-        if let Some(reconnect) = &mut self.reconnect {
-            reconnect.has_run = true;
-        }
-    }
-
     /// Its set-up is complete.
     pub(super) fn is_accepted(&mut self) {
         if let Some(reconnect) = &mut self.reconnect {
@@ -58,19 +48,19 @@ impl Client {
         }
     }
 
-    /// Takes a failure for the loss of the connection, where it is to be made anew; tells whether
-    /// it did. `client` tells it from others.
+    /// Takes a failure for the loss of the connection, where a new one may be made; tells whether
+    /// it did. Before the start is announced a failure is final. `client` tells it from others.
     pub(crate) fn break_off(
         &mut self,
         client: u64,
         error: &Error,
-        reports: &std::sync::mpsc::SyncSender<Report>,
-        tally: &mut Tally,
+        context: &mut Context<'_>,
     ) -> bool {
+        let tally = &mut *context.tally;
+        let is_announced = context.shared.start().is_some();
         let is_refusal = matches!(error, Error::Refused { .. });
-        let may_return = |reconnect: &&mut Reconnect| {
-            reconnect.has_run && (reconnect.is_accepted || !is_refusal)
-        };
+        let may_return =
+            |reconnect: &&mut Reconnect| is_announced && (reconnect.is_accepted || !is_refusal);
         let Some(reconnect) = self.reconnect.as_mut().filter(may_return) else {
             return false;
         };
@@ -83,7 +73,9 @@ impl Client {
             if tally.broken == 1 {
                 let detail = error.to_string();
                 // Only informs; what does not fit is dropped.
-                let _ = reports.try_send(Report::Event(RunEvent::Lost { at: now, detail }));
+                let _ = context
+                    .reports
+                    .try_send(Report::Event(RunEvent::Lost { at: now, detail }));
             }
         }
         for work in &mut self.participants {
@@ -128,7 +120,9 @@ impl Client {
             return;
         };
         reconnect.under_way = false;
-        self.state = ConnectionState::Running;
+        if self.has_begun {
+            self.state = ConnectionState::Running;
+        }
         let tally = &mut *context.tally;
         tally.broken = tally.broken.saturating_sub(1);
         if tally.broken == 0 {

@@ -331,7 +331,8 @@ impl Worker {
                 before,
                 ConnectionState::Connecting | ConnectionState::SettingUp
             );
-            if was_setting_up && self.clients[at].state == ConnectionState::Ready {
+            let is_first = self.state == WorkerState::SettingUp;
+            if is_first && was_setting_up && self.clients[at].state == ConnectionState::Ready {
                 self.setting_up -= 1;
             }
         }
@@ -339,10 +340,11 @@ impl Worker {
 
     fn client_failed(&mut self, at: usize, error: Error) {
         self.clients[at].end_silence(&mut self.tally);
-        let client = &mut self.clients[at];
-        let leaving = client.state == ConnectionState::Leaving;
         let number = ((self.thread as u64) << 32) | at as u64;
-        if !leaving && client.break_off(number, &error, &self.reports, &mut self.tally) {
+        let (mut context, clients) = self.context();
+        let client = &mut clients[at];
+        let leaving = client.state == ConnectionState::Leaving;
+        if !leaving && client.break_off(number, &error, &mut context) {
             self.enqueue(at);
             return;
         }

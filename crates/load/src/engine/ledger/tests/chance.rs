@@ -1,24 +1,9 @@
 //! Deliveries by chance, against what a list of them says.
 
 use measure::ledger::Anomaly;
+use testkit::Random;
 
 use super::*;
-
-/// xorshift64: enough to visit odd orders, the same ones every time.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-}
 
 /// A readable delivery.
 #[derive(Clone, Copy)]
@@ -51,7 +36,7 @@ struct Story {
 
 impl Story {
     fn new(seed: u64, first: u64) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         for _ in 0..5 {
             random.below(9);
         }

@@ -1,5 +1,8 @@
 //! Style as a failing test: what the layout promises, held by a check instead of by memory.
 
+mod modules;
+mod names;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -94,16 +97,16 @@ fn crate_sources() -> BTreeMap<String, Vec<(PathBuf, String)>> {
     all
 }
 
+fn is_of_tests(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name == "tests.rs" || name.ends_with("_tests.rs"))
+        || path.components().any(|part| part.as_os_str() == "tests")
+}
+
 /// The source without comments and without test modules (everything from `#[cfg(test)]` on, by
 /// this project's habit of keeping them last, and files named `tests.rs` or `…_tests.rs`).
 fn product_code<'a>(path: &Path, text: &'a str) -> Vec<(usize, &'a str)> {
-    let is_of_tests = |name: &str| name == "tests.rs" || name.ends_with("_tests.rs");
-    if path
-        .file_name()
-        .and_then(|n| n.to_str())
-        .is_some_and(is_of_tests)
-        || path.components().any(|c| c.as_os_str() == "tests")
-    {
+    if is_of_tests(path) {
         return Vec::new();
     }
     text.lines()
@@ -297,4 +300,117 @@ fn nothing_is_left_for_later() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A crate's product sources, by their path below `src`, parsed.
+fn parsed(sources: &[(PathBuf, String)]) -> Vec<(String, syn::File)> {
+    let mut files = Vec::new();
+    for (path, text) in sources.iter().filter(|(path, _)| !is_of_tests(path)) {
+        let text_path = path.to_string_lossy();
+        let (_, below) = text_path.split_once("/src/").expect("a file below src");
+        let file = syn::parse_file(text).unwrap_or_else(|e| panic!("{text_path}: {e}"));
+        files.push((below.to_owned(), file));
+    }
+    files
+}
+
+/// Crates that do not keep a rule yet. Delete a crate's name when it does: the test fails until then.
+const MODULE_CIRCLES: &[&str] = &[
+    "archive", "bellows", "broker", "load", "measure", "profile", "report", "session", "wire",
+];
+const DOUBLE_TYPES: &[&str] = &["archive", "bellows", "load", "report", "session"];
+const ONE_WORD_DOCS: &[&str] = &[
+    "archive", "bellows", "broker", "load", "measure", "profile", "report", "session", "wire",
+];
+const TUPLE_PARAMETERS: &[&str] = &["bellows", "load"];
+
+/// Fails with what breaks a rule, by crate, except in those crates that do not keep it yet.
+fn check(rule: &str, excepted: &[&str], found: &BTreeMap<String, Vec<String>>) {
+    let mut wrong = Vec::new();
+    for (name, found) in found {
+        let is_excepted = excepted.contains(&name.as_str());
+        if !is_excepted {
+            wrong.extend(found.iter().map(|what| format!("{name}: {what}")));
+        } else if found.is_empty() {
+            wrong.push(format!(
+                "{name} keeps the rule now: take its name off the list in tidy/main.rs"
+            ));
+        } else {
+            eprintln!("{rule}, not yet kept by {name}:\n  {}", found.join("\n  "));
+        }
+    }
+    assert!(wrong.is_empty(), "{rule}:\n{}", wrong.join("\n"));
+}
+
+/// What is found in each crate.
+fn in_each_crate(
+    find: impl Fn(&[(PathBuf, String)]) -> Vec<String>,
+) -> BTreeMap<String, Vec<String>> {
+    let sources = crate_sources().into_iter();
+    sources
+        .map(|(name, sources)| (name, find(&sources)))
+        .collect()
+}
+
+#[test]
+fn modules_of_a_crate_form_a_tree() {
+    let found = in_each_crate(|sources| {
+        let files = parsed(sources);
+        let modules: Vec<_> = files
+            .iter()
+            .map(|(path, file)| modules::Module::new(Path::new(path), file))
+            .collect();
+        modules::circles(&modules)
+    });
+    check(
+        "modules do not use each other in circles",
+        MODULE_CIRCLES,
+        &found,
+    );
+}
+
+#[test]
+fn a_type_has_its_name_alone() {
+    let found = in_each_crate(|sources| {
+        let files = parsed(sources);
+        let declared: Vec<_> = files
+            .iter()
+            .map(|(path, file)| (path.as_str(), names::Declared::by(file)))
+            .collect();
+        names::doubles(declared.iter().map(|(path, declared)| (*path, declared)))
+    });
+    check("one name, one type", DOUBLE_TYPES, &found);
+}
+
+#[test]
+fn doc_comments_are_sentences() {
+    let found = in_each_crate(|sources| {
+        let mut riddles = Vec::new();
+        for (path, text) in sources {
+            for (line, word) in names::riddles(text) {
+                riddles.push(format!("{}:{line}: {word}", path.display()));
+            }
+        }
+        riddles
+    });
+    check("a doc comment is more than one word", ONE_WORD_DOCS, &found);
+}
+
+#[test]
+fn parameters_have_names_of_their_own() {
+    let found = in_each_crate(|sources| {
+        let files = parsed(sources);
+        let lines = files.iter().flat_map(|(path, file)| {
+            let lines = names::Declared::by(file).tuples;
+            lines
+                .into_iter()
+                .map(move |line| format!("src/{path}:{line}"))
+        });
+        lines.collect()
+    });
+    check(
+        "a parameter is no tuple of parameters",
+        TUPLE_PARAMETERS,
+        &found,
+    );
 }

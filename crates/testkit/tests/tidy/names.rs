@@ -1,0 +1,91 @@
+//! Names and sentences: one type for one name, no doc comment of one word, no tuple that hides parameters.
+
+use std::collections::BTreeMap;
+
+use syn::visit::{self, Visit};
+use syn::{File, FnArg, Item, Type, Visibility};
+
+/// What a file declares that has a rule.
+#[derive(Default)]
+pub(crate) struct Declared {
+    /// Types that others may name.
+    pub(crate) types: Vec<String>,
+    /// Lines with a parameter that is a tuple taken apart at once.
+    pub(crate) tuples: Vec<usize>,
+}
+
+impl Declared {
+    pub(crate) fn by(file: &File) -> Self {
+        let mut declared = Self::default();
+        declared.visit_file(file);
+        declared
+    }
+
+    fn declare(&mut self, visibility: &Visibility, name: &syn::Ident) {
+        if !matches!(visibility, Visibility::Inherited) {
+            self.types.push(name.to_string());
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Declared {
+    fn visit_item(&mut self, item: &'ast Item) {
+        match item {
+            Item::Mod(it) if it.ident == "tests" => return,
+            Item::Struct(it) => self.declare(&it.vis, &it.ident),
+            Item::Enum(it) => self.declare(&it.vis, &it.ident),
+            Item::Trait(it) => self.declare(&it.vis, &it.ident),
+            Item::Type(it) => self.declare(&it.vis, &it.ident),
+            _ => {}
+        }
+        visit::visit_item(self, item);
+    }
+
+    fn visit_signature(&mut self, signature: &'ast syn::Signature) {
+        for input in &signature.inputs {
+            if let FnArg::Typed(argument) = input
+                && let Type::Tuple(tuple) = &*argument.ty
+                && tuple.elems.len() > 1
+                && let syn::Pat::Tuple(_) = &*argument.pat
+            {
+                self.tuples.push(tuple.paren_token.span.open().start().line);
+            }
+        }
+        visit::visit_signature(self, signature);
+    }
+}
+
+/// Doc comments of one word, with the line that each begins in.
+pub(crate) fn riddles(text: &str) -> Vec<(usize, String)> {
+    let mut riddles = Vec::new();
+    let mut comment: Option<(usize, Vec<&str>)> = None;
+    for (number, line) in text.lines().chain([""]).enumerate() {
+        let line = line.trim_start();
+        let words = line
+            .strip_prefix("///")
+            .or_else(|| line.strip_prefix("//!"));
+        if let Some(words) = words {
+            let (_, all) = comment.get_or_insert((number + 1, Vec::new()));
+            all.extend(words.split_whitespace());
+        } else if let Some((first, words)) = comment.take()
+            && let [word] = words[..]
+        {
+            riddles.push((first, word.to_owned()));
+        }
+    }
+    riddles
+}
+
+/// Names of types that stand in more than one file, with these files.
+pub(crate) fn doubles<'a>(files: impl Iterator<Item = (&'a str, &'a Declared)>) -> Vec<String> {
+    let mut by_name: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (file, declared) in files {
+        for name in &declared.types {
+            by_name.entry(name).or_default().push(file);
+        }
+    }
+    let doubled = by_name.into_iter().filter(|(_, files)| files.len() > 1);
+    doubled
+        .map(|(name, files)| format!("{name}: {}", files.join(", ")))
+        .collect()
+}
