@@ -21,7 +21,7 @@ use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use measure::{DueHistogram, Interval, Measured, Phase, Time};
 
 use crate::bounded::Line;
-use crate::writer::LineFile;
+use crate::line_file::LineFile;
 use crate::{Error, bounded, file, histogram_decode};
 
 /// What stands before the tag of a histogram of what was due in the warm-up, whenever it was answered.

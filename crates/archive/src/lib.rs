@@ -7,6 +7,7 @@ mod bounded;
 mod error;
 mod histogram_decode;
 mod histogram_log;
+mod line_file;
 mod list;
 pub mod profile;
 mod reader;

@@ -138,7 +138,7 @@ pub struct Topology {
 /// A queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueRecord {
-    /// Name.
+    /// The queue's name.
     pub name: String,
     /// `classic`, `quorum`, `stream`, or what the broker says.
     #[serde(rename = "type")]
@@ -147,7 +147,7 @@ pub struct QueueRecord {
     pub durable: bool,
     /// Messages in it when the measured phase ended.
     pub messages: u64,
-    /// Consumers.
+    /// Consumers that are subscribed to it.
     pub consumers: u64,
     /// Arguments as `key=value`.
     pub arguments: Vec<String>,

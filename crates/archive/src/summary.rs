@@ -176,7 +176,7 @@ pub struct RequestedWindow {
 pub struct PerMessage {
     /// The broker's process tree.
     pub broker: Option<f64>,
-    /// bellows.
+    /// What bellows itself took.
     pub client: Option<f64>,
 }
 
@@ -185,7 +185,7 @@ pub struct PerMessage {
 pub struct Rss {
     /// The broker's process tree.
     pub broker: Option<f64>,
-    /// bellows.
+    /// What bellows itself took.
     pub client: Option<f64>,
 }
 

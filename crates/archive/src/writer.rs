@@ -1,13 +1,14 @@
 //! Writing a run folder while the run goes on.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use measure::{Interval, Time};
 
 use crate::histogram_log::HistogramLogWriter;
+use crate::line_file::LineFile;
 use crate::{Error, RunRecord, SeriesPoint, Warning, WarningCode, file, replace_file};
 
 /// Writes one run folder. Nothing here fails once the folder exists: the first error (a full
@@ -146,48 +147,6 @@ impl RunWriter {
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
-    }
-}
-
-/// A file that grows by whole lines, opened when the first arrives.
-#[derive(Debug)]
-pub(crate) struct LineFile {
-    path: PathBuf,
-    file: Option<File>,
-    /// The last write broke off, perhaps in the middle of a line.
-    torn: bool,
-}
-
-impl LineFile {
-    pub(crate) const fn new(path: PathBuf) -> Self {
-        Self {
-            path,
-            file: None,
-            torn: false,
-        }
-    }
-
-    pub(crate) fn append(&mut self, line: &[u8]) -> io::Result<()> {
-        if self.file.is_none() {
-            self.file = Some(
-                OpenOptions::new()
-                    .create(true)
-                    .append(true)
-                    .open(&self.path)?,
-            );
-        }
-        let Some(file) = &mut self.file else {
-            return Ok(());
-        };
-        let mut bytes = Vec::with_capacity(line.len() + 2);
-        if self.torn {
-            bytes.push(b'\n');
-        }
-        bytes.extend_from_slice(line);
-        bytes.push(b'\n');
-        let written = file.write_all(&bytes);
-        self.torn = written.is_err();
-        written
     }
 }
 

@@ -176,7 +176,7 @@ pub struct LatencySummary {
     pub count: u64,
     /// Arithmetic mean, from bucket mid-points.
     pub mean_ns: u64,
-    /// Median.
+    /// The median.
     pub p50_ns: u64,
     /// 90th percentile.
     pub p90_ns: u64,

@@ -84,7 +84,7 @@ pub struct Sample {
 pub struct Profile {
     /// What was sampled, and how.
     pub header: ProfileHeader,
-    /// Functions.
+    /// Functions that occur in stacks, each once.
     pub frames: Vec<Frame>,
     /// Stacks, parents first.
     pub stacks: Vec<StackNode>,

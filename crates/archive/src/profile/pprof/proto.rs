@@ -5,11 +5,11 @@
 use prost::Message;
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Profile {
+pub(super) struct ProfileMessage {
     #[prost(message, repeated, tag = "1")]
     pub(super) sample_type: Vec<ValueType>,
     #[prost(message, repeated, tag = "2")]
-    pub(super) sample: Vec<Sample>,
+    pub(super) sample: Vec<SampleMessage>,
     #[prost(message, repeated, tag = "3")]
     pub(super) mapping: Vec<Mapping>,
     #[prost(message, repeated, tag = "4")]
@@ -40,9 +40,9 @@ pub(super) struct ValueType {
     pub(super) unit: i64,
 }
 
-/// Locations are leaf first.
+/// A message of the format; its locations are leaf first.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Sample {
+pub(super) struct SampleMessage {
     #[prost(uint64, repeated, tag = "1")]
     pub(super) location_id: Vec<u64>,
     #[prost(int64, repeated, tag = "2")]
@@ -77,11 +77,11 @@ pub(super) struct Location {
     #[prost(uint64, tag = "2")]
     pub(super) mapping_id: u64,
     #[prost(message, repeated, tag = "4")]
-    pub(super) line: Vec<Line>,
+    pub(super) line: Vec<LineMessage>,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
-pub(super) struct Line {
+pub(super) struct LineMessage {
     #[prost(uint64, tag = "1")]
     pub(super) function_id: u64,
 }

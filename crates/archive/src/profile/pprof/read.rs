@@ -36,7 +36,7 @@ pub(in crate::profile) fn read(bytes: &[u8]) -> Result<Profile, String> {
         if field.number != SAMPLE {
             return Ok(());
         }
-        let sample: proto::Sample = decode(field.body)?;
+        let sample: proto::SampleMessage = decode(field.body)?;
         let Some(&weight) = sample.value.get(value) else {
             return Err(format!(
                 "a sample has {} values, but value {value} is wanted",
@@ -103,7 +103,7 @@ fn decode<M: prost::Message + Default>(bytes: &[u8]) -> Result<M, String> {
 
 /// The tables, and what else there is beside the samples.
 struct Reader<'a> {
-    head: proto::Profile,
+    head: proto::ProfileMessage,
     strings: Vec<&'a str>,
     locations: HashMap<u64, proto::Location>,
     functions: HashMap<u64, i64>,
@@ -113,7 +113,7 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn new(bytes: &'a [u8], builder: &mut Builder) -> Result<Self, String> {
         let mut this = Self {
-            head: proto::Profile::default(),
+            head: proto::ProfileMessage::default(),
             strings: Vec::new(),
             locations: HashMap::new(),
             functions: HashMap::new(),
@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
                 }
                 LOCATION => {
                     let location: proto::Location = decode(field.body)?;
-                    builder.take(160 + 2 * location.line.len() * size_of::<proto::Line>());
+                    builder.take(160 + 2 * location.line.len() * size_of::<proto::LineMessage>());
                     this.locations.insert(location.id, location);
                 }
                 FUNCTION => {
@@ -206,7 +206,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn sample(&self, sample: &proto::Sample, weight: u64, builder: &mut Builder) {
+    fn sample(&self, sample: &proto::SampleMessage, weight: u64, builder: &mut Builder) {
         let label = |key: &str| sample.label.iter().find(|l| self.text(l.key) == key);
         let thread = builder.thread(label(LABEL_THREAD).map_or("", |l| self.text(l.str)));
         let complete = label(LABEL_STACK).is_none_or(|l| self.text(l.str) != CUT_OFF);

@@ -30,7 +30,7 @@ struct Writer {
 }
 
 impl Writer {
-    fn profile(mut self, profile: &Profile) -> proto::Profile {
+    fn profile(mut self, profile: &Profile) -> proto::ProfileMessage {
         self.string("");
         let header = &profile.header;
         let mut sample_type = vec![self.value_type("samples", "count")];
@@ -45,7 +45,7 @@ impl Writer {
         let (location, function) = self.functions(profile, &mapping);
         let sample = self.samples(profile, timed.then_some(header.period_ns));
         let (from, to) = profile.span.unwrap_or_default();
-        proto::Profile {
+        proto::ProfileMessage {
             period_type: timed.then(|| self.value_type(&header.event, "nanoseconds")),
             period: signed(header.period_ns),
             default_sample_type: sample_type.first().map_or(0, |t| t.r#type),
@@ -98,7 +98,7 @@ impl Writer {
             .map(|(id, frame)| {
                 let name = self.string(&frame.name);
                 let mapping_id = ids.get(frame.module.as_str()).copied().unwrap_or(0);
-                let line = vec![proto::Line { function_id: id }];
+                let line = vec![proto::LineMessage { function_id: id }];
                 (
                     proto::Location {
                         id,
@@ -115,7 +115,7 @@ impl Writer {
             .unzip()
     }
 
-    fn samples(&mut self, profile: &Profile, period_ns: Option<u64>) -> Vec<proto::Sample> {
+    fn samples(&mut self, profile: &Profile, period_ns: Option<u64>) -> Vec<proto::SampleMessage> {
         let mut sums: HashMap<(u32, u32, bool), u64> = HashMap::new();
         for s in &profile.samples {
             let sum = sums.entry((s.thread, s.stack, s.complete)).or_insert(0);
@@ -148,7 +148,7 @@ impl Writer {
                 let mut value = vec![signed(weight)];
                 value.extend(period_ns.map(|ns| signed(weight.saturating_mul(ns))));
                 let location_id = path.iter().map(|&frame| u64::from(frame) + 1).collect();
-                proto::Sample {
+                proto::SampleMessage {
                     location_id,
                     value,
                     label,
