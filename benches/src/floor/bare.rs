@@ -6,13 +6,12 @@
 //! ```
 
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::AsRawFd;
 
 use anyhow::{Context, Result, bail};
-use measure::{Clock, Nanos, Time, Timer, sleep_until};
+use measure::{Clock, Nanos, Time};
 use mio::net::TcpStream;
-use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
+use transport::{Timer, sleep_until};
 use wire::amqp091::{BasicProperties, BasicPublish, Properties, PublishTemplate};
 
 use super::count::{Confirms, Deliveries};
@@ -250,9 +249,7 @@ struct Floor {
 impl Floor {
     fn new(args: &Args, mut session: Session) -> Result<Self> {
         let poll = Poll::new()?;
-        let timer = Timer::new()?;
-        poll.registry()
-            .register(&mut SourceFd(&timer.as_raw_fd()), TIMER, Interest::READABLE)?;
+        let timer = Timer::register(poll.registry(), TIMER)?;
         if args.window > 0 {
             session.confirm()?;
         }

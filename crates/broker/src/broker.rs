@@ -7,8 +7,9 @@ use std::thread::JoinHandle;
 use mio::net::TcpListener;
 use mio::{Interest, Poll, Waker};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use transport::tls::Acceptor;
 
-use crate::reactor::{Door, LISTENER, Reactor, TLS_LISTENER, WAKER};
+use crate::reactor::{LISTENER, Listener, Reactor, TLS_LISTENER, WAKER};
 use crate::{Config, Error, FaultLog, Stop};
 
 /// The name of the broker's thread, as profiles show it.
@@ -20,7 +21,7 @@ pub struct Broker {
     config: Config,
     poll: Poll,
     waker: Arc<Waker>,
-    doors: Vec<Door>,
+    listeners: Vec<Listener>,
     address: SocketAddr,
     tls_address: Option<SocketAddr>,
     faults: FaultLog,
@@ -42,30 +43,30 @@ impl Broker {
         poll.registry()
             .register(&mut listener, LISTENER, Interest::READABLE)
             .map_err(failed("watch its listener"))?;
-        let mut doors = vec![Door {
-            listener,
+        let mut listeners = vec![Listener {
+            socket: listener,
             tls: None,
             by_certificate: false,
         }];
         let mut tls_address = None;
         if let Some(tls) = &config.tls {
-            let server = tls.config()?;
+            let acceptor = Acceptor::new(&tls.tls).map_err(Error::Tls)?;
             let (mut listener, address) = listen(tls.listen)?;
             poll.registry()
                 .register(&mut listener, TLS_LISTENER, Interest::READABLE)
                 .map_err(failed("watch its TLS listener"))?;
             tls_address = Some(address);
-            doors.push(Door {
-                listener,
-                tls: Some(server),
-                by_certificate: tls.clients.is_some(),
+            listeners.push(Listener {
+                socket: listener,
+                tls: Some(acceptor),
+                by_certificate: tls.tls.clients.is_some(),
             });
         }
         Ok(Self {
             config,
             poll,
             waker: Arc::new(waker),
-            doors,
+            listeners,
             address,
             tls_address,
             faults: FaultLog::default(),
@@ -103,7 +104,7 @@ impl Broker {
         self.faults.attach(Arc::clone(&self.waker));
         let config = self.config.clone();
         let log = self.faults.clone();
-        Reactor::new(config, log, &mut self.poll, &self.doors)?.run(stop)
+        Reactor::new(config, log, &mut self.poll, &self.listeners)?.run(stop)
     }
 
     /// Serves on a thread of its own, named [`THREAD_NAME`].

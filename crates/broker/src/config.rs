@@ -4,8 +4,8 @@ use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use measure::Nanos;
+use transport::tls::ServerTls;
 
-use crate::Tls;
 use crate::faults::{Fault, Origin};
 
 /// The settings of one embedded broker.
@@ -14,7 +14,7 @@ pub struct Config {
     /// Where to listen. Port 0 takes a free one; [`crate::Broker::local_addr`] tells which.
     pub listen: SocketAddr,
     /// A second listener, for encrypted connections.
-    pub tls: Option<Tls>,
+    pub tls: Option<TlsListener>,
     /// Messages that may be held, in bytes of memory with their bookkeeping. Above it publishers
     /// get `connection.blocked` and are read no more until [`Config::resume_bytes`] is reached.
     pub memory_limit_bytes: u64,
@@ -34,6 +34,15 @@ pub struct Config {
     pub faults: Vec<Fault>,
     /// What their times count from.
     pub fault_origin: Origin,
+}
+
+/// A listener for encrypted connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsListener {
+    /// Where to listen. Port 0 takes a free one; [`crate::Broker::tls_addr`] tells which.
+    pub listen: SocketAddr,
+    /// The certificates.
+    pub tls: ServerTls,
 }
 
 impl Default for Config {

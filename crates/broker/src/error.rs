@@ -17,12 +17,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The certificates are not as TLS needs them.
-    Tls {
-        /// Which file cannot be used.
-        what: String,
-        /// What is wrong with it.
-        detail: String,
-    },
+    Tls(Problem),
     /// The system refused something the event loop cannot do without.
     EventLoop {
         /// What was attempted.
@@ -44,12 +39,7 @@ impl Error {
                 source,
                 "choose another address, or port 0 for a free one",
             ),
-            Self::Tls { what, detail } => Problem::new(
-                what.as_str(),
-                detail,
-                "give PEM files: the broker's certificate, its unencrypted key, and the authority \
-                 of its clients",
-            ),
+            Self::Tls(problem) => problem.clone(),
             Self::EventLoop { what, source } => Problem::new(
                 format!("the broker's event loop cannot {what}"),
                 source,

@@ -6,23 +6,20 @@
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
-use std::os::fd::AsRawFd;
-use std::sync::Arc;
 use std::time::Duration;
 
-use measure::{Clock, Nanos, Time, Timer, sleep_until};
+use measure::{Clock, Nanos, Time};
 use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
-use mio::unix::SourceFd;
-use mio::{Events, Interest, Poll, Registry, Token};
-use rustls::ServerConfig;
-use wire::tls::{CIPHER_BYTES, ServerSession};
+use mio::{Events, Poll, Token};
+use transport::tls::Acceptor;
+use transport::{Received, ServerSocket, Timer, sleep_until};
 
 use crate::config::Config;
+use crate::connection::{Connection, NodeOutput};
 use crate::faults::{FaultLog, STALL_LOOK};
 use crate::node::{Node, Verdict};
 use crate::slots::Key;
-use crate::socket::Socket;
 use crate::{Error, Stop};
 
 pub(crate) const LISTENER: Token = Token(usize::MAX);
@@ -38,12 +35,12 @@ pub(crate) const TICK: Nanos = Nanos::from_millis(250);
 /// How long nothing is accepted after the system had no descriptor left.
 const ACCEPT_PAUSE: Nanos = Nanos::from_millis(200);
 
-/// Where clients come in.
+/// A port that clients connect to.
 #[derive(Debug)]
-pub(crate) struct Door {
-    pub(crate) listener: TcpListener,
-    /// Where connections are encrypted.
-    pub(crate) tls: Option<Arc<ServerConfig>>,
+pub(crate) struct Listener {
+    pub(crate) socket: TcpListener,
+    /// How its connections are secured; `None` for plain TCP.
+    pub(crate) tls: Option<Acceptor>,
     /// Whether clients may log in by a certificate.
     pub(crate) by_certificate: bool,
 }
@@ -51,14 +48,14 @@ pub(crate) struct Door {
 /// Everything of a broker that runs.
 pub(crate) struct Reactor<'a> {
     poll: &'a mut Poll,
-    doors: &'a [Door],
+    listeners: &'a [Listener],
     node: Node,
     /// By the index of the connection's key, which is also its token.
-    sockets: HashMap<usize, Socket>,
-    /// Sockets to read in the next turn.
+    connections: HashMap<usize, Connection>,
+    /// Connections to read in the next turn.
     queue: Vec<usize>,
     buffer: Vec<u8>,
-    /// For encrypted bytes; empty where there are none.
+    /// Room for encrypted bytes; empty while there are none.
     cipher: Vec<u8>,
     /// When to accept again, after the system had no descriptor left.
     accept_at: Option<Time>,
@@ -67,41 +64,28 @@ pub(crate) struct Reactor<'a> {
     timer: Option<Timer>,
 }
 
-/// A timer that wakes the poll.
-fn timer(registry: &Registry) -> Result<Timer, Error> {
-    let failed = |source| Error::EventLoop {
-        what: "create a timer",
-        source,
-    };
-    let timer = Timer::new().map_err(failed)?;
-    registry
-        .register(&mut SourceFd(&timer.as_raw_fd()), TIMER, Interest::READABLE)
-        .map_err(failed)?;
-    Ok(timer)
-}
-
 impl<'a> Reactor<'a> {
     pub(crate) fn new(
         config: Config,
         log: FaultLog,
         poll: &'a mut Poll,
-        doors: &'a [Door],
+        listeners: &'a [Listener],
     ) -> Result<Self, Error> {
         let timer = (!config.faults.is_empty())
-            .then(|| timer(poll.registry()))
-            .transpose()?;
+            .then(|| Timer::register(poll.registry(), TIMER))
+            .transpose()
+            .map_err(|source| Error::EventLoop {
+                what: "create a timer",
+                source,
+            })?;
         Ok(Self {
             poll,
-            doors,
+            listeners,
             node: Node::new(config, log),
-            sockets: HashMap::new(),
+            connections: HashMap::new(),
             queue: Vec::new(),
             buffer: vec![0; READ_BYTES],
-            cipher: if doors.iter().any(|door| door.tls.is_some()) {
-                vec![0; CIPHER_BYTES]
-            } else {
-                Vec::new()
-            },
+            cipher: Vec::new(),
             accept_at: None,
             tick_at: Clock.now() + TICK,
             timer,
@@ -160,11 +144,10 @@ impl<'a> Reactor<'a> {
 
     /// Ends a connection so that the other side gets a reset, and loses what it has not read.
     fn reset(&mut self, key: Key) {
-        if let Some(socket) = self.sockets.get(&key.index()) {
-            // Where it fails the connection ends all the same.
-            let _ = rustix::net::sockopt::set_socket_linger(&socket.stream, Some(Duration::ZERO));
+        if let Some(connection) = self.connections.remove(&key.index()) {
+            connection.socket.reset();
         }
-        self.close(key);
+        self.node.disconnect(key);
     }
 
     /// How long to wait for events.
@@ -180,7 +163,7 @@ impl<'a> Reactor<'a> {
                 source,
             })?;
         }
-        let tick = (!self.sockets.is_empty()).then_some(self.tick_at);
+        let tick = (!self.connections.is_empty()).then_some(self.tick_at);
         // The kernel counts whole milliseconds: one more makes sure that the time has come.
         let next = [tick, self.accept_at].into_iter().flatten().min();
         Ok(next.map(|next| Duration::from(next.since(now)) + Duration::from_millis(1)))
@@ -191,17 +174,15 @@ impl<'a> Reactor<'a> {
             LISTENER | TLS_LISTENER => self.accept(now),
             WAKER | TIMER => {}
             Token(index) => {
-                let Some(socket) = self.sockets.get_mut(&index) else {
+                let Some(connection) = self.connections.get_mut(&index) else {
                     return;
                 };
-                let key = socket.key;
-                if event.is_readable() || event.is_read_closed() || event.is_error() {
-                    socket.is_readable = true;
-                    socket.is_ending |= event.is_read_closed() || event.is_error();
-                    enqueue(socket, index, &mut self.queue);
+                let key = connection.key;
+                connection.socket.notice(event);
+                if connection.socket.is_readable() {
+                    enqueue(connection, &mut self.queue);
                 }
                 if event.is_writable() {
-                    socket.is_writable = true;
                     self.write(key);
                 }
             }
@@ -211,16 +192,16 @@ impl<'a> Reactor<'a> {
     fn turn(&mut self, now: Time) {
         // What becomes readable meanwhile waits for the next turn, so that everybody gets one.
         for index in std::mem::take(&mut self.queue) {
-            if let Some(socket) = self.sockets.get_mut(&index) {
-                socket.is_queued = false;
+            if let Some(connection) = self.connections.get_mut(&index) {
+                connection.is_queued = false;
                 self.read(index, now);
             }
         }
         self.node.turn();
         self.write_touched();
         while let Some(key) = self.node.next_resumed() {
-            if let Some(socket) = self.sockets.get_mut(&key.index()) {
-                enqueue(socket, key.index(), &mut self.queue);
+            if let Some(connection) = self.connections.get_mut(&key.index()) {
+                enqueue(connection, &mut self.queue);
             }
         }
     }
@@ -243,10 +224,10 @@ impl<'a> Reactor<'a> {
 
     fn accept(&mut self, now: Time) {
         self.accept_at = None;
-        for door in self.doors {
+        for listener in self.listeners {
             while self.accept_at.is_none() {
-                match door.listener.accept() {
-                    Ok((stream, _)) => self.welcome(stream, door, now),
+                match listener.socket.accept() {
+                    Ok((stream, _)) => self.welcome(stream, listener, now),
                     Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                     // A client that went away before it was accepted is no reason to stop.
                     Err(e)
@@ -261,88 +242,87 @@ impl<'a> Reactor<'a> {
         }
     }
 
-    fn welcome(&mut self, mut stream: TcpStream, door: &Door, now: Time) {
-        // Answers are small and awaited; a socket that cannot do without delay still works.
-        let _ = stream.set_nodelay(true);
-        let session = door
-            .tls
-            .as_ref()
-            .map(|c| ServerSession::server(Arc::clone(c)));
+    fn welcome(&mut self, stream: TcpStream, listener: &Listener, now: Time) {
+        let session = listener.tls.as_ref().map(Acceptor::session);
         let Ok(session) = session.transpose() else {
             return;
         };
-        let key = self.node.connect(now, door.by_certificate);
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        if self
-            .poll
-            .registry()
-            .register(&mut stream, Token(key.index()), interest)
-            .is_err()
-        {
-            self.node.disconnect(key);
-            return;
+        let key = self.node.connect(now, listener.by_certificate);
+        let token = Token(key.index());
+        match ServerSocket::accept(stream, session, self.poll.registry(), token) {
+            Ok(socket) => {
+                let connection = Connection::new(socket, key);
+                self.connections.insert(key.index(), connection);
+            }
+            Err(_) => self.node.disconnect(key),
         }
-        let socket = Socket::new(stream, key, session);
-        self.sockets.insert(key.index(), socket);
     }
 
     /// Reads a connection once and hands the bytes to the node.
     fn read(&mut self, index: usize, now: Time) {
         let Self {
-            sockets,
+            connections,
             buffer,
             cipher,
             node,
             queue,
             ..
         } = self;
-        let Some(socket) = sockets.get_mut(&index) else {
+        let Some(connection) = connections.get_mut(&index) else {
             return;
         };
-        let key = socket.key;
+        let key = connection.key;
         if node.verdict(key) == Verdict::Pause {
             // Nothing is read from a blocked publisher, but one that is gone need not wait.
-            if socket.is_ending {
+            if connection.socket.is_read_closed() {
                 self.close(key);
             }
             return;
         }
-        let held = socket.held.len();
+        let held = connection.held.len();
         if buffer.len() < held + READ_BYTES / 2 {
             buffer.resize(held + READ_BYTES, 0);
         }
         let Some((front, room)) = buffer.split_at_mut_checked(held) else {
             return;
         };
-        front.copy_from_slice(&socket.held);
-        let received = socket.read(cipher, room);
-        if let Some(name) = socket.take_name() {
+        front.copy_from_slice(&connection.held);
+        let received = match connection.socket.is_readable() {
+            true => connection.socket.read(cipher, room),
+            false => Ok(Received::Nothing),
+        };
+        if let Some(name) = connection.take_name() {
             node.identify(key, name);
         }
-        let ended = received.ended;
-        let mut input = buffer.get(..held + received.bytes).unwrap_or_default();
-        let verdict = if received.failed {
+        let (bytes, ended, has_failed) = match received {
+            Ok(Received::Bytes(bytes)) => (bytes, false, false),
+            Ok(Received::Nothing) => (0, false, false),
+            Ok(Received::End) => (0, true, false),
+            Err(error) => (0, error.is_loss(), !error.is_loss()),
+        };
+        let mut input = buffer.get(..held + bytes).unwrap_or_default();
+        let verdict = if has_failed {
             node.abandon(key);
             Verdict::Finish
         } else {
             node.input(key, now, &mut input)
         };
-        socket.held.clear();
-        socket.held.extend_from_slice(input);
-        if socket.held.is_empty() && socket.held.capacity() > READ_BYTES {
-            socket.held = Vec::new();
+        connection.held.clear();
+        connection.held.extend_from_slice(input);
+        if connection.held.is_empty() && connection.held.capacity() > READ_BYTES {
+            connection.held = Vec::new();
         }
-        let must_write = socket.has_sealed();
+        let must_write = connection.socket.unsent() > 0;
         match verdict {
             _ if ended => self.close(key),
             Verdict::Finish => {
-                socket.held.clear();
-                if socket.is_readable {
-                    enqueue(socket, index, queue);
+                connection.held.clear();
+                if connection.socket.is_readable() {
+                    enqueue(connection, queue);
                 }
                 self.finish(key);
             }
-            Verdict::Read if socket.is_readable => enqueue(socket, index, queue),
+            Verdict::Read if connection.socket.is_readable() => enqueue(connection, queue),
             Verdict::Read | Verdict::Pause => {}
         }
         if must_write {
@@ -358,10 +338,12 @@ impl<'a> Reactor<'a> {
 
     /// Writes a connection's output, as far as the system takes it.
     fn write(&mut self, key: Key) {
-        let Some(socket) = self.sockets.get_mut(&key.index()) else {
+        let Some(connection) = self.connections.get_mut(&key.index()) else {
             return;
         };
-        if socket.flush(&mut self.node).is_err() {
+        let node = &mut self.node;
+        let flushed = connection.socket.flush(&mut NodeOutput { node, key });
+        if flushed.is_err() {
             self.close(key);
         } else if self.node.verdict(key) == Verdict::Finish {
             self.finish(key);
@@ -371,34 +353,35 @@ impl<'a> Reactor<'a> {
     /// Ends our side once everything is written. The rest of what the client sends is still read,
     /// because closing on unread bytes would destroy our last words on their way.
     fn finish(&mut self, key: Key) {
-        let Some(socket) = self.sockets.get_mut(&key.index()) else {
+        let Some(Connection {
+            socket, is_shut, ..
+        }) = self.connections.get_mut(&key.index())
+        else {
             return;
         };
-        if !self.node.output(key).is_empty() {
+        let node = &mut self.node;
+        if !node.output(key).is_empty() {
             return;
         }
-        if self.node.ends_orderly(key) {
+        if node.ends_orderly(key) {
             socket.say_end();
         }
         // What cannot be written to a client that is gone need not be.
-        let _ = socket.flush(&mut self.node);
-        if !socket.has_sealed() && !std::mem::replace(&mut socket.is_shut, true) {
-            // A client that is gone already is what was wanted.
-            let _ = socket.stream.shutdown(std::net::Shutdown::Write);
+        let _ = socket.flush(&mut NodeOutput { node, key });
+        if socket.unsent() == 0 && !std::mem::replace(is_shut, true) {
+            socket.shut_down();
         }
     }
 
     fn close(&mut self, key: Key) {
-        if let Some(mut socket) = self.sockets.remove(&key.index()) {
-            // Dropping the stream ends the registration in any case.
-            let _ = self.poll.registry().deregister(&mut socket.stream);
-        }
+        // Dropping the socket ends its registration.
+        self.connections.remove(&key.index());
         self.node.disconnect(key);
     }
 }
 
-fn enqueue(socket: &mut Socket, index: usize, queue: &mut Vec<usize>) {
-    if !std::mem::replace(&mut socket.is_queued, true) {
-        queue.push(index);
+fn enqueue(connection: &mut Connection, queue: &mut Vec<usize>) {
+    if !std::mem::replace(&mut connection.is_queued, true) {
+        queue.push(connection.key.index());
     }
 }

@@ -2,12 +2,16 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
+
+use transport::SocketOptions;
+use transport::tls::{ClientTls, Connector};
 
 use measure::Problem;
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::amqp091::FRAME_MAX;
-use crate::{Error, Resolver, Tls, Token};
+use crate::{Error, Resolver, Token};
 
 /// A broker's address and the login used there. Neither `Debug` nor `Display` shows the password.
 #[derive(Clone, PartialEq, Eq)]
@@ -23,7 +27,7 @@ pub struct Endpoint {
     /// Virtual host, `/` by default.
     pub virtual_host: String,
     /// How the connection is secured; `None` for plain TCP.
-    pub tls: Option<Tls>,
+    pub tls: Option<ClientTls>,
     /// How to log in.
     pub auth: Auth,
     /// Used as the password, where there is one.
@@ -41,12 +45,8 @@ pub struct ConnectionSettings {
     pub heartbeat_s: u16,
     /// Largest frame in bytes, 4,096 to 131,072.
     pub frame_max: u32,
-    /// `SO_SNDBUF` in bytes; `None` leaves it to the system.
-    pub send_buffer: Option<usize>,
-    /// `SO_RCVBUF` in bytes; `None` leaves it to the system.
-    pub receive_buffer: Option<usize>,
-    /// `TCP_NODELAY`: small pieces are sent at once. Otherwise Nagle's algorithm is measured, too.
-    pub no_delay: bool,
+    /// The TCP socket's options.
+    pub socket: SocketOptions,
 }
 
 impl Default for ConnectionSettings {
@@ -55,9 +55,7 @@ impl Default for ConnectionSettings {
         Self {
             heartbeat_s: 60,
             frame_max: FRAME_MAX,
-            send_buffer: None,
-            receive_buffer: None,
-            no_delay: true,
+            socket: SocketOptions::default(),
         }
     }
 }
@@ -113,6 +111,15 @@ impl Endpoint {
         self.password = password.into();
     }
 
+    /// Reads the certificates that secure its connections; `None` for plain TCP.
+    pub(crate) fn connector(&self) -> Result<Option<Arc<Connector>>, Error> {
+        let Some(tls) = &self.tls else {
+            return Ok(None);
+        };
+        let connector = Connector::new(tls, &self.host).map_err(Error::Invalid)?;
+        Ok(Some(Arc::new(connector)))
+    }
+
     /// What to log in with now.
     pub(crate) fn password(&self) -> String {
         match &self.token {
@@ -143,7 +150,7 @@ impl FromStr for Endpoint {
             Self::DEFAULT_PORT
         };
         let mut endpoint = Self::new(host, port.unwrap_or(default_port));
-        endpoint.tls = parts.secured.then(Tls::default);
+        endpoint.tls = parts.secured.then(ClientTls::default);
         if let Some(login) = parts.login {
             let (user, password) = login.split_once(':').unwrap_or((login, "guest"));
             endpoint.user = decode(user, "user")?;

@@ -1,6 +1,8 @@
 //! Turns what a conversation ran into into errors that people understand.
 
 use measure::{Nanos, Problem};
+use transport::tls::TlsError;
+use transport::{ClientSocket, SocketError};
 use wire::amqp091::{self, Closing, reply};
 
 use crate::{Endpoint, Error};
@@ -105,6 +107,32 @@ pub(crate) fn of_wire(endpoint: &Endpoint, stage: &Stage, error: &amqp091::Error
 /// The socket failed.
 pub(crate) fn of_transport(endpoint: &Endpoint, stage: &Stage, error: &std::io::Error) -> Error {
     lost(endpoint.to_string(), stage, one_line(&error.to_string()))
+}
+
+/// The socket failed; `stage` is absent while it connects.
+pub(crate) fn of_socket(endpoint: &Endpoint, stage: Option<&Stage>, error: &SocketError) -> Error {
+    match (error, stage) {
+        (SocketError::Tls(error), _) => of_tls(endpoint, error),
+        (SocketError::Io(error), None) => of_connect(endpoint, error),
+        (SocketError::Io(error), Some(stage)) => of_transport(endpoint, stage, error),
+    }
+}
+
+/// `error`, or that TLS was not agreed on where the socket's handshake is not over.
+pub(crate) fn unless_securing(endpoint: &Endpoint, socket: &ClientSocket, error: Error) -> Error {
+    match socket.unfinished(&error) {
+        Some(unfinished) => of_tls(endpoint, &unfinished),
+        None => error,
+    }
+}
+
+/// The connection could not be secured.
+pub(crate) fn of_tls(endpoint: &Endpoint, error: &TlsError) -> Error {
+    Error::Tls {
+        endpoint: endpoint.to_string(),
+        detail: error.to_string(),
+        help: error.help().into(),
+    }
 }
 
 /// A step took longer than anybody waits.

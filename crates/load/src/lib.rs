@@ -4,12 +4,12 @@
 
 pub mod churn;
 mod control;
-mod dial;
 mod endpoint;
 mod engine;
 mod error;
 mod failure;
 mod limits;
+mod node;
 pub mod payload;
 mod plan;
 mod protocol;
@@ -20,7 +20,6 @@ mod resolve;
 mod schedule;
 mod sizes;
 mod subscription;
-mod tls;
 mod token;
 pub mod topic;
 mod window;
@@ -39,8 +38,9 @@ pub use resolve::Resolver;
 pub use schedule::{Arrivals, Pace, Schedule, Shape, Step, Trace};
 pub use sizes::{Bodies, Distribution, Json, SizeStep, Sizes};
 pub use subscription::Subscription;
-pub use tls::{Identity, Tls};
 pub use token::Token;
+pub use transport::SocketOptions;
+pub use transport::tls::{ClientTls, Identity};
 
 /// Runs a load to its end on `plan.threads` threads, and reports to `sink` on the calling one.
 ///

@@ -11,8 +11,8 @@ use std::thread;
 use broker::{Fault, FaultKind};
 use common::{Authority, secured, started};
 use load::{
-    Ack, Auth, Control, Destination, Endpoint, Error, Group, Identity, Outcome, Phases, Plan,
-    RunEvent, Sink, Tls,
+    Ack, Auth, ClientTls, Control, Destination, Endpoint, Error, Group, Identity, Outcome, Phases,
+    Plan, RunEvent, Sink,
 };
 use measure::{Interval, Nanos, Phase};
 
@@ -29,7 +29,7 @@ impl Sink for Count {
     fn event(&mut self, _: RunEvent) {}
 }
 
-fn endpoint(address: SocketAddr, tls: Tls) -> Endpoint {
+fn endpoint(address: SocketAddr, tls: ClientTls) -> Endpoint {
     let mut endpoint = Endpoint::new("127.0.0.1", address.port());
     endpoint.tls = Some(tls);
     endpoint
@@ -59,10 +59,10 @@ fn run(endpoint: Endpoint, message_size: usize) -> Result<(Outcome, u64), Error>
         .map(|outcome| (outcome, count.0))
 }
 
-fn trusting(file: PathBuf) -> Tls {
-    Tls {
+fn trusting(file: PathBuf) -> ClientTls {
+    ClientTls {
         ca: Some(file),
-        ..Tls::default()
+        ..ClientTls::default()
     }
 }
 
@@ -126,13 +126,13 @@ fn a_certificate_is_verified_by_default() {
         "--sni",
     );
 
-    let named = Tls {
+    let named = ClientTls {
         server_name: Some("broker.example".into()),
         ..authority.trusted()
     };
-    let insecure = Tls {
+    let insecure = ClientTls {
         insecure: true,
-        ..Tls::default()
+        ..ClientTls::default()
     };
     for tls in [named, insecure] {
         let (outcome, received) = run(endpoint(front, tls), 32).expect("the load starts");
@@ -151,7 +151,7 @@ fn a_client_shows_its_certificate_where_the_broker_wants_one() {
     assert_says(&error, &["CertificateRequired"], "--cert");
 
     let (certificate, key) = Authority::new(folder.path(), "stranger").issue(&["stranger"]);
-    let stranger = Tls {
+    let stranger = ClientTls {
         identity: Some(Identity { certificate, key }),
         ..authority.trusted()
     };
@@ -159,7 +159,7 @@ fn a_client_shows_its_certificate_where_the_broker_wants_one() {
     assert_says(&error, &["the broker refused with the TLS alert"], "--cert");
 
     let (certificate, key) = authority.issue(&["guest"]);
-    let tls = Tls {
+    let tls = ClientTls {
         identity: Some(Identity {
             certificate: certificate.clone(),
             key: key.clone(),
@@ -169,7 +169,7 @@ fn a_client_shows_its_certificate_where_the_broker_wants_one() {
     let (outcome, received) = run(endpoint(front, tls), 32).expect("the load starts");
     assert!(outcome.error.is_none() && received > 0, "{outcome:?}");
 
-    let swapped = Tls {
+    let swapped = ClientTls {
         identity: Some(Identity {
             certificate: key,
             key: certificate,
@@ -193,7 +193,7 @@ fn a_certificate_is_a_login() {
     let (_broker, front) = secured(authority.listener(&["127.0.0.1"], clients));
     let by = |name: &str, auth: Auth| {
         let (certificate, key) = authority.issue(&[name]);
-        let tls = Tls {
+        let tls = ClientTls {
             identity: Some(Identity { certificate, key }),
             ..authority.trusted()
         };
@@ -314,9 +314,9 @@ fn a_port_that_says_nothing_is_not_waited_for_for_ever() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
     let address = listener.local_addr().expect("address");
     let silent = thread::spawn(move || listener.accept().map(|(stream, _)| stream));
-    let insecure = Tls {
+    let insecure = ClientTls {
         insecure: true,
-        ..Tls::default()
+        ..ClientTls::default()
     };
     let error = refused(endpoint(address, insecure));
     assert_says(&error, &["TLS was not agreed on"], "5671");

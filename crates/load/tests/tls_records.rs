@@ -13,7 +13,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
-use wire::tls::{CIPHER_BYTES, ClientSession, Fault, ServerSession, Session, Side};
+use transport::tls::{CIPHER_BYTES, ClientSession, ServerSession, Session, Side, TlsError};
 
 /// What both sides of a connection show each other, and in records of which length.
 struct Chains {
@@ -83,7 +83,7 @@ impl Line {
         buffers: (&mut [u8], &mut [u8]),
         most: usize,
         got: &mut Vec<u8>,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, TlsError> {
         let room = to.room(buffers.0);
         assert!(!room.is_empty(), "no room looks like an end");
         let read = room.len().min(most).min(self.0.len());
@@ -94,7 +94,7 @@ impl Line {
         Ok(read > 0)
     }
 
-    fn take<S: Side>(&mut self, from: &mut Session<S>, plain: &mut &[u8]) -> Result<(), Fault> {
+    fn take<S: Side>(&mut self, from: &mut Session<S>, plain: &mut &[u8]) -> Result<(), TlsError> {
         let taken = from.seal(plain)?;
         *plain = &plain[taken..];
         let written = from.pending().len();
@@ -109,7 +109,7 @@ fn talk(
     chains: &Chains,
     words: (&[u8], &[u8]),
     chance: &mut Chance,
-) -> Result<[Vec<u8>; 2], Fault> {
+) -> Result<[Vec<u8>; 2], TlsError> {
     let name = "127.0.0.1".try_into().expect("a name");
     let mut client = ClientSession::client(Arc::clone(&chains.client), name).expect("a client");
     let mut server = ServerSession::server(Arc::clone(&chains.server)).expect("a server");
@@ -174,7 +174,7 @@ fn a_message_in_too_many_records_is_refused_by_its_length() {
         }
     };
     assert!(
-        matches!(fault, Fault::TooLong(bytes) if bytes > 90_000),
+        matches!(fault, TlsError::TooLong(bytes) if bytes > 90_000),
         "{fault:?}"
     );
 }
@@ -193,12 +193,13 @@ fn a_broker_with_a_long_chain_is_churned() {
     let folder = tempfile::tempdir().expect("folder");
     let authority = Authority::new(folder.path(), "ca");
     let mut tls = authority.listener(&["127.0.0.1"], Some(authority.clients(true)));
-    (tls.certificate, tls.key) = authority.issue_long(&["127.0.0.1"], 60_000);
+    let (certificate, key) = authority.issue_long(&["127.0.0.1"], 60_000);
+    tls.tls.identity = load::Identity { certificate, key };
     let (_broker, address) = common::secured(tls);
     let (certificate, key) = authority.issue_long(&["guest"], 50_000);
     let mut endpoint = Endpoint::new("127.0.0.1", address.port());
     endpoint.auth = Auth::External;
-    endpoint.tls = Some(load::Tls {
+    endpoint.tls = Some(load::ClientTls {
         identity: Some(load::Identity { certificate, key }),
         ..authority.trusted()
     });

@@ -10,7 +10,6 @@ pub mod ledger;
 mod metric;
 mod problem;
 mod recorder;
-mod timer;
 mod units;
 mod waits;
 
@@ -22,6 +21,5 @@ pub use problem::Problem;
 pub use recorder::{
     DueHistogram, HIGHEST_NS, LatencySummary, Recorder, SIGNIFICANT_DIGITS, new_histogram,
 };
-pub use timer::{Timer, sleep_until};
 pub use units::{Nanos, Rate, Time};
 pub use waits::{Wait, Waits};

@@ -6,6 +6,5 @@
 
 pub mod amqp091;
 mod secret;
-pub mod tls;
 
 pub use secret::Secret;

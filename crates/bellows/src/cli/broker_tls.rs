@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use broker::{Clients, Tls};
+use broker::{ClientCertificates, Identity, ServerTls, TlsListener};
 use clap::Args;
 use session::brokers::Certificates;
 
@@ -42,7 +42,7 @@ pub(super) struct BrokerTlsArgs {
 
 impl BrokerTlsArgs {
     /// The listener that is asked for.
-    pub(super) fn listener(self) -> Result<Option<Tls>, Failure> {
+    pub(super) fn listener(self) -> Result<Option<TlsListener>, Failure> {
         let Some(listen) = self.tls_listen else {
             return Ok(None);
         };
@@ -66,14 +66,12 @@ impl BrokerTlsArgs {
                 "name their authority with --tls-ca FILE",
             ));
         }
-        Ok(Some(Tls {
-            listen,
-            certificate,
-            key,
-            clients: authorities.map(|authorities| Clients {
-                authorities,
-                required: self.tls_require_cert,
-            }),
-        }))
+        let clients = authorities.map(|authorities| ClientCertificates {
+            authorities,
+            required: self.tls_require_cert,
+        });
+        let identity = Identity { certificate, key };
+        let tls = ServerTls { identity, clients };
+        Ok(Some(TlsListener { listen, tls }))
     }
 }

@@ -2,17 +2,17 @@
 
 use measure::{Clock, Step, Time};
 use mio::{Registry, Token};
+use transport::{ClientSocket, ConnectAttempt, Received};
 use wire::amqp091::{
     BasicProperties, BasicPublish, ChannelClose, ChannelOpen, Client, ConnectionUpdateSecret,
     Event, Method, Properties, PublishTemplate, QueueDeclare, QueueDelete, SecretStr,
 };
 
 use super::{ChurnKind, ChurnPlan};
-use crate::dial::Attempt;
-use crate::engine::socket::{Failure, Received, Socket};
+use crate::Error;
 use crate::failure::{self, Stage};
+use crate::protocol::amqp091::admin::ClientOutput;
 use crate::protocol::amqp091::{client_config, version_of};
-use crate::{Error, tls};
 
 const CHANNEL: u16 = 1;
 /// Reads of one connection before the others get their turn: a peer that is never quiet must not
@@ -62,9 +62,9 @@ pub(super) struct Moments {
 pub(super) struct Slot {
     number: usize,
     pub(super) state: State,
-    socket: Option<Socket>,
+    socket: Option<ClientSocket>,
     /// The broker's addresses that are left to try.
-    attempt: Option<Attempt>,
+    attempt: Option<ConnectAttempt>,
     client: Client,
     rest: Vec<u8>,
     /// When the cycle was due.
@@ -109,7 +109,7 @@ impl Slot {
     pub(super) fn dial(
         &mut self,
         plan: &ChurnPlan,
-        attempt: Attempt,
+        attempt: ConnectAttempt,
         registry: &Registry,
         now: Time,
     ) -> Result<(), Error> {
@@ -130,30 +130,30 @@ impl Slot {
         plan: &ChurnPlan,
         registry: &Registry,
         now: Time,
-    ) -> Result<Option<Socket>, Error> {
+    ) -> Result<Option<ClientSocket>, Error> {
         let token = Token(self.number);
         let dialled = self
             .attempt
             .as_mut()
-            .map(|attempt| attempt.dial(registry, token, now));
+            .map(|attempt| attempt.connect(registry, token, now));
         dialled
             .transpose()
-            .map_err(|failure| explain(plan, &Stage::LogIn, None, failure))
+            .map_err(|error| failure::of_socket(&plan.endpoint, None, &error))
     }
 
     /// Whether it is connected by now. Where an address refuses, the next is tried.
     fn finish_connecting(
         &mut self,
-        socket: &mut Socket,
+        socket: &mut ClientSocket,
         plan: &ChurnPlan,
         now: Time,
         registry: &Registry,
     ) -> Result<bool, Error> {
         let attempt = self.attempt.as_ref();
-        match socket.finish_connecting(plan.endpoint.connection) {
+        match socket.finish_connecting(plan.endpoint.connection.socket) {
             Ok(true) => return Ok(true),
             Ok(false) if !attempt.is_some_and(|it| it.is_late(now)) => return Ok(false),
-            Err(error) if !attempt.is_some_and(Attempt::has_more) => {
+            Err(error) if !attempt.is_some_and(ConnectAttempt::has_more) => {
                 return Err(failure::of_connect(&plan.endpoint, &error));
             }
             Ok(false) | Err(_) => {}
@@ -245,13 +245,13 @@ impl Slot {
 
     /// Whether an address does not answer, and the next is to be tried.
     pub(super) fn is_late(&self, now: Time) -> bool {
-        let late = |attempt: &Attempt| attempt.is_late(now);
+        let late = |attempt: &ConnectAttempt| attempt.is_late(now);
         self.state == State::Connecting && self.attempt.as_ref().is_some_and(late)
     }
 
     /// Whether the last turn left something to read.
     pub(super) fn wants_turn(&self) -> bool {
-        self.socket.as_ref().is_some_and(Socket::is_readable)
+        self.socket.as_ref().is_some_and(ClientSocket::is_readable)
     }
 
     /// Reads and writes what there is, up to a limit; calls `told` for each step of the cycle.
@@ -283,7 +283,7 @@ impl Slot {
 
     fn exchange(
         &mut self,
-        socket: &mut Socket,
+        socket: &mut ClientSocket,
         plan: &ChurnPlan,
         now: Time,
         (plain, cipher): (&mut [u8], &mut Vec<u8>),
@@ -316,10 +316,9 @@ impl Slot {
                 }
                 Ok(Received::End) => {
                     let error = self.client.end_of_input(&self.rest);
-                    let error = failure::of_wire(&plan.endpoint, &stage, &error);
-                    return Err(unless_secured(plan, socket, error));
+                    return Err(failure::of_wire(&plan.endpoint, &stage, &error));
                 }
-                Err(failure) => return Err(explain(plan, &stage, Some(socket), failure)),
+                Err(error) => return Err(failure::of_socket(&plan.endpoint, Some(&stage), &error)),
             };
             self.look_whether_secured(socket, plan, told);
             self.decode(
@@ -333,19 +332,29 @@ impl Slot {
         Ok(())
     }
 
-    fn look_whether_secured(&mut self, socket: &Socket, plan: &ChurnPlan, told: &mut Hear<'_>) {
+    fn look_whether_secured(
+        &mut self,
+        socket: &ClientSocket,
+        plan: &ChurnPlan,
+        told: &mut Hear<'_>,
+    ) {
         if self.state == State::Securing && !socket.is_being_secured() {
             self.took(plan, Step::Secure, told);
             self.state = State::SettingUp;
         }
     }
 
-    fn flush(&mut self, socket: &mut Socket, plan: &ChurnPlan, stage: &Stage) -> Result<(), Error> {
-        match socket.flush(&mut self.client) {
+    fn flush(
+        &mut self,
+        socket: &mut ClientSocket,
+        plan: &ChurnPlan,
+        stage: &Stage,
+    ) -> Result<(), Error> {
+        match socket.flush(&mut ClientOutput(&mut self.client)) {
             Ok(()) => Ok(()),
             // Whoever closed it may have said why.
-            Err(Failure::Transport(_)) if socket.is_readable() => Ok(()),
-            Err(failure) => Err(explain(plan, stage, Some(socket), failure)),
+            Err(error) if error.is_loss() && socket.is_readable() => Ok(()),
+            Err(error) => Err(failure::of_socket(&plan.endpoint, Some(stage), &error)),
         }
     }
 
@@ -556,25 +565,5 @@ fn stage(plan: &ChurnPlan) -> Stage {
         ChurnKind::Connections => Stage::LogIn,
         ChurnKind::Channels => Stage::SetUp("open and close a channel".into()),
         ChurnKind::Queues => Stage::SetUp("declare and delete a queue".into()),
-    }
-}
-
-fn explain(plan: &ChurnPlan, stage: &Stage, socket: Option<&Socket>, failure: Failure) -> Error {
-    match (failure, socket) {
-        (Failure::Tls(fault), _) => tls::explain(&fault, &plan.endpoint),
-        (Failure::Transport(error), None) => failure::of_connect(&plan.endpoint, &error),
-        (Failure::Transport(error), Some(socket)) => {
-            let error = failure::of_transport(&plan.endpoint, stage, &error);
-            unless_secured(plan, socket, error)
-        }
-    }
-}
-
-/// The same, or that TLS did not come about.
-fn unless_secured(plan: &ChurnPlan, socket: &Socket, error: Error) -> Error {
-    if socket.is_being_secured() {
-        tls::unfinished(&plan.endpoint, &error.to_string())
-    } else {
-        error
     }
 }

@@ -6,20 +6,19 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use measure::{Clock, Counters, Interval, Nanos, Phase, Time, Timer};
+use measure::{Clock, Counters, Interval, Nanos, Phase, Time};
 use mio::{Events, Poll, Token};
+use transport::tls::Connector;
+use transport::{ConnectAttempt, ConnectOptions, Timer};
 
 use super::counts::{Awaited, Counts};
 use super::slot::{Slot, State};
 use super::{ChurnKind, ChurnPlan};
 use crate::control::{Request, Watch};
-use crate::dial::Attempt;
-use crate::engine::idle::timer;
 use crate::engine::waiting::{run_queue_wait, thread_cpu};
-use crate::protocol::amqp091::admin::{Admin, ConnectOptions, Interruption};
+use crate::protocol::amqp091::admin::{Admin, Interruption};
 use crate::resolve::Addresses;
 use crate::schedule::Ticker;
-use crate::tls::Connector;
 use crate::{Control, Error, Outcome, PhaseTimes, RunEvent, Sink, ThreadUsage};
 
 const TIMER: Token = Token(usize::MAX);
@@ -111,9 +110,9 @@ impl<'a> Churn<'a> {
         tell: Sender<News>,
         spare: Receiver<Box<Interval>>,
     ) -> Result<Self, Error> {
-        let tls = Connector::for_endpoint(&plan.endpoint)?;
+        let tls = plan.endpoint.connector()?;
         let options = ConnectOptions {
-            tls: tls.as_deref(),
+            tls: tls.clone(),
             source: plan.source_addresses.first().copied(),
         };
         let failed = |interruption| match interruption {
@@ -139,7 +138,8 @@ impl<'a> Churn<'a> {
             control,
             tell,
             spare,
-            timer: timer(poll.registry(), TIMER)?,
+            timer: Timer::register(poll.registry(), TIMER)
+                .map_err(|error| Error::machine("create a timer", error))?,
             poll,
             addresses,
             tls,
@@ -211,7 +211,8 @@ impl<'a> Churn<'a> {
         self.addresses.refresh_after(ASK_AFTER, now);
         let deadline = now + self.plan.timeout;
         let tls = self.tls.clone();
-        let attempt = Attempt::new(&self.addresses, (turn, source), tls, deadline);
+        let addresses = self.addresses.in_turn(turn, source);
+        let attempt = ConnectAttempt::new(addresses, ConnectOptions { source, tls }, deadline);
         let registry = self.poll.registry();
         match self.slots.get_mut(at) {
             Some(slot) => slot.dial(self.plan, attempt, registry, now),

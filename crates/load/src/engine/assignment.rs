@@ -13,8 +13,8 @@ use super::producer::{Pacing, ProducerSpec};
 use super::recipients::{self, Recipient};
 use super::routes::{Routes, expected_deliveries};
 use super::routing_keys::RoutingKeyGenerator;
-use super::socket::Nodes;
 use super::unique_properties::UniqueProperties;
+use crate::node::Nodes;
 use crate::protocol::amqp091::admin::{arguments, table_of};
 use crate::protocol::amqp091::{
     Answers, Begin, BodyLengths, ChannelSpec, ConnectionSpec, Declaration, Exchange, Publishing,

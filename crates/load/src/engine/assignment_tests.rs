@@ -1,6 +1,6 @@
 use super::*;
 use crate::Endpoint;
-use crate::engine::socket::Node;
+use crate::node::Node;
 use crate::resolve::Addresses;
 
 fn plan(threads: usize, destinations: usize, producers: usize, consumers: usize) -> Plan {

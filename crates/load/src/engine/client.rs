@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use measure::{Nanos, Phase, Time, Wait};
 use mio::event::Event;
 use mio::{Registry, Token};
+use transport::{ClientSocket, ConnectAttempt, ConnectOptions, Output, Received, SocketError};
 
 use super::assignment::{ClientSpec, ParticipantKind, ParticipantSpec};
 use super::consumer::Consumer;
@@ -12,10 +13,9 @@ use super::context::Context;
 use super::early::EarlyDelivery;
 use super::producer::{BATCH_BYTES, Producer, SendState};
 use super::reconnect::Reconnect;
-use super::socket::{Failure, Nodes, Received, Socket};
-use crate::dial::Attempt;
+use crate::node::{Node, Nodes};
 use crate::protocol::amqp091::{Connection, FRAME_MAX};
-use crate::{Endpoint, Error, failure, tls};
+use crate::{Endpoint, Error, failure};
 
 /// Room for one whole frame beside what one read brings.
 pub(crate) const BUFFER_BYTES: usize = 2 * FRAME_MAX as usize;
@@ -58,7 +58,7 @@ pub(crate) enum Next {
 }
 
 pub(crate) struct Client {
-    socket: Socket,
+    socket: ClientSocket,
     pub(super) connection: Connection,
     /// One for each of the link's channels.
     pub(super) participants: Vec<Participant>,
@@ -78,7 +78,7 @@ pub(crate) struct Client {
     /// The address that it connects from, where that matters.
     source: Option<IpAddr>,
     /// The node's addresses that it has not tried yet.
-    attempt: Attempt,
+    attempt: ConnectAttempt,
     pub(super) reconnect: Option<Reconnect>,
     pub(super) timeout: Nanos,
     /// When it must be set up; nothing that comes moves it.
@@ -127,12 +127,10 @@ impl Client {
         let lanes = spec.participants.len();
         let set_up_deadline = now + set_up_time(timeout, lanes);
         let node = &spec.nodes[spec.node];
-        let route = (spec.index, spec.source);
-        let tls = node.tls.clone();
-        let mut attempt = Attempt::new(&node.addresses, route, tls, set_up_deadline);
+        let mut attempt = attempt(node, spec.index, spec.source, set_up_deadline);
         let socket = attempt
-            .dial(registry, token, now)
-            .map_err(|error| not_connected(&endpoint, error))?;
+            .connect(registry, token, now)
+            .map_err(|error| failure::of_socket(&endpoint, None, &error))?;
         let participants = spec
             .participants
             .into_iter()
@@ -251,7 +249,10 @@ impl Client {
     }
 
     fn finish_connecting(&mut self, context: &mut Context<'_>) -> Result<bool, Error> {
-        match self.socket.finish_connecting(self.endpoint.connection) {
+        match self
+            .socket
+            .finish_connecting(self.endpoint.connection.socket)
+        {
             Ok(true) => {
                 self.state = ConnectionState::SettingUp;
                 return Ok(true);
@@ -268,8 +269,8 @@ impl Client {
     }
 
     fn dial(&mut self, now: Time, registry: &Registry) -> Result<(), Error> {
-        let dialled = self.attempt.dial(registry, self.token, now);
-        self.socket = dialled.map_err(|error| not_connected(&self.endpoint, error))?;
+        let socket = self.attempt.connect(registry, self.token, now);
+        self.socket = socket.map_err(|error| failure::of_socket(&self.endpoint, None, &error))?;
         self.connection.restart(&self.endpoint, now);
         Ok(())
     }
@@ -296,11 +297,11 @@ impl Client {
     }
 
     fn unwritten(&self) -> usize {
-        self.connection.pending_output().len() + self.socket.unsent()
+        self.connection.pending().len() + self.socket.unsent()
     }
 
     pub(super) fn may_write(&self) -> bool {
-        self.socket.is_clear() && self.connection.pending_output().is_empty()
+        self.socket.is_clear() && self.connection.pending().is_empty()
     }
 
     /// Reads, and notes when a message was answered or delivered.
@@ -331,7 +332,7 @@ impl Client {
                     return Ok(());
                 }
                 Ok(Received::End) => return Err(self.ended()),
-                Err(failure) => return Err(self.broken_by(failure)),
+                Err(error) => return Err(self.broken_by(&error)),
             }
         }
         // After the read: whatever is in the buffer was sent before this instant.
@@ -383,33 +384,31 @@ impl Client {
         match self.socket.flush(&mut self.connection) {
             Ok(()) => Ok(()),
             // Whoever closed the connection may have said why; reading will tell.
-            Err(Failure::Transport(_)) if self.may_read() => Ok(()),
-            Err(failure) => Err(self.broken_by(failure)),
+            Err(error) if error.is_loss() && self.may_read() => Ok(()),
+            Err(error) => Err(self.broken_by(&error)),
         }
     }
 
     /// What it means that the transport ended here.
     fn ended(&self) -> Error {
-        let error = self.connection.end_of_input(&self.rest);
-        self.unless_secured(error)
+        self.connection.end_of_input(&self.rest)
     }
 
     /// What it means that the socket failed here.
-    fn broken_by(&self, failure: Failure) -> Error {
-        match failure {
-            Failure::Transport(error) => {
-                self.unless_secured(self.connection.transport_failed(&error))
-            }
-            Failure::Tls(fault) => tls::explain(&fault, &self.endpoint),
+    fn broken_by(&self, error: &SocketError) -> Error {
+        match error {
+            SocketError::Io(error) => self.connection.transport_failed(error),
+            SocketError::Tls(error) => failure::of_tls(&self.endpoint, error),
         }
     }
 
-    /// The same, or that TLS did not come about.
-    fn unless_secured(&self, error: Error) -> Error {
-        if self.state == ConnectionState::SettingUp && self.socket.is_being_secured() {
-            tls::unfinished(&self.endpoint, &error.to_string())
-        } else {
-            error
+    /// `error`, or that TLS was not agreed on.
+    fn unless_securing(&self, error: Error) -> Error {
+        match self.state {
+            ConnectionState::SettingUp => {
+                failure::unless_securing(&self.endpoint, &self.socket, error)
+            }
+            _ => error,
         }
     }
 
@@ -430,7 +429,7 @@ impl Client {
         }
         if self.connection.next_timeout().is_some_and(|due| due <= now) {
             let handled = self.connection.handle_timeout(now);
-            handled.map_err(|error| self.unless_secured(error))?;
+            handled.map_err(|error| self.unless_securing(error))?;
         }
         let setting_up = matches!(
             self.state,
@@ -438,7 +437,7 @@ impl Client {
         );
         if setting_up && now > self.set_up_deadline {
             let allowed = set_up_time(self.timeout, self.participants.len());
-            return Err(self.unless_secured(self.connection.took_too_long(allowed)));
+            return Err(self.unless_securing(self.connection.took_too_long(allowed)));
         }
         if self.state == ConnectionState::Connecting && self.attempt.is_late(now) {
             return Ok(true);
@@ -462,7 +461,7 @@ impl Client {
                 }
             }
         }
-        Ok(self.unwritten() > 0 && self.socket.writable)
+        Ok(self.unwritten() > 0 && self.socket.is_writable())
     }
 
     /// Asks for an answer on each channel on which something may be on its way unseen: to a
@@ -563,9 +562,7 @@ impl Client {
         self.state = ConnectionState::Connecting;
         self.set_up_deadline = now + set_up_time(self.timeout, self.participants.len());
         let node = &self.nodes[self.node];
-        let route = (self.dials, self.source);
-        let tls = node.tls.clone();
-        self.attempt = Attempt::new(&node.addresses, route, tls, self.set_up_deadline);
+        self.attempt = attempt(node, self.dials, self.source, self.set_up_deadline);
         self.dial(now, registry)
     }
 
@@ -590,9 +587,9 @@ fn set_up_time(timeout: Nanos, channels: usize) -> Nanos {
     Nanos(timeout.0.saturating_mul(parts))
 }
 
-fn not_connected(endpoint: &Endpoint, failure: Failure) -> Error {
-    match failure {
-        Failure::Transport(error) => failure::of_connect(endpoint, &error),
-        Failure::Tls(fault) => tls::explain(&fault, endpoint),
-    }
+/// An attempt to connect to a node: the `index`-th connection begins with another of its addresses.
+fn attempt(node: &Node, index: usize, source: Option<IpAddr>, deadline: Time) -> ConnectAttempt {
+    let addresses = node.addresses.in_turn(index, source);
+    let tls = node.tls.clone();
+    ConnectAttempt::new(addresses, ConnectOptions { source, tls }, deadline)
 }

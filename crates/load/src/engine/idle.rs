@@ -1,26 +1,12 @@
 //! When a loop sleeps, and for how long.
 
-use std::os::fd::AsRawFd;
+use measure::{Nanos, Time};
 
-use measure::{Nanos, Time, Timer};
-use mio::unix::SourceFd;
-use mio::{Interest, Registry, Token};
-
-use crate::{Error, Plan, Spin};
+use crate::{Plan, Spin};
 
 /// A spinning loop sleeps until this long before a message is due: a little more than what a
 /// sleeping thread takes to wake on an idle machine.
 pub(crate) const SPIN_BEFORE: Nanos = Nanos(50_000);
-
-/// A timer that wakes the poll; `epoll`'s own time-out counts milliseconds.
-pub(crate) fn timer(registry: &Registry, token: Token) -> Result<Timer, Error> {
-    let failed = |error: std::io::Error| Error::machine("create a timer", error);
-    let timer = Timer::new().map_err(failed)?;
-    registry
-        .register(&mut SourceFd(&timer.as_raw_fd()), token, Interest::READABLE)
-        .map_err(failed)?;
-    Ok(timer)
-}
 
 /// Whether loops may spin: only where somebody asked for a rate, and a core is to spare.
 pub(crate) fn may_spin(plan: &Plan, threads: usize) -> bool {

@@ -20,7 +20,6 @@ mod series;
 mod service;
 mod shared;
 mod silence;
-pub(crate) mod socket;
 mod stop;
 mod unique_properties;
 pub(crate) mod waiting;
@@ -33,6 +32,8 @@ use std::time::Duration;
 
 use measure::{Clock, Counters, Interval, Nanos, Phase, Time};
 use mio::Waker;
+use transport::ConnectOptions;
+use transport::tls::Connector;
 
 use self::assignment::{Assignment, assign};
 use self::ledger::{BATCHES, LedgerCollector};
@@ -40,13 +41,12 @@ use self::ledger_layout::Cluster;
 use self::recipients::{Found, Recipient};
 use self::series::{Merger, POOL};
 use self::shared::{Report, Shared};
-use self::socket::{Node, Nodes};
 use self::stop::StopWatcher;
 use self::worker::{Worker, WorkerConfig};
 use crate::control::{Request, Watch};
-use crate::protocol::amqp091::admin::{Admin, ConnectOptions, Interruption};
+use crate::node::{Node, Nodes};
+use crate::protocol::amqp091::admin::{Admin, Interruption};
 use crate::report::Censored;
-use crate::tls::Connector;
 use crate::{Control, Error, Group, Outcome, PhaseTimes, Plan, RunEvent, Sink, ThreadUsage};
 
 /// How often the coordinator looks at its [`Control`], and at progress while draining.
@@ -100,8 +100,8 @@ fn prepare(
     for group in &plan.groups {
         let mut nodes = Vec::with_capacity(1 + group.further.len());
         for endpoint in std::iter::once(&group.endpoint).chain(&group.further) {
-            let tls = Connector::for_endpoint(endpoint)?;
-            let options = connect_options(group, tls.as_deref());
+            let tls = endpoint.connector()?;
+            let options = connect_options(group, tls.clone());
             let mut admin = Admin::connect(endpoint, options, plan.timeout, control)?;
             sink.event(RunEvent::Connected {
                 endpoint: endpoint.to_string(),
@@ -129,7 +129,7 @@ fn prepare(
     Ok((all, clusters))
 }
 
-fn connect_options<'a>(group: &Group, tls: Option<&'a Connector>) -> ConnectOptions<'a> {
+fn connect_options(group: &Group, tls: Option<Arc<Connector>>) -> ConnectOptions {
     ConnectOptions {
         tls,
         source: group.source_addresses.first().copied(),
@@ -147,8 +147,8 @@ fn clean_up(plan: &Plan, sink: &mut dyn Sink, took_place: bool) {
         let delete = || -> Result<(), Interruption> {
             // Not the load's own control: it may say stop, and cleaning up belongs to stopping.
             let control = Control::new();
-            let tls = Connector::for_endpoint(&group.endpoint)?;
-            let options = connect_options(group, tls.as_deref());
+            let tls = group.endpoint.connector()?;
+            let options = connect_options(group, tls);
             let mut admin = Admin::connect(&group.endpoint, options, plan.timeout, &control)?;
             if queues_too {
                 admin.clean_up(group)?;

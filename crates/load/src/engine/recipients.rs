@@ -15,7 +15,6 @@ use super::consumer::ConsumerSpec;
 use super::ledger_layout::{LedgerLayout, gets_everything};
 use crate::protocol::amqp091::admin::{Admin, Interruption};
 use crate::protocol::amqp091::{Begin, ChannelSpec, Role, Source, Subscription};
-use crate::tls::Connector;
 use crate::{Control, Error, Plan, QueueType};
 
 /// A queue that consumers compete for, or what one subscriber has alone.
@@ -264,8 +263,8 @@ fn ask(
     };
     let mut result = Ok(());
     for endpoint in std::iter::once(&group.endpoint).chain(&group.further) {
-        let tls = Connector::for_endpoint(endpoint)?;
-        let options = connect_options(group, tls.as_deref());
+        let tls = endpoint.connector()?;
+        let options = connect_options(group, tls);
         let mut admin = match Admin::connect(endpoint, options, plan.timeout, control) {
             Ok(admin) => admin,
             Err(Interruption::Stopped) => return Err(Interruption::Stopped),

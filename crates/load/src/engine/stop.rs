@@ -9,7 +9,6 @@ use measure::{Nanos, Time};
 
 use super::connect_options;
 use crate::protocol::amqp091::admin::{Admin, Interruption};
-use crate::tls::Connector;
 use crate::{Control, DestinationKind, Error, Group, Plan, StopCondition};
 
 /// Without a delivery for so long, consumers are idle.
@@ -97,8 +96,8 @@ impl Drop for QueueProbe {
 
 fn are_all_empty(plan: &Plan, control: &Control) -> Result<bool, Interruption> {
     for group in &plan.groups {
-        let tls = Connector::for_endpoint(&group.endpoint)?;
-        let options = connect_options(group, tls.as_deref());
+        let tls = group.endpoint.connector()?;
+        let options = connect_options(group, tls);
         let mut admin = Admin::connect(&group.endpoint, options, plan.timeout, control)?;
         let queues = group.destinations.iter();
         for queue in queues.filter(|d| d.kind == DestinationKind::Queue) {

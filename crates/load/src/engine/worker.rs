@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
-use measure::{Clock, Interval, Measured, Metric, Nanos, Time, Timer, sleep_until};
+use measure::{Clock, Interval, Measured, Metric, Nanos, Time};
 use mio::{Events, Poll, Token, Waker};
+use transport::{Timer, sleep_until};
 
 use super::assignment::{ClientSpec, ParticipantKind, ParticipantSpec};
 use super::client::{BUFFER_BYTES, Client, ConnectionState, Next};
 use super::context::{Context, Tally};
-use super::idle::{IdleBackoff, SPIN_BEFORE, timer};
+use super::idle::{IdleBackoff, SPIN_BEFORE};
 use super::ledger::ThreadLedger;
 use super::series::Series;
 use super::shared::{Report, Shared};
@@ -105,7 +106,8 @@ impl Worker {
         let failed = |error| Error::machine("set up an event loop", error);
         let poll = Poll::new().map_err(failed)?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(failed)?;
-        let timer = timer(poll.registry(), TIMER)?;
+        let timer = Timer::register(poll.registry(), TIMER)
+            .map_err(|error| Error::machine("create a timer", error))?;
         let clients = config.clients.len();
         let recorded = recorded(&config.clients);
         let idle_backoff = IdleBackoff::new(config.may_back_off, in_flight(&config.clients));

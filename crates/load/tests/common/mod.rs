@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 pub(crate) mod peer;
 
-use broker::Clients;
+use broker::{ClientCertificates, Identity, ServerTls, TlsListener};
+use load::ClientTls;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, CustomExtension, DnType, IsCa, KeyPair,
 };
@@ -63,29 +64,32 @@ impl Authority {
     }
 
     /// A TLS listener that shows a certificate for `names`, and may want one of its clients.
-    pub(crate) fn listener(&self, names: &[&str], clients: Option<Clients>) -> broker::Tls {
+    pub(crate) fn listener(
+        &self,
+        names: &[&str],
+        clients: Option<ClientCertificates>,
+    ) -> TlsListener {
         let (certificate, key) = self.issue(names);
-        broker::Tls {
+        let identity = Identity { certificate, key };
+        TlsListener {
             listen: "127.0.0.1:0".parse().expect("address"),
-            certificate,
-            key,
-            clients,
+            tls: ServerTls { identity, clients },
         }
     }
 
     /// Clients with this authority's certificates.
-    pub(crate) fn clients(&self, required: bool) -> Clients {
-        Clients {
+    pub(crate) fn clients(&self, required: bool) -> ClientCertificates {
+        ClientCertificates {
             authorities: self.file("ca"),
             required,
         }
     }
 
     /// What a client needs that trusts this authority.
-    pub(crate) fn trusted(&self) -> load::Tls {
-        load::Tls {
+    pub(crate) fn trusted(&self) -> ClientTls {
+        ClientTls {
             ca: Some(self.file("ca")),
-            ..load::Tls::default()
+            ..ClientTls::default()
         }
     }
 }
@@ -112,7 +116,7 @@ pub(crate) fn embedded() -> broker::Running {
 }
 
 /// An embedded broker with a TLS listener beside the plain one, and the listener's address.
-pub(crate) fn secured(tls: broker::Tls) -> (broker::Running, SocketAddr) {
+pub(crate) fn secured(tls: TlsListener) -> (broker::Running, SocketAddr) {
     let broker = started(broker::Config {
         tls: Some(tls),
         ..broker::Config::default()

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use load::{Identity, Tls};
+use load::{ClientTls, Identity};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
@@ -107,14 +107,14 @@ impl Certificates {
     }
 
     /// What a client needs.
-    pub(super) fn for_clients(&self) -> Tls {
-        Tls {
+    pub(super) fn for_clients(&self) -> ClientTls {
+        ClientTls {
             ca: Some(self.file("ca.pem")),
             identity: Some(Identity {
                 certificate: self.file("client.pem"),
                 key: self.file("client-key.pem"),
             }),
-            ..Tls::default()
+            ..ClientTls::default()
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use load::{Auth, Endpoint, Identity, Tls};
+use load::{Auth, ClientTls, Endpoint, Identity, SocketOptions};
 use serde::{Deserialize, Serialize};
 
 use super::{BrokerKind, BrokerSpec};
@@ -81,7 +81,7 @@ impl BrokerSpec {
     pub(crate) fn secure(&self, endpoint: &mut Endpoint) {
         if let Some(tls) = &mut endpoint.tls {
             let own = std::mem::take(tls);
-            *tls = Tls {
+            *tls = ClientTls {
                 ca: self.ca.clone().or(own.ca),
                 identity: self.identity().or(own.identity),
                 server_name: self.sni.clone().or(own.server_name),
@@ -95,9 +95,11 @@ impl BrokerSpec {
         if let Some(bytes) = self.frame_max {
             connection.frame_max = bytes;
         }
-        connection.send_buffer = self.send_buffer;
-        connection.no_delay = !self.nagle;
-        connection.receive_buffer = self.receive_buffer;
+        connection.socket = SocketOptions {
+            send_buffer: self.send_buffer,
+            receive_buffer: self.receive_buffer,
+            no_delay: !self.nagle,
+        };
         endpoint.auth = self.auth;
     }
 
@@ -250,9 +252,9 @@ mod tests {
     #[test]
     fn a_managed_brokers_own_certificates_are_used_unless_others_are_named() {
         let mut endpoint = Endpoint::new("h", 1);
-        endpoint.tls = Some(Tls {
+        endpoint.tls = Some(ClientTls {
             ca: Some("own.pem".into()),
-            ..Tls::default()
+            ..ClientTls::default()
         });
         let mut spec = BrokerSpec {
             insecure: true,

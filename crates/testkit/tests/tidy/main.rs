@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 const DIRECTIONS: &[(&str, &[&str])] = &[
     ("measure", &[]),
     ("testkit", &[]),
+    ("transport", &["measure"]),
     ("wire", &["measure"]),
     ("archive", &["measure"]),
-    ("load", &["measure", "wire"]),
-    ("broker", &["measure", "wire"]),
+    ("load", &["measure", "transport", "wire"]),
+    ("broker", &["measure", "transport", "wire"]),
     ("profile", &["archive", "measure"]),
     ("session", &["archive", "load", "measure", "profile"]),
     ("report", &["archive", "measure"]),

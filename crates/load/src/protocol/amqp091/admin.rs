@@ -2,29 +2,31 @@
 //! on a connection of its own that is gone while the load runs. Blocking, every wait bounded.
 
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use measure::{Clock, Nanos, Time};
+use mio::{Events, Poll, Token};
+use transport::{ClientSocket, ConnectAttempt, ConnectOptions, Output, Received};
 use wire::amqp091::{
     ChannelOpen, Client, EncodeMethod, Event, ExchangeDeclare, FieldTable, Method, QueueBind,
     QueueDeclare, QueueDelete, QueuePurge, Table, reply,
 };
-use wire::tls::CIPHER_BYTES;
 
-use crate::dial::no_address;
 use crate::failure::{self, Stage};
 use crate::protocol::amqp091::client_config;
 use crate::resolve::Addresses;
-use crate::tls::{self, ClientSession, Connector};
 use crate::{
     Argument, Control, Declare, Destination, DestinationKind, Endpoint, Error, Exchange, Group,
     QueueType,
 };
 
 const CHANNEL: u16 = 1;
+const SOCKET: Token = Token(0);
+/// Bytes that are read at once.
+const READ_BYTES: usize = 64 << 10;
 /// How often a wait looks whether the user wants to stop.
 const SLICE: Duration = Duration::from_millis(20);
 
@@ -46,15 +48,16 @@ pub(crate) struct Admin<'a> {
     endpoint: &'a Endpoint,
     control: &'a Control,
     timeout: Nanos,
-    stream: TcpStream,
-    session: Option<ClientSession>,
+    poll: Poll,
+    events: Events,
+    socket: ClientSocket,
     /// The address that answered, of those that the host's name has.
     pub(crate) address: SocketAddr,
     pub(crate) addresses: Arc<Addresses>,
     client: Client,
     input: Vec<u8>,
-    /// Where bytes are read to, and where they are decrypted to.
-    buffer: Vec<u8>,
+    /// Room for encrypted bytes, and for plain ones.
+    cipher: Vec<u8>,
     plain: Vec<u8>,
     stage: Stage,
     /// What is asked for need not exist.
@@ -70,43 +73,39 @@ pub(crate) struct Admin<'a> {
     pub(crate) answer: Nanos,
 }
 
-/// How to connect.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ConnectOptions<'a> {
-    pub(crate) tls: Option<&'a Connector>,
-    /// The load comes from addresses like this one.
-    pub(crate) source: Option<IpAddr>,
-}
-
 impl<'a> Admin<'a> {
     /// Connects and logs in.
     pub(crate) fn connect(
         endpoint: &'a Endpoint,
-        options: ConnectOptions<'_>,
+        options: ConnectOptions,
         timeout: Nanos,
         control: &'a Control,
     ) -> Result<Self, Interruption> {
-        let ConnectOptions { tls, source } = options;
+        let failed = |error: io::Error| Error::machine("set up an event loop", error);
+        let mut poll = Poll::new().map_err(failed)?;
+        let mut events = Events::with_capacity(4);
         let addresses = Addresses::of(endpoint, timeout, control)?;
-        let (stream, address, round_trip) = reach(endpoint, &addresses, source, timeout)?;
+        let untried = addresses.in_turn(0, options.source);
+        let attempt = ConnectAttempt::new(untried, options, Clock.now() + timeout);
+        let (socket, round_trip) = reach(endpoint, attempt, &mut poll, &mut events, control)?;
+        let address = socket
+            .peer_address()
+            .map_err(|error| failure::of_connect(endpoint, &error))?;
         addresses.prefer(address);
-        let session = match tls.map(Connector::session).transpose() {
-            Ok(session) => session,
-            Err(fault) => return Err(tls::explain(&fault, endpoint).into()),
-        };
         let config = client_config(endpoint, "bellows set-up", timeout);
         let mut admin = Self {
             endpoint,
             control,
             timeout,
-            stream,
-            session,
+            poll,
+            events,
+            socket,
             address,
             addresses,
             client: Client::new(config, Clock.now()),
             input: Vec::new(),
-            buffer: vec![0; CIPHER_BYTES],
-            plain: Vec::new(),
+            cipher: Vec::new(),
+            plain: vec![0; READ_BYTES],
             stage: Stage::LogIn,
             may_miss: false,
             product: String::new(),
@@ -341,7 +340,7 @@ impl<'a> Admin<'a> {
             // A moment more than the timeout, for the protocol's own time-out says it better.
             if now > deadline + Nanos::from_millis(100) {
                 let late = failure::of_timeout(self.endpoint, &self.stage, self.timeout);
-                return Err(self.unless_secured(late).into());
+                return Err(self.unless_securing(late).into());
             }
             if self.control.is_stopping() && self.stage != Stage::Closing {
                 return Err(Interruption::Stopped);
@@ -388,88 +387,101 @@ impl<'a> Admin<'a> {
 
     fn keep_time(&mut self, now: Time) -> Result<(), Error> {
         self.client.handle_timeout(now).map_err(|error| {
-            self.unless_secured(failure::of_wire(self.endpoint, &self.stage, &error))
+            self.unless_securing(failure::of_wire(self.endpoint, &self.stage, &error))
         })
     }
 
-    /// The same, or that TLS did not come about.
-    fn unless_secured(&self, error: Error) -> Error {
-        match &self.session {
-            Some(session) if !session.is_open() => {
-                tls::unfinished(self.endpoint, &error.to_string())
-            }
-            _ => error,
-        }
-    }
-
-    fn failed(&self, error: &std::io::Error) -> Error {
-        self.unless_secured(failure::of_transport(self.endpoint, &self.stage, error))
+    /// `error`, or that TLS was not agreed on.
+    fn unless_securing(&self, error: Error) -> Error {
+        failure::unless_securing(self.endpoint, &self.socket, error)
     }
 
     /// Writes what is pending and reads what comes within a slice.
     fn exchange(&mut self, now: Time) -> Result<(), Error> {
-        self.write()?;
-        let room = match &self.session {
-            Some(session) => session.room(&mut self.buffer),
-            None => &mut self.buffer,
-        };
-        match self.stream.read(room) {
-            Ok(0) => {
+        let flushed = self.socket.flush(&mut ClientOutput(&mut self.client));
+        if let Err(error) = flushed
+            && !(error.is_loss() && self.socket.is_readable())
+        {
+            return Err(failure::of_socket(self.endpoint, Some(&self.stage), &error));
+        }
+        if !self.socket.is_readable() {
+            wait(&mut self.poll, &mut self.events, &mut self.socket)?;
+        }
+        if !self.socket.is_readable() {
+            return self.keep_time(now);
+        }
+        match self.socket.read(&mut self.cipher, &mut self.plain) {
+            Ok(Received::Bytes(read)) => {
+                let read = self.plain.get(..read).unwrap_or_default();
+                self.input.extend_from_slice(read);
+                Ok(())
+            }
+            Ok(Received::Nothing) => self.keep_time(now),
+            Ok(Received::End) => {
                 let error = self.client.end_of_input(&self.input);
-                Err(self.unless_secured(failure::of_wire(self.endpoint, &self.stage, &error)))
+                Err(failure::of_wire(self.endpoint, &self.stage, &error))
             }
-            Ok(n) => self.take(n),
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
-                ) =>
-            {
-                self.keep_time(now)
-            }
-            Err(error) => Err(self.failed(&error)),
+            Err(error) => Err(failure::of_socket(self.endpoint, Some(&self.stage), &error)),
         }
     }
+}
 
-    /// Takes `read` bytes that came.
-    fn take(&mut self, read: usize) -> Result<(), Error> {
-        let filled = match &mut self.session {
-            None => self.buffer.get(..read),
-            Some(session) => {
-                self.plain.resize(self.buffer.len(), 0);
-                let filled = session
-                    .receive(&mut self.buffer, read, &mut self.plain)
-                    .map_err(|fault| tls::explain(&fault, self.endpoint))?;
-                self.plain.get(..filled)
-            }
-        };
-        self.input.extend_from_slice(filled.unwrap_or_default());
-        Ok(())
-    }
-
-    fn write(&mut self) -> Result<(), Error> {
+/// Connects to the first of the host's addresses that answers; tells how long that took.
+fn reach(
+    endpoint: &Endpoint,
+    mut attempt: ConnectAttempt,
+    poll: &mut Poll,
+    events: &mut Events,
+    control: &Control,
+) -> Result<(ClientSocket, Nanos), Interruption> {
+    loop {
+        let asked = Clock.now();
+        let mut socket = attempt
+            .connect(poll.registry(), SOCKET, asked)
+            .map_err(|error| failure::of_socket(endpoint, None, &error))?;
         loop {
-            let plain = self.client.pending_output();
-            let Some(session) = &mut self.session else {
-                let written = plain.len();
-                let result = self.stream.write_all(plain);
-                result.map_err(|error| self.failed(&error))?;
-                self.client.consume_output(written);
-                return Ok(());
-            };
-            let taken = session
-                .seal(plain)
-                .map_err(|fault| tls::explain(&fault, self.endpoint))?;
-            self.client.consume_output(taken);
-            let sealed = session.pending();
-            if sealed.is_empty() {
-                return Ok(());
+            wait(poll, events, &mut socket)?;
+            let now = Clock.now();
+            match socket.finish_connecting(endpoint.connection.socket) {
+                Ok(true) => return Ok((socket, now.since(asked))),
+                Ok(false) if control.is_stopping() => return Err(Interruption::Stopped),
+                Ok(false) if attempt.is_over(now) => {
+                    let error = ErrorKind::TimedOut.into();
+                    return Err(failure::of_connect(endpoint, &error).into());
+                }
+                Ok(false) if !attempt.is_late(now) => {}
+                Ok(false) => break,
+                Err(_) if attempt.has_more() => break,
+                Err(error) => return Err(failure::of_connect(endpoint, &error).into()),
             }
-            let written = sealed.len();
-            let result = self.stream.write_all(sealed);
-            session.consume(written);
-            result.map_err(|error| self.failed(&error))?;
         }
+    }
+}
+
+/// Waits for the socket, for a slice at most.
+fn wait(poll: &mut Poll, events: &mut Events, socket: &mut ClientSocket) -> Result<(), Error> {
+    match poll.poll(events, Some(SLICE)) {
+        Err(error) if error.kind() != ErrorKind::Interrupted => {
+            return Err(Error::machine("wait for the sockets", error));
+        }
+        _ => {}
+    }
+    for event in &*events {
+        socket.notice(event);
+    }
+    Ok(())
+}
+
+/// A client's output, for its socket.
+pub(crate) struct ClientOutput<'a>(pub(crate) &'a mut Client);
+
+impl Output for ClientOutput<'_> {
+    fn pending(&self) -> &[u8] {
+        self.0.pending_output()
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.0.consume_output(bytes);
     }
 }
 
@@ -531,37 +543,4 @@ pub(crate) fn table_of(arguments: &BTreeMap<String, Argument>) -> Result<FieldTa
         })?;
     }
     Ok(table)
-}
-
-/// Connects to the first of the host's addresses that answers; tells how long that took. What is left
-/// of the time is shared by those that are left.
-fn reach(
-    endpoint: &Endpoint,
-    addresses: &Addresses,
-    source: Option<IpAddr>,
-    timeout: Nanos,
-) -> Result<(TcpStream, SocketAddr, Nanos), Error> {
-    let deadline = Clock.now() + timeout;
-    let mut untried = addresses.in_turn(0, source);
-    let mut last = None;
-    while let Some(address) = untried.pop_front() {
-        let asked = Clock.now();
-        let share = deadline.since(asked).0 / (untried.len() as u64 + 1);
-        let share = Nanos(share).max(Nanos::from_millis(1));
-        match TcpStream::connect_timeout(&address, share.into()) {
-            Ok(stream) => {
-                let round_trip = Clock.now().since(asked);
-                let prepare = |error| failure::of_connect(endpoint, &error);
-                stream.set_nodelay(true).map_err(prepare)?;
-                stream.set_read_timeout(Some(SLICE)).map_err(prepare)?;
-                stream
-                    .set_write_timeout(Some(timeout.into()))
-                    .map_err(prepare)?;
-                return Ok((stream, address, round_trip));
-            }
-            Err(error) => last = Some(error),
-        }
-    }
-    let error = last.unwrap_or_else(no_address);
-    Err(failure::of_connect(endpoint, &error))
 }

@@ -4,7 +4,7 @@
 //!
 //! A connection carries one channel for each producer or consumer that shares it. Order of calls:
 //! feed [`Connection::poll`] until it returns `None`, answer [`Signal::Step`] with [`Connection::proceed`],
-//! write [`Connection::pending_output`]. [`Progress::Ready`] ends the set-up; from then on a [`ChannelHandle`]
+//! write its output. [`Progress::Ready`] ends the set-up; from then on a [`ChannelHandle`]
 //! sends.
 //!
 //! Subscriptions come last, when all channels have gone through all other steps, and all at once.
@@ -18,6 +18,7 @@ mod spec;
 mod task;
 
 use measure::{Nanos, Time};
+use transport::Output;
 use wire::Secret;
 use wire::amqp091::{
     Client, ClientConfig, ConnectionUpdateSecret, EncodeMethod, Event, Mechanism, Method,
@@ -181,6 +182,18 @@ pub(crate) fn client_config(endpoint: &Endpoint, name: &str, timeout: Nanos) -> 
 /// Read before the token itself: one that is renewed in between is only told once more.
 pub(crate) fn version_of(endpoint: &Endpoint) -> u64 {
     endpoint.token.as_ref().map_or(0, Token::version)
+}
+
+impl Output for Connection {
+    #[inline]
+    fn pending(&self) -> &[u8] {
+        self.client.pending_output()
+    }
+
+    #[inline]
+    fn consume(&mut self, bytes: usize) {
+        self.client.consume_output(bytes);
+    }
 }
 
 impl Connection {
@@ -500,14 +513,6 @@ impl Connection {
     fn close(&mut self, now: Time) {
         self.stage = Stage::Closing;
         self.client.close(now, 200, "the load has ended");
-    }
-
-    pub(crate) fn pending_output(&self) -> &[u8] {
-        self.client.pending_output()
-    }
-
-    pub(crate) fn consume_output(&mut self, n: usize) {
-        self.client.consume_output(n);
     }
 
     /// The earliest instant at which [`Self::handle_timeout`] has something to do.

@@ -1,10 +1,22 @@
-//! What went wrong with TLS, as people understand it.
+//! What went wrong with TLS, with the remedy.
 
-use rustls::{AlertDescription, CertificateError, Error as Tls, PeerIncompatible};
+use std::fmt;
 
-use wire::tls::Fault;
+use rustls::{AlertDescription, CertificateError, Error as Rustls, PeerIncompatible};
 
-use crate::{Endpoint, Error};
+/// Why a connection is not secured, or not any more. `Display` is one line; [`TlsError::help`] says
+/// what to do about it.
+#[derive(Debug)]
+pub enum TlsError {
+    /// The other side's first bytes are not TLS; what they are instead.
+    OtherProtocol(String),
+    /// The other side's mistake, or its refusal of ours.
+    Protocol(rustls::Error),
+    /// This many bytes have come that are no whole message yet, such as a chain of certificates.
+    TooLong(usize),
+    /// The connection ended, or nothing came, before the handshake was over.
+    Unfinished(String),
+}
 
 const TRUST: &str = "name the authority that issued the broker's certificate with --ca FILE \
                      (broker.ca), or give up the check with --insecure";
@@ -14,36 +26,47 @@ const NAME: &str = "write the name that the certificate is for into the URL, or 
                     NAME (broker.sni)";
 const PORT: &str = "check the port: 5671 is usual for amqps, 5672 for amqp without TLS";
 
-/// What it means for the connection to `endpoint`.
-pub(crate) fn explain(fault: &Fault, endpoint: &Endpoint) -> Error {
-    let (detail, help) = match fault {
-        Fault::OtherProtocol(what) => (what.clone(), PORT),
-        Fault::TooLong(bytes) => (
-            format!(
-                "after {bytes} bytes a message of the handshake is not whole, and the longest that \
-                 TLS needs have 65535"
+impl TlsError {
+    /// What to do about it.
+    #[must_use]
+    pub fn help(&self) -> &'static str {
+        self.text().1
+    }
+
+    /// The observed fact, and its remedy.
+    fn text(&self) -> (String, &'static str) {
+        match self {
+            Self::OtherProtocol(what) => (what.clone(), PORT),
+            Self::TooLong(bytes) => (
+                format!(
+                    "after {bytes} bytes a message of the handshake is not whole, and the longest \
+                     that TLS needs have 65535"
+                ),
+                "let the broker show a shorter chain of certificates: its own and those of the \
+                 authorities in between",
             ),
-            "let the broker show a shorter chain of certificates: its own and those of the \
-             authorities in between",
-        ),
-        Fault::Tls(Tls::InvalidCertificate(error)) => certificate(error),
-        Fault::Tls(Tls::AlertReceived(alert)) => refusal(*alert),
-        Fault::Tls(Tls::PeerIncompatible(
-            PeerIncompatible::NoCertificateRequestSignatureSchemesInCommon,
-        )) => (
-            "the broker takes no signature of a kind that our key can make".to_owned(),
-            CLIENT,
-        ),
-        Fault::Tls(error @ Tls::PeerIncompatible(_)) => (
-            format!("{error}"),
-            "the broker must offer TLS 1.2 or 1.3 with ECDHE and AES-GCM or ChaCha20",
-        ),
-        Fault::Tls(error) => (error.to_string(), PORT),
-    };
-    Error::Tls {
-        endpoint: endpoint.to_string(),
-        detail: one_line(&detail),
-        help: help.into(),
+            Self::Unfinished(what) => (format!("TLS was not agreed on: {what}"), PORT),
+            Self::Protocol(Rustls::InvalidCertificate(error)) => certificate(error),
+            Self::Protocol(Rustls::AlertReceived(alert)) => refusal(*alert),
+            Self::Protocol(Rustls::PeerIncompatible(
+                PeerIncompatible::NoCertificateRequestSignatureSchemesInCommon,
+            )) => (
+                "the broker takes no signature of a kind that our key can make".to_owned(),
+                CLIENT,
+            ),
+            Self::Protocol(error @ Rustls::PeerIncompatible(_)) => (
+                format!("{error}"),
+                "the broker must offer TLS 1.2 or 1.3 with ECDHE and AES-GCM or ChaCha20",
+            ),
+            Self::Protocol(error) => (error.to_string(), PORT),
+        }
+    }
+}
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Names in certificates are others' words: no control character may reach a terminal.
+        f.write_str(&self.text().0.replace(char::is_control, " "))
     }
 }
 
@@ -111,18 +134,4 @@ fn refusal(alert: AlertDescription) -> (String, &'static str) {
         format!("the broker refused with the TLS alert {alert:?}"),
         help,
     )
-}
-
-/// The connection ended, or nothing came, while TLS was being agreed on.
-pub(crate) fn unfinished(endpoint: &Endpoint, detail: &str) -> Error {
-    Error::Tls {
-        endpoint: endpoint.to_string(),
-        detail: format!("TLS was not agreed on: {}", one_line(detail)),
-        help: PORT.into(),
-    }
-}
-
-/// Names in certificates are others' words: no control character may reach a terminal.
-fn one_line(text: &str) -> String {
-    text.replace(char::is_control, " ")
 }

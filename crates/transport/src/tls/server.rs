@@ -1,116 +1,100 @@
-//! TLS: what is asked for, the configuration that follows from it, and whom a certificate names.
+//! The server's side: its certificate, which clients' certificates it accepts, and whom they name.
 
-use std::fmt::Display;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use measure::Problem;
+use rustls::ServerConfig;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
-use rustls::{RootCertStore, ServerConfig};
 
-use crate::Error;
+use super::client::Identity;
+use super::error::TlsError;
+use super::pem;
+use super::session::ServerSession;
 
-/// A second listener, for encrypted connections.
+/// How a server's connections are secured.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tls {
-    /// Where to listen. Port 0 takes a free one; [`crate::Broker::tls_addr`] tells which.
-    pub listen: SocketAddr,
-    /// PEM file with the broker's certificate, followed by those of its issuers.
-    pub certificate: PathBuf,
-    /// PEM file with its private key, unencrypted.
-    pub key: PathBuf,
-    /// Which clients' certificates are taken; nobody is asked for one where absent.
-    pub clients: Option<Clients>,
+pub struct ServerTls {
+    /// The server's certificate and its key.
+    pub identity: Identity,
+    /// Which clients' certificates are accepted; no client is asked for one where absent.
+    pub clients: Option<ClientCertificates>,
 }
 
-/// Clients' certificates. Who shows one may log in by it (SASL EXTERNAL) as the user that its
-/// common name says.
+/// Clients' certificates. A client that shows one may log in by it (SASL EXTERNAL) as the user that
+/// its common name says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Clients {
-    /// PEM file with the authorities that they come from.
+pub struct ClientCertificates {
+    /// PEM file with the authorities that issue them.
     pub authorities: PathBuf,
-    /// Refuse who has none.
+    /// Refuse clients that have none.
     pub required: bool,
 }
 
-impl Tls {
-    /// What sessions are made with.
-    pub(crate) fn config(&self) -> Result<Arc<ServerConfig>, Error> {
+/// The TLS configuration that all connections of one listener share.
+#[derive(Clone, Debug)]
+pub struct Acceptor {
+    config: Arc<ServerConfig>,
+}
+
+impl Acceptor {
+    /// Reads the certificates.
+    ///
+    /// # Errors
+    /// Files that cannot be read or used.
+    pub fn new(tls: &ServerTls) -> Result<Self, Problem> {
+        let config = Arc::new(tls.config()?);
+        Ok(Self { config })
+    }
+
+    /// Begins a connection's session.
+    ///
+    /// # Errors
+    /// A configuration that allows nothing.
+    pub fn session(&self) -> Result<ServerSession, TlsError> {
+        ServerSession::server(Arc::clone(&self.config)).map_err(TlsError::Protocol)
+    }
+}
+
+impl ServerTls {
+    fn config(&self) -> Result<ServerConfig, Problem> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
-            .map_err(|error| unusable(&"the TLS versions", error))?;
+            .map_err(pem::unsupported)?;
         let builder = match &self.clients {
             None => builder.with_no_client_auth(),
             Some(clients) => {
-                let mut roots = RootCertStore::empty();
-                for certificate in certificates(&clients.authorities)? {
-                    roots
-                        .add(certificate)
-                        .map_err(|error| unusable(&clients.authorities.display(), error))?;
-                }
-                let verifier =
-                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                let roots = Arc::new(pem::authorities(&clients.authorities)?);
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
                 let verifier = if clients.required {
                     verifier
                 } else {
                     verifier.allow_unauthenticated()
                 };
-                let built = verifier
-                    .build()
-                    .map_err(|error| unusable(&clients.authorities.display(), error))?;
-                builder.with_client_cert_verifier(built)
+                let verifier = verifier.build().map_err(|error| {
+                    Problem::new(
+                        format!("{} cannot be used", clients.authorities.display()),
+                        error,
+                        "give the PEM file of the authority that issues the clients' certificates",
+                    )
+                })?;
+                builder.with_client_cert_verifier(verifier)
             }
         };
-        let chain = certificates(&self.certificate)?;
-        let key = PrivateKeyDer::from_pem_file(&self.key)
-            .map_err(|error| unreadable(&self.key, "a private key", &error))?;
-        let mut config = builder.with_single_cert(chain, key).map_err(|error| {
-            let pair = format!("{} with {}", self.certificate.display(), self.key.display());
-            unusable(&pair, error)
-        })?;
+        let Identity { certificate, key } = &self.identity;
+        let (chain, private) = pem::identity(certificate, key)?;
+        let mut config = builder
+            .with_single_cert(chain, private)
+            .map_err(|error| pem::mismatch(certificate, key, &error))?;
         // Each connection stands for a client of its own: nothing is resumed.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
-        Ok(Arc::new(config))
+        Ok(config)
     }
 }
 
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let found = read.map_err(|error| unreadable(file, "a certificate", &error))?;
-    if found.is_empty() {
-        return Err(Error::Tls {
-            what: format!("cannot read a certificate from {}", file.display()),
-            detail: "there is none in it".to_owned(),
-        });
-    }
-    Ok(found)
-}
-
-fn unreadable(file: &Path, what: &str, error: &rustls::pki_types::pem::Error) -> Error {
-    use rustls::pki_types::pem::Error as Pem;
-    let detail = match error {
-        Pem::Io(error) => error.to_string(),
-        Pem::NoItemsFound => "there is none in it".to_owned(),
-        error => format!("it is not PEM ({error:?})"),
-    };
-    Error::Tls {
-        what: format!("cannot read {what} from {}", file.display()),
-        detail,
-    }
-}
-
-fn unusable(what: &dyn Display, error: impl Display) -> Error {
-    Error::Tls {
-        what: format!("{what} cannot be used"),
-        detail: error.to_string(),
-    }
-}
-
-/// The common name (CN) of whom a certificate is for; the last one, where there are several.
+/// The common name (CN) in a certificate's subject; the last one where there are several.
 ///
 /// ```text
 /// Certificate ::= SEQUENCE { tbs SEQUENCE { [0] version?, serial, signature, issuer, validity,
@@ -119,7 +103,8 @@ fn unusable(what: &dyn Display, error: impl Display) -> Error {
 ///
 /// (RFC 5280, 4.1.) The certificate was verified before, so its form is known to be right; what
 /// is not as expected has no name.
-pub(crate) fn common_name(certificate: &[u8]) -> Option<&str> {
+#[must_use]
+pub fn common_name(certificate: &[u8]) -> Option<&str> {
     const SEQUENCE: u8 = 0x30;
     const SET: u8 = 0x31;
     /// 2.5.4.3 with its tag and length.

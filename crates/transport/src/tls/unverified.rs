@@ -1,26 +1,31 @@
-//! `--insecure`: takes any certificate, but still wants the other side to hold its key.
+//! `--insecure`: accepts any certificate, but the other side must still hold its key.
 
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
+};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
-use super::algorithms;
-
+/// The verifier that accepts any certificate.
 #[derive(Debug)]
-pub(super) struct Unchecked {
+pub(super) struct Unverified {
     provider: Arc<CryptoProvider>,
 }
 
-impl Unchecked {
+impl Unverified {
     pub(super) const fn new(provider: Arc<CryptoProvider>) -> Self {
         Self { provider }
     }
+
+    fn algorithms(&self) -> &WebPkiSupportedAlgorithms {
+        &self.provider.signature_verification_algorithms
+    }
 }
 
-impl ServerCertVerifier for Unchecked {
+impl ServerCertVerifier for Unverified {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -38,7 +43,7 @@ impl ServerCertVerifier for Unchecked {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, algorithms(&self.provider))
+        verify_tls12_signature(message, certificate, signed, self.algorithms())
     }
 
     fn verify_tls13_signature(
@@ -47,10 +52,10 @@ impl ServerCertVerifier for Unchecked {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, algorithms(&self.provider))
+        verify_tls13_signature(message, certificate, signed, self.algorithms())
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        algorithms(&self.provider).supported_schemes()
+        self.algorithms().supported_schemes()
     }
 }

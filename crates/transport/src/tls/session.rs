@@ -21,16 +21,7 @@ use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 use rustls::{ClientConfig, CommonState, ServerConfig};
 
-/// Why bytes could not be taken or given.
-#[derive(Debug)]
-pub enum Fault {
-    /// The other side's first bytes are not TLS; what they are instead.
-    OtherProtocol(String),
-    /// The other side's mistake, or its refusal of ours.
-    Tls(rustls::Error),
-    /// So many bytes have come that are no whole message yet, as those of a chain of certificates.
-    TooLong(usize),
-}
+use super::error::TlsError;
 
 /// How long a buffer for encrypted bytes is: beside what is kept there is always room to read to.
 pub const CIPHER_BYTES: usize = KEPT_BYTES + (32 << 10);
@@ -115,6 +106,8 @@ pub struct Session<S> {
     heard: bool,
     /// The other side's mistake or refusal has ended it.
     failed: bool,
+    /// `close_notify` was queued.
+    said_end: bool,
 }
 
 impl ClientSession {
@@ -153,6 +146,7 @@ impl<S: Side> Session<S> {
             ended: false,
             heard: false,
             failed: false,
+            said_end: false,
         }
     }
 
@@ -177,7 +171,7 @@ impl<S: Side> Session<S> {
         buffer: &mut [u8],
         read: usize,
         plain: &mut [u8],
-    ) -> Result<usize, Fault> {
+    ) -> Result<usize, TlsError> {
         let filled = (self.held.len() + read).min(buffer.len());
         let cipher = buffer.get_mut(..filled).unwrap_or_default();
         if !self.heard && read > 0 {
@@ -186,12 +180,12 @@ impl<S: Side> Session<S> {
                 not_tls(cipher)?;
             }
         }
-        let (used, produced) = self.drive(cipher, plain).map_err(Fault::Tls)?;
+        let (used, produced) = self.drive(cipher, plain).map_err(TlsError::Protocol)?;
         let rest = cipher.get(used..).unwrap_or_default();
         self.held.clear();
         if rest.len() > KEPT_BYTES {
             self.failed = true;
-            return Err(Fault::TooLong(rest.len()));
+            return Err(TlsError::TooLong(rest.len()));
         }
         if rest.is_empty() && self.held.capacity() > 2 * RECORD_BYTES {
             // A long handshake is over; ten thousand connections need not remember it.
@@ -217,9 +211,10 @@ impl<S: Side> Session<S> {
         }
     }
 
-    /// Queues the word that nothing more is sent (`close_notify`), once the handshake is over.
+    /// Queues the word that nothing more is sent (`close_notify`), once the handshake is over. A
+    /// second call does nothing.
     pub fn say_end(&mut self) {
-        if self.failed {
+        if self.failed || std::mem::replace(&mut self.said_end, true) {
             return;
         }
         let (connection, held) = (&mut self.connection, &mut self.held);
@@ -247,7 +242,7 @@ impl<S: Side> Session<S> {
     ///
     /// # Errors
     /// A session that has failed.
-    pub fn seal(&mut self, plain: &[u8]) -> Result<usize, Fault> {
+    pub fn seal(&mut self, plain: &[u8]) -> Result<usize, TlsError> {
         if !self.open || self.failed || !self.pending().is_empty() || plain.is_empty() {
             return Ok(0);
         }
@@ -256,7 +251,7 @@ impl<S: Side> Session<S> {
         let mut held = std::mem::take(&mut self.held);
         let result = self.encrypt(&mut held, plain);
         self.held = held;
-        result.map_err(Fault::Tls)
+        result.map_err(TlsError::Protocol)
     }
 
     fn encrypt(&mut self, held: &mut [u8], plain: &[u8]) -> Result<usize, rustls::Error> {
@@ -419,7 +414,7 @@ fn too_small(needed: usize) -> rustls::Error {
 }
 
 /// Records begin with their type: 20 to 23 (RFC 8446, 5.1).
-fn not_tls(bytes: &[u8]) -> Result<(), Fault> {
+fn not_tls(bytes: &[u8]) -> Result<(), TlsError> {
     let Some(first) = bytes.first().filter(|first| !(20..=23).contains(*first)) else {
         return Ok(());
     };
@@ -429,7 +424,7 @@ fn not_tls(bytes: &[u8]) -> Result<(), Fault> {
         _ => "no TLS",
     };
     let start = bytes.get(..bytes.len().min(16)).unwrap_or_default();
-    Err(Fault::OtherProtocol(format!(
+    Err(TlsError::OtherProtocol(format!(
         "the port speaks {name} (its first bytes are {:?})",
         String::from_utf8_lossy(start)
     )))

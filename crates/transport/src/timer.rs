@@ -2,18 +2,19 @@
 
 use std::io;
 use std::num::NonZeroU64;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
+use measure::Time;
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
 use rustix::thread::{ClockId, clock_nanosleep_absolute};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
 };
 
-use crate::Time;
-
-/// A `timerfd` on the clock of [`crate::Clock`]: becomes readable at a given time. Register it with
-/// a poll, edge-triggered; then nothing needs to be read: every expiry is an event of its own.
+/// A `timerfd` on the clock of [`measure::Clock`] that wakes its poll at a given time. It is
+/// edge-triggered, so nothing needs to be read: every expiry is an event of its own.
 #[derive(Debug)]
 pub struct Timer {
     fd: OwnedFd,
@@ -21,11 +22,21 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// A timer that is not set, for the poll of this thread.
+    /// A timer that is not set, for this thread's poll.
     ///
     /// # Errors
-    /// Where the system has no file left.
-    pub fn new() -> io::Result<Self> {
+    /// No file descriptor is left.
+    pub fn register(registry: &Registry, token: Token) -> io::Result<Self> {
+        let timer = Self::new()?;
+        registry.register(
+            &mut SourceFd(&timer.fd.as_raw_fd()),
+            token,
+            Interest::READABLE,
+        )?;
+        Ok(timer)
+    }
+
+    fn new() -> io::Result<Self> {
         // Best effort: without it sleeps of this thread are up to 50 us longer.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
@@ -35,10 +46,10 @@ impl Timer {
         })
     }
 
-    /// Becomes readable at `at`, in place of what was set before.
+    /// Sets the timer to `at`, in place of the time that was set before.
     ///
     /// # Errors
-    /// Where the kernel refuses the time.
+    /// The kernel refuses the time.
     pub fn arm(&mut self, at: Time) -> io::Result<()> {
         if at == self.armed {
             return Ok(());
@@ -57,19 +68,7 @@ impl Timer {
     }
 }
 
-impl AsFd for Timer {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
-
-impl AsRawFd for Timer {
-    fn as_raw_fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
-    }
-}
-
-/// Sleeps without looking at anything.
+/// Puts the thread to sleep until `at`, whatever its sockets do.
 pub fn sleep_until(at: Time) {
     // An early return only means another look at the clock.
     let _ = clock_nanosleep_absolute(ClockId::Monotonic, &timespec(at));
@@ -84,17 +83,17 @@ fn timespec(at: Time) -> Timespec {
 
 #[cfg(test)]
 mod tests {
+    use measure::{Clock, Nanos};
     use rustix::event::{PollFd, PollFlags, poll};
 
     use super::*;
-    use crate::{Clock, Nanos};
 
     #[test]
     fn it_becomes_readable_at_its_time() {
         let mut timer = Timer::new().unwrap();
         let at = Clock.now() + Nanos::from_millis(3);
         timer.arm(at).unwrap();
-        let mut fds = [PollFd::new(&timer, PollFlags::IN)];
+        let mut fds = [PollFd::new(&timer.fd, PollFlags::IN)];
         poll(&mut fds, None).unwrap();
         assert!(Clock.now() >= at);
         let at = Clock.now() + Nanos::from_millis(2);
