@@ -133,7 +133,7 @@ impl Scene {
         let mut group = self.group(port);
         group.producers.total = Some(self.producers.0);
         group.producers.connections = Some(self.producers.1);
-        group.producers.pace = Rate::per_second(self.rate).expect("a rate").into();
+        group.producers.arrivals = Rate::per_second(self.rate).expect("a rate").into();
         group.producers.confirm = self.confirm;
         group.producers.max_pending = 200;
         group.consumers.total = Some(self.consumers.0);

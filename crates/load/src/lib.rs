@@ -35,7 +35,7 @@ pub use plan::{
 pub use report::{Censored, Outcome, PhaseTimes, RunEvent, Silence, Sink, ThreadUsage};
 pub use requested::Requested;
 pub use resolve::Resolver;
-pub use schedule::{Arrivals, Pace, Schedule, Shape, Step, Trace};
+pub use schedule::{ArrivalProcess, ArrivalSchedule, RateProfile, Spacing, Step, Trace};
 pub use sizes::{Bodies, Distribution, Json, SizeStep, Sizes};
 pub use subscription::Subscription;
 pub use token::Token;

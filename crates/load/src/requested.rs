@@ -1,8 +1,10 @@
 //! What a plan asks for over time, to be set against what was achieved.
 
+use std::sync::Arc;
+
 use measure::Nanos;
 
-use crate::schedule::Timetable;
+use crate::schedule::Pacer;
 
 /// What all groups together are asked to send, over time.
 #[derive(Clone, Debug, Default)]
@@ -13,16 +15,21 @@ pub struct Requested {
 /// What one group is asked for.
 #[derive(Clone, Debug)]
 struct Asked {
-    table: Timetable,
+    pacer: Arc<Pacer>,
     message_count: Option<u64>,
     /// How much later than the load each producer begins; empty where none does.
     delays: Vec<Nanos>,
 }
 
 impl Requested {
-    pub(crate) fn add(&mut self, table: Timetable, message_count: Option<u64>, delays: Vec<Nanos>) {
+    pub(crate) fn add(
+        &mut self,
+        pacer: Arc<Pacer>,
+        message_count: Option<u64>,
+        delays: Vec<Nanos>,
+    ) {
         self.groups.push(Asked {
-            table,
+            pacer,
             message_count,
             delays,
         });
@@ -40,7 +47,7 @@ impl Requested {
     /// are random, and then the root of the messages expected.
     #[must_use]
     pub fn deviation(&self, from: Nanos, to: Nanos) -> f64 {
-        let random = self.groups.iter().filter(|group| group.table.is_random());
+        let random = self.groups.iter().filter(|group| group.pacer.is_random());
         random
             .map(|group| group.between(from, to))
             .sum::<f64>()
@@ -58,14 +65,14 @@ impl Asked {
             .message_count
             .map_or(f64::INFINITY, |count| count as f64);
         let all = if self.delays.is_empty() {
-            self.table.until(t)
+            self.pacer.until(t)
         } else {
-            // Each producer has its share of the group's course, later.
+            // Each producer has its share of the group's schedule, later.
             let begun = self
                 .delays
                 .iter()
                 .filter_map(|delay| t.0.checked_sub(delay.0));
-            let all: f64 = begun.map(|t| self.table.until(Nanos(t))).sum();
+            let all: f64 = begun.map(|t| self.pacer.until(Nanos(t))).sum();
             all / self.delays.len() as f64
         };
         all.min(most)

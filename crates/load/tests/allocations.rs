@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use load::{
-    Ack, Arrivals, Control, Destination, Distribution, Endpoint, Group, Json, Pace, Phases, Plan,
-    RunEvent, Schedule, Shape, Sink, Sizes,
+    Ack, ArrivalProcess, ArrivalSchedule, Control, Destination, Distribution, Endpoint, Group,
+    Json, Phases, Plan, RateProfile, RunEvent, Sink, Sizes, Spacing,
 };
 use measure::{Interval, Nanos, Phase};
 
@@ -102,15 +102,15 @@ fn no_event_loop_allocates_after_warm_up() {
     // Beside it what is computed and drawn for every message.
     let mut drawn = group.clone();
     drawn.destinations = vec![Destination::parse("queue://drawn").expect("destination")];
-    drawn.producers.pace = Pace::Scheduled(Schedule {
-        shape: Shape::Sine {
+    drawn.producers.arrivals = ArrivalProcess::Scheduled(ArrivalSchedule::new(
+        RateProfile::Sine {
             mean: 2_000.0,
             amplitude: 1_000.0,
             period: Nanos::SECOND,
         },
-        arrivals: Arrivals::Poisson { seed: 1 },
-        per_producer: false,
-    });
+        Spacing::Poisson { seed: 1 },
+        false,
+    ));
     drawn.producers.sizes = Sizes::Random {
         distribution: Distribution::Uniform {
             min: 12,

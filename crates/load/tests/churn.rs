@@ -8,18 +8,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use load::churn::{ChurnKind, ChurnPlan, ChurnTally, run};
-use load::{Arrivals, Control, Endpoint, Error, Outcome, RunEvent, Schedule, Shape, Sink};
+use load::{ArrivalSchedule, Control, Endpoint, Error, Outcome, RunEvent, Sink};
 use measure::{CycleCounts, Interval, LatencySummary, Nanos, Phase, Rate, Recorder, Step};
 
 fn plan(port: u16, kind: ChurnKind, rate: Option<f64>) -> ChurnPlan {
     ChurnPlan {
         endpoint: Endpoint::new("127.0.0.1", port),
         kind,
-        schedule: rate.and_then(Rate::per_second).map(|rate| Schedule {
-            shape: Shape::Constant(rate),
-            arrivals: Arrivals::Even,
-            per_producer: false,
-        }),
+        schedule: rate
+            .and_then(Rate::per_second)
+            .map(ArrivalSchedule::constant),
         warmup: Nanos::from_millis(200),
         measure: Nanos::from_millis(1_000),
         messages: 3,

@@ -33,7 +33,7 @@ fn plan(port: u16, rate: f64) -> Plan {
     let queue = Destination::queue("drained");
     let mut group = Group::new(Endpoint::new("127.0.0.1", port), vec![queue]);
     group.producers.per_destination = 1;
-    group.producers.pace = Rate::per_second(rate).expect("a rate").into();
+    group.producers.arrivals = Rate::per_second(rate).expect("a rate").into();
     group.producers.sizes = 40.into();
     group.consumers.per_destination = 1;
     group.consumers.ack = Ack::Every(1);

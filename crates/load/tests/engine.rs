@@ -147,7 +147,7 @@ fn a_rate_is_kept_over_producers_and_threads() {
     let broker = embedded();
     let mut group = group(&broker, "queue://rated");
     group.producers.per_destination = 3;
-    group.producers.pace = Rate::per_second(1_000.0).expect("a rate").into();
+    group.producers.arrivals = Rate::per_second(1_000.0).expect("a rate").into();
     let plan = Plan {
         threads: 2,
         ..plan(group, 0, 2_000)
@@ -169,7 +169,7 @@ fn a_rate_below_the_number_of_producers_works() {
     let broker = embedded();
     let mut group = group(&broker, "queue://slow");
     group.producers.per_destination = 5;
-    group.producers.pace = Rate::per_second(2.0).expect("a rate").into();
+    group.producers.arrivals = Rate::per_second(2.0).expect("a rate").into();
     let (outcome, _) = run(&plan(group, 0, 2_000));
     assert!(
         (3..=5).contains(&outcome.totals.sent),

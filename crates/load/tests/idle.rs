@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Instant;
 
 use load::churn::{ChurnKind, ChurnPlan, ChurnTally, run};
-use load::{Arrivals, Control, Endpoint, Error, Outcome, RunEvent, Schedule, Shape, Sink, Token};
+use load::{ArrivalSchedule, Control, Endpoint, Error, Outcome, RunEvent, Sink, Token};
 use measure::{Interval, Nanos, Rate};
 
 struct Ignore;
@@ -24,11 +24,7 @@ fn plan(port: u16, kind: ChurnKind, rate: f64, measure_ms: u64) -> ChurnPlan {
     ChurnPlan {
         endpoint: Endpoint::new("127.0.0.1", port),
         kind,
-        schedule: Rate::per_second(rate).map(|rate| Schedule {
-            shape: Shape::Constant(rate),
-            arrivals: Arrivals::Even,
-            per_producer: false,
-        }),
+        schedule: Rate::per_second(rate).map(ArrivalSchedule::constant),
         warmup: Nanos::ZERO,
         measure: Nanos::from_millis(measure_ms),
         messages: 1,

@@ -168,7 +168,7 @@ fn play(scene: &Scene, tls: Option<&Authority>) -> (Outcome, Injections) {
     endpoint.tls = tls.map(Authority::trusted);
     let mut group = Group::new(endpoint, vec![Destination::queue("injected")]);
     group.producers.per_destination = scene.producers;
-    group.producers.pace = Rate::per_second(scene.rate).expect("a rate").into();
+    group.producers.arrivals = Rate::per_second(scene.rate).expect("a rate").into();
     group.producers.max_pending = 1_000;
     group.producers.sizes = if scene.has_trace_header {
         Sizes::Bodies(Arc::new(Json::new(scene.size).bodies().expect("bodies")))

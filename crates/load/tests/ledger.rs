@@ -98,7 +98,7 @@ fn without_confirms_every_message_counts_as_unconfirmed() {
     let broker = embedded();
     let mut group = group(&broker, &["queue://unconfirmed"], (2, 1));
     group.producers.confirm = false;
-    group.producers.pace = Rate::per_second(5_000.0).expect("a rate").into();
+    group.producers.arrivals = Rate::per_second(5_000.0).expect("a rate").into();
     let outcome = run(group, 1);
     let sent = outcome.totals.sent;
     let expected = LedgerSummary {
@@ -120,7 +120,7 @@ fn messages_of_an_earlier_run_are_foreign() {
         "nobody received"
     );
     let mut group = group(&broker, &["queue://shared"], (1, 1));
-    group.producers.pace = Rate::per_second(2_000.0).expect("a rate").into();
+    group.producers.arrivals = Rate::per_second(2_000.0).expect("a rate").into();
     let outcome = run(group, 1);
     let expected = LedgerSummary {
         foreign: 50,
@@ -165,7 +165,7 @@ fn passing_consumer(mut group: Group, takes: u64) -> thread::JoinHandle<Outcome>
 fn what_a_closing_consumer_gives_back_is_neither_repeated_nor_reordered() {
     let broker = embedded();
     let mut group = group(&broker, &["queue://given-back"], (2, 2));
-    group.producers.pace = Rate::per_second(8_000.0).expect("a rate").into();
+    group.producers.arrivals = Rate::per_second(8_000.0).expect("a rate").into();
     let other = passing_consumer(group.clone(), 50);
     let outcome = run(group, 2);
     let taken = other.join().expect("the other").totals.received;
@@ -184,7 +184,7 @@ fn what_a_closing_consumer_gives_back_is_neither_repeated_nor_reordered() {
 fn what_the_broker_returns_is_not_lost() {
     let broker = embedded();
     let mut group = group(&broker, &["queue://goes-away"], (2, 1));
-    group.producers.pace = Rate::per_second(4_000.0).expect("a rate").into();
+    group.producers.arrivals = Rate::per_second(4_000.0).expect("a rate").into();
     group.producers.mandatory = true;
     group.reconnect = Some(ReconnectPolicy {
         min: Nanos::from_millis(100),
@@ -209,8 +209,8 @@ fn a_queue_of_the_same_name_at_another_broker_is_another_queue() {
     let (here, there) = (embedded(), embedded());
     let mut nobody = group(&there, &["queue://twice"], (1, 0));
     let mut group = group(&here, &["queue://twice"], (1, 1));
-    nobody.producers.pace = Rate::per_second(1_000.0).expect("a rate").into();
-    group.producers.pace = Rate::per_second(2_000.0).expect("a rate").into();
+    nobody.producers.arrivals = Rate::per_second(1_000.0).expect("a rate").into();
+    group.producers.arrivals = Rate::per_second(2_000.0).expect("a rate").into();
     let plan = Plan {
         groups: vec![nobody, group],
         run_id: 78,

@@ -41,7 +41,7 @@ fn name(look_up: impl Fn() -> IoResult<Vec<SocketAddr>> + Send + Sync + 'static)
 fn plan(endpoint: Endpoint, ms: u64) -> Plan {
     let mut group = Group::new(endpoint, vec![Destination::queue("names")]);
     group.producers.per_destination = 4;
-    group.producers.pace = Rate::per_second(500.0).expect("a rate").into();
+    group.producers.arrivals = Rate::per_second(500.0).expect("a rate").into();
     group.producers.max_pending = 100;
     group.consumers.per_destination = 4;
     group.reconnect = Some(ReconnectPolicy {

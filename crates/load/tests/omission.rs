@@ -120,7 +120,7 @@ fn run(case: &Case) -> (Kept, Vec<(Time, Time)>) {
     let url = format!("amqp://{}", broker.local_addr());
     let mut group = Group::new(url.parse().expect("url"), vec![Destination::queue("q")]);
     group.producers.per_destination = case.producers;
-    group.producers.pace = Rate::per_second(case.rate).expect("a rate").into();
+    group.producers.arrivals = Rate::per_second(case.rate).expect("a rate").into();
     group.producers.max_pending = case.window;
     group.producers.sizes = 32.into();
     let plan = Plan {

@@ -50,7 +50,7 @@ fn plan(broker: &Running, reconnect: Option<ReconnectPolicy>) -> Plan {
     let queue = Destination::queue("peers");
     let mut group = Group::new(url.parse().expect("url"), vec![queue]);
     group.producers.per_destination = 2;
-    group.producers.pace = Rate::per_second(4_000.0).expect("a rate").into();
+    group.producers.arrivals = Rate::per_second(4_000.0).expect("a rate").into();
     group.producers.max_pending = 100;
     group.producers.sizes = 40.into();
     group.consumers.per_destination = 1;

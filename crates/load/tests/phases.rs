@@ -68,7 +68,7 @@ fn played(case: &Case) -> Heard {
     let mut group = Group::new(url.parse().expect("url"), vec![Destination::queue("q")]);
     group.producers.per_destination = 2;
     group.consumers.per_destination = 1;
-    group.producers.pace = Rate::per_second(RATE as f64).expect("a rate").into();
+    group.producers.arrivals = Rate::per_second(RATE as f64).expect("a rate").into();
     // Whoever has no room at the end never sends.
     group.producers.max_pending = 10_000;
     group.producers.sizes = case.size.into();
@@ -205,7 +205,7 @@ fn other_programs_messages_belong_to_the_phase_that_they_were_due_in() {
     let mut sending = group();
     sending.producers.per_destination = 1;
     sending.consumers.per_destination = 0;
-    sending.producers.pace = Rate::per_second(RATE as f64).expect("a rate").into();
+    sending.producers.arrivals = Rate::per_second(RATE as f64).expect("a rate").into();
     let sender = Plan {
         groups: vec![sending],
         phases: Phases {

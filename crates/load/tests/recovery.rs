@@ -44,7 +44,7 @@ fn plan(address: SocketAddr, reconnect: Option<ReconnectPolicy>) -> Plan {
     let queue = Destination::parse("queue://reconnect").expect("destination");
     let mut group = Group::new(url.parse().expect("url"), vec![queue]);
     group.producers.per_destination = 2;
-    group.producers.pace = Rate::per_second(1_000.0).expect("a rate").into();
+    group.producers.arrivals = Rate::per_second(1_000.0).expect("a rate").into();
     group.producers.max_pending = 100;
     group.producers.sizes = 32.into();
     group.consumers.per_destination = 2;

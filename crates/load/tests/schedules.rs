@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use load::{
-    Ack, Arrivals, Bodies, Control, Destination, Distribution, Group, Outcome, Pace, Phases, Plan,
-    RunEvent, Schedule, Shape, Sink, SizeStep, Sizes, StartDelay, Trace,
+    Ack, ArrivalProcess, ArrivalSchedule, Bodies, Control, Destination, Distribution, Group,
+    Outcome, Phases, Plan, RateProfile, RunEvent, Sink, SizeStep, Sizes, Spacing, StartDelay,
+    Trace,
 };
 use measure::{Interval, Metric, Nanos, Phase, Rate};
 
@@ -79,12 +80,8 @@ fn run(plan: &Plan) -> (Outcome, Kept) {
     (outcome, kept)
 }
 
-fn of(shape: Shape) -> Pace {
-    Pace::Scheduled(Schedule {
-        shape,
-        arrivals: Arrivals::Even,
-        per_producer: false,
-    })
+fn of(profile: RateProfile) -> ArrivalProcess {
+    ArrivalProcess::Scheduled(ArrivalSchedule::new(profile, Spacing::Even, false))
 }
 
 /// A real run: what was sent is what was asked for, in every interval and in all.
@@ -93,7 +90,7 @@ fn a_ramp_is_sent_as_it_was_asked_for() {
     let broker = embedded();
     let plan = plan(&broker, 3_000, |group| {
         group.producers.per_destination = 3;
-        group.producers.pace = of(Shape::ramp(100.0, 1_900.0, Nanos::from_millis(3_000)));
+        group.producers.arrivals = of(RateProfile::ramp(100.0, 1_900.0, Nanos::from_millis(3_000)));
     });
     let requested = plan.requested().expect("valid").expect("a schedule");
     let (outcome, kept) = run(&plan);
@@ -118,14 +115,14 @@ fn a_trace_ends_the_run_and_has_its_own_sizes() {
     let broker = embedded();
     let text = "seconds,bytes\n0,12\n0.01,200000\n0.01,40\n0.2,12\n0.3,1000\n";
     let trace = Trace::parse(text.as_bytes(), "trace").expect("a trace");
-    let shape = Shape::Trace {
+    let shape = RateProfile::Trace {
         trace: Arc::new(trace),
         every: None,
     };
     let plan = plan(&broker, 0, |group| {
         // More producers than messages: those without any end the run as well.
         group.producers.per_destination = 7;
-        group.producers.pace = of(shape);
+        group.producers.arrivals = of(shape);
     });
     let (outcome, kept) = run(&plan);
     assert_eq!(outcome.totals.sent, 5);
@@ -142,7 +139,7 @@ fn a_message_waits_for_the_last_answer_and_the_think_time() {
     let plan = plan(&broker, 1_000, |group| {
         group.producers.per_destination = 4;
         group.producers.max_pending = 1;
-        group.producers.pace = Pace::Think(Nanos::from_millis(20));
+        group.producers.arrivals = ArrivalProcess::ThinkTime(Nanos::from_millis(20));
     });
     assert!(plan.requested().expect("valid").is_none());
     let (outcome, kept) = run(&plan);
@@ -165,11 +162,11 @@ fn producers_begin_at_moments_of_their_own() {
             seed: 4,
             ..StartDelay::default()
         });
-        group.producers.pace = Pace::Scheduled(Schedule {
-            per_producer: true,
-            shape: Shape::Constant(Rate::per_second(50.0).expect("a rate")),
-            arrivals: Arrivals::Even,
-        });
+        group.producers.arrivals = ArrivalProcess::Scheduled(ArrivalSchedule::new(
+            RateProfile::Constant(Rate::per_second(50.0).expect("a rate")),
+            Spacing::Even,
+            true,
+        ));
     });
     let requested = plan.requested().expect("valid").expect("a schedule");
     let (outcome, kept) = run(&plan);
@@ -283,12 +280,12 @@ fn what_cannot_be_paced_is_refused() {
         assert!(said.contains(part), "{part:?} is not in {said:?}");
     };
     refused(
-        &|group| group.producers.pace = Pace::Think(Nanos::SECOND),
+        &|group| group.producers.arrivals = ArrivalProcess::ThinkTime(Nanos::SECOND),
         "--max-pending at 1",
     );
     refused(
         &|group| {
-            group.producers.pace = Pace::Think(Nanos::SECOND);
+            group.producers.arrivals = ArrivalProcess::ThinkTime(Nanos::SECOND);
             group.producers.confirm = false;
         },
         "ask for confirms",
@@ -296,7 +293,7 @@ fn what_cannot_be_paced_is_refused() {
     refused(
         &|group| {
             let trace = Trace::parse(&b"0,5"[..], "t").expect("a trace");
-            group.producers.pace = of(Shape::Trace {
+            group.producers.arrivals = of(RateProfile::Trace {
                 trace: Arc::new(trace),
                 every: None,
             });
@@ -307,7 +304,7 @@ fn what_cannot_be_paced_is_refused() {
         &|group| {
             let trace = Trace::parse(&b"0,50"[..], "t").expect("a trace");
             group.producers.sizes = Sizes::List(vec![20, 30]);
-            group.producers.pace = of(Shape::Trace {
+            group.producers.arrivals = of(RateProfile::Trace {
                 trace: Arc::new(trace),
                 every: None,
             });

@@ -4,7 +4,9 @@ use std::io::Read;
 use std::net::TcpListener;
 use std::thread;
 
-use load::{Control, Destination, Group, Outcome, Pace, Phases, Plan, RunEvent, Sink, Sizes};
+use load::{
+    ArrivalProcess, Control, Destination, Group, Outcome, Phases, Plan, RunEvent, Sink, Sizes,
+};
 use measure::{Interval, Nanos, Phase, Rate, Waits};
 
 #[derive(Default)]
@@ -93,7 +95,8 @@ fn one_in_flight_waits_for_answers() {
 fn a_slow_schedule_leaves_the_loop_idle() {
     let (_broker, url) = embedded();
     let (outcome, sum) = run(&url, |group| {
-        group.producers.pace = Rate::per_second(100.0).map_or(Pace::AllOut, Pace::constant);
+        group.producers.arrivals =
+            Rate::per_second(100.0).map_or(ArrivalProcess::Unthrottled, ArrivalProcess::constant);
     });
     assert_whole(&sum);
     let share = sum.waits.schedule.as_secs_f64() / sum.waits.producing().as_secs_f64();

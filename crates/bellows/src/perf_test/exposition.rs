@@ -5,17 +5,18 @@ use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use measure::{Interval, Metric};
 
 use super::values::{Values, bad};
 use crate::failure::Failure;
 
-/// How long a client may take to ask, and to take the answer.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// The longest request that is read.
+/// How long a client may take to ask, and as long again to take the answer.
+const TIME_OUT: Duration = Duration::from_secs(2);
+/// The longest request that is read, in bytes and in headers.
 const LONGEST_REQUEST: usize = 8_192;
+const MOST_HEADERS: usize = 64;
 
 /// What is served, and where.
 #[derive(Debug, PartialEq)]
@@ -282,23 +283,14 @@ const METRICS: [Metric; 2] = [Metric::EndToEnd, Metric::AckResponse];
 
 /// Answers one request.
 fn answer(mut stream: TcpStream, path: &str, page: &str) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut request = Vec::new();
-    let mut piece = [0; 1_024];
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < LONGEST_REQUEST {
-        match stream.read(&mut piece)? {
-            0 => break,
-            length => request.extend_from_slice(piece.get(..length).unwrap_or_default()),
+    stream.set_write_timeout(Some(TIME_OUT))?;
+    let (status, body) = match read_request(&mut stream)? {
+        Ok((method, _)) if method != "GET" => {
+            ("405 Method Not Allowed", "GET is what is answered\n")
         }
-    }
-    let head = String::from_utf8_lossy(&request);
-    let mut words = head.split_whitespace();
-    let (method, target) = (words.next(), words.next().unwrap_or_default());
-    let (status, body) = match (method, target.split('?').next() == Some(path)) {
-        (Some("GET"), true) => ("200 OK", page),
-        (Some("GET"), false) => ("404 Not Found", "no such page\n"),
-        _ => ("405 Method Not Allowed", "GET is what is answered\n"),
+        Ok((_, target)) if target.split('?').next() == Some(path) => ("200 OK", page),
+        Ok(_) => ("404 Not Found", "no such page\n"),
+        Err(status) => (status, "\n"),
     };
     write!(
         stream,
@@ -306,6 +298,35 @@ fn answer(mut stream: TcpStream, path: &str, page: &str) -> io::Result<()> {
          Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
     )
+}
+
+/// Reads a request's method and target; the status of a request that cannot be answered.
+fn read_request(stream: &mut TcpStream) -> io::Result<Result<(String, String), &'static str>> {
+    let deadline = Instant::now() + TIME_OUT;
+    let mut request = Vec::with_capacity(LONGEST_REQUEST);
+    let mut piece = [0; 1_024];
+    while request.len() < LONGEST_REQUEST {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(Err("408 Request Timeout"));
+        }
+        stream.set_read_timeout(Some(left))?;
+        let length = match stream.read(&mut piece)? {
+            0 => return Ok(Err("400 Bad Request")),
+            length => length,
+        };
+        request.extend_from_slice(piece.get(..length).unwrap_or_default());
+        let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+        let mut head = httparse::Request::new(&mut headers);
+        match (head.parse(&request), head.method, head.path) {
+            (Ok(status), Some(method), Some(path)) if status.is_complete() => {
+                return Ok(Ok((method.to_owned(), path.to_owned())));
+            }
+            (Ok(_), ..) => {}
+            (Err(_), ..) => return Ok(Err("400 Bad Request")),
+        }
+    }
+    Ok(Err("431 Request Header Fields Too Large"))
 }
 
 #[cfg(test)]
@@ -395,5 +416,21 @@ mod tests {
         assert!(ask("GET /own").contains("\r\n\r\n# TYPE perftest_published gauge"));
         assert!(ask("GET /metrics").starts_with("HTTP/1.1 404"));
         assert!(ask("POST /own").starts_with("HTTP/1.1 405"));
+        assert!(ask("GET  /own").starts_with("HTTP/1.1 400"));
+        let long = format!("GET /{}", "x".repeat(LONGEST_REQUEST));
+        let mut stream = TcpStream::connect(address).expect("connect");
+        // The server may hang up before it has read all of it.
+        let _ = write!(stream, "{long}");
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(!answer.starts_with(b"HTTP/1.1 200"));
+        // Who sends a byte now and then is not waited for longer than anybody else.
+        let begun = Instant::now();
+        let mut slow = TcpStream::connect(address).expect("connect");
+        while begun.elapsed() < 5 * TIME_OUT && slow.write_all(b"G").is_ok() {
+            thread::sleep(TIME_OUT / 10);
+        }
+        assert!(begun.elapsed() < 4 * TIME_OUT, "{:?}", begun.elapsed());
+        assert!(ask("GET /own").starts_with("HTTP/1.1 200"));
     }
 }

@@ -263,7 +263,7 @@ fn consumers_do_what_perf_test_s_do() {
         (200, 5)
     );
     assert_eq!(spec.consumer_rate.map(Rate::get), Some(50.0));
-    assert_eq!(spec.consumer_latency[0].to_string(), "1500us");
+    assert_eq!(spec.consumer_latency[0].to_string(), "1ms500us");
     assert_eq!(spec.consumer_arguments.len(), 1);
     let spec = load("-u q -vl 0:10 1000:5");
     assert_eq!(spec.consumer_latency[1].to_string(), "1ms@5s");

@@ -1,5 +1,6 @@
 //! Values as PerfTest writes them: `a=1,b=2`, `50mb`, `PT10M30S`, `perf-test-%03d`.
 
+use jiff::{Span, SpanRelativeTo};
 use load::Argument;
 
 use super::values::bad;
@@ -45,43 +46,15 @@ pub(super) fn byte_capacity(option: &str, text: &str) -> Result<i64, Failure> {
 
 /// Reads an ISO 8601 duration of days and less, in whole seconds, as `java.time.Duration` does.
 pub(super) fn seconds_of_duration(option: &str, text: &str) -> Result<u64, Failure> {
-    let refuse = || {
-        bad(
-            option,
-            text,
-            "an ISO 8601 duration above 0, such as PT15M or P5DT8H",
-        )
-    };
-    let upper = text.to_uppercase();
-    let rest = upper.strip_prefix('P').ok_or_else(refuse)?;
-    let (days, times) = rest.split_once('T').unwrap_or((rest, ""));
-    if times.is_empty() && rest.contains('T') {
-        return Err(refuse());
-    }
-    let day = parts(days, &[('D', 86_400.0)]);
-    let time = parts(times, &[('H', 3_600.0), ('M', 60.0), ('S', 1.0)]);
-    match (day, time) {
-        (Some(day), Some(time)) if day + time > 0.0 => Ok((day + time) as u64),
-        _ => Err(refuse()),
-    }
-}
-
-/// The sum of numbers with units, each unit at most once and in this order.
-fn parts(mut text: &str, units: &[(char, f64)]) -> Option<f64> {
-    let mut sum = 0.0;
-    for (unit, seconds) in units {
-        let Some((number, rest)) = text.split_once(*unit) else {
-            continue;
-        };
-        let fraction = *unit == 'S';
-        let digits = |c: char| c.is_ascii_digit() || fraction && c == '.';
-        if number.is_empty() || !number.chars().all(digits) {
-            return None;
-        }
-        sum += number.parse::<f64>().ok()? * seconds;
-        text = rest;
-    }
-    text.is_empty().then_some(sum)
+    let iso = Some(text).filter(|text| text.starts_with(['P', 'p']));
+    let span = iso.and_then(|text| text.parse::<Span>().ok());
+    span.and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()).ok())
+        .and_then(|length| u64::try_from(length.as_secs()).ok())
+        .filter(|seconds| *seconds > 0)
+        .ok_or_else(|| {
+            let needed = "an ISO 8601 duration above 0, such as PT15M or P5DT8H";
+            bad(option, text, needed)
+        })
 }
 
 /// `%d`, `%5d` and `%03d` with a number in their place, `%%` for a per cent sign; `None` for

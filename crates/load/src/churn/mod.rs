@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use measure::{CycleCounts, Nanos};
 use serde::{Deserialize, Serialize};
 
-use crate::{Control, Endpoint, Error, Outcome, Phases, Requested, Schedule, Sink};
+use crate::{ArrivalSchedule, Control, Endpoint, Error, Outcome, Phases, Requested, Sink};
 
 /// What comes and goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ pub struct ChurnPlan {
     /// What.
     pub kind: ChurnKind,
     /// When cycles are due; `None`: the next begins as soon as one of [`ChurnPlan::most_open`] ends.
-    pub schedule: Option<Schedule>,
+    pub schedule: Option<ArrivalSchedule>,
     /// Cycles that were due in this time are not counted.
     pub warmup: Nanos,
     /// How long new cycles begin after that.
@@ -131,7 +131,7 @@ impl ChurnPlan {
             return Ok(None);
         };
         let mut requested = Requested::default();
-        requested.add(schedule.timetable(1)?, None, Vec::new());
+        requested.add(schedule.pacer(1)?, None, Vec::new());
         Ok(Some(requested))
     }
 

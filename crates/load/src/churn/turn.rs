@@ -18,7 +18,7 @@ use crate::control::{Request, Watch};
 use crate::engine::waiting::{run_queue_wait, thread_cpu};
 use crate::protocol::amqp091::admin::{Admin, Interruption};
 use crate::resolve::Addresses;
-use crate::schedule::Ticker;
+use crate::schedule::DueTimes;
 use crate::{Control, Error, Outcome, PhaseTimes, RunEvent, Sink, ThreadUsage};
 
 const TIMER: Token = Token(usize::MAX);
@@ -221,15 +221,15 @@ impl<'a> Churn<'a> {
     }
 
     fn run(mut self) -> Result<Outcome, Error> {
-        let mut ticker = self.begin_run()?;
-        let error = self.turn_until_done(&mut ticker).err();
-        Ok(self.end_run(ticker, error))
+        let mut due_times = self.begin_run()?;
+        let error = self.turn_until_done(&mut due_times).err();
+        Ok(self.end_run(due_times, error))
     }
 
     /// The schedule counts from here.
-    fn begin_run(&mut self) -> Result<Option<Ticker>, Error> {
-        let table = self.plan.schedule.as_ref();
-        let table = table.map(|it| it.timetable(1)).transpose()?.map(Arc::new);
+    fn begin_run(&mut self) -> Result<Option<DueTimes>, Error> {
+        let schedule = self.plan.schedule.as_ref();
+        let pacer = schedule.map(|it| it.pacer(1)).transpose()?;
         self.start = Clock.now();
         self.counts
             .measure_from(self.start, self.start + self.plan.warmup);
@@ -244,10 +244,10 @@ impl<'a> Churn<'a> {
         self.counts.wait_for(self.start, Awaited::Due(self.start));
         self.counts.interval.reset(self.start, first);
         self.enter(first, self.start);
-        Ok(table.map(|table| Ticker::new(&table, self.start, 0, 0)))
+        Ok(pacer.map(|pacer| DueTimes::new(&pacer, self.start, 0, 0)))
     }
 
-    fn turn_until_done(&mut self, ticker: &mut Option<Ticker>) -> Result<(), Error> {
+    fn turn_until_done(&mut self, due_times: &mut Option<DueTimes>) -> Result<(), Error> {
         let mut events = Events::with_capacity(1_024);
         let mut next_look = self.start + LOOK;
         loop {
@@ -257,7 +257,7 @@ impl<'a> Churn<'a> {
                 self.last = self.last.min(now);
             }
             let next_report = self.report(now);
-            let next_due = self.begin_due(ticker, now)?;
+            let next_due = self.begin_due(due_times, now)?;
             let idle = self.free.len() + self.resting.len() == self.slots.len();
             if now >= self.last && idle || self.control.request() == Request::Abort {
                 return Ok(());
@@ -344,13 +344,17 @@ impl<'a> Churn<'a> {
     }
 
     /// Begins the cycles whose time has come, as far as there are slots; tells when the next is due.
-    fn begin_due(&mut self, ticker: &mut Option<Ticker>, now: Time) -> Result<Option<Time>, Error> {
+    fn begin_due(
+        &mut self,
+        due_times: &mut Option<DueTimes>,
+        now: Time,
+    ) -> Result<Option<Time>, Error> {
         while let Some((_, at)) = self.resting.pop_front_if(|(until, _)| *until <= now) {
             self.free.push(at);
         }
         let mut late = false;
         let next = loop {
-            let due = ticker.as_ref().map_or(now, Ticker::due);
+            let due = due_times.as_ref().map_or(now, DueTimes::due);
             if due >= self.last || now >= self.last {
                 self.counts.wait_for(now, Awaited::Due(Time(u64::MAX)));
                 break None;
@@ -365,8 +369,8 @@ impl<'a> Churn<'a> {
                 self.counts.wait_for(now, Awaited::Room);
                 return Ok(self.resting.front().map(|(until, _)| *until));
             };
-            if let Some(ticker) = ticker {
-                ticker.advance();
+            if let Some(due_times) = due_times {
+                due_times.advance();
             }
             let possible = (*self.room_since.get_or_insert(now)).max(due);
             late |= now.since(due) > Nanos::from_millis(1);
@@ -530,7 +534,7 @@ impl<'a> Churn<'a> {
     }
 
     /// What became of it.
-    fn end_run(mut self, ticker: Option<Ticker>, error: Option<Error>) -> Outcome {
+    fn end_run(mut self, due_times: Option<DueTimes>, error: Option<Error>) -> Outcome {
         let now = Clock.now();
         if error.is_some() || self.control.request() == Request::Abort {
             self.last = self.last.min(now);
@@ -548,10 +552,10 @@ impl<'a> Churn<'a> {
         }
         self.phases.retain(|span| span.start < span.end);
         let mut tally = std::mem::take(&mut self.counts.tally);
-        if let Some(mut ticker) = ticker {
-            while ticker.due() < self.last {
-                tally.not_begun += u64::from(ticker.due() >= self.counts.measure_at);
-                ticker.advance();
+        if let Some(mut due_times) = due_times {
+            while due_times.due() < self.last {
+                tally.not_begun += u64::from(due_times.due() >= self.counts.measure_at);
+                due_times.advance();
             }
         }
         // All that is known of a broker that refuses everything is why.

@@ -9,7 +9,7 @@ use wire::amqp091::{FieldTable, Value};
 
 use super::consumer::{ConsumerSpec, Known, Ours};
 use super::ledger_layout::{self, Cluster, LedgerLayout};
-use super::producer::{Pacing, ProducerSpec};
+use super::producer::{ProducerSpec, ResolvedArrivals};
 use super::recipients::{self, Recipient};
 use super::routes::{Routes, expected_deliveries};
 use super::routing_keys::RoutingKeyGenerator;
@@ -24,8 +24,8 @@ use crate::random::Random;
 use crate::schedule::share;
 use crate::sizes::Stock;
 use crate::{
-    Ack, Allocation, Declare, Destination, DestinationKind, Error, Group, Pace, Plan, Producers,
-    QueueType, ReconnectPolicy, StreamOffset,
+    Ack, Allocation, ArrivalProcess, Declare, Destination, DestinationKind, Error, Group, Plan,
+    Producers, QueueType, ReconnectPolicy, StreamOffset,
 };
 
 /// All clients' buffers may take twice this many bytes before they are needed. With many clients
@@ -157,7 +157,9 @@ fn ours(plan: &Plan) -> Option<Ours> {
     plan.senders().next()?;
     Some(Ours {
         run_id: plan.run_id,
-        all_out: plan.senders().all(|g| g.producers.pace.is_all_out()),
+        unthrottled: plan
+            .senders()
+            .all(|g| g.producers.arrivals.is_unthrottled()),
         bodies: bodies(plan),
     })
 }
@@ -374,7 +376,7 @@ fn producers(
     if producers == 0 {
         return Ok(());
     }
-    let pacing = pacing(plan, group)?;
+    let arrivals = resolved_arrivals(plan, group)?;
     let trace = wanted
         .sizing_trace()
         .map(|(trace, each)| (Arc::clone(trace), each));
@@ -413,7 +415,7 @@ fn producers(
         let work = ParticipantKind::Producer(ProducerSpec {
             id,
             run_id: plan.run_id,
-            pacing: pacing.clone(),
+            arrivals: arrivals.clone(),
             message_size: most,
             contents: stock
                 .as_ref()
@@ -459,16 +461,17 @@ fn answers(producers: &Producers) -> Answers {
     }
 }
 
-/// A group's pace made ready. A schedule with a last message ends the run where nothing else does.
-fn pacing(plan: &Plan, group: &Group) -> Result<Pacing, Error> {
-    Ok(match &group.producers.pace {
-        Pace::AllOut => Pacing::AllOut,
-        Pace::Think(pause) => Pacing::Think(*pause),
-        Pace::Scheduled(schedule) => {
-            let table = schedule.timetable(group.producer_count() as u64)?;
-            Pacing::Scheduled {
-                ends_run: table.ends() && plan.phases.measure.is_none(),
-                table: Arc::new(table),
+/// A group's arrival process made ready. A schedule with a last message ends the run where nothing else
+/// does.
+fn resolved_arrivals(plan: &Plan, group: &Group) -> Result<ResolvedArrivals, Error> {
+    Ok(match &group.producers.arrivals {
+        ArrivalProcess::Unthrottled => ResolvedArrivals::Unthrottled,
+        ArrivalProcess::ThinkTime(pause) => ResolvedArrivals::ThinkTime(*pause),
+        ArrivalProcess::Scheduled(schedule) => {
+            let pacer = schedule.pacer(group.producer_count() as u64)?;
+            ResolvedArrivals::Scheduled {
+                ends_run: pacer.ends() && plan.phases.measure.is_none(),
+                pacer,
             }
         }
     })

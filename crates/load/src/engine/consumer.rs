@@ -71,7 +71,7 @@ pub(crate) struct BitmapSpec {
 pub(crate) struct Ours {
     pub(crate) run_id: u32,
     /// All producers send all-out, so that a message without `s_i` has `s_i = t_i`.
-    pub(crate) all_out: bool,
+    pub(crate) unthrottled: bool,
     /// The bodies of those who send more than filler.
     pub(crate) bodies: Option<Arc<Known>>,
 }
@@ -363,7 +363,7 @@ impl Consumer {
                 self.refuse((body, extras), now, true, ledger);
                 return false;
             }
-            if ours.all_out {
+            if ours.unthrottled {
                 sent = Some(sent.unwrap_or(header.intended));
             }
         }

@@ -13,7 +13,7 @@ pub(crate) fn may_spin(plan: &Plan, threads: usize) -> bool {
     let scheduled = plan
         .groups
         .iter()
-        .any(|group| group.producer_count() > 0 && !group.producers.pace.is_all_out());
+        .any(|group| group.producer_count() > 0 && !group.producers.arrivals.is_unthrottled());
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     scheduled
         && match plan.spin {

@@ -227,9 +227,9 @@ impl<'a> Coordinator<'a> {
             assignment.budgets,
         ));
         let spin = idle::may_spin(plan, count);
-        let all_out = plan
+        let unthrottled = plan
             .senders()
-            .all(|group| group.producers.pace.is_all_out());
+            .all(|group| group.producers.arrivals.is_unthrottled());
         let mut give_back = Vec::with_capacity(count);
         let mut workers = Vec::with_capacity(count);
         for (thread, clients) in assignment.threads.into_iter().enumerate() {
@@ -242,7 +242,7 @@ impl<'a> Coordinator<'a> {
                 reports: sender.clone(),
                 returned,
                 ledger: ledger.pop_front(),
-                may_back_off: all_out,
+                may_back_off: unthrottled,
                 spin,
                 warms_up: plan.phases.warmup > Nanos::ZERO,
                 timeout: plan.timeout,

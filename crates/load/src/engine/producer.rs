@@ -12,7 +12,7 @@ use crate::Error;
 use crate::payload::{self, FULL_LEN};
 use crate::protocol::amqp091::{Answers, ChannelHandle};
 use crate::report::Censored;
-use crate::schedule::{Ticker, Timetable};
+use crate::schedule::{DueTimes, Pacer};
 use crate::sizes::Contents;
 use crate::window::Window;
 
@@ -22,16 +22,16 @@ const LATE: Nanos = Nanos(1_000_000);
 /// refuses bytes, so this bounds what waits in our own memory after its `s_i` was taken.
 pub(super) const BATCH_BYTES: usize = 64 << 10;
 
-/// See [`crate::Pace`].
+/// A [`crate::ArrivalProcess`] made ready.
 #[derive(Clone, Debug)]
-pub(crate) enum Pacing {
-    AllOut,
+pub(crate) enum ResolvedArrivals {
+    Unthrottled,
     Scheduled {
-        table: Arc<Timetable>,
+        pacer: Arc<Pacer>,
         /// After its last message there is nothing to wait for.
         ends_run: bool,
     },
-    Think(Nanos),
+    ThinkTime(Nanos),
 }
 
 /// What a producer is and how it began.
@@ -40,7 +40,7 @@ pub(crate) struct ProducerSpec {
     /// Counted over all groups.
     pub(crate) id: u32,
     pub(crate) run_id: u32,
-    pub(crate) pacing: Pacing,
+    pub(crate) arrivals: ResolvedArrivals,
     /// Bytes of every body, unless they differ from message to message.
     pub(crate) message_size: usize,
     pub(crate) contents: Option<Contents>,
@@ -70,18 +70,21 @@ impl ProducerSpec {
     /// Whether the run may be waiting for its last message.
     pub(crate) fn ends(&self) -> bool {
         self.limit.is_some_and(|limit| limit > 0)
-            || matches!(self.pacing, Pacing::Scheduled { ends_run: true, .. })
+            || matches!(
+                self.arrivals,
+                ResolvedArrivals::Scheduled { ends_run: true, .. }
+            )
     }
 }
 
 /// When the next message is due.
-enum Clockwork {
-    /// As soon as it has begun.
-    AllOut { from: Time },
-    /// Then.
-    Ticker(Ticker),
-    /// Then, once the last one was answered.
-    Thinking { due: Time, pause: Nanos },
+enum NextSend {
+    /// As soon as the producer has begun.
+    Unthrottled { from: Time },
+    /// At the next of its due times.
+    Scheduled(DueTimes),
+    /// When it is due, once the last message was answered.
+    ThinkTime { due: Time, pause: Nanos },
 }
 
 /// Where a producer stands after a turn.
@@ -130,7 +133,7 @@ pub(crate) struct Producer {
     /// When the load began.
     start: Time,
     /// `None` until the start.
-    clockwork: Option<Clockwork>,
+    next_send: Option<NextSend>,
     /// Its end is of no interest, or known.
     end_told: bool,
     window: Option<Window>,
@@ -166,7 +169,7 @@ impl Producer {
             end_told: !spec.ends(),
             spec,
             start: Time(0),
-            clockwork: None,
+            next_send: None,
             window,
             sequence: 0,
             blocked: false,
@@ -188,15 +191,15 @@ impl Producer {
         let spec = &self.spec;
         self.start = start;
         let from = start + spec.delay;
-        self.clockwork = Some(match &spec.pacing {
-            Pacing::AllOut => Clockwork::AllOut { from },
-            Pacing::Scheduled { table, .. } => {
-                Clockwork::Ticker(Ticker::new(table, from, spec.position, spec.id))
+        self.next_send = Some(match &spec.arrivals {
+            ResolvedArrivals::Unthrottled => NextSend::Unthrottled { from },
+            ResolvedArrivals::Scheduled { pacer, .. } => {
+                NextSend::Scheduled(DueTimes::new(pacer, from, spec.position, spec.id))
             }
-            Pacing::Think(pause) => {
+            ResolvedArrivals::ThinkTime(pause) => {
                 let part = u128::from(pause.0) * u128::from(spec.position);
                 let offset = part / u128::from(spec.producers.max(1));
-                Clockwork::Thinking {
+                NextSend::ThinkTime {
                     due: from + Nanos(offset as u64),
                     pause: *pause,
                 }
@@ -221,25 +224,25 @@ impl Producer {
         interval: &mut Interval,
     ) -> Result<Sent, Error> {
         let before = self.sequence;
-        let (send_state, ended) = match self.clockwork.take() {
+        let (send_state, ended) = match self.next_send.take() {
             None => (SendState::Idle, false),
-            Some(Clockwork::AllOut { from }) => {
-                self.clockwork = Some(Clockwork::AllOut { from });
+            Some(NextSend::Unthrottled { from }) => {
+                self.next_send = Some(NextSend::Unthrottled { from });
                 let send_state = if now < from {
                     SendState::Until(from)
                 } else {
-                    self.send_all_out(now, channel, interval)
+                    self.send_unthrottled(now, channel, interval)
                 };
                 (send_state, false)
             }
-            Some(Clockwork::Ticker(mut ticker)) => {
-                let send_state = self.send_scheduled(&mut ticker, now, channel, interval);
-                let ended = ticker.is_over();
-                self.clockwork = Some(Clockwork::Ticker(ticker));
+            Some(NextSend::Scheduled(mut due_times)) => {
+                let send_state = self.send_scheduled(&mut due_times, now, channel, interval);
+                let ended = due_times.is_over();
+                self.next_send = Some(NextSend::Scheduled(due_times));
                 (send_state, ended)
             }
-            Some(Clockwork::Thinking { due, pause }) => {
-                self.clockwork = Some(Clockwork::Thinking { due, pause });
+            Some(NextSend::ThinkTime { due, pause }) => {
+                self.next_send = Some(NextSend::ThinkTime { due, pause });
                 (self.send_after_thinking(due, now, channel, interval), false)
             }
         };
@@ -257,7 +260,7 @@ impl Producer {
     }
 
     /// The load has ended, and some that was due before its `end` has not been sent: sends it, where
-    /// the budget allows. All-out nothing was due.
+    /// the budget allows. Unthrottled, nothing was due.
     pub(crate) fn catch_up(
         &mut self,
         end: Time,
@@ -265,11 +268,11 @@ impl Producer {
         channel: &mut ChannelHandle<'_>,
         interval: &mut Interval,
     ) -> Result<Sent, Error> {
-        let was_due = |clockwork: &Clockwork| match clockwork {
-            Clockwork::Ticker(ticker) => ticker.due() < end,
-            Clockwork::AllOut { .. } | Clockwork::Thinking { .. } => false,
+        let was_due = |next_send: &NextSend| match next_send {
+            NextSend::Scheduled(due_times) => due_times.due() < end,
+            NextSend::Unthrottled { .. } | NextSend::ThinkTime { .. } => false,
         };
-        if !self.clockwork.as_ref().is_some_and(was_due) {
+        if !self.next_send.as_ref().is_some_and(was_due) {
             return Ok(Sent {
                 count: 0,
                 send_state: SendState::Idle,
@@ -328,8 +331,8 @@ impl Producer {
         (left.min(room).min(batch), SendState::More)
     }
 
-    /// All-out, `t_i = s_i`.
-    fn send_all_out(
+    /// Unthrottled, `t_i = s_i`.
+    fn send_unthrottled(
         &mut self,
         now: Time,
         channel: &mut ChannelHandle<'_>,
@@ -357,26 +360,26 @@ impl Producer {
 
     fn send_scheduled(
         &mut self,
-        ticker: &mut Ticker,
+        due_times: &mut DueTimes,
         now: Time,
         channel: &mut ChannelHandle<'_>,
         interval: &mut Interval,
     ) -> SendState {
         let until = now.min(self.last_due);
-        if ticker.due() > until {
-            return self.until(ticker);
+        if due_times.due() > until {
+            return self.until(due_times);
         }
         let (count, send_state) = self.allowance(channel, interval);
         if count == 0 {
             return send_state;
         }
         if self.is_varied() {
-            self.send_until::<true>((until, now), count, ticker, channel, interval);
+            self.send_until::<true>((until, now), count, due_times, channel, interval);
         } else {
-            self.send_until::<false>((until, now), count, ticker, channel, interval);
+            self.send_until::<false>((until, now), count, due_times, channel, interval);
         }
-        if ticker.due() > until || self.spec.limit == Some(self.sequence) {
-            self.until(ticker)
+        if due_times.due() > until || self.spec.limit == Some(self.sequence) {
+            self.until(due_times)
         } else {
             self.after(channel, interval)
         }
@@ -403,16 +406,16 @@ impl Producer {
 
     /// An answer has come, or never will: the next message waits from now on.
     fn think(&mut self, now: Time) {
-        if let Some(Clockwork::Thinking { due, pause }) = &mut self.clockwork {
+        if let Some(NextSend::ThinkTime { due, pause }) = &mut self.next_send {
             *due = now + *pause;
         }
     }
 
-    fn until(&self, ticker: &Ticker) -> SendState {
-        if ticker.is_over() || self.spec.limit == Some(self.sequence) {
+    fn until(&self, due_times: &DueTimes) -> SendState {
+        if due_times.is_over() || self.spec.limit == Some(self.sequence) {
             SendState::Idle
         } else {
-            SendState::Until(ticker.due())
+            SendState::Until(due_times.due())
         }
     }
 
@@ -430,16 +433,16 @@ impl Producer {
         &mut self,
         (until, now): (Time, Time),
         count: u64,
-        ticker: &mut Ticker,
+        due_times: &mut DueTimes,
         channel: &mut ChannelHandle<'_>,
         interval: &mut Interval,
     ) {
         for _ in 0..count {
-            let due = ticker.due();
+            let due = due_times.due();
             if due > until {
                 break;
             }
-            ticker.advance();
+            due_times.advance();
             self.send_due::<VARIED>(due, now, channel, interval);
             // Messages of the same length were counted before.
             if VARIED && has_batch(channel) {
@@ -514,14 +517,14 @@ impl Producer {
         self.blocked = false;
     }
 
-    /// Whether it is behind its schedule. All-out and with a think time there is none.
+    /// Whether it is behind its schedule. Unthrottled and with a think time there is none.
     pub(crate) fn is_late(&self, now: Time) -> bool {
         let done = self.spec.limit == Some(self.sequence);
-        let late = |clockwork: &Clockwork| match clockwork {
-            Clockwork::Ticker(ticker) => now.since(ticker.due()) > LATE,
-            Clockwork::AllOut { .. } | Clockwork::Thinking { .. } => false,
+        let late = |next_send: &NextSend| match next_send {
+            NextSend::Scheduled(due_times) => now.since(due_times.due()) > LATE,
+            NextSend::Unthrottled { .. } | NextSend::ThinkTime { .. } => false,
         };
-        !done && self.clockwork.as_ref().is_some_and(late)
+        !done && self.next_send.as_ref().is_some_and(late)
     }
 
     /// Messages sent.
@@ -546,15 +549,15 @@ impl Producer {
                 censored.unanswered(intended, end);
             }
         }
-        let Some(Clockwork::Ticker(ticker)) = &mut self.clockwork else {
+        let Some(NextSend::Scheduled(due_times)) = &mut self.next_send else {
             return;
         };
         let limit = self.spec.limit.unwrap_or(u64::MAX);
         let mut sequence = self.sequence;
-        while sequence < limit && !ticker.is_over() && ticker.due() < drain_at {
+        while sequence < limit && !due_times.is_over() && due_times.due() < drain_at {
             let deliveries = self.spec.expected_deliveries;
-            censored.unsent(ticker.due(), end, self.window.is_some(), deliveries);
-            ticker.advance();
+            censored.unsent(due_times.due(), end, self.window.is_some(), deliveries);
+            due_times.advance();
             sequence += 1;
         }
     }

@@ -191,13 +191,13 @@ impl Series {
 
 /// Puts the threads' series together.
 pub(crate) struct Merger {
-    threads: Vec<Arrivals>,
+    threads: Vec<Spacing>,
     merged: Interval,
     totals: Counters,
     measured: Counters,
 }
 
-struct Arrivals {
+struct Spacing {
     waiting: std::collections::VecDeque<Box<Interval>>,
     /// End of what has gone into the present merged interval, or into the one before.
     covered: Time,
@@ -208,7 +208,7 @@ impl Merger {
     pub(crate) fn new(give_back: Vec<SyncSender<Box<Interval>>>) -> Self {
         let threads = give_back
             .into_iter()
-            .map(|give_back| Arrivals {
+            .map(|give_back| Spacing {
                 waiting: std::collections::VecDeque::with_capacity(POOL),
                 covered: Time(0),
                 give_back,
@@ -277,9 +277,9 @@ impl Merger {
     }
 
     /// Of these threads, the one that is furthest behind in the phase that is being merged.
-    fn behind(&self, wanted: impl Fn(&Arrivals) -> bool) -> Option<usize> {
+    fn behind(&self, wanted: impl Fn(&Spacing) -> bool) -> Option<usize> {
         let phase = (!self.is_empty()).then_some(self.merged.phase);
-        let stays = |thread: &Arrivals| {
+        let stays = |thread: &Spacing| {
             let next = thread.waiting.front().map(|next| next.phase);
             phase.zip(next).is_none_or(|(phase, next)| next <= phase)
         };

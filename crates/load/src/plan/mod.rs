@@ -14,7 +14,7 @@ pub use self::consumers::{Ack, Consumers, Refusal, ServiceTime, StreamOffset};
 pub use self::destination::{Argument, Destination, DestinationKind, Exchange, QueueType};
 pub use self::producers::{MessageProperties, Producers, RandomKeys, StartDelay};
 use crate::random::scatter;
-use crate::{Endpoint, Error, Pace, Requested};
+use crate::{ArrivalProcess, Endpoint, Error, Requested};
 
 /// A whole load: who sends what to where, for how long.
 #[derive(Clone, Debug)]
@@ -305,7 +305,7 @@ impl Plan {
         let mut first_id = 0;
         for group in self.senders() {
             let count = group.producer_count();
-            let Pace::Scheduled(schedule) = &group.producers.pace else {
+            let ArrivalProcess::Scheduled(schedule) = &group.producers.arrivals else {
                 return Ok(None);
             };
             let delays = group.producers.start_delay.map_or_else(Vec::new, |delay| {
@@ -313,7 +313,7 @@ impl Plan {
                 ids.map(|id| delay.of(id)).collect()
             });
             requested.add(
-                schedule.timetable(count as u64)?,
+                schedule.pacer(count as u64)?,
                 group.producers.message_count,
                 delays,
             );
@@ -326,7 +326,7 @@ impl Plan {
     #[must_use]
     pub fn is_closed_loop(&self) -> bool {
         self.senders()
-            .any(|group| matches!(group.producers.pace, Pace::Think(_)))
+            .any(|group| matches!(group.producers.arrivals, ArrivalProcess::ThinkTime(_)))
     }
 
     /// The groups that send.

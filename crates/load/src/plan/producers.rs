@@ -12,7 +12,7 @@ use crate::payload::{FULL_LEN, TRACE_HEADER};
 use crate::protocol::amqp091::admin::table_of;
 use crate::random::Random;
 use crate::sizes::check_range;
-use crate::{Error, Pace, Shape, Sizes, Trace};
+use crate::{ArrivalProcess, Error, RateProfile, Sizes, Trace};
 
 /// The sending side of a group.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub struct Producers {
     /// connection.
     pub connections: Option<usize>,
     /// When they send.
-    pub pace: Pace,
+    pub arrivals: ArrivalProcess,
     /// Each producer begins later by chance.
     pub start_delay: Option<StartDelay>,
     /// Unacknowledged messages allowed per producer; 0 is unlimited. Has no effect without
@@ -63,14 +63,14 @@ pub struct Producers {
 }
 
 impl Default for Producers {
-    /// One producer per destination, all-out, one message of 1,024 bytes pending, transient,
+    /// One producer per destination, unthrottled, one message of 1,024 bytes pending, transient,
     /// confirmed: the defaults of Artemis perf.
     fn default() -> Self {
         Self {
             per_destination: 1,
             total: None,
             connections: None,
-            pace: Pace::AllOut,
+            arrivals: ArrivalProcess::Unthrottled,
             start_delay: None,
             max_pending: 1,
             sizes: Sizes::default(),
@@ -219,14 +219,14 @@ impl Producers {
 
     /// A trace that says how large its messages are.
     pub(crate) fn sizing_trace(&self) -> Option<(&Arc<Trace>, bool)> {
-        match &self.pace {
-            Pace::Scheduled(schedule) => match &schedule.shape {
-                Shape::Trace { trace, .. } if trace.has_sizes() => {
-                    Some((trace, schedule.per_producer))
+        match &self.arrivals {
+            ArrivalProcess::Scheduled(schedule) => match schedule.profile() {
+                RateProfile::Trace { trace, .. } if trace.has_sizes() => {
+                    Some((trace, schedule.is_per_producer()))
                 }
                 _ => None,
             },
-            Pace::AllOut | Pace::Think(_) => None,
+            ArrivalProcess::Unthrottled | ArrivalProcess::ThinkTime(_) => None,
         }
     }
 
@@ -290,7 +290,7 @@ impl Producers {
                 format!("ask for at least {FULL_LEN} bytes"),
             ));
         }
-        if self.commit_every > 0 && matches!(self.pace, Pace::Think(_)) {
+        if self.commit_every > 0 && matches!(self.arrivals, ArrivalProcess::ThinkTime(_)) {
             return Err(Error::invalid(
                 "a think time counts from each answer, and transactions answer many at once",
                 "leave out one of the two",
@@ -303,18 +303,18 @@ impl Producers {
                 "leave the message size out, or take the sizes out of the trace",
             ));
         }
-        match &self.pace {
-            Pace::AllOut => {}
-            Pace::Scheduled(schedule) => {
-                schedule.timetable(producers)?;
+        match &self.arrivals {
+            ArrivalProcess::Unthrottled => {}
+            ArrivalProcess::Scheduled(schedule) => {
+                schedule.pacer(producers)?;
             }
-            Pace::Think(_) if !self.has_answers() => {
+            ArrivalProcess::ThinkTime(_) if !self.has_answers() => {
                 return Err(Error::invalid(
                     "a think time counts from the broker's answer, and no answer is asked for",
                     "ask for confirms, or give a rate instead of a think time",
                 ));
             }
-            Pace::Think(_) if self.max_pending != 1 => {
+            ArrivalProcess::ThinkTime(_) if self.max_pending != 1 => {
                 return Err(Error::invalid(
                     format!(
                         "with a think time each producer waits for one answer at a time, not for {}",
@@ -323,7 +323,7 @@ impl Producers {
                     "leave --max-pending at 1, and ask for as many producers as there are users",
                 ));
             }
-            Pace::Think(_) => {}
+            ArrivalProcess::ThinkTime(_) => {}
         }
         Ok(())
     }

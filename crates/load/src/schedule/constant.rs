@@ -47,30 +47,30 @@ impl Constant {
     }
 
     /// Every `step`-th instant from message `first` on.
-    pub(super) fn beat(self, first: u64, step: u64) -> (u64, Beat) {
+    pub(super) fn even_steps(self, first: u64, step: u64) -> (u64, EvenSteps) {
         let (offset, rest) = self.split(first);
         let (step, step_rest) = self.split(step.max(1));
-        let beat = Beat {
+        let even_steps = EvenSteps {
             rest,
             step,
             step_rest,
             modulus: self.messages,
         };
-        (offset, beat)
+        (offset, even_steps)
     }
 }
 
 /// From one instant to the next. Each is the exact one rounded down to nanoseconds; the remainder
 /// is carried, so rounding never adds up.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Beat {
+pub(super) struct EvenSteps {
     rest: u128,
     step: u64,
     step_rest: u128,
     modulus: u128,
 }
 
-impl Beat {
+impl EvenSteps {
     #[inline]
     pub(super) const fn after(&mut self, due: u64) -> u64 {
         let due = due.saturating_add(self.step);

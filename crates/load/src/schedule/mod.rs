@@ -1,10 +1,10 @@
 //! When messages are due.
 //!
-//! A [`Shape`] is a rate over time, `r(t)`. `N(t)` is its integral: how many messages are asked for
+//! A [`RateProfile`] is a rate over time, `r(t)`. `N(t)` is its integral: how many messages are asked for
 //! until `t`. Message `i` of a group (counted from 0) is due when `N` passes `i`, and that instant
 //! is computed from `i` alone, so that nothing is rounded twice and nothing drifts:
 //!
-//! | shape | arithmetic | error of `t_i` |
+//! | profile | arithmetic | error of `t_i` |
 //! | --- | --- | --- |
 //! | constant | a ratio of whole numbers | rounded down to 1 ns |
 //! | steps, bursts | whole numbers of 5e-19 messages | rounded down to 1 ns |
@@ -17,27 +17,27 @@
 //! of the one common schedule, wherever it runs, and so the total is the total however it is
 //! divided.
 //!
-//! With [`Arrivals::Poisson`] a producer's `k`-th message is due when `N` passes `P S_k`, where
+//! With [`Spacing::Poisson`] a producer's `k`-th message is due when `N` passes `P S_k`, where
 //! `S_k` is the sum of `k + 1` exponential numbers of mean 1, kept in 2^-32 and exact: every
 //! producer is a Poisson process of its share of the rate, and so all together are one of the
 //! whole.
 
 mod constant;
+mod due_times;
 mod exact;
 mod linear;
+mod pacer;
 mod sine;
 #[cfg(test)]
 mod tests;
-mod ticker;
-mod timetable;
 mod trace;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use measure::{Nanos, Rate};
 
-pub(crate) use ticker::Ticker;
-pub(crate) use timetable::Timetable;
+pub(crate) use due_times::DueTimes;
+pub(crate) use pacer::Pacer;
 pub use trace::Trace;
 
 use crate::Error;
@@ -46,63 +46,59 @@ use crate::Error;
 const RATES: std::ops::RangeInclusive<f64> = 1e-6..=1e9;
 /// The same of a shape's parts, in messages per second.
 const FASTEST: u64 = 1_000_000_000;
-/// Steps of one course.
+/// Steps of one rate profile.
 const MOST_STEPS: usize = 10_000;
 
 /// When a group's producers send.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum Pace {
-    /// As soon as the in-flight budget allows.
+#[derive(Clone, Debug, Default)]
+pub enum ArrivalProcess {
+    /// As soon as the in-flight window allows.
     #[default]
-    AllOut,
+    Unthrottled,
     /// Open loop: at intended times that do not depend on the broker.
-    Scheduled(Schedule),
-    /// Closed loop: each producer waits for the answer to its message, then so long, then sends
-    /// the next. The wait counts from the answer, so a slow broker is asked less often: latencies
-    /// have coordinated omission by construction. Producers begin spread over the first wait.
-    Think(Nanos),
+    Scheduled(ArrivalSchedule),
+    /// Closed loop: each producer waits for the answer to its message, then for the think time, then
+    /// sends the next. The think time counts from the answer, so a slow broker is asked less often:
+    /// latencies have coordinated omission by construction. Producers begin spread over the first
+    /// think time.
+    ThinkTime(Nanos),
 }
 
-impl Pace {
+impl ArrivalProcess {
     /// A constant total rate.
     #[must_use]
     pub const fn constant(rate: Rate) -> Self {
-        Self::Scheduled(Schedule {
-            shape: Shape::Constant(rate),
-            arrivals: Arrivals::Even,
-            per_producer: false,
-        })
+        Self::Scheduled(ArrivalSchedule::constant(rate))
     }
 
     /// Whether messages are sent as fast as possible.
     #[must_use]
-    pub const fn is_all_out(&self) -> bool {
-        matches!(self, Self::AllOut)
+    pub const fn is_unthrottled(&self) -> bool {
+        matches!(self, Self::Unthrottled)
     }
 }
 
 /// Messages per second, evenly, in total.
-impl From<Rate> for Pace {
+impl From<Rate> for ArrivalProcess {
     fn from(rate: Rate) -> Self {
         Self::constant(rate)
     }
 }
 
-/// A rate over time, and how messages lie in it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Schedule {
-    /// The rate.
-    pub shape: Shape,
-    /// Evenly or by chance.
-    pub arrivals: Arrivals,
-    /// The rate is each producer's; otherwise all producers' of the group together.
-    pub per_producer: bool,
+/// A rate over time, and how messages are spaced in it.
+#[derive(Clone, Debug)]
+pub struct ArrivalSchedule {
+    profile: RateProfile,
+    spacing: Spacing,
+    per_producer: bool,
+    /// Made once, and shared by all copies made since.
+    pacer: OnceLock<Arc<Pacer>>,
 }
 
 /// A rate over time, from the start of the load (warm-up included). Rates are messages per second
 /// with at most nine decimal places (a constant rate may have more).
 #[derive(Clone, Debug, PartialEq)]
-pub enum Shape {
+pub enum RateProfile {
     /// The same all the time.
     Constant(Rate),
     /// One after the other.
@@ -130,7 +126,7 @@ pub enum Shape {
     },
 }
 
-/// A part of [`Shape::Steps`]: from one rate to another along a straight line.
+/// A part of [`RateProfile::Steps`]: from one rate to another along a straight line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
     /// Messages per second at the beginning.
@@ -141,9 +137,9 @@ pub struct Step {
     pub length: Nanos,
 }
 
-/// How messages lie in a rate.
+/// How messages are spaced in a rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Arrivals {
+pub enum Spacing {
     /// One whenever the rate's integral passes a whole number.
     #[default]
     Even,
@@ -167,7 +163,7 @@ impl Step {
     }
 }
 
-impl Shape {
+impl RateProfile {
     /// From one rate to another, which is kept then.
     #[must_use]
     pub fn ramp(from: f64, to: f64, over: Nanos) -> Self {
@@ -191,13 +187,56 @@ impl Shape {
     }
 }
 
-impl Schedule {
-    /// What can be computed from, for a group of so many producers.
+impl ArrivalSchedule {
+    /// A schedule; with `per_producer` the rate is each producer's, otherwise that of all producers of
+    /// the group together.
+    #[must_use]
+    pub const fn new(profile: RateProfile, spacing: Spacing, per_producer: bool) -> Self {
+        Self {
+            profile,
+            spacing,
+            per_producer,
+            pacer: OnceLock::new(),
+        }
+    }
+
+    /// A constant total rate, evenly spaced.
+    #[must_use]
+    pub const fn constant(rate: Rate) -> Self {
+        Self::new(RateProfile::Constant(rate), Spacing::Even, false)
+    }
+
+    /// The rate over time.
+    #[must_use]
+    pub const fn profile(&self) -> &RateProfile {
+        &self.profile
+    }
+
+    /// How messages are spaced.
+    #[must_use]
+    pub const fn spacing(&self) -> Spacing {
+        self.spacing
+    }
+
+    /// Whether the rate is each producer's.
+    pub(crate) const fn is_per_producer(&self) -> bool {
+        self.per_producer
+    }
+
+    /// The schedule made ready for a group of so many producers.
     ///
     /// # Errors
     /// [`Error::Invalid`] for rates and lengths that cannot be kept.
-    pub(crate) fn timetable(&self, producers: u64) -> Result<Timetable, Error> {
-        Timetable::new(self, producers)
+    pub(crate) fn pacer(&self, producers: u64) -> Result<Arc<Pacer>, Error> {
+        match self.pacer.get() {
+            Some(pacer) if pacer.producers == producers => Ok(Arc::clone(pacer)),
+            // Of another number of producers: the plan has changed since.
+            Some(_) => Pacer::new(self, producers).map(Arc::new),
+            None => {
+                let pacer = Arc::new(Pacer::new(self, producers)?);
+                Ok(Arc::clone(self.pacer.get_or_init(|| pacer)))
+            }
+        }
     }
 }
 

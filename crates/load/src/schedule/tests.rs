@@ -3,46 +3,42 @@ use std::sync::Arc;
 
 use measure::{Nanos, Rate, Time};
 
-use super::timetable::Place;
+use super::pacer::Position;
 use super::*;
 use crate::random::Random;
 
 const SECOND: u64 = 1_000_000_000;
 
-fn of(shape: Shape) -> Schedule {
-    Schedule {
-        shape,
-        arrivals: Arrivals::Even,
-        per_producer: false,
-    }
+fn of(profile: RateProfile) -> ArrivalSchedule {
+    ArrivalSchedule::new(profile, Spacing::Even, false)
 }
 
-fn constant(rate: f64) -> Shape {
-    Shape::Constant(Rate::per_second(rate).unwrap())
+fn constant(rate: f64) -> RateProfile {
+    RateProfile::Constant(Rate::per_second(rate).unwrap())
 }
 
 fn seconds(seconds: f64) -> Nanos {
     Nanos((seconds * 1e9) as u64)
 }
 
-fn trace(text: &str, every: Option<f64>) -> Shape {
-    Shape::Trace {
+fn trace(text: &str, every: Option<f64>) -> RateProfile {
+    RateProfile::Trace {
         trace: Arc::new(Trace::parse(text.as_bytes(), "trace").unwrap()),
         every: every.map(seconds),
     }
 }
 
-/// All due times before `until`, in the order of messages, from every producer's own ticker.
-fn due_times(schedule: &Schedule, producers: u64, until: u64) -> Vec<u64> {
-    let table = Arc::new(schedule.timetable(producers).unwrap());
+/// All due times before `until`, in the order of messages, from every producer's own due_times.
+fn due_times(schedule: &ArrivalSchedule, producers: u64, until: u64) -> Vec<u64> {
+    let pacer = schedule.pacer(producers).unwrap();
     let mut times = Vec::new();
     for producer in 0..producers {
-        let mut ticker = Ticker::new(&table, Time(0), producer, producer as u32);
-        while ticker.due().0 < until {
-            times.push(ticker.due().0);
-            let before = ticker.due();
-            ticker.advance();
-            assert!(ticker.due() >= before, "time goes on");
+        let mut due_times = DueTimes::new(&pacer, Time(0), producer, producer as u32);
+        while due_times.due().0 < until {
+            times.push(due_times.due().0);
+            let before = due_times.due();
+            due_times.advance();
+            assert!(due_times.due() >= before, "time goes on");
         }
     }
     times.sort_unstable();
@@ -88,10 +84,7 @@ fn the_mean_rate_over_a_minute_is_the_one_asked_for() {
     for rate in [0.5, 1.0, 7.5, 33.3, 999.0, 12_345.678, 50_000.0] {
         for producers in [1, 3, 16] {
             for per_producer in [false, true] {
-                let schedule = Schedule {
-                    per_producer,
-                    ..of(constant(rate))
-                };
+                let schedule = ArrivalSchedule::new(constant(rate), Spacing::Even, per_producer);
                 let asked = if per_producer {
                     rate * producers as f64
                 } else {
@@ -115,21 +108,21 @@ fn the_mean_rate_over_a_minute_is_the_one_asked_for() {
 #[test]
 fn a_long_run_does_not_drift() {
     // Ten million steps of 33 1/3 us: an error of 1 ns a step would be 10 ms.
-    let table = Arc::new(of(constant(30_000.0)).timetable(1).unwrap());
-    let mut ticker = Ticker::new(&table, Time(5), 0, 0);
+    let pacer = of(constant(30_000.0)).pacer(1).unwrap();
+    let mut due_times = DueTimes::new(&pacer, Time(5), 0, 0);
     for _ in 0..10_000_000 {
-        ticker.advance();
+        due_times.advance();
     }
-    assert_eq!(ticker.due(), Time(5 + 10_000_000 * 100_000 / 3));
+    assert_eq!(due_times.due(), Time(5 + 10_000_000 * 100_000 / 3));
 }
 
-/// 10^12 messages: each shape's course of a known count, repeated, must end where it should.
+/// 10^12 messages: each shape's curve of a known count, repeated, must end where it should.
 #[test]
 fn no_shape_drifts_over_a_million_million_messages() {
     const MANY: u64 = 1_000_000_000_000;
-    let at = |schedule: &Schedule, message: u64| {
-        let table = schedule.timetable(1).unwrap();
-        table.instant(Place::whole(message)).unwrap()
+    let at = |schedule: &ArrivalSchedule, message: u64| {
+        let pacer = schedule.pacer(1).unwrap();
+        pacer.instant(Position::whole(message)).unwrap()
     };
     // A million a second: 10^6 s.
     assert_eq!(at(&of(constant(1e6)), MANY), 1_000_000 * SECOND);
@@ -137,10 +130,10 @@ fn no_shape_drifts_over_a_million_million_messages() {
     let exact = u128::from(MANY) * u128::from(SECOND) / 999_983;
     assert_eq!(u128::from(at(&of(constant(999_983.0)), MANY)), exact);
     // 4,000 messages in 7 s.
-    let bursts = Shape::bursts(1_000.0, seconds(4.0), 0.0, seconds(3.0));
+    let bursts = RateProfile::bursts(1_000.0, seconds(4.0), 0.0, seconds(3.0));
     assert_eq!(at(&of(bursts), MANY), MANY / 4_000 * 7 * SECOND);
     // 1,000 for 10 s and 5,000 for 10 s: 60,000 in 20 s; 40,000 into the round are 16 s.
-    let steps = Shape::Steps {
+    let steps = RateProfile::Steps {
         steps: vec![
             Step::level(1_000.0, seconds(10.0)),
             Step::level(5_000.0, seconds(10.0)),
@@ -149,7 +142,7 @@ fn no_shape_drifts_over_a_million_million_messages() {
     };
     assert_eq!(at(&of(steps), MANY), (MANY / 60_000 * 20 + 16) * SECOND);
     // Up and down between 0 and 2,000 in 10 s each: 20,000 in 20 s; half of them in 10.
-    let saw = Shape::Steps {
+    let saw = RateProfile::Steps {
         steps: vec![
             Step {
                 from: 0.0,
@@ -169,10 +162,10 @@ fn no_shape_drifts_over_a_million_million_messages() {
         (MANY / 20_000 * 20 + 10) * SECOND
     );
     // Then 100,000 for ever.
-    let ramp = Shape::ramp(0.0, 1e5, seconds(60.0));
+    let ramp = RateProfile::ramp(0.0, 1e5, seconds(60.0));
     let rest = (MANY - 3_000_000) / 100_000;
     assert_eq!(at(&of(ramp), MANY), (60 + rest) * SECOND);
-    let sine = Shape::Sine {
+    let sine = RateProfile::Sine {
         mean: 1_000.0,
         amplitude: 900.0,
         period: seconds(10.0),
@@ -185,16 +178,20 @@ fn no_shape_drifts_over_a_million_million_messages() {
 type Integral = fn(f64) -> f64;
 
 /// Every shape with its integral, written down independently of the code.
-fn shapes() -> Vec<(&'static str, Shape, Integral)> {
+fn shapes() -> Vec<(&'static str, RateProfile, Integral)> {
     vec![
         ("constant", constant(333.3), |t| 333.3 * t),
-        ("ramp up", Shape::ramp(10.0, 500.0, seconds(20.0)), |t| {
-            let x = t.min(20.0);
-            10.0 * x + 490.0 * x * x / 40.0 + 500.0 * (t - x)
-        }),
+        (
+            "ramp up",
+            RateProfile::ramp(10.0, 500.0, seconds(20.0)),
+            |t| {
+                let x = t.min(20.0);
+                10.0 * x + 490.0 * x * x / 40.0 + 500.0 * (t - x)
+            },
+        ),
         (
             "ramp down to nothing",
-            Shape::ramp(800.0, 0.0, seconds(20.0)),
+            RateProfile::ramp(800.0, 0.0, seconds(20.0)),
             |t| {
                 let x = t.min(20.0);
                 800.0 * x - 800.0 * x * x / 40.0
@@ -202,7 +199,7 @@ fn shapes() -> Vec<(&'static str, Shape, Integral)> {
         ),
         (
             "steps that hold",
-            Shape::Steps {
+            RateProfile::Steps {
                 steps: vec![
                     Step::level(100.0, seconds(3.0)),
                     Step::level(0.0, seconds(2.0)),
@@ -214,7 +211,7 @@ fn shapes() -> Vec<(&'static str, Shape, Integral)> {
         ),
         (
             "bursts",
-            Shape::bursts(700.0, seconds(0.3), 10.0, seconds(0.7)),
+            RateProfile::bursts(700.0, seconds(0.3), 10.0, seconds(0.7)),
             |t| {
                 let x = t.fract();
                 t.floor() * 217.0 + 700.0 * x.min(0.3) + 10.0 * (x - 0.3).max(0.0)
@@ -222,7 +219,7 @@ fn shapes() -> Vec<(&'static str, Shape, Integral)> {
         ),
         (
             "sine",
-            Shape::Sine {
+            RateProfile::Sine {
                 mean: 200.0,
                 amplitude: 150.0,
                 period: seconds(8.0),
@@ -231,7 +228,7 @@ fn shapes() -> Vec<(&'static str, Shape, Integral)> {
         ),
         (
             "sine that touches zero",
-            Shape::Sine {
+            RateProfile::Sine {
                 mean: 200.0,
                 amplitude: 200.0,
                 period: seconds(8.0),
@@ -284,10 +281,10 @@ fn each_instant_is_where_the_integral_passes_its_message() {
 #[test]
 fn what_is_requested_is_the_integral() {
     for (name, shape, integral) in shapes() {
-        let table = of(shape).timetable(3).unwrap();
+        let pacer = of(shape).pacer(3).unwrap();
         for tenth in 0..400 {
             let t = f64::from(tenth) / 10.0;
-            let (asked, exact) = (table.until(seconds(t)), integral(t));
+            let (asked, exact) = (pacer.until(seconds(t)), integral(t));
             assert!(
                 (asked - exact).abs() < 1e-5,
                 "{name} at {t} s: {asked} for {exact}"
@@ -310,29 +307,23 @@ fn dealing_gives_every_message_to_one_producer() {
 #[test]
 fn a_rate_of_each_producer_is_exactly_that() {
     for producers in [1u64, 3, 7] {
-        let schedule = Schedule {
-            per_producer: true,
-            ..of(constant(10.0))
-        };
-        let table = Arc::new(schedule.timetable(producers).unwrap());
+        let schedule = ArrivalSchedule::new(constant(10.0), Spacing::Even, true);
+        let pacer = schedule.pacer(producers).unwrap();
         for producer in 0..producers {
-            let mut ticker = Ticker::new(&table, Time(0), producer, producer as u32);
-            let first = ticker.due().0;
+            let mut due_times = DueTimes::new(&pacer, Time(0), producer, producer as u32);
+            let first = due_times.due().0;
             for k in 0..1_000 {
-                assert_eq!(ticker.due().0, first + k * SECOND / 10);
-                ticker.advance();
+                assert_eq!(due_times.due().0, first + k * SECOND / 10);
+                due_times.advance();
             }
         }
-        let schedule = Schedule {
-            per_producer: true,
-            ..of(trace("0\n0.5\n9", None))
-        };
+        let schedule = ArrivalSchedule::new(trace("0\n0.5\n9", None), Spacing::Even, true);
         assert_eq!(
             due_times(&schedule, producers, 60 * SECOND).len() as u64,
             3 * producers
         );
         assert_eq!(
-            schedule.timetable(producers).unwrap().until(Nanos(SECOND)),
+            schedule.pacer(producers).unwrap().until(Nanos(SECOND)),
             2.0 * producers as f64
         );
     }
@@ -346,7 +337,7 @@ fn the_slowest_and_the_fastest_rates_are_kept() {
     );
     let times = due_times(&of(constant(1e6)), 7, SECOND);
     assert_eq!(times.len(), 1_000_000);
-    let slow = Shape::Sine {
+    let slow = RateProfile::Sine {
         mean: 0.01,
         amplitude: 0.01,
         period: seconds(1_000.0),
@@ -363,37 +354,37 @@ fn the_slowest_and_the_fastest_rates_are_kept() {
 #[test]
 fn a_course_that_ends_has_a_last_message() {
     let ends = [
-        Shape::ramp(10.0, 0.0, seconds(2.0)),
+        RateProfile::ramp(10.0, 0.0, seconds(2.0)),
         trace("0\n1\n1.5", None),
     ];
     for (shape, count) in ends.into_iter().zip([10, 3]) {
-        let table = Arc::new(of(shape).timetable(4).unwrap());
-        assert!(table.ends());
+        let pacer = of(shape).pacer(4).unwrap();
+        assert!(pacer.ends());
         let mut sent = 0;
         for producer in 0..4 {
-            let mut ticker = Ticker::new(&table, Time(7), producer, producer as u32);
-            while !ticker.is_over() {
+            let mut due_times = DueTimes::new(&pacer, Time(7), producer, producer as u32);
+            while !due_times.is_over() {
                 sent += 1;
-                ticker.advance();
+                due_times.advance();
             }
         }
         assert_eq!(sent, count);
     }
-    assert!(!of(trace("0\n1", Some(2.0))).timetable(1).unwrap().ends());
-    assert!(!of(constant(1.0)).timetable(1).unwrap().ends());
+    assert!(!of(trace("0\n1", Some(2.0))).pacer(1).unwrap().ends());
+    assert!(!of(constant(1.0)).pacer(1).unwrap().ends());
 }
 
 #[test]
 fn far_futures_saturate() {
-    let table = Arc::new(of(constant(1e-6)).timetable(1).unwrap());
-    let mut ticker = Ticker::new(&table, Time(u64::MAX - 5), 0, 0);
-    ticker.advance();
-    assert_eq!(ticker.due(), Time(u64::MAX));
+    let pacer = of(constant(1e-6)).pacer(1).unwrap();
+    let mut due_times = DueTimes::new(&pacer, Time(u64::MAX - 5), 0, 0);
+    due_times.advance();
+    assert_eq!(due_times.due(), Time(u64::MAX));
 }
 
 #[test]
 fn what_cannot_be_kept_is_refused_with_its_value() {
-    let level = |rate| Shape::Steps {
+    let level = |rate| RateProfile::Steps {
         steps: vec![Step::level(rate, seconds(1.0))],
         repeat: true,
     };
@@ -404,21 +395,21 @@ fn what_cannot_be_kept_is_refused_with_its_value() {
         (level(-1.0), "-1"),
         (level(f64::NAN), "NaN"),
         (level(0.12345678901), "0.12345678901"),
-        (Shape::ramp(1.0, 2.0, Nanos(0)), "cannot last 0 ns"),
-        (Shape::ramp(1.0, 2.0, seconds(1e6)), "cannot last"),
+        (RateProfile::ramp(1.0, 2.0, Nanos(0)), "cannot last 0 ns"),
+        (RateProfile::ramp(1.0, 2.0, seconds(1e6)), "cannot last"),
         (
-            Shape::bursts(1e9, Nanos(u64::MAX), 1e9, Nanos(u64::MAX)),
+            RateProfile::bursts(1e9, Nanos(u64::MAX), 1e9, Nanos(u64::MAX)),
             "last 36893488147 s",
         ),
         (
-            Shape::Steps {
+            RateProfile::Steps {
                 steps: vec![],
                 repeat: true,
             },
             "0 steps",
         ),
         (
-            Shape::Sine {
+            RateProfile::Sine {
                 mean: 1.0,
                 amplitude: 2.0,
                 period: seconds(1.0),
@@ -426,7 +417,7 @@ fn what_cannot_be_kept_is_refused_with_its_value() {
             "below 0",
         ),
         (
-            Shape::Sine {
+            RateProfile::Sine {
                 mean: 1.0,
                 amplitude: 1.0,
                 period: Nanos(0),
@@ -436,23 +427,17 @@ fn what_cannot_be_kept_is_refused_with_its_value() {
         (trace("0\n5", Some(1.0)), "every 1.00 s"),
     ];
     for (shape, part) in cases {
-        let error = of(shape).timetable(1).unwrap_err();
+        let error = of(shape).pacer(1).unwrap_err();
         assert!(
             error.to_string().contains(part),
             "{part:?} is not in {error}"
         );
         assert!(!error.problem().help.is_empty());
     }
-    let poisson = Schedule {
-        arrivals: Arrivals::Poisson { seed: 0 },
-        ..of(trace("0", None))
-    };
-    assert!(poisson.timetable(1).is_err());
-    let many = Schedule {
-        per_producer: true,
-        ..of(constant(1e6))
-    };
-    assert!(many.timetable(1_001).is_err());
+    let poisson = ArrivalSchedule::new(trace("0", None), Spacing::Poisson { seed: 0 }, false);
+    assert!(poisson.pacer(1).is_err());
+    let many = ArrivalSchedule::new(constant(1e6), Spacing::Even, true);
+    assert!(many.pacer(1_001).is_err());
 }
 
 #[test]
@@ -492,10 +477,7 @@ fn poisson_arrivals_pass_kolmogorov_and_smirnov() {
         (50_000.0, 7, 2),
         (200.0, 64, 3),
     ] {
-        let schedule = Schedule {
-            arrivals: Arrivals::Poisson { seed },
-            ..of(constant(rate))
-        };
+        let schedule = ArrivalSchedule::new(constant(rate), Spacing::Poisson { seed }, false);
         let times = due_times(&schedule, producers, 20 * SECOND);
         let statistic = kolmogorov_smirnov(&times, rate);
         assert!(
@@ -511,10 +493,7 @@ fn poisson_arrivals_pass_kolmogorov_and_smirnov() {
 fn what_is_not_poisson_fails_kolmogorov_and_smirnov() {
     let even = due_times(&of(constant(5_000.0)), 1, 20 * SECOND);
     assert!(kolmogorov_smirnov(&even, 5_000.0) > 10.0 * CRITICAL);
-    let poisson = Schedule {
-        arrivals: Arrivals::Poisson { seed: 0 },
-        ..of(constant(5_000.0))
-    };
+    let poisson = ArrivalSchedule::new(constant(5_000.0), Spacing::Poisson { seed: 0 }, false);
     let times = due_times(&poisson, 1, 20 * SECOND);
     // A rate that is wrong by 2 %, and gaps that are uniform with the right mean.
     assert!(kolmogorov_smirnov(&times, 5_100.0) > CRITICAL);
@@ -532,27 +511,25 @@ fn what_is_not_poisson_fails_kolmogorov_and_smirnov() {
 /// Seen through its own integral, a Poisson process of any rate is one of rate 1.
 #[test]
 fn poisson_arrivals_follow_the_rate() {
-    let sine = Shape::Sine {
+    let sine = RateProfile::Sine {
         mean: 2_000.0,
         amplitude: 1_500.0,
         period: seconds(5.0),
     };
-    let schedule = Schedule {
-        arrivals: Arrivals::Poisson { seed: 9 },
-        ..of(sine)
-    };
-    let table = schedule.timetable(4).unwrap();
+    let schedule = ArrivalSchedule::new(sine, Spacing::Poisson { seed: 9 }, false);
+    let pacer = schedule.pacer(4).unwrap();
     let places: Vec<u64> = due_times(&schedule, 4, 20 * SECOND)
         .into_iter()
-        .map(|due| (table.until(Nanos(due)) * 1e9) as u64)
+        .map(|due| (pacer.until(Nanos(due)) * 1e9) as u64)
         .collect();
     let statistic = kolmogorov_smirnov(&places, 1.0);
     assert!(statistic < CRITICAL, "{statistic}");
     let again = due_times(&schedule, 4, SECOND);
     assert_eq!(again, due_times(&schedule, 4, SECOND), "the same seed");
-    let other = Schedule {
-        arrivals: Arrivals::Poisson { seed: 10 },
-        ..schedule
-    };
+    let other = ArrivalSchedule::new(
+        schedule.profile().clone(),
+        Spacing::Poisson { seed: 10 },
+        false,
+    );
     assert_ne!(again, due_times(&other, 4, SECOND));
 }

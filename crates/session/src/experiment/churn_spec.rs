@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use load::churn::{ChurnKind, ChurnPlan};
-use load::{Arrivals, Endpoint, Schedule, Shape};
+use load::{ArrivalSchedule, Endpoint};
 use measure::{Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
@@ -52,14 +52,10 @@ impl Experiment {
         let Some(spec) = &self.churn else {
             return Ok(None);
         };
-        let constant = spec.rate.map(|rate| Schedule {
-            shape: Shape::Constant(rate),
-            arrivals: Arrivals::Even,
-            per_producer: false,
-        });
+        let constant = spec.rate.map(ArrivalSchedule::constant);
         let schedule = match &spec.schedule {
             None => constant,
-            Some(schedule) => Some(schedule.schedule(false)?),
+            Some(schedule) => Some(schedule.resolve(false)?),
         };
         let drain = self.phases.drain.0;
         Ok(Some(ChurnPlan {
@@ -95,7 +91,7 @@ impl Experiment {
             ));
         }
         (spec.rate.is_some() && spec.schedule.is_some()).then(|| {
-            "churn.schedule: there is a rate too, and churn has one pace; leave one of them out"
+            "churn.schedule: there is a rate too, and churn takes one of the two; leave one out"
                 .to_owned()
         })
     }

@@ -28,20 +28,20 @@ pub(super) fn edited(experiment: &Experiment, assignment: &str) -> Result<Experi
         _ => read_value(value.trim()),
     };
     replace(&mut root, &parts, value).map_err(fail)?;
-    drop_other_paces(&mut root, &parts);
+    drop_other_arrivals(&mut root, &parts);
     Experiment::deserialize(root).map_err(|e| Error::from_edit(&shown, e.message()))
 }
 
 /// Of a group's rate, schedule and think time, the one that was set last counts.
-fn drop_other_paces(root: &mut Value, path: &[&str]) {
-    const PACES: [&str; 3] = ["rate", "schedule", "think-time"];
+fn drop_other_arrivals(root: &mut Value, path: &[&str]) {
+    const ARRIVALS: [&str; 3] = ["rate", "schedule", "think-time"];
     let ["load", index, key, ..] = path else {
         return;
     };
     let group = index.parse::<usize>().ok();
     let group = group.and_then(|index| root.get_mut("load")?.get_mut(index)?.as_table_mut());
-    if let Some(group) = group.filter(|_| PACES.contains(key)) {
-        group.retain(|other, _| other == *key || !PACES.contains(&other));
+    if let Some(group) = group.filter(|_| ARRIVALS.contains(key)) {
+        group.retain(|other, _| other == *key || !ARRIVALS.contains(&other));
     }
 }
 

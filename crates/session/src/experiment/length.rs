@@ -1,23 +1,24 @@
-//! Lengths of time as people write them.
+//! Durations as people write them.
 
 use std::fmt;
 use std::str::FromStr;
 
+use jiff::SignedDuration;
+use jiff::fmt::friendly::{Designator, Spacing, SpanParser, SpanPrinter};
 use measure::Nanos;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A length of time: `"60s"`, `"500ms"`, `"2m"`, `"1h30m"`; a bare number is seconds.
+/// A duration: `"60s"`, `"500ms"`, `"2m"`, `"1h30m"`; a bare number is seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Length(pub Nanos);
 
-const UNITS: [(&str, u64); 6] = [
-    ("ns", 1),
-    ("us", 1_000),
-    ("ms", 1_000_000),
-    ("s", 1_000_000_000),
-    ("m", 60_000_000_000),
-    ("h", 3_600_000_000_000),
-];
+const PARSER: SpanParser = SpanParser::new();
+const PRINTER: SpanPrinter = SpanPrinter::new()
+    .designator(Designator::HumanTime)
+    .spacing(Spacing::None);
+
+/// 30 years.
+const LONGEST_NS: u64 = 1_000_000_000_000_000_000;
 
 impl Length {
     /// Whole seconds.
@@ -33,60 +34,35 @@ impl Length {
     }
 }
 
+/// A bare number is seconds; the rest is jiff's friendly format.
 impl FromStr for Length {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || {
-            format!("{text:?} is no length of time; write \"60s\", \"500ms\", \"2m\" or \"1h30m\"")
+        let written = text.trim();
+        let length = match written.parse() {
+            Ok(seconds) => SignedDuration::try_from_secs_f64(seconds).ok(),
+            // The zero in front makes `.5s` a number, and keeps signs out.
+            Err(_) => PARSER.parse_duration(format!("0{written}")).ok(),
         };
-        let mut rest = text.trim();
-        let mut total = 0f64;
-        if rest.is_empty() {
-            return Err(bad());
-        }
-        while !rest.is_empty() {
-            let digits = rest
-                .find(|c: char| !c.is_ascii_digit() && c != '.')
-                .unwrap_or(rest.len());
-            let (number, after) = rest.split_at(digits);
-            let letters = after
-                .find(|c: char| !c.is_ascii_alphabetic())
-                .unwrap_or(after.len());
-            let (unit, next) = after.split_at(letters);
-            let number: f64 = number.parse().map_err(|_| bad())?;
-            let unit_ns = if unit.is_empty() && next.is_empty() && rest.len() == text.trim().len() {
-                1_000_000_000
-            } else {
-                UNITS
-                    .iter()
-                    .find(|(name, _)| *name == unit)
-                    .ok_or_else(bad)?
-                    .1
-            };
-            total += number * unit_ns as f64;
-            rest = next;
-        }
-        if total > 1e18 {
-            return Err(format!("{text:?} is longer than 30 years"));
-        }
-        Ok(Self(Nanos(total.round() as u64)))
+        let length = length
+            .filter(|length| !length.is_negative())
+            .ok_or_else(|| {
+                format!("{text:?} is no duration; write \"60s\", \"500ms\", \"2m\" or \"1h30m\"")
+            })?;
+        u64::try_from(length.as_nanos())
+            .ok()
+            .filter(|ns| *ns <= LONGEST_NS)
+            .map(|ns| Self(Nanos(ns)))
+            .ok_or_else(|| format!("{text:?} is longer than 30 years"))
     }
 }
 
-/// In the largest unit that divides it: `90s`, `500ms`, `2m`.
+/// In jiff's friendly format: `1m30s`, `500ms`, `2h`.
 impl fmt::Display for Length {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ns = self.0.0;
-        if ns == 0 {
-            return f.write_str("0s");
-        }
-        let unit = UNITS
-            .iter()
-            .rev()
-            .find(|(_, unit)| ns.is_multiple_of(*unit));
-        let (name, unit) = unit.unwrap_or(&UNITS[0]);
-        write!(f, "{}{name}", ns / unit)
+        let length = SignedDuration::from_nanos(i64::try_from(self.0.0).unwrap_or(i64::MAX));
+        f.write_str(&PRINTER.duration_to_string(&length))
     }
 }
 
@@ -169,6 +145,40 @@ impl<'de> Deserialize<'de> for LengthRange {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_are_read_and_written() {
+        for (text, written) in [
+            ("60s", "1m"),
+            ("90", "1m30s"),
+            ("1.5", "1s500ms"),
+            (".5s", "500ms"),
+            ("1.5h", "1h30m"),
+            ("1h30m", "1h30m"),
+            ("1h 30m", "1h30m"),
+            (" 100us ", "100us"),
+            ("7ns", "7ns"),
+            ("0", "0s"),
+        ] {
+            let length: Length = text.parse().expect(text);
+            assert_eq!(length.to_string(), written, "{text}");
+            assert_eq!(written.parse(), Ok(length), "{text}");
+        }
+        for text in [
+            "",
+            "-1s",
+            "-1",
+            "1s ago",
+            "soon",
+            "5 parsecs",
+            "NaN",
+            "1e300",
+        ] {
+            assert!(text.parse::<Length>().is_err(), "{text}");
+        }
+        let long = "300000h".parse::<Length>().unwrap_err();
+        assert!(long.contains("30 years"), "{long}");
+    }
 
     #[test]
     fn ranges_are_read_and_written() {

@@ -6,16 +6,17 @@ mod churn_spec;
 mod edit;
 mod error;
 mod fault_spec;
+mod grammar;
 mod latency_step;
 mod length;
 mod load_spec;
+mod once;
 mod plan;
 mod schedule_spec;
 mod security;
 mod size_spec;
 #[cfg(test)]
 mod spec_tests;
-mod spec_text;
 mod validate;
 
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
 //! What an experiment means to the load engine.
 
 use load::{
-    Allocation, Arrivals, Consumers, Destination, DestinationKind, Endpoint, Group,
-    MessageProperties, Pace, Plan, Producers, QueueHandling, RandomKeys, ReconnectPolicy, Schedule,
-    ServiceTime, Shape, StartDelay, Subscription,
+    Allocation, ArrivalProcess, ArrivalSchedule, Consumers, Destination, DestinationKind, Endpoint,
+    Group, MessageProperties, Plan, Producers, QueueHandling, RandomKeys, RateProfile,
+    ReconnectPolicy, ServiceTime, Spacing, StartDelay, Subscription,
 };
 use measure::Nanos;
 
@@ -89,10 +89,10 @@ fn producers(spec: &LoadSpec) -> Result<Producers, load::Error> {
         per_destination: spec.producers,
         total: spec.total_producers,
         connections: spec.producer_connections,
-        pace: pace(spec)?,
+        arrivals: arrivals(spec)?,
         start_delay: start_delay(spec),
         max_pending: spec.max_pending,
-        sizes: spec.message_size.sizes()?,
+        sizes: spec.message_size.resolve()?,
         persistent: spec.persistent,
         properties: properties(spec),
         message_ids: spec.message_ids,
@@ -167,21 +167,17 @@ fn consumers(spec: &LoadSpec, run_id: u32) -> Consumers {
     }
 }
 
-fn pace(spec: &LoadSpec) -> Result<Pace, load::Error> {
+fn arrivals(spec: &LoadSpec) -> Result<ArrivalProcess, load::Error> {
+    let each = spec.rate_per_producer;
     if let Some(pause) = spec.think_time {
-        return Ok(Pace::Think(pause.0));
+        return Ok(ArrivalProcess::ThinkTime(pause.0));
     }
     if let Some(schedule) = &spec.schedule {
-        return schedule
-            .schedule(spec.rate_per_producer)
-            .map(Pace::Scheduled);
+        return schedule.resolve(each).map(ArrivalProcess::Scheduled);
     }
-    Ok(spec.rate.map_or(Pace::AllOut, |rate| {
-        Pace::Scheduled(Schedule {
-            shape: Shape::Constant(rate),
-            arrivals: Arrivals::Even,
-            per_producer: spec.rate_per_producer,
-        })
+    Ok(spec.rate.map_or(ArrivalProcess::Unthrottled, |rate| {
+        let profile = RateProfile::Constant(rate);
+        ArrivalProcess::Scheduled(ArrivalSchedule::new(profile, Spacing::Even, each))
     }))
 }
 

@@ -4,30 +4,33 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::Arc;
 
-use load::{Arrivals, Schedule, Shape, Step, Trace};
+use load::{ArrivalSchedule, RateProfile, Spacing, Step, Trace};
 use measure::{Nanos, Rate};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Length;
 use super::error::unknown_name;
-use super::spec_text::{self, Fields, Form, Written, flag, number, whole};
+use super::grammar::{
+    Fields, Grammar, Written, find, flag, joined, number, serialize, whole, written,
+};
+use super::once::Once;
 
 /// A rate over time. docs/schedules.md describes every shape.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScheduleSpec {
     shape: &'static str,
-    /// As they were written.
+    /// The keys as they were written.
     fields: Fields,
-    meaning: Meaning,
-    arrivals: Arrivals,
+    parsed: Parsed,
+    spacing: Spacing,
+    trace: Once<Trace>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Meaning {
-    Shape(Shape),
-    /// Read when the load is planned.
+enum Parsed {
+    Profile(RateProfile),
+    /// A recording, which is read when the load is planned, and when it begins again.
     Trace(PathBuf, Option<Nanos>),
 }
 
@@ -38,50 +41,50 @@ macro_rules! with_arrivals {
     };
 }
 
-const FORMS: [Form; 7] = [
-    Form {
+const GRAMMARS: [Grammar; 7] = [
+    Grammar {
         name: "constant",
         bare: Some("rate"),
         needed: &["rate"],
         optional: with_arrivals!(),
         example: "constant:20000",
     },
-    Form {
+    Grammar {
         name: "steps",
         bare: Some("steps"),
         needed: &["steps"],
         optional: with_arrivals!("repeat"),
         example: "steps:1000@10s,5000@10s",
     },
-    Form {
+    Grammar {
         name: "ramp",
         bare: None,
         needed: &["from", "to", "over"],
         optional: with_arrivals!(),
         example: "ramp:from=100,to=20000,over=60s",
     },
-    Form {
+    Grammar {
         name: "sine",
         bare: None,
         needed: &["mean", "amplitude", "period"],
         optional: with_arrivals!(),
         example: "sine:mean=5000,amplitude=4000,period=20s",
     },
-    Form {
+    Grammar {
         name: "burst",
         bare: None,
         needed: &["rate", "on", "off"],
         optional: with_arrivals!("idle"),
         example: "burst:rate=20000,on=1s,off=4s",
     },
-    Form {
+    Grammar {
         name: "poisson",
         bare: Some("rate"),
         needed: &["rate"],
         optional: &["seed"],
         example: "poisson:5000",
     },
-    Form {
+    Grammar {
         name: "trace",
         bare: Some("file"),
         needed: &["file"],
@@ -91,31 +94,28 @@ const FORMS: [Form; 7] = [
 ];
 
 impl ScheduleSpec {
-    /// What it means to the load engine; a trace is read from its file.
+    /// The schedule for the load engine. A trace is read from its file once, and shared by all that is
+    /// resolved from this specification later.
     ///
     /// # Errors
     /// A trace that cannot be read.
-    pub(super) fn schedule(&self, per_producer: bool) -> Result<Schedule, load::Error> {
-        let shape = match &self.meaning {
-            Meaning::Shape(shape) => shape.clone(),
-            Meaning::Trace(file, every) => Shape::Trace {
-                trace: Arc::new(Trace::read(file)?),
+    pub(super) fn resolve(&self, per_producer: bool) -> Result<ArrivalSchedule, load::Error> {
+        let profile = match &self.parsed {
+            Parsed::Profile(profile) => profile.clone(),
+            Parsed::Trace(file, every) => RateProfile::Trace {
+                trace: self.trace.get_or_make(|| Trace::read(file))?,
                 every: *every,
             },
         };
-        Ok(Schedule {
-            shape,
-            arrivals: self.arrivals,
-            per_producer,
-        })
+        Ok(ArrivalSchedule::new(profile, self.spacing, per_producer))
     }
 
     fn of(name: &str, fields: Fields) -> Result<Self, String> {
-        let form = spec_text::form("schedule", &FORMS, name)?;
-        form.check(&fields)?;
-        let meaning = meaning(form, &fields)?;
+        let grammar = find("schedule", &GRAMMARS, name)?;
+        grammar.check(&fields)?;
+        let parsed = parsed(grammar, &fields)?;
         let poisson = match fields.get("arrivals").map(String::as_str) {
-            None => form.name == "poisson",
+            None => grammar.name == "poisson",
             Some("even") => false,
             Some("poisson") => true,
             Some(other) => {
@@ -123,55 +123,62 @@ impl ScheduleSpec {
                 return Err(format!("arrivals: {unknown}"));
             }
         };
-        let seed = form.get(&fields, "seed", 0, whole)?;
+        let seed = grammar.get(&fields, "seed", 0, whole)?;
         if !poisson && fields.contains_key("seed") {
             return Err(
                 "seed has no effect on even arrivals; leave it out, or add arrivals=poisson".into(),
             );
         }
         Ok(Self {
-            shape: form.name,
-            meaning,
-            arrivals: if poisson {
-                Arrivals::Poisson { seed }
+            shape: grammar.name,
+            parsed,
+            spacing: if poisson {
+                Spacing::Poisson { seed }
             } else {
-                Arrivals::Even
+                Spacing::Even
             },
             fields,
+            trace: Once::default(),
         })
     }
 }
 
-fn meaning(form: &Form, fields: &Fields) -> Result<Meaning, String> {
-    let rate = |key| form.get(fields, key, 0.0, number);
+fn parsed(grammar: &Grammar, fields: &Fields) -> Result<Parsed, String> {
+    let rate = |key| grammar.get(fields, key, 0.0, number);
     let length = |key| {
-        let length = form.get(fields, key, Length::default(), str::parse);
+        let length = grammar.get(fields, key, Length::default(), str::parse);
         length.map(|length| length.0)
     };
     let text = |key| fields.get(key).map(String::as_str).unwrap_or_default();
-    let shape = match form.name {
-        "steps" => Shape::Steps {
-            steps: form.get(fields, "steps", Vec::new(), steps)?,
-            repeat: form.get(fields, "repeat", false, flag)?,
+    let profile = match grammar.name {
+        "steps" => RateProfile::Steps {
+            steps: grammar.get(fields, "steps", Vec::new(), steps)?,
+            repeat: grammar.get(fields, "repeat", false, flag)?,
         },
-        "ramp" => Shape::ramp(rate("from")?, rate("to")?, length("over")?),
-        "sine" => Shape::Sine {
+        "ramp" => RateProfile::ramp(rate("from")?, rate("to")?, length("over")?),
+        "sine" => RateProfile::Sine {
             mean: rate("mean")?,
             amplitude: rate("amplitude")?,
             period: length("period")?,
         },
-        "burst" => Shape::bursts(rate("rate")?, length("on")?, rate("idle")?, length("off")?),
+        "burst" => RateProfile::bursts(rate("rate")?, length("on")?, rate("idle")?, length("off")?),
         "trace" => {
             let every = fields.contains_key("every").then(|| length("every"));
-            return Ok(Meaning::Trace(text("file").into(), every.transpose()?));
+            return Ok(Parsed::Trace(text("file").into(), every.transpose()?));
         }
         _ => {
             let rate = Rate::per_second(rate("rate")?);
-            let bad = || format!("rate: {:?} is not above 0; {}", text("rate"), form.hint());
-            Shape::Constant(rate.ok_or_else(bad)?)
+            let bad = || {
+                format!(
+                    "rate: {:?} is not above 0; {}",
+                    text("rate"),
+                    grammar.hint()
+                )
+            };
+            RateProfile::Constant(rate.ok_or_else(bad)?)
         }
     };
-    Ok(Meaning::Shape(shape))
+    Ok(Parsed::Profile(profile))
 }
 
 /// `1000@10s,100-5000@60s`.
@@ -197,8 +204,8 @@ impl FromStr for ScheduleSpec {
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, fields) = text.split_once(':').unwrap_or((text, ""));
         let name = name.trim();
-        let form = spec_text::form("schedule", &FORMS, name)?;
-        Self::of(name, form.split(fields)?)
+        let grammar = find("schedule", &GRAMMARS, name)?;
+        Self::of(name, grammar.split(fields)?)
     }
 }
 
@@ -208,9 +215,9 @@ impl fmt::Display for ScheduleSpec {
         f.write_str(self.shape)?;
         for (i, (key, value)) in self.fields.iter().enumerate() {
             let before = if i == 0 { ':' } else { ',' };
-            let bare = FORMS
+            let bare = GRAMMARS
                 .iter()
-                .any(|form| form.name == self.shape && form.bare == Some(key));
+                .any(|grammar| grammar.name == self.shape && grammar.bare == Some(key));
             if bare {
                 write!(f, "{before}{value}")?;
             } else {
@@ -223,15 +230,15 @@ impl fmt::Display for ScheduleSpec {
 
 impl Serialize for ScheduleSpec {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        spec_text::serialize(("shape", self.shape), &self.fields, serializer)
+        serialize(("shape", self.shape), &self.fields, serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for ScheduleSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let spec = match spec_text::written(deserializer)? {
+        let spec = match written(deserializer)? {
             Written::One(text) => text.into_text().parse(),
-            Written::List(items) => spec_text::joined(items).parse(),
+            Written::List(items) => joined(items).parse(),
             Written::Table(table) => {
                 let mut fields: Fields = table
                     .into_iter()

@@ -3,23 +3,24 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
 
 use load::{Bodies, Distribution, Json, SizeStep, Sizes};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Length;
-use super::spec_text::{self, Fields, Form, Written, flag, number, whole};
+use super::grammar::{Fields, Grammar, Written, find, flag, joined, number, whole, written};
+use super::once::Once;
 
 /// Body lengths. docs/schedules.md describes every kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SizeSpec {
     text: String,
-    meaning: Meaning,
+    parsed: Parsed,
+    bodies: Once<Bodies>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Meaning {
+enum Parsed {
     Sizes(Sizes),
     /// Made when the load is planned.
     Json(Json),
@@ -27,64 +28,64 @@ enum Meaning {
     Files(String),
 }
 
-const FORMS: [Form; 9] = [
-    Form {
+const GRAMMARS: [Grammar; 9] = [
+    Grammar {
         name: "list",
         bare: Some("sizes"),
         needed: &["sizes"],
         optional: &[],
         example: "100,2000",
     },
-    Form {
+    Grammar {
         name: "uniform",
         bare: Some("range"),
         needed: &["range"],
         optional: &["seed"],
         example: "uniform:100-2000",
     },
-    Form {
+    Grammar {
         name: "normal",
         bare: None,
         needed: &["mean", "sd"],
         optional: &["min", "max", "seed"],
         example: "normal:mean=1000,sd=200",
     },
-    Form {
+    Grammar {
         name: "lognormal",
         bare: None,
         needed: &["median", "sigma"],
         optional: &["min", "max", "seed"],
         example: "lognormal:median=800,sigma=1",
     },
-    Form {
+    Grammar {
         name: "exponential",
         bare: Some("mean"),
         needed: &["mean"],
         optional: &["min", "max", "seed"],
         example: "exponential:1000",
     },
-    Form {
+    Grammar {
         name: "steps",
         bare: Some("steps"),
         needed: &["steps"],
         optional: &["repeat"],
         example: "steps:1000@30s,2000@30s",
     },
-    Form {
+    Grammar {
         name: "weighted",
         bare: Some("sizes"),
         needed: &["sizes"],
         optional: &["seed"],
         example: "weighted:12x9,2000x1",
     },
-    Form {
+    Grammar {
         name: "json",
         bare: Some("size"),
         needed: &["size"],
         optional: &["count", "fields", "seed"],
         example: "json:1000",
     },
-    Form {
+    Grammar {
         name: "files",
         bare: Some("path"),
         needed: &["path"],
@@ -105,27 +106,30 @@ impl SizeSpec {
     pub fn fixed(bytes: usize) -> Self {
         Self {
             text: bytes.to_string(),
-            meaning: Meaning::Sizes(Sizes::Fixed(bytes)),
+            parsed: Parsed::Sizes(Sizes::Fixed(bytes)),
+            bodies: Once::default(),
         }
     }
 
-    /// What it means to the load engine; bodies are read from their files.
+    /// The sizes for the load engine. Bodies are made, or read from their files, once, and shared by all
+    /// that is resolved from this specification later.
     ///
     /// # Errors
     /// Files that cannot be read or sent.
-    pub(super) fn sizes(&self) -> Result<Sizes, load::Error> {
-        match &self.meaning {
-            Meaning::Sizes(sizes) => Ok(sizes.clone()),
-            Meaning::Json(json) => Ok(Sizes::Bodies(Arc::new(json.bodies()?))),
-            Meaning::Files(text) => Ok(Sizes::Bodies(Arc::new(Bodies::read(&paths(text))?))),
-        }
+    pub(super) fn resolve(&self) -> Result<Sizes, load::Error> {
+        let bodies = match &self.parsed {
+            Parsed::Sizes(sizes) => return Ok(sizes.clone()),
+            Parsed::Json(json) => self.bodies.get_or_make(|| json.bodies()),
+            Parsed::Files(text) => self.bodies.get_or_make(|| Bodies::read(&paths(text))),
+        };
+        bodies.map(Sizes::Bodies)
     }
 
     /// What kind of content bodies have, where that is known.
     pub(super) const fn content_type(&self) -> Option<&'static str> {
-        match &self.meaning {
-            Meaning::Json(_) => Some("application/json"),
-            Meaning::Sizes(_) | Meaning::Files(_) => None,
+        match &self.parsed {
+            Parsed::Json(_) => Some("application/json"),
+            Parsed::Sizes(_) | Parsed::Files(_) => None,
         }
     }
 }
@@ -143,11 +147,11 @@ impl FromStr for SizeSpec {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        let meaning = match text.split_once(':') {
-            Some((name, rest)) => meaning(name.trim(), rest)?,
-            None if text.contains(',') => meaning("list", text)?,
-            None if text.contains('-') && !text.starts_with('-') => meaning("uniform", text)?,
-            None => Meaning::Sizes(Sizes::Fixed(text.parse().map_err(|_| {
+        let parsed = match text.split_once(':') {
+            Some((name, rest)) => parsed(name.trim(), rest)?,
+            None if text.contains(',') => parsed("list", text)?,
+            None if text.contains('-') && !text.starts_with('-') => parsed("uniform", text)?,
+            None => Parsed::Sizes(Sizes::Fixed(text.parse().map_err(|_| {
                 format!(
                     "{text:?} is no message size; write bytes (1024), a range (100-2000), a list \
                      (100,2000), weighted:12x9,2000x1, normal:mean=1000,sd=200, \
@@ -157,52 +161,53 @@ impl FromStr for SizeSpec {
         };
         Ok(Self {
             text: text.to_owned(),
-            meaning,
+            parsed,
+            bodies: Once::default(),
         })
     }
 }
 
-fn meaning(name: &str, rest: &str) -> Result<Meaning, String> {
-    let form = spec_text::form("kind of message sizes", &FORMS, name)?;
-    if form.name == "files" {
+fn parsed(name: &str, rest: &str) -> Result<Parsed, String> {
+    let grammar = find("kind of message sizes", &GRAMMARS, name)?;
+    if grammar.name == "files" {
         // A path may hold anything.
         return match rest.trim() {
-            "" => Err(format!("\"files\" needs a path; {}", form.hint())),
-            paths => Ok(Meaning::Files(paths.into())),
+            "" => Err(format!("\"files\" needs a path; {}", grammar.hint())),
+            paths => Ok(Parsed::Files(paths.into())),
         };
     }
-    let fields = form.split(rest)?;
-    form.check(&fields)?;
-    let seed = form.get(&fields, "seed", 0, whole)?;
-    if form.name == "json" {
-        let json = Json::new(form.get(&fields, "size", 0, whole)?);
-        return Ok(Meaning::Json(Json {
-            count: form.get(&fields, "count", json.count, whole)?,
-            fields: form.get(&fields, "fields", json.fields, whole)?,
+    let fields = grammar.split(rest)?;
+    grammar.check(&fields)?;
+    let seed = grammar.get(&fields, "seed", 0, whole)?;
+    if grammar.name == "json" {
+        let json = Json::new(grammar.get(&fields, "size", 0, whole)?);
+        return Ok(Parsed::Json(Json {
+            count: grammar.get(&fields, "count", json.count, whole)?,
+            fields: grammar.get(&fields, "fields", json.fields, whole)?,
             seed,
             ..json
         }));
     }
     let random = |distribution| Sizes::Random { distribution, seed };
-    Ok(Meaning::Sizes(match form.name {
+    Ok(Parsed::Sizes(match grammar.name {
         "uniform" => {
-            let (min, max) = form.get(&fields, "range", (0, 0), range)?;
+            let (min, max) = grammar.get(&fields, "range", (0, 0), range)?;
             random(Distribution::Uniform { min, max })
         }
         "steps" => Sizes::Steps {
-            steps: form.get(&fields, "steps", Vec::new(), |text| {
+            steps: grammar.get(&fields, "steps", Vec::new(), |text| {
                 text.split(',').map(|step| one_step(step.trim())).collect()
             })?,
-            repeat: form.get(&fields, "repeat", false, flag)?,
+            repeat: grammar.get(&fields, "repeat", false, flag)?,
         },
-        "normal" | "lognormal" | "exponential" => random(bounded(form, &fields)?),
+        "normal" | "lognormal" | "exponential" => random(bounded(grammar, &fields)?),
         "weighted" => {
-            let values = form.get(&fields, "sizes", Vec::new(), |text| {
+            let values = grammar.get(&fields, "sizes", Vec::new(), |text| {
                 text.split(',').map(weighted).collect()
             })?;
             random(Distribution::Weighted(values))
         }
-        _ => Sizes::List(form.get(&fields, "sizes", Vec::new(), |text| {
+        _ => Sizes::List(grammar.get(&fields, "sizes", Vec::new(), |text| {
             text.split(',').map(|size| whole(size.trim())).collect()
         })?),
     }))
@@ -227,11 +232,11 @@ fn one_step(text: &str) -> Result<SizeStep, String> {
 }
 
 /// A distribution without bounds of its own, cut where hardly anything lies.
-fn bounded(form: &Form, fields: &Fields) -> Result<Distribution, String> {
-    let value = |key| form.get(fields, key, 0.0, number);
+fn bounded(grammar: &Grammar, fields: &Fields) -> Result<Distribution, String> {
+    let value = |key| grammar.get(fields, key, 0.0, number);
     let (mean, deviation) = (value("mean")?, value("sd")?);
     let (median, sigma) = (value("median")?, value("sigma")?);
-    let (low, high) = match form.name {
+    let (low, high) = match grammar.name {
         "normal" => (mean - CUT * deviation, mean + CUT * deviation),
         "lognormal" => (median * (-CUT * sigma).exp(), median * (CUT * sigma).exp()),
         _ => (0.0, EXPONENTIAL_CUT * mean),
@@ -239,9 +244,9 @@ fn bounded(form: &Form, fields: &Fields) -> Result<Distribution, String> {
     // Sizes far beyond what can be sent are refused when the load is planned.
     let least = (low.floor().max(0.0) as usize).max(load::payload::COMPACT_LEN);
     let most = (high.ceil() as usize).max(least);
-    let min = form.get(fields, "min", least, whole)?;
-    let max = form.get(fields, "max", most, whole)?;
-    Ok(match form.name {
+    let min = grammar.get(fields, "min", least, whole)?;
+    let max = grammar.get(fields, "max", most, whole)?;
+    Ok(match grammar.name {
         "normal" => Distribution::Normal {
             mean,
             deviation,
@@ -275,8 +280,8 @@ impl fmt::Display for SizeSpec {
 
 impl Serialize for SizeSpec {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match &self.meaning {
-            Meaning::Sizes(Sizes::Fixed(bytes)) => serializer.serialize_u64(*bytes as u64),
+        match &self.parsed {
+            Parsed::Sizes(Sizes::Fixed(bytes)) => serializer.serialize_u64(*bytes as u64),
             _ => serializer.serialize_str(&self.text),
         }
     }
@@ -284,9 +289,9 @@ impl Serialize for SizeSpec {
 
 impl<'de> Deserialize<'de> for SizeSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = match spec_text::written(deserializer)? {
+        let text = match written(deserializer)? {
             Written::One(one) => one.into_text(),
-            Written::List(items) => spec_text::joined(items),
+            Written::List(items) => joined(items),
             Written::Table(_) => {
                 return Err(serde::de::Error::custom(
                     "a message size is a number of bytes, a list of them, or a text such as \

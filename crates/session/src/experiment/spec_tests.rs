@@ -1,11 +1,11 @@
-use load::{Arrivals, Distribution, Shape, SizeStep, Sizes, Step};
+use load::{Distribution, RateProfile, SizeStep, Sizes, Spacing, Step};
 use measure::Nanos;
 
 use super::{Experiment, ScheduleSpec, SizeSpec};
 
-fn shape(text: &str) -> Shape {
+fn shape(text: &str) -> RateProfile {
     let spec: ScheduleSpec = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
-    spec.schedule(false).unwrap().shape
+    spec.resolve(false).unwrap().profile().clone()
 }
 
 fn refused_schedule(text: &str) -> String {
@@ -22,7 +22,7 @@ fn every_shape_is_read() {
     assert_eq!(shape("constant:0.5"), shape("constant:rate=0.5"));
     assert_eq!(
         shape("steps:1000@10s, 100-5000@500ms,repeat=true"),
-        Shape::Steps {
+        RateProfile::Steps {
             steps: vec![
                 Step::level(1_000.0, Nanos(10 * second.0)),
                 Step {
@@ -36,15 +36,15 @@ fn every_shape_is_read() {
     );
     assert_eq!(
         shape("ramp:from=100,to=20000,over=60s"),
-        Shape::ramp(100.0, 20_000.0, Nanos(60 * second.0))
+        RateProfile::ramp(100.0, 20_000.0, Nanos(60 * second.0))
     );
     assert_eq!(
         shape("burst:rate=10,on=1s,off=4s,idle=0.5"),
-        Shape::bursts(10.0, second, 0.5, Nanos(4 * second.0))
+        RateProfile::bursts(10.0, second, 0.5, Nanos(4 * second.0))
     );
     assert_eq!(
         shape("sine:mean=5,amplitude=4,period=20s"),
-        Shape::Sine {
+        RateProfile::Sine {
             mean: 5.0,
             amplitude: 4.0,
             period: Nanos(20 * second.0)
@@ -52,15 +52,15 @@ fn every_shape_is_read() {
     );
     let arrivals = |text: &str| {
         let spec: ScheduleSpec = text.parse().unwrap();
-        spec.schedule(true).unwrap().arrivals
+        spec.resolve(true).unwrap().spacing()
     };
     assert_eq!(
         arrivals("poisson:5000,seed=7"),
-        Arrivals::Poisson { seed: 7 }
+        Spacing::Poisson { seed: 7 }
     );
     let sine = "sine:mean=5,amplitude=4,period=20s,arrivals=poisson";
-    assert_eq!(arrivals(sine), Arrivals::Poisson { seed: 0 });
-    assert_eq!(arrivals("constant:1"), Arrivals::Even);
+    assert_eq!(arrivals(sine), Spacing::Poisson { seed: 0 });
+    assert_eq!(arrivals("constant:1"), Spacing::Even);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn two_paces_are_one_too_many() {
 
 #[test]
 fn every_kind_of_sizes_is_read() {
-    let sizes = |text: &str| text.parse::<SizeSpec>().unwrap().sizes().unwrap();
+    let sizes = |text: &str| text.parse::<SizeSpec>().unwrap().resolve().unwrap();
     assert_eq!(sizes("12"), Sizes::Fixed(12));
     assert_eq!(sizes("100, 2000"), Sizes::List(vec![100, 2_000]));
     assert_eq!(sizes("list:100"), Sizes::List(vec![100]));
@@ -352,4 +352,37 @@ fn what_is_beyond_the_usual_reads_back() {
     assert_eq!(load.properties.message_type.as_deref(), Some("order"));
     let bad = Experiment::from_toml("[[load]]\ndeclare = \"perhaps\"", "test");
     assert!(bad.unwrap_err().to_string().contains("if-missing"));
+}
+
+#[test]
+fn files_are_read_once_however_often_an_experiment_is_planned() {
+    let dir = tempfile::tempdir().expect("folder");
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path
+    };
+    let (trace, body) = (
+        file("trace.csv", "0\n0.5\n"),
+        file("body", "a body of its own"),
+    );
+    let text = format!(
+        "[[load]]\nschedule = \"trace:{}\"\nmessage-size = \"files:{}\"",
+        trace.display(),
+        body.display()
+    );
+    let experiment = Experiment::from_toml(&text, "test").expect("read");
+    experiment.validate().expect("valid");
+    std::fs::remove_file(trace).expect("removed");
+    std::fs::remove_file(body).expect("removed");
+    let endpoint = experiment.endpoint().expect("an endpoint");
+    let copy = experiment.clone();
+    for planned in [&experiment, &copy] {
+        assert!(planned.plan(&endpoint, 1).is_ok(), "nothing is read again");
+    }
+    let again = Experiment::from_toml(&text, "test").expect("read");
+    assert!(
+        again.validate().is_err(),
+        "another experiment reads its own"
+    );
 }

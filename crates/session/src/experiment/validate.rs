@@ -75,7 +75,7 @@ impl Experiment {
             return fail(text);
         }
         for (i, spec) in self.load.iter().enumerate() {
-            if let Some(text) = pace_problem(spec) {
+            if let Some(text) = arrivals_problem(spec) {
                 return fail(format!("load.{i}.{text}"));
             }
         }
@@ -158,7 +158,7 @@ impl Experiment {
 }
 
 /// Keys that exclude each other, or do nothing alone.
-fn pace_problem(spec: &LoadSpec) -> Option<String> {
+fn arrivals_problem(spec: &LoadSpec) -> Option<String> {
     let given = [
         ("rate", spec.rate.is_some()),
         ("schedule", spec.schedule.is_some()),
@@ -170,7 +170,7 @@ fn pace_problem(spec: &LoadSpec) -> Option<String> {
         .collect();
     match given.as_slice() {
         [first, second, ..] => Some(format!(
-            "{second}: there is a {first} too, and a group has one pace; leave one of them out"
+            "{second}: there is a {first} too, and a group takes one of rate, schedule and think-time; leave one out"
         )),
         [] | ["think-time"] if spec.rate_per_producer => Some(
             "rate-per-producer = true has no effect without a rate; give a rate or a schedule, or \

@@ -1,7 +1,7 @@
 //! From what a run observed to the evidence that its verdict rests on.
 
 use archive::{BrokerUse, Capacity, Evidence, LoopUse, ProducerTime};
-use load::{DestinationKind, Pace, Plan, QueueType};
+use load::{ArrivalProcess, DestinationKind, Plan, QueueType};
 use measure::{Nanos, Waits};
 
 use crate::run::Recording;
@@ -30,7 +30,7 @@ impl Planned {
             .collect();
         let limit = |group: &&load::Group| {
             let producers = &group.producers;
-            let each = if matches!(producers.pace, Pace::Think(_)) {
+            let each = if matches!(producers.arrivals, ArrivalProcess::ThinkTime(_)) {
                 1
             } else {
                 producers.max_pending

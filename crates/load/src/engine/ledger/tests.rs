@@ -61,7 +61,7 @@ impl Rig {
                 most_unacked: 0,
                 ours: Some(Ours {
                     run_id: RUN,
-                    all_out: true,
+                    unthrottled: true,
                     bodies: None,
                 }),
                 bitmaps: Some(BitmapSpec {

@@ -1,4 +1,4 @@
-//! `NAME:KEY=VALUE,…`: what schedules and sizes have in common as text, on the command line, and as
+//! The grammar `NAME:KEY=VALUE,…`: what schedules and sizes have in common as text, on the command line, and as
 //! tables, in a file.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ pub(super) type Fields = BTreeMap<String, String>;
 
 /// What a kind of schedule or of sizes is written with.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Form {
+pub(super) struct Grammar {
     pub(super) name: &'static str,
     /// The key of what stands without one.
     pub(super) bare: Option<&'static str>,
@@ -21,15 +21,22 @@ pub(super) struct Form {
     pub(super) example: &'static str,
 }
 
-/// Finds a form by its name; `what` is a schedule or a size.
-pub(super) fn form<'a>(what: &str, forms: &'a [Form], name: &str) -> Result<&'a Form, String> {
-    forms.iter().find(|form| form.name == name).ok_or_else(|| {
-        let known: Vec<&str> = forms.iter().map(|form| form.name).collect();
-        unknown_name(what, name, &known)
-    })
+/// Finds a grammar by its name; `what` is a schedule or a size.
+pub(super) fn find<'a>(
+    what: &str,
+    grammars: &'a [Grammar],
+    name: &str,
+) -> Result<&'a Grammar, String> {
+    grammars
+        .iter()
+        .find(|grammar| grammar.name == name)
+        .ok_or_else(|| {
+            let known: Vec<&str> = grammars.iter().map(|grammar| grammar.name).collect();
+            unknown_name(what, name, &known)
+        })
 }
 
-impl Form {
+impl Grammar {
     /// Takes `KEY=VALUE,…` apart. What has no key belongs to the bare one, in its order.
     pub(super) fn split(&self, text: &str) -> Result<Fields, String> {
         let mut fields = Fields::new();
@@ -64,7 +71,7 @@ impl Form {
         Ok(fields)
     }
 
-    /// Whether all keys are there and none is strange.
+    /// Checks that no key is missing or unknown.
     pub(super) fn check(&self, fields: &Fields) -> Result<(), String> {
         let known = || self.needed.iter().chain(self.optional).copied();
         if let Some(key) = fields

@@ -8,19 +8,19 @@ use super::constant::Constant;
 use super::exact::billionths;
 use super::linear::{After, LONGEST_SLOPE, Linear, UNIT};
 use super::sine::Sine;
-use super::{Arrivals, FASTEST, MOST_STEPS, RATES, Schedule, Shape, Step, Trace};
+use super::{ArrivalSchedule, FASTEST, MOST_STEPS, RATES, RateProfile, Spacing, Step, Trace};
 use crate::Error;
 
 /// 30 years in nanoseconds, for which all sums stay within 128 bits.
-const LONGEST_COURSE: u128 = 1_000_000_000_000_000_000;
-/// Fraction bits of a [`Place`].
+const LONGEST_CURVE: u128 = 1_000_000_000_000_000_000;
+/// Fraction bits of a [`Position`].
 const FRACTION: u32 = 32;
 
 /// A number of messages in 2^-32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place(pub(super) u128);
+pub(super) struct Position(pub(super) u128);
 
-impl Place {
+impl Position {
     pub(super) fn whole(messages: u64) -> Self {
         Self(u128::from(messages) << FRACTION)
     }
@@ -38,16 +38,16 @@ impl Place {
     }
 }
 
-/// See [`Schedule`].
+/// See [`ArrivalSchedule`].
 #[derive(Clone, Debug)]
-pub(crate) struct Timetable {
-    pub(super) course: Course,
-    pub(super) arrivals: Arrivals,
+pub(crate) struct Pacer {
+    pub(super) curve: Curve,
+    pub(super) spacing: Spacing,
     pub(super) producers: u64,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Course {
+pub(super) enum Curve {
     Constant(Constant),
     Linear(Linear),
     Sine(Sine),
@@ -59,37 +59,37 @@ pub(super) enum Course {
     },
 }
 
-impl Timetable {
-    pub(super) fn new(schedule: &Schedule, producers: u64) -> Result<Self, Error> {
+impl Pacer {
+    pub(super) fn new(schedule: &ArrivalSchedule, producers: u64) -> Result<Self, Error> {
         let times = if schedule.per_producer { producers } else { 1 };
-        let even = schedule.arrivals == Arrivals::Even;
-        let course = match &schedule.shape {
-            Shape::Constant(rate) => {
+        let even = schedule.spacing == Spacing::Even;
+        let curve = match &schedule.profile {
+            RateProfile::Constant(rate) => {
                 let total = rate.get() * times as f64;
                 if !RATES.contains(&rate.get()) || !RATES.contains(&total) {
                     return Err(refused_rate(total));
                 }
                 if even {
-                    Course::Constant(Constant::new(*rate, times))
+                    Curve::Constant(Constant::new(*rate, times))
                 } else {
                     let hold = rate_of(rate.get(), times)?;
-                    Course::Linear(Linear::new(&[], After::Hold(hold)))
+                    Curve::Linear(Linear::new(&[], After::Hold(hold)))
                 }
             }
-            Shape::Steps { steps, repeat } => Course::Linear(steps_of(steps, *repeat, times)?),
-            Shape::Sine {
+            RateProfile::Steps { steps, repeat } => Curve::Linear(steps_of(steps, *repeat, times)?),
+            RateProfile::Sine {
                 mean,
                 amplitude,
                 period,
-            } => Course::Sine(sine_of(*mean, *amplitude, *period, times)?),
-            Shape::Trace { trace, every } => {
+            } => Curve::Sine(sine_of(*mean, *amplitude, *period, times)?),
+            RateProfile::Trace { trace, every } => {
                 if !even {
                     return Err(Error::invalid(
                         "a trace has its own times, so it cannot have random arrivals",
                         "leave arrivals out, or take another shape",
                     ));
                 }
-                Course::Trace {
+                Curve::Trace {
                     every: round_of(trace, *every)?,
                     trace: Arc::clone(trace),
                     each: schedule.per_producer,
@@ -97,35 +97,35 @@ impl Timetable {
             }
         };
         Ok(Self {
-            course,
-            arrivals: schedule.arrivals,
+            curve,
+            spacing: schedule.spacing,
             producers,
         })
     }
 
-    /// When the count passes `place`, in nanoseconds after the start; `None` for never.
-    pub(super) fn instant(&self, place: Place) -> Option<u64> {
-        match &self.course {
-            // Its ticker goes from one instant to the next.
-            Course::Constant(constant) => {
-                let messages = u64::try_from(place.0 >> FRACTION).ok()?;
-                Some(constant.beat(messages, 1).0)
+    /// When the count passes `position`, in nanoseconds after the start; `None` for never.
+    pub(super) fn instant(&self, position: Position) -> Option<u64> {
+        match &self.curve {
+            // Its due_times goes from one instant to the next.
+            Curve::Constant(constant) => {
+                let messages = u64::try_from(position.0 >> FRACTION).ok()?;
+                Some(constant.even_steps(messages, 1).0)
             }
-            Course::Linear(linear) => linear.instant(place.units()),
-            Course::Sine(sine) => sine.instant(place.units()),
-            Course::Trace { trace, every, .. } => {
-                trace.instant(u64::try_from(place.0 >> FRACTION).ok()?, *every)
+            Curve::Linear(linear) => linear.instant(position.units()),
+            Curve::Sine(sine) => sine.instant(position.units()),
+            Curve::Trace { trace, every, .. } => {
+                trace.instant(u64::try_from(position.0 >> FRACTION).ok()?, *every)
             }
         }
     }
 
     /// Messages that the whole group is asked for until `t` after the start.
     pub(crate) fn until(&self, t: Nanos) -> f64 {
-        match &self.course {
-            Course::Constant(constant) => constant.until(t.0),
-            Course::Linear(linear) => linear.until(t.0),
-            Course::Sine(sine) => sine.until(t.0),
-            Course::Trace { trace, every, each } => {
+        match &self.curve {
+            Curve::Constant(constant) => constant.until(t.0),
+            Curve::Linear(linear) => linear.until(t.0),
+            Curve::Sine(sine) => sine.until(t.0),
+            Curve::Trace { trace, every, each } => {
                 let copies = if *each { self.producers as f64 } else { 1.0 };
                 trace.until(t.0, *every) * copies
             }
@@ -134,23 +134,23 @@ impl Timetable {
 
     /// Whether there is a last message.
     pub(crate) fn ends(&self) -> bool {
-        match &self.course {
-            Course::Constant(_) | Course::Sine(_) => false,
-            Course::Linear(linear) => linear.ends(),
-            Course::Trace { every, .. } => every.is_none(),
+        match &self.curve {
+            Curve::Constant(_) | Curve::Sine(_) => false,
+            Curve::Linear(linear) => linear.ends(),
+            Curve::Trace { every, .. } => every.is_none(),
         }
     }
 
     /// Whether counts differ from the rate's integral by chance.
     pub(crate) const fn is_random(&self) -> bool {
-        matches!(self.arrivals, Arrivals::Poisson { .. })
+        matches!(self.spacing, Spacing::Poisson { .. })
     }
 }
 
 fn refused_rate(rate: f64) -> Error {
     Error::invalid(
         format!("a rate of {rate} messages per second cannot be kept"),
-        "ask for 0.000001 to 1000000000, or for no rate to send all-out",
+        "ask for 0.000001 to 1000000000, or for no rate to send unthrottled",
     )
 }
 
@@ -191,7 +191,7 @@ fn steps_of(steps: &[Step], repeat: bool, times: u64) -> Result<Linear, Error> {
         parts.push((from, to, length));
     }
     let length = parts.iter().map(|(_, _, ns)| u128::from(*ns)).sum::<u128>();
-    if length > LONGEST_COURSE {
+    if length > LONGEST_CURVE {
         return Err(Error::invalid(
             format!(
                 "the steps of the schedule last {} s",

@@ -4,32 +4,32 @@ use std::sync::Arc;
 
 use measure::Time;
 
-use super::Arrivals;
-use super::constant::Beat;
-use super::timetable::{Course, Place, Timetable};
+use super::Spacing;
+use super::constant::EvenSteps;
+use super::pacer::{Curve, Pacer, Position};
 use crate::random::Random;
 
 /// The due times of one producer.
 #[derive(Clone, Debug)]
-pub(crate) struct Ticker {
+pub(crate) struct DueTimes {
     due: Time,
-    pace: Steps,
+    steps: Steps,
 }
 
 #[derive(Clone, Debug)]
 enum Steps {
     /// From one instant to the next.
-    Beat(Beat),
+    Even(EvenSteps),
     /// From one message to the next, and to its instant.
-    Places {
-        table: Arc<Timetable>,
+    Positions {
+        pacer: Arc<Pacer>,
         start: Time,
-        next: Place,
-        step: Place,
+        next: Position,
+        step: Position,
     },
     /// The same by chance.
-    Chance {
-        table: Arc<Timetable>,
+    Random {
+        pacer: Arc<Pacer>,
         start: Time,
         /// Messages so far, and the sum of their gaps.
         count: u64,
@@ -41,46 +41,46 @@ enum Steps {
 /// What never comes.
 const NEVER: Time = Time(u64::MAX);
 
-impl Ticker {
+impl DueTimes {
     /// The part of a schedule that belongs to `producer`: messages `producer`,
-    /// `producer + producers`, … Chance differs by `id`, the producer's number over all groups: two
+    /// `producer + producers`, … Random differs by `id`, the producer's number over all groups: two
     /// groups of the same seed do not send at the same instants.
-    pub(crate) fn new(table: &Arc<Timetable>, start: Time, producer: u64, id: u32) -> Self {
-        let producers = table.producers.max(1);
-        let mut ticker = match (&table.course, table.arrivals) {
-            (_, Arrivals::Poisson { seed }) => Self {
+    pub(crate) fn new(pacer: &Arc<Pacer>, start: Time, producer: u64, id: u32) -> Self {
+        let producers = pacer.producers.max(1);
+        let mut due_times = match (&pacer.curve, pacer.spacing) {
+            (_, Spacing::Poisson { seed }) => Self {
                 due: start,
-                pace: Steps::Chance {
-                    table: Arc::clone(table),
+                steps: Steps::Random {
+                    pacer: Arc::clone(pacer),
                     start,
                     count: 0,
                     sum: 0,
                     random: Random::new(seed, u64::from(id)),
                 },
             },
-            (Course::Constant(constant), Arrivals::Even) => {
-                let (offset, beat) = constant.beat(producer, producers);
+            (Curve::Constant(constant), Spacing::Even) => {
+                let (offset, even_steps) = constant.even_steps(producer, producers);
                 return Self {
                     due: Time(start.0.saturating_add(offset)),
-                    pace: Steps::Beat(beat),
+                    steps: Steps::Even(even_steps),
                 };
             }
-            (course, Arrivals::Even) => {
-                let all = matches!(course, Course::Trace { each: true, .. });
+            (course, Spacing::Even) => {
+                let all = matches!(course, Curve::Trace { each: true, .. });
                 let (first, step) = if all { (0, 1) } else { (producer, producers) };
                 Self {
                     due: start,
-                    pace: Steps::Places {
-                        table: Arc::clone(table),
+                    steps: Steps::Positions {
+                        pacer: Arc::clone(pacer),
                         start,
-                        next: Place::whole(first),
-                        step: Place::whole(step),
+                        next: Position::whole(first),
+                        step: Position::whole(step),
                     },
                 }
             }
         };
-        ticker.advance();
-        ticker
+        due_times.advance();
+        due_times
     }
 
     /// When the next message is due.
@@ -97,41 +97,41 @@ impl Ticker {
     /// Goes on to the message after it.
     #[inline]
     pub(crate) fn advance(&mut self) {
-        match &mut self.pace {
-            Steps::Beat(beat) => self.due.0 = beat.after(self.due.0),
-            _ => self.advance_by_place(),
+        match &mut self.steps {
+            Steps::Even(even_steps) => self.due.0 = even_steps.after(self.due.0),
+            _ => self.advance_by_position(),
         }
     }
 
-    fn advance_by_place(&mut self) {
-        let (table, start, place) = match &mut self.pace {
-            Steps::Beat(_) => return,
-            Steps::Places {
-                table,
+    fn advance_by_position(&mut self) {
+        let (pacer, start, position) = match &mut self.steps {
+            Steps::Even(_) => return,
+            Steps::Positions {
+                pacer,
                 start,
                 next,
                 step,
             } => {
-                let place = *next;
+                let position = *next;
                 next.0 += step.0;
-                (table, *start, place)
+                (pacer, *start, position)
             }
-            Steps::Chance {
-                table,
+            Steps::Random {
+                pacer,
                 start,
                 count,
                 sum,
                 random,
             } => {
                 // An exponential number of mean 1, by inversion.
-                *sum += Place::of(-random.unit(*count).ln()).0;
+                *sum += Position::of(-random.unit(*count).ln()).0;
                 *count += 1;
-                let place = Place(sum.saturating_mul(u128::from(table.producers)));
-                (table, *start, place)
+                let position = Position(sum.saturating_mul(u128::from(pacer.producers)));
+                (pacer, *start, position)
             }
         };
-        let next = table
-            .instant(place)
+        let next = pacer
+            .instant(position)
             .and_then(|offset| start.0.checked_add(offset));
         // The last bit of a root may not turn the order around.
         self.due = next.map_or(NEVER, |next| Time(next).max(self.due));
