@@ -4,8 +4,8 @@
 
 use anyhow::{Context, Result};
 
+use crate::environment::{Bench, Embedded};
 use crate::own;
-use crate::scenarios::{Bench, Embedded};
 use crate::table::Row;
 
 /// Connections, the first being what the others are compared with.

@@ -1,7 +1,9 @@
 //! `make bench`: speed and cost of bellows beside its peers, all in one run on one machine, because
 //! only ratios of the same minute can be trusted. Prints a table and, with `--json`, the same as data.
 
+mod against;
 mod connections;
+mod environment;
 mod floor;
 mod lapin_peer;
 mod micro;
@@ -40,6 +42,9 @@ struct Cli {
     /// The bellows to measure
     #[arg(long, default_value = "target/release/bellows")]
     bellows: PathBuf,
+    /// An older bellows to take turns with, in the scenario "against", which needs one
+    #[arg(long)]
+    against: Option<PathBuf>,
     /// Class path of PerfTest; without it PerfTest is left out
     #[arg(long, env = "PERF_TEST_CLASSPATH")]
     perf_test_classpath: Option<String>,
@@ -73,7 +78,7 @@ fn main() -> Result<()> {
             cli.bellows.display()
         )
     })?;
-    let bench = scenarios::Bench {
+    let bench = environment::Bench {
         bellows,
         seconds: if cli.quick {
             cli.seconds.min(3)
@@ -81,6 +86,7 @@ fn main() -> Result<()> {
             cli.seconds
         },
         pairs: if cli.quick { 1 } else { cli.pairs },
+        against: cli.against,
         perf_test_classpath: cli.perf_test_classpath,
         flamegraph_dir: cli.flamegraph_dir,
     };

@@ -11,7 +11,7 @@ use measure::{Metric, Nanos, Recorder, Time};
 use report::flame::{FlameOptions, svg};
 use session::brokers::rabbitmq::RabbitMq;
 
-use crate::scenarios::Bench;
+use crate::environment::Bench;
 use crate::table::Row;
 
 /// Recording one latency into the product's histogram.
@@ -102,7 +102,7 @@ fn synthetic(count: usize) -> Profile {
         .collect();
     let threads = (1..=4).map(|i| format!("{i}_scheduler")).collect();
     Profile {
-        header: ProfileHeader::cpu(999, 1, Time(0), 0),
+        header: ProfileHeader::new(Time(0), 0),
         frames,
         stacks,
         threads,

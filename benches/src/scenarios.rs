@@ -1,33 +1,13 @@
 //! What is measured, and the goal of each figure.
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use measure::Nanos;
-use session::brokers::rabbitmq::{Config, RabbitMq};
 
+use crate::environment::{Bench, Embedded, WARMUP_S, perf_test, rabbitmq};
 use crate::table::Row;
-use crate::{connections, floor, micro, own, process, starts, tls};
-
-/// Settings that all scenarios share.
-pub struct Bench {
-    pub bellows: PathBuf,
-    pub seconds: u64,
-    /// See [`floor`].
-    pub pairs: u64,
-    pub perf_test_classpath: Option<String>,
-    pub flamegraph_dir: Option<PathBuf>,
-}
-
-impl Bench {
-    /// Seconds measured of each of many runs.
-    pub fn pair_seconds(&self) -> u64 {
-        self.seconds.min(8)
-    }
-}
+use crate::{against, connections, floor, micro, own, process, starts, tls};
 
 /// A scenario: measures and judges.
 pub type Scenario = fn(&Bench) -> Result<Vec<Row>>;
@@ -46,37 +26,8 @@ pub const ALL: &[(&str, Scenario)] = &[
     ("schedule", schedule),
     ("profiler", profiler),
     ("starts", starts::starts),
+    ("against", against::against),
 ];
-
-const WARMUP_S: u64 = 5;
-
-/// A node for this scenario alone.
-pub fn rabbitmq(bench: &Bench, tls: bool) -> Result<RabbitMq> {
-    let guard = vec![
-        bench.bellows.clone().into_os_string(),
-        session::guardian::SUBCOMMAND.into(),
-    ];
-    let config = Config {
-        guard,
-        tls,
-        ..Config::default()
-    };
-    let mut progress = |step: &str, waited: Duration| {
-        if waited.is_zero() {
-            eprintln!("bench:   {step}");
-        }
-    };
-    Ok(RabbitMq::start(&config, &mut progress, &|| false)?)
-}
-
-/// PerfTest with these options.
-pub fn perf_test(classpath: &str, url: &str, seconds: u64, args: &str) -> Result<process::Cost> {
-    let mut command = Command::new("java");
-    command.args(["-cp", classpath, "com.rabbitmq.perf.PerfTest", "--uri", url]);
-    command.args(["--time", &(WARMUP_S + seconds).to_string()]);
-    command.args(args.split_whitespace());
-    process::run(&mut command, WARMUP_S as f64).context("PerfTest")
-}
 
 /// 12-byte persistent messages into a stream, 2,000 unconfirmed.
 fn stream_publish(bench: &Bench) -> Result<Vec<Row>> {
@@ -235,41 +186,6 @@ fn in_out(bench: &Bench, what: &InOut) -> Result<Vec<Row>> {
     }
     node.stop()?;
     Ok(vec![cpu, rate, rss])
-}
-
-/// The embedded broker as a child; ends when dropped.
-pub struct Embedded {
-    child: Child,
-    pub url: String,
-}
-
-impl Embedded {
-    pub fn start(bellows: &Path) -> Result<Self> {
-        let mut child = Command::new(bellows)
-            .args(["broker", "--listen", "127.0.0.1:0", "--exit-with-stdin"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().context("no output")?).read_line(&mut line)?;
-        let Some(url) = line.trim().strip_prefix("ready ") else {
-            bail!("the embedded broker said {line:?} instead of `ready amqp://…`");
-        };
-        Ok(Self {
-            url: url.to_owned(),
-            child,
-        })
-    }
-}
-
-impl Drop for Embedded {
-    fn drop(&mut self) {
-        drop(self.child.stdin.take());
-        if self.child.wait().is_err() {
-            eprintln!("bench: the embedded broker did not end");
-        }
-    }
 }
 
 /// All out against the embedded broker, unconfirmed.

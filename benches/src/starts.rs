@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::scenarios::{Bench, rabbitmq};
+use crate::environment::{Bench, rabbitmq};
 use crate::table::Row;
 
 /// Pairs, one after the other; the median counts.

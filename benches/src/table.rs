@@ -120,3 +120,27 @@ fn figure(value: f64) -> String {
         format!("{value:.3}")
     }
 }
+
+/// The middle of at least one value.
+pub fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<_> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let half = values.len() / 2;
+    if values.len().is_multiple_of(2) {
+        f64::midpoint(values[half - 1], values[half])
+    } else {
+        values[half]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::median;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(median([3.0].into_iter()), 3.0);
+        assert_eq!(median([9.0, 1.0, 2.0].into_iter()), 2.0);
+        assert_eq!(median([4.0, 1.0, 2.0, 9.0].into_iter()), 3.0);
+    }
+}

@@ -3,8 +3,8 @@
 
 use anyhow::{Context, Result};
 
+use crate::environment::{Bench, perf_test, rabbitmq};
 use crate::own;
-use crate::scenarios::{Bench, perf_test, rabbitmq};
 use crate::table::Row;
 
 /// Messages per second. At one rate a record holds as many messages on both ways, and the broker, which
@@ -15,7 +15,10 @@ const RATE: &str = "5000";
 pub fn tls(bench: &Bench) -> Result<Vec<Row>> {
     let node = rabbitmq(bench, true)?;
     let endpoint = node.endpoint()?;
-    let ca = endpoint.tls.and_then(|tls| tls.ca).context("no authority")?;
+    let ca = endpoint
+        .tls
+        .and_then(|tls| tls.ca)
+        .context("no authority")?;
     let ca = ca.to_str().context("a path that is no text")?;
     let (plain_url, tls_url) = (node.plain_url(), node.url());
     let name = "classic queue, 1 KiB in and out, 5,000 msg/s, confirms";

@@ -15,9 +15,9 @@ use measure::Clock;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use crate::environment::{Bench, Embedded, rabbitmq};
 use crate::own;
-use crate::scenarios::{Bench, Embedded, rabbitmq};
-use crate::table::Row;
+use crate::table::{Row, median};
 
 /// Load before the measured part of each run.
 const WARMUP_S: u64 = 3;
@@ -270,28 +270,4 @@ fn bare(bench: &Bench, case: &Case, url: &str) -> Result<Run> {
         us_per_message: measured.cpu_ns as f64 / 1e3 / measured.messages as f64,
         rate: measured.messages as f64 * 1e9 / measured.time_ns as f64,
     })
-}
-
-/// The middle of at least one value.
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<_> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let half = values.len() / 2;
-    if values.len().is_multiple_of(2) {
-        f64::midpoint(values[half - 1], values[half])
-    } else {
-        values[half]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::median;
-
-    #[test]
-    fn the_median_is_in_the_middle() {
-        assert_eq!(median([3.0].into_iter()), 3.0);
-        assert_eq!(median([9.0, 1.0, 2.0].into_iter()), 2.0);
-        assert_eq!(median([4.0, 1.0, 2.0, 9.0].into_iter()), 3.0);
-    }
 }
