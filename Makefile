@@ -1,6 +1,6 @@
 # Two commands do all the set-up: `make demo` and `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help demo build ui setup test test-rust test-ui prove lint bench bench-check soak fuzz clean
+.PHONY: help demo build ui view setup test test-rust test-ui prove lint bench bench-check soak fuzz clean
 
 BELLOWS := target/release/bellows
 FUZZ_SECONDS ?= 60
@@ -20,6 +20,9 @@ demo: ## Load a real RabbitMQ for a minute, profile it, write a report, name it
 
 ui: ## Build the report's page anew, into crates/report/assets
 	cd ui && npm ci --no-audit --no-fund && npm run build
+
+view: ## Renew the page's TypeScript types (ui/src/core/view.ts) from the Rust types
+	BELLOWS_RENEW_VIEW=1 cargo test --workspace --lib view::typescript
 
 setup: ## Install the packages that the tests need, and a Node where it is too old
 	scripts/setup test

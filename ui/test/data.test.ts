@@ -1,14 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { bounds, intensity, logTicks } from '../src/charts/heat';
-import {
-  type Evidence,
-  type HeatMap,
-  inflate,
-  type RunData,
-  unpack,
-  Varints,
-} from '../src/core/data';
+import { inflate, unpack, Varints } from '../src/core/data';
 import { frameColor, shadeKey } from '../src/core/theme';
+import type { Evidence, HeatMap, RunView } from '../src/core/view';
 import { flatten, shellQuote } from '../src/sections/details';
 import { bars, ours, theirs, ticks, words } from '../src/sections/limit';
 import { backlog } from '../src/sections/panels';
@@ -99,7 +93,7 @@ describe('charts', () => {
 });
 
 describe('backlog', () => {
-  const run = (sent: number, completed: number, received: number): RunData => {
+  const run = (sent: number, completed: number, received: number): RunView => {
     const total = (n: number) => ({ total: n, rate: n });
     return {
       figures: { sent: total(sent), completed: total(completed), received: total(received) },
@@ -110,7 +104,7 @@ describe('backlog', () => {
         completed: [completed, 0],
         received: [received, 0],
       },
-    } as unknown as RunData;
+    } as unknown as RunView;
   };
 
   test('what consumers have not seen, else what is not acknowledged, else nothing', () => {
@@ -124,12 +118,12 @@ describe('backlog', () => {
 });
 
 describe('who limited the run', () => {
-  const run = (intervals: number): RunData => {
+  const run = (intervals: number): RunView => {
     const of = (value: number | null) => Array.from({ length: intervals }, () => value);
     const waits = { ready: of(0.25), budget: of(0.75), socket: of(0), working: of(0.3) };
     const rest = { schedule: of(0), blocked: of(0), away: of(0) };
     const t = Array.from({ length: intervals }, (_, i) => i);
-    return { series: { t, dt: of(1), waits: { ...waits, ...rest } } } as unknown as RunData;
+    return { series: { t, dt: of(1), waits: { ...waits, ...rest } } } as unknown as RunView;
   };
 
   test('a long run has no more bars than can be told apart, and every share is kept', () => {
@@ -145,7 +139,7 @@ describe('who limited the run', () => {
   });
 
   test('a run of an older version, or without producers, has none', () => {
-    expect(bars({ series: { t: [0], dt: [1] } } as unknown as RunData)).toEqual([]);
+    expect(bars({ series: { t: [0], dt: [1] } } as unknown as RunView)).toEqual([]);
     const idle = run(2);
     for (const key of ['ready', 'budget'] as const) idle.series.waits![key] = [null, null];
     expect(bars(idle)).toEqual([]);

@@ -72,6 +72,7 @@ impl RunRecord {
 
 /// Versions of all that took part.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Versions {
     /// This program.
     pub bellows: String,
@@ -83,6 +84,7 @@ pub struct Versions {
 
 /// The machine, as the kernel describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Hardware {
     /// Processor model.
     pub cpu: String,
@@ -104,6 +106,7 @@ pub struct Hardware {
 
 /// One phase in seconds since the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct PhaseSpan {
     /// Which phase.
     pub phase: Phase,
@@ -115,6 +118,7 @@ pub struct PhaseSpan {
 
 /// A labelled moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Event {
     /// Seconds since the origin.
     pub t: f64,
@@ -124,6 +128,7 @@ pub struct Event {
 
 /// The broker's objects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Topology {
     /// All queues (at most 1,000 are kept, [`Topology::omitted`] counts the others).
     pub queues: Vec<QueueRecord>,
@@ -137,6 +142,7 @@ pub struct Topology {
 
 /// A queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct QueueRecord {
     /// The queue's name.
     pub name: String,
@@ -155,6 +161,7 @@ pub struct QueueRecord {
 
 /// An exchange.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct ExchangeRecord {
     /// Name; empty for the default exchange.
     pub name: String,
@@ -165,6 +172,7 @@ pub struct ExchangeRecord {
 
 /// A binding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct BindingRecord {
     /// Source exchange; empty for the default exchange.
     pub source: String,

@@ -68,6 +68,7 @@ impl RunSummary {
 /// Objects that came and went. Counts are of the cycles that were due in the measured phase: each is in
 /// exactly one of `completed`, `failed` and `not_begun`, but where the run broke off.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct ChurnSummary {
     /// `connections`, `channels` or `queues`.
     pub kind: String,
@@ -92,6 +93,7 @@ pub struct ChurnSummary {
 
 /// Cycles that failed for one reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct FailureCount {
     /// The reason.
     pub reason: String,
@@ -120,6 +122,7 @@ pub struct FaultOutcome {
 
 /// What was under load.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct BrokerSummary {
     /// `rabbitmq`, `embedded`, or what the broker calls itself, in lower case.
     pub kind: String,
@@ -131,6 +134,7 @@ pub struct BrokerSummary {
 
 /// A total that includes warm-up and drain, and a rate over the measured phase alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Throughput {
     /// Whole run.
     pub total: u64,
@@ -173,6 +177,7 @@ pub struct RequestedWindow {
 /// CPU-microseconds per message: CPU time of the measured phase divided by the messages that the
 /// process handled in it (the larger of sent and received). Absent where it could not be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct PerMessage {
     /// The broker's process tree.
     pub broker: Option<f64>,
@@ -182,6 +187,7 @@ pub struct PerMessage {
 
 /// Peak resident memory in MB (10^6 bytes).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Rss {
     /// The broker's process tree.
     pub broker: Option<f64>,

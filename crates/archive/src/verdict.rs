@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// Who or what kept the run from more messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum LimitedBy {
     /// The broker: its CPU, its answers, its alarm.
@@ -36,6 +37,7 @@ impl LimitedBy {
 
 /// The conclusion.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Verdict {
     /// Who or what.
     pub limited_by: LimitedBy,
@@ -49,6 +51,7 @@ pub struct Verdict {
 
 /// One fact, in words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Reason {
     /// For machines: `in_flight_full`, `loop_busy`, `broker_cpu`, …
     pub code: String,
@@ -61,6 +64,7 @@ pub struct Reason {
 
 /// What was observed in the measured phase. Shares are of time (0 to 1), CPU is in cores.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Evidence {
     /// Length of the measured phase.
     pub seconds: f64,
@@ -132,6 +136,7 @@ pub struct Evidence {
 
 /// What the producers' time went into, as shares that add up to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct ProducerTime {
     /// A message was due and could go: the event loop had not come to it.
     pub ready: f64,
@@ -149,6 +154,7 @@ pub struct ProducerTime {
 
 /// What an event loop did with its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct LoopUse {
     /// On a core.
     pub cpu: f64,
@@ -160,6 +166,7 @@ pub struct LoopUse {
 
 /// What the broker used.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct BrokerUse {
     /// CPU of its processes.
     pub cores: f64,
@@ -173,6 +180,7 @@ pub struct BrokerUse {
 
 /// What the kernel's TCP says of the connections to the broker, all added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct ConnectionTime {
     /// Share of the time in which a connection had bytes on the way, on average.
     pub busy: f64,
@@ -191,6 +199,7 @@ pub struct ConnectionTime {
 
 /// What the generator did against the embedded broker on this machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Capacity {
     /// Messages per second.
     pub rate: f64,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The kinds of warning, for machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum WarningCode {
     /// The generator's own loop lag or CPU explains the latency.
@@ -50,6 +51,7 @@ pub enum WarningCode {
 
 /// One warning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Warning {
     /// Its kind.
     pub code: WarningCode,

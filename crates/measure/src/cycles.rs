@@ -16,6 +16,7 @@ use crate::Metric;
 
 /// A part of a cycle, or the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
     /// From the time that it was due until it had ended.
@@ -85,6 +86,7 @@ impl Step {
 
 /// What a histogram of a run is of; in JSON the key of either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(untagged)]
 pub enum Measured {
     /// A latency of messages.
@@ -139,6 +141,7 @@ impl Measured {
 
 /// Counts of cycles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct CycleCounts {
     /// Cycles that began.
     pub begun: u64,

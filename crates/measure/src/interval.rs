@@ -8,6 +8,7 @@ use crate::{CycleCounts, DueHistogram, Measured, Nanos, Recorder, Step, Time, Wa
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Load runs, nothing counts towards the aggregates.

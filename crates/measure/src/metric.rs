@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 /// [`Metric::AckResponse`] and [`Metric::EndToEnd`], which count from the intended time; the
 /// other three are there to explain them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
     /// Intended send time to the broker's acknowledgement.
@@ -57,6 +58,7 @@ impl Metric {
 
 /// One value per metric.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(deny_unknown_fields)]
 pub struct PerMetric<T> {
     /// See [`Metric::AckResponse`].

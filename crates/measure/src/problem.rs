@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 /// error type says which failures it tells apart, and makes one of these of each; only `report`
 /// turns them into text. Nothing in it is secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Problem {
     /// What could not be done, or what makes no sense, and where: `cannot connect to
     /// amqp://guest@localhost:5672/`.

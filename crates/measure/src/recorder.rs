@@ -171,6 +171,7 @@ impl Recorder {
 
 /// What is printed of a latency histogram. All values are nanoseconds; all are 0 at `count` 0.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct LatencySummary {
     /// How many latencies were recorded.
     pub count: u64,

@@ -4,4 +4,6 @@ pub mod artemis;
 pub mod console;
 pub mod flame;
 pub mod html;
+mod numbers;
 pub mod perf_test;
+pub mod view;

@@ -428,7 +428,7 @@ mod tests {
             (500, r#"{"access_token":"hidden"}"#, "no success"),
         ] {
             let (uri, _told) = endpoint(vec![(status, body.to_owned())]);
-            let text = start(&spec(uri), None).unwrap_err().to_string();
+            let text = start(&spec(uri), None).unwrap_err().problem().sentence();
             assert!(text.contains(part), "{text}");
             assert!(
                 !text.contains("s3cret") && !text.contains("hidden"),
@@ -440,12 +440,16 @@ mod tests {
             "http://me:s3cret",
             "https://a b:s3cret@h",
         ] {
-            let text = start(&spec(uri.into()), None).unwrap_err().to_string();
+            let text = start(&spec(uri.into()), None)
+                .unwrap_err()
+                .problem()
+                .sentence();
             assert!(!text.contains("s3cret"), "{text}");
         }
         let text = start(&spec("http://127.0.0.1:1/".into()), None)
             .unwrap_err()
-            .to_string();
+            .problem()
+            .sentence();
         assert!(
             text.contains("refused") && text.contains("--oauth2-uri"),
             "{text}"

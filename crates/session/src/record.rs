@@ -281,9 +281,12 @@ mod tests {
     #[test]
     fn a_name_must_mean_one_process() {
         assert_eq!(one_named("beam.smp", &[7]).unwrap(), 7);
-        let none = one_named("beam.smp", &[]).unwrap_err().to_string();
+        let none = one_named("beam.smp", &[]).unwrap_err().problem().sentence();
         assert!(none.contains("no process is called \"beam.smp\""), "{none}");
-        let many = one_named("beam.smp", &[7, 8]).unwrap_err().to_string();
+        let many = one_named("beam.smp", &[7, 8])
+            .unwrap_err()
+            .problem()
+            .sentence();
         assert!(many.contains("7, 8") && many.contains("--pid"), "{many}");
     }
 

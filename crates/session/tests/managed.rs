@@ -361,7 +361,7 @@ fn a_failed_start_shows_the_log_and_leaves_nothing() {
     })
     .unwrap_err();
     assert!(matches!(error, Error::Exited { .. }), "{error}");
-    assert!(error.to_string().contains("channel_max"), "{error}");
+    assert!(error.problem().log.contains("channel_max"), "{error:?}");
     assert_eq!(
         left(parent.path(), &[], getuid().as_raw()),
         Vec::<String>::new()

@@ -1,9 +1,9 @@
 // Charts as SVG and PNG files. SVG is written from the panel's own data, not traced from pixels.
 
 import type uPlot from 'uplot';
-import type { HeatMap } from '../core/data';
 import { visible } from '../core/format';
 import { heatColor, type Palette } from '../core/theme';
+import type { HeatMap } from '../core/view';
 import { intensity, peak } from './heat';
 
 /** Text inside XML. */

@@ -2,9 +2,9 @@
 // hide two modes; this shows them.
 
 import type uPlot from 'uplot';
-import type { HeatMap } from '../core/data';
 import { durationTick } from '../core/format';
 import { heatColor, type Palette } from '../core/theme';
+import type { HeatMap } from '../core/view';
 
 const LEVELS = 24;
 

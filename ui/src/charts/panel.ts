@@ -2,10 +2,10 @@
 // labels at the lines and the value under the crosshair.
 
 import uPlot from 'uplot';
-import type { Phase } from '../core/data';
 import { h } from '../core/dom';
 import { siTick, timeTick } from '../core/format';
 import type { Palette } from '../core/theme';
+import type { PhaseSpan } from '../core/view';
 
 export interface Line {
   label: string;
@@ -50,7 +50,7 @@ export interface Shared {
   t: number[];
   dt: number[];
   span: readonly [number, number];
-  phases: Phase[];
+  phases: PhaseSpan[];
   events: { t: number; label: string }[];
   window(): readonly [number, number];
   chosen(): boolean;

@@ -1,6 +1,7 @@
 // What the reader has chosen. It lives in the URL's fragment, so that a link shows what one saw.
 
-import { MESSAGE_KEYS, type MetricKey, STEP_KEYS } from './data';
+import { METRICS, STEPS } from './data';
+import type { Measured } from './view';
 
 export type Theme = 'auto' | 'light' | 'dark';
 export type Shape = 'icicle' | 'flame' | 'callers';
@@ -18,7 +19,7 @@ export interface State {
   shape: Shape;
   order: Order;
   sort: SortBy;
-  metric: MetricKey | null;
+  metric: Measured | null;
   theme: Theme;
 }
 
@@ -34,7 +35,7 @@ export const INITIAL: State = {
   theme: 'auto',
 };
 
-const METRICS: readonly MetricKey[] = [...MESSAGE_KEYS, ...STEP_KEYS];
+const MEASURED: readonly Measured[] = [...METRICS, ...STEPS];
 
 /** The fragment of a state, without `#`; only what differs from the initial state. */
 export function toFragment(state: State): string {
@@ -73,7 +74,7 @@ export function fromFragment(fragment: string): State {
     shape: one('shape', ['icicle', 'flame', 'callers'], INITIAL.shape),
     order: one('order', ['heavy', 'name'], INITIAL.order),
     sort: one('sort', ['self', 'total', 'name'], INITIAL.sort),
-    metric: METRICS.find((m) => m === input.get('metric')) ?? null,
+    metric: MEASURED.find((m) => m === input.get('metric')) ?? null,
     theme: one('theme', ['auto', 'light', 'dark'], INITIAL.theme),
   };
 }

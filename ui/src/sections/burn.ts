@@ -2,11 +2,12 @@
 
 import { png, svg } from '../charts/export';
 import { Panel, type Shared } from '../charts/panel';
-import { KINDS, type Profile, type RunData } from '../core/data';
+import { KINDS, type Profile } from '../core/data';
 import { button, choice, csv, fill, h, save } from '../core/dom';
 import { grouped, percent, seconds, significant } from '../core/format';
 import type { Pointer, Store } from '../core/state';
 import { KIND_LABELS, kindColor, palette } from '../core/theme';
+import type { RunView } from '../core/view';
 import { Analysis } from '../flame/analysis';
 import { FlameCanvas, type Scene } from '../flame/canvas';
 import { byName, byWeight, type Compare } from '../flame/layout';
@@ -21,7 +22,7 @@ type Part = { body: string[]; height: number };
 type Result = { hits: Uint8Array; share: number; frames: number } | null;
 
 /** The profile's section. Split into parts that each own some elements and one `draw`. */
-export function burn(run: RunData, profile: Profile, store: Store, pointer: Pointer): View {
+export function burn(run: RunView, profile: Profile, store: Store, pointer: Pointer): View {
   const analysis = new Analysis(profile);
   const info = h('p', { class: 'pointed', 'aria-hidden': 'true' });
   const open = (node: number): void => {
@@ -140,7 +141,7 @@ function comparison(tree: Tree, weights: Weights, profile: Profile, store: Store
 }
 
 /** What the profile is, and how much of it can be trusted. */
-function facts(run: RunData, profile: Profile): HTMLElement {
+function facts(run: RunView, profile: Profile): HTMLElement {
   const what = profile.event === 'cpu' ? `CPU time of the ${subject(run)}` : profile.event;
   const parts = [
     `${grouped(profile.samples)} samples of ${what}`,
@@ -258,7 +259,7 @@ function callersAndCallees(
 
 /** Samples over time in cores, and the selected function's part of them. */
 function timeStrip(
-  run: RunData,
+  run: RunView,
   analysis: Analysis,
   store: Store,
   pointer: Pointer,
@@ -368,7 +369,7 @@ function searchBox(store: Store): {
 }
 
 function toolbar(
-  run: RunData,
+  run: RunView,
   analysis: Analysis,
   store: Store,
   picture: () => { text: string; width: number; height: number },
@@ -456,7 +457,7 @@ function functionCsv(analysis: Analysis, store: Store): string {
 }
 
 /** The window as two numbers: the way to it without a pointer. */
-function windowInputs(run: RunData, store: Store): { element: HTMLElement; show(): void } {
+function windowInputs(run: RunView, store: Store): { element: HTMLElement; show(): void } {
   const change = (): void => {
     const from = Number(low.value);
     const to = Number(high.value);

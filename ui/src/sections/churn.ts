@@ -1,13 +1,14 @@
 // What a run of churn has in place of messages: cycles, and the steps that each consists of.
 
 import type { Line, PanelSpec } from '../charts/panel';
-import { type Churn, PARTS, type RunData, type StepKey } from '../core/data';
+import { PARTS } from '../core/data';
 import { h } from '../core/dom';
 import { duration, durationTick, grouped, si, significant } from '../core/format';
 import { heatColor } from '../core/theme';
+import type { ChurnSummary, RunView, Step } from '../core/view';
 import { type Tile, tile } from './tile';
 
-export const STEP_NAMES: Record<StepKey, string> = {
+export const STEP_NAMES: Record<Step, string> = {
   cycle: 'whole cycle',
   open: 'until open',
   wait: 'wait',
@@ -22,13 +23,13 @@ export const STEP_NAMES: Record<StepKey, string> = {
 };
 
 /** One hue, stronger with each step of the cycle. */
-export function partColor(part: StepKey, dark: boolean): string {
-  const at = (PARTS as readonly StepKey[]).indexOf(part);
+export function partColor(part: Step, dark: boolean): string {
+  const at = (PARTS as readonly Step[]).indexOf(part);
   return heatColor(0.3 + (0.7 * Math.max(0, at)) / (PARTS.length - 1), dark);
 }
 
 /** How many cycles, what became of them, and what each cost the broker. */
-export function churnTiles(run: RunData, churn: Churn): Tile[] {
+export function churnTiles(run: RunView, churn: ChurnSummary): Tile[] {
   const asked = run.figures.requested_rate;
   const tiles = [
     tile(
@@ -63,7 +64,7 @@ export function churnTiles(run: RunData, churn: Churn): Tile[] {
 }
 
 /** Why cycles failed; null where none did. */
-export function failures(churn: Churn): HTMLElement | null {
+export function failures(churn: ChurnSummary): HTMLElement | null {
   if (churn.failures.length === 0) return null;
   return h(
     'ul',
@@ -75,7 +76,7 @@ export function failures(churn: Churn): HTMLElement | null {
 const perSecond = (v: number): string => `${si(v)}/s`;
 
 /** Cycles per second, how many were under way, and where the time of a cycle goes. */
-export function churnPanels(run: RunData): { before: PanelSpec[]; after: PanelSpec[] } {
+export function churnPanels(run: RunView): { before: PanelSpec[]; after: PanelSpec[] } {
   const { cycles, requested } = run.series;
   if (!cycles) return { before: [], after: [] };
   const rates: Line[] = [];
@@ -137,7 +138,7 @@ export function churnPanels(run: RunData): { before: PanelSpec[]; after: PanelSp
 }
 
 /** The means of the parts upon each other: means add up to the cycle's, percentiles do not. */
-function stacked(run: RunData): PanelSpec | null {
+function stacked(run: RunView): PanelSpec | null {
   const means = run.series.cycles?.mean_ns;
   if (!means) return null;
   const taken = PARTS.filter((part) => means[part]?.some((v) => v !== null));

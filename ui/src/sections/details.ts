@@ -1,8 +1,8 @@
 // What exactly ran: the command that does it again, topology, configuration, versions, machine.
 
-import type { RunData } from '../core/data';
 import { button, type Child, h, table } from '../core/dom';
 import { grouped, visible } from '../core/format';
+import type { RunView } from '../core/view';
 
 /** An argument as a POSIX shell takes it. */
 export function shellQuote(argument: string): string {
@@ -10,7 +10,7 @@ export function shellQuote(argument: string): string {
   return `'${argument.replaceAll("'", `'\\''`)}'`;
 }
 
-function command(run: RunData): HTMLElement | null {
+function command(run: RunView): HTMLElement | null {
   if (run.command.length === 0) return null;
   const text = run.command.map(shellQuote).join(' ');
   const copy = button('copy', () => {
@@ -64,7 +64,7 @@ function definitions(
   );
 }
 
-function topology(run: RunData): HTMLElement[] {
+function topology(run: RunView): HTMLElement[] {
   const t = run.topology;
   const out: HTMLElement[] = [];
   const name = (text: string, empty: string): Child =>
@@ -124,7 +124,7 @@ function topology(run: RunData): HTMLElement[] {
   return out;
 }
 
-export function details(run: RunData): HTMLElement {
+export function details(run: RunView): HTMLElement {
   const hw = run.hardware;
   const settings = flatten(run.experiment);
   const machine = definitions('Machine', [

@@ -1,6 +1,6 @@
 // The first screen: what happened, whether to believe it, how much and how slow.
 
-import { type Latency, type Ledger, latencyOf, type MetricKey, type RunData } from '../core/data';
+import { latencyOf } from '../core/data';
 import { type Child, h } from '../core/dom';
 import {
   duration,
@@ -13,11 +13,12 @@ import {
   significant,
   supports,
 } from '../core/format';
+import type { LatencySummary, LedgerSummary, Measured, RunView } from '../core/view';
 import { churnTiles, failures } from './churn';
 import { METRIC_NAMES, subject } from './panels';
 import { tile } from './tile';
 
-const STATES: Record<RunData['state'], string> = {
+const STATES: Record<RunView['state'], string> = {
   complete: 'complete',
   interrupted: 'stopped by the user',
   failed: 'failed',
@@ -25,7 +26,7 @@ const STATES: Record<RunData['state'], string> = {
 };
 
 /** The sentence. */
-export function headline(run: RunData): HTMLElement {
+export function headline(run: RunView): HTMLElement {
   return h(
     'p',
     { class: 'headline' },
@@ -34,7 +35,7 @@ export function headline(run: RunData): HTMLElement {
 }
 
 /** Name, time, state. */
-export function masthead(run: RunData): HTMLElement[] {
+export function masthead(run: RunView): HTMLElement[] {
   const when = run.created.replace('T', ' ').replace(/(\.\d+)?Z$/, ' UTC');
   const facts = [run.versions.broker, run.versions.runtime, when].filter((t) => t);
   return [
@@ -67,18 +68,22 @@ const CODES: Record<string, string> = {
 };
 
 /** What the absence of warnings means: the checks are made when a run ends. */
-function fine(state: RunData['state']): string {
+function fine(state: RunView['state']): string {
   return state === 'cut_off'
     ? ' None were recorded until the run was cut off; the checks at its end were not made.'
     : ' All validity checks of this run passed.';
 }
 
 /** Warnings, or that there are none; notes of the reader of the archive after them. */
-export function warnings(run: RunData): HTMLElement {
+export function warnings(run: RunView): HTMLElement {
   const list = run.warnings.map((w) =>
     h('li', {}, h('b', {}, `${CODES[w.code] ?? w.code.replaceAll('_', ' ')}:`), ' ', w.text),
   );
-  if (run.error) list.unshift(h('li', {}, h('b', {}, 'The run failed:'), ' ', run.error));
+  if (run.error) {
+    const { cause, value, help } = run.error;
+    const text = [[cause, value].filter(Boolean).join(': '), help].filter(Boolean).join('; ');
+    list.unshift(h('li', {}, h('b', {}, 'The run failed:'), ' ', text));
+  }
   const notes = run.notes.map((n) => h('li', { class: 'note' }, n));
   return h(
     'section',
@@ -92,7 +97,7 @@ export function warnings(run: RunData): HTMLElement {
 }
 
 /** A percentile as text, marked where too few samples lie beyond it. */
-export function percentileCell(latency: Latency, percentile: number, ns: number): Child {
+export function percentileCell(latency: LatencySummary, percentile: number, ns: number): Child {
   if (latency.count === 0) return h('span', { class: 'none' }, '–');
   if (supports(latency.count, percentile))
     return h('span', { title: exactDuration(ns) }, duration(ns));
@@ -101,7 +106,7 @@ export function percentileCell(latency: Latency, percentile: number, ns: number)
 }
 
 /** Figures of the measured phase. */
-export function tiles(run: RunData): HTMLElement {
+export function tiles(run: RunView): HTMLElement {
   const f = run.figures;
   const items: (HTMLElement | null)[] = [];
   const flow = (
@@ -159,7 +164,7 @@ export function tiles(run: RunData): HTMLElement {
 }
 
 /** What became of the messages. */
-function account(ledger: Ledger): HTMLElement[] {
+function account(ledger: LedgerSummary): HTMLElement[] {
   const of = `of ${grouped(ledger.sent)}${ledger.exact ? '' : ', about'}`;
   const missing = ledger.unconfirmed_missing;
   const items = [
@@ -167,7 +172,7 @@ function account(ledger: Ledger): HTMLElement[] {
       'lost',
       grouped(ledger.lost),
       'messages',
-      missing > 0 ? `and ${grouped(missing)} never confirmed` : of,
+      missing > 0 ? `and ${grouped(missing)} unconfirmed` : of,
       `confirmed and never delivered, ${of} messages with warm-up and drain`,
     ),
     tile(
@@ -210,7 +215,7 @@ function cost(
   label: string,
   perMessage: number | null,
   cores: number | null,
-  run: RunData,
+  run: RunView,
 ): HTMLElement | null {
   const of = run.hardware.cores > 0 ? ` of ${run.hardware.cores} cores` : ' cores';
   if (perMessage !== null && perMessage > 0) {
@@ -228,8 +233,8 @@ function cost(
 }
 
 /** The two latencies that users feel, in one small table. */
-function latencies(run: RunData): HTMLElement | null {
-  const keys: MetricKey[] = ['ack_response', 'end_to_end', 'cycle', 'open'];
+function latencies(run: RunView): HTMLElement | null {
+  const keys: Measured[] = ['ack_response', 'end_to_end', 'cycle', 'open'];
   const rows = keys.filter((k) => (latencyOf(run.figures, k)?.count ?? 0) > 0);
   if (rows.length === 0) return null;
   const shown = PERCENTILES.filter(([name]) => name !== 'p90' && name !== 'p99.99');
@@ -256,7 +261,7 @@ function latencies(run: RunData): HTMLElement | null {
         'tbody',
         {},
         rows.map((key) => {
-          const l = latencyOf(run.figures, key) as Latency;
+          const l = latencyOf(run.figures, key) as LatencySummary;
           return h(
             'tr',
             { class: key },

@@ -2,9 +2,10 @@
 // figures that it rests on.
 
 import { margins } from '../charts/panel';
-import type { Evidence, RunData, Verdict, WaitKey } from '../core/data';
+import type { WaitKey } from '../core/data';
 import { type Child, fill, h, later, table } from '../core/dom';
 import { duration, grouped, percent, significant, timeTick } from '../core/format';
+import type { Evidence, RunView, Verdict } from '../core/view';
 import type { View } from './timeline';
 
 /** From the bottom of the stack to its top: the generator's own, the broker's, the schedule's. */
@@ -55,7 +56,7 @@ export interface Bar {
 }
 
 /** The series as bars: one for each interval, or for several where there are many. */
-export function bars(run: RunData): Bar[] {
+export function bars(run: RunView): Bar[] {
   const { t, dt, waits } = run.series;
   if (!waits) return [];
   const known = t
@@ -100,7 +101,7 @@ function titled(element: SVGElement, text: string): SVGElement {
 }
 
 /** Shares of the measured phase, else of everything. */
-function totals(run: RunData, all: Bar[]): number[] {
+function totals(run: RunView, all: Bar[]): number[] {
   const measured = run.phases.find((p) => p.phase === 'measure');
   const inside = all.filter(
     (b) => !measured || (b.to > measured.start + 1e-3 && b.from < measured.end - 1e-3),
@@ -163,7 +164,7 @@ export function ticks(start: number, end: number, most: number): number[] {
   return out;
 }
 
-function picture(run: RunData, all: Bar[], words: Words, width: number): SVGElement {
+function picture(run: RunView, all: Bar[], words: Words, width: number): SVGElement {
   const { left, right } = margins(width);
   const [start, end] = run.span;
   const inner = width - left - right;
@@ -322,7 +323,7 @@ function sentence(text: string): string {
 }
 
 /** The section; `null` for runs without a verdict. */
-export function limit(run: RunData): View | null {
+export function limit(run: RunView): View | null {
   const verdict = run.verdict;
   if (!verdict) return null;
   const all = bars(run);
@@ -384,7 +385,7 @@ export function limit(run: RunData): View | null {
   return { element, draw };
 }
 
-function waitTable(run: RunData, all: Bar[], words: Words): HTMLElement {
+function waitTable(run: RunView, all: Bar[], words: Words): HTMLElement {
   const length = run.span[1] - run.span[0];
   const shown = words.waits
     .map((w, k) => ({ name: w[1], k }))

@@ -3,11 +3,11 @@
 import type uPlot from 'uplot';
 import { bounds, drawHeat, latencyTick, logTicks } from '../charts/heat';
 import type { Line, PanelSpec } from '../charts/panel';
-import type { HeatMap, MetricKey, RunData, Series } from '../core/data';
 import { duration, megabytes, si, significant } from '../core/format';
+import type { HeatMap, Measured, RunView, SeriesColumns } from '../core/view';
 import { churnPanels, STEP_NAMES } from './churn';
 
-export const METRIC_NAMES: Record<MetricKey, string> = {
+export const METRIC_NAMES: Record<Measured, string> = {
   ack_response: 'ack response',
   end_to_end: 'end-to-end',
   send_ack: 'send ack',
@@ -17,7 +17,7 @@ export const METRIC_NAMES: Record<MetricKey, string> = {
 };
 
 /** What was profiled and measured beside bellows: a broker under load, or any process. */
-export function subject(run: RunData): 'broker' | 'process' {
+export function subject(run: RunView): 'broker' | 'process' {
   const { sent, received, churn } = run.figures;
   return churn || sent.total + received.total > 0 ? 'broker' : 'process';
 }
@@ -29,7 +29,7 @@ const perSecond = (v: number): string => `${si(v)}/s`;
 const cores = (v: number): string => `${significant(v)} cores`;
 const count = (v: number): string => si(Math.round(v));
 
-function rates(s: Series): PanelSpec | null {
+function rates(s: SeriesColumns): PanelSpec | null {
   const lines: Line[] = [];
   if (s.cycles) return null;
   if (some(s.requested)) {
@@ -75,7 +75,7 @@ function rates(s: Series): PanelSpec | null {
 }
 
 /** The latency panel of one metric: the heat map with its percentiles over it. */
-export function latency(run: RunData, metric: MetricKey, tools: HTMLElement[]): PanelSpec | null {
+export function latency(run: RunView, metric: Measured, tools: HTMLElement[]): PanelSpec | null {
   const map = run.heat.find((m) => m.metric === metric);
   if (!map || map.cells.length === 0) return null;
   const series = run.series.latency[metric];
@@ -105,7 +105,7 @@ export function latency(run: RunData, metric: MetricKey, tools: HTMLElement[]): 
   };
 }
 
-function cpu(run: RunData): PanelSpec | null {
+function cpu(run: RunView): PanelSpec | null {
   const { broker_cores: broker, client_cores: client, steal } = run.series;
   const lines: Line[] = [];
   if (some(broker)) {
@@ -134,7 +134,7 @@ function cpu(run: RunData): PanelSpec | null {
   return { id: 'cpu', title: 'CPU', unit, height: 84, lines };
 }
 
-function memory(run: RunData): PanelSpec | null {
+function memory(run: RunView): PanelSpec | null {
   const s = run.series;
   const lines: Line[] = [];
   if (some(s.broker_mb)) {
@@ -154,7 +154,7 @@ function memory(run: RunData): PanelSpec | null {
 }
 
 /** Messages that are under way at the end of each interval, and what that means here. */
-export function backlog(run: RunData): { unit: string; values: Column } | null {
+export function backlog(run: RunView): { unit: string; values: Column } | null {
   const { sent, completed, received } = run.figures;
   if (sent.total === 0) return null;
   const s = run.series;
@@ -175,7 +175,7 @@ export function backlog(run: RunData): { unit: string; values: Column } | null {
 }
 
 /** All panels but the latency one, which depends on the metric chosen. */
-export function panels(run: RunData): { before: PanelSpec[]; after: PanelSpec[] } {
+export function panels(run: RunView): { before: PanelSpec[]; after: PanelSpec[] } {
   const level = backlog(run);
   const churn = churnPanels(run);
   const waiting: PanelSpec | null = level && {

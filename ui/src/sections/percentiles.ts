@@ -3,17 +3,18 @@
 import uPlot from 'uplot';
 import { type Drawn, panelSvg, png, svg } from '../charts/export';
 import { logTicks } from '../charts/heat';
-import { type Curve, latencyOf, type MetricKey, type RunData, type StepKey } from '../core/data';
+import { latencyOf } from '../core/data';
 import { button, csv, fill, h, save, table } from '../core/dom';
 import { duration, durationTick, exactDuration, grouped, PERCENTILES } from '../core/format';
 import { type Palette, palette } from '../core/theme';
+import type { Curve, Measured, RunView, Step } from '../core/view';
 import { partColor } from './churn';
 import { percentileCell } from './head';
 import { METRIC_NAMES } from './panels';
 import type { View } from './timeline';
 
 /** How each metric is drawn: intended time strong, actual time faint beside it. */
-const STYLES: Partial<Record<MetricKey, LineStyle>> = {
+const STYLES: Partial<Record<Measured, LineStyle>> = {
   ack_response: { color: (p) => p.send, faint: false },
   end_to_end: { color: (p) => p.receive, faint: false },
   send_ack: { color: (p) => p.send, faint: true },
@@ -29,8 +30,8 @@ interface LineStyle {
 }
 
 /** The other steps of a cycle are parts of it, in one hue. */
-function styleOf(metric: MetricKey): LineStyle {
-  const part: LineStyle = { color: (p) => partColor(metric as StepKey, p.dark), faint: false };
+function styleOf(metric: Measured): LineStyle {
+  const part: LineStyle = { color: (p) => partColor(metric as Step, p.dark), faint: false };
   return STYLES[metric] ?? part;
 }
 
@@ -98,7 +99,7 @@ function join(curves: Curve[]): { xs: number[]; parts: Part[] } {
   return { xs, parts };
 }
 
-export function percentiles(run: RunData): View | null {
+export function percentiles(run: RunView): View | null {
   const curves = run.curves.filter((c) => c.count > 0 && c.ns.length > 0);
   if (curves.length === 0) return null;
   const plot = h('div', { class: 'plot' });
@@ -256,8 +257,8 @@ function labels(u: uPlot, curves: Curve[], ends: HTMLElement, p: Palette, narrow
 }
 
 /** Every metric's percentiles: the chart's table, and the numbers to quote. */
-function summaryTable(run: RunData): HTMLElement {
-  const rows = (Object.keys(METRIC_NAMES) as MetricKey[])
+function summaryTable(run: RunView): HTMLElement {
+  const rows = (Object.keys(METRIC_NAMES) as Measured[])
     .flatMap((key) => {
       const l = latencyOf(run.figures, key);
       return l && l.count > 0 ? [{ key, l }] : [];
@@ -298,7 +299,7 @@ function curveCsv(curves: Curve[]): string {
   ]);
 }
 
-function exportSvg(run: RunData, chart: uPlot, parts: Part[], kind: 'svg' | 'png'): void {
+function exportSvg(run: RunView, chart: uPlot, parts: Part[], kind: 'svg' | 'png'): void {
   const p = palette();
   const drawn: Drawn = {
     title: 'latency by percentile',

@@ -2,11 +2,11 @@
 
 import { type Drawn, panelSvg, png, svg, xml } from '../charts/export';
 import { margins, Panel, type PanelSpec, type Shared } from '../charts/panel';
-import type { MetricKey, RunData } from '../core/data';
 import { button, choice, csv, fill, h, later, save, table } from '../core/dom';
 import { duration, grouped, seconds, significant } from '../core/format';
 import type { Pointer, Store } from '../core/state';
 import { type Palette, palette } from '../core/theme';
+import type { Measured, RunView } from '../core/view';
 import { latency, METRIC_NAMES, panels, subject } from './panels';
 
 export interface View {
@@ -16,7 +16,7 @@ export interface View {
 }
 
 /** The window that holds: the chosen one, else the measured phase, else everything. */
-export function effectiveWindow(run: RunData, store: Store): readonly [number, number] {
+export function effectiveWindow(run: RunView, store: Store): readonly [number, number] {
   if (store.state.window) return store.state.window;
   const measured = run.phases.find((p) => p.phase === 'measure');
   return measured ? [measured.start, measured.end] : run.span;
@@ -24,9 +24,9 @@ export function effectiveWindow(run: RunData, store: Store): readonly [number, n
 
 const PHASE_LABELS = { warmup: 'warm-up', measure: 'measured', drain: 'drain' } as const;
 
-export function timeline(run: RunData, store: Store, pointer: Pointer): View | null {
+export function timeline(run: RunView, store: Store, pointer: Pointer): View | null {
   const metrics = run.heat.filter((m) => m.cells.length > 0).map((m) => m.metric);
-  const metric = (): MetricKey | undefined =>
+  const metric = (): Measured | undefined =>
     metrics.find((m) => m === store.state.metric) ?? metrics[0];
   const picker = choice(
     'latency metric',
@@ -177,7 +177,7 @@ export function clampWindow(
   return high - low < 0.001 ? null : [milli(low), milli(high)];
 }
 
-function keyboard(e: KeyboardEvent, run: RunData, store: Store, pointer: Pointer): boolean {
+function keyboard(e: KeyboardEvent, run: RunView, store: Store, pointer: Pointer): boolean {
   const direction = e.key === 'ArrowLeft' ? -1 : e.key === 'ArrowRight' ? 1 : 0;
   if (direction === 0) return false;
   const [from, to] = effectiveWindow(run, store);
@@ -195,7 +195,7 @@ function keyboard(e: KeyboardEvent, run: RunData, store: Store, pointer: Pointer
 }
 
 /** Phases by name, and events as labelled marks, above the panels. */
-function drawLane(lane: HTMLElement, run: RunData, width: number): void {
+function drawLane(lane: HTMLElement, run: RunView, width: number): void {
   const { left, right } = margins(width);
   const inner = width - left - right;
   const [start, end] = run.span;
@@ -235,7 +235,7 @@ function drawLane(lane: HTMLElement, run: RunData, width: number): void {
   lane.style.height = `${20 + free.length * 16}px`;
 }
 
-function columns(run: RunData): { label: string; values: (number | null)[]; exact?: boolean }[] {
+function columns(run: RunView): { label: string; values: (number | null)[]; exact?: boolean }[] {
   const s = run.series;
   const all = [
     { label: s.cycles ? 'requested, cycles/s' : 'requested, msg/s', values: s.requested },
@@ -246,7 +246,7 @@ function columns(run: RunData): { label: string; values: (number | null)[]; exac
     { label: 'completed, msg/s', values: s.completed },
     { label: 'received, msg/s', values: s.received },
     { label: 'blocked, msg/s', values: s.blocked },
-    ...(Object.keys(METRIC_NAMES) as MetricKey[]).flatMap((m) =>
+    ...(Object.keys(METRIC_NAMES) as Measured[]).flatMap((m) =>
       (['p50', 'p99', 'max'] as const).map((q) => ({
         label: `${METRIC_NAMES[m]} ${q}, ns`,
         values: s.latency[m]?.[q] ?? [],
@@ -263,13 +263,13 @@ function columns(run: RunData): { label: string; values: (number | null)[]; exac
   return all.filter((c) => c.values.some((v) => v !== null && v !== 0));
 }
 
-function phaseAt(run: RunData, t: number, dt: number): string {
+function phaseAt(run: RunView, t: number, dt: number): string {
   const middle = t + dt / 2;
   const phase = run.phases.find((p) => middle >= p.start && middle < p.end);
   return phase ? PHASE_LABELS[phase.phase] : '';
 }
 
-function seriesTable(run: RunData): HTMLElement {
+function seriesTable(run: RunView): HTMLElement {
   const cols = columns(run);
   const rows = run.series.t.map((t, i) => [
     significant(round(t)),
@@ -290,7 +290,7 @@ function seriesTable(run: RunData): HTMLElement {
   return h('div', { class: 'scroll', tabindex: 0 }, table('Every interval of the run', head, rows));
 }
 
-function seriesCsv(run: RunData): string {
+function seriesCsv(run: RunView): string {
   const cols = columns(run);
   const [from, to] = run.span;
   return csv([
@@ -311,9 +311,9 @@ function seriesCsv(run: RunData): string {
 }
 
 async function exportPicture(
-  run: RunData,
+  run: RunView,
   list: Panel[],
-  metric: MetricKey | undefined,
+  metric: Measured | undefined,
   kind: 'svg' | 'png',
 ): Promise<void> {
   const p: Palette = palette();

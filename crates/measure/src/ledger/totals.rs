@@ -68,6 +68,7 @@ fn insert(set: &mut DeliveryBitmap, chunk: &Chunk, bytes: &mut usize) {
 /// gets every message, unless said otherwise. `sent` is the sum of `delivered`, `lost`,
 /// `outstanding`, `returned` and `unconfirmed_missing`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct LedgerSummary {
     /// Sent, once per queue or subscriber that should get them.
     pub sent: u64,

@@ -3,7 +3,8 @@
 use measure::Nanos;
 
 use super::table::{Align, Table};
-use super::text::{Style, sanitise, three_digits};
+use super::text::{Style, sanitise};
+use crate::numbers::three_digits;
 
 /// What the sign before a rate means.
 const LOWER_BOUND: &str =

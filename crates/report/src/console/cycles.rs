@@ -6,21 +6,13 @@ use std::fmt::Write as _;
 use archive::{ChurnSummary, CyclePoint, RunSummary, SeriesPoint};
 use measure::{CycleCounts, LatencySummary, Nanos, Phase, Step};
 
-use super::live::marked;
-use super::text::{Style, count, fit, left, right, sanitise, sparkline, three_digits};
+use super::text::{Style, fit, left, right, sanitise, sparkline};
+use crate::numbers::{count, marked, per_second, three_digits};
 
 type Steps = BTreeMap<Step, LatencySummary>;
 
 /// Reasons of failures that are printed.
 const REASONS: usize = 3;
-
-fn per_second(count: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 {
-        count as f64 / seconds
-    } else {
-        0.0
-    }
-}
 
 /// The block of one interval in a pipe, ending in a newline.
 pub(super) fn block(cycles: &CyclePoint, point: &SeriesPoint) -> String {

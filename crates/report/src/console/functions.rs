@@ -3,7 +3,8 @@
 use archive::profile::{FunctionCount, Profile};
 
 use super::table::{Align, Table};
-use super::text::{Style, count, percent, sanitise, wrap};
+use super::text::{Style, sanitise, wrap};
+use crate::numbers::{count, percent};
 
 /// What the rows are ordered by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

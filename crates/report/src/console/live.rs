@@ -8,8 +8,10 @@ use archive::{CyclePoint, Event, ProcessUsage, SeriesPoint, Warning};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::{Interval, LatencySummary, Metric, Nanos, Phase};
 
-use super::text::{Style, clock, count, fit, left, right, sanitise, sparkline, three_digits, wrap};
-use super::{Shape, cycles, out, plain};
+use super::shape::Shape;
+use super::text::{Style, clock, fit, left, right, sanitise, sparkline, wrap};
+use super::{cycles, out, plain};
+use crate::numbers::{count, marked, per_second, three_digits};
 
 /// How many seconds the sparklines look back.
 const LOOK_BACK: usize = 10;
@@ -510,24 +512,6 @@ impl LiveTable {
             out.push(format!("  and {more} more"));
         }
         out
-    }
-}
-
-/// A latency with the mark of one that too few samples support.
-pub(super) fn marked(ns: u64, supported: bool) -> String {
-    let value = Nanos(ns);
-    if supported {
-        value.to_string()
-    } else {
-        format!("~{value}")
-    }
-}
-
-fn per_second(count: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 {
-        count as f64 / seconds
-    } else {
-        0.0
     }
 }
 

@@ -13,13 +13,12 @@ mod live;
 pub mod out;
 mod plain;
 mod runs;
+mod shape;
 mod summary;
 mod table;
 #[cfg(test)]
 mod tests;
 mod text;
-
-use measure::{Metric, Nanos, Phase};
 
 pub use calibration::{LoadRow, WakeRow, calibration};
 pub use doctor::{CheckRow, CheckStatus, doctor};
@@ -27,48 +26,6 @@ pub use error::{error, error_as_json};
 pub use functions::{FunctionSort, FunctionTable, functions};
 pub use live::{Live, Steps};
 pub use runs::runs;
+pub use shape::Shape;
 pub use summary::{summary, warnings};
 pub use text::{Style, sanitise};
-
-/// What a run consists of, so that only what applies is shown.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shape {
-    /// Heading of the live view: the experiment or the destination.
-    pub title: String,
-    /// Something is sent.
-    pub producers: bool,
-    /// Something is received.
-    pub consumers: bool,
-    /// Connections, channels or queues come and go, in place of messages.
-    pub cycles: bool,
-    /// There is a target rate, so that intended and actual send time differ.
-    pub paced: bool,
-    /// Latencies are shown while the run goes on.
-    pub latency: bool,
-    /// Length of the warm-up.
-    pub warmup: Nanos,
-    /// Length of the measured phase; `None` where it ends by a count or by hand.
-    pub measure: Option<Nanos>,
-}
-
-impl Shape {
-    /// Whether the latency exists in such a run.
-    #[must_use]
-    pub const fn shows(&self, metric: Metric) -> bool {
-        match metric {
-            Metric::AckResponse | Metric::SendAck => self.producers,
-            Metric::EndToEnd | Metric::Transfer => self.consumers,
-            Metric::SendDelay => self.producers && self.paced,
-        }
-    }
-
-    /// Planned length of a phase. The drain has none: it ends when all has arrived.
-    #[must_use]
-    pub const fn planned(&self, phase: Phase) -> Option<Nanos> {
-        match phase {
-            Phase::Warmup => Some(self.warmup),
-            Phase::Measure => self.measure,
-            Phase::Drain => None,
-        }
-    }
-}

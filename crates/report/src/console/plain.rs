@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 use archive::{RequestedSummary, RequestedWindow, RunRecord, RunState, RunSummary, SeriesPoint};
 use measure::{LatencySummary, Metric, PerMetric, Phase};
 
-use super::Shape;
-use super::text::{Style, count, percent, sanitise, three_digits};
+use super::shape::Shape;
+use super::text::{Style, sanitise};
+use crate::numbers::{count, per_second, percent, three_digits};
 
 /// Order and names of the latencies in a block: headline first, then as Artemis has them.
 const BLOCK: [(Metric, &str); 5] = [
@@ -35,17 +36,14 @@ pub(super) fn block(shape: &Shape, point: &SeriesPoint) -> String {
     if let Some(cycles) = &point.cycles {
         return super::cycles::block(cycles, point);
     }
-    let per_second = |count: u64| {
-        if point.dt > 0.0 {
-            count as f64 / point.dt
-        } else {
-            0.0
-        }
-    };
     let counters = &point.counters;
     let mut out = format!("--- warmup {}\n", point.phase == Phase::Warmup);
     let mut rate = |label: &str, count| {
-        let _ = writeln!(out, "--- {label:<10} {:>8.0} msg/sec", per_second(count));
+        let _ = writeln!(
+            out,
+            "--- {label:<10} {:>8.0} msg/sec",
+            per_second(count, point.dt)
+        );
     };
     if shape.producers {
         rate("sent:", counters.sent);
@@ -171,13 +169,13 @@ pub(super) fn ledger(summary: &RunSummary) -> Vec<String> {
         count(ledger.corrupt)
     )];
     let rest = [
-        (ledger.outstanding, "outstanding"),
-        (ledger.returned, "returned as unroutable"),
-        (ledger.unconfirmed_missing, "never confirmed nor delivered"),
         (
-            ledger.unconfirmed_delivered,
-            "never confirmed but delivered",
+            ledger.outstanding,
+            "outstanding (confirmed and not delivered; the broker may still hold them)",
         ),
+        (ledger.returned, "returned as unroutable"),
+        (ledger.unconfirmed_missing, "unconfirmed and missing"),
+        (ledger.unconfirmed_delivered, "unconfirmed but delivered"),
         (ledger.foreign, "not of this run"),
     ];
     let rest: Vec<String> = rest

@@ -4,7 +4,8 @@ use archive::{RunEntry, RunRecord, RunState};
 use measure::Nanos;
 
 use super::table::{Align, Table};
-use super::text::{Style, sanitise, three_digits};
+use super::text::{Style, sanitise};
+use crate::numbers::three_digits;
 
 /// The runs, as given (newest first), ending in a newline.
 #[must_use]

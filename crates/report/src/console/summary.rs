@@ -5,10 +5,11 @@ use std::borrow::Cow;
 use archive::{RunRecord, RunState, RunSummary, Throughput, Warning};
 use measure::{LatencySummary, Metric, Nanos, Phase, Step};
 
-use super::live::marked;
 use super::runs::state_name;
-use super::text::{Style, count, fit, left, percent, right, sanitise, three_digits, wrap};
-use super::{Shape, cycles, plain};
+use super::shape::Shape;
+use super::text::{Style, fit, left, right, sanitise, wrap};
+use super::{cycles, plain};
+use crate::numbers::{count, marked, percent, three_digits};
 
 /// Lines that leave room for the prompt on the smallest screen it is made for, 24 rows.
 const LEAST_LINES: usize = 23;

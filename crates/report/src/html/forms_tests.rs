@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use archive::profile::{Frame, FrameKind, Profile, Sample, StackNode};
 use quick_xml::events::Event;
 
-use super::stacks::encode;
 use crate::console::{self, FunctionSort, FunctionTable, Style};
 use crate::flame::{FlameOptions, svg};
+use crate::view::encode;
 
 struct Random(u64);
 

@@ -1,15 +1,9 @@
 //! `report.html`: one file that opens from disk, without network, and shows the whole run.
 //!
-//! Rust reads the archive, computes what needs whole histograms, and packs everything; the page's
-//! own program (`ui/`, embedded from `assets/`) draws it.
+//! [`crate::view`] is the data; it is packed here beside the page's own program (`ui/`, embedded from
+//! `assets/`), which draws it.
 
-mod columns;
-mod data;
-mod distributions;
-mod figures;
-mod headline;
 mod page;
-mod stacks;
 
 #[cfg(test)]
 mod forms_tests;
@@ -19,6 +13,8 @@ use std::path::{Path, PathBuf};
 use archive::RunReader;
 use measure::Problem;
 
+use crate::view::RunPage;
+
 /// The report of a run as one HTML document. Works for runs that were cut off, and for those
 /// without load, without profile or without anything known of the broker: what is missing is left
 /// out, and said where it matters.
@@ -26,13 +22,7 @@ use measure::Problem;
 /// # Errors
 /// Where the run's histograms cannot be read.
 pub fn render(run: &RunReader) -> Result<String, Problem> {
-    let (profile, note) = match run.profile("cpu") {
-        Ok(profile) => (profile, None),
-        Err(e) => (None, Some(format!("the profile cannot be read: {e}"))),
-    };
-    let mut contents = data::Contents::gather(run, profile.as_ref())?;
-    contents.notes.extend(note);
-    page::document(&contents, profile.as_ref())
+    page::document(&RunPage::read(run)?)
 }
 
 /// Writes `report.html` into a run's folder, at once or not at all, and returns its path.

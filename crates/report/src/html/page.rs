@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use archive::profile::Profile;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
@@ -11,15 +10,14 @@ use flate2::write::GzEncoder;
 use measure::{LatencySummary, Metric, Problem};
 use sha2::{Digest as _, Sha256};
 
-use super::data::Contents;
-use super::stacks;
+use crate::view::{RunPage, RunView};
 
 const PROGRAM: &str = include_str!("../../assets/report.js");
 const STYLE: &str = include_str!("../../assets/report.css");
 
 /// The whole document.
-pub(super) fn document(contents: &Contents, profile: Option<&Profile>) -> Result<String, Problem> {
-    let payload = pack(contents, profile)?;
+pub(super) fn document(page: &RunPage) -> Result<String, Problem> {
+    let payload = pack(page)?;
     let mut out = String::with_capacity(payload.len() + PROGRAM.len() + STYLE.len() + 8_192);
     // Only the embedded program and style sheet may act, and nothing may be fetched.
     let policy = format!(
@@ -28,8 +26,8 @@ pub(super) fn document(contents: &Contents, profile: Option<&Profile>) -> Result
         source_hash(PROGRAM),
         source_hash(STYLE),
     );
-    let name = escape(&contents.name);
-    let summary = static_summary(contents);
+    let name = escape(&page.run.name);
+    let summary = static_summary(&page.run);
     let _ = write!(
         out,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -50,7 +48,7 @@ fn source_hash(text: &str) -> String {
 }
 
 /// `json length (4 bytes, little endian) | json | columns`, gzipped, in base64.
-fn pack(contents: &Contents, profile: Option<&Profile>) -> Result<String, Problem> {
+fn pack(page: &RunPage) -> Result<String, Problem> {
     let failed = |error: &dyn std::fmt::Display| {
         Problem::new(
             "cannot pack the report's data",
@@ -58,23 +56,13 @@ fn pack(contents: &Contents, profile: Option<&Profile>) -> Result<String, Proble
             "run it again with a shorter measured phase",
         )
     };
-    let mut value = serde_json::to_value(contents).map_err(|e| failed(&e))?;
-    let mut columns = Vec::new();
-    if let Some(profile) = profile.filter(|p| !p.samples.is_empty()) {
-        let (head, bytes) = stacks::encode(profile);
-        columns = bytes;
-        if let Some(object) = value.as_object_mut() {
-            let head = serde_json::to_value(head).map_err(|e| failed(&e))?;
-            object.insert("profile".into(), head);
-        }
-    }
-    let json = serde_json::to_vec(&value).map_err(|e| failed(&e))?;
+    let json = serde_json::to_vec(&page.run).map_err(|e| failed(&e))?;
     let length = u32::try_from(json.len()).map_err(|_| failed(&"more than 4 GB of text"))?;
     let mut gzip = GzEncoder::new(Vec::new(), Compression::new(7));
     let packed = gzip
         .write_all(&length.to_le_bytes())
         .and_then(|()| gzip.write_all(&json))
-        .and_then(|()| gzip.write_all(&columns))
+        .and_then(|()| gzip.write_all(&page.columns))
         .and_then(|()| gzip.finish())
         .map_err(|e| failed(&e))?;
     Ok(STANDARD.encode(packed))
@@ -82,19 +70,19 @@ fn pack(contents: &Contents, profile: Option<&Profile>) -> Result<String, Proble
 
 /// The sentence, the warnings and the percentiles as plain HTML, shown until the program has
 /// started and where scripts are off.
-fn static_summary(contents: &Contents) -> String {
+fn static_summary(run: &RunView) -> String {
     let mut out = String::new();
-    let sentence: String = contents.headline.iter().map(|p| escape(&p.text)).collect();
+    let sentence: String = run.headline.iter().map(|p| escape(&p.text)).collect();
     let _ = write!(
         out,
         "<h1>{}</h1><p class=\"headline\">{sentence}</p>",
-        escape(&contents.name)
+        escape(&run.name)
     );
-    if contents.warnings.is_empty() {
+    if run.warnings.is_empty() {
         out.push_str("<p class=\"fine\"><b>No warnings.</b></p>");
     } else {
         out.push_str("<ul class=\"warnings\">");
-        for warning in &contents.warnings {
+        for warning in &run.warnings {
             let _ = write!(out, "<li>{}</li>", escape(&warning.text));
         }
         out.push_str("</ul>");
@@ -107,7 +95,7 @@ fn static_summary(contents: &Contents) -> String {
         let _ = write!(out, "<th>{name}</th>");
     }
     out.push_str("<th>max</th></tr></thead><tbody>");
-    let figures = &contents.figures;
+    let figures = &run.figures;
     let messages = Metric::ALL
         .into_iter()
         .map(|m| (m.name(), figures.latency.get(m)));

@@ -337,7 +337,8 @@ mod tests {
     fn a_missing_installation_says_where_it_looked_and_what_to_do() {
         let error = Installation::find(Some(Path::new("/nowhere")))
             .unwrap_err()
-            .to_string();
+            .problem()
+            .sentence();
         assert!(error.contains("/nowhere/sbin/rabbitmq-server"), "{error}");
         assert!(error.contains("apt-get install rabbitmq-server"), "{error}");
     }

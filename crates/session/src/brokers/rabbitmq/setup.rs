@@ -346,7 +346,7 @@ pub(super) fn check(config: &Config) -> Result<(), Error> {
         }
         if key.is_empty() || key.contains(['\n', '=', '#']) || value.contains('\n') {
             return Err(Error::config(
-                "broker.config holds what is no line of rabbitmq.conf",
+                "broker.config holds what is not a line of rabbitmq.conf",
                 format!("{key:?} = {value:?}"),
                 "write a key without = and #, and a value without line breaks",
             ));
@@ -355,7 +355,7 @@ pub(super) fn check(config: &Config) -> Result<(), Error> {
     for argument in &config.emulator_arguments {
         if argument.is_empty() || argument.contains(char::is_whitespace) {
             return Err(Error::config(
-                "an argument of the emulator has a blank, at which RabbitMQ's script splits it",
+                "RabbitMQ's script splits at the blank in an argument of the emulator",
                 format!("{argument:?}"),
                 "give each word by itself, or put the setting into advanced.config",
             ));
@@ -441,7 +441,7 @@ mod tests {
     use super::*;
 
     fn refused(config: &Config) -> String {
-        check(config).unwrap_err().to_string()
+        check(config).unwrap_err().problem().sentence()
     }
 
     #[test]

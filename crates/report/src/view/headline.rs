@@ -7,13 +7,16 @@ use measure::{LatencySummary, Nanos, Step};
 use serde::Serialize;
 
 use super::figures::Figures;
+use crate::numbers::{count, three_digits};
 
 /// A piece of the sentence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Part {
-    pub(super) text: String,
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct Part {
+    /// The words.
+    pub text: String,
     /// A name from the code, to be set in its typeface.
-    pub(super) code: bool,
+    pub code: bool,
 }
 
 /// What the sentence is made from.
@@ -55,7 +58,7 @@ pub(super) fn sentence(facts: &Facts<'_>) -> Vec<Part> {
     let mut clauses: Vec<String> = Vec::new();
     let flow = flow(facts);
     if flow.is_empty() && facts.samples > 0 {
-        clauses.push(format!("{} samples", grouped(facts.samples as f64)));
+        clauses.push(format!("{} samples", count(facts.samples)));
     } else {
         clauses.push(flow);
     }
@@ -73,7 +76,10 @@ pub(super) fn sentence(facts: &Facts<'_>) -> Vec<Part> {
         } else {
             "of the CPU time"
         };
-        text.push_str(&format!(", {} {whose} below ", percent(*share)));
+        text.push_str(&format!(
+            ", {} % {whose} below ",
+            three_digits(share * 100.0)
+        ));
         parts.push(plain(std::mem::take(&mut text)));
         parts.push(Part {
             text: name.clone(),
@@ -121,21 +127,21 @@ fn flow(facts: &Facts<'_>) -> String {
     let place = place(&facts.record.topology, facts.broker);
     let length = format!("for {} s", seconds(f.measured_s));
     let rates = match (f.sent.rate > 0.0, f.received.rate > 0.0) {
-        (true, false) => format!("{} msg/s into {place}", significant(f.sent.rate)),
-        (false, true) => format!("{} msg/s out of {place}", significant(f.received.rate)),
+        (true, false) => format!("{} msg/s into {place}", three_digits(f.sent.rate)),
+        (false, true) => format!("{} msg/s out of {place}", three_digits(f.received.rate)),
         (true, true) if (f.sent.rate / f.received.rate - 1.0).abs() < 0.01 => {
-            format!("{} msg/s through {place}", significant(f.sent.rate))
+            format!("{} msg/s through {place}", three_digits(f.sent.rate))
         }
         (true, true) => format!(
             "{} msg/s into and {} msg/s out of {place}",
-            significant(f.sent.rate),
-            significant(f.received.rate)
+            three_digits(f.sent.rate),
+            three_digits(f.received.rate)
         ),
         (false, false) => return String::new(),
     };
     match f.requested_rate {
         Some(asked) if f.sent.rate < asked * 0.995 => {
-            format!("{rates} {length}, of {} requested", significant(asked))
+            format!("{rates} {length}, of {} requested", three_digits(asked))
         }
         Some(_) => format!("{rates} {length}, as requested"),
         None => format!("{rates} {length}"),
@@ -146,19 +152,19 @@ fn flow(facts: &Facts<'_>) -> String {
 fn churned(churn: &ChurnSummary, f: &Figures) -> String {
     let mut text = format!(
         "{} {} a second opened and closed for {} s",
-        significant(churn.rate),
+        three_digits(churn.rate),
         churn.kind,
         seconds(f.measured_s)
     );
     match f.requested_rate {
         Some(asked) if churn.rate < asked * 0.995 => {
-            text.push_str(&format!(", of {} requested", significant(asked)));
+            text.push_str(&format!(", of {} requested", three_digits(asked)));
         }
         Some(_) => text.push_str(", as requested"),
         None => {}
     }
     if churn.counts.failed > 0 {
-        let failed = grouped(churn.counts.failed as f64);
+        let failed = count(churn.counts.failed);
         text.push_str(&format!(", {failed} failed"));
     }
     if let Some(cycle) = churn.steps.get(&Step::Cycle) {
@@ -213,8 +219,8 @@ fn cpu(facts: &Facts<'_>) -> String {
         "the process"
     };
     match facts.record.hardware.cores {
-        0 => format!("{who} used {} cores", significant(cores)),
-        all => format!("{who} used {} of {all} cores", significant(cores)),
+        0 => format!("{who} used {} cores", three_digits(cores)),
+        all => format!("{who} used {} of {all} cores", three_digits(cores)),
     }
 }
 
@@ -252,55 +258,12 @@ fn is_framework(name: &str) -> bool {
         .is_some_and(|module| FRAMEWORK.contains(&module))
 }
 
-/// Three significant digits, grouped: `54,800`, `1.20`.
-pub(super) fn significant(value: f64) -> String {
-    if !value.is_finite() || value == 0.0 {
-        return "0".into();
-    }
-    let magnitude = value.abs().log10().floor() as i32;
-    let scale = 10f64.powi(2 - magnitude);
-    let rounded = (value * scale).round() / scale;
-    // Rounding may have carried into the next magnitude: 9.996 becomes 10.0.
-    let decimals = 2 - rounded.abs().log10().floor() as i32;
-    if decimals <= 0 {
-        grouped(rounded)
-    } else {
-        format!("{rounded:.0$}", decimals.unsigned_abs() as usize)
-    }
-}
-
-/// A whole number, grouped by thousands.
-pub(super) fn grouped(value: f64) -> String {
-    let digits = format!("{value:.0}");
-    let (sign, digits) = match digits.strip_prefix('-') {
-        Some(rest) => ("-", rest),
-        None => ("", digits.as_str()),
-    };
-    let mut out = String::from(sign);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 /// Seconds without digits that say nothing: `60`, `59.9`, `0.42`.
 fn seconds(value: f64) -> String {
-    let text = significant(value);
+    let text = three_digits(value);
     match text.split_once('.') {
         Some((whole, fraction)) if fraction.bytes().all(|b| b == b'0') => whole.to_owned(),
         _ => text,
-    }
-}
-
-fn percent(share: f64) -> String {
-    let value = share * 100.0;
-    if value < 9.95 {
-        format!("{value:.1} %")
-    } else {
-        format!("{value:.0} %")
     }
 }
 

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use measure::{LatencySummary, Measured, PerMetric, Phase, Problem, Recorder, Step};
 use serde::Serialize;
 
-use super::columns::short;
+use super::series::short;
 
 /// Rows of a heat map per decade of latency: 3 pixels each where four decades share 200.
 const ROWS_PER_DECADE: f64 = 20.0;
@@ -22,26 +22,37 @@ const LEAST_NINES: f64 = 0.02;
 const LEAST_RATIO: f64 = 0.01;
 
 /// Counts by time and by logarithm of the latency.
-#[derive(Debug, Serialize)]
-pub(super) struct HeatMap {
-    metric: Measured,
-    t: Vec<f64>,
-    end: Vec<f64>,
-    low_ns: f64,
-    ratio: f64,
-    rows: u32,
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct HeatMap {
+    /// What it is of.
+    pub metric: Measured,
+    /// Start of each column in seconds since the origin.
+    pub t: Vec<f64>,
+    /// End of each column.
+    pub end: Vec<f64>,
+    /// Lower bound of row 0 in nanoseconds.
+    pub low_ns: f64,
+    /// Each row is this many times the one below.
+    pub ratio: f64,
+    /// Number of rows.
+    pub rows: u32,
     /// Triples of column delta, row, count, in the order of columns.
-    cells: Vec<u64>,
+    pub cells: Vec<u64>,
 }
 
-/// One metric's or step's distribution over the measured phase.
-#[derive(Debug, Serialize)]
-pub(super) struct Curve {
-    metric: Measured,
-    count: u64,
+/// One metric's distribution over the measured phase: values at growing percentiles.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct Curve {
+    /// What it is of.
+    pub metric: Measured,
+    /// Samples.
+    pub count: u64,
     /// Share of samples at or below the value, as the number of nines: `-log10(1 - share)`.
-    nines: Vec<f64>,
-    ns: Vec<u64>,
+    pub nines: Vec<f64>,
+    /// The values, nanoseconds.
+    pub ns: Vec<u64>,
 }
 
 /// What the histograms of a run give.

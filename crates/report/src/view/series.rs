@@ -6,59 +6,94 @@ use std::collections::BTreeMap;
 use measure::{CycleCounts, LatencySummary, Measured, Metric, Nanos, Step, Waits};
 use serde::Serialize;
 
-/// One entry per interval in each column; `None` where something could not be had.
-#[derive(Debug, Serialize)]
-pub(super) struct Columns {
-    t: Vec<f64>,
-    dt: Vec<f64>,
-    requested: Vec<Option<f64>>,
-    sent: Vec<f64>,
-    completed: Vec<f64>,
-    received: Vec<f64>,
-    blocked: Vec<f64>,
-    lag_ms: Vec<f64>,
-    broker_cores: Vec<Option<f64>>,
-    client_cores: Vec<Option<f64>>,
-    broker_mb: Vec<Option<f64>>,
-    client_mb: Vec<Option<f64>>,
-    steal: Vec<Option<f64>>,
-    waits: Waiting,
-    /// Of each metric, and of each step that cycles took.
-    latency: BTreeMap<Measured, Percentiles>,
-    /// Where there are cycles.
+use crate::numbers::per_second;
+
+/// The series: one entry per interval in each column; `null` where something could not be had.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct SeriesColumns {
+    /// Start of each interval in seconds since the origin.
+    pub t: Vec<f64>,
+    /// Measured length of each in seconds.
+    pub dt: Vec<f64>,
+    /// Messages, or cycles, per second that were requested.
+    pub requested: Vec<Option<f64>>,
+    /// Messages per second sent.
+    pub sent: Vec<f64>,
+    /// Messages per second acknowledged.
+    pub completed: Vec<f64>,
+    /// Messages per second received.
+    pub received: Vec<f64>,
+    /// Messages per second that found the in-flight window full.
+    pub blocked: Vec<f64>,
+    /// The worst lag of an event loop, milliseconds.
+    pub lag_ms: Vec<f64>,
+    /// CPU of the broker's processes.
+    pub broker_cores: Vec<Option<f64>>,
+    /// CPU of bellows.
+    pub client_cores: Vec<Option<f64>>,
+    /// Resident memory of the broker's processes, 10^6 bytes.
+    pub broker_mb: Vec<Option<f64>>,
+    /// Resident memory of bellows, 10^6 bytes.
+    pub client_mb: Vec<Option<f64>>,
+    /// Share of the machine's time that its hypervisor took.
+    pub steal: Vec<Option<f64>>,
+    /// What producers waited for.
+    pub waits: WaitShares,
+    /// Percentiles of each metric, and of each step that cycles took.
+    pub latency: BTreeMap<Measured, Percentiles>,
+    /// Cycles; absent where messages were the load.
     #[serde(skip_serializing_if = "Option::is_none")]
-    cycles: Option<CycleColumns>,
+    #[cfg_attr(test, ts(optional))]
+    pub cycles: Option<CycleColumns>,
 }
 
-/// Cycles of churn per second, how many were under way, and the mean of each step in nanoseconds.
-#[derive(Debug, Serialize)]
-struct CycleColumns {
-    begun: Vec<f64>,
-    completed: Vec<f64>,
-    failed: Vec<f64>,
-    under_way: Vec<u64>,
-    mean_ns: BTreeMap<Step, Vec<Option<u64>>>,
+/// Cycles of churn per interval.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct CycleColumns {
+    /// Cycles per second that began.
+    pub begun: Vec<f64>,
+    /// Cycles per second that ended in order.
+    pub completed: Vec<f64>,
+    /// Cycles per second that failed.
+    pub failed: Vec<f64>,
+    /// Cycles that were open at the same time.
+    pub under_way: Vec<u64>,
+    /// The mean of each step, nanoseconds.
+    pub mean_ns: BTreeMap<Step, Vec<Option<u64>>>,
 }
 
-/// Shares of the producers' time; `None` where there were none. `working` is the share of the event
-/// loops' time that they were at work.
-#[derive(Debug, Serialize)]
-struct Waiting {
-    ready: Vec<Option<f64>>,
-    schedule: Vec<Option<f64>>,
-    budget: Vec<Option<f64>>,
-    socket: Vec<Option<f64>>,
-    blocked: Vec<Option<f64>>,
-    away: Vec<Option<f64>>,
-    working: Vec<Option<f64>>,
+/// What producers waited for: shares of their time; `null` where there were none.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct WaitShares {
+    /// For their event loop: a message was due and could go.
+    pub ready: Vec<Option<f64>>,
+    /// For the time of the next message.
+    pub schedule: Vec<Option<f64>>,
+    /// For answers: the in-flight window was full.
+    pub budget: Vec<Option<f64>>,
+    /// For the socket, which took no more bytes.
+    pub socket: Vec<Option<f64>>,
+    /// For the broker, which had blocked the connection.
+    pub blocked: Vec<Option<f64>>,
+    /// For a connection.
+    pub away: Vec<Option<f64>>,
+    /// Share of the event loops' time that they were at work.
+    pub working: Vec<Option<f64>>,
 }
 
-/// Nanoseconds per interval; `None` where nothing was recorded in it.
-#[derive(Debug, Serialize)]
-struct Percentiles {
-    p50: Vec<Option<u64>>,
-    p99: Vec<Option<u64>>,
-    max: Vec<Option<u64>>,
+/// Percentiles in nanoseconds, per interval; `null` where nothing was recorded in it.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct Percentiles {
+    /// The median.
+    pub p50: Vec<Option<u64>>,
+    /// The 99th percentile.
+    pub p99: Vec<Option<u64>>,
+    /// The highest value.
+    pub max: Vec<Option<u64>>,
 }
 
 /// Keeps four significant digits after the point at most: the page never prints more, and every
@@ -71,7 +106,7 @@ pub(super) fn short(value: f64) -> f64 {
     }
 }
 
-impl Columns {
+impl SeriesColumns {
     /// The columns of a series in the order of time.
     pub(super) fn of(points: &[SeriesPoint]) -> Self {
         let every = |get: fn(&SeriesPoint) -> f64| points.iter().map(get).map(short).collect();
@@ -82,17 +117,17 @@ impl Columns {
             t: every(|p| p.t),
             dt: every(|p| p.dt),
             requested: maybe(|p| p.requested_rate),
-            sent: every(|p| rate(p, p.counters.sent)),
-            completed: every(|p| rate(p, p.counters.completed)),
-            received: every(|p| rate(p, p.counters.received)),
-            blocked: every(|p| rate(p, p.counters.blocked)),
+            sent: every(|p| per_second(p.counters.sent, p.dt)),
+            completed: every(|p| per_second(p.counters.completed, p.dt)),
+            received: every(|p| per_second(p.counters.received, p.dt)),
+            blocked: every(|p| per_second(p.counters.blocked, p.dt)),
             lag_ms: every(|p| p.loop_lag_max_ns as f64 / 1e6),
             broker_cores: maybe(|p| p.broker.map(|u| u.cpu_cores)),
             client_cores: maybe(|p| p.client.map(|u| u.cpu_cores)),
             broker_mb: maybe(|p| p.broker.map(|u| u.rss_bytes as f64 / 1e6)),
             client_mb: maybe(|p| p.client.map(|u| u.rss_bytes as f64 / 1e6)),
             steal: maybe(|p| p.steal),
-            waits: Waiting::of(points),
+            waits: WaitShares::of(points),
             latency: measured(points)
                 .map(|measured| (measured, Percentiles::of(points, measured)))
                 .collect(),
@@ -101,7 +136,7 @@ impl Columns {
     }
 }
 
-impl Waiting {
+impl WaitShares {
     fn of(points: &[SeriesPoint]) -> Self {
         let column = |part: fn(&Waits) -> Nanos, whole: fn(&Waits) -> Nanos| {
             let share = |p: &SeriesPoint| {
@@ -171,7 +206,7 @@ impl CycleColumns {
         let rates = |get: fn(CycleCounts) -> u64| {
             points
                 .iter()
-                .map(|p| short(rate(p, get(counts(p)))))
+                .map(|p| short(per_second(get(counts(p)), p.dt)))
                 .collect()
         };
         Some(Self {
@@ -186,14 +221,5 @@ impl CycleColumns {
                 })
                 .collect(),
         })
-    }
-}
-
-/// Messages per second by the interval's measured length.
-pub(super) fn rate(point: &SeriesPoint, count: u64) -> f64 {
-    if point.dt > 0.0 {
-        count as f64 / point.dt
-    } else {
-        0.0
     }
 }

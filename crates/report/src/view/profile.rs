@@ -11,36 +11,55 @@ const TICK_NS: u64 = 100_000;
 const THREAD: u8 = 7;
 
 /// The part of a profile that travels as JSON; the columns follow it in the binary part.
-#[derive(Debug, Default, Serialize)]
-pub(super) struct Head {
-    event: String,
-    kernel_event: String,
-    unit: String,
-    period_ns: u64,
-    frequency: u32,
-    lost: u64,
-    throttled: u64,
-    unknown_share: f64,
-    complete_share: f64,
-    own_cpu_ns: u64,
-    notes: Vec<String>,
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct ProfileHead {
+    /// What was sampled: `cpu`.
+    pub event: String,
+    /// The kernel's name of it.
+    pub kernel_event: String,
+    /// What the weight of a sample counts.
+    pub unit: String,
+    /// Nanoseconds of CPU time that a weight of 1 stands for; 0 where it stands for none.
+    pub period_ns: u64,
+    /// Samples per second of CPU time.
+    pub frequency: u32,
+    /// Samples that the kernel dropped.
+    pub lost: u64,
+    /// How often the kernel stopped sampling for a while.
+    pub throttled: u64,
+    /// Share of the frames without a name.
+    pub unknown_share: f64,
+    /// Share of the stacks that reach their thread's start.
+    pub complete_share: f64,
+    /// CPU time of the profiler itself, nanoseconds.
+    pub own_cpu_ns: u64,
+    /// What its reader should know.
+    pub notes: Vec<String>,
     /// Whether samples carry a time; without, every window holds all of them.
-    timed: bool,
-    tick_ns: u64,
-    modules: Vec<String>,
-    names: Vec<String>,
-    module: Vec<u32>,
-    kind: Vec<u8>,
-    nodes: usize,
-    samples: usize,
+    pub timed: bool,
+    /// Sample times are multiples of this many nanoseconds.
+    pub tick_ns: u64,
+    /// Names of modules.
+    pub modules: Vec<String>,
+    /// Names of functions and of groups of threads.
+    pub names: Vec<String>,
+    /// Per name: index into `modules`.
+    pub module: Vec<u32>,
+    /// Per name: its kind.
+    pub kind: Vec<u8>,
+    /// Number of nodes of the tree.
+    pub nodes: usize,
+    /// Number of samples.
+    pub samples: usize,
     /// Whether the columns hold weights; without, each sample weighs 1.
-    weighted: bool,
+    pub weighted: bool,
 }
 
 /// Encodes a profile: its head, and the columns as variable-length integers (LEB128): per node the
 /// distance to its parent (0 for a root), per node its frame, then per sample the ticks since the
 /// one before, its leaf, and its weight where not all weigh 1. The first frame of every stack is its group of threads.
-pub(super) fn encode(profile: &Profile) -> (Head, Vec<u8>) {
+pub(crate) fn encode(profile: &Profile) -> (ProfileHead, Vec<u8>) {
     let mut tables = Tables::new(profile);
     let mut order: Vec<u32> = (0..profile.samples.len() as u32).collect();
     order.sort_by_key(|&i| profile.samples.get(i as usize).map(|s| s.t));
@@ -74,7 +93,7 @@ pub(super) fn encode(profile: &Profile) -> (Head, Vec<u8>) {
         }
     }
     let summary = profile.summary(0);
-    let head = Head {
+    let head = ProfileHead {
         event: profile.header.event.clone(),
         kernel_event: profile.header.kernel_event.clone(),
         unit: profile.header.unit.clone(),
@@ -115,12 +134,12 @@ struct Tables<'a> {
     /// Group and stack of the profile to node here.
     known: HashMap<(u32, u32), u32>,
     roots: HashMap<u32, u32>,
-    head: Head,
+    head: ProfileHead,
 }
 
 impl<'a> Tables<'a> {
     fn new(profile: &'a Profile) -> Self {
-        let mut head = Head::default();
+        let mut head = ProfileHead::default();
         let mut modules: HashMap<&str, u32> = HashMap::new();
         for frame in &profile.frames {
             let next = modules.len() as u32;

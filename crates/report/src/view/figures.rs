@@ -6,35 +6,49 @@ use measure::ledger::LedgerSummary;
 use measure::{Counters, CycleCounts, LatencySummary, PerMetric, Phase};
 use serde::Serialize;
 
-use super::columns::short;
 use super::distributions::Distributions;
+use super::series::short;
 
-/// What the tiles show.
-#[derive(Debug, Serialize)]
-pub(super) struct Figures {
-    pub(super) sent: Throughput,
-    pub(super) completed: Throughput,
-    pub(super) received: Throughput,
-    pub(super) blocked: Throughput,
-    /// Mean of the measured phase; absent when all-out.
-    pub(super) requested_rate: Option<f64>,
-    /// Producers wait for answers, and then some: nobody asks the broker for all it can do.
-    pub(super) closed_loop: bool,
-    pub(super) refused: u64,
-    pub(super) returned: u64,
-    pub(super) redelivered: u64,
-    pub(super) ledger: Option<LedgerSummary>,
-    /// Share of the measured phase's messages sent over 1 ms late; absent when all-out.
-    pub(super) late_share: Option<f64>,
-    /// Measured length of the measured phase.
-    pub(super) measured_s: f64,
-    pub(super) latency: PerMetric<LatencySummary>,
-    pub(super) cpu_us_per_message: PerMessage,
-    pub(super) cpu_cores: PerMessage,
-    pub(super) rss_mb: Rss,
+/// The figures of the measured phase; `null` where something could not be had.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct Figures {
+    /// Messages sent.
+    pub sent: Throughput,
+    /// Messages acknowledged.
+    pub completed: Throughput,
+    /// Messages delivered.
+    pub received: Throughput,
+    /// Messages that found the in-flight window full.
+    pub blocked: Throughput,
+    /// Mean of the measured phase; `null` when unthrottled.
+    pub requested_rate: Option<f64>,
+    /// Producers wait for answers before they go on: nobody asks the broker for all it can do.
+    pub closed_loop: bool,
+    /// Messages that the broker refused.
+    pub refused: u64,
+    /// Messages that the broker returned.
+    pub returned: u64,
+    /// Deliveries with the redelivered flag.
+    pub redelivered: u64,
+    /// What became of every message; `null` where no ledger was kept.
+    pub ledger: Option<LedgerSummary>,
+    /// Share of the measured phase's messages sent over 1 ms late; `null` when unthrottled.
+    pub late_share: Option<f64>,
+    /// Measured length of the measured phase, seconds.
+    pub measured_s: f64,
+    /// Latencies of messages.
+    pub latency: PerMetric<LatencySummary>,
+    /// CPU time per message, microseconds.
+    pub cpu_us_per_message: PerMessage,
+    /// CPU in cores.
+    pub cpu_cores: PerMessage,
+    /// Peak resident memory, 10^6 bytes.
+    pub rss_mb: Rss,
     /// What became of cycles; absent where messages were the load.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) churn: Option<ChurnSummary>,
+    #[cfg_attr(test, ts(optional))]
+    pub churn: Option<ChurnSummary>,
 }
 
 impl Figures {

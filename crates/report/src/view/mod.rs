@@ -1,0 +1,257 @@
+//! The view model of a run: all that a person sees of it, as data. The report's page is made from it,
+//! a server can hand out the same, and the page's TypeScript types are made from these
+//! (`ui/src/core/view.ts`).
+
+mod distributions;
+mod figures;
+mod headline;
+mod profile;
+mod series;
+#[cfg(test)]
+mod typescript;
+
+use archive::profile::Profile;
+use archive::{
+    BrokerSummary, Event, Hardware, PhaseSpan, RunReader, RunRecord, RunState, SeriesPoint,
+    Topology, Verdict, Versions, Warning,
+};
+use measure::{Phase, Problem};
+use serde::Serialize;
+
+pub use distributions::{Curve, HeatMap};
+pub use figures::Figures;
+pub use headline::Part;
+pub use profile::ProfileHead;
+pub(crate) use profile::encode;
+pub use series::{CycleColumns, Percentiles, SeriesColumns, WaitShares};
+
+/// A run as a person sees it.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct RunView {
+    /// Version of this form.
+    pub format: u32,
+    /// The run folder's name.
+    pub id: String,
+    /// The experiment's name.
+    pub name: String,
+    /// Wall-clock start, RFC 3339 in UTC.
+    pub created: String,
+    /// How far the run got.
+    pub state: ViewState,
+    /// What ended it, where it failed.
+    pub error: Option<Problem>,
+    /// One sentence on the whole run.
+    pub headline: Vec<Part>,
+    /// What may be wrong with the numbers.
+    pub warnings: Vec<Warning>,
+    /// What is missing or could not be read.
+    pub notes: Vec<String>,
+    /// The figures of the measured phase.
+    pub figures: Figures,
+    /// Who limited the run; `null` where there was no load.
+    pub verdict: Option<Verdict>,
+    /// What was under load.
+    pub broker: BrokerSummary,
+    /// Phases in the order of time.
+    pub phases: Vec<PhaseSpan>,
+    /// Labelled moments.
+    pub events: Vec<Event>,
+    /// First and last moment of anything that is drawn, in seconds since the origin.
+    pub span: (f64, f64),
+    /// What the panels on the time axis draw.
+    pub series: SeriesColumns,
+    /// A heat map for each metric.
+    pub heat: Vec<HeatMap>,
+    /// A percentile curve for each metric.
+    pub curves: Vec<Curve>,
+    /// The broker's objects.
+    pub topology: Topology,
+    /// The resolved experiment.
+    #[cfg_attr(test, ts(type = "unknown"))]
+    pub experiment: serde_json::Value,
+    /// Versions of all that took part.
+    pub versions: Versions,
+    /// The machine.
+    pub hardware: Hardware,
+    /// Seed of everything random in the run, as text: a browser's numbers end at 2^53.
+    pub seed: String,
+    /// The command that does it again.
+    pub command: Vec<String>,
+    /// The CPU profile, whose columns travel beside this.
+    pub profile: Option<ProfileHead>,
+}
+
+/// How far a run got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum ViewState {
+    /// It ended as planned.
+    Complete,
+    /// The user stopped it.
+    Interrupted,
+    /// An error ended it.
+    Failed,
+    /// It wrote no end: it still runs, or was killed.
+    CutOff,
+}
+
+/// A run's view, and the columns of its profile, which are too large for JSON.
+#[derive(Clone, Debug)]
+pub struct RunPage {
+    /// All but the columns.
+    pub run: RunView,
+    /// The profile's columns as [`ProfileHead`] describes them; empty without a profile.
+    pub columns: Vec<u8>,
+}
+
+impl RunPage {
+    /// Reads what the archive holds of a run. Works for runs that were cut off, and for those
+    /// without load, without profile or without anything known of the broker.
+    ///
+    /// # Errors
+    /// Where the run's histograms cannot be read.
+    pub fn read(run: &RunReader) -> Result<Self, Problem> {
+        let (profile, note) = match run.profile(archive::file::CPU) {
+            Ok(profile) => (profile, None),
+            Err(e) => (None, Some(format!("the profile cannot be read: {e}"))),
+        };
+        let mut view = RunView::of(run, profile.as_ref())?;
+        view.notes.extend(note);
+        let mut columns = Vec::new();
+        if let Some(profile) = profile.filter(|p| !p.samples.is_empty()) {
+            let (head, bytes) = encode(&profile);
+            view.profile = Some(head);
+            columns = bytes;
+        }
+        Ok(Self { run: view, columns })
+    }
+}
+
+impl RunView {
+    fn of(run: &RunReader, profile: Option<&Profile>) -> Result<Self, Problem> {
+        let record = &run.record;
+        let phases = phases(run);
+        let span = span(run, &phases, profile);
+        let measured = phases
+            .iter()
+            .find(|p| p.phase == Phase::Measure)
+            .map(|p| (p.start, p.end));
+        let found = distributions::read(run, span)?;
+        let figures = Figures::of(run, &found);
+        let warnings = match &record.summary {
+            Some(summary) => summary.warnings.clone(),
+            None => record.warnings.clone(),
+        };
+        let broker = match &record.summary {
+            Some(summary) => summary.broker.clone(),
+            None => broker_of_experiment(&record.experiment),
+        };
+        let verdict = record.summary.as_ref().and_then(|s| s.verdict.clone());
+        let headline = headline::sentence(&headline::Facts {
+            record,
+            figures: &figures,
+            verdict: verdict.as_ref(),
+            broker: &broker,
+            end: span.1,
+            burning: profile.and_then(|p| headline::burning(p, measured)),
+            samples: profile.map_or(0, Profile::total_weight),
+        });
+        Ok(Self {
+            format: 1,
+            id: record.id.clone(),
+            name: record.name.clone(),
+            created: record.created.clone(),
+            state: ViewState::from(record.state),
+            error: problem(record),
+            headline,
+            warnings,
+            notes: run.notes.clone(),
+            figures,
+            verdict,
+            broker,
+            phases,
+            events: record.events.clone(),
+            span,
+            series: SeriesColumns::of(&run.points),
+            heat: found.heat,
+            curves: found.curves,
+            topology: record.topology.clone(),
+            experiment: record.experiment.clone(),
+            versions: record.versions.clone(),
+            hardware: record.hardware.clone(),
+            seed: record.seed.to_string(),
+            command: record.command.clone(),
+            profile: None,
+        })
+    }
+}
+
+/// What ended the run; runs of an earlier version have it in one line.
+fn problem(record: &RunRecord) -> Option<Problem> {
+    let line = || Some(Problem::new(record.error.as_ref()?, "", ""));
+    record.problem.clone().or_else(line)
+}
+
+impl From<RunState> for ViewState {
+    fn from(state: RunState) -> Self {
+        match state {
+            RunState::Running => Self::CutOff,
+            RunState::Complete => Self::Complete,
+            RunState::Interrupted => Self::Interrupted,
+            RunState::Failed => Self::Failed,
+        }
+    }
+}
+
+/// The phases as recorded, and those that had not ended when the run was cut off, from its seconds.
+fn phases(run: &RunReader) -> Vec<PhaseSpan> {
+    let mut phases = run.record.phases.clone();
+    for phase in [Phase::Warmup, Phase::Measure, Phase::Drain] {
+        let of_phase = || run.points.iter().filter(|p| p.phase == phase);
+        if phases.iter().any(|p| p.phase == phase) {
+            continue;
+        }
+        let start = of_phase().map(|p| p.t).reduce(f64::min);
+        let end = of_phase().map(point_end).reduce(f64::max);
+        if let (Some(start), Some(end)) = (start, end) {
+            phases.push(PhaseSpan { phase, start, end });
+        }
+    }
+    phases.retain(|p| p.end > p.start);
+    phases.sort_by(|a, b| a.start.total_cmp(&b.start));
+    phases
+}
+
+fn point_end(point: &SeriesPoint) -> f64 {
+    point.t + point.dt
+}
+
+/// First and last moment of anything that is drawn.
+fn span(run: &RunReader, phases: &[PhaseSpan], profile: Option<&Profile>) -> (f64, f64) {
+    let mut from = f64::INFINITY;
+    let mut to = f64::NEG_INFINITY;
+    let ends = run.points.iter().map(|p| (p.t, point_end(p)));
+    for (start, end) in ends.chain(phases.iter().map(|p| (p.start, p.end))) {
+        from = from.min(start);
+        to = to.max(end);
+    }
+    if !(from.is_finite() && to > from) {
+        // Nothing but a profile: its own span.
+        let last = profile.and_then(|p| p.samples.iter().map(|s| s.t).max());
+        return (0.0, last.map_or(1.0, |ns| (ns as f64 / 1e9).max(0.001)));
+    }
+    (from, to)
+}
+
+/// What the resolved experiment calls the broker, for runs that wrote no summary.
+fn broker_of_experiment(experiment: &serde_json::Value) -> BrokerSummary {
+    let kind = experiment
+        .pointer("/broker/kind")
+        .and_then(serde_json::Value::as_str);
+    BrokerSummary {
+        kind: kind.unwrap_or_default().to_owned(),
+        ..BrokerSummary::default()
+    }
+}

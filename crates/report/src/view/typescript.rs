@@ -1,0 +1,68 @@
+//! The page's TypeScript types are made from the view model, and `ui/src/core/view.ts` holds them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use ts_rs::{Config, TS, TypeVisitor};
+
+use super::RunView;
+
+/// Where the page finds its types.
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ui/src/core/view.ts");
+/// Set to write the file in place of comparing it.
+const RENEW: &str = "BELLOWS_RENEW_VIEW";
+
+const HEAD: &str = "\
+// The types of the page's data, made from the Rust types in crates/report/src/view.
+// Renew with: make view
+";
+
+/// Collects the declaration of every type that one of them refers to, by name.
+struct Declarations<'a> {
+    config: &'a Config,
+    found: BTreeMap<String, String>,
+}
+
+impl TypeVisitor for Declarations<'_> {
+    fn visit<T: TS + 'static + ?Sized>(&mut self) {
+        // Numbers, lists and the like are TypeScript's own.
+        if T::output_path().is_none() {
+            return;
+        }
+        let name = T::ident(self.config);
+        if self.found.contains_key(&name) {
+            return;
+        }
+        let docs = T::docs().unwrap_or_default();
+        let declared = format!("{docs}export {}\n", T::decl(self.config));
+        self.found.insert(name, declared);
+        T::visit_dependencies(self);
+        T::visit_generics(self);
+    }
+}
+
+fn declared() -> String {
+    let config = Config::new().with_large_int("number");
+    let mut all = Declarations {
+        config: &config,
+        found: BTreeMap::new(),
+    };
+    all.visit::<RunView>();
+    let types: Vec<String> = all.found.into_values().collect();
+    let text = format!("{HEAD}\n{}", types.join("\n"));
+    text.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+#[test]
+fn the_pages_types_are_the_view_models_own() {
+    let wanted = declared();
+    if std::env::var_os(RENEW).is_some() {
+        fs::write(Path::new(FILE), &wanted).unwrap();
+    }
+    let found = fs::read_to_string(Path::new(FILE)).unwrap_or_default();
+    assert!(
+        found == wanted,
+        "ui/src/core/view.ts is stale: run `make view` and commit it"
+    );
+}

@@ -1,0 +1,1243 @@
+// The types of the page's data, made from the Rust types in crates/report/src/view.
+// Renew with: make view
+
+/**
+ * A binding.
+ */
+export type BindingRecord = {
+/**
+ * Source exchange; empty for the default exchange.
+ */
+source: string,
+/**
+ * Destination queue or exchange.
+ */
+destination: string,
+/**
+ * Routing key.
+ */
+routing_key: string, };
+
+/**
+ * What was under load.
+ */
+export type BrokerSummary = {
+/**
+ * `rabbitmq`, `embedded`, or what the broker calls itself, in lower case.
+ */
+kind: string,
+/**
+ * Its version, where it says.
+ */
+version: string | null,
+/**
+ * Its process, where it runs on this machine and could be found.
+ */
+pid: number | null, };
+
+/**
+ * What the broker used.
+ */
+export type BrokerUse = {
+/**
+ * CPU of its processes.
+ */
+cores: number,
+/**
+ * Share of a core that its busiest thread used.
+ */
+busiest_thread: number | null,
+/**
+ * The name of that thread.
+ */
+busiest_thread_name: string | null,
+/**
+ * Its threads together were ready to run and without a core for so many seconds a second.
+ */
+starved: number | null, };
+
+/**
+ * What the generator did against the embedded broker on this machine.
+ */
+export type Capacity = {
+/**
+ * Messages per second.
+ */
+rate: number,
+/**
+ * The load that it was measured with, in words.
+ */
+shape: string,
+/**
+ * The generator could do more: the machine was busy meanwhile, or the embedded broker, which
+ * shared it, was the limit.
+ */
+at_least: boolean, };
+
+/**
+ * Objects that came and went. Counts are of the cycles that were due in the measured phase: each is in
+ * exactly one of `completed`, `failed` and `not_begun`, but where the run broke off.
+ */
+export type ChurnSummary = {
+/**
+ * `connections`, `channels` or `queues`.
+ */
+kind: string,
+/**
+ * Cycles that ended in order inside the measured phase, per second of its measured length.
+ */
+rate: number,
+/**
+ * Cycles that were due and found no room before the end; they have no latency, and would have
+ * had the worst.
+ */
+not_begun: number,
+/**
+ * Why cycles failed.
+ */
+failures: Array<FailureCount>,
+/**
+ * Messages that each cycle sent.
+ */
+messages: number,
+/**
+ * CPU time of the measured phase per cycle that ended in it, in milliseconds.
+ */
+cpu_ms_per_cycle: PerMessage,
+/**
+ * How long each step took: `cycle` and `open` from the time that a cycle was due, the others
+ * each from the end of the one before.
+ */
+steps: { [key in Step]?: LatencySummary },
+/**
+ * Cycles that began.
+ */
+begun: number,
+/**
+ * Cycles that ended in order.
+ */
+completed: number,
+/**
+ * Cycles that did not.
+ */
+failed: number,
+/**
+ * Cycles that began over 1 ms after they were due.
+ */
+late: number,
+/**
+ * Most cycles that were under way at the same time.
+ */
+under_way: number, };
+
+/**
+ * What the kernel's TCP says of the connections to the broker, all added up.
+ */
+export type ConnectionTime = {
+/**
+ * Share of the time in which a connection had bytes on the way, on average.
+ */
+busy: number,
+/**
+ * Share of the time in which the broker's receive window was full: it did not read.
+ */
+peer_full: number,
+/**
+ * Share of segments that had to be sent again.
+ */
+resent: number,
+/**
+ * TCP's smoothed round trip at the end of the measured phase, mean over the connections,
+ * nanoseconds: under load, unlike [`Evidence::round_trip_ns`].
+ */
+round_trip_ns: number,
+/**
+ * Bytes that waited in our sockets then, mean over the connections.
+ */
+unsent_bytes: number, };
+
+/**
+ * One metric's distribution over the measured phase: values at growing percentiles.
+ */
+export type Curve = {
+/**
+ * What it is of.
+ */
+metric: Measured,
+/**
+ * Samples.
+ */
+count: number,
+/**
+ * Share of samples at or below the value, as the number of nines: `-log10(1 - share)`.
+ */
+nines: Array<number>,
+/**
+ * The values, nanoseconds.
+ */
+ns: Array<number>, };
+
+/**
+ * Cycles of churn per interval.
+ */
+export type CycleColumns = {
+/**
+ * Cycles per second that began.
+ */
+begun: Array<number>,
+/**
+ * Cycles per second that ended in order.
+ */
+completed: Array<number>,
+/**
+ * Cycles per second that failed.
+ */
+failed: Array<number>,
+/**
+ * Cycles that were open at the same time.
+ */
+under_way: Array<number>,
+/**
+ * The mean of each step, nanoseconds.
+ */
+mean_ns: { [key in Step]?: Array<number | null> }, };
+
+/**
+ * A labelled moment.
+ */
+export type Event = {
+/**
+ * Seconds since the origin.
+ */
+t: number,
+/**
+ * One short sentence.
+ */
+label: string, };
+
+/**
+ * What was observed in the measured phase. Shares are of time (0 to 1), CPU is in cores.
+ */
+export type Evidence = {
+/**
+ * Length of the measured phase.
+ */
+seconds: number,
+/**
+ * Messages per second that were asked for; `None` all-out.
+ */
+requested_rate: number | null,
+/**
+ * Standard deviation of the number of messages asked for, where arrivals are random.
+ */
+requested_deviation: number,
+/**
+ * Producers were asked to wait between an answer and their next message.
+ */
+closed_loop: boolean,
+/**
+ * Messages sent per second.
+ */
+sent_rate: number,
+/**
+ * Messages received per second.
+ */
+received_rate: number,
+/**
+ * Deliveries per second that the messages sent should have led to; `None` without both sides.
+ */
+expected_rate: number | null,
+/**
+ * Consumers were asked to take their time.
+ */
+slow_consumers: boolean,
+/**
+ * Share of the messages that were sent over 1 ms late.
+ */
+late_share: number,
+/**
+ * What the producers' time went into; `None` without producers.
+ */
+producers: ProducerTime | null,
+/**
+ * Messages that may be in flight, all producers together; `None` without such a limit.
+ */
+in_flight_limit: number | null,
+/**
+ * Mean time until the broker answers a message, nanoseconds; 0 without answers.
+ */
+answer_ns: number,
+/**
+ * The event loops.
+ */
+loops: Array<LoopUse>,
+/**
+ * The event loops spun while they waited: their CPU says nothing.
+ */
+spun: boolean,
+/**
+ * Median of the seconds' worst loop lag, nanoseconds.
+ */
+loop_lag_median_ns: number,
+/**
+ * The worst loop lag, nanoseconds.
+ */
+loop_lag_max_ns: number,
+/**
+ * Share of the seconds in which the loop lag was 1 ms or more, and over half of the 99th
+ * percentile of the latencies.
+ */
+lag_explains: number,
+/**
+ * Cores that bellows may use.
+ */
+cores: number,
+/**
+ * Cores of the machine; 0 where that is not known.
+ */
+machine_cores: number,
+/**
+ * Bellows and the broker may not use the same cores.
+ */
+apart: boolean,
+/**
+ * Share of the machine's time that nobody used.
+ */
+idle: number | null,
+/**
+ * Share of the machine's time that its hypervisor took.
+ */
+steal: number | null,
+/**
+ * CPU of bellows.
+ */
+client_cores: number | null,
+/**
+ * CPU of the broker's processes, where they are known.
+ */
+broker: BrokerUse | null,
+/**
+ * Broker and generator share this machine.
+ */
+same_machine: boolean,
+/**
+ * Time that connecting to the broker took: about one round trip, nanoseconds.
+ */
+round_trip_ns: number | null,
+/**
+ * The shortest time in which the broker itself answered before the load began, nanoseconds: all
+ * of the way there and back, past whatever passes connections on.
+ */
+idle_answer_ns: number | null,
+/**
+ * The process on this machine that passes connections on to the broker: a tunnel, a proxy.
+ */
+relay: string | null,
+/**
+ * What the kernel says of the connections to the broker.
+ */
+connections: ConnectionTime | null,
+/**
+ * What the generator did against the embedded broker on this machine (`bellows calibrate`).
+ */
+capacity: Capacity | null, };
+
+/**
+ * An exchange.
+ */
+export type ExchangeRecord = {
+/**
+ * Name; empty for the default exchange.
+ */
+name: string,
+/**
+ * `direct`, `topic`, …
+ */
+type: string, };
+
+/**
+ * Cycles that failed for one reason.
+ */
+export type FailureCount = {
+/**
+ * The reason.
+ */
+reason: string,
+/**
+ * How many.
+ */
+count: number, };
+
+/**
+ * The figures of the measured phase; `null` where something could not be had.
+ */
+export type Figures = {
+/**
+ * Messages sent.
+ */
+sent: Throughput,
+/**
+ * Messages acknowledged.
+ */
+completed: Throughput,
+/**
+ * Messages delivered.
+ */
+received: Throughput,
+/**
+ * Messages that found the in-flight window full.
+ */
+blocked: Throughput,
+/**
+ * Mean of the measured phase; `null` when unthrottled.
+ */
+requested_rate: number | null,
+/**
+ * Producers wait for answers before they go on: nobody asks the broker for all it can do.
+ */
+closed_loop: boolean,
+/**
+ * Messages that the broker refused.
+ */
+refused: number,
+/**
+ * Messages that the broker returned.
+ */
+returned: number,
+/**
+ * Deliveries with the redelivered flag.
+ */
+redelivered: number,
+/**
+ * What became of every message; `null` where no ledger was kept.
+ */
+ledger: LedgerSummary | null,
+/**
+ * Share of the measured phase's messages sent over 1 ms late; `null` when unthrottled.
+ */
+late_share: number | null,
+/**
+ * Measured length of the measured phase, seconds.
+ */
+measured_s: number,
+/**
+ * Latencies of messages.
+ */
+latency: PerMetric<LatencySummary>,
+/**
+ * CPU time per message, microseconds.
+ */
+cpu_us_per_message: PerMessage,
+/**
+ * CPU in cores.
+ */
+cpu_cores: PerMessage,
+/**
+ * Peak resident memory, 10^6 bytes.
+ */
+rss_mb: Rss,
+/**
+ * What became of cycles; absent where messages were the load.
+ */
+churn?: ChurnSummary, };
+
+/**
+ * The machine, as the kernel describes it.
+ */
+export type Hardware = {
+/**
+ * Processor model.
+ */
+cpu: string,
+/**
+ * Cores of the machine, within the limits of bellows' control groups; its affinity does not count.
+ */
+cores: number,
+/**
+ * Memory in bytes.
+ */
+memory_bytes: number,
+/**
+ * Kernel name and release.
+ */
+kernel: string,
+/**
+ * Operating system name.
+ */
+os: string,
+/**
+ * The kernel's clock source.
+ */
+clock_source: string | null,
+/**
+ * Whether a hypervisor is present.
+ */
+virtualised: boolean,
+/**
+ * Kernel settings that bear on the result, such as `kernel.perf_event_paranoid`.
+ */
+settings: Array<[string, string]>, };
+
+/**
+ * Counts by time and by logarithm of the latency.
+ */
+export type HeatMap = {
+/**
+ * What it is of.
+ */
+metric: Measured,
+/**
+ * Start of each column in seconds since the origin.
+ */
+t: Array<number>,
+/**
+ * End of each column.
+ */
+end: Array<number>,
+/**
+ * Lower bound of row 0 in nanoseconds.
+ */
+low_ns: number,
+/**
+ * Each row is this many times the one below.
+ */
+ratio: number,
+/**
+ * Number of rows.
+ */
+rows: number,
+/**
+ * Triples of column delta, row, count, in the order of columns.
+ */
+cells: Array<number>, };
+
+/**
+ * What is printed of a latency histogram. All values are nanoseconds; all are 0 at `count` 0.
+ */
+export type LatencySummary = {
+/**
+ * How many latencies were recorded.
+ */
+count: number,
+/**
+ * Arithmetic mean, from bucket mid-points.
+ */
+mean_ns: number,
+/**
+ * Median.
+ */
+p50_ns: number,
+/**
+ * 90th percentile.
+ */
+p90_ns: number,
+/**
+ * 99th percentile.
+ */
+p99_ns: number,
+/**
+ * 99.9th percentile.
+ */
+"p99.9_ns": number,
+/**
+ * 99.99th percentile.
+ */
+"p99.99_ns": number,
+/**
+ * Largest value, to the histogram's precision.
+ */
+max_ns: number, };
+
+/**
+ * Where a message can stand. All counts are of messages, per queue, or per subscriber where each
+ * gets every message, unless said otherwise. `sent` is the sum of `delivered`, `lost`,
+ * `outstanding`, `returned` and `unconfirmed_missing`.
+ */
+export type LedgerSummary = {
+/**
+ * Sent, once per queue or subscriber that should get them.
+ */
+sent: number,
+/**
+ * Delivered at least once.
+ */
+delivered: number,
+/**
+ * Confirmed, neither returned nor delivered by the end of the drain, and not outstanding.
+ */
+lost: number,
+/**
+ * Confirmed, neither returned nor delivered by the end of the drain, and the broker may hold
+ * them: a queue's own count says so, or it could not be asked, or a consumer's connection was
+ * down or had not given everything away.
+ */
+outstanding: number,
+/**
+ * Given back by the broker, which had no queue for them, and not delivered; confirmed or not.
+ */
+returned: number,
+/**
+ * Never confirmed, and neither returned nor delivered by the end of the drain.
+ */
+unconfirmed_missing: number,
+/**
+ * Never confirmed, and delivered all the same.
+ */
+unconfirmed_delivered: number,
+/**
+ * Deliveries without the redelivered flag, less the messages that had at least one.
+ */
+duplicated: number,
+/**
+ * Deliveries with the flag, less the messages that had no delivery without it: what
+ * at-least-once delivery allows.
+ */
+duplicated_redelivered: number,
+/**
+ * Delivered only late: every delivery of the message was without the redelivered flag, and to
+ * a consumer that had had a newer message of the same producer without the flag.
+ */
+reordered: number,
+/**
+ * Deliveries whose content is not what was sent. Where the header is hit, nobody can tell
+ * which message it was, so it counts as missing too.
+ */
+corrupt: number,
+/**
+ * Deliveries of what no producer of this run sent here; they count nowhere else.
+ */
+foreign: number,
+/**
+ * Whether memory sufficed for all counts to be exact.
+ */
+exact: boolean, };
+
+/**
+ * Who or what kept the run from more messages.
+ */
+export type LimitedBy = "broker" | "generator" | "network" | "schedule" | "undecided";
+
+/**
+ * What an event loop did with its time.
+ */
+export type LoopUse = {
+/**
+ * On a core.
+ */
+cpu: number,
+/**
+ * With nothing to do, which includes the time that waking up took.
+ */
+idle: number,
+/**
+ * Ready to run and without a core; `None` where the kernel keeps no account of it.
+ */
+starved: number | null, };
+
+/**
+ * What a histogram of a run is of; in JSON the key of either.
+ */
+export type Measured = Metric | Step;
+
+/**
+ * The latencies of a message's life. With a target rate the headline latencies are
+ * [`Metric::AckResponse`] and [`Metric::EndToEnd`], which count from the intended time; the
+ * other three are there to explain them.
+ */
+export type Metric = "ack_response" | "end_to_end" | "send_ack" | "transfer" | "send_delay";
+
+/**
+ * A piece of the sentence.
+ */
+export type Part = {
+/**
+ * The words.
+ */
+text: string,
+/**
+ * A name from the code, to be set in its typeface.
+ */
+code: boolean, };
+
+/**
+ * CPU-microseconds per message: CPU time of the measured phase divided by the messages that the
+ * process handled in it (the larger of sent and received). Absent where it could not be read.
+ */
+export type PerMessage = {
+/**
+ * The broker's process tree.
+ */
+broker: number | null,
+/**
+ * bellows.
+ */
+client: number | null, };
+
+/**
+ * One value per metric.
+ */
+export type PerMetric<T> = {
+/**
+ * See [`Metric::AckResponse`].
+ */
+ack_response: T,
+/**
+ * See [`Metric::EndToEnd`].
+ */
+end_to_end: T,
+/**
+ * See [`Metric::SendAck`].
+ */
+send_ack: T,
+/**
+ * See [`Metric::Transfer`].
+ */
+transfer: T,
+/**
+ * See [`Metric::SendDelay`].
+ */
+send_delay: T, };
+
+/**
+ * Percentiles in nanoseconds, per interval; `null` where nothing was recorded in it.
+ */
+export type Percentiles = {
+/**
+ * The median.
+ */
+p50: Array<number | null>,
+/**
+ * The 99th percentile.
+ */
+p99: Array<number | null>,
+/**
+ * The highest value.
+ */
+max: Array<number | null>, };
+
+/**
+ * The part of a run that an interval belongs to. No interval spans two.
+ */
+export type Phase = "warmup" | "measure" | "drain";
+
+/**
+ * One phase in seconds since the origin.
+ */
+export type PhaseSpan = {
+/**
+ * Which phase.
+ */
+phase: Phase,
+/**
+ * First moment, in seconds since the origin.
+ */
+start: number,
+/**
+ * End, in seconds since the origin.
+ */
+end: number, };
+
+/**
+ * A failure as a user meets it: what went wrong, what was observed, and what to do. Each crate's
+ * error type says which failures it tells apart, and makes one of these of each; only `report`
+ * turns them into text. Nothing in it is secret.
+ */
+export type Problem = {
+/**
+ * What could not be done, or what makes no sense, and where: `cannot connect to
+ * amqp://guest@localhost:5672/`.
+ */
+cause: string,
+/**
+ * What was observed: the system's words, the broker's reply, the number that is out of
+ * range. Empty where the cause quotes it.
+ */
+value: string,
+/**
+ * The remedy.
+ */
+help: string,
+/**
+ * Lines of a log that explain the cause; empty where there is none.
+ */
+log?: string, };
+
+/**
+ * What the producers' time went into, as shares that add up to 1.
+ */
+export type ProducerTime = {
+/**
+ * A message was due and could go: the event loop had not come to it.
+ */
+ready: number,
+/**
+ * Nothing was due.
+ */
+schedule: number,
+/**
+ * The in-flight budget was used up: answers were awaited.
+ */
+budget: number,
+/**
+ * The socket took no more bytes.
+ */
+socket: number,
+/**
+ * The broker had blocked the connection.
+ */
+blocked: number,
+/**
+ * There was no connection.
+ */
+away: number, };
+
+/**
+ * The part of a profile that travels as JSON; the columns follow it in the binary part.
+ */
+export type ProfileHead = {
+/**
+ * What was sampled: `cpu`.
+ */
+event: string,
+/**
+ * The kernel's name of it.
+ */
+kernel_event: string,
+/**
+ * What the weight of a sample counts.
+ */
+unit: string,
+/**
+ * Nanoseconds of CPU time that a weight of 1 stands for; 0 where it stands for none.
+ */
+period_ns: number,
+/**
+ * Samples per second of CPU time.
+ */
+frequency: number,
+/**
+ * Samples that the kernel dropped.
+ */
+lost: number,
+/**
+ * How often the kernel stopped sampling for a while.
+ */
+throttled: number,
+/**
+ * Share of the frames without a name.
+ */
+unknown_share: number,
+/**
+ * Share of the stacks that reach their thread's start.
+ */
+complete_share: number,
+/**
+ * CPU time of the profiler itself, nanoseconds.
+ */
+own_cpu_ns: number,
+/**
+ * What its reader should know.
+ */
+notes: Array<string>,
+/**
+ * Whether samples carry a time; without, every window holds all of them.
+ */
+timed: boolean,
+/**
+ * Sample times are multiples of this many nanoseconds.
+ */
+tick_ns: number,
+/**
+ * Names of modules.
+ */
+modules: Array<string>,
+/**
+ * Names of functions and of groups of threads.
+ */
+names: Array<string>,
+/**
+ * Per name: index into `modules`.
+ */
+module: Array<number>,
+/**
+ * Per name: its kind.
+ */
+kind: Array<number>,
+/**
+ * Number of nodes of the tree.
+ */
+nodes: number,
+/**
+ * Number of samples.
+ */
+samples: number,
+/**
+ * Whether the columns hold weights; without, each sample weighs 1.
+ */
+weighted: boolean, };
+
+/**
+ * A queue.
+ */
+export type QueueRecord = {
+/**
+ * Name.
+ */
+name: string,
+/**
+ * `classic`, `quorum`, `stream`, or what the broker says.
+ */
+type: string,
+/**
+ * Survives a restart.
+ */
+durable: boolean,
+/**
+ * Messages in it when the measured phase ended.
+ */
+messages: number,
+/**
+ * Consumers.
+ */
+consumers: number,
+/**
+ * Arguments as `key=value`.
+ */
+arguments: Array<string>, };
+
+/**
+ * One fact, in words.
+ */
+export type Reason = {
+/**
+ * For machines: `in_flight_full`, `loop_busy`, `broker_cpu`, …
+ */
+code: string,
+/**
+ * For people.
+ */
+text: string,
+/**
+ * The verdict rests on it; others are circumstances.
+ */
+decided: boolean, };
+
+/**
+ * Peak resident memory in MB (10^6 bytes).
+ */
+export type Rss = {
+/**
+ * The broker's process tree.
+ */
+broker: number | null,
+/**
+ * bellows.
+ */
+client: number | null, };
+
+/**
+ * A run as a person sees it.
+ */
+export type RunView = {
+/**
+ * Version of this form.
+ */
+format: number,
+/**
+ * The run folder's name.
+ */
+id: string,
+/**
+ * The experiment's name.
+ */
+name: string,
+/**
+ * Wall-clock start, RFC 3339 in UTC.
+ */
+created: string,
+/**
+ * How far the run got.
+ */
+state: ViewState,
+/**
+ * What ended it, where it failed.
+ */
+error: Problem | null,
+/**
+ * One sentence on the whole run.
+ */
+headline: Array<Part>,
+/**
+ * What may be wrong with the numbers.
+ */
+warnings: Array<Warning>,
+/**
+ * What is missing or could not be read.
+ */
+notes: Array<string>,
+/**
+ * The figures of the measured phase.
+ */
+figures: Figures,
+/**
+ * Who limited the run; `null` where there was no load.
+ */
+verdict: Verdict | null,
+/**
+ * What was under load.
+ */
+broker: BrokerSummary,
+/**
+ * Phases in the order of time.
+ */
+phases: Array<PhaseSpan>,
+/**
+ * Labelled moments.
+ */
+events: Array<Event>,
+/**
+ * First and last moment of anything that is drawn, in seconds since the origin.
+ */
+span: [number, number],
+/**
+ * What the panels on the time axis draw.
+ */
+series: SeriesColumns,
+/**
+ * A heat map for each metric.
+ */
+heat: Array<HeatMap>,
+/**
+ * A percentile curve for each metric.
+ */
+curves: Array<Curve>,
+/**
+ * The broker's objects.
+ */
+topology: Topology,
+/**
+ * The resolved experiment.
+ */
+experiment: unknown,
+/**
+ * Versions of all that took part.
+ */
+versions: Versions,
+/**
+ * The machine.
+ */
+hardware: Hardware,
+/**
+ * Seed of everything random in the run, as text: a browser's numbers end at 2^53.
+ */
+seed: string,
+/**
+ * The command that does it again.
+ */
+command: Array<string>,
+/**
+ * The CPU profile, whose columns travel beside this.
+ */
+profile: ProfileHead | null, };
+
+/**
+ * The series: one entry per interval in each column; `null` where something could not be had.
+ */
+export type SeriesColumns = {
+/**
+ * Start of each interval in seconds since the origin.
+ */
+t: Array<number>,
+/**
+ * Measured length of each in seconds.
+ */
+dt: Array<number>,
+/**
+ * Messages, or cycles, per second that were requested.
+ */
+requested: Array<number | null>,
+/**
+ * Messages per second sent.
+ */
+sent: Array<number>,
+/**
+ * Messages per second acknowledged.
+ */
+completed: Array<number>,
+/**
+ * Messages per second received.
+ */
+received: Array<number>,
+/**
+ * Messages per second that found the in-flight window full.
+ */
+blocked: Array<number>,
+/**
+ * The worst lag of an event loop, milliseconds.
+ */
+lag_ms: Array<number>,
+/**
+ * CPU of the broker's processes.
+ */
+broker_cores: Array<number | null>,
+/**
+ * CPU of bellows.
+ */
+client_cores: Array<number | null>,
+/**
+ * Resident memory of the broker's processes, 10^6 bytes.
+ */
+broker_mb: Array<number | null>,
+/**
+ * Resident memory of bellows, 10^6 bytes.
+ */
+client_mb: Array<number | null>,
+/**
+ * Share of the machine's time that its hypervisor took.
+ */
+steal: Array<number | null>,
+/**
+ * What producers waited for.
+ */
+waits: WaitShares,
+/**
+ * Percentiles of each metric, and of each step that cycles took.
+ */
+latency: { [key in Measured]?: Percentiles },
+/**
+ * Cycles; absent where messages were the load.
+ */
+cycles?: CycleColumns, };
+
+/**
+ * A part of a cycle, or the whole.
+ */
+export type Step = "cycle" | "open" | "wait" | "connect" | "secure" | "log_in" | "open_channel" | "declare" | "delete" | "close_channel" | "close";
+
+/**
+ * A total that includes warm-up and drain, and a rate over the measured phase alone.
+ */
+export type Throughput = {
+/**
+ * Whole run.
+ */
+total: number,
+/**
+ * Messages per second of the measured phase, by its measured length.
+ */
+rate: number, };
+
+/**
+ * The broker's objects.
+ */
+export type Topology = {
+/**
+ * All queues (at most 1,000 are kept, [`Topology::omitted`] counts the others).
+ */
+queues: Array<QueueRecord>,
+/**
+ * Exchanges that somebody declared.
+ */
+exchanges: Array<ExchangeRecord>,
+/**
+ * Bindings, the default exchange's among them.
+ */
+bindings: Array<BindingRecord>,
+/**
+ * Objects left out because there were too many.
+ */
+omitted: number, };
+
+/**
+ * The conclusion.
+ */
+export type Verdict = {
+/**
+ * Who or what.
+ */
+limited_by: LimitedBy,
+/**
+ * One sentence, without a full stop.
+ */
+sentence: string,
+/**
+ * What it rests on, and what it implies, the weightiest first.
+ */
+reasons: Array<Reason>,
+/**
+ * The figures.
+ */
+evidence: Evidence, };
+
+/**
+ * Versions of all that took part.
+ */
+export type Versions = {
+/**
+ * This program.
+ */
+bellows: string,
+/**
+ * The broker, as it calls itself: `RabbitMQ 3.10.8`.
+ */
+broker: string | null,
+/**
+ * The broker's runtime: `Erlang/OTP 25`.
+ */
+runtime: string | null, };
+
+/**
+ * How far a run got.
+ */
+export type ViewState = "complete" | "interrupted" | "failed" | "cut_off";
+
+/**
+ * What producers waited for: shares of their time; `null` where there were none.
+ */
+export type WaitShares = {
+/**
+ * For their event loop: a message was due and could go.
+ */
+ready: Array<number | null>,
+/**
+ * For the time of the next message.
+ */
+schedule: Array<number | null>,
+/**
+ * For answers: the in-flight window was full.
+ */
+budget: Array<number | null>,
+/**
+ * For the socket, which took no more bytes.
+ */
+socket: Array<number | null>,
+/**
+ * For the broker, which had blocked the connection.
+ */
+blocked: Array<number | null>,
+/**
+ * For a connection.
+ */
+away: Array<number | null>,
+/**
+ * Share of the event loops' time that they were at work.
+ */
+working: Array<number | null>, };
+
+/**
+ * One warning.
+ */
+export type Warning = {
+/**
+ * Its kind.
+ */
+code: WarningCode,
+/**
+ * The observed value, which number it puts in doubt, and the remedy.
+ */
+text: string, };
+
+/**
+ * The kinds of warning, for machines.
+ */
+export type WarningCode = "generator_saturated" | "rate_not_achieved" | "too_few_cores" | "debug_build" | "too_few_samples" | "lost_samples" | "profiler_throttled" | "profile_incomplete" | "clock_not_steady" | "cpu_steal" | "not_steady_state" | "connection_blocked" | "certificate_not_checked" | "connections_lost" | "messages_lost" | "messages_outstanding" | "messages_not_accepted" | "cycles_failed" | "interrupted" | "archive_incomplete";
