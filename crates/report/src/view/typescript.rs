@@ -51,7 +51,9 @@ fn declared() -> String {
     all.visit::<RunView>();
     let types: Vec<String> = all.found.into_values().collect();
     let text = format!("{HEAD}\n{}", types.join("\n"));
-    text.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+    text.lines()
+        .map(|line| line.trim_end().to_owned() + "\n")
+        .collect()
 }
 
 #[test]

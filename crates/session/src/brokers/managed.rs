@@ -429,7 +429,8 @@ mod tests {
         // The only file system of every Linux machine that never has room.
         let error = check_space("RabbitMQ", Path::new("/proc"), 1_000_000)
             .unwrap_err()
-            .to_string();
+            .problem()
+            .sentence();
         assert!(
             error.contains("/proc has 0 MB free") && error.contains("TMPDIR"),
             "{error}"
