@@ -29,7 +29,7 @@ const LARGEST_SUM: u128 = 1 << 53;
 /// How a flame graph is drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlameOptions {
-    /// Heading.
+    /// The image's heading.
     pub title: String,
     /// Smaller heading below it: window, samples.
     pub subtitle: Option<String>,

@@ -165,7 +165,7 @@ export type Curve = {
  */
 metric: Measured,
 /**
- * Samples.
+ * Samples that it is made of.
  */
 count: number,
 /**

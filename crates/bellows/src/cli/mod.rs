@@ -121,28 +121,28 @@ impl Command {
 
 /// What was typed.
 #[derive(Debug)]
-pub(crate) struct Parsed {
+pub(crate) struct Invocation {
     pub(crate) command: Command,
     /// Standard output is to hold one JSON value, so that an error has to be one too.
     pub(crate) json: bool,
 }
 
 /// Reads the command line and the environment.
-pub(crate) fn parse() -> Result<Parsed, clap::Error> {
+pub(crate) fn parse() -> Result<Invocation, clap::Error> {
     read().map_err(|mut error| {
         command_line::without_secrets(&mut error);
         error
     })
 }
 
-fn read() -> Result<Parsed, clap::Error> {
+fn read() -> Result<Invocation, clap::Error> {
     let mut grammar = Cli::command();
     let matches = grammar.try_get_matches_from_mut(std::env::args_os())?;
     // Another option of this name, such as that of `artemis`, takes a file.
     let is_json = |of: &ArgMatches| matches!(of.try_get_one::<bool>("json"), Ok(Some(true)));
     let json = matches.subcommand().is_some_and(|(_, of)| is_json(of));
     let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut grammar))?;
-    Ok(Parsed {
+    Ok(Invocation {
         command: cli.command,
         json,
     })

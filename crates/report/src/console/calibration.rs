@@ -17,7 +17,7 @@ pub struct LoadRow {
     pub load: String,
     /// Bytes of a message.
     pub size: usize,
-    /// Producers.
+    /// Number of producers.
     pub connections: usize,
     /// Event loops.
     pub loops: usize,

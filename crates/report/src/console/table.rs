@@ -5,9 +5,9 @@ use super::text::{fit, left, right, width};
 /// How a column lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Align {
-    /// Text.
+    /// Text stands at the left.
     Left,
-    /// Numbers.
+    /// Numbers stand at the right.
     Right,
 }
 

@@ -319,10 +319,8 @@ fn names_from_the_network_cannot_move_the_cursor() {
             "{text}"
         );
     }
-    let problem = Problem {
-        log: "a\tb\nc".into(),
-        ..Problem::new("closed", "\u{1b}[31mNOT\r\nFOUND", "look")
-    };
+    let mut problem = Problem::new("closed", "\u{1b}[31mNOT\r\nFOUND", "look");
+    problem.log = "a\tb\nc".into();
     let text = error(&problem, Style::PLAIN);
     assert_eq!(
         text,

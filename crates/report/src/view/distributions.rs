@@ -47,7 +47,7 @@ pub struct HeatMap {
 pub struct Curve {
     /// What it is of.
     pub metric: Measured,
-    /// Samples.
+    /// Samples that it is made of.
     pub count: u64,
     /// Share of samples at or below the value, as the number of nines: `-log10(1 - share)`.
     pub nines: Vec<f64>,
