@@ -1,6 +1,7 @@
 //! Which stream gets what: results to standard output, progress to standard error.
 
 use std::io;
+use std::time::Duration;
 
 use archive::{Event, SeriesPoint, Warning};
 use measure::{Interval, Nanos, Phase};
@@ -94,6 +95,11 @@ impl session::Observer for Show {
     fn step(&mut self, text: &str) {
         self.look();
         self.live.step(text);
+    }
+
+    fn waiting(&mut self, text: &str, waited: Duration) {
+        self.look();
+        self.live.waiting(text, waited);
     }
 
     fn phase(&mut self, phase: Phase, length: Option<Nanos>) {

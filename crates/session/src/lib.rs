@@ -9,7 +9,6 @@ pub mod experiment;
 pub mod guardian;
 mod hardware;
 mod limits;
-mod listener;
 mod oauth2;
 mod observer;
 mod processes;
@@ -24,9 +23,8 @@ mod usage;
 mod verdict;
 mod warnings;
 
-pub use brokers::{Attached, attach};
 pub use error::Error;
 pub use experiment::Experiment;
 pub use observer::{NoObserver, Observer};
 pub use record::{RecordOptions, Target, record};
-pub use run::{PlayedFault, PlayedFaults, RunOptions, RunOutcome, run};
+pub use run::{RunOptions, RunOutcome, run, run_on};

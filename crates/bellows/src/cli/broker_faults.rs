@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use broker::{Amount, Fault, FaultKind, Injected, Injections, Who};
 use measure::Nanos;
+use session::brokers::{PlayedFault, PlayedFaults};
 use session::experiment::{FaultKind as Kind, FaultSpec, FaultWho};
-use session::{PlayedFault, PlayedFaults};
 
 /// What a checked entry means; every default is stated here.
 pub(super) fn fault(spec: &FaultSpec) -> Fault {

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io::Write;
+use std::time::Duration;
 
 use archive::{CyclePoint, Event, ProcessUsage, SeriesPoint, Warning};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -121,8 +122,18 @@ impl Live {
             View::Plain(_) => note(&sanitise(text)),
             View::Table(view) => {
                 view.table.step = sanitise(text).into_owned();
+                view.table.waiting = None;
                 view.redraw();
             }
+        }
+    }
+
+    /// Says for how long something is waited for; only where it can be redrawn.
+    pub fn waiting(&mut self, text: &str, waited: Duration) {
+        if let View::Table(view) = &mut self.view {
+            let text = sanitise(text);
+            view.table.waiting = Some(format!("{text}: {} s", waited.as_secs()));
+            view.redraw();
         }
     }
 
@@ -240,6 +251,8 @@ pub(super) struct LiveTable {
     shape: Shape,
     style: Style,
     step: String,
+    /// What is waited for, and for how long.
+    pub(super) waiting: Option<String>,
     phase: Option<Phase>,
     /// Seconds since the run's origin at which the phase began, once an interval said so.
     phase_start: Option<f64>,
@@ -258,6 +271,7 @@ impl LiveTable {
             shape,
             style,
             step: String::new(),
+            waiting: None,
             phase: None,
             phase_start: None,
             elapsed: 0.0,
@@ -280,6 +294,7 @@ impl LiveTable {
         if self.phase != Some(point.phase) {
             self.enter(point.phase);
         }
+        self.waiting = None;
         let start = *self.phase_start.get_or_insert(point.t);
         self.elapsed = point.t + point.dt - start;
         let c = &measured.counters;
@@ -301,12 +316,13 @@ impl LiveTable {
                 .strong(&fit(&sanitise(&self.shape.title), columns)),
         ];
         if self.phase.is_none() || self.recent.is_empty() {
-            out.push(fit(&self.step, columns).into_owned());
+            let step = self.waiting.as_ref().unwrap_or(&self.step);
+            out.push(fit(step, columns).into_owned());
             out.extend(self.warning_lines(columns));
             return out;
         }
         out.push(self.bar(columns));
-        out.push(String::new());
+        out.push(fit(self.waiting.as_deref().unwrap_or_default(), columns).into_owned());
         if self.shape.cycles {
             let measured = self.cycles.as_ref().map(|c| (c, self.measured_seconds));
             out.extend(cycles::live_rates(&self.recent, measured, self.style));

@@ -371,11 +371,14 @@ fn the_bar_says_where_the_run_is() {
     for second in 5..28 {
         live.point(&point(Phase::Measure, f64::from(second)), &Interval::new());
     }
+    live.waiting = Some("killed: 3 s".into());
     let lines = live.lines();
     assert!(lines[1].contains("0:23 / 1:00"), "{}", lines[1]);
-    let done = lines[1].matches('━').count();
-    let open = lines[1].matches('─').count();
-    assert!(done > 5 && open > done, "{}", lines[1]);
+    let (done, open) = (lines[1].matches('━').count(), lines[1].matches('─').count());
+    assert!(
+        done > 5 && open > done && lines[2] == "killed: 3 s",
+        "{lines:?}"
+    );
 }
 
 fn profile() -> Profile {

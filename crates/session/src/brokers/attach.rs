@@ -1,33 +1,95 @@
-//! Where a running broker is, and how to log in there.
+//! A broker that runs already: where it is, and how to log in there.
 
 use load::Endpoint;
+use measure::Problem;
 
-use crate::experiment::BrokerSpec;
-use crate::{Error, Experiment, oauth2};
+use super::{
+    Broker, Error as BrokerError, Fault, Identity, Listener, Processes,
+    registry::{Registration, Request},
+};
+use crate::experiment::BrokerKind;
+use crate::{Error, oauth2, processes, sockets};
 
-/// The way to a running broker. Dropping it ends the renewal of its access token.
+pub(super) const REGISTRATION: Registration = Registration {
+    start: Some((BrokerKind::Attach, start)),
+    ..Registration::NONE
+};
+
+fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
+    let spec = &request.experiment.broker;
+    if spec.oauth2.is_some() {
+        request.observer.step("requesting an access token");
+    }
+    let mut endpoint = request.experiment.endpoint()?;
+    let renewal = oauth2::log_in(spec, &mut endpoint)?;
+    Ok(Box::new(Attached {
+        processes: find_processes(&endpoint, spec.pid)?,
+        endpoint,
+        identity: Identity::default(),
+        _renewal: renewal,
+    }))
+}
+
+/// Looks who listens on the port, where that is on this machine.
+fn find_processes(endpoint: &Endpoint, given: Option<u32>) -> Result<Processes, Error> {
+    if let Some(pid) = given.filter(|pid| processes::stat(*pid).is_none()) {
+        return Err(Problem::new(
+            "broker.pid names no process",
+            pid,
+            "leave it out to find the process by its port",
+        )
+        .into());
+    }
+    let addresses = sockets::addresses_here(&endpoint.host, endpoint.port);
+    let found = match sockets::listening_on(&addresses).as_slice() {
+        [one] => Some(*one),
+        // Who of them serves us is seen once we are connected.
+        _ => None,
+    };
+    let main = given.or(found);
+    Ok(Processes {
+        main,
+        on_this_machine: !addresses.is_empty() || main.is_some(),
+        listener: Listener { found, given },
+    })
+}
+
+/// A running broker. Dropping it ends the renewal of its access token.
 #[derive(Debug)]
-pub struct Attached {
-    /// Where, with TLS and login as asked for.
-    pub endpoint: Endpoint,
+struct Attached {
+    endpoint: Endpoint,
+    identity: Identity,
+    processes: Processes,
     _renewal: Option<oauth2::Renewal>,
 }
 
-/// Resolves the way to a broker that runs already, and gets the first access token where one is
-/// asked for.
-///
-/// # Errors
-/// Where the table makes no sense, or there is no token.
-pub fn attach(spec: &BrokerSpec) -> Result<Attached, Error> {
-    let experiment = Experiment {
-        broker: spec.clone(),
-        ..Experiment::default()
-    };
-    experiment.check_broker()?;
-    let mut endpoint = experiment.endpoint()?;
-    let renewal = oauth2::log_in(spec, &mut endpoint)?;
-    Ok(Attached {
-        endpoint,
-        _renewal: renewal,
-    })
+impl Broker for Attached {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    fn processes(&self) -> Processes {
+        self.processes
+    }
+
+    fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
+        match fault {
+            Fault::Begin(_) => Ok(()),
+            _ => Err(BrokerError::Fault(
+                "a broker that bellows did not start cannot be harmed".into(),
+            )),
+        }
+    }
+
+    fn logs(&self, _lines: usize) -> String {
+        String::new()
+    }
+
+    fn stop(self: Box<Self>) -> Result<(), BrokerError> {
+        Ok(())
+    }
 }

@@ -13,8 +13,8 @@ use std::{
 
 use rustix::process::Signal;
 
-use super::{Error, log};
-use crate::guardian::{self, Guardian, Leftovers, Message, private_file, random_hex};
+use super::{Error, Fault, log};
+use crate::guardian::{self, Guardian, Leftovers, MARKER, Message, private_file, random_hex};
 use crate::processes::ProcessId;
 
 /// How often a broker that is starting is asked whether it is ready.
@@ -160,10 +160,12 @@ impl Workspace {
         what: &str,
         waiting: &mut Waiting<'_>,
     ) -> Result<Managed, Error> {
+        let mut environment = launch.environment.clone();
+        environment.push((MARKER.into(), self.name.clone().into()));
         let order = guardian::Command {
             program: launch.program.clone(),
             arguments: launch.arguments.clone(),
-            environment: launch.environment.clone(),
+            environment,
             directory: self.directory.clone(),
             log: self.log(),
             state_file: self
@@ -247,6 +249,30 @@ impl Managed {
     /// `false`: it is gone already.
     pub fn kill(&self) -> bool {
         self.signal(Signal::KILL)
+    }
+
+    /// Pauses, resumes, kills or restarts the process; of other faults it knows nothing.
+    ///
+    /// # Errors
+    /// [`Error::Fault`] where the process is gone, and those of [`Self::restart`].
+    pub fn inject(&mut self, fault: Fault) -> Result<(), Error> {
+        let done = match fault {
+            Fault::Begin(_) => true,
+            Fault::Pause => self.pause(),
+            Fault::Resume => self.resume(),
+            Fault::Kill => self.kill(),
+            Fault::Restart => {
+                return self.restart(&mut Waiting {
+                    progress: &mut |_, _| {},
+                    cancelled: &|| false,
+                });
+            }
+        };
+        if done {
+            Ok(())
+        } else {
+            Err(Error::Fault(format!("{} is gone", self.launch.product)))
+        }
     }
 
     /// A fault of long ago may have killed it, and its number may be anybody's by now.

@@ -1,12 +1,22 @@
-//! The brokers that can be under load: those that bellows starts, and those that run already.
+//! The brokers that can be under load: those that bellows starts, and those that run already. Each is a file
+//! or a folder here, and one line of [`registry`].
 
 mod attach;
+mod broker;
 mod certificates;
+mod embedded;
 mod error;
+mod fault;
 pub mod log;
 pub mod managed;
+mod proxy;
 pub mod rabbitmq;
+mod registry;
 
-pub use attach::{Attached, attach};
+pub use broker::{Broker, Identity, Listener, Processes};
 pub use certificates::Certificates;
 pub use error::Error;
+pub use fault::{Fault, PlayedFault, PlayedFaults};
+pub use registry::start;
+
+pub(crate) use registry::{BROKERS, Registration};

@@ -3,85 +3,74 @@
 use std::path::Path;
 
 use super::{Check, Status};
+use crate::brokers::{BROKERS, Registration};
 use crate::{processes, sockets};
-
-/// What is called how, and where it lies when it is not on the path.
-const KNOWN: [(&str, &str, &[&str]); 4] = [
-    (
-        "RabbitMQ",
-        "rabbitmq-server",
-        &["/usr/lib/rabbitmq/bin", "/usr/sbin"],
-    ),
-    (
-        "ActiveMQ Artemis",
-        "artemis",
-        &["/opt/artemis/bin", "/opt/activemq-artemis/bin"],
-    ),
-    ("Mosquitto", "mosquitto", &["/usr/sbin"]),
-    ("NATS", "nats-server", &["/usr/sbin"]),
-];
-
-/// Executables of brokers, as the kernel names their processes.
-const PROCESSES: [&str; 3] = ["beam.smp", "mosquitto", "nats-server"];
 
 pub(super) fn installed() -> Check {
     const NAME: &str = "brokers installed";
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<_> = std::env::split_paths(&path).collect();
-    let found: Vec<String> = KNOWN
-        .iter()
-        .filter_map(|(name, program, usual)| {
-            let usual = usual.iter().map(|folder| Path::new(folder).to_path_buf());
-            let file = folders
-                .iter()
-                .cloned()
-                .chain(usual)
-                .map(|f| f.join(program));
-            file.into_iter()
+    let found: Vec<(&Registration, String)> = BROKERS
+        .into_iter()
+        .filter(|broker| !broker.program.is_empty())
+        .filter_map(|broker| {
+            let folders = broker.folders.iter().map(|folder| Path::new(folder).into());
+            std::env::split_paths(&path)
+                .chain(folders)
+                .map(|folder| folder.join(broker.program))
                 .find(|file| file.is_file())
-                .map(|f| format!("{name} ({})", f.display()))
+                .map(|file| (broker, format!("{} ({})", broker.product, file.display())))
         })
         .collect();
-    if found.iter().any(|found| found.starts_with("RabbitMQ")) {
-        return Check::new(
-            NAME,
-            Status::Ok,
-            found.join(", "),
-            "bellows can start RabbitMQ by itself: bellows run stream-publish",
-        );
-    }
-    let observed = if found.is_empty() {
+    let startable = found.iter().find(|(broker, _)| broker.can_be_started());
+    let names: Vec<&str> = found.iter().map(|(_, name)| name.as_str()).collect();
+    let observed = if names.is_empty() {
         "none".to_owned()
     } else {
-        found.join(", ")
+        names.join(", ")
     };
-    Check::new(
-        NAME,
-        Status::Warn,
-        observed,
-        "bellows cannot start RabbitMQ by itself; the embedded broker and running ones work",
-    )
-    .fix("apt-get install rabbitmq-server (as root)")
+    if let Some((broker, _)) = startable {
+        let meaning = format!(
+            "bellows can start {} by itself: bellows run stream-publish",
+            broker.product
+        );
+        return Check::new(NAME, Status::Ok, observed, &meaning);
+    }
+    let missing = BROKERS.into_iter().filter(|broker| broker.can_be_started());
+    let products: Vec<&str> = missing.clone().map(|broker| broker.product).collect();
+    let remedies: Vec<&str> = missing.map(|broker| broker.install).collect();
+    let meaning = format!(
+        "bellows cannot start {} by itself; the embedded broker and running ones work",
+        products.join(" or ")
+    );
+    Check::new(NAME, Status::Warn, observed, &meaning).fix(remedies.join(", or "))
 }
 
 /// One check for every running broker.
 pub(super) fn running() -> Vec<Check> {
-    let pids = PROCESSES
-        .iter()
-        .flat_map(|name| processes::named(name).into_iter().map(move |p| (name, p)));
-    pids.filter(|(name, pid)| processes::stat(*pid).is_some_and(|s| s.command == **name))
-        .map(|(name, pid)| {
-            describe(
-                name,
-                pid,
-                &sockets::listening_ports(pid),
-                &processes::arguments(pid),
-            )
+    let installable = BROKERS.into_iter().filter(|it| !it.program.is_empty());
+    let named = installable.flat_map(|broker| {
+        let names = broker.processes.iter();
+        names.flat_map(move |name| {
+            let pids = processes::named(name).into_iter();
+            pids.map(move |pid| (broker, *name, pid))
+        })
+    });
+    named
+        .filter(|(_, name, pid)| processes::stat(*pid).is_some_and(|s| s.command == **name))
+        .map(|(broker, name, pid)| {
+            let ports = sockets::listening_ports(pid);
+            describe(broker, name, pid, &ports, &processes::arguments(pid))
         })
         .collect()
 }
 
-fn describe(name: &str, pid: u32, ports: &[u16], arguments: &[String]) -> Check {
+fn describe(
+    broker: &Registration,
+    name: &str,
+    pid: u32,
+    ports: &[u16],
+    arguments: &[String],
+) -> Check {
     let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
     let ports = if ports.is_empty() {
         "no port".to_owned()
@@ -89,70 +78,51 @@ fn describe(name: &str, pid: u32, ports: &[u16], arguments: &[String]) -> Check 
         format!("port {}", ports.join(", "))
     };
     let title = format!("running {name}");
-    if name != "beam.smp" {
-        let observed = format!("pid {pid}, {ports}");
-        return Check::new(&title, Status::Ok, observed, "can be loaded and profiled");
-    }
-    match perf_support(arguments) {
-        Some(flag) => Check::new(
+    let observed = format!("pid {pid}, {ports}");
+    match broker.names_functions.map(|named| named(arguments)) {
+        None => Check::new(&title, Status::Ok, observed, "can be loaded and profiled"),
+        Some(Ok(flag)) => Check::new(
             &title,
             Status::Ok,
-            format!("pid {pid}, {ports}, {flag}"),
-            "Erlang functions have names in profiles",
+            format!("{observed}, {flag}"),
+            "its functions have names in profiles",
         ),
-        None => Check::new(
+        Some(Err(remedy)) => Check::new(
             &title,
             Status::Warn,
-            format!("pid {pid}, {ports}, perf support off"),
-            "Erlang functions have no names in its profiles",
+            format!("{observed}, perf support off"),
+            "its functions have no names in profiles",
         )
-        .fix("start it with RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS='+JPperf true' (OTP 25 or later)"),
+        .fix(remedy),
     }
-}
-
-/// The flag that makes the JIT tell its symbols, as `+JPperf true`; the emulator shows its own
-/// flags with `-` in place of `+`.
-fn perf_support(arguments: &[String]) -> Option<String> {
-    arguments.windows(2).find_map(|pair| match pair {
-        [flag, value] if flag.ends_with("JPperf") && value != "false" && value != "no" => {
-            Some(format!("+JPperf {value}"))
-        }
-        _ => None,
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn words(line: &str) -> Vec<String> {
-        line.split(' ').map(str::to_owned).collect()
+    fn check(program: &str, ports: &[u16], line: &str) -> Check {
+        let broker = BROKERS.into_iter().find(|it| it.program == program);
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        describe(broker.unwrap(), &words[0], 4711, ports, &words)
     }
 
     #[test]
     fn a_node_with_and_without_perf_support_is_told_apart() {
-        let on =
-            words("/usr/lib/erlang/bin/beam.smp -W w -JPperf true -B i -- -root /usr/lib/erlang");
-        let check = describe("beam.smp", 4711, &[5672, 25672], &on);
-        assert_eq!(check.status, Status::Ok);
-        assert_eq!(check.observed, "pid 4711, port 5672, 25672, +JPperf true");
-        for off in [
-            "beam.smp -W w -B i",
-            "beam.smp -JPperf false -B i",
-            "beam.smp -JPperf",
-        ] {
-            let check = describe("beam.smp", 4711, &[], &words(off));
-            assert_eq!(check.status, Status::Warn, "{off}");
-            assert!(check.fix.is_some_and(|fix| fix.contains("+JPperf true")));
-        }
+        let on = check("rabbitmq-server", &[5672, 25672], "beam.smp -JPperf true");
+        assert_eq!(on.status, Status::Ok);
+        assert_eq!(on.observed, "pid 4711, port 5672, 25672, +JPperf true");
+        let off = check("rabbitmq-server", &[], "beam.smp -W w");
+        assert_eq!(off.status, Status::Warn);
+        assert!(off.fix.is_some_and(|fix| fix.contains("+JPperf true")));
     }
 
     #[test]
     fn other_brokers_need_no_flag() {
-        let check = describe("mosquitto", 1, &[1883], &words("mosquitto -p 1883"));
+        let check = check("mosquitto", &[1883], "mosquitto -p 1883");
         assert_eq!(
             (check.status, check.observed.as_str()),
-            (Status::Ok, "pid 1, port 1883")
+            (Status::Ok, "pid 4711, port 1883")
         );
     }
 }

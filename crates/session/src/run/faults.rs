@@ -1,5 +1,5 @@
-//! Faults at given times: those of a managed broker are done here, on a thread of their own; those of
-//! the embedded broker it plays itself, and here its return is watched.
+//! Faults at given times: they are injected here, on a thread of their own. Those that a broker plays by
+//! itself are only watched.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
@@ -7,55 +7,21 @@ use std::time::Duration;
 
 use archive::FaultOutcome;
 use measure::{Clock, Interval, Time};
-use serde::{Deserialize, Serialize};
 
-use super::broker::FaultPipe;
 use super::recording::Recording;
 use super::work::Work;
-use crate::brokers::rabbitmq::RabbitMq;
+use crate::brokers::{self, Broker, Fault, PlayedFaults};
 use crate::experiment::{FaultKind, FaultSpec};
 
 /// What happened to the broker.
 #[derive(Debug)]
-pub(crate) enum News {
+pub(crate) enum FaultEvent {
     /// A fault began.
     Began { at: Time, kind: FaultKind },
     /// The broker goes on, or is ready again; its process from now on.
     Back { at: Time, pid: Option<u32> },
     /// It could not be done.
     Failed { at: Time, reason: String },
-}
-
-/// What the embedded broker has done of its faults, in its own words: one line of JSON.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlayedFaults {
-    /// One per fault, in the order of the script.
-    pub faults: Vec<PlayedFault>,
-    /// Messages taken from publishers and not refused.
-    pub published: u64,
-    /// Deliveries with the redelivered flag after the loss of a consumer.
-    pub redelivered: u64,
-}
-
-/// What one fault did.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlayedFault {
-    /// As the script writes it.
-    pub kind: String,
-    /// Messages, confirms, logins or connections that were hit.
-    pub count: u64,
-    /// When it began, on the machine's monotonic clock; absent where it did not.
-    pub start_ns: Option<u64>,
-    /// When it was over; absent while it lasts.
-    pub end_ns: Option<u64>,
-}
-
-/// Who is harmed, and how it is told when.
-pub(crate) enum Victim<'env> {
-    /// By this thread.
-    Managed(&'env mut RabbitMq),
-    /// By itself.
-    Embedded(&'env mut FaultPipe),
 }
 
 /// The faults that take the broker or its connections away, in the order of time, with their
@@ -70,7 +36,7 @@ fn outages(faults: &[FaultSpec]) -> Vec<(usize, &FaultSpec)> {
 /// The faults of a run, from the outside.
 pub(crate) struct Timeline<'scope> {
     begin: Option<Sender<Time>>,
-    news: Receiver<News>,
+    events: Receiver<FaultEvent>,
     thread: Option<ScopedJoinHandle<'scope, ()>>,
 }
 
@@ -79,14 +45,16 @@ impl<'scope> Timeline<'scope> {
     pub(crate) fn start<'env>(
         scope: &'scope Scope<'scope, 'env>,
         faults: &'env [FaultSpec],
-        victim: Option<Victim<'env>>,
+        broker: &'env mut dyn Broker,
         control: &'env load::Control,
     ) -> Option<Self> {
-        let victim = victim.filter(|_| !faults.is_empty())?;
+        if faults.is_empty() {
+            return None;
+        }
         let (begin, begun) = channel();
-        let (tell, news) = channel();
+        let (tell, events) = channel();
         let mut player = Player {
-            victim,
+            broker,
             control,
             begun,
             tell,
@@ -94,7 +62,7 @@ impl<'scope> Timeline<'scope> {
         let thread = scope.spawn(move || player.play(faults));
         Some(Self {
             begin: Some(begin),
-            news,
+            events,
             thread: Some(thread),
         })
     }
@@ -108,8 +76,8 @@ impl<'scope> Timeline<'scope> {
     }
 
     /// What has happened since the last call.
-    pub(crate) fn news(&self) -> impl Iterator<Item = News> {
-        self.news.try_iter()
+    pub(crate) fn events(&self) -> impl Iterator<Item = FaultEvent> {
+        self.events.try_iter()
     }
 
     /// Ends it; a broker that is away is brought back first.
@@ -123,10 +91,10 @@ impl<'scope> Timeline<'scope> {
 }
 
 struct Player<'env> {
-    victim: Victim<'env>,
+    broker: &'env mut dyn Broker,
     control: &'env load::Control,
     begun: Receiver<Time>,
-    tell: Sender<News>,
+    tell: Sender<FaultEvent>,
 }
 
 impl Player<'_> {
@@ -134,20 +102,26 @@ impl Player<'_> {
         let Ok(begin) = self.begun.recv() else {
             return;
         };
-        if let Victim::Embedded(pipe) = &mut self.victim
-            && let Err(reason) = pipe.begin(begin)
-        {
-            return self.fail(reason);
+        if let Err(error) = self.play_from(begin, faults) {
+            self.say(FaultEvent::Failed {
+                at: Clock.now(),
+                reason: error.to_string(),
+            });
         }
+    }
+
+    fn play_from(&mut self, begin: Time, faults: &[FaultSpec]) -> Result<(), brokers::Error> {
+        self.broker.inject(Fault::Begin(begin))?;
         for (_, fault) in outages(faults) {
             let at = begin + fault.at.unwrap_or_default().0;
             if !self.wait_until(at) {
-                return;
+                return Ok(());
             }
-            if let Err(reason) = self.victim.harm(fault.kind) {
-                return self.fail(reason);
+            let injected = injected(fault.kind);
+            if let Some((first, _)) = injected {
+                self.broker.inject(first)?;
             }
-            self.say(News::Began {
+            self.say(FaultEvent::Began {
                 at: Clock.now(),
                 kind: fault.kind,
             });
@@ -155,15 +129,17 @@ impl Player<'_> {
             let length = fault.length.unwrap_or_default();
             self.wait_until(at + length.0);
             self.control.watch_return();
-            match self.victim.bring_back(fault.kind) {
-                Ok(pid) if !length.is_zero() => self.say(News::Back {
+            if let Some((_, last)) = injected {
+                self.broker.inject(last)?;
+            }
+            if !length.is_zero() {
+                self.say(FaultEvent::Back {
                     at: Clock.now(),
-                    pid,
-                }),
-                Ok(_) => {}
-                Err(reason) => return self.fail(reason),
+                    pid: injected.and(self.broker.processes().main),
+                });
             }
         }
+        Ok(())
     }
 
     /// `false`: the run ends.
@@ -175,44 +151,18 @@ impl Player<'_> {
         )
     }
 
-    fn say(&self, news: News) {
+    fn say(&self, event: FaultEvent) {
         // Nobody listens where the run has failed.
-        let _ = self.tell.send(news);
-    }
-
-    fn fail(&self, reason: String) {
-        self.say(News::Failed {
-            at: Clock.now(),
-            reason,
-        });
+        let _ = self.tell.send(event);
     }
 }
 
-impl Victim<'_> {
-    fn harm(&mut self, kind: FaultKind) -> Result<(), String> {
-        let done = match (self, kind) {
-            (Self::Managed(node), FaultKind::Stop) => node.process().pause(),
-            (Self::Managed(node), _) => node.process().kill(),
-            (Self::Embedded(_), _) => true,
-        };
-        done.then_some(())
-            .ok_or_else(|| "the broker is gone".to_owned())
-    }
-
-    /// Its process from now on, where that may have changed.
-    fn bring_back(&mut self, kind: FaultKind) -> Result<Option<u32>, String> {
-        match (self, kind) {
-            (Self::Managed(node), FaultKind::Stop) => {
-                let goes_on = node.process().resume().then_some(Some(node.pid()));
-                goes_on.ok_or_else(|| "the broker is gone".to_owned())
-            }
-            (Self::Managed(node), _) => {
-                node.restart(&mut |_, _| {}, &|| false)
-                    .map_err(|e| e.to_string())?;
-                Ok(Some(node.pid()))
-            }
-            (Self::Embedded(_), _) => Ok(None),
-        }
+/// What is injected at the beginning and at the end of a fault; `None` where the broker plays it by itself.
+const fn injected(kind: FaultKind) -> Option<(Fault, Fault)> {
+    match kind {
+        FaultKind::Stop => Some((Fault::Pause, Fault::Resume)),
+        FaultKind::Kill => Some((Fault::Kill, Fault::Restart)),
+        _ => None,
     }
 }
 
@@ -220,20 +170,36 @@ impl Victim<'_> {
 struct Played<'r, 'a, 'scope> {
     recording: &'r mut Recording<'a>,
     timeline: Timeline<'scope>,
+    /// Since when the broker is away, and why.
+    away: Option<(Time, FaultKind)>,
 }
 
 impl Played<'_, '_, '_> {
-    fn take_news(&mut self) {
-        for news in self.timeline.news() {
-            self.recording.fault_news(news);
+    fn take_events(&mut self) {
+        for event in self.timeline.events() {
+            self.away = match event {
+                FaultEvent::Began { at, kind } => injected(kind).map(|_| (at, kind)),
+                FaultEvent::Back { .. } | FaultEvent::Failed { .. } => None,
+            };
+            self.recording.fault_event(event);
+        }
+    }
+
+    /// Says for how long the broker is away by now.
+    fn say_waiting(&mut self) {
+        if let Some((since, kind)) = self.away {
+            let waited = Duration::from(Clock.now().since(since));
+            let text = format!("{}, waiting for its return", label(kind));
+            self.recording.observer.waiting(&text, waited);
         }
     }
 }
 
 impl load::Sink for Played<'_, '_, '_> {
     fn interval(&mut self, interval: &Interval) {
-        self.take_news();
+        self.take_events();
         self.recording.interval(interval);
+        self.say_waiting();
     }
 
     fn event(&mut self, event: load::RunEvent) {
@@ -241,7 +207,7 @@ impl load::Sink for Played<'_, '_, '_> {
             self.timeline
                 .begin(at + self.recording.setting.phases.warmup);
         }
-        self.take_news();
+        self.take_events();
         self.recording.event(event);
     }
 }
@@ -260,16 +226,17 @@ impl Recording<'_> {
         let mut played = Played {
             recording: self,
             timeline,
+            away: None,
         };
         let outcome = work.run(control, &mut played);
         played.timeline.end();
-        played.take_news();
+        played.take_events();
         outcome
     }
 
-    fn fault_news(&mut self, news: News) {
-        match news {
-            News::Began { at, kind } => {
+    fn fault_event(&mut self, event: FaultEvent) {
+        match event {
+            FaultEvent::Began { at, kind } => {
                 let t = self.seconds_since_origin(at);
                 self.faults.push(FaultOutcome {
                     kind: kind.name().to_owned(),
@@ -278,14 +245,14 @@ impl Recording<'_> {
                 });
                 self.keep_event(at, label(kind).to_owned());
             }
-            News::Back { at, pid } => {
+            FaultEvent::Back { at, pid } => {
                 if let Some(pid) = pid {
                     self.usage.follow(pid);
                 }
                 self.since_fault(at, "the broker is back", |fault| &mut fault.back_s);
             }
-            News::Failed { at, reason } => {
-                self.keep_event(at, format!("the fault could not be played: {reason}"));
+            FaultEvent::Failed { at, reason } => {
+                self.keep_event(at, reason);
             }
         }
     }

@@ -1,7 +1,6 @@
 //! One experiment, from broker to archive.
 
 mod blocked;
-mod broker;
 mod churned;
 mod faults;
 mod finish;
@@ -20,18 +19,20 @@ use std::thread;
 use archive::{RunRecord, RunState, RunWriter, Topology, Versions, file};
 use measure::{Clock, Interval, Time, wall_clock_unix_ns};
 
+use crate::brokers::{self, Broker, Identity};
 use crate::experiment::ProfileSpec;
 use crate::usage::ProcUsage;
 use crate::{Error, Experiment, Observer, hardware, redact};
-use broker::Broker;
 use faults::Timeline;
-pub use faults::{PlayedFault, PlayedFaults};
 use finish::Ending;
 pub(crate) use finish::close;
 pub(crate) use profiling::{Profiled, Profiling};
 pub(crate) use recording::Recording;
 use recording::Setting;
 use work::Work;
+
+/// Lines of the broker's log that a run keeps that broke off.
+const LAST_LINES: usize = 5;
 
 /// How to run, as opposed to what.
 #[derive(Clone, Debug)]
@@ -72,34 +73,57 @@ pub fn run(
     observer: &mut dyn Observer,
 ) -> Result<RunOutcome, Error> {
     experiment.validate()?;
-    let mut broker = Broker::start(experiment, options, control, observer)?;
-    let outcome = if control.is_stopping() {
-        Err(Error::Stopped)
-    } else {
-        apply_load(experiment, options, control, observer, &mut broker)
-    };
-    broker.stop(observer);
+    let mut broker = brokers::start(experiment, &options.bellows_exe, control, observer)?;
+    let outcome = apply_load(&mut *broker, experiment, options, control, observer);
+    if broker.identity() != &Identity::default() {
+        observer.step(&format!("stopping {}", broker.identity().product));
+    }
+    if let Err(error) = broker.stop() {
+        observer.step(&error.to_string());
+    }
     outcome
 }
 
-fn apply_load(
+/// Runs an experiment against a broker that is there already and stays: several runs may follow each other
+/// on it. What the experiment says of how the broker is started has no effect.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_on(
+    broker: &mut dyn Broker,
     experiment: &Experiment,
     options: &RunOptions,
     control: &load::Control,
     observer: &mut dyn Observer,
-    broker: &mut Broker,
 ) -> Result<RunOutcome, Error> {
+    experiment.validate()?;
+    apply_load(broker, experiment, options, control, observer)
+}
+
+fn apply_load(
+    broker: &mut dyn Broker,
+    experiment: &Experiment,
+    options: &RunOptions,
+    control: &load::Control,
+    observer: &mut dyn Observer,
+) -> Result<RunOutcome, Error> {
+    if control.is_stopping() {
+        return Err(Error::Stopped);
+    }
     let start = Start::now();
-    let work = Work::of(experiment, &broker.endpoint, start.seed)?;
+    let endpoint = broker.endpoint().clone();
+    let processes = broker.processes();
+    let identity = broker.identity().clone();
+    let work = Work::of(experiment, &endpoint, start.seed)?;
     let mut record = start.record(&experiment.name, options);
     record.experiment = experiment.to_json();
-    record.versions.broker = broker.product();
-    record.versions.runtime.clone_from(&broker.runtime);
+    record.versions.broker = identity.name();
+    record.versions.runtime.clone_from(&identity.runtime);
     let writer = start.writer(options, &mut record)?;
 
     observer.step("preparing the profiler");
     let profiling = match &writer {
-        Some(writer) => attach(&experiment.profile, broker, &start, writer),
+        Some(writer) => attach(&experiment.profile, processes.main, &start, writer),
         None => Profiling::off(),
     };
     let setting = Setting {
@@ -108,32 +132,40 @@ fn apply_load(
         closed_loop: work.is_closed_loop(),
         phases: work.phases(),
         churn: work.churning(),
-        broker: broker.summary(),
-        shared_machine: broker.shares_this_machine,
-        listener: broker.listener,
+        broker: identity.summary(processes.main),
+        shared_machine: processes.on_this_machine,
+        listener: processes.listener,
         profile_frequency: profiles_cpu(&experiment.profile)
             .then_some(experiment.profile.frequency),
-        insecure: broker.endpoint.tls.as_ref().is_some_and(|tls| tls.insecure),
+        insecure: endpoint.tls.as_ref().is_some_and(|tls| tls.insecure),
         planned: work.planned(),
     };
-    let usage = Box::new(ProcUsage::new(broker.pid).connected_to(broker.endpoint.port));
+    let usage = Box::new(ProcUsage::new(processes.main).connected_to(endpoint.port));
     observer.step("connecting");
     let mut recording = Recording::new(setting, record, writer, profiling, usage, observer);
     let result = thread::scope(|scope| {
-        let timeline = Timeline::start(scope, &experiment.fault, broker.victim(), control);
+        let timeline = Timeline::start(scope, &experiment.fault, &mut *broker, control);
         recording.run(&work, control, timeline)
     });
     match result {
         Ok(outcome) => {
             if !experiment.fault.is_empty() {
-                match broker.played() {
-                    Some(Ok(played)) => recording.played(&experiment.fault, &played),
-                    Some(Err(problem)) => recording.note(&problem),
-                    None => {}
+                match broker.played_faults() {
+                    Ok(Some(played)) => recording.played(&experiment.fault, &played),
+                    Ok(None) => {}
+                    Err(error) => recording.note(&error.to_string()),
+                }
+            }
+            if outcome.error.is_some() {
+                for line in broker.logs(LAST_LINES).lines() {
+                    recording.note(&format!("the broker's log: {line}"));
                 }
             }
             recording.observer.step("reading the broker's topology");
-            let topology = broker.topology(&mut recording);
+            let topology = broker.topology().unwrap_or_else(|error| {
+                recording.note(&error.to_string());
+                Topology::default()
+            });
             Ok(recording.finish(Ending { outcome, topology }))
         }
         Err(e) => {
@@ -143,11 +175,16 @@ fn apply_load(
     }
 }
 
-fn attach(spec: &ProfileSpec, broker: &Broker, start: &Start, writer: &RunWriter) -> Profiling {
+fn attach(
+    spec: &ProfileSpec,
+    process: Option<u32>,
+    start: &Start,
+    writer: &RunWriter,
+) -> Profiling {
     if !profiles_cpu(spec) {
         return Profiling::off();
     }
-    match broker.pid {
+    match process {
         // A run without a profile is worth having: the warning says what to do.
         Some(pid) => start
             .profiling(spec.frequency, pid, writer)

@@ -134,7 +134,7 @@ fn play(dir: &std::path::Path, observer: &mut Heard, error: Option<load::Error>)
         },
         broker: archive::BrokerSummary::default(),
         shared_machine: false,
-        listener: crate::listener::Listener::default(),
+        listener: brokers::Listener::default(),
         profile_frequency: None,
         insecure: false,
         planned: crate::verdict::Planned::default(),

@@ -11,6 +11,7 @@
 //! * where the guardian was killed too, the next start does it ([`crate::guardian::clean_leftovers`]),
 //!   from a state file that tells who owned what.
 
+mod broker;
 mod config;
 mod control;
 mod install;
@@ -20,3 +21,5 @@ mod setup;
 
 pub use config::Config;
 pub use node::RabbitMq;
+
+pub(super) use broker::REGISTRATION;

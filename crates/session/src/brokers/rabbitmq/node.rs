@@ -5,7 +5,7 @@ use std::time::Duration;
 use load::Endpoint;
 
 use super::super::{
-    Error,
+    Error, Fault,
     managed::{Managed, Waiting, Workspace},
 };
 use super::{
@@ -145,6 +145,14 @@ impl RabbitMq {
             &self.installation,
             Messenger::choose(&self.installation),
         )
+    }
+
+    /// Pauses, resumes, kills or restarts the emulator.
+    ///
+    /// # Errors
+    /// [`Error::Fault`] where it is gone, and those of [`Self::restart`].
+    pub fn inject(&mut self, fault: Fault) -> Result<(), Error> {
+        self.process.inject(fault)
     }
 
     /// Kills the emulator where it still runs, and starts it once more with the same data, name and

@@ -1,0 +1,268 @@
+//! What a broker is to a run: any process that bellows guards can be loaded, harmed and removed, and a
+//! broker that is started once serves several runs.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use common::folder;
+use session::brokers::managed::{Launch, Managed, Probe, Waiting, Workspace, accepts, free_ports};
+use session::brokers::{self, Broker, Error, Fault, Identity, Processes, log};
+use session::{Experiment, NoObserver, RunOptions, RunOutcome, guardian};
+
+/// A second managed broker: the embedded one, as a process like any other.
+#[derive(Debug)]
+struct Toy {
+    process: Managed,
+    identity: Identity,
+    endpoint: load::Endpoint,
+}
+
+const BELLOWS: &str = env!("CARGO_BIN_EXE_bellows");
+
+impl Toy {
+    fn start(parent: &Path) -> Result<Self, Error> {
+        let workspace = Workspace::new("Toy", Some(parent), 1_000_000)?;
+        let [port] = free_ports()?;
+        let launch = Launch {
+            product: "Toy",
+            program: BELLOWS.into(),
+            arguments: ["broker", "--listen", &format!("127.0.0.1:{port}")]
+                .map(Into::into)
+                .into(),
+            environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
+            process_name: "bellows",
+            probes: vec![Probe {
+                port,
+                answers: accepts,
+            }],
+            reason: log::tail,
+            start_timeout: Duration::from_secs(30),
+            guard: vec![BELLOWS.into(), guardian::SUBCOMMAND.into()],
+        };
+        let mut waiting = Waiting {
+            progress: &mut |_, _| {},
+            cancelled: &|| false,
+        };
+        Ok(Self {
+            process: workspace.start(launch, "starting a toy", &mut waiting)?,
+            identity: Identity {
+                kind: "toy",
+                product: "Toy",
+                version: Some("1.2.3".to_owned()),
+                runtime: None,
+            },
+            endpoint: load::Endpoint::new("127.0.0.1", port),
+        })
+    }
+
+    fn pid(&self) -> u32 {
+        self.process.pid().expect("it runs")
+    }
+}
+
+impl Broker for Toy {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn endpoint(&self) -> &load::Endpoint {
+        &self.endpoint
+    }
+
+    fn processes(&self) -> Processes {
+        Processes::started(self.process.pid())
+    }
+
+    fn inject(&mut self, fault: Fault) -> Result<(), Error> {
+        self.process.inject(fault)
+    }
+
+    fn logs(&self, lines: usize) -> String {
+        self.process.log_tail(lines)
+    }
+
+    fn stop(self: Box<Self>) -> Result<(), Error> {
+        self.process.stop()
+    }
+}
+
+fn experiment(text: &str) -> Experiment {
+    Experiment::from_toml(text, "test").expect("an experiment")
+}
+
+fn run_on(broker: &mut dyn Broker, experiment: &Experiment, runs: &Path) -> RunOutcome {
+    let options = RunOptions {
+        runs_dir: Some(runs.to_owned()),
+        command: Vec::new(),
+        bellows_exe: BELLOWS.into(),
+    };
+    let control = load::Control::new();
+    let outcome = session::run_on(broker, experiment, &options, &control, &mut NoObserver);
+    outcome.unwrap_or_else(|error| panic!("{error}: {}", broker.logs(20)))
+}
+
+/// The file that says who must be removed.
+fn state_file(process: &Managed) -> PathBuf {
+    let uid = rustix::process::getuid().as_raw();
+    PathBuf::from(format!(
+        "/tmp/bellows-{uid}/{}.json",
+        process.workspace().name()
+    ))
+}
+
+const FAULTS: &str = r#"
+[phases]
+warmup = "300ms"
+measure = "5s"
+drain = "2s"
+
+[profile]
+events = []
+
+[[fault]]
+at = "500ms"
+kind = "stop"
+for = "400ms"
+
+[[fault]]
+at = "2s"
+kind = "kill"
+for = "300ms"
+
+[[load]]
+destination = "queue://toy"
+rate = 500
+recover = "5ms-10ms"
+"#;
+
+#[test]
+fn another_managed_broker_is_loaded_harmed_and_removed_like_the_first() {
+    let (parent, runs) = (folder(), folder());
+    let mut toy = Toy::start(parent.path()).expect("a toy");
+    let first = toy.pid();
+    assert!(toy.logs(5).contains("ready amqp://"), "{}", toy.logs(5));
+    let outcome = run_on(&mut toy, &experiment(FAULTS), runs.path());
+    let events = &outcome.record.events;
+    let summary = outcome.record.summary.expect("a summary");
+    assert_eq!(summary.broker.kind, "toy");
+    assert_eq!(summary.broker.pid, Some(first));
+    assert_eq!(outcome.record.versions.broker.as_deref(), Some("Toy 1.2.3"));
+    let back = |kind: &str| {
+        let fault = summary.faults.iter().find(|fault| fault.kind == kind);
+        let back = fault.and_then(|fault| fault.back_s);
+        back.unwrap_or_else(|| panic!("{kind}: {:?} {events:?}", summary.faults))
+    };
+    assert!((0.39..1.0).contains(&back("stop")), "{}", back("stop"));
+    assert!((0.29..5.0).contains(&back("kill")), "{}", back("kill"));
+    assert_ne!(toy.pid(), first, "another process serves by now");
+    let first_confirm = summary.faults.iter().all(|it| it.first_confirm_s.is_some());
+    assert!(first_confirm, "{:?}", summary.faults);
+
+    let directory = toy.process.workspace().directory().to_owned();
+    let (state, pid) = (state_file(&toy.process), toy.pid());
+    assert!(directory.starts_with(parent.path()) && state.exists());
+    Box::new(toy).stop().expect("its end");
+    assert!(!directory.exists() && !state.exists());
+    assert!(!Path::new(&format!("/proc/{pid}")).exists());
+}
+
+#[test]
+fn a_broker_whose_guardian_was_killed_is_removed_all_the_same() {
+    let parent = folder();
+    let toy = Toy::start(parent.path()).expect("a toy");
+    let (state, pid) = (state_file(&toy.process), toy.pid());
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
+    let (_, rest) = stat.rsplit_once(") ").expect("a name");
+    let guardian = rest
+        .split(' ')
+        .nth(1)
+        .expect("a parent")
+        .parse()
+        .expect("pid");
+    common::signal(guardian, "KILL");
+    drop(toy);
+    assert!(!state.exists());
+    assert!(!Path::new(&format!("/proc/{pid}")).exists());
+    let left = fs::read_dir(parent.path()).expect("folder").count();
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn a_broker_that_ends_instead_of_starting_says_why_and_leaves_nothing() {
+    let parent = folder();
+    let workspace = Workspace::new("Toy", Some(parent.path()), 1_000_000).expect("room");
+    let launch = Launch {
+        product: "Toy",
+        program: "/bin/sh".into(),
+        arguments: ["-c", "echo no licence; exit 7"].map(Into::into).into(),
+        environment: Vec::new(),
+        process_name: "",
+        probes: vec![Probe {
+            port: 1,
+            answers: |_| false,
+        }],
+        reason: log::tail,
+        start_timeout: Duration::from_secs(30),
+        guard: vec![BELLOWS.into(), guardian::SUBCOMMAND.into()],
+    };
+    let mut told = Vec::new();
+    let mut waiting = Waiting {
+        progress: &mut |text, waited| told.push((text.to_owned(), waited)),
+        cancelled: &|| false,
+    };
+    let error = workspace.start(launch, "starting a toy", &mut waiting);
+    let problem = error.expect_err("no toy").problem();
+    assert_eq!(problem.cause, "Toy ended while it started");
+    assert_eq!(problem.value, "exit status 7");
+    assert_eq!(problem.log, "no licence");
+    assert_eq!(told[0], ("starting a toy".to_owned(), Duration::ZERO));
+    assert_eq!(fs::read_dir(parent.path()).expect("folder").count(), 0);
+}
+
+const SHORT: &str = r#"
+[phases]
+warmup = "200ms"
+measure = "1s"
+
+[profile]
+events = []
+
+[[load]]
+destination = "queue://twice"
+rate = 200
+"#;
+
+#[test]
+fn a_rabbitmq_that_is_started_once_serves_two_runs() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("no RabbitMQ; apt-get install rabbitmq-server");
+    }
+    let runs = folder();
+    let experiment = experiment(SHORT);
+    let control = load::Control::new();
+    let exe = Path::new(BELLOWS);
+    let started = brokers::start(&experiment, exe, &control, &mut NoObserver);
+    let mut broker = started.expect("a managed RabbitMQ");
+    let pid = broker.processes().main;
+    let outcomes = [1, 2].map(|_| run_on(&mut *broker, &experiment, runs.path()));
+    assert_eq!(broker.processes().main, pid);
+    broker.stop().expect("its end");
+    let folders = outcomes
+        .each_ref()
+        .map(|it| it.run_dir.clone().expect("kept"));
+    assert_ne!(folders[0], folders[1]);
+    for outcome in outcomes {
+        let summary = outcome.record.summary.expect("a summary");
+        assert_eq!(
+            (summary.broker.kind.as_str(), summary.broker.pid),
+            ("rabbitmq", pid)
+        );
+        assert_eq!(summary.ledger.map(|ledger| ledger.lost), Some(0));
+        assert!(summary.received.total >= 200, "{}", summary.received.total);
+        assert!(summary.cpu_us_per_message.broker > Some(0.0));
+        assert_eq!(outcome.record.topology.queues.len(), 1);
+    }
+}

@@ -1,0 +1,112 @@
+//! What a run needs of a broker, whichever it is.
+
+use archive::{BrokerSummary, Topology};
+use load::Endpoint;
+
+use super::{Error, Fault, PlayedFaults};
+
+/// A broker under load. A run borrows it, so that it may serve several, one after the other. Dropping it
+/// ends what was started for it.
+pub trait Broker: std::fmt::Debug + Send {
+    /// What it is, as far as that is known before the first connection.
+    fn identity(&self) -> &Identity;
+
+    /// Where clients connect, with TLS and login.
+    fn endpoint(&self) -> &Endpoint;
+
+    /// Its processes on this machine.
+    fn processes(&self) -> Processes;
+
+    /// Does something to it. Takes as long as that takes: a restart until it is ready again.
+    ///
+    /// # Errors
+    /// [`Error::Fault`] where this broker cannot be harmed so, and what a restart came to.
+    fn inject(&mut self, fault: Fault) -> Result<(), Error>;
+
+    /// What it did of the faults that it plays by itself; `None` where it plays none.
+    ///
+    /// # Errors
+    /// Where it does not answer.
+    fn played_faults(&mut self) -> Result<Option<PlayedFaults>, Error> {
+        Ok(None)
+    }
+
+    /// Queues, exchanges and bindings; empty where it cannot be asked. Not for a measured phase.
+    ///
+    /// # Errors
+    /// Where it does not answer.
+    fn topology(&self) -> Result<Topology, Error> {
+        Ok(Topology::default())
+    }
+
+    /// The last lines that it logged; empty where its log is not ours to read.
+    fn logs(&self, lines: usize) -> String;
+
+    /// Ends what was started for it.
+    ///
+    /// # Errors
+    /// What could not be removed.
+    fn stop(self: Box<Self>) -> Result<(), Error>;
+}
+
+/// What a broker is. An attached one says it when it is connected.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// `rabbitmq`; empty where it is not known yet.
+    pub kind: &'static str,
+    /// As it is called: `RabbitMQ`; empty where it is not known yet.
+    pub product: &'static str,
+    /// `3.10.8`.
+    pub version: Option<String>,
+    /// What it runs on: `Erlang/OTP 25`.
+    pub runtime: Option<String>,
+}
+
+impl Identity {
+    /// `RabbitMQ 3.10.8`; `None` where it is not known yet.
+    pub(crate) fn name(&self) -> Option<String> {
+        let version = self.version.as_deref().unwrap_or_default();
+        let name = format!("{} {version}", self.product);
+        Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+    }
+
+    pub(crate) fn summary(&self, pid: Option<u32>) -> BrokerSummary {
+        BrokerSummary {
+            kind: self.kind.to_owned(),
+            version: self.version.clone(),
+            pid,
+        }
+    }
+}
+
+/// A broker's processes on this machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Processes {
+    /// The broker's process, with its descendants; where it runs here and could be found.
+    pub main: Option<u32>,
+    /// Whether the broker runs on the machine of its clients.
+    pub on_this_machine: bool,
+    /// Who listens on its port, where it was not started by bellows.
+    pub listener: Listener,
+}
+
+impl Processes {
+    /// Those of a broker that bellows has started.
+    #[must_use]
+    pub fn started(main: Option<u32>) -> Self {
+        Self {
+            main,
+            on_this_machine: true,
+            listener: Listener::default(),
+        }
+    }
+}
+
+/// Who listens on the broker's port, and which process is said to be the broker.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Listener {
+    /// Found by the port.
+    pub found: Option<u32>,
+    /// Given by the user.
+    pub given: Option<u32>,
+}

@@ -1,0 +1,226 @@
+//! The embedded broker: `bellows broker` as a child process, so that it can be profiled apart from the
+//! load.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use load::Endpoint;
+use measure::Problem;
+
+use super::{
+    Broker, Error as BrokerError, Fault, Identity, PlayedFaults, Processes,
+    registry::{Registration, Request},
+};
+use crate::Error;
+use crate::experiment::{BrokerKind, FaultSpec, write_faults};
+
+pub(super) const REGISTRATION: Registration = Registration {
+    start: Some((BrokerKind::Embedded, start)),
+    product: "bellows broker",
+    processes: &["bellows", "bellows-broker"],
+    ..Registration::NONE
+};
+
+/// It is ready within milliseconds; this is for a machine that is very busy.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time to end by itself once its standard input is closed, and to answer.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+
+fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
+    request.observer.step("starting the embedded broker");
+    Ok(Box::new(Embedded::start(
+        &request.experiment.fault,
+        request.bellows_exe,
+    )?))
+}
+
+/// A running embedded broker. Dropping it ends it.
+#[derive(Debug)]
+struct Embedded {
+    endpoint: Endpoint,
+    identity: Identity,
+    child: Child,
+    /// Closed to end it; by the kernel, where bellows dies.
+    stdin: Option<ChildStdin>,
+    /// Lines of its standard output.
+    lines: mpsc::Receiver<String>,
+}
+
+impl Embedded {
+    fn start(faults: &[FaultSpec], bellows: &Path) -> Result<Self, Error> {
+        let exe = bellows.display();
+        let mut command = Command::new(bellows);
+        command.args(["broker", "--listen", "127.0.0.1:0", "--exit-with-stdin"]);
+        if !faults.is_empty() {
+            command.args(["--fault-script", &write_faults(faults)]);
+        }
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // Ctrl-C at the terminal is for us; the broker is needed until the drain has ended.
+            .process_group(0)
+            .spawn()
+            .map_err(|e| {
+                let cause = format!("cannot start `{exe} broker`");
+                Problem::new(cause, e, "see ulimit -u and the file's permissions")
+            })?;
+        let stdin = child.stdin.take();
+        let stdout = child.stdout.take();
+        let stderr = child.stderr.take();
+        let (url, lines) = stdout.map_or_else(|| (None, mpsc::channel().1), ready_line);
+        let mut this = Self {
+            endpoint: Endpoint::new("127.0.0.1", Endpoint::DEFAULT_PORT),
+            identity: Identity {
+                kind: BrokerKind::Embedded.name(),
+                product: "bellows embedded broker",
+                version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+                runtime: None,
+            },
+            child,
+            stdin,
+            lines,
+        };
+        match url {
+            Some(url) => {
+                // Whatever it says later must not fill the pipe and stop it.
+                thread::spawn(move || std::io::copy(&mut stderr?, &mut std::io::sink()).ok());
+                this.endpoint = url.parse()?;
+                Ok(this)
+            }
+            None => {
+                drop(this);
+                let mut words = String::new();
+                // It has ended, so its last words end too.
+                let _ = stderr.map(|stderr| stderr.take(4_096).read_to_string(&mut words));
+                Err(Problem {
+                    log: words.trim().to_owned(),
+                    ..Problem::new(
+                        format!("`{exe} broker` did not start"),
+                        format!("it was not ready within {} s", START_TIMEOUT.as_secs()),
+                        "see what it said, and whether the machine is too busy",
+                    )
+                }
+                .into())
+            }
+        }
+    }
+
+    fn say(&mut self, line: &str) -> Result<(), BrokerError> {
+        let stdin = self.stdin.as_mut();
+        let said = stdin.map(|stdin| {
+            stdin
+                .write_all(line.as_bytes())
+                .and_then(|()| stdin.flush())
+        });
+        match said {
+            Some(Ok(())) => Ok(()),
+            Some(Err(e)) => Err(BrokerError::Fault(format!(
+                "the embedded broker does not listen: {e}"
+            ))),
+            None => Err(BrokerError::Fault("the embedded broker is gone".into())),
+        }
+    }
+}
+
+impl Broker for Embedded {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    fn processes(&self) -> Processes {
+        Processes::started(Some(self.child.id()))
+    }
+
+    fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
+        match fault {
+            Fault::Begin(at) => self.say(&format!("begin {}\n", at.0)),
+            _ => Err(BrokerError::Fault(
+                "the embedded broker plays its faults by itself".into(),
+            )),
+        }
+    }
+
+    fn played_faults(&mut self) -> Result<Option<PlayedFaults>, BrokerError> {
+        self.say("report\n")?;
+        let line = self.lines.recv_timeout(STOP_TIMEOUT).map_err(|e| {
+            BrokerError::Fault(format!("the embedded broker does not say what it did: {e}"))
+        })?;
+        let played = serde_json::from_str(&line)
+            .map_err(|e| BrokerError::Fault(format!("the embedded broker said {line:?}: {e}")))?;
+        Ok(Some(played))
+    }
+
+    fn logs(&self, _lines: usize) -> String {
+        String::new()
+    }
+
+    fn stop(self: Box<Self>) -> Result<(), BrokerError> {
+        Ok(())
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        let deadline = Instant::now() + STOP_TIMEOUT;
+        while Instant::now() < deadline {
+            match self.child.try_wait() {
+                Ok(None) => thread::sleep(Duration::from_millis(5)),
+                Ok(Some(_)) | Err(_) => return,
+            }
+        }
+        // Both fail only where it has ended by itself at last.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The address of the line `ready amqp://127.0.0.1:PORT`; `None` where it does not come in time.
+/// The thread goes on reading until the broker ends, so that the pipe never fills; the lines that
+/// follow are in the receiver.
+fn ready_line(stdout: impl Read + Send + 'static) -> (Option<String>, mpsc::Receiver<String>) {
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            // Nobody listens any more once the run has ended.
+            let _ = send.send(line);
+        }
+    });
+    let line = receive.recv_timeout(START_TIMEOUT).ok();
+    (line.as_deref().and_then(ready_url), receive)
+}
+
+fn ready_url(line: &str) -> Option<String> {
+    let url = line.strip_prefix("ready ")?.trim();
+    let address = url.strip_prefix("amqp://")?;
+    address.parse::<SocketAddr>().ok()?;
+    Some(url.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ready_line_is_understood() {
+        let read = |text: &'static str| ready_line(text.as_bytes()).0;
+        assert_eq!(
+            read("ready amqp://127.0.0.1:4567\n").as_deref(),
+            Some("amqp://127.0.0.1:4567")
+        );
+        assert_eq!(read("error: port taken\n"), None);
+        assert_eq!(read("ready amqp://nonsense\n"), None);
+        assert_eq!(read(""), None);
+    }
+}

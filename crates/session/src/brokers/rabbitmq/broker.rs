@@ -1,0 +1,187 @@
+//! A disposable node as the broker of an experiment.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use archive::Topology;
+use load::Endpoint;
+
+use super::super::{
+    Broker, Error as BrokerError, Fault, Identity, Processes,
+    registry::{Registration, Request},
+};
+use super::{Config, RabbitMq, install::PRODUCT};
+use crate::experiment::{BrokerKind, BrokerSpec};
+use crate::{Error, guardian, oauth2};
+
+pub(in crate::brokers) const REGISTRATION: Registration = Registration {
+    start: Some((BrokerKind::Rabbitmq, start)),
+    product: PRODUCT,
+    program: "rabbitmq-server",
+    folders: &["/usr/lib/rabbitmq/bin", "/usr/sbin"],
+    install: "apt-get install rabbitmq-server (as root)",
+    processes: &["beam.smp", "beam", "erl"],
+    names_functions: Some(perf_support),
+};
+
+/// A node that an experiment has asked for.
+#[derive(Debug)]
+struct Node {
+    node: RabbitMq,
+    identity: Identity,
+    endpoint: Endpoint,
+    /// Keeps the access token fresh, where there is one.
+    _renewal: Option<oauth2::Renewal>,
+}
+
+fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
+    let spec = &request.experiment.broker;
+    let observer = request.observer;
+    let config = config(spec, request.bellows_exe);
+    let mut progress = |text: &str, waited: Duration| match waited {
+        Duration::ZERO => observer.step(text),
+        _ => observer.waiting(text, waited),
+    };
+    let cancelled = || request.control.is_stopping();
+    let node = RabbitMq::start(&config, &mut progress, &cancelled)?;
+    for note in node.notes() {
+        observer.step(note);
+    }
+    let mut endpoint = node.endpoint()?;
+    spec.secure(&mut endpoint);
+    if spec.oauth2.is_some() {
+        observer.step("requesting an access token");
+    }
+    let renewal = oauth2::log_in(spec, &mut endpoint)?;
+    Ok(Box::new(Node {
+        identity: Identity {
+            kind: spec.kind.name(),
+            product: PRODUCT,
+            version: Some(node.version().to_owned()),
+            runtime: Some(node.runtime().to_owned()),
+        },
+        node,
+        endpoint,
+        _renewal: renewal,
+    }))
+}
+
+impl Broker for Node {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    fn processes(&self) -> Processes {
+        Processes::started(self.node.process().pid())
+    }
+
+    fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
+        self.node.inject(fault)
+    }
+
+    fn topology(&self) -> Result<Topology, BrokerError> {
+        self.node.topology()
+    }
+
+    fn logs(&self, lines: usize) -> String {
+        self.node.process().log_tail(lines)
+    }
+
+    fn stop(self: Box<Self>) -> Result<(), BrokerError> {
+        self.node.stop()
+    }
+}
+
+fn config(spec: &BrokerSpec, bellows_exe: &Path) -> Config {
+    let mut settings = BTreeMap::new();
+    flatten("", &mut spec.config.iter(), &mut settings);
+    Config {
+        root: spec.root.clone(),
+        schedulers: spec.schedulers,
+        settings,
+        tls: spec.tls,
+        plugins: spec.plugins.clone(),
+        advanced: spec.advanced.clone(),
+        environment: spec.env.clone(),
+        emulator_arguments: spec.erlang_args.clone(),
+        guard: vec![bellows_exe.into(), guardian::SUBCOMMAND.into()],
+        ..Config::default()
+    }
+}
+
+/// Dotted keys of TOML are tables; `rabbitmq.conf` has them as they were written.
+fn flatten(
+    prefix: &str,
+    entries: &mut dyn Iterator<Item = (&String, &toml::Value)>,
+    settings: &mut BTreeMap<String, String>,
+) {
+    for (key, value) in entries {
+        let path = format!("{prefix}{key}");
+        match value {
+            toml::Value::Table(table) => {
+                flatten(&format!("{path}."), &mut table.iter(), settings);
+            }
+            toml::Value::String(text) => {
+                settings.insert(path, text.clone());
+            }
+            plain => {
+                settings.insert(path, plain.to_string());
+            }
+        }
+    }
+}
+
+/// The flag that makes the JIT tell its symbols, as `+JPperf true`; the emulator shows its own
+/// flags with `-` in place of `+`.
+fn perf_support(arguments: &[String]) -> Result<String, &'static str> {
+    let flag = arguments.windows(2).find_map(|pair| match pair {
+        [flag, value] if flag.ends_with("JPperf") && value != "false" && value != "no" => {
+            Some(format!("+JPperf {value}"))
+        }
+        _ => None,
+    });
+    flag.ok_or("start it with RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS='+JPperf true' (OTP 25 or later)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_written_as_in_rabbitmq_conf() {
+        let spec: BrokerSpec = toml::from_str(
+            "config.vm_memory_high_watermark.absolute = \"2GB\"\nconfig.heartbeat = 60\nconfig.a.b = true",
+        )
+        .unwrap();
+        let settings = config(&spec, Path::new("bellows")).settings;
+        let written: Vec<String> = settings.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+        assert_eq!(
+            written,
+            [
+                "a.b = true",
+                "heartbeat = 60",
+                "vm_memory_high_watermark.absolute = 2GB"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_node_with_and_without_perf_support_is_told_apart() {
+        let words = |line: &str| -> Vec<String> { line.split(' ').map(str::to_owned).collect() };
+        let on = "/usr/lib/erlang/bin/beam.smp -W w -JPperf true -B i -- -root /usr/lib/erlang";
+        assert_eq!(perf_support(&words(on)), Ok("+JPperf true".to_owned()));
+        for off in [
+            "beam.smp -W w -B i",
+            "beam.smp -JPperf false -B i",
+            "beam.smp -JPperf",
+        ] {
+            let fix = perf_support(&words(off)).unwrap_err();
+            assert!(fix.contains("+JPperf true"), "{off}");
+        }
+    }
+}
