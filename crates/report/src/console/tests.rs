@@ -375,10 +375,7 @@ fn the_bar_says_where_the_run_is() {
     let lines = live.lines();
     assert!(lines[1].contains("0:23 / 1:00"), "{}", lines[1]);
     let (done, open) = (lines[1].matches('━').count(), lines[1].matches('─').count());
-    assert!(
-        done > 5 && open > done && lines[2] == "killed: 3 s",
-        "{lines:?}"
-    );
+    assert!(done > 5 && open > done && lines[2] == "killed: 3 s");
 }
 
 fn profile() -> Profile {

@@ -36,7 +36,7 @@ pub(crate) struct Leftovers {
     pub(super) guard: Option<ProcessId>,
     /// Its processes, the running one last. The files of those that were killed and replaced are
     /// kept, for a profile may need them.
-    #[serde(default, alias = "emulators")]
+    #[serde(default)]
     pub(super) started: Vec<Started>,
     /// Pids mean nothing after a reboot.
     boot: String,
@@ -269,7 +269,7 @@ fn remove_directory(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// So many random bytes, as hexadecimal digits.
+/// This number of random bytes, as hexadecimal digits.
 pub(crate) fn random_hex(bytes: usize) -> Result<String, Error> {
     let mut random = vec![0; bytes];
     File::open("/dev/urandom")

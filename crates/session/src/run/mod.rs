@@ -42,7 +42,7 @@ pub struct RunOptions {
     /// The command line that does it again. Who parsed it leaves secrets out; what looks like one in it is hidden
     /// once more before it is kept.
     pub command: Vec<String>,
-    /// The `bellows` executable, which is started anew for the embedded broker and for the
+    /// The `bellows` executable, which is started again for the embedded broker and for the
     /// guardian of a managed one.
     pub bellows_exe: PathBuf,
 }
