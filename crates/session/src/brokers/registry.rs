@@ -54,9 +54,8 @@ pub(crate) struct Registration {
     pub(crate) install: &'static str,
     /// What its processes are called (`/proc/PID/stat` keeps 15 bytes).
     pub(crate) processes: &'static [&'static str],
-    /// Whether profiles name its functions, seen by the arguments of its process: the option that makes
-    /// them do, or the remedy. `None` where they always do.
-    pub(crate) names_functions: Option<fn(&[String]) -> Result<String, &'static str>>,
+    /// Whether profiles name its functions. `None` where they always do.
+    pub(crate) names_functions: Option<NamesFunctions>,
 }
 
 impl Registration {
@@ -76,6 +75,10 @@ impl Registration {
         self.start.is_some() && !self.program.is_empty()
     }
 }
+
+/// By the arguments of a broker's process: the option that makes profiles name its functions, or the
+/// remedy.
+pub(crate) type NamesFunctions = fn(&[String]) -> Result<String, &'static str>;
 
 /// Starts a broker, or finds it.
 pub(super) type Start = fn(Request<'_>) -> Result<Box<dyn Broker>, Error>;
