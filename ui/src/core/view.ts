@@ -524,7 +524,7 @@ count: number,
  */
 mean_ns: number,
 /**
- * Median.
+ * The median.
  */
 p50_ns: number,
 /**
@@ -669,7 +669,7 @@ export type PerMessage = {
  */
 broker: number | null,
 /**
- * bellows.
+ * What bellows itself took.
  */
 client: number | null, };
 
@@ -881,7 +881,7 @@ weighted: boolean, };
  */
 export type QueueRecord = {
 /**
- * Name.
+ * The queue's name.
  */
 name: string,
 /**
@@ -897,7 +897,7 @@ durable: boolean,
  */
 messages: number,
 /**
- * Consumers.
+ * Consumers that are subscribed to it.
  */
 consumers: number,
 /**
@@ -931,7 +931,7 @@ export type Rss = {
  */
 broker: number | null,
 /**
- * bellows.
+ * What bellows itself took.
  */
 client: number | null, };
 
