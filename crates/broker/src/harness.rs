@@ -223,7 +223,7 @@ impl World {
     pub(crate) fn publish_raw(&mut self, client: usize, publish: &BasicPublish<'_>, body: &str) {
         self.ends[client]
             .client
-            .publish_message(1, publish, Properties::NONE, body.as_bytes())
+            .send_content(1, publish, Properties::NONE, body.as_bytes())
             .expect("a message that can be sent");
     }
 

@@ -169,7 +169,7 @@ fn publish(live: &mut Live) -> Result<usize, Box<dyn Error>> {
     };
     let properties = properties.to_bytes()?;
     live.client
-        .publish_message(1, &to_queue, Properties::from_bytes(&properties), &large)?;
+        .send_content(1, &to_queue, Properties::from_bytes(&properties), &large)?;
     live.flush()?;
     let mut confirmed = 0;
     live.wait(|event| match event {
@@ -236,7 +236,7 @@ fn unroutable(live: &mut Live) -> Result<(), Box<dyn Error>> {
         ..Default::default()
     };
     live.client
-        .publish_message(1, &nowhere, Properties::NONE, b"lost")?;
+        .send_content(1, &nowhere, Properties::NONE, b"lost")?;
     live.flush()?;
     live.wait(|event| matches!(event, Event::Returned { .. }).then(|| println!("{event:?}")))?;
     live.wait(|event| matches!(event, Event::Confirm { .. }).then(|| println!("{event:?}")))
@@ -326,10 +326,10 @@ fn transaction(live: &mut Live) -> Result<(), Box<dyn Error>> {
         ..Default::default()
     };
     live.client
-        .publish_message(1, &to_queue, Properties::NONE, b"")?;
+        .send_content(1, &to_queue, Properties::NONE, b"")?;
     live.call(&TxCommit {}, "tx.commit-ok")?;
     live.client
-        .publish_message(1, &to_queue, Properties::NONE, b"not kept")?;
+        .send_content(1, &to_queue, Properties::NONE, b"not kept")?;
     live.call(&TxRollback {}, "tx.rollback-ok")?;
     live.call(
         &QueueDelete {

@@ -127,7 +127,7 @@ impl Connection {
             ..BasicPublish::default()
         };
         self.client
-            .publish_message(1, &publish, Properties::NONE, body)
+            .send_content(1, &publish, Properties::NONE, body)
             .expect("a message");
     }
 }

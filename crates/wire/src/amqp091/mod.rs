@@ -14,13 +14,14 @@
 mod allowance;
 mod client;
 mod codec;
+mod common;
 mod config;
+mod connection;
 mod error;
 mod event;
 mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
-mod link;
 mod properties;
 mod receive;
 mod server;
@@ -32,13 +33,14 @@ mod template;
 use measure::Nanos;
 
 pub use allowance::BodyAllowance;
-pub use client::Client;
+pub use client::{Client, ClientSide};
 pub use codec::*;
 pub use config::{ClientConfig, Mechanism, ServerConfig};
+pub use connection::Connection;
 pub use error::{DecodeError, EncodeError, Error, Snippet};
 pub use event::{Closing, Event, ServerEvent};
 pub use properties::Properties;
-pub use server::Server;
+pub use server::{Server, ServerSide};
 pub use spec::*;
 pub use table::{Array, FieldArray, FieldTable, Fields, MAX_NESTING, Table, Value, Values};
 pub use template::{DeliverTemplate, Encoded, HeadTemplate, PublishTemplate};

@@ -66,7 +66,7 @@ pub(super) enum Incoming<'i> {
 
 /// `basic.ack`, `basic.nack` or `basic.reject`.
 #[derive(Debug)]
-pub(super) struct Settlement {
+pub struct Settlement {
     pub(super) channel: u16,
     /// 80, 120 or 90.
     pub(super) method: u8,

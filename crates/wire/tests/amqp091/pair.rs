@@ -92,7 +92,7 @@ fn conversation(lengths: &[u64]) -> (Vec<u8>, Vec<u8>) {
     for &len in lengths {
         let body: Vec<u8> = (0..len).map(|i| i as u8).collect();
         pair.client
-            .publish_message(1, &publish, properties, &body)
+            .send_content(1, &publish, properties, &body)
             .expect("publishes");
         let template = DeliverTemplate::new(1, "tag", "x", "key").expect("encodes");
         pair.server
@@ -307,7 +307,7 @@ fn contents_of_several_channels_may_interleave() {
     let mut queues: Vec<Vec<Vec<u8>>> = Vec::new();
     for (channel, body) in (1..).zip(&bodies) {
         pair.client
-            .publish_message(channel, &publish, Properties::NONE, body)
+            .send_content(channel, &publish, Properties::NONE, body)
             .expect("publishes");
         let output = pair.client.pending_output().to_vec();
         pair.client.consume_output(output.len());
@@ -418,7 +418,7 @@ fn a_channel_closed_by_the_broker_can_be_opened_again() {
     // The client, not knowing yet, goes on; that is dropped.
     let publish = BasicPublish::default();
     pair.client
-        .publish_message(1, &publish, Properties::NONE, &[0; 9000])
+        .send_content(1, &publish, Properties::NONE, &[0; 9000])
         .expect("publishes");
     pair.client.ack(1, 1, false);
     pair.settle();
@@ -474,7 +474,7 @@ fn the_server_closes_and_drops_what_still_comes() {
     pair.client.send(2, &ChannelOpen::default()).expect("sends");
     pair.client.send(2, &TxSelect {}).expect("sends");
     pair.client
-        .publish_message(2, &BasicPublish::default(), Properties::NONE, &[0; 9000])
+        .send_content(2, &BasicPublish::default(), Properties::NONE, &[0; 9000])
         .expect("publishes");
     pair.server.close(
         pair.now,
@@ -519,7 +519,7 @@ fn a_body_above_the_limit_closes_the_channel_on_the_server() {
     let publish = BasicPublish::default();
     for len in [10_000, 10_001] {
         pair.client
-            .publish_message(1, &publish, Properties::NONE, &vec![0; len])
+            .send_content(1, &publish, Properties::NONE, &vec![0; len])
             .expect("publishes");
     }
     pair.settle();
@@ -567,7 +567,7 @@ fn bodies_under_way_on_many_channels_are_bounded() {
             .expect("sends");
         pair.settle();
         pair.client
-            .publish_message(channel, &publish, Properties::NONE, &[0; 10_000])
+            .send_content(channel, &publish, Properties::NONE, &[0; 10_000])
             .expect("publishes");
         let output = pair.client.pending_output().to_vec();
         pair.client.consume_output(output.len());

@@ -154,7 +154,7 @@ fn publish(replay: &mut Replay) {
     replay.hears("basic.ack");
     replay
         .client
-        .publish_message(CHANNEL, &publish, properties, b"hello world")
+        .send_content(CHANNEL, &publish, properties, b"hello world")
         .expect("publishes");
     replay.says(&["basic.publish"]);
     let nowhere = BasicPublish {

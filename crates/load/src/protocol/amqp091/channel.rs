@@ -497,7 +497,7 @@ impl ChannelHandle<'_> {
         let number = self.channel.number;
         let sent = self
             .client
-            .publish_message(number, &publish, reply.properties(), body);
+            .send_content(number, &publish, reply.properties(), body);
         sent.map_err(|error| failure::of_wire(self.endpoint, &self.channel.stage, &error))
     }
 

@@ -8,28 +8,23 @@ use super::super::error::{EncodeError, Error};
 use super::super::spec::*;
 use super::super::table::FieldTable;
 use super::super::{DEFAULT_CHANNEL_MAX, DEFAULT_FRAME_MAX};
-use super::{Client, State, Step};
+use super::{Client, Event, State, Step};
 
 impl Client {
-    pub(super) fn on_handshake_method<'a>(
+    pub(super) fn handle_handshake<'a>(
         &mut self,
         now: Time,
         method: Method<'a>,
-    ) -> Result<Step<'a>, Error> {
+    ) -> Result<Step<Event<'a>>, Error> {
         match (self.state, method) {
-            (_, Method::ConnectionClose(close)) => return Ok(Step::Event(self.on_close(&close))),
             (State::Greeting, Method::ConnectionStart(start)) => self.log_in(&start)?,
             (State::LoggingIn, Method::ConnectionTune(tune)) => self.tune(now, tune)?,
             (State::Opening, Method::ConnectionOpenOk(_)) => {
                 self.state = State::Open;
-                self.link.arrived();
+                self.common.arrived();
                 return Ok(Step::Opened);
             }
-            (state, method) => {
-                let (name, awaited) = (method.info().name, state.awaited());
-                let what = format!("{name} came instead of the {awaited}");
-                return Err(self.fail_with((reply::COMMAND_INVALID, what), &[]));
-            }
+            (_, method) => return Err(self.out_of_turn(&method)),
         }
         Ok(Step::Nothing)
     }
@@ -43,7 +38,7 @@ impl Client {
             );
             return Err(self.fail_with((reply::NOT_ALLOWED, what), &[]));
         }
-        let wanted = self.config.mechanism.name();
+        let wanted = self.side.config.mechanism.name();
         if !start
             .mechanisms
             .split(|b| *b == b' ')
@@ -53,15 +48,19 @@ impl Client {
             let offered = String::from_utf8_lossy(start.mechanisms).into_owned();
             return Err(Error::NoMechanism { offered, wanted });
         }
-        self.server_properties = start.server_properties.to_owned();
-        let response = match self.config.mechanism {
+        self.side.server_properties = start.server_properties.to_owned();
+        let response = match self.side.config.mechanism {
             Mechanism::Plain => {
-                format!("\0{}\0{}", self.config.user, self.config.password.expose())
+                format!(
+                    "\0{}\0{}",
+                    self.side.config.user,
+                    self.side.config.password.expose()
+                )
             }
             Mechanism::External => String::new(),
         };
-        let properties = client_properties(&self.config)?;
-        self.link.send(
+        let properties = client_properties(&self.side.config)?;
+        self.common.send(
             0,
             &ConnectionStartOk {
                 client_properties: properties.view(),
@@ -86,7 +85,7 @@ impl Client {
             (0, limit) | (limit, 0) => limit,
             (a, b) => a.min(b),
         };
-        let wanted = match self.config.frame_max {
+        let wanted = match self.side.config.frame_max {
             0 => 0,
             limit => limit.max(FRAME_MIN_SIZE),
         };
@@ -95,14 +94,14 @@ impl Client {
             limit => limit,
         };
         let smaller = |a: u16, b: u16| smaller(a.into(), b.into()) as u16;
-        self.channel_max = smaller(self.config.channel_max, tune.channel_max);
+        self.channel_max = smaller(self.side.config.channel_max, tune.channel_max);
         if self.channel_max == 0 {
             self.channel_max = DEFAULT_CHANNEL_MAX;
         }
-        let heartbeat = smaller(self.config.heartbeat_s, tune.heartbeat);
-        self.link.tune(frame_max, heartbeat, now);
+        let heartbeat = smaller(self.side.config.heartbeat_s, tune.heartbeat);
+        self.common.tune(frame_max, heartbeat, now);
         let channel_max = self.channel_max;
-        self.link.send(
+        self.common.send(
             0,
             &ConnectionTuneOk {
                 channel_max,
@@ -110,8 +109,8 @@ impl Client {
                 heartbeat,
             },
         )?;
-        let virtual_host = self.config.virtual_host.as_str();
-        self.link.send(
+        let virtual_host = self.side.config.virtual_host.as_str();
+        self.common.send(
             0,
             &ConnectionOpen {
                 virtual_host,

@@ -9,62 +9,60 @@ use super::super::event::ServerEvent;
 use super::super::sniff::{self, Greeting};
 use super::super::spec::*;
 use super::super::table::FieldTable;
-use super::{Server, State};
+use super::{Server, State, Step};
 use crate::Secret;
 
 impl Server {
     /// Whether the protocol header is complete; then `connection.start` is queued.
     pub(super) fn greet(&mut self, input: &mut &[u8]) -> Result<bool, Error> {
         if let Greeting::Wrong(error) = sniff::greeting(input, &PROTOCOL_HEADER) {
-            self.link.out().extend_from_slice(&PROTOCOL_HEADER);
+            self.common.out().extend_from_slice(&PROTOCOL_HEADER);
             self.end();
             return Err(error);
         }
         if input.len() < PROTOCOL_HEADER.len() {
             return Ok(false);
         }
-        self.link.rx.skip(input, PROTOCOL_HEADER.len());
-        let properties = server_properties(&self.config.properties)?;
+        self.common.rx.skip(input, PROTOCOL_HEADER.len());
+        let properties = server_properties(&self.side.config.properties)?;
         let start = ConnectionStart {
             version_major: 0,
             version_minor: 9,
             server_properties: properties.view(),
-            mechanisms: self.config.mechanisms.as_bytes(),
+            mechanisms: self.side.config.mechanisms.as_bytes(),
             locales: b"en_US",
         };
-        self.link.send(0, &start)?;
+        self.common.send(0, &start)?;
         self.state = State::LoggingIn;
         Ok(true)
     }
 
-    pub(super) fn on_handshake_method<'a>(
+    pub(super) fn handle_handshake<'a>(
         &mut self,
         now: Time,
         method: Method<'a>,
-    ) -> Result<Option<ServerEvent<'a>>, Error> {
+    ) -> Result<Step<ServerEvent<'a>>, Error> {
         match (self.state, method) {
-            (_, Method::ConnectionClose(close)) => Ok(Some(self.on_close(&close))),
-            (State::LoggingIn, Method::ConnectionStartOk(start)) => self.log_in(&start).map(Some),
+            (State::LoggingIn, Method::ConnectionStartOk(start)) => {
+                self.log_in(&start).map(Step::Event)
+            }
             (State::Tuning, Method::ConnectionTuneOk(tune)) => {
                 self.tune(now, tune)?;
-                Ok(None)
+                Ok(Step::Nothing)
             }
             (State::Opening, Method::ConnectionOpen(open)) => {
                 self.state = State::OpenPending;
-                Ok(Some(ServerEvent::Open {
+                Ok(Step::Event(ServerEvent::Open {
                     virtual_host: open.virtual_host,
                 }))
             }
-            (state, method) => {
-                let (name, awaited) = (method.info().name, state.awaited());
-                let what = format!("{name} came instead of the {awaited}");
-                Err(self.fail_with((reply::COMMAND_INVALID, what), &[]))
-            }
+            (_, method) => Err(self.out_of_turn(&method)),
         }
     }
 
     fn log_in<'a>(&mut self, start: &ConnectionStartOk<'a>) -> Result<ServerEvent<'a>, Error> {
         let offered = self
+            .side
             .config
             .mechanisms
             .split(' ')
@@ -98,18 +96,18 @@ impl Server {
             frame_max,
             heartbeat,
         } = tune;
-        if frame_max > self.config.frame_max || frame_max < FRAME_MIN_SIZE {
-            let ours = self.config.frame_max;
+        if frame_max > self.side.config.frame_max || frame_max < FRAME_MIN_SIZE {
+            let ours = self.side.config.frame_max;
             let what = format!("frame-max {frame_max} is not in {FRAME_MIN_SIZE} to {ours}");
             return Err(self.fail_with((reply::NOT_ALLOWED, what), &[]));
         }
-        if channel_max > self.config.channel_max || channel_max == 0 {
-            let ours = self.config.channel_max;
+        if channel_max > self.side.config.channel_max || channel_max == 0 {
+            let ours = self.side.config.channel_max;
             let what = format!("channel-max {channel_max} is not in 1 to {ours}");
             return Err(self.fail_with((reply::NOT_ALLOWED, what), &[]));
         }
         self.channel_max = channel_max;
-        self.link.tune(frame_max, heartbeat, now);
+        self.common.tune(frame_max, heartbeat, now);
         self.state = State::Opening;
         Ok(())
     }
@@ -122,8 +120,8 @@ impl Server {
                 frame_max,
                 heartbeat_s,
                 ..
-            } = self.config;
-            self.link.send_small(
+            } = self.side.config;
+            self.common.send_small(
                 0,
                 &ConnectionTune {
                     channel_max,
@@ -138,8 +136,8 @@ impl Server {
     /// Answers [`ServerEvent::Open`]: the connection is open. Does nothing at another time.
     pub fn accept_open(&mut self) {
         if self.state == State::OpenPending {
-            self.link.send_small(0, &ConnectionOpenOk::default());
-            self.link.arrived();
+            self.common.send_small(0, &ConnectionOpenOk::default());
+            self.common.arrived();
             self.state = State::Open;
         }
     }

@@ -18,7 +18,7 @@ use super::spec::{
 /// Frames up to this size are read before tuning; a `connection.start` may be large.
 const FRAME_MAX_UNTUNED: u32 = 131_072;
 
-pub(super) struct Link {
+pub(super) struct CommonState {
     pub(super) rx: Receiver,
     pub(super) frame_max: u32,
     out: Vec<u8>,
@@ -40,16 +40,16 @@ pub(super) struct Link {
 }
 
 /// Without the output, which may hold a password.
-impl std::fmt::Debug for Link {
+impl std::fmt::Debug for CommonState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Link")
+        f.debug_struct("CommonState")
             .field("offset", &self.rx.offset())
             .field("pending", &self.pending().len())
             .finish_non_exhaustive()
     }
 }
 
-impl Link {
+impl CommonState {
     pub(super) fn new(max_body: u64, timeout: Nanos, now: Time) -> Self {
         Self {
             rx: Receiver::new(FRAME_MAX_UNTUNED, max_body.min(super::MAX_BODY)),
