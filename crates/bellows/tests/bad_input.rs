@@ -49,12 +49,17 @@ fn with_json_an_error_is_an_object_with_cause_value_and_remedy() {
     let broker = Broker::start(dir.path());
     let wrong = format!("amqp://guest:s3cret@{}", broker.address());
     let many = u32::MAX.to_string();
-    for (code, cause, args) in [
-        (1, "cannot log in to", ["--url", &wrong]),
-        (2, "", ["--rate", "-1"]),
-        (2, "", ["--num-destinations", &many]),
+    for (code, cause, url, args) in [
+        (
+            1,
+            "cannot log in to",
+            &wrong,
+            ["--json", "--no-archive"].as_slice(),
+        ),
+        (2, "", &broker.url, &["--json", "--rate", "-1"]),
+        (2, "", &broker.url, &["--json", "--num-destinations", &many]),
     ] {
-        let ended = client(dir.path(), &broker.url, &[&["--json"], &args[..]].concat());
+        let ended = client(dir.path(), url, args);
         assert_eq!(ended.code(), Some(code), "{ended:#?}");
         if ended.stdout.is_empty() && code == 2 {
             // What the command line's grammar refuses is told before anybody knows of --json.
