@@ -48,10 +48,14 @@ pub mod file {
     pub const SERIES: &str = "series.jsonl";
     /// Whole HDR histograms per second.
     pub const HISTOGRAMS: &str = "latency.hlog";
-    /// The event of the CPU profile: `cpu.stacks`, `cpu.folded`, `cpu.svg`.
-    pub const CPU: &str = "cpu";
-    /// The CPU profile as pprof.
+    /// The profile as pprof.
     pub const PPROF: &str = "profile.pb.gz";
+    /// Extension of the time-stamped stacks of an event: `cpu.stacks`.
+    pub const STACKS: &str = "stacks";
+    /// Extension of the folded text of an event: `cpu.folded`.
+    pub const FOLDED: &str = "folded";
+    /// Extension of the flame graph of an event: `cpu.svg`.
+    pub const FLAME: &str = "svg";
     /// The self-contained report.
     pub const REPORT: &str = "report.html";
 }

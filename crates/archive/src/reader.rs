@@ -94,22 +94,12 @@ impl RunReader {
         Ok(sum)
     }
 
-    /// The profile of an event such as `cpu`, as far as it was written; `None` where there is
-    /// none.
+    /// The run's profile, as far as it was written; `None` where there is none.
     ///
     /// # Errors
     /// Where there is one and it cannot be read.
-    pub fn profile(&self, event: &str) -> Result<Option<Profile>, ProfileError> {
-        let stacks = self.dir.join(format!("{event}.stacks"));
-        let opened = if stacks.exists() {
-            Profile::open(&stacks)
-        } else if event == file::CPU {
-            // Whatever form of it is left.
-            Profile::open(&self.dir)
-        } else {
-            return Ok(None);
-        };
-        match opened {
+    pub fn profile(&self) -> Result<Option<Profile>, ProfileError> {
+        match Profile::open(&self.dir) {
             Ok(profile) => Ok(Some(profile)),
             Err(ProfileError::NotARun { .. }) => Ok(None),
             Err(e) => Err(e),

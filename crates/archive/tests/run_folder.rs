@@ -36,7 +36,7 @@ fn a_whole_run_reads_back_equal() {
         run.points[2],
         common::point(&common::interval(2, Phase::Measure))
     );
-    assert!(run.profile("cpu").unwrap().is_none());
+    assert!(run.profile().unwrap().is_none());
     let mut log = run.histograms().unwrap();
     assert_eq!(log.by_ref().count(), 8);
     assert_eq!(log.notes(), Vec::<String>::new());

@@ -234,6 +234,14 @@ fn profiles_of_other_tools_make_tables_and_flame_graphs() {
         &["flame", "x.folded", "--from", "5", "--to", "6"],
     );
     empty.assert_error(1, &["no sample of x.folded lies between 5 s and 6 s"]);
+    let late = run(dir.path(), &["top", "x.folded", "--from", "900"]);
+    late.assert_error(1, &["no sample of x.folded lies after 900 s"]);
+    let nobody = run(dir.path(), &["record"]);
+    assert_eq!(nobody.code(), Some(2));
+    assert!(
+        nobody.stderr.contains("--pid <PID>|--name <NAME>"),
+        "{nobody:?}"
+    );
     run(dir.path(), &["top", "x.folded", "--from", "6", "--to", "5"])
         .assert_error(2, &["the window from 6 s to 5 s is empty"]);
 }

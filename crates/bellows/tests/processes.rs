@@ -5,7 +5,7 @@ mod common;
 
 use std::process::{Command, Stdio};
 
-use common::{Broker, bellows, folder, start};
+use common::{Broker, bellows, folder, run, start};
 use serde_json::Value;
 
 const PRODUCER: &str = "producer queue://q --rate 100 --warmup 200ms --duration 1 --json --quiet";
@@ -100,4 +100,24 @@ fn a_wrapper_is_not_what_is_recorded() {
     }
     let summary: Value = serde_json::from_str(&ended.stdout).expect("an object");
     assert_eq!(summary["broker"]["pid"], broker.id(), "{summary:#}");
+}
+
+#[test]
+fn a_process_without_cpu_time_has_no_profile() {
+    let dir = folder();
+    let mut idle = Command::new("sleep").arg("60").spawn().expect("sleep");
+    let pid = idle.id().to_string();
+    // It has started once it sleeps.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let ended = run(dir.path(), &["record", "--pid", &pid, "--duration", "1"]);
+    idle.kill().expect("kill");
+    idle.wait().expect("wait");
+    if ended.stderr.contains("perf_event") {
+        testkit::skip!("this user may not profile: {}", ended.stderr);
+    }
+    ended.assert_error(1, &["no samples", "used no CPU", "while it works"]);
+    let top = run(dir.path(), &["top", "last"]);
+    top.assert_error(1, &["last has no samples", "while it works"]);
+    let flame = run(dir.path(), &["flame", "last", "--from", "1"]);
+    flame.assert_error(1, &["last has no samples"]);
 }

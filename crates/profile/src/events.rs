@@ -32,6 +32,17 @@ impl PartialEq for Event {
 
 impl Eq for Event {}
 
+/// All events, the usual one first.
+pub static EVENTS: [&Event; 1] = [&CPU];
+
+impl Event {
+    /// The event of this short name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        EVENTS.into_iter().find(|event| event.name == name)
+    }
+}
+
 /// Time on CPU, by the processor's clock, which every machine has, virtual ones too, so that
 /// profiles of different machines compare.
 pub static CPU: Event = Event {

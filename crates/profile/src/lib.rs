@@ -29,6 +29,6 @@ mod worker;
 pub use converter::Outcome;
 pub use cpu_time::cpu_time;
 pub use error::Error;
-pub use events::{CPU, Event};
+pub use events::{CPU, EVENTS, Event};
 pub use options::Options;
 pub use sampler::Sampler;

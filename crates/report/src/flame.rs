@@ -5,11 +5,12 @@
 //! its caller before any text is made, and what lies deeper than anybody reads into one frame that
 //! says so.
 
-use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use archive::profile::{Frame, FrameKind, Profile, UNKNOWN, folded_name};
+use archive::profile::{
+    Detail, FoldedNames, Frame, FrameKind, NO_THREAD, Profile, UNKNOWN, folded_name,
+};
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
 use inferno::flamegraph::{Options, TextTruncateDirection, from_lines};
 use measure::Problem;
@@ -41,7 +42,7 @@ impl Default for FlameOptions {
     fn default() -> Self {
         // 1/2000 is 0.6 of a pixel of the image's 1,200.
         Self {
-            title: "CPU".to_owned(),
+            title: "Flame graph".to_owned(),
             subtitle: None,
             min_share: 0.0005,
         }
@@ -58,16 +59,25 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, Problem
         return Err(no_samples());
     }
     let groups = profile.thread_groups();
-    let names = Names::of(profile, &groups);
-    let least = (options.min_share * total as f64).ceil() as u64;
-    let (lines, factor) = folded(profile, &groups, &names, least);
+    let names = drawn_names(profile, &groups.names);
+    let detail = Detail {
+        least_weight: (options.min_share * total as f64).ceil() as u64,
+        most_frames: MOST_FRAMES,
+    };
+    let sum: u128 = profile.samples.iter().map(|s| u128::from(s.weight)).sum();
+    let shift = (0..64u32).find(|shift| sum >> shift <= LARGEST_SUM);
+    let shift = shift.unwrap_or(64);
+    let lines: Vec<String> = profile
+        .folded_lines(&groups, detail, &names)
+        .map(|(line, weight)| format!("{line} {}", weight.checked_shr(shift).unwrap_or(0)))
+        .collect();
 
-    let mut palette = names.palette(profile);
+    let mut palette = palette(profile, &names);
     let mut drawing = Options::default();
     drawing.title = drawable(&options.title);
     drawing.subtitle = options.subtitle.as_deref().map(drawable);
     drawing.count_name = drawable(&profile.header.unit);
-    drawing.factor = factor;
+    drawing.factor = 2f64.powi(shift.cast_signed());
     drawing.bgcolors = Some(BackgroundColor::Flat(Color::new(0xfb, 0xfb, 0xfa)));
     drawing.palette_map = Some(&mut palette);
     drawing.text_truncate_direction = TextTruncateDirection::Right;
@@ -105,35 +115,29 @@ fn no_samples() -> Problem {
     )
 }
 
-/// Names as folded text can carry them.
-struct Names {
-    frames: Vec<String>,
-    groups: Vec<String>,
+/// Names as image and folded text can carry them.
+fn drawn_names(profile: &Profile, groups: &[String]) -> FoldedNames {
+    let named = |name: &str, empty| folded_name(&drawable(name), empty).into_owned();
+    let frames = profile.frames.iter();
+    FoldedNames {
+        frames: frames.map(|f| named(&f.name, UNKNOWN)).collect(),
+        groups: Some(groups.iter().map(|g| named(g, NO_THREAD)).collect()),
+        deeper: DEEPER,
+    }
 }
 
-impl Names {
-    fn of(profile: &Profile, groups: &[String]) -> Self {
-        let named = |name: &str, empty| folded_name(&drawable(name), empty).into_owned();
-        let frames = profile.frames.iter();
-        Self {
-            frames: frames.map(|f| named(&f.name, UNKNOWN)).collect(),
-            groups: groups.iter().map(|g| named(g, "[thread]")).collect(),
-        }
+/// A colour for every name that can appear, so that none is left to inferno's choice.
+fn palette(profile: &Profile, names: &FoldedNames) -> PaletteMap {
+    let mut palette = PaletteMap::default();
+    for name in names.groups.iter().flatten() {
+        palette.insert(name, Color::new(0xd4, 0xd2, 0xce));
     }
-
-    /// A colour for every name that can appear, so that none is left to chance.
-    fn palette(&self, profile: &Profile) -> PaletteMap {
-        let mut palette = PaletteMap::default();
-        for name in &self.groups {
-            palette.insert(name, Color::new(0xd4, 0xd2, 0xce));
-        }
-        palette.insert("", Color::new(0xe2, 0xe0, 0xdc));
-        palette.insert(DEEPER, Color::new(0xd4, 0xd2, 0xce));
-        for (name, frame) in self.frames.iter().zip(&profile.frames) {
-            palette.insert(name, colour(frame));
-        }
-        palette
+    palette.insert("", Color::new(0xe2, 0xe0, 0xdc));
+    palette.insert(DEEPER, Color::new(0xd4, 0xd2, 0xce));
+    for (name, frame) in names.frames.iter().zip(&profile.frames) {
+        palette.insert(name, colour(frame));
     }
+    palette
 }
 
 /// Text as the image can carry it. XML has no place for U+FFFE and U+FFFF, escaped or not
@@ -151,110 +155,6 @@ fn drawable(text: &str) -> String {
         out.push('…');
     }
     out
-}
-
-/// One line per thread group and stack, as `group;root;…;leaf count`, and what counts are to be
-/// multiplied by.
-fn folded(profile: &Profile, groups: &[String], names: &Names, least: u64) -> (Vec<String>, f64) {
-    let drawn = drawn(profile, least);
-    let group_ids = group_ids(groups);
-    let mut counts: HashMap<(u32, Drawn), u64> = HashMap::new();
-    let mut sum = 0u128;
-    for sample in &profile.samples {
-        let group = group_ids.get(sample.thread as usize).copied().unwrap_or(0);
-        let leaf = drawn.get(sample.stack as usize).copied();
-        let count = counts.entry((group, leaf.unwrap_or_default())).or_default();
-        *count = count.saturating_add(sample.weight);
-        sum += u128::from(sample.weight);
-    }
-    let shift = (0..64).find(|shift| sum >> shift <= LARGEST_SUM);
-    let shift = shift.unwrap_or(64);
-    let mut path = Vec::new();
-    let mut lines = Vec::with_capacity(counts.len());
-    for ((group, leaf), count) in counts {
-        path.clear();
-        path.extend(leaf.deeper.then_some(DEEPER));
-        let mut next = leaf.node;
-        while let Some(node) = next.and_then(|n| profile.stacks.get(n as usize)) {
-            path.push(
-                names
-                    .frames
-                    .get(node.frame as usize)
-                    .map_or(UNKNOWN, String::as_str),
-            );
-            // Parents come first; anything else would be a loop.
-            next = node
-                .parent
-                .filter(|parent| next.is_some_and(|this| *parent < this));
-        }
-        let group = names.groups.get(group as usize);
-        let mut line = group.map_or("[thread]", String::as_str).to_owned();
-        for name in path.iter().rev() {
-            line.push(';');
-            line.push_str(name);
-        }
-        line.push_str(&format!(" {}", count.checked_shr(shift).unwrap_or(0)));
-        lines.push(line);
-    }
-    (lines, 2f64.powi(shift.cast_signed()))
-}
-
-/// Where a stack ends in the image.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Drawn {
-    /// The last node that is drawn by its own name; none where only the thread is.
-    node: Option<u32>,
-    /// A frame stands below it for what is deeper than [`MOST_FRAMES`].
-    deeper: bool,
-}
-
-/// For every node what is drawn of it: the node, or the nearest above it that has at least `least`
-/// samples in or below it and is not too deep.
-fn drawn(profile: &Profile, least: u64) -> Vec<Drawn> {
-    let mut inclusive = vec![0u64; profile.stacks.len()];
-    for sample in &profile.samples {
-        if let Some(weight) = inclusive.get_mut(sample.stack as usize) {
-            *weight = weight.saturating_add(sample.weight);
-        }
-    }
-    for (index, node) in profile.stacks.iter().enumerate().rev() {
-        let weight = inclusive.get(index).copied().unwrap_or(0);
-        let parent = node.parent.filter(|p| (*p as usize) < index);
-        if let Some(sum) = parent.and_then(|p| inclusive.get_mut(p as usize)) {
-            *sum = sum.saturating_add(weight);
-        }
-    }
-    // With each its depth, counted from 1.
-    let mut all: Vec<(Drawn, u32)> = Vec::with_capacity(inclusive.len());
-    for ((index, node), weight) in (0u32..).zip(&profile.stacks).zip(inclusive) {
-        let parent = node.parent.and_then(|p| all.get(p as usize).copied());
-        let (above, depth) = parent.unwrap_or_default();
-        let depth = depth.saturating_add(1);
-        let drawn = if weight < least {
-            above
-        } else if depth > MOST_FRAMES {
-            Drawn {
-                deeper: true,
-                ..above
-            }
-        } else {
-            Drawn {
-                node: Some(index),
-                deeper: false,
-            }
-        };
-        all.push((drawn, depth));
-    }
-    all.into_iter().map(|(drawn, _)| drawn).collect()
-}
-
-/// Threads of one group share the number of its first thread.
-fn group_ids(groups: &[String]) -> Vec<u32> {
-    let mut first: HashMap<&str, u32> = HashMap::new();
-    (0u32..)
-        .zip(groups)
-        .map(|(id, name)| *first.entry(name).or_insert(id))
-        .collect()
 }
 
 /// One family of hues per kind of code, the shade by module: stable from run to run. No two

@@ -2,10 +2,12 @@
 //! line per stack, `thread;root;…;leaf count`.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, BufRead};
 
+use measure::Time;
+
+use super::fold::{Detail, FoldedNames, NO_THREAD};
 use super::frames::{Frame, UNKNOWN};
 use super::model::{Profile, ProfileHeader, Sample};
 use super::tree::Builder;
@@ -14,70 +16,31 @@ use crate::bounded::{self, Line};
 /// Bytes that a line may have: a stack of some thousand long names.
 const LONGEST_LINE: u64 = 1 << 20;
 
-/// What stands in place of a thread without a name.
-const NO_THREAD: &str = "[thread]";
-
 impl Profile {
     /// The profile as folded text. The first field is the thread's group, unless no thread has a
     /// name; names are changed as [`folded_name`] says. Lines are in the order of the stack tree, which depends on nothing but
     /// the profile.
     #[must_use]
     pub fn folded(&self) -> String {
-        let mut groups: Vec<String> = Vec::new();
-        let mut known: HashMap<String, usize> = HashMap::new();
-        let mut group_of_thread = Vec::with_capacity(self.threads.len());
-        for group in self.thread_groups() {
-            let next = groups.len();
-            let at = *known.entry(group).or_insert_with_key(|group| {
-                groups.push(folded_name(group, NO_THREAD).into_owned());
-                next
-            });
-            group_of_thread.push(at);
-        }
-        let mut sums: HashMap<(usize, u32), u64> = HashMap::new();
-        for s in &self.samples {
-            let group = group_of_thread
-                .get(s.thread as usize)
-                .copied()
-                .unwrap_or(usize::MAX);
-            let sum = sums.entry((group, s.stack)).or_insert(0);
-            *sum = sum.saturating_add(s.weight);
-        }
-        let mut sums: Vec<_> = sums.into_iter().collect();
-        sums.sort_unstable_by_key(|(key, _)| *key);
-        let names = self.frames.iter().map(|f| folded_name(&f.name, UNKNOWN));
-        let names: Vec<_> = names.collect();
-        let threads = self.threads.iter().any(|name| !name.is_empty());
-        let mut text = String::with_capacity(sums.len() * 256);
-        let mut path = Vec::new();
-        for ((group, stack), weight) in sums {
-            let group = groups.get(group).map_or(NO_THREAD, String::as_str);
-            self.path_into(stack, &mut path);
-            let path = path.iter().rev();
-            let frames = path.map(|&f| names.get(f as usize).map_or(UNKNOWN, |n| n));
-            for (i, field) in threads
-                .then_some(group)
-                .into_iter()
-                .chain(frames)
-                .enumerate()
-            {
-                text.push_str(if i > 0 { ";" } else { "" });
-                text.push_str(field);
-            }
+        let groups = self.thread_groups();
+        let named = |name: &str, empty| folded_name(name, empty).into_owned();
+        let has_threads = self.threads.iter().any(|name| !name.is_empty());
+        let names = FoldedNames {
+            frames: (self.frames.iter())
+                .map(|frame| named(&frame.name, UNKNOWN))
+                .collect(),
+            groups: has_threads.then(|| {
+                let names = groups.names.iter();
+                names.map(|name| named(name, NO_THREAD)).collect()
+            }),
+            deeper: "",
+        };
+        let mut text = String::new();
+        for (line, weight) in self.folded_lines(&groups, Detail::ALL, &names) {
             // Writing to a string cannot fail.
-            let _ = writeln!(text, " {weight}");
+            let _ = writeln!(text, "{line} {weight}");
         }
         text
-    }
-
-    /// The frame indices of a stack, leaf first.
-    pub(super) fn path_into(&self, leaf: u32, path: &mut Vec<u32>) {
-        path.clear();
-        let mut next = Some(leaf);
-        while let Some((this, node)) = next.and_then(|i| Some((i, self.stacks.get(i as usize)?))) {
-            path.push(node.frame);
-            next = node.parent.filter(|&parent| parent < this);
-        }
     }
 }
 
@@ -153,11 +116,8 @@ pub(super) fn read(input: &mut dyn BufRead) -> io::Result<Result<Profile, String
         ));
     }
     profile.header = ProfileHeader {
-        schema: ProfileHeader::SCHEMA.into(),
-        event: "cpu".into(),
         unit: "samples".into(),
-        kernel_frames: true,
-        ..ProfileHeader::default()
+        ..ProfileHeader::new(Time(0), 0)
     };
     if skipped > 0 {
         profile.notes.push(format!(

@@ -12,6 +12,7 @@
 //! | `*.pb.gz` (pprof) | [`Profile::to_pprof`] | [`Profile::open`] |
 //! | `*.folded` (perf-collapse text) | [`Profile::folded`] | [`Profile::open`] |
 
+mod fold;
 mod folded;
 mod frames;
 mod model;
@@ -24,6 +25,7 @@ mod tests;
 mod threads;
 mod tree;
 
+pub use fold::{Detail, FoldedNames, NO_THREAD, ThreadGroups};
 pub use folded::folded_name;
 pub use frames::{Frame, FrameKind, UNKNOWN};
 pub use model::{Profile, ProfileHeader, Sample, StackNode};

@@ -4,7 +4,6 @@ use measure::Time;
 use serde::{Deserialize, Serialize};
 
 use super::frames::Frame;
-use super::threads::ThreadRules;
 
 /// What was sampled, and how.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -109,21 +108,15 @@ impl Profile {
     /// origin). `lost` and `throttled` are the whole profile's, for they carry no time.
     #[must_use]
     pub fn window(&self, from: u64, to: u64) -> Self {
-        Self {
-            header: self.header.clone(),
-            frames: self.frames.clone(),
-            stacks: self.stacks.clone(),
-            threads: self.threads.clone(),
-            samples: self
-                .samples
-                .iter()
-                .filter(|s| s.t >= from && s.t < to)
-                .copied()
-                .collect(),
-            span: Some((from, to)),
-            notes: self.notes.clone(),
-            ..*self
-        }
+        let mut window = self.clone();
+        window.cut(from, to);
+        window
+    }
+
+    /// Leaves only what [`Profile::window`] would.
+    pub fn cut(&mut self, from: u64, to: u64) {
+        self.samples.retain(|s| s.t >= from && s.t < to);
+        self.span = Some((from, to));
     }
 
     /// Sum of all weights.
@@ -134,27 +127,26 @@ impl Profile {
             .fold(0, |sum, s| sum.saturating_add(s.weight))
     }
 
-    /// For every thread the name of the group it belongs to, by the built-in rules.
-    #[must_use]
-    pub fn thread_groups(&self) -> Vec<String> {
-        let rules = ThreadRules::built_in();
-        self.threads.iter().map(|name| rules.group(name)).collect()
-    }
-
     /// The frames of a stack, root first. Empty for an index out of range.
     #[must_use]
     pub fn stack(&self, leaf: u32) -> Vec<&Frame> {
         let mut path = Vec::new();
+        self.path_into(leaf, &mut path);
+        let frames = path.iter().rev();
+        frames
+            .filter_map(|&frame| self.frames.get(frame as usize))
+            .collect()
+    }
+
+    /// The frame indices of a stack, leaf first.
+    pub(super) fn path_into(&self, leaf: u32, path: &mut Vec<u32>) {
+        path.clear();
         let mut next = Some(leaf);
-        while let Some(node) = next.and_then(|i| self.stacks.get(i as usize)) {
-            path.extend(self.frames.get(node.frame as usize));
+        while let Some((this, node)) = next.and_then(|i| Some((i, self.stacks.get(i as usize)?))) {
+            path.push(node.frame);
             // A parent that does not come first would be a loop.
-            next = node
-                .parent
-                .filter(|&parent| next.is_some_and(|this| parent < this));
+            next = node.parent.filter(|&parent| parent < this);
         }
-        path.reverse();
-        path
     }
 
     /// Whether every index is in range and every parent comes before its children.

@@ -1,7 +1,7 @@
 //! Opening a profile, whatever its form.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use measure::Problem;
 
 use super::model::Profile;
 use super::{folded, pprof, stacks};
-use crate::{bounded, io_help};
+use crate::{bounded, file, io_help};
 
 /// Larger unpacked profiles are refused.
 const UNPACKED_LIMIT: u64 = 128 << 20;
@@ -22,9 +22,6 @@ const MOST_PACKED: u64 = 100;
 const LARGEST_STACKS: u64 = 2 << 30;
 /// Bytes that folded text may have.
 const LARGEST_FOLDED: u64 = 256 << 20;
-
-/// Files of a run folder that hold its CPU profile, the richest first.
-const IN_A_RUN: [&str; 3] = ["cpu.stacks", "profile.pb.gz", "cpu.folded"];
 
 /// Why a profile cannot be read.
 #[derive(Debug)]
@@ -62,8 +59,8 @@ impl ProfileError {
             ),
             Self::NotARun { path } => Problem::new(
                 format!("{} holds no profile", path.display()),
-                format!("none of {} is there", IN_A_RUN.join(", ")),
-                "give a run folder or a *.stacks, *.pb.gz or *.folded file; profiles are made by \
+                "none of *.stacks, *.pb.gz, *.folded is there",
+                "give a run folder or one of these files; profiles are made by \
                  `bellows run`, `bellows client --profile` and `bellows record`",
             ),
             Self::Format { path, reason } => Problem::new(
@@ -93,10 +90,7 @@ impl Profile {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ProfileError> {
         let path = path.as_ref();
         if path.is_dir() {
-            let file = IN_A_RUN
-                .iter()
-                .map(|name| path.join(name))
-                .find(|file| file.exists());
+            let file = richest_in(path);
             let not_a_run = || ProfileError::NotARun {
                 path: path.to_owned(),
             };
@@ -153,6 +147,23 @@ impl Profile {
         let read = folded::read(&mut input.take(LARGEST_FOLDED)).map_err(io)?;
         read.map_err(format)
     }
+}
+
+/// The file of a run folder that holds most of its profile; of several events the first by name.
+fn richest_in(folder: &Path) -> Option<PathBuf> {
+    let pprof = folder.join(file::PPROF);
+    let first = |extension| {
+        let files = fs::read_dir(folder)
+            .ok()?
+            .flatten()
+            .map(|entry| entry.path());
+        files
+            .filter(|path| path.extension().is_some_and(|e| e == extension))
+            .min()
+    };
+    first(file::STACKS)
+        .or_else(|| pprof.exists().then_some(pprof))
+        .or_else(|| first(file::FOLDED))
 }
 
 fn limited(input: &mut dyn Read, most: u64) -> io::Result<Vec<u8>> {

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::frames::{Frame, FrameKind};
 use super::model::{Profile, ProfileHeader, Sample, StackNode};
 use super::tree::Interner;
-use crate::bounded;
+use crate::{Replacement, bounded};
 
 /// Bytes that are kept before they are written without being asked.
 const BUFFER: usize = 64 * 1024;
@@ -211,6 +211,74 @@ impl StacksWriter {
             self.error = self.out.write_all(&self.buffer).err();
         }
         self.buffer.clear();
+    }
+}
+
+impl Profile {
+    /// Replaces a `.stacks` file by one that holds this profile, and of its tables only what its
+    /// samples refer to.
+    ///
+    /// # Errors
+    /// The file cannot be written; what was there is still there.
+    pub fn write_stacks(&self, path: &Path) -> io::Result<()> {
+        let mut replacement = Replacement::begin(path)?;
+        let mut writer = StacksWriter::new(replacement.file().try_clone()?, self.header.clone());
+        let mut nodes: Vec<Option<u32>> = vec![None; self.stacks.len()];
+        for sample in &self.samples {
+            let Some(stack) = self.copy_node(sample.stack, &mut writer, &mut nodes) else {
+                continue;
+            };
+            let name = self.threads.get(sample.thread as usize);
+            let thread = writer.thread(name.map_or("", String::as_str));
+            writer.sample(&Sample {
+                stack,
+                thread,
+                ..*sample
+            });
+        }
+        self.notes.iter().for_each(|note| writer.note(note));
+        if self.lost > 0 {
+            writer.lost(self.lost);
+        }
+        if self.throttled > 0 {
+            writer.throttled(self.throttled);
+        }
+        let (from, to) = self.span.unwrap_or_default();
+        writer.finish(Footer {
+            from,
+            to,
+            own_cpu_ns: self.own_cpu_ns,
+        })?;
+        replacement.finish()
+    }
+
+    /// Writes a stack from its root down to `leaf`, as far as it is new; its new index.
+    fn copy_node(
+        &self,
+        leaf: u32,
+        writer: &mut StacksWriter,
+        copies: &mut [Option<u32>],
+    ) -> Option<u32> {
+        let mut missing = Vec::new();
+        let mut parent = None;
+        let mut next = Some(leaf);
+        while let Some(index) = next {
+            if let Some(known) = copies.get(index as usize).copied().flatten() {
+                parent = Some(known);
+                break;
+            }
+            let node = self.stacks.get(index as usize)?;
+            missing.push((index, node.frame));
+            // A parent that does not come first would be a loop.
+            next = node.parent.filter(|&parent| parent < index);
+        }
+        for (index, frame) in missing.into_iter().rev() {
+            let frame = writer.frame(self.frames.get(frame as usize)?);
+            let copy = writer.node(parent, frame);
+            *copies.get_mut(index as usize)? = Some(copy);
+            parent = Some(copy);
+        }
+        parent
     }
 }
 

@@ -1,5 +1,6 @@
 //! What is computed from a profile: the function table and the summary.
 
+use super::fold::NodeWeights;
 use super::frames::FrameKind;
 use super::model::Profile;
 use crate::summary::{FunctionShare, ProfileSummary};
@@ -79,18 +80,18 @@ impl Profile {
                 part as f64 / all as f64
             }
         };
+        let rows = if top > 0 {
+            self.functions()
+        } else {
+            Vec::new()
+        };
         ProfileSummary {
             event: self.header.event.clone(),
             samples: all,
             lost: self.lost,
             unknown_share: share(nameless),
             complete_share: share(complete),
-            top: self
-                .functions()
-                .into_iter()
-                .take(top)
-                .map(|f| f.share)
-                .collect(),
+            top: rows.into_iter().take(top).map(|f| f.share).collect(),
         }
     }
 
@@ -108,27 +109,6 @@ impl Profile {
             flags.push(above || own);
         }
         flags
-    }
-
-    /// Weight per stack: as leaf, and with all that it called.
-    pub(super) fn node_weights(&self) -> NodeWeights {
-        let mut own = vec![0u64; self.stacks.len()];
-        let mut sum = 0u64;
-        for sample in &self.samples {
-            if let Some(weight) = own.get_mut(sample.stack as usize) {
-                *weight = weight.saturating_add(sample.weight);
-            }
-            sum = sum.saturating_add(sample.weight);
-        }
-        let mut subtree = own.clone();
-        for (i, node) in self.stacks.iter().enumerate().rev() {
-            let weight = subtree.get(i).copied().unwrap_or(0);
-            let parent = node.parent.and_then(|p| subtree.get_mut(p as usize));
-            if let Some(parent) = parent {
-                *parent = parent.saturating_add(weight);
-            }
-        }
-        NodeWeights { own, subtree, sum }
     }
 
     /// Per frame the weight of the stacks that contain it: the subtrees of its outermost
@@ -166,30 +146,20 @@ impl Profile {
     }
 }
 
-/// Weights per stack node.
-pub(super) struct NodeWeights {
-    /// As the leaf.
-    pub(super) own: Vec<u64>,
-    /// With everything below.
-    subtree: Vec<u64>,
-    /// Of all samples.
-    sum: u64,
-}
-
 enum Visit {
     Enter(usize),
     Leave(usize),
 }
 
 /// The tree of stacks from the roots down, as linked siblings.
-pub(super) struct Children {
+struct Children {
     first: Vec<Option<usize>>,
     next: Vec<Option<usize>>,
     first_root: Option<usize>,
 }
 
 impl Children {
-    pub(super) fn of(profile: &Profile) -> Self {
+    fn of(profile: &Profile) -> Self {
         let len = profile.stacks.len();
         let mut tree = Self {
             first: vec![None; len],
@@ -211,11 +181,11 @@ impl Children {
         tree
     }
 
-    pub(super) fn roots(&self) -> impl Iterator<Item = usize> {
+    fn roots(&self) -> impl Iterator<Item = usize> {
         self.siblings(self.first_root)
     }
 
-    pub(super) fn of_node(&self, i: usize) -> impl Iterator<Item = usize> {
+    fn of_node(&self, i: usize) -> impl Iterator<Item = usize> {
         self.siblings(self.first.get(i).copied().flatten())
     }
 

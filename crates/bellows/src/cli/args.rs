@@ -56,6 +56,9 @@ impl ProfileArgs {
     pub(super) fn open(&self) -> Result<Profile, Failure> {
         let path = find::run_or_file(&self.profile, &self.runs.runs)?;
         let profile = Profile::open(&path)?;
+        if profile.samples.is_empty() {
+            return Err(no_samples(&self.profile));
+        }
         if self.from.is_none() && self.to.is_none() {
             return Ok(profile);
         }
@@ -68,6 +71,10 @@ impl ProfileArgs {
         }
         let window = profile.window((from * 1e9) as u64, (to * 1e9) as u64);
         if window.samples.is_empty() {
+            let asked = match self.to {
+                Some(to) => format!("between {from} s and {to} s"),
+                None => format!("after {from} s"),
+            };
             let spans = profile.span.map_or_else(String::new, |(start, end)| {
                 format!(
                     ", which spans {:.1} s to {:.1} s",
@@ -76,10 +83,7 @@ impl ProfileArgs {
                 )
             });
             return Err(Failure::failed(
-                format!(
-                    "no sample of {} lies between {from} s and {to} s",
-                    self.profile
-                ),
+                format!("no sample of {} lies {asked}", self.profile),
                 format!("choose a window inside the profile{spans}"),
             ));
         }
@@ -120,6 +124,14 @@ where
 {
     let words = words.map(|(word, help)| PossibleValue::new(word).help(help));
     PossibleValuesParser::new(words).try_map(|word| word.parse::<T>())
+}
+
+/// The failure of a profile without samples.
+pub(super) fn no_samples(profile: &str) -> Failure {
+    Failure::failed(
+        format!("{profile} has no samples: the process used no CPU while it was sampled"),
+        "record it while it works, or longer (`bellows record --duration`)",
+    )
 }
 
 /// A number of seconds, zero or more.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use archive::profile::Profile;
-use archive::{RunState, RunSummary};
+use archive::{RunState, RunSummary, file};
 use report::console::{self, Shape, Style};
 use report::flame::{self, FlameOptions};
 use session::{Error, Experiment, Observer, RunOptions, RunOutcome};
@@ -99,14 +99,14 @@ pub(super) fn carry_out(
     let live = output::live(shape, output.json, output.quiet);
     let mut show = output::Show::new(live, control.clone());
     let outcome = work(&options, &control, &mut show);
-    let report = match outcome
-        .as_ref()
-        .ok()
-        .and_then(|outcome| outcome.run_dir.as_deref())
-    {
-        Some(dir) => {
+    let kept = outcome.as_ref().ok().and_then(|outcome| {
+        let dir = outcome.run_dir.as_deref()?;
+        Some((dir, outcome.profile.as_ref()))
+    });
+    let report = match kept {
+        Some((dir, profile)) => {
             show.step("writing the report");
-            draw(dir).map(Some)
+            draw(dir, profile).map(Some)
         }
         None => Ok(None),
     };
@@ -131,23 +131,23 @@ pub(crate) fn run_options(runs_dir: Option<PathBuf>) -> Result<RunOptions, Failu
 }
 
 /// Leaves the flame graph and the report in the run's folder; the report's path.
-pub(crate) fn draw(run_dir: &Path) -> Result<PathBuf, Failure> {
-    if let Ok(profile) = Profile::open(run_dir)
-        && !profile.samples.is_empty()
-    {
+pub(crate) fn draw(run_dir: &Path, profile: Option<&Profile>) -> Result<PathBuf, Failure> {
+    if let Some(profile) = profile.filter(|profile| !profile.samples.is_empty()) {
         let options = FlameOptions {
-            title: heading(&profile),
+            title: heading(profile),
             ..FlameOptions::default()
         };
-        flame::write_svg(&profile, &options, &run_dir.join("cpu.svg"))?;
+        let file = run_dir.join(&profile.header.event);
+        flame::write_svg(profile, &options, &file.with_extension(file::FLAME))?;
     }
-    Ok(report::html::write_report(run_dir)?)
+    Ok(report::html::write_report(run_dir, profile)?)
 }
 
 /// The heading of a profile's flame graph.
 pub(super) fn heading(profile: &Profile) -> String {
     let header = &profile.header;
     match (header.command.is_empty(), header.frequency) {
+        (true, _) if header.event.is_empty() => "profile".to_owned(),
         (true, _) => header.event.clone(),
         (false, 0) => format!("{} of {}", header.event, header.command),
         (false, hertz) => format!("{} of {} at {hertz} Hz", header.event, header.command),

@@ -1,12 +1,11 @@
 //! `record`: a profile without load.
 
-use archive::profile::Profile;
-use clap::Args;
+use clap::{ArgGroup, Args};
 use report::console::{self, FunctionSort, FunctionTable, Shape};
 use session::experiment::Length;
 use session::{RecordOptions, Target};
 
-use super::args::OutputArgs;
+use super::args::{OutputArgs, no_samples};
 use super::perform::{self, CarriedOut};
 use crate::failure::{Done, Failure};
 use crate::output;
@@ -20,14 +19,10 @@ Examples:
 /// What `bellows record` was given.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
+#[command(group = ArgGroup::new("process").args(["pid", "name"]).required(true))]
 pub(crate) struct RecordArgs {
     /// Process to profile
-    #[arg(
-        long,
-        value_name = "PID",
-        required_unless_present = "name",
-        conflicts_with = "name"
-    )]
+    #[arg(long, value_name = "PID")]
     pid: Option<u32>,
     /// Process to profile, by the name of its executable or Erlang node
     #[arg(long, value_name = "NAME")]
@@ -75,6 +70,14 @@ impl RecordArgs {
         }
         carried.report?;
         carried.at_once.check()?;
+        if carried
+            .outcome
+            .profile
+            .as_ref()
+            .is_some_and(|profile| profile.samples.is_empty())
+        {
+            return Err(no_samples("the profile"));
+        }
         perform::judge(&self.output, carried.outcome).map(|run| run.done)
     }
 }
@@ -82,14 +85,13 @@ impl RecordArgs {
 fn show(carried: &CarriedOut) -> Result<(), Failure> {
     let style = output::style();
     let mut warnings = carried.outcome.record.warnings.clone();
-    if let Some(dir) = &carried.outcome.run_dir {
-        let profile = Profile::open(dir)?;
+    if let Some(profile) = &carried.outcome.profile {
         let table = FunctionTable {
             limit: 12,
             sort: FunctionSort::SelfShare,
             only: &|_| true,
         };
-        output::print(&console::functions(&profile, &table, style))?;
+        output::print(&console::functions(profile, &table, style))?;
         // The table's own notes say these.
         warnings.retain(|warning| !profile.notes.contains(&warning.text));
     }

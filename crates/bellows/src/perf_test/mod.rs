@@ -109,7 +109,8 @@ fn run(mut meaning: Meaning) -> Result<Done, Failure> {
     let runs = std::env::var_os("BELLOWS_RUNS").map_or_else(|| "runs".into(), PathBuf::from);
     let options = perform::run_options(Some(runs))?;
     let outcome = session::run(&meaning.experiment, &options, &control, &mut show)?;
-    let report = outcome.run_dir.as_deref().map(perform::draw);
+    let draw = |dir| perform::draw(dir, outcome.profile.as_ref());
+    let report = outcome.run_dir.as_deref().map(draw);
     if let Some(failure) = show.failed.take() {
         return Err(failure);
     }

@@ -110,5 +110,5 @@ fn write(dir: &Path, state: &State) -> Result<std::path::PathBuf, Box<dyn Error>
         return Err(warning.text.clone().into());
     }
     std::fs::rename(writer.dir(), &target)?;
-    Ok(report::html::write_report(&target)?)
+    Ok(report::html::write_report(&target, None)?)
 }

@@ -11,6 +11,7 @@ mod forms_tests;
 use std::path::{Path, PathBuf};
 
 use archive::RunReader;
+use archive::profile::Profile;
 use measure::Problem;
 
 use crate::view::RunPage;
@@ -25,12 +26,18 @@ pub fn render(run: &RunReader) -> Result<String, Problem> {
     page::document(&RunPage::read(run)?)
 }
 
-/// Writes `report.html` into a run's folder, at once or not at all, and returns its path.
+/// Writes `report.html` into a run's folder, at once or not at all, and returns its path. The run's
+/// profile is read unless `profile` is it.
 ///
 /// # Errors
 /// Where the folder is no run, cannot be read, or cannot be written to.
-pub fn write_report(run_dir: &Path) -> Result<PathBuf, Problem> {
-    let document = render(&RunReader::open(run_dir)?)?;
+pub fn write_report(run_dir: &Path, profile: Option<&Profile>) -> Result<PathBuf, Problem> {
+    let run = RunReader::open(run_dir)?;
+    let page = match profile {
+        Some(profile) => RunPage::of(&run, Some(profile))?,
+        None => RunPage::read(&run)?,
+    };
+    let document = page::document(&page)?;
     let path = run_dir.join(archive::file::REPORT);
     archive::replace_file(&path, document.as_bytes()).map_err(|source| {
         let cause = format!("cannot write {}", path.display());

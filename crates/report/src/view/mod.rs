@@ -113,19 +113,30 @@ impl RunPage {
     /// # Errors
     /// Where the run's histograms cannot be read.
     pub fn read(run: &RunReader) -> Result<Self, Problem> {
-        let (profile, note) = match run.profile(archive::file::CPU) {
-            Ok(profile) => (profile, None),
-            Err(e) => (None, Some(format!("the profile cannot be read: {e}"))),
-        };
-        let mut view = RunView::of(run, profile.as_ref())?;
-        view.notes.extend(note);
+        match run.profile() {
+            Ok(profile) => Self::of(run, profile.as_ref()),
+            Err(e) => {
+                let mut page = Self::of(run, None)?;
+                let note = format!("the profile cannot be read: {e}");
+                page.run.notes.push(note);
+                Ok(page)
+            }
+        }
+    }
+
+    /// The same of a run whose profile has been read.
+    ///
+    /// # Errors
+    /// Where the run's histograms cannot be read.
+    pub fn of(run: &RunReader, profile: Option<&Profile>) -> Result<Self, Problem> {
+        let mut run = RunView::of(run, profile)?;
         let mut columns = Vec::new();
         if let Some(profile) = profile.filter(|p| !p.samples.is_empty()) {
-            let (head, bytes) = encode(&profile);
-            view.profile = Some(head);
+            let (head, bytes) = encode(profile);
+            run.profile = Some(head);
             columns = bytes;
         }
-        Ok(Self { run: view, columns })
+        Ok(Self { run, columns })
     }
 }
 

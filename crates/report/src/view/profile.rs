@@ -153,21 +153,17 @@ impl<'a> Tables<'a> {
         }
         let none = head.modules.len() as u32;
         head.modules.push(String::new());
-        let mut by_name: HashMap<String, u32> = HashMap::new();
-        let mut groups = Vec::with_capacity(profile.threads.len());
-        for group in profile.thread_groups() {
-            let next = head.names.len() as u32;
-            let frame = *by_name.entry(group.clone()).or_insert(next);
-            if frame == next {
-                head.names.push(group);
-                head.module.push(none);
-                head.kind.push(THREAD);
-            }
-            groups.push(frame);
+        let first_group = head.names.len() as u32;
+        let groups = profile.thread_groups();
+        for name in groups.names {
+            head.names.push(name);
+            head.module.push(none);
+            head.kind.push(THREAD);
         }
+        let groups = groups.of_thread.iter().map(|group| first_group + group);
         Self {
             profile,
-            groups,
+            groups: groups.collect(),
             nodes: Vec::new(),
             known: HashMap::new(),
             roots: HashMap::new(),

@@ -241,9 +241,21 @@ pub struct ProfileSpec {
 impl Default for ProfileSpec {
     fn default() -> Self {
         Self {
-            events: vec![archive::file::CPU.to_owned()],
+            events: vec![profile::CPU.name.to_owned()],
             frequency: 999,
         }
+    }
+}
+
+impl ProfileSpec {
+    /// How to sample; `None` for no profile.
+    pub(crate) fn options(&self) -> Option<profile::Options> {
+        let event = profile::Event::named(self.events.first()?)?;
+        Some(profile::Options {
+            event,
+            frequency: self.frequency,
+            ..profile::Options::default()
+        })
     }
 }
 

@@ -140,10 +140,11 @@ impl Experiment {
     }
 
     fn profile_problem(&self) -> Option<String> {
-        let cpu = archive::file::CPU;
-        if let Some(event) = self.profile.events.iter().find(|event| *event != cpu) {
+        let is_unknown = |event: &&String| profile::Event::named(event).is_none();
+        if let Some(event) = self.profile.events.iter().find(is_unknown) {
+            let known = profile::EVENTS.map(|event| event.name);
             return Some(format!(
-                "profile.events: {event:?} cannot be sampled by this version; take [{cpu:?}], or \
+                "profile.events: {event:?} cannot be sampled by this version; take {known:?}, or \
                  [] for no profile"
             ));
         }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use archive::{
     PerMessage, PhaseSpan, Rss, RunRecord, RunState, RunSummary, RunWriter, Throughput, Topology,
+    Warning, WarningCode,
 };
 use measure::{Counters, LatencySummary, Nanos, PerMetric, Phase, Problem};
 
@@ -20,12 +21,21 @@ use crate::warnings::{Facts, warnings};
 pub(crate) struct Ending {
     pub(crate) outcome: load::Outcome,
     pub(crate) topology: Topology,
+    /// Warnings that do not follow from what was measured.
+    pub(crate) warnings: Vec<Warning>,
 }
+
+/// Functions in the summary of a profile.
+const TOP_FUNCTIONS: usize = 20;
 
 impl Recording<'_> {
     /// Sums up and writes the record for the last time.
     pub(crate) fn finish(mut self, ending: Ending) -> RunOutcome {
-        let Ending { outcome, topology } = ending;
+        let Ending {
+            outcome,
+            topology,
+            warnings: known,
+        } = ending;
         self.record.topology = topology;
         self.record.phases = outcome
             .phases
@@ -43,7 +53,11 @@ impl Recording<'_> {
             .unwrap_or_default();
         let facts = self.facts(&outcome, &usage);
         let mut found = warnings(&facts);
-        found.extend(profiled.warnings.clone());
+        if !self.setting.loaded {
+            // Without load, the build of bellows slows nothing that is measured.
+            found.retain(|warning| warning.code != WarningCode::DebugBuild);
+        }
+        found.extend(profiled.warnings.iter().cloned().chain(known));
         self.record.state = match (&outcome.error, outcome.interrupted) {
             (Some(_), _) => RunState::Failed,
             (None, true) => RunState::Interrupted,
@@ -52,11 +66,11 @@ impl Recording<'_> {
         let problem = outcome.error.as_ref().map(load::Error::problem);
         self.record.error = problem.as_ref().map(Problem::sentence);
         self.record.problem.clone_from(&problem);
-        let mut summary = self.summary(&outcome, &usage, profiled);
+        let mut summary = self.summary(&outcome, &usage, &profiled);
         summary.error = problem;
         summary.warnings = found;
         let evidence = self.evidence(&outcome, &usage);
-        summary.verdict = Some(match self.setting.churn {
+        summary.verdict = self.setting.loaded.then(|| match self.setting.churn {
             None => verdict(evidence),
             Some(_) => churn_verdict(evidence),
         });
@@ -68,6 +82,7 @@ impl Recording<'_> {
                 .map(|writer| writer.dir().to_path_buf()),
             record,
             measured: self.measured,
+            profile: profiled.profile,
         }
     }
 
@@ -89,7 +104,7 @@ impl Recording<'_> {
         profiling.finish(Some(window), writer)
     }
 
-    fn summary(&self, outcome: &load::Outcome, usage: &Usage, profiled: Profiled) -> RunSummary {
+    fn summary(&self, outcome: &load::Outcome, usage: &Usage, profiled: &Profiled) -> RunSummary {
         let throughput = |count: fn(&Counters) -> u64| Throughput {
             total: count(&outcome.totals),
             rate: per_second(count(&self.measured.counters), self.measured_length),
@@ -137,7 +152,9 @@ impl Recording<'_> {
                 broker: mb(self.peak_rss.0),
                 client: mb(self.peak_rss.1),
             },
-            profiles: profiled.summary.into_iter().collect(),
+            profiles: (profiled.profile.iter())
+                .map(|profile| profile.summary(TOP_FUNCTIONS))
+                .collect(),
             verdict: None,
             error: None,
             warnings: Vec::new(),
@@ -149,6 +166,13 @@ impl Recording<'_> {
     }
 
     fn facts(&self, outcome: &load::Outcome, usage: &Usage) -> Facts {
+        if !self.setting.loaded {
+            return Facts {
+                length: self.measured_length,
+                interrupted: outcome.interrupted,
+                ..Facts::default()
+            };
+        }
         let length = self.measured_length.as_secs_f64().max(1e-9);
         let churns = self.setting.churn.is_some();
         let publishes = self.measured.counters.sent > 0 || churns;
@@ -203,7 +227,7 @@ impl Recording<'_> {
 }
 
 /// Tells the observer all warnings and writes the record for the last time.
-pub(crate) fn close(
+fn close(
     writer: Option<&mut RunWriter>,
     mut record: RunRecord,
     mut summary: RunSummary,

@@ -5,6 +5,7 @@ mod churned;
 mod faults;
 mod finish;
 mod profiling;
+mod record;
 mod recording;
 mod requested;
 mod served;
@@ -16,7 +17,8 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 use std::thread;
 
-use archive::{RunRecord, RunState, RunWriter, Topology, Versions, file};
+use archive::profile::{Profile, ProfileHeader};
+use archive::{RunRecord, RunState, RunWriter, Topology, Versions};
 use measure::{Clock, Interval, Time, wall_clock_unix_ns};
 
 use crate::brokers::{self, Broker, Identity};
@@ -25,8 +27,8 @@ use crate::usage::ProcUsage;
 use crate::{Error, Experiment, Observer, hardware, redact};
 use faults::Timeline;
 use finish::Ending;
-pub(crate) use finish::close;
-pub(crate) use profiling::{Profiled, Profiling};
+use profiling::Profiling;
+pub use record::{RecordOptions, Target, record};
 pub(crate) use recording::Recording;
 use recording::Setting;
 use work::Work;
@@ -58,6 +60,8 @@ pub struct RunOutcome {
     /// The measured phase as one interval with whole histograms, which also hold what was
     /// acknowledged and delivered in the drain.
     pub measured: Interval,
+    /// What was sampled in the measured phase, as it stands in the run folder.
+    pub profile: Option<Profile>,
 }
 
 /// Runs an experiment: starts or attaches the broker, applies load, samples and profiles, writes
@@ -135,8 +139,8 @@ fn apply_load(
         broker: identity.summary(processes.main),
         shared_machine: processes.on_this_machine,
         listener: processes.listener,
-        profile_frequency: profiles_cpu(&experiment.profile)
-            .then_some(experiment.profile.frequency),
+        profile: experiment.profile.options(),
+        loaded: true,
         insecure: endpoint.tls.as_ref().is_some_and(|tls| tls.insecure),
         planned: work.planned(),
     };
@@ -166,7 +170,11 @@ fn apply_load(
                 recording.note(&error.to_string());
                 Topology::default()
             });
-            Ok(recording.finish(Ending { outcome, topology }))
+            Ok(recording.finish(Ending {
+                outcome,
+                topology,
+                warnings: Vec::new(),
+            }))
         }
         Err(e) => {
             recording.discard();
@@ -181,23 +189,19 @@ fn attach(
     start: &Start,
     writer: &RunWriter,
 ) -> Profiling {
-    if !profiles_cpu(spec) {
+    let Some(options) = spec.options() else {
         return Profiling::off();
-    }
+    };
     match process {
         // A run without a profile is worth having: the warning says what to do.
         Some(pid) => start
-            .profiling(spec.frequency, pid, writer)
+            .profiling(&options, pid, writer)
             .unwrap_or_else(|e| Profiling::unavailable(&e.problem().sentence())),
         None => Profiling::unavailable(
             "the broker's process is not known: it runs on another machine or for another user; \
              give its number with --set broker.pid=N, or set profile.events = []",
         ),
     }
-}
-
-fn profiles_cpu(spec: &ProfileSpec) -> bool {
-    spec.events.iter().any(|event| event == file::CPU)
 }
 
 /// The moment that a run's time counts from.
@@ -265,13 +269,14 @@ impl Start {
         Ok(Some(writer))
     }
 
-    /// Prepares the CPU profile of a process.
+    /// Prepares the profile of a process.
     pub(crate) fn profiling(
         &self,
-        frequency: u32,
+        options: &profile::Options,
         pid: u32,
         writer: &RunWriter,
     ) -> Result<Profiling, profile::Error> {
-        Profiling::attach(frequency, pid, self.origin, self.unix_ns, writer.dir())
+        let header = ProfileHeader::new(self.origin, self.unix_ns);
+        Profiling::attach(options, pid, header, writer.dir())
     }
 }

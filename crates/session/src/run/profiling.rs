@@ -2,11 +2,10 @@
 //! then cut to exactly that phase by its time stamps.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use archive::profile::{Footer, Profile, ProfileHeader, StacksWriter};
-use archive::{ProfileSummary, RunWriter, Warning, WarningCode, file};
+use archive::profile::{Profile, ProfileHeader, StacksWriter};
+use archive::{RunWriter, Warning, WarningCode, file};
 use measure::{Clock, Nanos, Time};
 use profile::{Options, Sampler};
 
@@ -15,12 +14,11 @@ use crate::warnings::profile_warnings;
 /// Sampling begins this long before the measured phase: intervals arrive once a second, so the
 /// last chance to begin may come a second early.
 pub(crate) const LEAD: Nanos = Nanos::from_millis(1_500);
-/// Functions in the summary.
-const TOP: usize = 20;
-
 /// A profile that is being taken, or the reason why there is none.
 #[derive(Debug, Default)]
 pub(crate) struct Profiling {
+    /// The event's name, which the files carry.
+    event: &'static str,
     stacks: PathBuf,
     sampler: Option<Sampler>,
     started: Option<Time>,
@@ -30,7 +28,8 @@ pub(crate) struct Profiling {
 /// What became of a profile.
 #[derive(Debug, Default)]
 pub(crate) struct Profiled {
-    pub(crate) summary: Option<ProfileSummary>,
+    /// What was sampled in the window.
+    pub(crate) profile: Option<Profile>,
     pub(crate) warnings: Vec<Warning>,
     /// What the profiler itself used, in cores, while it sampled.
     pub(crate) own_cores: f64,
@@ -44,23 +43,22 @@ impl Profiling {
 
     /// A profile is wanted and cannot be had.
     pub(crate) fn unavailable(cause: &str) -> Self {
-        let text = format!("there is no CPU profile: {cause}");
+        let text = format!("there is no profile: {cause}");
         Self {
             warnings: vec![Warning::new(WarningCode::ProfileIncomplete, text)],
             ..Self::default()
         }
     }
 
-    /// Opens the events, switched off, and the file.
+    /// Opens the events, switched off, and the file. The header's origin must be set.
     pub(crate) fn attach(
-        frequency: u32,
+        options: &Options,
         pid: u32,
-        origin: Time,
-        origin_unix_ns: u64,
+        header: ProfileHeader,
         dir: &Path,
     ) -> Result<Self, profile::Error> {
-        let stacks = dir.join(format!("{}.stacks", file::CPU));
-        let header = ProfileHeader::new(origin, origin_unix_ns);
+        let event = options.event.name;
+        let stacks = dir.join(event).with_extension(file::STACKS);
         let sink = match StacksWriter::create(&stacks, header) {
             Ok(sink) => sink,
             Err(e) => {
@@ -68,12 +66,9 @@ impl Profiling {
                 return Ok(Self::unavailable(&cause));
             }
         };
-        let options = Options {
-            frequency,
-            ..Options::default()
-        };
-        match Sampler::attach(pid, &options, sink) {
+        match Sampler::attach(pid, options, sink) {
             Ok(sampler) => Ok(Self {
+                event,
                 stacks,
                 sampler: Some(sampler),
                 ..Self::default()
@@ -117,11 +112,6 @@ impl Profiling {
         }
     }
 
-    /// Whether the profiled process has ended.
-    pub(crate) fn target_ended(&self) -> bool {
-        self.sampler.as_ref().is_some_and(Sampler::target_ended)
-    }
-
     /// Ends sampling, cuts the profile to `window` (nanoseconds since the origin), and writes the
     /// forms that other tools read.
     pub(crate) fn finish(mut self, window: Option<(u64, u64)>, writer: &mut RunWriter) -> Profiled {
@@ -132,6 +122,7 @@ impl Profiling {
         let Some(sampler) = self.sampler.take() else {
             return profiled;
         };
+        let name = |extension: &str| format!("{}.{extension}", self.event);
         let sampled = self.started.map(|started| Clock.now().since(started));
         match sampler.stop() {
             Ok(outcome) => {
@@ -140,164 +131,27 @@ impl Profiling {
                     outcome.own_cpu.as_secs_f64() / length.as_secs_f64().max(1e-9)
                 });
             }
-            Err(e) => writer.complain(&format!("{}.stacks", file::CPU), &e.to_string()),
+            Err(e) => writer.complain(&name(file::STACKS), &e.to_string()),
         }
-        let whole = match Profile::open(&self.stacks) {
+        let mut profile = match Profile::open(&self.stacks) {
             Ok(profile) => profile,
             Err(e) => {
-                writer.complain(&format!("{}.stacks", file::CPU), &e.to_string());
+                writer.complain(&name(file::STACKS), &e.to_string());
                 return profiled;
             }
         };
-        let profile = match window {
-            Some((from, to)) => whole.window(from, to),
-            None => whole,
-        };
-        if let Err(e) = rewrite(&profile, &self.stacks) {
-            writer.complain(&format!("{}.stacks", file::CPU), &e.to_string());
+        if let Some((from, to)) = window {
+            profile.cut(from, to);
         }
-        write_derived(&profile, writer);
-        profiled.summary = Some(profile.summary(TOP));
+        if let Err(e) = profile.write_stacks(&self.stacks) {
+            writer.complain(&name(file::STACKS), &e.to_string());
+        }
+        writer.write_file(&name(file::FOLDED), profile.folded().as_bytes());
+        match profile.to_pprof() {
+            Ok(bytes) => writer.write_file(file::PPROF, &bytes),
+            Err(e) => writer.complain(file::PPROF, &e.to_string()),
+        }
+        profiled.profile = Some(profile);
         profiled
-    }
-}
-
-fn write_derived(profile: &Profile, writer: &mut RunWriter) {
-    writer.write_file(
-        &format!("{}.folded", file::CPU),
-        profile.folded().as_bytes(),
-    );
-    match profile.to_pprof() {
-        Ok(bytes) => writer.write_file(file::PPROF, &bytes),
-        Err(e) => writer.complain(file::PPROF, &e.to_string()),
-    }
-}
-
-/// Replaces a stacks file by one that holds `profile` only.
-fn rewrite(profile: &Profile, path: &Path) -> io::Result<()> {
-    let mut replacement = archive::Replacement::begin(path)?;
-    write_stacks(profile, replacement.file().try_clone()?)?;
-    replacement.finish()
-}
-
-fn write_stacks(profile: &Profile, file: fs::File) -> io::Result<()> {
-    let mut writer = StacksWriter::new(file, profile.header.clone());
-    let mut nodes: Vec<Option<u32>> = vec![None; profile.stacks.len()];
-    for sample in &profile.samples {
-        let Some(stack) = copy_node(profile, &mut writer, &mut nodes, sample.stack) else {
-            continue;
-        };
-        let name = profile
-            .threads
-            .get(sample.thread as usize)
-            .map_or("", String::as_str);
-        let thread = writer.thread(name);
-        writer.sample(&archive::profile::Sample {
-            stack,
-            thread,
-            ..*sample
-        });
-    }
-    for note in &profile.notes {
-        writer.note(note);
-    }
-    if profile.lost > 0 {
-        writer.lost(profile.lost);
-    }
-    if profile.throttled > 0 {
-        writer.throttled(profile.throttled);
-    }
-    let (from, to) = profile.span.unwrap_or_default();
-    writer.finish(Footer {
-        from,
-        to,
-        own_cpu_ns: profile.own_cpu_ns,
-    })
-}
-
-/// Writes a stack from its root down to `leaf`, as far as it is new; its new index.
-fn copy_node(
-    profile: &Profile,
-    writer: &mut StacksWriter,
-    nodes: &mut [Option<u32>],
-    leaf: u32,
-) -> Option<u32> {
-    let mut path = Vec::new();
-    let mut parent = None;
-    let mut at = Some(leaf);
-    while let Some(index) = at {
-        if let Some(known) = nodes.get(index as usize).copied().flatten() {
-            parent = Some(known);
-            break;
-        }
-        path.push(index);
-        at = profile.stacks.get(index as usize)?.parent;
-    }
-    for index in path.into_iter().rev() {
-        let frame = profile
-            .frames
-            .get(profile.stacks.get(index as usize)?.frame as usize)?;
-        let frame = writer.frame(frame);
-        let node = writer.node(parent, frame);
-        *nodes.get_mut(index as usize)? = Some(node);
-        parent = Some(node);
-    }
-    parent
-}
-
-#[cfg(test)]
-mod tests {
-    use archive::profile::{Frame, FrameKind, Sample};
-
-    use super::*;
-
-    fn sampled(path: &Path) {
-        let header = ProfileHeader::new(Time(7), 9);
-        let mut writer = StacksWriter::create(path, header).unwrap();
-        let frame = |name: &str| Frame::new(name, "beam.smp", FrameKind::Runtime);
-        for second in 0..10u64 {
-            let root = writer.frame(&frame("main"));
-            let root = writer.node(None, root);
-            let leaf = writer.frame(&frame(&format!("f{second}")));
-            let stack = writer.node(Some(root), leaf);
-            let thread = writer.thread("1_scheduler");
-            let t = second * 1_000_000_000;
-            writer.sample(&Sample {
-                t,
-                weight: 1,
-                stack,
-                thread,
-                cpu: 0,
-                complete: true,
-            });
-        }
-        writer.lost(3);
-        writer
-            .finish(Footer {
-                from: 0,
-                to: 10_000_000_000,
-                own_cpu_ns: 5,
-            })
-            .unwrap();
-    }
-
-    #[test]
-    fn a_profile_is_cut_to_the_measured_phase() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("cpu.stacks");
-        sampled(&path);
-        let cut = Profile::open(&path)
-            .unwrap()
-            .window(2_000_000_000, 5_000_000_000);
-        rewrite(&cut, &path).unwrap();
-        let read = Profile::open(&path).unwrap();
-        assert_eq!(read.samples.len(), 3);
-        assert_eq!(read.folded(), cut.folded());
-        assert_eq!(read.header, cut.header);
-        assert_eq!((read.lost, read.own_cpu_ns, read.span), (3, 5, cut.span));
-        // Names of what was sampled outside the phase are gone too.
-        assert_eq!(read.frames.len(), 4);
-        assert!(read.is_consistent());
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 }

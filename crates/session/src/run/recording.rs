@@ -34,8 +34,10 @@ pub(crate) struct Setting {
     pub(crate) broker: BrokerSummary,
     pub(crate) shared_machine: bool,
     pub(crate) listener: Listener,
-    /// Samples per second of the broker's profile, where one is wanted.
-    pub(crate) profile_frequency: Option<u32>,
+    /// How the broker is sampled, where a profile is wanted.
+    pub(crate) profile: Option<profile::Options>,
+    /// Whether there is a load, so that its numbers are judged.
+    pub(crate) loaded: bool,
     /// The broker's certificate is not checked.
     pub(crate) insecure: bool,
     pub(crate) planned: Planned,
@@ -304,7 +306,9 @@ impl load::Sink for Recording<'_> {
         debug_assert!(added.is_ok());
         if let Some(writer) = &mut self.writer {
             writer.append_point(&point);
-            writer.append_histograms(interval);
+            if self.setting.loaded {
+                writer.append_histograms(interval);
+            }
         }
         self.observer.interval(interval);
         self.observer.point(&point, &self.measured);

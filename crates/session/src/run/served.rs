@@ -1,6 +1,7 @@
 //! Who serves our connections: seen as soon as there is one, while the process on the broker's port was
 //! only presumed. Several may share a port, and a port may be forwarded.
 
+use archive::profile::ProfileHeader;
 use measure::Nanos;
 
 use super::profiling::Profiling;
@@ -48,20 +49,14 @@ impl Recording<'_> {
         self.setting.shared_machine = true;
         let name = processes::stat(pid).map_or_else(String::new, |stat| stat.command);
         self.note(&format!("process {pid} ({name}) serves our connections"));
-        let (Some(frequency), Some(writer)) = (self.setting.profile_frequency, &self.writer) else {
+        let (Some(options), Some(writer)) = (&self.setting.profile, &self.writer) else {
             return;
         };
         // It would be written to the same file.
         self.profiling.abandon();
-        let origin = self.setting.origin;
-        self.profiling = Profiling::attach(
-            frequency,
-            pid,
-            origin,
-            self.record.origin_unix_ns,
-            writer.dir(),
-        )
-        .unwrap_or_else(|e| Profiling::unavailable(&e.to_string()));
+        let header = ProfileHeader::new(self.setting.origin, self.record.origin_unix_ns);
+        let profiling = Profiling::attach(options, pid, header, writer.dir());
+        self.profiling = profiling.unwrap_or_else(|e| Profiling::unavailable(&e.to_string()));
         if self.setting.phases.warmup == Nanos::ZERO {
             self.profiling.start();
         }

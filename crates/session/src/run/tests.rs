@@ -135,7 +135,8 @@ fn play(dir: &std::path::Path, observer: &mut Heard, error: Option<load::Error>)
         broker: archive::BrokerSummary::default(),
         shared_machine: false,
         listener: brokers::Listener::default(),
-        profile_frequency: None,
+        profile: None,
+        loaded: true,
         insecure: false,
         planned: crate::verdict::Planned::default(),
     };
@@ -173,6 +174,7 @@ fn play(dir: &std::path::Path, observer: &mut Heard, error: Option<load::Error>)
     recording.finish(Ending {
         outcome: outcome(error),
         topology: Topology::default(),
+        warnings: Vec::new(),
     })
 }
 

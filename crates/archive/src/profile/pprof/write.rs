@@ -116,13 +116,7 @@ impl Writer {
     }
 
     fn samples(&mut self, profile: &Profile, period_ns: Option<u64>) -> Vec<proto::SampleMessage> {
-        let mut sums: HashMap<(u32, u32, bool), u64> = HashMap::new();
-        for s in &profile.samples {
-            let sum = sums.entry((s.thread, s.stack, s.complete)).or_insert(0);
-            *sum = sum.saturating_add(s.weight);
-        }
-        let mut sums: Vec<_> = sums.into_iter().collect();
-        sums.sort_unstable();
+        let sums = profile.sums(|s| (s.thread, s.stack, s.complete));
         let (thread_key, stack_key) = (self.string(LABEL_THREAD), self.string(LABEL_STACK));
         let cut_off = self.string(CUT_OFF);
         let threads: Vec<_> = profile

@@ -5,8 +5,10 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use measure::Time;
+
 use super::small;
-use crate::profile::{Footer, Frame, Profile, StacksWriter};
+use crate::profile::{Footer, Frame, FrameKind, Profile, ProfileHeader, Sample, StacksWriter};
 
 /// Writes a profile as a profiler would.
 fn write(profile: &Profile, mut writer: StacksWriter) -> io::Result<()> {
@@ -17,7 +19,7 @@ fn write(profile: &Profile, mut writer: StacksWriter) -> io::Result<()> {
             let frame = writer.frame(frame);
             parent = Some(writer.node(parent, frame));
         }
-        writer.sample(&crate::profile::Sample {
+        writer.sample(&Sample {
             stack: parent.unwrap(),
             thread: threads[sample.thread as usize],
             ..*sample
@@ -145,7 +147,7 @@ fn what_was_written_before_the_disk_was_full_is_readable() {
     let mut writer = StacksWriter::new(Small(kept.clone(), 900), small().header);
     let frame = writer.frame(&Frame::unknown(""));
     let (stack, thread) = (writer.node(None, frame), writer.thread("t"));
-    let sample = crate::profile::Sample {
+    let sample = Sample {
         stack,
         thread,
         ..small().samples[0]
@@ -176,4 +178,53 @@ fn the_header_can_be_completed_until_the_first_line() {
     writer.header_mut().unwrap().pid = 1;
     writer.flush();
     assert!(writer.header_mut().is_none());
+}
+
+fn sampled(path: &Path) {
+    let header = ProfileHeader::new(Time(7), 9);
+    let mut writer = StacksWriter::create(path, header).unwrap();
+    let frame = |name: &str| Frame::new(name, "beam.smp", FrameKind::Runtime);
+    for second in 0..10u64 {
+        let root = writer.frame(&frame("main"));
+        let root = writer.node(None, root);
+        let leaf = writer.frame(&frame(&format!("f{second}")));
+        let stack = writer.node(Some(root), leaf);
+        let thread = writer.thread("1_scheduler");
+        let t = second * 1_000_000_000;
+        writer.sample(&Sample {
+            t,
+            weight: 1,
+            stack,
+            thread,
+            cpu: 0,
+            complete: true,
+        });
+    }
+    writer.lost(3);
+    writer
+        .finish(Footer {
+            from: 0,
+            to: 10_000_000_000,
+            own_cpu_ns: 5,
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_profile_that_was_cut_replaces_its_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("cpu.stacks");
+    sampled(&path);
+    let whole = Profile::open(&path).unwrap();
+    let cut = whole.window(2_000_000_000, 5_000_000_000);
+    cut.write_stacks(&path).unwrap();
+    let read = Profile::open(&path).unwrap();
+    assert_eq!(read.samples.len(), 3);
+    assert_eq!(read.folded(), cut.folded());
+    assert_eq!(read.header, cut.header);
+    assert_eq!((read.lost, read.own_cpu_ns, read.span), (3, 5, cut.span));
+    // Names of what was sampled outside the phase are gone too.
+    assert_eq!(read.frames.len(), 4);
+    assert!(read.is_consistent());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 }

@@ -88,7 +88,7 @@ fn perform(resolved: Resolved) -> Result<Done, Failure> {
     let failed = outcome.record.state == RunState::Failed || missing.is_some();
     screen.end(!failed, &outcome.measured)?;
     if let Some(dir) = &outcome.run_dir {
-        perform::draw(dir)?;
+        perform::draw(dir, outcome.profile.as_ref())?;
     }
     at_once.check()?;
     if outcome.record.state == RunState::Failed {

@@ -1,0 +1,185 @@
+//! Folding: the one place where the weights of samples are added up, by stack for tables, by thread
+//! group and stack for folded text and flame graphs.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use super::frames::UNKNOWN;
+use super::model::{Profile, Sample};
+use super::threads::ThreadRules;
+
+/// What stands in place of a thread without a name.
+pub const NO_THREAD: &str = "[thread]";
+
+/// The threads of a profile by the built-in rules.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadGroups {
+    /// Each group's name, in the order of its first thread.
+    pub names: Vec<String>,
+    /// For every thread the index of its group.
+    pub of_thread: Vec<u32>,
+}
+
+/// How much of a profile folding keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Detail {
+    /// Stacks with less weight in and below them count for their callers.
+    pub least_weight: u64,
+    /// Frames of a stack; what lies deeper becomes one frame.
+    pub most_frames: u32,
+}
+
+impl Detail {
+    /// Every stack, whole.
+    pub const ALL: Self = Self {
+        least_weight: 0,
+        most_frames: u32::MAX,
+    };
+}
+
+/// The names that folded lines are made of.
+#[derive(Clone, Debug, Default)]
+pub struct FoldedNames {
+    /// Of [`Profile::frames`], in their order.
+    pub frames: Vec<String>,
+    /// Of [`ThreadGroups::names`], in their order; `None` where lines begin with the root frame.
+    pub groups: Option<Vec<String>>,
+    /// Of the frame that stands for all that lie deeper than [`Detail::most_frames`].
+    pub deeper: &'static str,
+}
+
+/// What folding leaves of a stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Kept {
+    /// The last node that is kept; `None` where only the thread is.
+    leaf: Option<u32>,
+    /// Deeper frames were left out.
+    cut: bool,
+}
+
+impl Profile {
+    /// The threads by the groups that they belong to.
+    #[must_use]
+    pub fn thread_groups(&self) -> ThreadGroups {
+        let rules = ThreadRules::built_in();
+        let mut known: HashMap<String, u32> = HashMap::new();
+        let mut groups = ThreadGroups::default();
+        for thread in &self.threads {
+            let next = u32::try_from(groups.names.len()).unwrap_or(u32::MAX);
+            let group = known.entry(rules.group(thread));
+            let group = *group.or_insert_with_key(|name| {
+                groups.names.push(name.clone());
+                next
+            });
+            groups.of_thread.push(group);
+        }
+        groups
+    }
+
+    /// The profile as lines of folded text, `group;root;…;leaf`, each with its weight, in the order
+    /// of groups and stacks, which depends on nothing but the profile.
+    pub fn folded_lines(
+        &self,
+        groups: &ThreadGroups,
+        detail: Detail,
+        names: &FoldedNames,
+    ) -> impl Iterator<Item = (String, u64)> {
+        let kept = self.kept(detail);
+        let sums = self.sums(|sample| {
+            let group = groups.of_thread.get(sample.thread as usize).copied();
+            let kept = kept.get(sample.stack as usize).copied();
+            (group.unwrap_or(u32::MAX), kept.unwrap_or_default())
+        });
+        let mut path = Vec::new();
+        sums.into_iter().map(move |((group, kept), weight)| {
+            let mut line = String::new();
+            let mut push = |field: &str| {
+                line.push_str(if line.is_empty() { "" } else { ";" });
+                line.push_str(field);
+            };
+            if let Some(groups) = &names.groups {
+                push(groups.get(group as usize).map_or(NO_THREAD, String::as_str));
+            }
+            path.clear();
+            if let Some(leaf) = kept.leaf {
+                self.path_into(leaf, &mut path);
+            }
+            for &frame in path.iter().rev() {
+                let name = names.frames.get(frame as usize);
+                push(name.map_or(UNKNOWN, String::as_str));
+            }
+            if kept.cut {
+                push(names.deeper);
+            }
+            (line, weight)
+        })
+    }
+
+    /// For every stack what is left of it: the node, or the nearest above it that has weight enough
+    /// and is not too deep.
+    fn kept(&self, detail: Detail) -> Vec<Kept> {
+        let weights = self.node_weights();
+        // With each its depth, counted from 1.
+        let mut all: Vec<(Kept, u32)> = Vec::with_capacity(self.stacks.len());
+        for ((index, node), weight) in (0u32..).zip(&self.stacks).zip(weights.subtree) {
+            let parent = node.parent.and_then(|p| all.get(p as usize).copied());
+            let (above, depth) = parent.unwrap_or_default();
+            let depth = depth.saturating_add(1);
+            let kept = if weight < detail.least_weight {
+                above
+            } else if depth > detail.most_frames {
+                Kept { cut: true, ..above }
+            } else {
+                Kept {
+                    leaf: Some(index),
+                    cut: false,
+                }
+            };
+            all.push((kept, depth));
+        }
+        all.into_iter().map(|(kept, _)| kept).collect()
+    }
+
+    /// The weights of samples added up by a key, in its order.
+    pub(super) fn sums<K: Copy + Hash + Ord>(&self, key: impl Fn(&Sample) -> K) -> Vec<(K, u64)> {
+        let mut sums: HashMap<K, u64> = HashMap::new();
+        for sample in &self.samples {
+            let sum = sums.entry(key(sample)).or_insert(0);
+            *sum = sum.saturating_add(sample.weight);
+        }
+        let mut sums: Vec<_> = sums.into_iter().collect();
+        sums.sort_unstable_by_key(|(key, _)| *key);
+        sums
+    }
+
+    /// Weight per stack: as leaf, and with all that it called.
+    pub(super) fn node_weights(&self) -> NodeWeights {
+        let mut own = vec![0u64; self.stacks.len()];
+        let mut sum = 0u64;
+        for sample in &self.samples {
+            if let Some(weight) = own.get_mut(sample.stack as usize) {
+                *weight = weight.saturating_add(sample.weight);
+            }
+            sum = sum.saturating_add(sample.weight);
+        }
+        let mut subtree = own.clone();
+        for (i, node) in self.stacks.iter().enumerate().rev() {
+            let weight = subtree.get(i).copied().unwrap_or(0);
+            let parent = node.parent.map(|p| p as usize).filter(|&p| p < i);
+            if let Some(parent) = parent.and_then(|p| subtree.get_mut(p)) {
+                *parent = parent.saturating_add(weight);
+            }
+        }
+        NodeWeights { own, subtree, sum }
+    }
+}
+
+/// Weights per stack node.
+pub(super) struct NodeWeights {
+    /// As the leaf.
+    pub(super) own: Vec<u64>,
+    /// With everything below.
+    pub(super) subtree: Vec<u64>,
+    /// Of all samples.
+    pub(super) sum: u64,
+}

@@ -1,0 +1,251 @@
+//! `bellows record`: a run without a load.
+
+use std::thread;
+use std::time::Duration;
+
+use archive::{BrokerSummary, Topology, Warning, WarningCode};
+use load::{Control, Outcome, PhaseTimes, Phases, RunEvent, Sink};
+use measure::{Clock, Counters, Interval, Nanos, Phase, Problem};
+
+use super::finish::Ending;
+use super::recording::{Recording, Setting};
+use super::{RunOptions, RunOutcome, Start};
+use crate::brokers::Listener;
+use crate::processes::ProcessId;
+use crate::usage::ProcUsage;
+use crate::verdict::Planned;
+use crate::{Error, Observer, processes};
+
+/// Whether to stop is checked this often.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Processes of one name that an error lists.
+const MOST_LISTED: usize = 10;
+
+/// Which process to profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// By number.
+    Pid(u32),
+    /// By the name of its executable (`beam.smp`) or a word of its command line such as a node
+    /// name (`rabbit@host`); must be only one.
+    Name(String),
+}
+
+/// What to record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordOptions {
+    /// Which process.
+    pub target: Target,
+    /// Samples per second and thread on CPU.
+    pub frequency: u32,
+    /// How long; `None` until stopped.
+    pub duration: Option<Nanos>,
+    /// Names the run.
+    pub name: String,
+}
+
+/// Profiles a process that is already running and leaves a run folder that holds the profile and
+/// the CPU and memory of every second.
+///
+/// # Errors
+/// Where no archive is kept, the process is not there, or profiling it is not permitted.
+pub fn record(
+    what: &RecordOptions,
+    options: &RunOptions,
+    control: &Control,
+    observer: &mut dyn Observer,
+) -> Result<RunOutcome, Error> {
+    let process = find(&what.target)?;
+    let start = Start::now();
+    let mut record = start.record(&what.name, options);
+    let sampling = profile::Options {
+        frequency: what.frequency,
+        ..profile::Options::default()
+    };
+    record.experiment = serde_json::json!({
+        "profile": {"pid": process.pid, "events": [sampling.event.name], "frequency": what.frequency},
+    });
+    let Some(writer) = start.writer(options, &mut record)? else {
+        return Err(Problem::new(
+            "a recording is its archive",
+            "no folder for runs is given",
+            "name one with --runs",
+        )
+        .into());
+    };
+    observer.step("preparing the profiler");
+    let profiling = match start.profiling(&sampling, process.pid, &writer) {
+        Ok(profiling) => profiling,
+        Err(e) => {
+            writer.discard();
+            return Err(e.into());
+        }
+    };
+    let stat = process.stat();
+    let setting = Setting {
+        origin: start.origin,
+        requested: None,
+        closed_loop: false,
+        phases: Phases {
+            warmup: Nanos::ZERO,
+            measure: what.duration,
+            drain: Nanos::ZERO,
+        },
+        churn: None,
+        broker: BrokerSummary {
+            kind: stat.map_or_else(|| "process".to_owned(), |stat| stat.command),
+            version: None,
+            pid: Some(process.pid),
+        },
+        shared_machine: true,
+        listener: Listener::default(),
+        profile: Some(sampling),
+        loaded: false,
+        insecure: false,
+        planned: Planned::default(),
+    };
+    let usage = Box::new(ProcUsage::new(Some(process.pid)));
+    let mut recording = Recording::new(setting, record, Some(writer), profiling, usage, observer);
+    let outcome = watch(process, what.duration, control, &mut recording);
+    let ended = (!process.is_alive()).then(|| {
+        let length = recording.measured_length;
+        target_ended(process.pid, length)
+    });
+    Ok(recording.finish(Ending {
+        outcome,
+        topology: Topology::default(),
+        warnings: ended.into_iter().collect(),
+    }))
+}
+
+/// Stands in place of a load: an interval each second, until the time is over, the process has
+/// ended, or a stop.
+fn watch(
+    process: ProcessId,
+    duration: Option<Nanos>,
+    control: &Control,
+    sink: &mut dyn Sink,
+) -> Outcome {
+    let from = Clock.now();
+    let end = duration.map(|duration| from + duration);
+    sink.event(RunEvent::Started { at: from });
+    let phase = Phase::Measure;
+    sink.event(RunEvent::PhaseStarted { phase, at: from });
+    let mut interval = Interval::new();
+    let mut ended = false;
+    let mut at = from;
+    while !ended && !control.is_stopping() && end.is_none_or(|end| at < end) {
+        let next = at + Nanos::SECOND;
+        let next = end.map_or(next, |end| end.min(next));
+        while !ended && !control.is_stopping() && Clock.now() < next {
+            let left = Duration::from(next.since(Clock.now()));
+            thread::sleep(left.min(POLL_INTERVAL));
+            ended = !process.is_alive();
+        }
+        interval.reset(at, phase);
+        at = Clock.now();
+        interval.end = at;
+        sink.interval(&interval);
+    }
+    Outcome {
+        start: from,
+        phases: vec![PhaseTimes {
+            phase,
+            start: from,
+            end: at,
+        }],
+        totals: Counters::default(),
+        measured: Counters::default(),
+        unconfirmed: 0,
+        censored: None,
+        interrupted: control.is_stopping() && duration.is_some(),
+        error: None,
+        ledger: None,
+        threads: Vec::new(),
+        spun: false,
+        churn: None,
+    }
+}
+
+fn target_ended(pid: u32, after: Nanos) -> Warning {
+    Warning::new(
+        WarningCode::ProfileIncomplete,
+        format!(
+            "process {pid} ended after {after}: the profile covers no more; record a shorter time"
+        ),
+    )
+}
+
+/// The process that is meant.
+fn find(target: &Target) -> Result<ProcessId, Error> {
+    let pid = match target {
+        Target::Pid(pid) => *pid,
+        Target::Name(name) => one_named(name, &processes::named(name))?,
+    };
+    ProcessId::of(pid).ok_or_else(|| profile::Error::NoSuchProcess { pid }.into())
+}
+
+fn one_named(name: &str, found: &[u32]) -> Result<u32, Error> {
+    match found {
+        [pid] => Ok(*pid),
+        [] => Err(Problem::new(
+            format!("no process is called {name:?}"),
+            "none has it in its command line",
+            "`bellows doctor` lists the brokers that run here",
+        )
+        .into()),
+        several => {
+            let listed = several.iter().take(MOST_LISTED);
+            let mut numbers: Vec<String> = listed.map(u32::to_string).collect();
+            let rest = several.len() - numbers.len();
+            if rest > 0 {
+                numbers.push(format!("and {rest} more"));
+            }
+            Err(Problem::new(
+                format!("{} processes are called {name:?}", several.len()),
+                numbers.join(", "),
+                "choose one with --pid",
+            )
+            .into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_must_mean_one_process() {
+        assert_eq!(one_named("beam.smp", &[7]).unwrap(), 7);
+        let none = one_named("beam.smp", &[]).unwrap_err().problem().sentence();
+        assert!(none.contains("no process is called \"beam.smp\""), "{none}");
+        let many = one_named("beam.smp", &[7, 8])
+            .unwrap_err()
+            .problem()
+            .sentence();
+        assert!(many.contains("7, 8;") && many.contains("--pid"), "{many}");
+        let twelve = one_named("bash", &(1..=12).collect::<Vec<_>>()).unwrap_err();
+        let twelve = twelve.problem().sentence();
+        assert!(twelve.contains("9, 10, and 2 more;"), "{twelve}");
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_leaves_no_folder() {
+        let runs = tempfile::tempdir().unwrap();
+        let what = RecordOptions {
+            target: Target::Pid(u32::MAX),
+            frequency: 99,
+            duration: Some(Nanos::SECOND),
+            name: "x".into(),
+        };
+        let options = RunOptions {
+            runs_dir: Some(runs.path().join("runs")),
+            command: Vec::new(),
+            bellows_exe: "bellows".into(),
+        };
+        let e = record(&what, &options, &Control::new(), &mut crate::NoObserver).unwrap_err();
+        assert!(e.to_string().contains("no process 4294967295"), "{e}");
+        assert!(!runs.path().join("runs").exists());
+    }
+}
