@@ -1,128 +1,15 @@
-//! Turns what a conversation ran into into errors that people understand.
+//! Turns what any protocol's connection runs into into errors that people understand.
 
-use measure::{Nanos, Problem};
+use measure::Nanos;
 use transport::tls::TlsError;
-use transport::{ClientSocket, SocketError};
-use wire::amqp091::{self, Closing, reply};
 
 use crate::{Endpoint, Error};
 
-/// How far a conversation has got; decides what a failure means.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// Until the broker has accepted user and virtual host.
-    LogIn,
-    /// The step under way, as in "cannot ...".
-    SetUp(String),
-    Running,
-    Closing,
-}
-
-/// The broker closed the channel or the connection.
-pub(crate) fn of_closing(endpoint: &Endpoint, stage: &Stage, closing: &Closing<'_>) -> Error {
-    let (endpoint, detail) = (endpoint.to_string(), one_line(&closing.to_string()));
-    match stage {
-        Stage::LogIn => Error::LogIn {
-            endpoint,
-            detail,
-            help: log_in_help(closing.code).into(),
-        },
-        Stage::SetUp(action) => Error::Refused {
-            endpoint,
-            action: action.clone(),
-            detail,
-            help: set_up_help(closing.code).into(),
-        },
-        Stage::Running | Stage::Closing => Error::Lost { endpoint, detail },
-    }
-}
-
-fn log_in_help(code: u16) -> &'static str {
-    match code {
-        reply::ACCESS_REFUSED => {
-            "check user and password in the URL, or with --auth external which user the certificate's name stands for; RabbitMQ lets guest in from its own machine only"
-        }
-        reply::NOT_ALLOWED | reply::INVALID_PATH => {
-            "check the virtual host in the URL (amqp://HOST/VHOST, %2F for /) and the user's permission for it"
-        }
-        _ => "the broker's log says more",
-    }
-}
-
-fn set_up_help(code: u16) -> &'static str {
-    match code {
-        reply::PRECONDITION_FAILED => {
-            "it exists with other properties: delete it, choose another name, or ask for the properties that it has"
-        }
-        reply::NOT_FOUND => "declare the queue first, or let the load declare it",
-        reply::ACCESS_REFUSED => {
-            "give the user configure, write and read permission, or use another"
-        }
-        reply::RESOURCE_LOCKED => {
-            "another connection holds the queue exclusively: choose another name"
-        }
-        _ => "the broker's log says more",
-    }
-}
-
-/// The broker ended a consumer.
-pub(crate) fn of_cancel(endpoint: &Endpoint, queue: &str) -> Error {
-    Error::Lost {
+/// A message waits for its confirm for longer than anybody does.
+pub(crate) fn of_confirm(endpoint: &Endpoint, waited: Nanos) -> Error {
+    Error::TimedOut {
         endpoint: endpoint.to_string(),
-        detail: format!("the broker cancelled the consumer of queue {queue:?}: was it deleted?"),
-    }
-}
-
-/// The protocol's state machine gave up.
-pub(crate) fn of_wire(endpoint: &Endpoint, stage: &Stage, error: &amqp091::Error) -> Error {
-    let (endpoint, detail) = (endpoint.to_string(), one_line(&error.to_string()));
-    match error {
-        amqp091::Error::NoMechanism { .. } => Error::LogIn {
-            endpoint,
-            detail,
-            help: "enable it in the broker's configuration (auth_mechanisms; EXTERNAL needs the \
-                   plugin rabbitmq_auth_mechanism_ssl), or log in otherwise (--auth)"
-                .into(),
-        },
-        amqp091::Error::TimedOut { .. } => Error::TimedOut { endpoint, detail },
-        amqp091::Error::HeartbeatMissed { .. } | amqp091::Error::Disconnected { .. } => {
-            lost(endpoint, stage, detail)
-        }
-        amqp091::Error::Protocol {
-            code: reply::RESOURCE_ERROR,
-            ..
-        } => Error::Limit(Problem::new(
-            format!("cannot receive from {endpoint}"),
-            detail,
-            "receive with fewer connections or channels at the same time, or smaller messages",
-        )),
-        amqp091::Error::Encode(_) => Error::invalid(
-            format!("cannot {} at {endpoint}: {detail}", action(stage)),
-            "shorten the name or argument",
-        ),
-        _ => Error::Protocol { endpoint, detail },
-    }
-}
-
-/// The socket failed.
-pub(crate) fn of_transport(endpoint: &Endpoint, stage: &Stage, error: &std::io::Error) -> Error {
-    lost(endpoint.to_string(), stage, one_line(&error.to_string()))
-}
-
-/// The socket failed; `stage` is absent while it connects.
-pub(crate) fn of_socket(endpoint: &Endpoint, stage: Option<&Stage>, error: &SocketError) -> Error {
-    match (error, stage) {
-        (SocketError::Tls(error), _) => of_tls(endpoint, error),
-        (SocketError::Io(error), None) => of_connect(endpoint, error),
-        (SocketError::Io(error), Some(stage)) => of_transport(endpoint, stage, error),
-    }
-}
-
-/// `error`, or that TLS was not agreed on where the socket's handshake is not over.
-pub(crate) fn unless_securing(endpoint: &Endpoint, socket: &ClientSocket, error: Error) -> Error {
-    match socket.unfinished(&error) {
-        Some(unfinished) => of_tls(endpoint, &unfinished),
-        None => error,
+        detail: format!("a message has not been confirmed for {waited}"),
     }
 }
 
@@ -132,22 +19,6 @@ pub(crate) fn of_tls(endpoint: &Endpoint, error: &TlsError) -> Error {
         endpoint: endpoint.to_string(),
         detail: error.to_string(),
         help: error.help().into(),
-    }
-}
-
-/// A step took longer than anybody waits.
-pub(crate) fn of_timeout(endpoint: &Endpoint, stage: &Stage, timeout: Nanos) -> Error {
-    Error::TimedOut {
-        endpoint: endpoint.to_string(),
-        detail: format!("could not {} within {timeout}", action(stage)),
-    }
-}
-
-/// A message waits for its confirm for longer than anybody does.
-pub(crate) fn of_confirm(endpoint: &Endpoint, waited: Nanos) -> Error {
-    Error::TimedOut {
-        endpoint: endpoint.to_string(),
-        detail: format!("a message has not been confirmed for {waited}"),
     }
 }
 
@@ -171,89 +42,9 @@ pub(crate) fn of_connect(endpoint: &Endpoint, error: &std::io::Error) -> Error {
     }
 }
 
-fn lost(endpoint: String, stage: &Stage, detail: String) -> Error {
-    match stage {
-        Stage::Running | Stage::Closing => Error::Lost { endpoint, detail },
-        Stage::LogIn | Stage::SetUp(_) => Error::Connect {
-            detail: format!("could not {}: {detail}", action(stage)),
-            endpoint,
-            help:
-                "see the broker's log, and whether the port is its AMQP 0.9.1 one; a port with TLS \
-                   (5671 is usual) needs amqps://"
-                    .into(),
-        },
-    }
-}
-
-fn action(stage: &Stage) -> &str {
-    match stage {
-        Stage::LogIn => "log in",
-        Stage::SetUp(action) => action,
-        Stage::Running => "send and receive",
-        Stage::Closing => "close the connection",
-    }
-}
-
 /// Brokers' texts go to terminals: no line break and no control character may reach them.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use wire::amqp091::MethodId;
-
-    use super::*;
-
-    fn closing(code: u16, text: &str) -> Closing<'_> {
-        Closing {
-            code,
-            text,
-            method: MethodId::default(),
-        }
-    }
-
-    #[test]
-    fn a_refused_login_reads_as_the_report_promises() {
-        let error = of_closing(
-            &"amqp://guest:secret@localhost".parse().unwrap(),
-            &Stage::LogIn,
-            &closing(403, "PLAIN login refused"),
-        );
-        assert_eq!(
-            error.to_string(),
-            "cannot log in to amqp://guest@localhost:5672/: ACCESS_REFUSED (403), PLAIN login refused"
-        );
-        assert!(error.problem().help.contains("password"));
-    }
-
-    #[test]
-    fn the_same_closing_means_something_else_later() {
-        let endpoint = Endpoint::new("h", 1);
-        let step = Stage::SetUp("declare queue \"q\"".into());
-        let error = of_closing(
-            &endpoint,
-            &step,
-            &closing(406, "inequivalent arg 'durable'"),
-        );
-        assert_eq!(
-            error.to_string(),
-            "cannot declare queue \"q\" at amqp://guest@h:1/: PRECONDITION_FAILED (406), inequivalent arg 'durable'"
-        );
-        assert!(error.problem().help.contains("other properties"));
-        let error = of_closing(&endpoint, &Stage::Running, &closing(320, "shutdown"));
-        assert!(matches!(error, Error::Lost { .. }), "{error}");
-    }
-
-    #[test]
-    fn a_brokers_text_stays_on_one_line() {
-        let error = of_closing(
-            &Endpoint::new("h", 1),
-            &Stage::Running,
-            &closing(541, "bad\r\nthing\u{1b}[2J"),
-        );
-        assert!(!error.to_string().contains(char::is_control), "{error}");
-    }
 }

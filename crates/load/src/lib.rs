@@ -48,5 +48,5 @@ pub use transport::tls::{ClientTls, Identity};
 /// Where the load could not start: see [`Error`]. What goes wrong after the start ends the run and
 /// stands in [`Outcome::error`], beside what was counted until then.
 pub fn run(plan: &Plan, control: &Control, sink: &mut dyn Sink) -> Result<Outcome, Error> {
-    engine::run(plan, control, sink)
+    engine::run::<protocol::amqp091::AmqpConnection>(plan, control, sink)
 }

@@ -1,28 +1,9 @@
 //! What the machine must give before many connections are opened.
 
-use std::sync::LazyLock;
-
 use measure::Problem;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use wire::amqp091::BodyAllowance;
 
 use crate::{Error, Plan};
-
-/// Bodies that are half there may always take so much together.
-const LEAST_FOR_BODIES: u64 = 256 << 20;
-/// Where the machine has more memory, they may take this part of it.
-const PART_FOR_BODIES: u64 = 4;
-
-static BODIES: LazyLock<BodyAllowance> = LazyLock::new(|| {
-    let machine = rustix::system::sysinfo();
-    let memory = u64::from(machine.mem_unit).saturating_mul(machine.totalram as u64);
-    BodyAllowance::new((memory / PART_FOR_BODIES).max(LEAST_FOR_BODIES))
-});
-
-/// What all connections of this process share for message bodies that come in several frames.
-pub(crate) fn body_allowance() -> BodyAllowance {
-    BODIES.clone()
-}
 
 /// Files that are open beside the connections: event loops, the profiler's rings, the archive.
 const OTHERS: u64 = 200;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use measure::{Clock, Nanos, Time};
 
-use crate::protocol::amqp091::admin::Interruption;
+use crate::protocol::Interruption;
 use crate::{Control, Endpoint, Error};
 
 /// How often a wait looks whether the user wants to stop.

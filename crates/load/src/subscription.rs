@@ -1,9 +1,7 @@
 //! How the consumers of a topic subscribe, where not each for itself.
 
 use serde::{Deserialize, Serialize};
-use wire::amqp091::{QueueBind, QueueDeclare};
 
-use crate::protocol::amqp091::admin::{Admin, Interruption, arguments};
 use crate::{Destination, DestinationKind, Error, Group};
 
 /// Named queues behind a topic, as JMS subscribers have them: made and bound before the load, and
@@ -94,44 +92,6 @@ impl Group {
                 format!("the subscription's queue {name:?} has {} bytes", name.len()),
                 "AMQP 0.9.1 allows at most 255: shorten the subscription's name",
             ));
-        }
-        Ok(())
-    }
-}
-
-impl Admin<'_> {
-    /// Makes the queues behind a group's subscriptions, and binds them.
-    pub(crate) fn subscribe(&mut self, group: &Group) -> Result<(), Interruption> {
-        let durable = group.consumers.subscription.as_ref();
-        let durable = durable.is_some_and(|it| it.durable);
-        for (queue, topic) in group.subscription_queues() {
-            let arguments = arguments(topic)?;
-            let (exchange, routing_key) = topic.publishes_to();
-            let declare = QueueDeclare {
-                queue: &queue,
-                durable,
-                auto_delete: !durable,
-                arguments: arguments.view(),
-                ..QueueDeclare::default()
-            };
-            let action = format!("declare subscription {queue:?}");
-            self.request(action, &declare, "queue.declare-ok")?;
-            let bind = QueueBind {
-                queue: &queue,
-                exchange,
-                routing_key,
-                ..QueueBind::default()
-            };
-            let action = format!("subscribe {queue:?} to {topic}");
-            self.request(action, &bind, "queue.bind-ok")?;
-        }
-        Ok(())
-    }
-
-    /// Deletes them, with what is in them.
-    pub(crate) fn unsubscribe(&mut self, group: &Group) -> Result<(), Interruption> {
-        for (queue, _) in group.subscription_queues() {
-            self.delete(&queue)?;
         }
         Ok(())
     }

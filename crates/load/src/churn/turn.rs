@@ -15,8 +15,9 @@ use super::counts::{Awaited, Counts};
 use super::slot::{Slot, State};
 use super::{ChurnKind, ChurnPlan};
 use crate::control::{Request, Watch};
-use crate::engine::waiting::{run_queue_wait, thread_cpu};
-use crate::protocol::amqp091::admin::{Admin, Interruption};
+use crate::engine::thread_time::{run_queue_wait, thread_cpu};
+use crate::protocol::amqp091::AmqpConnection;
+use crate::protocol::{Admin, Connection, Interruption, connect_options};
 use crate::resolve::Addresses;
 use crate::schedule::DueTimes;
 use crate::{Control, Error, Outcome, PhaseTimes, RunEvent, Sink, ThreadUsage};
@@ -110,28 +111,31 @@ impl<'a> Churn<'a> {
         tell: Sender<News>,
         spare: Receiver<Box<Interval>>,
     ) -> Result<Self, Error> {
-        let tls = plan.endpoint.connector()?;
-        let options = ConnectOptions {
-            tls: tls.clone(),
-            source: plan.source_addresses.first().copied(),
-        };
+        let options = connect_options(&plan.endpoint, &plan.source_addresses)?;
+        let tls = options.tls.clone();
         let failed = |interruption| match interruption {
             Interruption::Failed(error) => error,
             Interruption::Stopped => stopped(),
         };
-        let admin =
-            Admin::connect(&plan.endpoint, options, plan.timeout, control).map_err(failed)?;
-        let addresses = Arc::clone(&admin.addresses);
+        let admin = <<AmqpConnection as Connection>::Admin<'_>>::connect(
+            &plan.endpoint,
+            options,
+            plan.timeout,
+            control,
+        )
+        .map_err(failed)?;
+        let server = admin.server().clone();
+        let addresses = server.addresses;
         let connected = RunEvent::Connected {
             endpoint: plan.endpoint.to_string(),
-            product: admin.product.clone(),
-            version: admin.version.clone(),
-            round_trip: admin.round_trip,
-            answer: admin.answer,
+            product: server.product,
+            version: server.version,
+            round_trip: server.round_trip,
+            answer: server.answer,
         };
         admin.close().map_err(failed)?;
         let now = Clock.now();
-        let slots = (0..plan.most_open).map(|number| Slot::new(number, plan, now));
+        let slots = (0..plan.most_open).map(|number| Slot::new(number, now));
         let poll = Poll::new().map_err(|error| Error::machine("set up an event loop", error))?;
         let mut churn = Self {
             plan,
@@ -521,7 +525,7 @@ impl<'a> Churn<'a> {
                     ),
                 })
             } else {
-                slot.keep_time(self.plan, heard)
+                slot.keep_time(heard)
             };
             let is_late = slot.is_late(heard);
             if let Err(error) = kept {

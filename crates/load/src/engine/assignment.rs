@@ -1,77 +1,34 @@
 //! From the plan to clients, and from clients to threads.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use measure::Nanos;
-use wire::amqp091::{FieldTable, Value};
 
 use super::consumer::{ConsumerSpec, Known, Ours};
-use super::ledger_layout::{self, Cluster, LedgerLayout};
+use super::ledger_layout::{self, LedgerLayout};
 use super::producer::{ProducerSpec, ResolvedArrivals};
 use super::recipients::{self, Recipient};
 use super::routes::{Routes, expected_deliveries};
 use super::routing_keys::RoutingKeyGenerator;
+use super::spec::{ClientSpec, Cluster, ParticipantKind, ParticipantSpec};
 use super::unique_properties::UniqueProperties;
 use crate::node::Nodes;
-use crate::protocol::amqp091::admin::{arguments, table_of};
-use crate::protocol::amqp091::{
-    Answers, Begin, BodyLengths, ChannelSpec, ConnectionSpec, Declaration, Exchange, Publishing,
-    REPLY_TO, Role, STREAM_OFFSET, Source, Subscription,
-};
+use crate::protocol::{BodyLengths, Connection, ConnectionSpec, Outgoing};
 use crate::random::Random;
 use crate::schedule::share;
 use crate::sizes::Stock;
-use crate::{
-    Ack, Allocation, ArrivalProcess, Declare, Destination, DestinationKind, Error, Group, Plan,
-    Producers, QueueType, ReconnectPolicy, StreamOffset,
-};
+use crate::{Allocation, ArrivalProcess, Error, Group, Plan};
 
 /// All clients' buffers may take twice this many bytes before they are needed. With many clients
 /// each has less to keep at a time; what goes beyond its share grows when it is needed.
 const ROOM: usize = 8 << 20;
 
-/// One connection, and who shares it.
-#[derive(Clone, Debug)]
-pub(crate) struct ClientSpec {
-    /// The nodes that it may connect to, and the first that it does.
-    pub(crate) nodes: Nodes,
-    pub(crate) node: usize,
-    /// Which connection to that node it is, so that they spread over its addresses.
-    pub(crate) index: usize,
-    /// The address that it connects from, where that matters.
-    pub(crate) source: Option<IpAddr>,
-    /// Which of the plan's brokers that is: the first group there.
-    pub(crate) cluster: usize,
-    /// Its channels stand in the order of `participants`.
-    pub(crate) connection: ConnectionSpec,
-    pub(crate) participants: Vec<ParticipantSpec>,
-    pub(crate) reconnect: Option<ReconnectPolicy>,
-    /// Bytes that each of its buffers may take before they are needed.
-    pub(crate) room: usize,
-}
-
-/// One producer or consumer.
-#[derive(Clone, Debug)]
-pub(crate) struct ParticipantSpec {
-    pub(crate) kind: ParticipantKind,
-    pub(crate) destination: Destination,
-    /// The queue of the shared subscription that a topic's consumer takes part in.
-    pub(crate) share: Option<String>,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum ParticipantKind {
-    Producer(ProducerSpec),
-    Consumer(ConsumerSpec),
-}
-
 /// The clients of every thread, and what follows from all of them.
 #[derive(Debug)]
-pub(crate) struct Assignment {
+pub(crate) struct Assignment<S> {
     /// The clients of each thread; no thread is without.
-    pub(crate) threads: Vec<Vec<ClientSpec>>,
+    pub(crate) threads: Vec<Vec<ClientSpec<S>>>,
     /// Producers that have a message count above zero.
     pub(crate) counting_producers: u64,
     /// What the groups of consumers with a message count wait for.
@@ -86,18 +43,18 @@ pub(crate) struct Assignment {
 
 /// Assigns the clients to threads, round-robin over all groups, consumers before producers so
 /// that they are connected first. `nodes` and `clusters` have one entry per group.
-pub(crate) fn assign(
+pub(crate) fn assign<C: Connection>(
     plan: &Plan,
     nodes: &[Nodes],
     clusters: &[Cluster],
-) -> Result<Assignment, Error> {
+) -> Result<Assignment<C::ClientSpec>, Error> {
     let mut clients = Vec::new();
     let mut budgets = Vec::new();
     let mut first_id = 0;
     let ours = ours(plan);
     for (at, (group, nodes)) in plan.groups.iter().zip(nodes).enumerate() {
         let before = clients.len();
-        consumers(
+        consumers::<C>(
             plan,
             group,
             nodes,
@@ -109,7 +66,7 @@ pub(crate) fn assign(
     }
     for (at, (group, nodes)) in plan.groups.iter().zip(nodes).enumerate() {
         let before = clients.len();
-        producers(plan, group, nodes, first_id, &mut clients)?;
+        producers::<C>(plan, group, nodes, first_id, &mut clients)?;
         assign_clusters(clusters, at, &mut clients[before..]);
         first_id += group.producer_count() as u32;
     }
@@ -118,13 +75,13 @@ pub(crate) fn assign(
     let counting = |participant: &&ParticipantSpec| matches!(&participant.kind, ParticipantKind::Producer(p) if p.ends());
     let participants = clients
         .iter()
-        .flat_map(|client: &ClientSpec| &client.participants);
+        .flat_map(|client: &ClientSpec<_>| &client.participants);
     let counting_producers = participants.filter(counting).count() as u64;
     let anybody_counts = !budgets.is_empty()
         || counting_producers > 0
         || plan.senders().any(|g| g.producers.message_count.is_some());
-    let mut threads = vec![Vec::new(); plan.threads.min(clients.len()).max(1)];
-    let count = threads.len();
+    let count = plan.threads.min(clients.len()).max(1);
+    let mut threads: Vec<_> = std::iter::repeat_with(Vec::new).take(count).collect();
     let participants: usize = clients.iter().map(|client| client.participants.len()).sum();
     let room = ROOM / participants.max(1);
     for (i, mut client) in clients.into_iter().enumerate() {
@@ -144,7 +101,7 @@ pub(crate) fn assign(
 }
 
 /// Tells a group's clients which of the brokers is theirs.
-fn assign_clusters(clusters: &[Cluster], group: usize, clients: &mut [ClientSpec]) {
+fn assign_clusters<S>(clusters: &[Cluster], group: usize, clients: &mut [ClientSpec<S>]) {
     let own = clusters.get(group);
     let cluster = clusters.iter().position(|cluster| Some(cluster) == own);
     for client in clients {
@@ -178,13 +135,13 @@ fn bodies(plan: &Plan) -> Option<Arc<Known>> {
     (!groups.is_empty()).then(|| Arc::new(Known { groups }))
 }
 
-fn consumers(
+fn consumers<C: Connection>(
     plan: &Plan,
     group: &Group,
     nodes: &Nodes,
     ours: Option<&Ours>,
     budgets: &mut Vec<Arc<AtomicU64>>,
-    clients: &mut Vec<ClientSpec>,
+    clients: &mut Vec<ClientSpec<C::ClientSpec>>,
 ) -> Result<(), Error> {
     let count = group.consumer_count();
     if count == 0 {
@@ -199,20 +156,8 @@ fn consumers(
     for n in 0..count {
         let destination = &group.destinations[n % group.destinations.len()];
         let delay = delay_of_consumer(group, n);
-        let role = Role::Consumer(Subscription {
-            source: source(group, destination, n)?,
-            prefetch: wanted.prefetch,
-            channel_prefetch: wanted.channel_prefetch,
-            no_ack: wanted.ack == Ack::Auto,
-            transacted: wanted.commit_every > 0,
-            begin: match wanted.poll {
-                Some(_) => Begin::Polling,
-                None if delay > Nanos::ZERO => Begin::Later,
-                None => Begin::AtSetUp,
-            },
-            arguments: subscription(group, destination)?,
-        });
-        let work = ParticipantKind::Consumer(ConsumerSpec {
+        let channel = C::consumer(group, n, delay > Nanos::ZERO)?;
+        let kind = ParticipantKind::Consumer(ConsumerSpec {
             ack: wanted.ack,
             refuse: wanted.refuse,
             commit_every: wanted.commit_every,
@@ -228,13 +173,15 @@ fn consumers(
             bitmaps: None,
             recipient: 0,
             is_counted: false,
-            most_unacked: 0,
+            most_unacked: wanted.most_unacked(),
         });
-        let share = share_of(group, n);
-        participants.push((
-            channel(group, destination, role)?,
-            participant(work, destination, share),
-        ));
+        let participant = ParticipantSpec {
+            kind,
+            destination: destination.clone(),
+            share: share_of(group, n),
+            queue: C::queue_of(group, n),
+        };
+        participants.push((channel, participant));
     }
     let kind = ("consumer", 0);
     connect(
@@ -263,36 +210,6 @@ fn share_of(group: &Group, n: usize) -> Option<String> {
     (subscription.shared > 0).then(|| subscription.queue(topic, index))
 }
 
-/// What a group's `n`-th consumer reads from.
-fn source(group: &Group, destination: &Destination, n: usize) -> Result<Source, Error> {
-    Ok(match (destination.kind, &group.consumers.subscription) {
-        (DestinationKind::Queue, _) => Source::Queue(destination.name.clone()),
-        (DestinationKind::Topic, Some(it)) => {
-            Source::Queue(it.queue(&destination.name, it.of(n / group.destinations.len())))
-        }
-        (DestinationKind::Topic, None) => {
-            let (exchange, key) = destination.publishes_to();
-            Source::Own {
-                exchange: exchange.to_owned(),
-                key: key.to_owned(),
-                arguments: arguments(destination)?,
-            }
-        }
-    })
-}
-
-fn participant(
-    kind: ParticipantKind,
-    destination: &Destination,
-    share: Option<String>,
-) -> ParticipantSpec {
-    ParticipantSpec {
-        kind,
-        destination: destination.clone(),
-        share,
-    }
-}
-
 /// The node of a group's `n`-th connection of a kind.
 fn node_of(plan: &Plan, group: &Group, n: usize, nodes: usize) -> usize {
     let n = match group.allocation {
@@ -304,24 +221,24 @@ fn node_of(plan: &Plan, group: &Group, n: usize, nodes: usize) -> usize {
 
 /// Distributes the participants of a group over the requested number of connections, by default one each.
 /// They are counted from `first` on.
-fn connect(
+fn connect<S>(
     plan: &Plan,
     group: &Group,
     nodes: &Nodes,
     ((kind, first), connections): ((&str, u32), Option<usize>),
-    participants: Vec<(ChannelSpec, ParticipantSpec)>,
-    clients: &mut Vec<ClientSpec>,
+    participants: Vec<(S, ParticipantSpec)>,
+    clients: &mut Vec<ClientSpec<S>>,
 ) {
     let count = connections
         .unwrap_or(participants.len())
         .clamp(1, participants.len().max(1));
     let before = clients.len();
-    for (n, (channel, participant)) in participants.into_iter().enumerate() {
+    for (n, (spec, participant)) in participants.into_iter().enumerate() {
         if n < count {
             let number = first as usize + n;
             let at = node_of(plan, group, n, nodes.len());
             let sources = &group.source_addresses;
-            let connection_name = format!("bellows {kind} {number} of {}", participant.destination);
+            let name = format!("bellows {kind} {number} of {}", participant.destination);
             clients.push(ClientSpec {
                 node: at,
                 index: n / nodes.len().max(1),
@@ -330,10 +247,10 @@ fn connect(
                 cluster: 0,
                 connection: ConnectionSpec {
                     endpoint: nodes[at].endpoint.clone(),
-                    connection_name,
+                    name,
                     timeout: plan.timeout,
                     resumes: group.reconnect.is_some(),
-                    channels: Vec::new(),
+                    clients: Vec::new(),
                 },
                 participants: Vec::new(),
                 reconnect: group.reconnect,
@@ -341,35 +258,18 @@ fn connect(
             });
         }
         if let Some(client) = clients.get_mut(before + n % count) {
-            client.connection.channels.push(channel);
+            client.connection.clients.push(spec);
             client.participants.push(participant);
         }
     }
 }
 
-fn subscription(group: &Group, destination: &Destination) -> Result<FieldTable, Error> {
-    let mut table = table_of(&group.consumers.arguments)?;
-    if destination.queue_type == QueueType::Stream && table.get(STREAM_OFFSET).is_none() {
-        match group.consumers.stream_offset {
-            StreamOffset::First => table.insert(STREAM_OFFSET, "first"),
-            StreamOffset::Last => table.insert(STREAM_OFFSET, "last"),
-            StreamOffset::Next => table.insert(STREAM_OFFSET, "next"),
-            StreamOffset::Time(unix_s) => table.insert(STREAM_OFFSET, Value::Timestamp(unix_s)),
-            StreamOffset::Offset(offset) => {
-                table.insert(STREAM_OFFSET, i64::try_from(offset).unwrap_or(i64::MAX))
-            }
-        }
-        .map_err(|error| Error::invalid(error.to_string(), "shorten the argument"))?;
-    }
-    Ok(table)
-}
-
-fn producers(
+fn producers<C: Connection>(
     plan: &Plan,
     group: &Group,
     nodes: &Nodes,
     first_id: u32,
-    clients: &mut Vec<ClientSpec>,
+    clients: &mut Vec<ClientSpec<C::ClientSpec>>,
 ) -> Result<(), Error> {
     let wanted = &group.producers;
     let producers = group.producer_count() as u64;
@@ -390,7 +290,6 @@ fn producers(
     for position in 0..producers {
         let at = position as usize % group.destinations.len();
         let destination = &group.destinations[at];
-        let (exchange, routing_key) = destination.publishes_to();
         let id = first_id + position as u32;
         let keys = wanted
             .random_keys
@@ -398,21 +297,13 @@ fn producers(
         let unique_properties = UniqueProperties::new(wanted, plan.run_id, id);
         let mut properties = wanted.properties.clone();
         UniqueProperties::make_room(unique_properties.as_ref(), &mut properties);
-        if wanted.replies {
-            properties.reply_to = Some(REPLY_TO.to_owned());
-        }
-        let role = Role::Producer(Publishing {
-            exchange: exchange.to_owned(),
-            routing_key: match &keys {
-                Some(keys) => keys.first(),
-                None => routing_key.to_owned(),
-            },
-            answers: answers(wanted),
-            mandatory: wanted.mandatory,
-            properties: properties.encode(Some(wanted.persistent), wanted.has_trace_header())?,
+        let outgoing = Outgoing {
+            routing_key: keys.as_ref().map(|keys| keys.first()),
+            properties,
             bodies,
-        });
-        let work = ParticipantKind::Producer(ProducerSpec {
+        };
+        let channel = C::producer(group, destination, outgoing)?;
+        let kind = ParticipantKind::Producer(ProducerSpec {
             id,
             run_id: plan.run_id,
             arrivals: arrivals.clone(),
@@ -422,7 +313,7 @@ fn producers(
                 .map(|stock| stock.contents(id, position, producers)),
             position,
             producers,
-            answers: answers(wanted),
+            answers: wanted.answers(),
             commit_every: u64::from(wanted.commit_every),
             max_pending: wanted.max_pending,
             confirm_timeout: wanted.confirm_timeout,
@@ -435,10 +326,13 @@ fn producers(
             expected_deliveries: 0,
             bitmap: None,
         });
-        participants.push((
-            channel(group, destination, role)?,
-            participant(work, destination, None),
-        ));
+        let participant = ParticipantSpec {
+            kind,
+            destination: destination.clone(),
+            share: None,
+            queue: None,
+        };
+        participants.push((channel, participant));
     }
     let kind = ("producer", first_id);
     connect(
@@ -450,15 +344,6 @@ fn producers(
         clients,
     );
     Ok(())
-}
-
-fn answers(producers: &Producers) -> Answers {
-    match producers.commit_every {
-        _ if producers.replies => Answers::Replies,
-        0 if producers.confirm => Answers::Confirms,
-        0 => Answers::Nothing,
-        _ => Answers::Commits,
-    }
 }
 
 /// A group's arrival process made ready. A schedule with a last message ends the run where nothing else
@@ -475,44 +360,6 @@ fn resolved_arrivals(plan: &Plan, group: &Group) -> Result<ResolvedArrivals, Err
             }
         }
     })
-}
-
-fn channel(group: &Group, destination: &Destination, role: Role) -> Result<ChannelSpec, Error> {
-    let own = destination.exclusive && matches!(role, Role::Consumer(_));
-    let again = group.reconnect.is_some() && group.queues.declare != Declare::Never || own;
-    // Nobody but its consumers can declare it.
-    let queue = destination.kind == DestinationKind::Queue && (own || !destination.exclusive);
-    let exchange = destination
-        .exchange
-        .as_ref()
-        .filter(|exchange| exchange.is_declared())
-        .map(|exchange| Exchange {
-            name: exchange.name.clone(),
-            kind: exchange.kind.clone(),
-            durable: exchange.durable,
-            auto_delete: exchange.auto_delete,
-        });
-    let declaration = if again && (queue || exchange.is_some()) {
-        Some(Declaration {
-            queue: if queue {
-                destination.name.clone()
-            } else {
-                String::new()
-            },
-            durable: destination.is_durable(),
-            auto_delete: destination.auto_delete,
-            exclusive: own,
-            arguments: arguments(destination)?,
-            exchange,
-            binding: destination
-                .binding()
-                .filter(|_| queue)
-                .map(|key| (destination.publishes_to().0.to_owned(), key.to_owned())),
-        })
-    } else {
-        None
-    };
-    Ok(ChannelSpec { role, declaration })
 }
 
 #[cfg(test)]

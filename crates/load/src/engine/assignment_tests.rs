@@ -1,7 +1,8 @@
 use super::*;
-use crate::Endpoint;
 use crate::node::Node;
+use crate::protocol::amqp091::{AmqpConnection, ChannelSpec};
 use crate::resolve::Addresses;
+use crate::{Destination, Endpoint, Producers, QueueType};
 
 fn plan(threads: usize, destinations: usize, producers: usize, consumers: usize) -> Plan {
     let destinations = (0..destinations)
@@ -22,16 +23,16 @@ fn plan(threads: usize, destinations: usize, producers: usize, consumers: usize)
 }
 
 /// Every group at a broker of its own.
-fn assigned(plan: &Plan) -> Assignment {
+fn assigned(plan: &Plan) -> Assignment<ChannelSpec> {
     assigned_to(plan, 1..)
 }
 
 /// All groups at one broker.
-pub(in crate::engine) fn assigned_together(plan: &Plan) -> Assignment {
+pub(in crate::engine) fn assigned_together(plan: &Plan) -> Assignment<ChannelSpec> {
     assigned_to(plan, std::iter::repeat(1))
 }
 
-fn assigned_to(plan: &Plan, ports: impl Iterator<Item = u16>) -> Assignment {
+fn assigned_to(plan: &Plan, ports: impl Iterator<Item = u16>) -> Assignment<ChannelSpec> {
     let node = |port: u16, group: &Group| -> Nodes {
         let nodes = std::iter::once(&group.endpoint).chain(&group.further);
         let nodes = nodes.map(|endpoint| Node {
@@ -50,7 +51,7 @@ fn assigned_to(plan: &Plan, ports: impl Iterator<Item = u16>) -> Assignment {
         Cluster::new(&nodes[0].endpoint, address, String::new())
     };
     let clusters: Vec<Cluster> = nodes.iter().map(cluster).collect();
-    assign(plan, &nodes, &clusters).unwrap()
+    assign::<AmqpConnection>(plan, &nodes, &clusters).unwrap()
 }
 
 #[test]
@@ -81,7 +82,7 @@ fn lanes_share_the_connections_that_are_asked_for() {
         [1, 1, 1, 1, 1, 1, 3, 3, 2, 2, 2],
         "consumers first"
     );
-    let channels = |c: &ClientSpec| c.connection.channels.len() == c.participants.len();
+    let channels = |c: &ClientSpec<ChannelSpec>| c.connection.clients.len() == c.participants.len();
     assert!(assignment.threads[0].iter().all(channels));
 }
 

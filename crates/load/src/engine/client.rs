@@ -1,24 +1,29 @@
 //! One client on its socket: reads in batches, decides, writes in batches.
 
+mod early;
+mod flow;
+mod reconnect;
+mod silence;
+mod waiting;
+
 use std::net::IpAddr;
 
 use measure::{Nanos, Phase, Time, Wait};
 use mio::event::Event;
 use mio::{Registry, Token};
-use transport::{ClientSocket, ConnectAttempt, ConnectOptions, Output, Received, SocketError};
+use transport::{ConnectAttempt, ConnectOptions};
 
-use super::assignment::{ClientSpec, ParticipantKind, ParticipantSpec};
+use self::early::EarlyDelivery;
+use self::reconnect::Reconnect;
+pub(crate) use self::silence::end_silences;
 use super::consumer::Consumer;
 use super::context::Context;
-use super::early::EarlyDelivery;
 use super::producer::{BATCH_BYTES, Producer, SendState};
-use super::reconnect::Reconnect;
+use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
 use crate::node::{Node, Nodes};
-use crate::protocol::amqp091::{Connection, FRAME_MAX};
-use crate::{Endpoint, Error, failure};
+use crate::protocol::{Connection, Driver, Input, Sender};
+use crate::{Error, failure};
 
-/// Room for one whole frame beside what one read brings.
-pub(crate) const BUFFER_BYTES: usize = 2 * FRAME_MAX as usize;
 /// A client reads nothing more while the answers to what it has read take this much, beside what its
 /// producers may write at once: acknowledgements would pile up.
 const UNREAD_ABOVE: usize = 1 << 20;
@@ -41,7 +46,7 @@ pub(crate) enum ConnectionState {
     Gone,
 }
 
-pub(super) enum Participant {
+pub(crate) enum Participant {
     Producer(Producer),
     Consumer(Consumer),
 }
@@ -57,19 +62,17 @@ pub(crate) enum Next {
     Wait,
 }
 
-pub(crate) struct Client {
-    socket: ClientSocket,
-    pub(super) connection: Connection,
+pub(crate) struct Client<C> {
+    driver: Driver<C>,
     /// One for each of the link's channels.
-    pub(super) participants: Vec<Participant>,
+    participants: Vec<Participant>,
     /// Consumers have more to do than to take what comes.
-    pub(super) busy: bool,
+    busy: bool,
     /// A consumer wants nothing more for now.
-    pub(super) full: bool,
+    full: bool,
     /// Whose turn it is to send.
-    pub(super) next_work: usize,
+    next_work: usize,
     pub(crate) state: ConnectionState,
-    pub(super) token: Token,
     /// The nodes that it may connect to, and the one that it does.
     nodes: Nodes,
     node: usize,
@@ -77,60 +80,48 @@ pub(crate) struct Client {
     dials: usize,
     /// The address that it connects from, where that matters.
     source: Option<IpAddr>,
-    /// The node's addresses that it has not tried yet.
-    attempt: ConnectAttempt,
-    pub(super) reconnect: Option<Reconnect>,
-    pub(super) timeout: Nanos,
+    reconnect: Option<Reconnect>,
+    timeout: Nanos,
     /// When it must be set up; nothing that comes moves it.
     set_up_deadline: Time,
-    pub(super) endpoint: Endpoint,
     /// What its buffers may take before they are needed.
     room: usize,
     /// See [`UNREAD_ABOVE`].
     unread_above: usize,
     /// What came before the load began.
-    pub(super) early: Option<EarlyDelivery>,
-    /// Bytes read and not decoded yet.
-    rest: Vec<u8>,
-    /// Bytes that the rest needs before anything can be decoded.
-    needed: usize,
-    /// The rest may hold whole frames.
-    pub(super) undecoded: bool,
+    early: Option<EarlyDelivery>,
     /// The broker asked for no more messages.
-    pub(super) withheld: bool,
+    withheld: bool,
     /// The last fence that was put up on all its channels; 0 for none on this connection.
-    pub(super) fenced: u64,
+    fenced: u64,
     /// In the worker's queue already.
     pub(crate) queued: bool,
     /// When the worker's timer will call it.
     pub(crate) timed: Option<Time>,
     /// What its producers wait for, and how far their time is accounted for.
-    pub(super) waiting: Option<(Wait, Time)>,
+    waiting: Option<(Wait, Time)>,
     /// The common start has come, whatever state its connection was in.
-    pub(super) has_begun: bool,
+    has_begun: bool,
     /// When the next message is due, where that is what it waits for.
-    pub(super) due: Option<Time>,
+    due: Option<Time>,
     /// When the broker last answered or delivered a message.
-    pub(super) heard: Time,
+    heard: Time,
 }
 
-impl Client {
+impl<C: Connection> Client<C> {
     /// Starts to connect.
     pub(crate) fn connect(
-        spec: ClientSpec,
+        spec: ClientSpec<C::ClientSpec>,
         registry: &Registry,
         token: Token,
         now: Time,
     ) -> Result<Self, Error> {
-        let endpoint = spec.connection.endpoint.clone();
         let timeout = spec.connection.timeout;
-        let lanes = spec.participants.len();
-        let set_up_deadline = now + set_up_time(timeout, lanes);
+        let set_up_deadline = now + set_up_time(timeout, spec.participants.len());
         let node = &spec.nodes[spec.node];
-        let mut attempt = attempt(node, spec.index, spec.source, set_up_deadline);
-        let socket = attempt
-            .connect(registry, token, now)
-            .map_err(|error| failure::of_socket(&endpoint, None, &error))?;
+        let attempt = attempt(node, spec.index, spec.source, set_up_deadline);
+        let connection = C::new(spec.connection, now);
+        let driver = Driver::connect(connection, attempt, (registry, token), now)?;
         let participants = spec
             .participants
             .into_iter()
@@ -139,29 +130,22 @@ impl Client {
                 ParticipantKind::Consumer(spec) => Participant::Consumer(Consumer::new(spec)),
             });
         Ok(Self {
-            socket,
-            connection: Connection::new(spec.connection, now),
+            driver,
             participants: participants.collect(),
             busy: false,
             full: false,
             next_work: 0,
             state: ConnectionState::Connecting,
-            token,
             nodes: spec.nodes,
             node: spec.node,
             dials: spec.index,
             source: spec.source,
-            attempt,
             reconnect: spec.reconnect.map(Reconnect::new),
             timeout,
             set_up_deadline,
-            endpoint,
             room: spec.room,
             unread_above: UNREAD_ABOVE,
             early: None,
-            rest: Vec::new(),
-            needed: 0,
-            undecoded: false,
             withheld: false,
             fenced: 0,
             queued: false,
@@ -175,7 +159,7 @@ impl Client {
 
     /// Takes what the poll says of the socket.
     pub(crate) fn notice(&mut self, event: &Event) {
-        self.socket.notice(event);
+        self.driver.notice(event);
     }
 
     /// The common start has come.
@@ -206,12 +190,12 @@ impl Client {
             ConnectionState::Running | ConnectionState::Ready => {
                 for (at, work) in self.participants.iter_mut().enumerate() {
                     if let Participant::Consumer(consumer) = work {
-                        consumer.flush(&mut self.connection.channel(at))?;
+                        consumer.flush(&mut self.driver.connection.receiver(at))?;
                     }
                 }
                 self.state = ConnectionState::Leaving;
                 (self.early, self.full) = (None, false);
-                self.connection.leave(now)
+                self.driver.connection.leave(now)
             }
             ConnectionState::Leaving => Ok(()),
             _ => {
@@ -249,34 +233,16 @@ impl Client {
     }
 
     fn finish_connecting(&mut self, context: &mut Context<'_>) -> Result<bool, Error> {
-        match self
-            .socket
-            .finish_connecting(self.endpoint.connection.socket)
-        {
-            Ok(true) => {
-                self.state = ConnectionState::SettingUp;
-                return Ok(true);
-            }
-            Ok(false) if !self.attempt.is_late(context.tally.last_now) => return Ok(false),
-            Err(error) if !self.attempt.has_more() => {
-                return Err(failure::of_connect(&self.endpoint, &error));
-            }
-            Ok(false) | Err(_) => {}
+        let now = context.now();
+        let is_connected = self.driver.finish_connecting(context.registry, now)?;
+        if is_connected {
+            self.state = ConnectionState::SettingUp;
         }
-        // The name has other addresses: one of another family, or another machine's.
-        self.dial(context.now(), context.registry)?;
-        Ok(false)
+        Ok(is_connected)
     }
 
-    fn dial(&mut self, now: Time, registry: &Registry) -> Result<(), Error> {
-        let socket = self.attempt.connect(registry, self.token, now);
-        self.socket = socket.map_err(|error| failure::of_socket(&self.endpoint, None, &error))?;
-        self.connection.restart(&self.endpoint, now);
-        Ok(())
-    }
-
-    pub(super) fn may_read(&self) -> bool {
-        (self.socket.is_readable() || self.undecoded) && self.is_listening()
+    fn may_read(&self) -> bool {
+        self.driver.is_readable() && self.is_listening()
     }
 
     /// Whether it takes what comes. While it does not, the peer's silence means nothing.
@@ -291,17 +257,13 @@ impl Client {
             | ConnectionState::Running => {
                 let waits_for_start =
                     self.early.is_some() && self.state != ConnectionState::Running;
-                !waits_for_start && !self.full && self.unwritten() < self.unread_above
+                !waits_for_start && !self.full && self.driver.unwritten() < self.unread_above
             }
         }
     }
 
-    fn unwritten(&self) -> usize {
-        self.connection.pending().len() + self.socket.unsent()
-    }
-
-    pub(super) fn may_write(&self) -> bool {
-        self.socket.is_clear() && self.connection.pending().is_empty()
+    fn may_write(&self) -> bool {
+        self.driver.is_clear()
     }
 
     /// Reads, and notes when a message was answered or delivered.
@@ -319,31 +281,17 @@ impl Client {
     }
 
     fn read(&mut self, context: &mut Context<'_>) -> Result<(), Error> {
-        let kept = self.rest.len();
-        let (_, tail) = context.buffer.split_at_mut(kept.min(BUFFER_BYTES));
-        let mut filled = kept;
-        let reads = !std::mem::take(&mut self.undecoded);
-        if reads {
-            match self.socket.read(context.cipher, tail) {
-                Ok(Received::Bytes(n)) => filled += n,
-                Ok(Received::Nothing) => return Ok(()),
-                Ok(Received::End) if self.state == ConnectionState::Leaving => {
-                    self.state = ConnectionState::Gone;
-                    return Ok(());
-                }
-                Ok(Received::End) => return Err(self.ended()),
-                Err(error) => return Err(self.broken_by(&error)),
+        let filled = match self.driver.read(context.buffer, context.cipher)? {
+            Input::Bytes(filled) => filled,
+            Input::Nothing => return Ok(()),
+            Input::End if self.state == ConnectionState::Leaving => {
+                self.state = ConnectionState::Gone;
+                return Ok(());
             }
-        }
+            Input::End => return Err(self.driver.ended()),
+        };
         // After the read: whatever is in the buffer was sent before this instant.
         let now = context.now();
-        if reads && filled < self.needed {
-            // A part of one frame: copied once, however small the pieces are that it comes in.
-            self.rest.extend_from_slice(&context.buffer[kept..filled]);
-            self.connection.excuse_silence(now);
-            return Ok(());
-        }
-        context.buffer[..kept].copy_from_slice(&self.rest);
         let buffer = std::mem::take(&mut context.buffer);
         let decoded = self.decode(now, &buffer[..filled], context);
         context.buffer = buffer;
@@ -351,65 +299,37 @@ impl Client {
         if let Some(ledger) = context.ledger {
             ledger.send_when_due(context.reports);
         }
-        self.rest.clear();
-        self.rest
-            .extend_from_slice(&context.buffer[decoded..filled]);
-        self.needed = self.connection.needs(&self.rest);
+        self.driver.keep(&context.buffer[decoded..filled]);
         Ok(())
     }
 
     /// Makes room for all that may wait in memory, so that nothing is allocated later.
-    pub(super) fn make_room(&mut self) {
+    fn make_room(&mut self) {
         let (mut output, mut input) = (0, 0);
         let mut batch = 0;
         for (at, work) in self.participants.iter().enumerate() {
             let (writes, reads) = match work {
                 Participant::Producer(producer) => {
-                    let lane = self.connection.channel(at);
-                    batch = batch.max(BATCH_BYTES + lane.message_wire_len().1);
-                    (producer.output_room(&lane), ANSWER_ROOM)
+                    let sender = self.driver.connection.sender(at);
+                    batch = batch.max(BATCH_BYTES + sender.message_wire_len().1);
+                    (producer.output_room(&sender), ANSWER_ROOM)
                 }
-                Participant::Consumer(consumer) => (consumer.output_room(), consumer.input_room()),
+                Participant::Consumer(consumer) => {
+                    (consumer.output_room::<C>(), consumer.input_room::<C>())
+                }
             };
             output += writes;
             input = reads.max(input);
         }
         self.unread_above = UNREAD_ABOVE + batch;
-        self.connection.reserve(output.min(self.room));
-        self.rest.reserve(input.min(self.room));
+        self.driver.connection.reserve(output.min(self.room));
+        self.driver.reserve(input.min(self.room));
     }
 
     /// Writes as much as the socket takes.
-    pub(super) fn flush(&mut self) -> Result<(), Error> {
-        match self.socket.flush(&mut self.connection) {
-            Ok(()) => Ok(()),
-            // Whoever closed the connection may have said why; reading will tell.
-            Err(error) if error.is_loss() && self.may_read() => Ok(()),
-            Err(error) => Err(self.broken_by(&error)),
-        }
-    }
-
-    /// What it means that the transport ended here.
-    fn ended(&self) -> Error {
-        self.connection.end_of_input(&self.rest)
-    }
-
-    /// What it means that the socket failed here.
-    fn broken_by(&self, error: &SocketError) -> Error {
-        match error {
-            SocketError::Io(error) => self.connection.transport_failed(error),
-            SocketError::Tls(error) => failure::of_tls(&self.endpoint, error),
-        }
-    }
-
-    /// `error`, or that TLS was not agreed on.
-    fn unless_securing(&self, error: Error) -> Error {
-        match self.state {
-            ConnectionState::SettingUp => {
-                failure::unless_securing(&self.endpoint, &self.socket, error)
-            }
-            _ => error,
-        }
+    fn flush(&mut self) -> Result<(), Error> {
+        let reads = self.is_listening();
+        self.driver.flush(reads)
     }
 
     /// What is due now and then: heartbeats, left-over acknowledgements, steps that take too long.
@@ -424,44 +344,44 @@ impl Client {
             return Ok(false);
         }
         // Only a socket that was looked into and had nothing is silent.
-        if stalled || self.socket.is_readable() || self.undecoded || !self.is_listening() {
-            self.connection.excuse_silence(now);
+        if stalled || self.driver.is_readable() || !self.is_listening() {
+            self.driver.connection.excuse_silence(now);
         }
-        if self.connection.next_timeout().is_some_and(|due| due <= now) {
-            let handled = self.connection.handle_timeout(now);
-            handled.map_err(|error| self.unless_securing(error))?;
-        }
+        self.driver.handle_timeout(now)?;
         let setting_up = matches!(
             self.state,
             ConnectionState::Connecting | ConnectionState::SettingUp
         );
         if setting_up && now > self.set_up_deadline {
             let allowed = set_up_time(self.timeout, self.participants.len());
-            return Err(self.unless_securing(self.connection.took_too_long(allowed)));
+            return Err(self.driver.timed_out(allowed));
         }
-        if self.state == ConnectionState::Connecting && self.attempt.is_late(now) {
+        if self.driver.is_late(now) {
             return Ok(true);
         }
-        self.connection.keep_token()?;
+        self.driver.connection.renew_token()?;
         if self.state == ConnectionState::Running {
             for (at, work) in self.participants.iter_mut().enumerate() {
                 match work {
                     Participant::Consumer(consumer) if consumer.gathers_acks() => {
-                        consumer.flush_if_idle(now, &mut self.connection.channel(at))?;
+                        consumer.flush_if_idle(now, &mut self.driver.connection.receiver(at))?;
                     }
                     Participant::Consumer(_) => {}
                     Participant::Producer(producer) => {
                         if let Some(waited) = producer.overdue(now) {
-                            return Err(failure::of_confirm(&self.endpoint, waited));
+                            return Err(failure::of_confirm(
+                                self.driver.connection.endpoint(),
+                                waited,
+                            ));
                         }
                         if phase == Phase::Drain {
-                            producer.commit(&mut self.connection.channel(at))?;
+                            producer.commit(&mut self.driver.connection.sender(at))?;
                         }
                     }
                 }
             }
         }
-        Ok(self.unwritten() > 0 && self.socket.is_writable())
+        Ok(self.driver.unwritten() > 0 && self.driver.is_writable())
     }
 
     /// Asks for an answer on each channel on which something may be on its way unseen: to a
@@ -476,7 +396,7 @@ impl Client {
                 Participant::Producer(producer) if producer.has_answers() => continue,
                 Participant::Producer(_) => {}
             }
-            self.connection.channel(at).fence()?;
+            self.driver.connection.fence(at)?;
         }
         self.fenced = number;
         Ok(())
@@ -486,7 +406,7 @@ impl Client {
     fn has_passed(&self, fence: u64) -> bool {
         self.state == ConnectionState::Running
             && self.fenced == fence
-            && self.connection.is_answered()
+            && self.driver.connection.is_answered()
     }
 
     /// Whether nothing more comes of it than what its queues hold.
@@ -512,14 +432,14 @@ impl Client {
         })
     }
 
-    pub(super) fn producers(&self) -> impl Iterator<Item = &Producer> {
+    fn producers(&self) -> impl Iterator<Item = &Producer> {
         self.participants.iter().filter_map(|work| match work {
             Participant::Producer(producer) => Some(producer),
             Participant::Consumer(_) => None,
         })
     }
 
-    pub(crate) fn producers_mut(&mut self) -> impl Iterator<Item = &mut Producer> {
+    fn producers_mut(&mut self) -> impl Iterator<Item = &mut Producer> {
         self.participants.iter_mut().filter_map(|work| match work {
             Participant::Producer(producer) => Some(producer),
             Participant::Consumer(_) => None,
@@ -547,36 +467,32 @@ impl Client {
     }
 
     /// Drops the connection.
-    pub(super) fn hang_up(&mut self) {
+    fn hang_up(&mut self) {
         self.state = ConnectionState::Broken;
         self.early = None;
-        self.rest.clear();
-        self.needed = 0;
-        self.undecoded = false;
         self.withheld = false;
-        self.socket.hang_up();
+        self.driver.hang_up();
     }
 
     /// Starts to connect on a new socket.
-    pub(super) fn dial_again(&mut self, now: Time, registry: &Registry) -> Result<(), Error> {
+    fn dial_again(&mut self, now: Time, registry: &Registry) -> Result<(), Error> {
         self.state = ConnectionState::Connecting;
         self.set_up_deadline = now + set_up_time(self.timeout, self.participants.len());
         let node = &self.nodes[self.node];
-        self.attempt = attempt(node, self.dials, self.source, self.set_up_deadline);
-        self.dial(now, registry)
+        let attempt = attempt(node, self.dials, self.source, self.set_up_deadline);
+        self.driver
+            .reconnect(&node.endpoint, attempt, registry, now)
     }
 
     /// Goes on to the next node and its next address, and asks what addresses the node has by now.
-    pub(super) fn turn_to_next(&mut self, now: Time) {
+    fn turn_to_next(&mut self, now: Time) {
         self.node = (self.node + 1) % self.nodes.len();
         self.dials = self.dials.wrapping_add(1);
-        let node = &self.nodes[self.node];
-        self.endpoint.clone_from(&node.endpoint);
-        node.addresses.refresh(now);
+        self.nodes[self.node].addresses.refresh(now);
     }
 
     /// When to look again for the node's addresses, where they are being looked up.
-    pub(super) fn waits_for_addresses(&self, now: Time) -> Option<Time> {
+    fn waits_for_addresses(&self, now: Time) -> Option<Time> {
         self.nodes[self.node].addresses.wait(now)
     }
 }
@@ -587,9 +503,9 @@ fn set_up_time(timeout: Nanos, channels: usize) -> Nanos {
     Nanos(timeout.0.saturating_mul(parts))
 }
 
-/// An attempt to connect to a node: the `index`-th connection begins with another of its addresses.
+/// The `index`-th connection to a node, with all its addresses to try.
 fn attempt(node: &Node, index: usize, source: Option<IpAddr>, deadline: Time) -> ConnectAttempt {
-    let addresses = node.addresses.in_turn(index, source);
     let tls = node.tls.clone();
+    let addresses = node.addresses.in_turn(index, source);
     ConnectAttempt::new(addresses, ConnectOptions { source, tls }, deadline)
 }

@@ -7,24 +7,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use measure::{Interval, Metric, Nanos, Time};
 
-use super::client::BUFFER_BYTES;
 use super::ledger::{ProducerBitmaps, ThreadLedger};
 use super::service::Service;
 use crate::payload::{self, Header, Unreadable};
-use crate::protocol::amqp091::{ChannelHandle, Extras, FRAME_MAX};
+use crate::protocol::{Connection, Receiver, WireSizes};
 use crate::{Ack, Bodies, Error, Refusal, ServiceTime};
 
 /// Deliveries that stay unacknowledged for this long are acknowledged although there are fewer
 /// than a full batch.
 const IDLE: Nanos = Nanos(20_000_000);
-
-/// A frame with `basic.ack`.
-const ACK_BYTES: usize = 21;
-/// A frame with `tx.commit`.
-const COMMIT_BYTES: usize = 12;
-/// Frames around a body: the least, and the most that usual names and properties make of them.
-const SMALLEST_DELIVERY: usize = 60;
-const DELIVERY_HEAD: usize = 2_048;
 
 /// What a consumer needs to know to judge a delivery.
 #[derive(Clone, Debug)]
@@ -191,20 +182,26 @@ impl Consumer {
     }
 
     /// The most acknowledgements that one read can lead to.
-    pub(crate) fn output_room(&self) -> usize {
+    pub(crate) fn output_room<C: Connection>(&self) -> usize {
         let Some(every) = NonZeroU32::new(self.every) else {
             return 0;
         };
+        let WireSizes {
+            acknowledgement,
+            commit,
+            smallest_delivery,
+            ..
+        } = C::SIZES;
         let deliveries = match self.spec.prefetch {
-            0 => BUFFER_BYTES / (self.spec.message_size + SMALLEST_DELIVERY),
+            0 => C::BUFFER_BYTES / (self.spec.message_size + smallest_delivery),
             prefetch => usize::from(prefetch),
         };
-        (deliveries / every.get() as usize + 1) * (ACK_BYTES + COMMIT_BYTES)
+        (deliveries / every.get() as usize + 1) * (acknowledgement + commit)
     }
 
     /// The largest piece of a delivery that a read may cut off.
-    pub(crate) fn input_room(&self) -> usize {
-        (self.spec.message_size + DELIVERY_HEAD).min(FRAME_MAX as usize)
+    pub(crate) fn input_room<C: Connection>(&self) -> usize {
+        (self.spec.message_size + C::SIZES.delivery_head).min(C::SIZES.frame_max)
     }
 
     pub(crate) fn start(&mut self, start: Time) {
@@ -268,19 +265,19 @@ impl Consumer {
     pub(crate) fn tend(
         &mut self,
         now: Time,
-        channel: &mut ChannelHandle<'_>,
+        receiver: &mut impl Receiver,
     ) -> Result<Option<Time>, Error> {
         if let Some(begin) = self.begin {
             if begin > now {
                 return Ok(Some(begin));
             }
             self.begin = None;
-            channel.consume()?;
+            receiver.subscribe()?;
         }
         let mut due = None;
         if let Some(mut service) = self.service.take() {
             while let Some(tag) = service.finish(now) {
-                self.settle(tag, now, channel)?;
+                self.settle(tag, now, receiver)?;
             }
             due = service.due();
             self.service = Some(service);
@@ -293,7 +290,7 @@ impl Consumer {
                 return Ok(Some(polling.due));
             }
             polling.asked = true;
-            channel.get()?;
+            receiver.fetch()?;
         }
         Ok(due)
     }
@@ -335,9 +332,9 @@ impl Consumer {
     /// [`Self::end_of_batch`] after the last one with the same `now`.
     // A call of its own costs 5 ns.
     #[inline(always)]
-    pub(crate) fn take(
+    pub(crate) fn take<C: Connection>(
         &mut self,
-        (body, extras, redelivered): (&[u8], Extras<'_>, bool),
+        (body, properties, redelivered): (&[u8], &[u8], bool),
         now: Time,
         interval: &mut Interval,
         latency: &mut Nanos,
@@ -347,12 +344,12 @@ impl Consumer {
         interval.counters.received += 1;
         interval.counters.redelivered += u64::from(redelivered);
         let read = if self.has_trace_header {
-            read_trace_header(extras, body, now)
+            read_trace_header::<C>(properties, body, now)
         } else {
             payload::read(body, now).ok()
         };
-        let Some(header) = read.or_else(|| self.look_elsewhere(body, extras, now)) else {
-            self.refuse((body, extras), now, false, ledger);
+        let Some(header) = read.or_else(|| self.look_elsewhere::<C>(body, properties, now)) else {
+            self.refuse::<C>((body, properties), now, false, ledger);
             return false;
         };
         let mut ledger = ledger;
@@ -360,7 +357,7 @@ impl Consumer {
         if let Some(ours) = &self.spec.ours {
             let foreign = header.run.is_some_and(|run| run != ours.run_id);
             if foreign || header.intended < self.start {
-                self.refuse((body, extras), now, true, ledger);
+                self.refuse::<C>((body, properties), now, true, ledger);
                 return false;
             }
             if ours.unthrottled {
@@ -404,10 +401,15 @@ impl Consumer {
 
     /// The header where the last message had none. A message with a trace header has no other header.
     #[cold]
-    fn look_elsewhere(&mut self, body: &[u8], extras: Extras<'_>, now: Time) -> Option<Header> {
-        let header = match (self.has_trace_header, extras.trace_header()) {
+    fn look_elsewhere<C: Connection>(
+        &mut self,
+        body: &[u8],
+        properties: &[u8],
+        now: Time,
+    ) -> Option<Header> {
+        let header = match (self.has_trace_header, C::trace_header(properties)) {
             (true, None) => payload::read(body, now).ok(),
-            (false, Some(_)) => read_trace_header(extras, body, now),
+            (false, Some(_)) => read_trace_header::<C>(properties, body, now),
             _ => None,
         };
         self.has_trace_header ^= header.is_some();
@@ -417,9 +419,9 @@ impl Consumer {
     /// Counts a delivery that is not one of this run's messages, or not any more; `is_read` if it has a
     /// header.
     #[cold]
-    fn refuse(
+    fn refuse<C: Connection>(
         &self,
-        (body, extras): (&[u8], Extras<'_>),
+        (body, properties): (&[u8], &[u8]),
         now: Time,
         is_read: bool,
         ledger: Option<&mut ThreadLedger>,
@@ -428,7 +430,7 @@ impl Consumer {
             return;
         };
         let times = (self.start, now);
-        let head = extras.trace_header().unwrap_or(body);
+        let head = C::trace_header(properties).unwrap_or(body);
         let right = is_read && payload::has_check(head.len());
         let ours = self.spec.ours.as_ref().filter(|_| !right);
         let ours = ours.is_some_and(|ours| {
@@ -495,24 +497,19 @@ impl Consumer {
         &mut self,
         tag: u64,
         now: Time,
-        channel: &mut ChannelHandle<'_>,
+        receiver: &mut impl Receiver,
     ) -> Result<(), Error> {
         match &mut self.service {
             Some(service) => service.arrive(tag, now).map_err(|jump| {
                 let last = jump.last;
-                channel.violated(format!("delivery {tag} came after delivery {last}"))
+                receiver.violated(format!("delivery {tag} came after delivery {last}"))
             }),
-            None => self.settle(tag, now, channel),
+            None => self.settle(tag, now, receiver),
         }
     }
 
     #[inline]
-    fn settle(
-        &mut self,
-        tag: u64,
-        now: Time,
-        channel: &mut ChannelHandle<'_>,
-    ) -> Result<(), Error> {
+    fn settle(&mut self, tag: u64, now: Time, receiver: &mut impl Receiver) -> Result<(), Error> {
         if self.every == 0 {
             return Ok(());
         }
@@ -520,9 +517,9 @@ impl Consumer {
         self.last_tag = tag;
         self.last_delivery = now;
         if self.unacked >= self.every {
-            self.send_acks(channel);
+            self.send_acks(receiver);
             if self.spec.commit_every > 0 && self.uncommitted >= self.commit_limit() {
-                return self.commit(channel);
+                return self.commit(receiver);
             }
         }
         Ok(())
@@ -537,11 +534,11 @@ impl Consumer {
     }
 
     #[inline]
-    fn send_acks(&mut self, channel: &mut ChannelHandle<'_>) {
+    fn send_acks(&mut self, receiver: &mut impl Receiver) {
         let multiple = self.unacked > 1;
         match self.spec.refuse {
-            None => channel.ack(self.last_tag, multiple),
-            Some(refusal) => channel.nack(self.last_tag, multiple, refusal == Refusal::Requeue),
+            None => receiver.acknowledge(self.last_tag, multiple),
+            Some(refusal) => receiver.refuse(self.last_tag, multiple, refusal == Refusal::Requeue),
         }
         if self.spec.commit_every > 0 {
             self.uncommitted += self.unacked;
@@ -549,18 +546,18 @@ impl Consumer {
         self.unacked = 0;
     }
 
-    fn commit(&mut self, channel: &mut ChannelHandle<'_>) -> Result<(), Error> {
+    fn commit(&mut self, receiver: &mut impl Receiver) -> Result<(), Error> {
         self.uncommitted = 0;
-        channel.commit()
+        receiver.commit()
     }
 
     /// Acknowledges and commits all that is left.
-    pub(crate) fn flush(&mut self, channel: &mut ChannelHandle<'_>) -> Result<(), Error> {
+    pub(crate) fn flush(&mut self, receiver: &mut impl Receiver) -> Result<(), Error> {
         if self.unacked > 0 {
-            self.send_acks(channel);
+            self.send_acks(receiver);
         }
         if self.spec.commit_every > 0 && self.uncommitted > 0 {
-            self.commit(channel)?;
+            self.commit(receiver)?;
         }
         Ok(())
     }
@@ -569,11 +566,11 @@ impl Consumer {
     pub(crate) fn flush_if_idle(
         &mut self,
         now: Time,
-        channel: &mut ChannelHandle<'_>,
+        receiver: &mut impl Receiver,
     ) -> Result<(), Error> {
         let left = self.unacked > 0 || (self.spec.commit_every > 0 && self.uncommitted > 0);
         if left && now.since(self.last_delivery) >= IDLE {
-            self.flush(channel)?;
+            self.flush(receiver)?;
         }
         Ok(())
     }
@@ -581,8 +578,8 @@ impl Consumer {
 
 /// The header of a body that stays as it is.
 #[inline]
-fn read_trace_header(extras: Extras<'_>, body: &[u8], now: Time) -> Option<Header> {
-    payload::read_trace_header(extras.trace_header()?, body.len(), now).ok()
+fn read_trace_header<C: Connection>(properties: &[u8], body: &[u8], now: Time) -> Option<Header> {
+    payload::read_trace_header(C::trace_header(properties)?, body.len(), now).ok()
 }
 
 /// Whether a group of consumers still waits for deliveries.

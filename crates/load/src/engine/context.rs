@@ -8,10 +8,12 @@ use mio::Registry;
 use super::ledger::ThreadLedger;
 use super::series::Series;
 use super::silence::Silences;
-use crate::protocol::amqp091::Reply;
+use crate::RunEvent;
+use crate::protocol::Reply;
 
-use super::shared::{ProgressTotals, Report, Shared};
-use super::waiting::Spent;
+use super::report::Report;
+use super::shared::{ProgressTotals, Shared};
+use super::thread_time::Spent;
 
 /// What all clients of a thread work with.
 pub(crate) struct Context<'a> {
@@ -50,6 +52,17 @@ pub(crate) struct Tally {
     pub(crate) silences: Silences,
 }
 
+impl Tally {
+    /// Tells of the silences that are over, or of all at the end.
+    pub(crate) fn tell_silences(&mut self, end: bool, reports: &SyncSender<Report>) {
+        let over = self.silences.take(self.last_now, self.handled, end);
+        for silence in over.into_iter().flatten() {
+            // Only informs; what does not fit is dropped.
+            let _ = reports.try_send(Report::Event(RunEvent::Silence(silence)));
+        }
+    }
+}
+
 impl Context<'_> {
     /// Reads the clock and closes the intervals that have ended by then.
     #[inline]
@@ -66,7 +79,7 @@ impl Context<'_> {
 
     #[cold]
     fn phase_changed(&mut self, before: Phase) {
-        let spent = Spent::now(self.tally);
+        let spent = Spent::now(self.tally.idle, self.tally.last_now);
         if before == Phase::Measure {
             self.tally.measured = spent.since(&self.tally.measure_from);
         } else if self.series.phase() == Phase::Measure {
@@ -76,7 +89,7 @@ impl Context<'_> {
 
     /// Notes how things stand at the start of a run that begins with its measured phase.
     pub(crate) fn begin(&mut self) {
-        self.tally.measure_from = Spent::now(self.tally);
+        self.tally.measure_from = Spent::now(self.tally.idle, self.tally.last_now);
     }
 
     pub(super) fn tell(&self, report: Report) {

@@ -1,35 +1,16 @@
 //! An event loop's part of the ledger, and its way to the coordinator.
 
-use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 
-use measure::ledger::{Anomaly, Ledger, LedgerBatch, LedgerShard, LedgerSummary};
+use measure::ledger::{Anomaly, LedgerBatch, LedgerShard};
 
-use super::ledger_layout::LedgerLayout;
-use super::recipients::{Found, Recipient};
-use super::shared::Report;
+use super::report::{AnomalyCounts, LastBatch, Report};
 use crate::payload::{Header, Unreadable};
 
-/// Parcels per thread. All exist from the beginning.
+/// Batches per thread. All exist from the beginning.
 pub(crate) const BATCHES: usize = 4;
-
-/// What an event loop counts by itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct AnomalyCounts {
-    pub(crate) corrupt: u64,
-    pub(crate) foreign: u64,
-}
-
-impl AnomalyCounts {
-    pub(crate) const fn count(&mut self, cause: Unreadable) {
-        match cause {
-            Unreadable::Corrupt => self.corrupt += 1,
-            Unreadable::Foreign => self.foreign += 1,
-        }
-    }
-}
 
 /// How much each producer has sent, for all event loops. Written before a message can reach its
 /// broker, so that nothing is delivered which does not count here.
@@ -123,7 +104,7 @@ impl ThreadLedger {
     ) {
         self.shard.close();
         let batch = self.shard.exchange(LedgerBatch::default());
-        let last = Last {
+        let last = LastBatch {
             anomalies: self.anomalies,
             sent,
             unsettled,
@@ -135,99 +116,6 @@ impl ThreadLedger {
             Some(Box::new(last)),
         ));
     }
-}
-
-/// The coordinator's side: the ledger, and the way back of emptied batches.
-#[derive(Debug)]
-pub(crate) struct LedgerCollector {
-    ledger: Ledger,
-    give_back: Vec<SyncSender<LedgerBatch>>,
-    sent: Sent,
-    /// Recipients to which something may still be on its way.
-    unsettled: HashSet<u32>,
-}
-
-impl LedgerCollector {
-    /// Makes the collector and each thread's ledger; neither where no ledger is kept.
-    pub(crate) fn open(
-        ledger_layout: &Result<LedgerLayout, Option<String>>,
-        threads: usize,
-    ) -> (Option<Self>, VecDeque<ThreadLedger>) {
-        let Ok(ledger_layout) = ledger_layout else {
-            return (None, VecDeque::new());
-        };
-        let mut give_back = Vec::with_capacity(threads);
-        let mut shards = VecDeque::with_capacity(threads);
-        let sent: Sent = std::iter::repeat_with(AtomicU64::default)
-            .take(ledger_layout.producers)
-            .collect();
-        for (thread, bitmaps) in ledger_layout.threads.iter().enumerate() {
-            let (sender, returned) = sync_channel(BATCHES + 1);
-            give_back.push(sender);
-            shards.push_back(ThreadLedger::new(
-                thread,
-                bitmaps,
-                Arc::clone(&sent),
-                returned,
-            ));
-        }
-        let ledger = Ledger::new(ledger_layout.producers, &ledger_layout.deliveries);
-        let collector = Self {
-            ledger,
-            give_back,
-            sent,
-            unsettled: HashSet::new(),
-        };
-        (Some(collector), shards)
-    }
-
-    pub(crate) fn add(&mut self, thread: usize, mut batch: LedgerBatch, last: Option<Box<Last>>) {
-        self.ledger.add(&batch);
-        batch.clear();
-        if let Some(sender) = self.give_back.get(thread) {
-            // An event loop that has ended wants nothing back.
-            let _ = sender.try_send(batch);
-        }
-        let Some(last) = last else {
-            return;
-        };
-        let anomalies = last.anomalies;
-        self.ledger.add_counts(anomalies.corrupt, anomalies.foreign);
-        for (producer, count) in last.sent {
-            self.ledger.set_sent(producer as usize, count);
-        }
-        self.unsettled.extend(last.unsettled);
-    }
-
-    /// Whether every message is accounted for, of which so many deliveries are expected.
-    pub(crate) fn is_complete(&mut self, expected: u64) -> bool {
-        for (producer, sent) in self.sent.iter().enumerate() {
-            let sent = sent.load(Ordering::Acquire);
-            self.ledger.set_sent(producer, sent);
-        }
-        let summary = self.ledger.summary(&[]);
-        summary.lost == 0 && summary.delivered >= expected
-    }
-
-    /// The sums at the end, with what each recipient's queue may hold.
-    pub(crate) fn summary(&self, recipients: &[Recipient], found: &Found) -> LedgerSummary {
-        let held = recipients.iter().enumerate().map(|(at, recipient)| {
-            let is_settled = !self.unsettled.contains(&(at as u32));
-            let most = found.held(at, recipient).filter(|_| is_settled);
-            (recipient.bitmaps.clone(), most.unwrap_or(u64::MAX))
-        });
-        self.ledger.summary(&held.collect::<Vec<_>>())
-    }
-}
-
-/// What comes with an event loop's last batch.
-#[derive(Debug)]
-pub(crate) struct Last {
-    pub(crate) anomalies: AnomalyCounts,
-    /// Producers and how many messages each sent.
-    pub(crate) sent: Vec<(u32, u64)>,
-    /// Recipients to which something may still be on its way.
-    pub(crate) unsettled: Vec<u32>,
 }
 
 /// A consumer's view of the ledger: whose messages it should get, and their bitmaps.

@@ -1,12 +1,11 @@
 //! Which client keeps which bitmap of the ledger.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 
-use super::assignment::{ClientSpec, ParticipantKind, ParticipantSpec};
 use super::consumer::BitmapSpec;
-use super::routes::Routes;
-use crate::{Destination, DestinationKind, Endpoint, Plan, QueueType};
+use super::routes::{Key, Routes, gets_everything, key};
+use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
+use crate::Plan;
 
 /// Bodies below the full header tell so many producers apart.
 const MOST_PRODUCERS: usize = 1 << 16;
@@ -29,9 +28,9 @@ pub(crate) struct LedgerLayout {
 
 /// Lays out the ledger of all clients, and tells them which are theirs. `None`: this run has no ledger;
 /// with a reason where somebody might wonder.
-pub(crate) fn open(
+pub(crate) fn open<S>(
     plan: &Plan,
-    threads: &mut [Vec<ClientSpec>],
+    threads: &mut [Vec<ClientSpec<S>>],
     routes: &mut Routes,
 ) -> Result<LedgerLayout, Option<String>> {
     let consumers_count = plan
@@ -83,7 +82,7 @@ pub(crate) fn open(
 }
 
 /// Without a ledger no client keeps a part of it.
-fn forget_bitmaps(threads: &mut [Vec<ClientSpec>]) {
+fn forget_bitmaps<S>(threads: &mut [Vec<ClientSpec<S>>]) {
     let clients = threads.iter_mut().flatten();
     for participant in clients.flat_map(|client| &mut client.participants) {
         match &mut participant.kind {
@@ -94,7 +93,7 @@ fn forget_bitmaps(threads: &mut [Vec<ClientSpec>]) {
 }
 
 /// How many producers reach each consumer, all consumers together.
-fn pairs(threads: &[Vec<ClientSpec>]) -> usize {
+fn pairs<S>(threads: &[Vec<ClientSpec<S>>]) -> usize {
     let participants = threads
         .iter()
         .flatten()
@@ -111,44 +110,11 @@ fn pairs(threads: &[Vec<ClientSpec>]) -> usize {
 /// A queue, or a subscription that consumers share.
 type Share = (Key, Option<String>);
 
-/// Within what a queue's name means one queue. The nodes of a cluster are one, as far as they say what
-/// it is called.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Cluster {
-    broker: String,
-    virtual_host: String,
-}
-
-impl Cluster {
-    /// The broker that answered at this address; `cluster` is empty where it has not said.
-    pub(crate) fn new(endpoint: &Endpoint, address: SocketAddr, cluster: String) -> Self {
-        let broker = match cluster.as_str() {
-            "" => address.to_string(),
-            _ => cluster,
-        };
-        Self {
-            broker,
-            virtual_host: endpoint.virtual_host.clone(),
-        }
-    }
-}
-
-/// What shares messages: [`ClientSpec::cluster`], whether it is a topic, and its name.
-pub(super) type Key = (usize, bool, String);
-
-pub(super) fn key(cluster: usize, destination: &Destination) -> Key {
-    (
-        cluster,
-        destination.kind == DestinationKind::Topic,
-        destination.name.clone(),
-    )
-}
-
 impl LedgerLayout {
     /// The names of a thread's bitmaps, in the order that its clients know them by.
-    fn open_thread(
+    fn open_thread<S>(
         &mut self,
-        clients: &mut [ClientSpec],
+        clients: &mut [ClientSpec<S>],
         routes: &mut Routes,
         shared: &mut HashMap<Share, usize>,
     ) -> Vec<u32> {
@@ -210,9 +176,4 @@ fn add(names: &mut Vec<u32>, first: usize, count: usize) -> usize {
     let at = names.len();
     names.extend((first..first + count).map(|name| name as u32));
     at
-}
-
-/// Whether every consumer gets every message.
-pub(super) fn gets_everything(destination: &Destination) -> bool {
-    destination.kind == DestinationKind::Topic || destination.queue_type == QueueType::Stream
 }

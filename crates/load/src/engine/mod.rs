@@ -1,96 +1,69 @@
-//! Runs a plan: prepares queues, starts the event loops, decides when phases end, and puts
-//! together what the loops report.
+//! Runs a plan: prepares the broker, assigns the clients to event loops, and cleans up.
+//!
+//! ```text
+//! run -> assignment (spec, routes, recipients, ledger_layout)
+//!     -> coordinator (drain, stop, ledger_collector)
+//!          -> worker (one event loop) -> client -> producer, consumer -> ledger
+//! ```
+//! What event loops and coordinator know of each other while a load runs is in `shared`; everything else
+//! travels as a `report`.
 
 mod assignment;
 mod client;
 mod consumer;
 mod context;
-mod drain;
-mod early;
-mod flow;
+mod coordinator;
 pub(crate) mod idle;
 mod ledger;
+mod ledger_collector;
 mod ledger_layout;
 mod producer;
 mod recipients;
-mod reconnect;
+mod report;
 mod routes;
 mod routing_keys;
 mod series;
 mod service;
 mod shared;
 mod silence;
-mod stop;
+mod spec;
+pub(crate) mod thread_time;
 mod unique_properties;
-pub(crate) mod waiting;
 mod worker;
 
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::thread::JoinHandle;
-use std::time::Duration;
-
-use measure::{Clock, Counters, Interval, Nanos, Phase, Time};
-use mio::Waker;
-use transport::ConnectOptions;
-use transport::tls::Connector;
-
-use self::assignment::{Assignment, assign};
-use self::ledger::{BATCHES, LedgerCollector};
-use self::ledger_layout::Cluster;
-use self::recipients::{Found, Recipient};
-use self::series::{Merger, POOL};
-use self::shared::{Report, Shared};
-use self::stop::StopWatcher;
-use self::worker::{Worker, WorkerConfig};
-use crate::control::{Request, Watch};
+use self::assignment::assign;
+use self::coordinator::{Coordinator, never_started};
+use self::spec::Cluster;
+use crate::control::Request;
 use crate::node::{Node, Nodes};
-use crate::protocol::amqp091::admin::{Admin, Interruption};
-use crate::report::Censored;
-use crate::{Control, Error, Group, Outcome, PhaseTimes, Plan, RunEvent, Sink, ThreadUsage};
-
-/// How often the coordinator looks at its [`Control`], and at progress while draining.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Between announcing a boundary and its instant, so that every loop knows it in time.
-const LEAD_TIME: Nanos = Nanos(5_000_000);
-/// The instant that asks whether producers are behind, consumers left out.
-const PRODUCERS_ONLY: Time = Time(0);
-/// How often is told how many clients are connected.
-const PROGRESS_INTERVAL: Nanos = Nanos(500_000_000);
-/// Reports that are not intervals have this much room.
-const EVENT_ROOM: usize = 64;
+use crate::protocol::{Admin, Connection, Interruption, connect_options};
+use crate::{Control, Error, Outcome, Plan, RunEvent, Sink};
 
 /// See [`crate::run`].
-pub(crate) fn run(plan: &Plan, control: &Control, sink: &mut dyn Sink) -> Result<Outcome, Error> {
+pub(crate) fn run<C: Connection>(
+    plan: &Plan,
+    control: &Control,
+    sink: &mut dyn Sink,
+) -> Result<Outcome, Error> {
     plan.validate()?;
     crate::limits::make_room(plan)?;
-    let outcome = match prepare(plan, control, sink) {
-        Ok((nodes, clusters)) => supervise(plan, control, sink, &nodes, &clusters),
+    let outcome = match prepare::<C>(plan, control, sink) {
+        Ok((nodes, clusters)) => assign::<C>(plan, &nodes, &clusters).and_then(|assignment| {
+            Coordinator::<C>::start(plan, control, sink, assignment)?.supervise()
+        }),
         Err(Interruption::Failed(error)) => Err(error),
         Err(Interruption::Stopped) => Ok(never_started()),
     };
     // A broker that could not be reached, or says nothing, has nothing to clean up either.
     let reached = !matches!(outcome, Err(Error::Connect { .. } | Error::TimedOut { .. }));
     if reached && control.request() != Request::Abort {
-        clean_up(plan, sink, outcome.is_ok());
+        clean_up::<C>(plan, sink, outcome.is_ok());
     }
     outcome
 }
 
-fn supervise(
-    plan: &Plan,
-    control: &Control,
-    sink: &mut dyn Sink,
-    nodes: &[Nodes],
-    clusters: &[Cluster],
-) -> Result<Outcome, Error> {
-    let assignment = assign(plan, nodes, clusters)?;
-    let mut coordinator = Coordinator::start(plan, control, sink, assignment)?;
-    coordinator.supervise()
-}
-
 /// Connects to every endpoint once and prepares the queues there.
-fn prepare(
+fn prepare<C: Connection>(
     plan: &Plan,
     control: &Control,
     sink: &mut dyn Sink,
@@ -100,27 +73,25 @@ fn prepare(
     for group in &plan.groups {
         let mut nodes = Vec::with_capacity(1 + group.further.len());
         for endpoint in std::iter::once(&group.endpoint).chain(&group.further) {
-            let tls = endpoint.connector()?;
-            let options = connect_options(group, tls.clone());
-            let mut admin = Admin::connect(endpoint, options, plan.timeout, control)?;
+            let options = connect_options(endpoint, &group.source_addresses)?;
+            let tls = options.tls.clone();
+            let mut admin = <C::Admin<'_>>::connect(endpoint, options, plan.timeout, control)?;
+            let server = admin.server().clone();
             sink.event(RunEvent::Connected {
                 endpoint: endpoint.to_string(),
-                product: std::mem::take(&mut admin.product),
-                version: std::mem::take(&mut admin.version),
-                round_trip: admin.round_trip,
-                answer: admin.answer,
+                product: server.product,
+                version: server.version,
+                round_trip: server.round_trip,
+                answer: server.answer,
             });
             if nodes.is_empty() {
                 admin.prepare(group)?;
-                admin.subscribe(group)?;
-                let cluster = std::mem::take(&mut admin.cluster);
-                clusters.push(Cluster::new(endpoint, admin.address, cluster));
+                clusters.push(Cluster::new(endpoint, server.address, server.cluster));
             }
-            let addresses = Arc::clone(&admin.addresses);
             admin.close()?;
             nodes.push(Node {
                 endpoint: endpoint.clone(),
-                addresses,
+                addresses: server.addresses,
                 tls,
             });
         }
@@ -129,16 +100,9 @@ fn prepare(
     Ok((all, clusters))
 }
 
-fn connect_options(group: &Group, tls: Option<Arc<Connector>>) -> ConnectOptions {
-    ConnectOptions {
-        tls,
-        source: group.source_addresses.first().copied(),
-    }
-}
-
 /// Deletes the queues that were to be deleted, where the load took place, and subscriptions in any
 /// case: their queues would gather messages for ever. What fails here is only told.
-fn clean_up(plan: &Plan, sink: &mut dyn Sink, took_place: bool) {
+fn clean_up<C: Connection>(plan: &Plan, sink: &mut dyn Sink, took_place: bool) {
     for group in &plan.groups {
         let queues_too = group.queues.delete && took_place;
         if !queues_too && group.subscription_queues().next().is_none() {
@@ -147,13 +111,10 @@ fn clean_up(plan: &Plan, sink: &mut dyn Sink, took_place: bool) {
         let delete = || -> Result<(), Interruption> {
             // Not the load's own control: it may say stop, and cleaning up belongs to stopping.
             let control = Control::new();
-            let tls = group.endpoint.connector()?;
-            let options = connect_options(group, tls);
-            let mut admin = Admin::connect(&group.endpoint, options, plan.timeout, &control)?;
-            if queues_too {
-                admin.clean_up(group)?;
-            }
-            admin.unsubscribe(group)?;
+            let options = connect_options(&group.endpoint, &group.source_addresses)?;
+            let mut admin =
+                <C::Admin<'_>>::connect(&group.endpoint, options, plan.timeout, &control)?;
+            admin.clean_up(group, took_place)?;
             admin.close()
         };
         if let Err(Interruption::Failed(error)) = delete() {
@@ -164,369 +125,6 @@ fn clean_up(plan: &Plan, sink: &mut dyn Sink, took_place: bool) {
     }
 }
 
-fn never_started() -> Outcome {
-    Outcome {
-        start: Clock.now(),
-        phases: Vec::new(),
-        totals: Counters::default(),
-        measured: Counters::default(),
-        unconfirmed: 0,
-        censored: None,
-        interrupted: true,
-        error: None,
-        ledger: None,
-        threads: Vec::new(),
-        spun: false,
-        churn: None,
-    }
-}
-
-struct Coordinator<'a> {
-    plan: &'a Plan,
-    control: &'a Control,
-    sink: &'a mut dyn Sink,
-    shared: Arc<Shared>,
-    reports: Receiver<Report>,
-    merger: Merger,
-    collector: Option<LedgerCollector>,
-    recipients: Vec<Recipient>,
-    /// What the last questions in the drain have shown.
-    found: Found,
-    wakers: Vec<Waker>,
-    threads: Vec<Option<JoinHandle<()>>>,
-    usage: Vec<ThreadUsage>,
-    anybody_counts: bool,
-    spin: bool,
-    ready: usize,
-    finished: usize,
-    error: Option<Error>,
-    /// What was due and has no answer, with the time it had waited at the end.
-    censored: Option<Censored>,
-    /// While a broker's return is watched: since when all producers are on schedule.
-    caught_up: Option<Time>,
-}
-
-impl<'a> Coordinator<'a> {
-    fn start(
-        plan: &'a Plan,
-        control: &'a Control,
-        sink: &'a mut dyn Sink,
-        assignment: Assignment,
-    ) -> Result<Self, Error> {
-        let count = assignment.threads.len();
-        let room = count * (POOL + BATCHES + 1) + EVENT_ROOM;
-        let (sender, reports) = sync_channel(room);
-        let (collector, mut ledger) = LedgerCollector::open(&assignment.ledger_layout, count);
-        if let Err(Some(reason)) = assignment.ledger_layout {
-            sink.event(RunEvent::Note(reason));
-        }
-        let shared = Arc::new(Shared::new(
-            control.clone(),
-            count,
-            assignment.counting_producers,
-            assignment.budgets,
-        ));
-        let spin = idle::may_spin(plan, count);
-        let unthrottled = plan
-            .senders()
-            .all(|group| group.producers.arrivals.is_unthrottled());
-        let mut give_back = Vec::with_capacity(count);
-        let mut workers = Vec::with_capacity(count);
-        for (thread, clients) in assignment.threads.into_iter().enumerate() {
-            let (returns, returned) = sync_channel(POOL + 1);
-            give_back.push(returns);
-            workers.push(Worker::new(WorkerConfig {
-                thread,
-                clients,
-                shared: Arc::clone(&shared),
-                reports: sender.clone(),
-                returned,
-                ledger: ledger.pop_front(),
-                may_back_off: unthrottled,
-                spin,
-                warms_up: plan.phases.warmup > Nanos::ZERO,
-                timeout: plan.timeout,
-            })?);
-        }
-        let mut coordinator = Self {
-            plan,
-            control,
-            sink,
-            shared,
-            reports,
-            merger: Merger::new(give_back),
-            collector,
-            recipients: assignment.recipients,
-            found: Found::default(),
-            wakers: Vec::with_capacity(count),
-            threads: Vec::with_capacity(count),
-            usage: vec![ThreadUsage::default(); count],
-            anybody_counts: assignment.anybody_counts,
-            spin,
-            ready: 0,
-            finished: 0,
-            error: None,
-            censored: None,
-            caught_up: None,
-        };
-        for (thread, (worker, waker)) in workers.into_iter().enumerate() {
-            let handle = std::thread::Builder::new()
-                .name(format!("load {thread}"))
-                .spawn(move || worker.run())
-                .map_err(|error| Error::machine("start a thread", error))?;
-            coordinator.wakers.push(waker);
-            coordinator.threads.push(Some(handle));
-        }
-        Ok(coordinator)
-    }
-
-    fn supervise(&mut self) -> Result<Outcome, Error> {
-        let mut told = Clock.now();
-        while self.ready < self.threads.len() {
-            self.receive(POLL_INTERVAL)?;
-            if Clock.now() > told + PROGRESS_INTERVAL {
-                told = Clock.now();
-                let event = RunEvent::Connecting {
-                    ready: self.shared.clients_ready(),
-                    wanted: self.plan.connection_count() as u64,
-                };
-                self.sink.event(event);
-            }
-            if let Some(error) = self.error.take() {
-                return Err(error);
-            }
-            if self.control.is_stopping() {
-                return Ok(never_started());
-            }
-        }
-        let start = self.announce_start();
-        let drain_at = self.load(start)?;
-        let end_at = self.drain(drain_at)?;
-        while self.finished < self.threads.len() {
-            self.receive(POLL_INTERVAL)?;
-            if self.control.request() == Request::Abort {
-                self.shared.abort();
-                self.wake();
-            }
-        }
-        self.join()?;
-        let Self { merger, sink, .. } = self;
-        merger.finish(|interval| sink.interval(interval));
-        Ok(self.outcome(start, drain_at, end_at))
-    }
-
-    fn announce_start(&mut self) -> Time {
-        let start = Clock.now() + LEAD_TIME;
-        self.shared
-            .set_start(start, self.plan.phases.warmup, self.plan.phases.measure);
-        self.wake();
-        self.sink.event(RunEvent::Started { at: start });
-        let first = if self.plan.phases.warmup > Nanos::ZERO {
-            Phase::Warmup
-        } else {
-            Phase::Measure
-        };
-        self.sink.event(RunEvent::PhaseStarted {
-            phase: first,
-            at: start,
-        });
-        start
-    }
-
-    /// Waits for the end of sending, and returns its instant.
-    fn load(&mut self, start: Time) -> Result<Time, Error> {
-        let mut warming_up = self.plan.phases.warmup > Nanos::ZERO;
-        let mut stop_watcher = StopWatcher::new(self.plan, start)?;
-        loop {
-            let boundaries = self.shared.boundaries();
-            let now = Clock.now();
-            if warming_up
-                && now >= boundaries.measure_at
-                && boundaries.measure_at < boundaries.drain_at
-            {
-                warming_up = false;
-                let at = boundaries.measure_at;
-                self.sink.event(RunEvent::PhaseStarted {
-                    phase: Phase::Measure,
-                    at,
-                });
-            }
-            if now >= boundaries.drain_at {
-                return Ok(boundaries.drain_at);
-            }
-            let next = if warming_up {
-                boundaries.measure_at
-            } else {
-                boundaries.drain_at
-            };
-            self.receive(POLL_INTERVAL.min(next.min(boundaries.drain_at).since(now).into()))?;
-            let received = self.shared.totals().received;
-            // What else ends the load waits for those who have something to send.
-            let ended = stop_watcher
-                .as_mut()
-                .is_some_and(|e| e.has_come(received, now) && self.shared.all_is_sent());
-            let counted = self.shared.counts_reached(self.anybody_counts)
-                && (stop_watcher.is_none() || !self.shared.budgets.is_empty());
-            let ends = self.control.is_stopping() || ended || self.error.is_some() || counted;
-            if ends && boundaries.drain_at > Clock.now() + LEAD_TIME {
-                self.shared.drain_at((Clock.now() + LEAD_TIME).max(start));
-                self.wake();
-            }
-        }
-    }
-
-    /// Follows the return of a broker from the first confirm to the end of the backlog.
-    fn watch_return(&mut self) {
-        if self.control.watch() != Watch::Backlog {
-            self.caught_up = None;
-            return;
-        }
-        let now = Clock.now();
-        let Some(since) = self.caught_up else {
-            // Producers come first: whatever a consumer has had is later than this.
-            self.caught_up = Some(PRODUCERS_ONLY);
-            self.shared.set_caught_up_from(PRODUCERS_ONLY);
-            return;
-        };
-        if !self.shared.nobody_is_behind(since) {
-            return;
-        }
-        if since == PRODUCERS_ONLY {
-            // They are on schedule. What is due from here on tells when consumers are, too.
-            self.caught_up = Some(now);
-            self.shared.set_caught_up_from(now);
-        } else if self.control.watch_on(Watch::Backlog, Watch::Off) {
-            self.caught_up = None;
-            self.sink.event(RunEvent::BacklogGone { at: now });
-        }
-    }
-
-    /// Takes one report, if one comes in time.
-    fn receive(&mut self, timeout: Duration) -> Result<(), Error> {
-        self.watch_return();
-        match self.reports.recv_timeout(timeout) {
-            Ok(report) => self.take(report),
-            Err(RecvTimeoutError::Timeout) => return self.look_for_panics(),
-            Err(RecvTimeoutError::Disconnected) => return self.join(),
-        }
-        Ok(())
-    }
-
-    fn take(&mut self, report: Report) {
-        match report {
-            Report::Ready => self.ready += 1,
-            Report::Interval(thread, interval) => {
-                let Self { merger, sink, .. } = self;
-                merger.add(thread, interval, |interval: &Interval| {
-                    if interval.end > interval.start {
-                        sink.interval(interval);
-                    }
-                });
-            }
-            Report::LedgerBatch(thread, batch, last) => {
-                if let Some(collector) = &mut self.collector {
-                    collector.add(thread, batch, last);
-                }
-            }
-            Report::Event(event) => self.sink.event(event),
-            Report::Blocked { at, reason } => {
-                let reason = reason.to_string();
-                self.sink.event(RunEvent::Blocked { at, reason });
-            }
-            Report::Censored(censored) => match &mut self.censored {
-                Some(all) => all.merge(&censored),
-                None => self.censored = Some(*censored),
-            },
-            Report::CountReached => {}
-            Report::Failed(error) => {
-                self.error.get_or_insert(error);
-            }
-            Report::Finished(thread, usage) => {
-                self.finished += 1;
-                self.usage[thread] = usage;
-            }
-        }
-    }
-
-    /// A loop that has ended without saying so has panicked.
-    fn look_for_panics(&mut self) -> Result<(), Error> {
-        let ended = self
-            .threads
-            .iter()
-            .flatten()
-            .filter(|thread| thread.is_finished())
-            .count();
-        if ended > self.finished {
-            self.join()
-        } else {
-            Ok(())
-        }
-    }
-
-    /// Waits for the loops to end.
-    fn join(&mut self) -> Result<(), Error> {
-        if self.finished < self.threads.len() {
-            self.shared.abort();
-            self.wake();
-        }
-        let mut result = Ok(());
-        for thread in self.threads.iter_mut().filter_map(Option::take) {
-            if thread.join().is_err() {
-                result = Err(Error::machine(
-                    "finish the load",
-                    "an event loop panicked (a bug)",
-                ));
-            }
-        }
-        result
-    }
-
-    fn wake(&self) {
-        for waker in &self.wakers {
-            // A loop that cannot be woken wakes by itself within its housekeeping period.
-            let _ = waker.wake();
-        }
-    }
-
-    fn outcome(&mut self, start: Time, drain_at: Time, end_at: Time) -> Outcome {
-        let measure_at = (start + self.plan.phases.warmup).min(drain_at);
-        let spans = [
-            (Phase::Warmup, start, measure_at),
-            (Phase::Measure, measure_at, drain_at),
-            (Phase::Drain, drain_at, end_at),
-        ];
-        let phases = spans
-            .into_iter()
-            .filter(|(_, start, end)| start < end)
-            .map(|(phase, start, end)| PhaseTimes { phase, start, end })
-            .collect();
-        Outcome {
-            start,
-            phases,
-            totals: self.merger.totals(),
-            measured: self.merger.measured(),
-            unconfirmed: self.shared.totals().open,
-            censored: self.censored.take().map(Box::new),
-            interrupted: self.control.is_stopping(),
-            error: self.error.take(),
-            ledger: self
-                .collector
-                .as_ref()
-                .map(|collector| collector.summary(&self.recipients, &self.found)),
-            threads: std::mem::take(&mut self.usage),
-            spun: self.spin,
-            churn: None,
-        }
-    }
-}
-
-impl Drop for Coordinator<'_> {
-    fn drop(&mut self) {
-        // However a run ends, no loop outlives it.
-        self.shared.abort();
-        self.wake();
-        for thread in self.threads.iter_mut().filter_map(Option::take) {
-            let _ = thread.join();
-        }
-    }
-}
+#[cfg(test)]
+#[path = "second_protocol_tests.rs"]
+mod second_protocol_tests;

@@ -10,7 +10,7 @@ use super::routing_keys::RoutingKeyGenerator;
 use super::unique_properties::UniqueProperties;
 use crate::Error;
 use crate::payload::{self, FULL_LEN};
-use crate::protocol::amqp091::{Answers, ChannelHandle};
+use crate::protocol::{Answers, Sender};
 use crate::report::Censored;
 use crate::schedule::{DueTimes, Pacer};
 use crate::sizes::Contents;
@@ -143,7 +143,7 @@ pub(crate) struct Producer {
     blocked: bool,
     /// Messages whose answer went down with their connection.
     abandoned: u64,
-    /// Sequence number of the message that has delivery tag 1 on the present channel.
+    /// Sequence number of the message that has delivery tag 1 on the present sender.
     first_tag: u64,
     /// Messages of the transaction under way, and whether it is being committed.
     in_transaction: u64,
@@ -154,8 +154,8 @@ pub(crate) struct Producer {
 
 /// Whether so many messages of different lengths wait that they should be written.
 #[inline]
-fn has_batch(channel: &ChannelHandle<'_>) -> bool {
-    channel.pending() >= BATCH_BYTES
+fn has_batch(sender: &impl Sender) -> bool {
+    sender.pending() >= BATCH_BYTES
 }
 
 impl Producer {
@@ -208,8 +208,8 @@ impl Producer {
     }
 
     /// The most that may wait to be written: a batch, and the message that goes over its edge.
-    pub(crate) fn output_room(&self, channel: &ChannelHandle<'_>) -> usize {
-        let (_, message) = channel.message_wire_len();
+    pub(crate) fn output_room(&self, sender: &impl Sender) -> usize {
+        let (_, message) = sender.message_wire_len();
         let room = self.room();
         let batch = BATCH_BYTES.saturating_add(message);
         usize::try_from(room).map_or(batch, |room| batch.min(room.saturating_mul(message)))
@@ -220,7 +220,7 @@ impl Producer {
     pub(crate) fn send(
         &mut self,
         now: Time,
-        channel: &mut ChannelHandle<'_>,
+        sender: &mut impl Sender,
         interval: &mut Interval,
     ) -> Result<Sent, Error> {
         let before = self.sequence;
@@ -231,26 +231,26 @@ impl Producer {
                 let send_state = if now < from {
                     SendState::Until(from)
                 } else {
-                    self.send_unthrottled(now, channel, interval)
+                    self.send_unthrottled(now, sender, interval)
                 };
                 (send_state, false)
             }
             Some(NextSend::Scheduled(mut due_times)) => {
-                let send_state = self.send_scheduled(&mut due_times, now, channel, interval);
+                let send_state = self.send_scheduled(&mut due_times, now, sender, interval);
                 let ended = due_times.is_over();
                 self.next_send = Some(NextSend::Scheduled(due_times));
                 (send_state, ended)
             }
             Some(NextSend::ThinkTime { due, pause }) => {
                 self.next_send = Some(NextSend::ThinkTime { due, pause });
-                (self.send_after_thinking(due, now, channel, interval), false)
+                (self.send_after_thinking(due, now, sender, interval), false)
             }
         };
         let count = self.sequence - before;
         interval.counters.sent += count;
         let ended = ended || self.spec.limit == Some(self.sequence);
         if self.spec.commit_every > 0 && (self.in_transaction == self.spec.commit_every || ended) {
-            self.commit(channel)?;
+            self.commit(sender)?;
         }
         Ok(Sent {
             count,
@@ -265,7 +265,7 @@ impl Producer {
         &mut self,
         end: Time,
         now: Time,
-        channel: &mut ChannelHandle<'_>,
+        sender: &mut impl Sender,
         interval: &mut Interval,
     ) -> Result<Sent, Error> {
         let was_due = |next_send: &NextSend| match next_send {
@@ -280,18 +280,18 @@ impl Producer {
             });
         }
         self.last_due = end - Nanos(1);
-        let sent = self.send(now, channel, interval);
+        let sent = self.send(now, sender, interval);
         self.last_due = Time(u64::MAX);
         sent
     }
 
     /// Commits the transaction under way, where there is one.
-    pub(crate) fn commit(&mut self, channel: &mut ChannelHandle<'_>) -> Result<(), Error> {
+    pub(crate) fn commit(&mut self, sender: &mut impl Sender) -> Result<(), Error> {
         if self.spec.commit_every == 0 || self.in_transaction == 0 || self.committing {
             return Ok(());
         }
         self.committing = true;
-        channel.commit()
+        sender.commit()
     }
 
     /// How many more messages may be without an answer.
@@ -306,11 +306,7 @@ impl Producer {
     }
 
     /// How many messages may go, and why not more.
-    fn allowance(
-        &mut self,
-        channel: &ChannelHandle<'_>,
-        interval: &mut Interval,
-    ) -> (u64, SendState) {
+    fn allowance(&mut self, sender: &impl Sender, interval: &mut Interval) -> (u64, SendState) {
         let left = self
             .spec
             .limit
@@ -326,8 +322,8 @@ impl Producer {
             }
             return (0, SendState::Full);
         }
-        let free = BATCH_BYTES.saturating_sub(channel.pending());
-        let batch = (free / channel.message_wire_len().0.max(1)).max(1) as u64;
+        let free = BATCH_BYTES.saturating_sub(sender.pending());
+        let batch = (free / sender.message_wire_len().0.max(1)).max(1) as u64;
         (left.min(room).min(batch), SendState::More)
     }
 
@@ -335,26 +331,26 @@ impl Producer {
     fn send_unthrottled(
         &mut self,
         now: Time,
-        channel: &mut ChannelHandle<'_>,
+        sender: &mut impl Sender,
         interval: &mut Interval,
     ) -> SendState {
-        let (count, send_state) = self.allowance(channel, interval);
+        let (count, send_state) = self.allowance(sender, interval);
         if self.is_varied() {
             for _ in 0..count {
-                self.send_one::<true>(now, now, channel);
-                if has_batch(channel) {
+                self.send_one::<true>(now, now, sender);
+                if has_batch(sender) {
                     break;
                 }
             }
         } else {
             for _ in 0..count {
-                self.send_one::<false>(now, now, channel);
+                self.send_one::<false>(now, now, sender);
             }
         }
         if count == 0 {
             send_state
         } else {
-            self.after(channel, interval)
+            self.after(sender, interval)
         }
     }
 
@@ -362,26 +358,26 @@ impl Producer {
         &mut self,
         due_times: &mut DueTimes,
         now: Time,
-        channel: &mut ChannelHandle<'_>,
+        sender: &mut impl Sender,
         interval: &mut Interval,
     ) -> SendState {
         let until = now.min(self.last_due);
         if due_times.due() > until {
             return self.until(due_times);
         }
-        let (count, send_state) = self.allowance(channel, interval);
+        let (count, send_state) = self.allowance(sender, interval);
         if count == 0 {
             return send_state;
         }
         if self.is_varied() {
-            self.send_until::<true>((until, now), count, due_times, channel, interval);
+            self.send_until::<true>((until, now), count, due_times, sender, interval);
         } else {
-            self.send_until::<false>((until, now), count, due_times, channel, interval);
+            self.send_until::<false>((until, now), count, due_times, sender, interval);
         }
         if due_times.due() > until || self.spec.limit == Some(self.sequence) {
             self.until(due_times)
         } else {
-            self.after(channel, interval)
+            self.after(sender, interval)
         }
     }
 
@@ -390,7 +386,7 @@ impl Producer {
         &mut self,
         due: Time,
         now: Time,
-        channel: &mut ChannelHandle<'_>,
+        sender: &mut impl Sender,
         interval: &mut Interval,
     ) -> SendState {
         let done = self.spec.limit == Some(self.sequence);
@@ -400,7 +396,7 @@ impl Producer {
         if due > now {
             return SendState::Until(due);
         }
-        self.send_due::<true>(due, now, channel, interval);
+        self.send_due::<true>(due, now, sender, interval);
         SendState::Idle
     }
 
@@ -434,7 +430,7 @@ impl Producer {
         (until, now): (Time, Time),
         count: u64,
         due_times: &mut DueTimes,
-        channel: &mut ChannelHandle<'_>,
+        sender: &mut impl Sender,
         interval: &mut Interval,
     ) {
         for _ in 0..count {
@@ -443,9 +439,9 @@ impl Producer {
                 break;
             }
             due_times.advance();
-            self.send_due::<VARIED>(due, now, channel, interval);
+            self.send_due::<VARIED>(due, now, sender, interval);
             // Messages of the same length were counted before.
-            if VARIED && has_batch(channel) {
+            if VARIED && has_batch(sender) {
                 break;
             }
         }
@@ -453,8 +449,8 @@ impl Producer {
 
     /// Where things stand after a batch: looks at the budget at once, so that the message which
     /// would be next counts as blocked when it is.
-    fn after(&mut self, channel: &ChannelHandle<'_>, interval: &mut Interval) -> SendState {
-        self.allowance(channel, interval).1
+    fn after(&mut self, sender: &impl Sender, interval: &mut Interval) -> SendState {
+        self.allowance(sender, interval).1
     }
 
     #[inline]
@@ -462,13 +458,13 @@ impl Producer {
         &mut self,
         due: Time,
         now: Time,
-        channel: &mut ChannelHandle<'_>,
+        sender: &mut impl Sender,
         interval: &mut Interval,
     ) {
         let delay = now.since(due);
         interval.due(due).record(Metric::SendDelay, delay);
         interval.counters.late += u64::from(delay > LATE);
-        self.send_one::<VARIED>(due, now, channel);
+        self.send_one::<VARIED>(due, now, sender);
     }
 
     /// Without `VARIED` all messages must be alike; with it they may be.
@@ -477,7 +473,7 @@ impl Producer {
         &mut self,
         intended: Time,
         now: Time,
-        channel: &mut ChannelHandle<'_>,
+        sender: &mut impl Sender,
     ) {
         let (run, id, sequence) = (self.spec.run_id, self.spec.id, self.sequence);
         let fill = |len: usize| {
@@ -485,27 +481,25 @@ impl Producer {
                 payload::write_front(front, len, run, id, sequence, intended, now);
             }
         };
-        if VARIED && let Some(message) = channel.encoded() {
+        if VARIED {
             if let Some(keys) = &self.spec.keys {
-                message.set_routing_key(&keys.key(sequence));
+                sender.set_routing_key(&keys.key(sequence));
             }
             if let Some(unique_properties) = &mut self.spec.unique_properties {
-                unique_properties.put(sequence, now, message);
+                unique_properties.put(sequence, now, sender);
             }
         }
         match self.spec.contents.as_ref().filter(|_| VARIED) {
-            None => channel.publish(fill(self.spec.message_size)),
+            None => sender.publish(fill(self.spec.message_size)),
             Some(contents) => {
                 let body = contents.body(sequence, intended.since(self.start));
                 if contents.has_trace_header() {
                     let mut trace_header = [0; FULL_LEN];
                     fill(body.len())(&mut trace_header);
-                    if let Some(message) = channel.encoded() {
-                        message.set_last_header(&trace_header);
-                    }
-                    channel.publish_body(body, |_| {});
+                    sender.set_trace_header(&trace_header);
+                    sender.publish_body(body, |_| {});
                 } else {
-                    channel.publish_body(body, fill(body.len()));
+                    sender.publish_body(body, fill(body.len()));
                 }
             }
         }

@@ -9,12 +9,11 @@ use std::thread::JoinHandle;
 
 use measure::Nanos;
 
-use super::assignment::{ClientSpec, ParticipantKind, ParticipantSpec};
-use super::connect_options;
 use super::consumer::ConsumerSpec;
-use super::ledger_layout::{LedgerLayout, gets_everything};
-use crate::protocol::amqp091::admin::{Admin, Interruption};
-use crate::protocol::amqp091::{Begin, ChannelSpec, Role, Source, Subscription};
+use super::ledger_layout::LedgerLayout;
+use super::routes::gets_everything;
+use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
+use crate::protocol::{Admin, Connection, Interruption, connect_options};
 use crate::{Control, Error, Plan, QueueType};
 
 /// A queue that consumers compete for, or what one subscriber has alone.
@@ -32,8 +31,8 @@ pub(crate) struct Recipient {
 }
 
 /// Finds out who receives from what, and tells consumers which recipient is theirs.
-pub(crate) fn find(
-    threads: &mut [Vec<ClientSpec>],
+pub(crate) fn find<S>(
+    threads: &mut [Vec<ClientSpec<S>>],
     ledger_layout: &Result<LedgerLayout, Option<String>>,
 ) -> Vec<Recipient> {
     let mut recipients: Vec<Recipient> = Vec::new();
@@ -41,15 +40,9 @@ pub(crate) fn find(
     for (thread, clients) in threads.iter_mut().enumerate() {
         for client in clients {
             let cluster = client.cluster;
-            for (participant, channel) in client
-                .participants
-                .iter_mut()
-                .zip(&client.connection.channels)
-            {
-                let (named, is_counted) = name(participant, channel);
-                let (ParticipantKind::Consumer(consumer), Role::Consumer(subscription)) =
-                    (&mut participant.kind, &channel.role)
-                else {
+            for participant in &mut client.participants {
+                let (named, is_counted) = name(participant);
+                let ParticipantKind::Consumer(consumer) = &mut participant.kind else {
                     continue;
                 };
                 let next = recipients.len();
@@ -70,11 +63,9 @@ pub(crate) fn find(
                     });
                 }
                 if let Some(recipient) = recipients.get_mut(at) {
-                    let subscribes = subscription.begin != Begin::Polling;
-                    recipient.subscribers += u32::from(subscribes);
+                    recipient.subscribers += u32::from(consumer.poll.is_none());
                 }
                 (consumer.recipient, consumer.is_counted) = (at as u32, is_counted);
-                consumer.most_unacked = most_unacked(subscription);
             }
         }
     }
@@ -83,13 +74,9 @@ pub(crate) fn find(
 
 /// The name of a queue that others may take from too, with whether it is behind a topic; and whether
 /// it can be asked how much there is.
-fn name(participant: &ParticipantSpec, channel: &ChannelSpec) -> (Option<(bool, String)>, bool) {
+fn name(participant: &ParticipantSpec) -> (Option<(bool, String)>, bool) {
     let destination = &participant.destination;
-    let Role::Consumer(Subscription {
-        source: Source::Queue(name),
-        ..
-    }) = &channel.role
-    else {
+    let Some(name) = &participant.queue else {
         return (None, false);
     };
     if destination.queue_type == QueueType::Stream {
@@ -113,13 +100,6 @@ fn bitmaps(
     let first = first.map_or(0, |name| *name as usize);
     let first = first.saturating_sub(ledger_layout.producers);
     first..first + bitmaps.producers.len()
-}
-
-/// The most deliveries that may be unacknowledged; 0 for no limit.
-fn most_unacked(subscription: &Subscription) -> u64 {
-    let limits = [subscription.prefetch, subscription.channel_prefetch];
-    let limits = limits.into_iter().filter(|limit| *limit > 0);
-    limits.min().map_or(0, u64::from)
 }
 
 /// What was found out at the end of a drain, when everything sent had its answer. The questions come before the fences: what a queue no
@@ -190,7 +170,7 @@ pub(crate) struct Inquiry {
 
 impl Inquiry {
     /// Begins to ask; no step of it takes longer than `timeout`.
-    pub(crate) fn begin(
+    pub(crate) fn begin<C: Connection>(
         plan: &Plan,
         recipients: &[Recipient],
         timeout: Nanos,
@@ -213,7 +193,7 @@ impl Inquiry {
                     let here = queues.iter().filter(|queue| queue.0 == group);
                     let here: Vec<_> = here.map(|(_, at, name)| (*at, name.as_str())).collect();
                     // A broker that does not answer has said what there is to say.
-                    let _ = ask(&plan, group, &here, &stop, &sender);
+                    let _ = ask::<C>(&plan, group, &here, &stop, &sender);
                 }
                 over.store(true, Ordering::Release);
             })
@@ -251,7 +231,7 @@ impl Drop for Inquiry {
 }
 
 /// Asks a group's broker, at the first of its nodes that answers.
-fn ask(
+fn ask<C: Connection>(
     plan: &Plan,
     group: usize,
     queues: &[(usize, &str)],
@@ -263,9 +243,8 @@ fn ask(
     };
     let mut result = Ok(());
     for endpoint in std::iter::once(&group.endpoint).chain(&group.further) {
-        let tls = endpoint.connector()?;
-        let options = connect_options(group, tls);
-        let mut admin = match Admin::connect(endpoint, options, plan.timeout, control) {
+        let options = connect_options(endpoint, &group.source_addresses)?;
+        let mut admin = match <C::Admin<'_>>::connect(endpoint, options, plan.timeout, control) {
             Ok(admin) => admin,
             Err(Interruption::Stopped) => return Err(Interruption::Stopped),
             Err(error) => {

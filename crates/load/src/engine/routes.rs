@@ -3,14 +3,24 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::assignment::{ClientSpec, ParticipantKind, ParticipantSpec};
-use super::ledger_layout::{Key, gets_everything, key};
+use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
 use crate::topic::{is_open, matches};
-use crate::{Destination, DestinationKind};
+use crate::{Destination, DestinationKind, QueueType};
 
 /// Where messages are published to, or what a queue is bound to: [`ClientSpec::cluster`], exchange,
 /// and routing key. Exchanges that look at no routing key have one address.
 type RoutingAddress = (usize, String, String);
+
+/// What shares messages: [`ClientSpec::cluster`], whether it is a topic, and its name.
+pub(super) type Key = (usize, bool, String);
+
+pub(super) fn key(cluster: usize, destination: &Destination) -> Key {
+    (
+        cluster,
+        destination.kind == DestinationKind::Topic,
+        destination.name.clone(),
+    )
+}
 
 /// What reaches a receiver.
 #[derive(Clone, Debug)]
@@ -36,10 +46,10 @@ pub(super) struct Routes {
 }
 
 impl Routes {
-    pub(super) fn new<'a>(clients: &'a [ClientSpec]) -> Self {
+    pub(super) fn new<'a, S>(clients: &'a [ClientSpec<S>]) -> Self {
         let mut routes = Self::default();
         let participants = || {
-            let of = |client: &'a ClientSpec| {
+            let of = |client: &'a ClientSpec<S>| {
                 client
                     .participants
                     .iter()
@@ -153,7 +163,7 @@ impl Routes {
 }
 
 /// Tells producers how many deliveries the plan's own consumers should make of one message.
-pub(super) fn expected_deliveries(clients: &mut [ClientSpec], routes: &mut Routes) {
+pub(super) fn expected_deliveries<S>(clients: &mut [ClientSpec<S>], routes: &mut Routes) {
     let mut deliveries: Vec<u64> = vec![0; routes.addresses.len()];
     let mut shared: HashSet<(Key, Option<String>)> = HashSet::new();
     for client in clients.iter() {
@@ -209,6 +219,11 @@ fn kind(destination: &Destination) -> &str {
         "amq.headers" | "amq.match" => "headers",
         _ => given.unwrap_or("direct"),
     }
+}
+
+/// Whether every consumer gets every message.
+pub(super) fn gets_everything(destination: &Destination) -> bool {
+    destination.kind == DestinationKind::Topic || destination.queue_type == QueueType::Stream
 }
 
 #[cfg(test)]

@@ -15,7 +15,8 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 
 use measure::{Counters, Interval, Measured, Nanos, Phase, Recorder, Time};
 
-use super::shared::{Boundaries, Report};
+use super::report::Report;
+use super::shared::Boundaries;
 
 /// Intervals per thread. All exist from the beginning.
 pub(crate) const POOL: usize = 6;

@@ -4,13 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use arrayvec::ArrayString;
-use measure::ledger::LedgerBatch;
-use measure::{Interval, Nanos, Time};
+use measure::{Nanos, Time};
 
-use super::ledger::Last;
-use crate::report::Censored;
-use crate::{Control, Error, RunEvent, ThreadUsage};
+use crate::Control;
 
 const NEVER: u64 = u64::MAX;
 
@@ -29,7 +25,7 @@ pub(crate) const CATCH_UP: Nanos = Nanos(20_000_000);
 
 /// One thread's progress, published once per turn of its loop.
 #[derive(Debug, Default)]
-pub(crate) struct Progress {
+pub(crate) struct ThreadProgress {
     open: AtomicU64,
     expected: AtomicU64,
     received: AtomicU64,
@@ -46,7 +42,7 @@ pub(crate) struct Progress {
     looked_since: AtomicU64,
 }
 
-/// A sum of [`Progress`].
+/// A sum of [`ThreadProgress`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProgressTotals {
     /// Messages sent and not confirmed.
@@ -59,7 +55,7 @@ pub(crate) struct ProgressTotals {
     pub(crate) redelivered: u64,
 }
 
-impl Progress {
+impl ThreadProgress {
     pub(crate) fn publish_behind(&self, clients: u64, since: Time) {
         self.behind.store(clients, Ordering::Relaxed);
         self.looked_since.store(since.0, Ordering::Release);
@@ -106,7 +102,7 @@ pub(crate) struct Shared {
     pub(crate) producers_left: AtomicU64,
     /// Deliveries that groups of consumers with a message count still wait for.
     pub(crate) budgets: Vec<Arc<AtomicU64>>,
-    pub(crate) progress: Vec<Progress>,
+    pub(crate) progress: Vec<ThreadProgress>,
 }
 
 impl Shared {
@@ -128,7 +124,7 @@ impl Shared {
             caught_up_from: AtomicU64::new(NEVER),
             producers_left: AtomicU64::new(producers_left),
             budgets,
-            progress: std::iter::repeat_with(Progress::default)
+            progress: std::iter::repeat_with(ThreadProgress::default)
                 .take(threads)
                 .collect(),
         }
@@ -173,7 +169,7 @@ impl Shared {
 
     /// Clients that are set up.
     pub(crate) fn clients_ready(&self) -> u64 {
-        let ready = |progress: &Progress| progress.ready.load(Ordering::Relaxed);
+        let ready = |progress: &ThreadProgress| progress.ready.load(Ordering::Relaxed);
         self.progress.iter().map(ready).sum()
     }
 
@@ -214,7 +210,8 @@ impl Shared {
     }
 
     pub(crate) fn all_handed_in(&self, number: u64) -> bool {
-        let handed_in = |progress: &Progress| progress.handed_in.load(Ordering::Acquire) >= number;
+        let handed_in =
+            |progress: &ThreadProgress| progress.handed_in.load(Ordering::Acquire) >= number;
         self.progress.iter().all(handed_in)
     }
 
@@ -262,32 +259,4 @@ impl Shared {
         }
         sum
     }
-}
-
-/// Room for a short string of AMQP.
-pub(crate) type Reason = ArrayString<255>;
-
-/// What an event loop tells the coordinator.
-#[derive(Debug)]
-pub(crate) enum Report {
-    /// All of a thread's clients are set up.
-    Ready,
-    /// A chunk of the ledger, and with the last one what the thread counted by itself.
-    LedgerBatch(usize, LedgerBatch, Option<Box<Last>>),
-    /// A finished interval of a thread.
-    Interval(usize, Box<Interval>),
-    Event(RunEvent),
-    /// `connection.blocked`, as its event, but without an allocation on the event loop.
-    Blocked {
-        at: Time,
-        reason: Reason,
-    },
-    /// What was due and has no answer at the end, where there is any.
-    Censored(Box<Censored>),
-    /// Somebody reached a message count.
-    CountReached,
-    /// A client failed; the thread goes on with the others until it is told to end.
-    Failed(Error),
-    /// The thread has closed its connections.
-    Finished(usize, ThreadUsage),
 }

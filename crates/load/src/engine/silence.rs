@@ -4,15 +4,9 @@
 //! It costs one comparison per turn of a client: what has been silent for less than [`SHORTEST`] is not
 //! looked at. Clients that fall silent together are told as one silence.
 
-use std::sync::mpsc::SyncSender;
-
 use measure::{Nanos, Time};
 
-use super::client::Client;
-use super::context::Tally;
-use super::shared::{Report, Shared};
-use crate::RunEvent;
-use crate::report::{Censored, Silence};
+use crate::report::Silence;
 
 /// Shorter silences are what a busy broker does.
 pub(crate) const SHORTEST: Nanos = Nanos(100_000_000);
@@ -21,7 +15,7 @@ pub(crate) const SHORTEST: Nanos = Nanos(100_000_000);
 #[derive(Debug, Default)]
 pub(crate) struct Silences {
     clients: Option<Silence>,
-    /// The loop did not run; the second is [`Tally::handled`] when it came back.
+    /// The loop did not run; the second is [`super::context::Tally::handled`] when it came back.
     own: Option<(Silence, u64)>,
 }
 
@@ -64,68 +58,6 @@ impl Silences {
         });
         let over = |all: &mut Silence| end || now.since(all.until) >= SHORTEST;
         [own, self.clients.take_if(over)]
-    }
-}
-
-impl Tally {
-    pub(crate) fn tell_silences(&mut self, end: bool, reports: &SyncSender<Report>) {
-        let over = self.silences.take(self.last_now, self.handled, end);
-        for silence in over.into_iter().flatten() {
-            // Only informs; what does not fit is dropped.
-            let _ = reports.try_send(Report::Event(RunEvent::Silence(silence)));
-        }
-    }
-}
-
-/// At the end of the run, tells of the silences that last, and of what has no answer and never will.
-pub(crate) fn end(
-    clients: &mut [Client],
-    shared: &Shared,
-    reports: &SyncSender<Report>,
-    tally: &mut Tally,
-) {
-    let boundaries = shared.boundaries();
-    let mut censored = Censored::new(boundaries.measure_at, boundaries.end_at);
-    for client in clients {
-        client.end_silence(tally);
-        client.producers_mut().for_each(|producer| {
-            producer.censor(boundaries.drain_at, boundaries.end_at, &mut censored);
-        });
-    }
-    tally.tell_silences(true, reports);
-    if !censored.is_empty() {
-        let _ = reports.send(Report::Censored(Box::new(censored)));
-    }
-}
-
-impl Client {
-    /// Since when this client has heard nothing although messages were in flight, and how many are, where
-    /// that is worth telling.
-    #[inline]
-    pub(super) fn silence(&self, now: Time) -> Option<(Time, u64)> {
-        if now.since(self.heard) < SHORTEST {
-            return None;
-        }
-        self.long_silence(now)
-    }
-
-    #[cold]
-    fn long_silence(&self, now: Time) -> Option<(Time, u64)> {
-        let producers = || self.producers();
-        let oldest = producers()
-            .filter_map(super::producer::Producer::oldest)
-            .min()?;
-        let from = self.heard.max(oldest);
-        let in_flight = producers().map(super::producer::Producer::in_flight).sum();
-        (now.since(from) >= SHORTEST).then_some((from, in_flight))
-    }
-
-    /// Its silence ends because its connection does, or the run.
-    pub(super) fn end_silence(&self, tally: &mut Tally) {
-        let now = tally.last_now;
-        if let Some((from, in_flight)) = self.silence(now) {
-            tally.silences.end(from, now, in_flight);
-        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! What every message has of its own beside its body: an id and a timestamp.
 
 use measure::{Clock, Time, wall_clock_unix_ns};
-use wire::amqp091::Encoded;
 
+use crate::protocol::Sender;
 use crate::{MessageProperties, Producers};
 
 /// `ID:`, run and producer of 8 digits each, and a sequence number of 16.
@@ -46,13 +46,13 @@ impl UniqueProperties {
 
     /// Writes those of the next message.
     #[inline]
-    pub(crate) fn put(&mut self, sequence: u64, now: Time, message: &mut Encoded) {
+    pub(crate) fn put(&mut self, sequence: u64, now: Time, sender: &mut impl Sender) {
         if let Some(id) = &mut self.id {
             write_hex(&mut id[SEQUENCE_AT..], sequence);
-            message.set_message_id(id);
+            sender.set_message_id(id);
         }
         if let Some(offset) = self.wall_offset {
-            message.set_timestamp(now.0.saturating_add(offset) / 1_000_000_000);
+            sender.set_timestamp(now.0.saturating_add(offset) / 1_000_000_000);
         }
     }
 }

@@ -10,17 +10,18 @@ use measure::{Clock, Interval, Measured, Metric, Nanos, Time};
 use mio::{Events, Poll, Token, Waker};
 use transport::{Timer, sleep_until};
 
-use super::assignment::{ClientSpec, ParticipantKind, ParticipantSpec};
-use super::client::{BUFFER_BYTES, Client, ConnectionState, Next};
+use super::client::{Client, ConnectionState, Next, end_silences};
 use super::context::{Context, Tally};
 use super::idle::{IdleBackoff, SPIN_BEFORE};
 use super::ledger::ThreadLedger;
+use super::report::Report;
 use super::series::Series;
-use super::shared::{Report, Shared};
+use super::shared::Shared;
 use super::silence;
-use super::waiting::thread_cpu;
+use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
+use super::thread_time::thread_cpu;
 use crate::control::Watch;
-use crate::protocol::amqp091::{Answers, Reply};
+use crate::protocol::{Answers, Connection, Reply};
 use crate::{Error, ThreadUsage};
 
 const TIMER: Token = Token(usize::MAX - 1);
@@ -46,9 +47,9 @@ enum WorkerState {
 }
 
 /// What a worker is made of.
-pub(crate) struct WorkerConfig {
+pub(crate) struct WorkerConfig<S> {
     pub(crate) thread: usize,
-    pub(crate) clients: Vec<ClientSpec>,
+    pub(crate) clients: Vec<ClientSpec<S>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) reports: SyncSender<Report>,
     pub(crate) returned: Receiver<Box<Interval>>,
@@ -62,13 +63,13 @@ pub(crate) struct WorkerConfig {
     pub(crate) timeout: Nanos,
 }
 
-pub(crate) struct Worker {
+pub(crate) struct Worker<C: Connection> {
     thread: usize,
     poll: Poll,
     events: Events,
     timer: Timer,
-    clients: Vec<Client>,
-    to_connect: VecDeque<ClientSpec>,
+    clients: Vec<Client<C>>,
+    to_connect: VecDeque<ClientSpec<C::ClientSpec>>,
     setting_up: usize,
     /// Clients that have something to do, in turn.
     queue: VecDeque<usize>,
@@ -100,9 +101,9 @@ pub(crate) struct Worker {
     failed: bool,
 }
 
-impl Worker {
+impl<C: Connection> Worker<C> {
     /// Makes the poll, so that somebody can wake it before it runs.
-    pub(crate) fn new(config: WorkerConfig) -> Result<(Self, Waker), Error> {
+    pub(crate) fn new(config: WorkerConfig<C::ClientSpec>) -> Result<(Self, Waker), Error> {
         let failed = |error| Error::machine("set up an event loop", error);
         let poll = Poll::new().map_err(failed)?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(failed)?;
@@ -130,13 +131,13 @@ impl Worker {
             ),
             shared: config.shared,
             reports: config.reports,
-            buffer: vec![0; BUFFER_BYTES],
+            buffer: vec![0; C::BUFFER_BYTES],
             cipher: Vec::new(),
             tally: Tally::default(),
             state: WorkerState::SettingUp,
             idle_backoff,
             ledger: config.ledger,
-            reply: Reply::new()?,
+            reply: Reply::default(),
             spin: config.spin,
             timeout: config.timeout,
             next_housekeeping: Time(0),
@@ -189,7 +190,7 @@ impl Worker {
         Ok(())
     }
 
-    fn context(&mut self) -> (Context<'_>, &mut Vec<Client>) {
+    fn context(&mut self) -> (Context<'_>, &mut Vec<Client<C>>) {
         let context = Context {
             registry: self.poll.registry(),
             series: &mut self.series,
@@ -269,7 +270,7 @@ impl Worker {
 
     fn leave(&mut self, now: Time) {
         self.unsettled = Some(self.find_unsettled());
-        silence::end(
+        end_silences(
             &mut self.clients,
             &self.shared,
             &self.reports,
@@ -544,7 +545,7 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl<C: Connection> Drop for Worker<C> {
     fn drop(&mut self) {
         // Reports what stayed open, for the outcome.
         let mut progress = self.tally.progress;
@@ -555,7 +556,7 @@ impl Drop for Worker {
 
 /// How many messages the clients together may have in flight, counting as many for each as for
 /// the one that may have fewest.
-fn in_flight(clients: &[ClientSpec]) -> u64 {
+fn in_flight<S>(clients: &[ClientSpec<S>]) -> u64 {
     let limit = |participant: &ParticipantSpec| match &participant.kind {
         ParticipantKind::Producer(p) if p.commit_every > 0 => p.commit_every,
         ParticipantKind::Producer(p)
@@ -571,7 +572,7 @@ fn in_flight(clients: &[ClientSpec]) -> u64 {
 }
 
 /// What these clients will record, so that its memory can be had before the load begins.
-fn recorded(clients: &[ClientSpec]) -> Vec<Measured> {
+fn recorded<S>(clients: &[ClientSpec<S>]) -> Vec<Measured> {
     let works = || {
         let lanes = clients.iter().flat_map(|client| &client.participants);
         lanes.map(|participant| &participant.kind)

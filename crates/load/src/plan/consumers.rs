@@ -227,6 +227,13 @@ impl ServiceTime {
 }
 
 impl Consumers {
+    /// The most deliveries that may be unacknowledged; 0 for no limit.
+    pub(crate) fn most_unacked(&self) -> u64 {
+        let limits = [self.prefetch, self.channel_prefetch];
+        let limits = limits.into_iter().filter(|limit| *limit > 0);
+        limits.min().map_or(0, u64::from)
+    }
+
     pub(super) fn validate(&self) -> Result<(), Error> {
         if self.ack == Ack::Every(0) {
             return Err(Error::invalid(

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use measure::Nanos;
 use serde::{Deserialize, Serialize};
-use wire::amqp091::{BasicProperties, EncodeError, Value};
 
 use super::Argument;
 use crate::payload::{FULL_LEN, TRACE_HEADER};
-use crate::protocol::amqp091::admin::table_of;
+use crate::protocol::Answers;
+use crate::protocol::amqp091::encode;
 use crate::random::Random;
 use crate::sizes::check_range;
 use crate::{ArrivalProcess, Error, RateProfile, Sizes, Trace};
@@ -168,46 +168,6 @@ impl MessageProperties {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
-
-    /// As the content header carries them, delivery mode included. With room for a trace header as the last
-    /// header, where messages carry one.
-    pub(crate) fn encode(
-        &self,
-        persistent: Option<bool>,
-        has_trace_header: bool,
-    ) -> Result<Vec<u8>, Error> {
-        let mut headers = table_of(&self.headers)?;
-        if has_trace_header {
-            headers
-                .insert(TRACE_HEADER, Value::Bytes(&[0; FULL_LEN]))
-                .map_err(unfit)?;
-        }
-        let properties = BasicProperties {
-            content_type: self.content_type.as_deref(),
-            content_encoding: self.content_encoding.as_deref(),
-            headers: (!headers.is_empty()).then(|| headers.view()),
-            // 1 is transient, 2 persistent.
-            delivery_mode: persistent.map(|persistent| if persistent { 2 } else { 1 }),
-            priority: self.priority,
-            correlation_id: self.correlation_id.as_deref(),
-            reply_to: self.reply_to.as_deref(),
-            expiration: self.expiration.as_deref(),
-            message_id: self.message_id.as_deref(),
-            timestamp: self.timestamp,
-            message_type: self.message_type.as_deref(),
-            user_id: self.user_id.as_deref(),
-            app_id: self.app_id.as_deref(),
-            cluster_id: self.cluster_id.as_deref(),
-        };
-        properties.to_bytes().map_err(unfit)
-    }
-}
-
-fn unfit(error: EncodeError) -> Error {
-    Error::invalid(
-        format!("the message properties cannot be sent: {error}"),
-        "shorten them: AMQP 0.9.1 allows 255 bytes each",
-    )
 }
 
 impl Producers {
@@ -215,6 +175,16 @@ impl Producers {
     #[must_use]
     pub const fn has_answers(&self) -> bool {
         self.confirm || self.commit_every > 0 || self.replies
+    }
+
+    /// What tells that the broker has accepted a message.
+    pub(crate) fn answers(&self) -> Answers {
+        match self.commit_every {
+            _ if self.replies => Answers::Replies,
+            0 if self.confirm => Answers::Confirms,
+            0 => Answers::Nothing,
+            _ => Answers::Commits,
+        }
     }
 
     /// A trace that says how large its messages are.
@@ -245,8 +215,11 @@ impl Producers {
 
     pub(super) fn validate(&self, producers: u64, ledger: bool) -> Result<(), Error> {
         self.sizes.validate(ledger)?;
-        self.properties
-            .encode(Some(self.persistent), self.has_trace_header())?;
+        encode(
+            &self.properties,
+            Some(self.persistent),
+            self.has_trace_header(),
+        )?;
         if self.has_trace_header() && self.properties.headers.contains_key(TRACE_HEADER) {
             return Err(Error::invalid(
                 format!("the header {TRACE_HEADER:?} holds what tells messages apart"),

@@ -1,3 +1,364 @@
-//! The protocols that the engine speaks, each in a folder of its own.
+//! The protocols that the load speaks, each in a folder of its own behind [`Connection`], and what
+//! carries any of them.
+//!
+//! ```text
+//!   engine: producers, consumers    churn        preparation
+//!              \                      |           /  (Blocking)
+//!               +------------- Driver<C> --------+    socket, TLS, what is read and not decoded
+//!                                 |
+//!                          C: Connection              bytes in, events out; amqp091
+//! ```
+//!
+//! A connection has numbered clients: its producers and consumers. What they are on the wire (a
+//! channel, a link, a subscription, nothing at all) is the protocol's own affair.
 
 pub(crate) mod amqp091;
+mod blocking;
+mod driver;
+
+use std::fmt::Debug;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use measure::{Nanos, Time};
+use transport::ConnectOptions;
+
+pub(crate) use self::blocking::{Blocking, Interruption, connect_options};
+pub(crate) use self::driver::{Driver, Input};
+use crate::payload::FULL_LEN;
+use crate::resolve::Addresses;
+use crate::{Control, Destination, Endpoint, Error, Group, MessageProperties};
+
+/// A client's side of one connection, without its socket.
+///
+/// Order of calls: feed [`Connection::poll`] until it returns `None`, call [`Connection::proceed`]
+/// after [`Event::Answer`], write [`Connection::pending_output`]. [`Progress::Ready`] ends the
+/// set-up; from then on messages flow. The first delivery also ends it.
+///
+/// What the peer does against the protocol, and an answer that nothing was asked for, is an error.
+pub(crate) trait Connection: Sized + Send + 'static {
+    /// What one of the connection's clients is for.
+    type ClientSpec: Clone + Debug + Send + 'static;
+    /// A conversation beside the load.
+    type Admin<'a>: Admin<'a>;
+    /// A producer's way to send.
+    type Sender<'a>: Sender
+    where
+        Self: 'a;
+    /// A consumer's way to settle what it received.
+    type Receiver<'a>: Receiver
+    where
+        Self: 'a;
+
+    const SIZES: WireSizes;
+    /// Room for one whole frame beside what one read brings.
+    const BUFFER_BYTES: usize = 2 * Self::SIZES.frame_max;
+
+    /// A group's `n`-th consumer, which may begin later than the load.
+    fn consumer(group: &Group, n: usize, later: bool) -> Result<Self::ClientSpec, Error>;
+
+    /// A group's producer to a destination.
+    fn producer(
+        group: &Group,
+        destination: &Destination,
+        outgoing: Outgoing,
+    ) -> Result<Self::ClientSpec, Error>;
+
+    /// The queue that a group's `n`-th consumer shares with others; `None` where it is the consumer's
+    /// own.
+    fn queue_of(group: &Group, n: usize) -> Option<String>;
+
+    fn new(spec: ConnectionSpec<Self::ClientSpec>, now: Time) -> Self;
+
+    /// The trace header among a message's properties.
+    fn trace_header(properties: &[u8]) -> Option<&[u8]>;
+
+    /// Where an answer to a message goes.
+    fn reply_to(properties: &[u8]) -> Option<&str>;
+
+    /// Begins again on a new transport, which may lead to another node.
+    fn restart(&mut self, endpoint: Option<&Endpoint>, now: Time);
+
+    fn endpoint(&self) -> &Endpoint;
+
+    /// Takes bytes off `input` and tells what they say, and to which client; `None` when more are
+    /// needed.
+    fn poll<'a, 'i: 'a>(
+        &'a mut self,
+        now: Time,
+        input: &mut &'i [u8],
+    ) -> Result<Option<(usize, Event<'a>)>, Error>;
+
+    /// Takes the next step of the set-up or of the way out.
+    fn proceed(&mut self, now: Time) -> Result<Progress, Error>;
+
+    /// The sender of a client, which must exist.
+    fn sender(&mut self, client: usize) -> Self::Sender<'_>;
+
+    /// The receiver of a client, which must exist.
+    fn receiver(&mut self, client: usize) -> Self::Receiver<'_>;
+
+    /// Asks for an answer that comes after everything that was sent to a client before.
+    fn fence(&mut self, client: usize) -> Result<(), Error>;
+
+    /// Whether everything that was asked for is answered.
+    fn is_answered(&self) -> bool;
+
+    /// Hands the broker a renewed token, where there is one.
+    fn renew_token(&mut self) -> Result<(), Error>;
+
+    /// Makes room for `output` bytes to write, and for messages that come in parts.
+    fn reserve(&mut self, output: usize);
+
+    /// Starts the orderly close; [`Progress::Closed`] ends it.
+    fn leave(&mut self, now: Time) -> Result<(), Error>;
+
+    fn pending_output(&self) -> &[u8];
+
+    fn consume_output(&mut self, bytes: usize);
+
+    /// The earliest instant at which [`Connection::handle_timeout`] has something to do.
+    fn next_timeout(&self) -> Option<Time>;
+
+    /// Sends what keeps the connection alive, and notices a peer that is silent for too long.
+    fn handle_timeout(&mut self, now: Time) -> Result<(), Error>;
+
+    /// Takes the silence so far for this side's own doing: it did not read.
+    fn excuse_silence(&mut self, now: Time);
+
+    /// Bytes that must be there before anything can be taken off `input`; 0 where that is not known.
+    fn needs(&self, input: &[u8]) -> usize;
+
+    /// What it means that the transport ended here.
+    fn end_of_input(&self, rest: &[u8]) -> Error;
+
+    /// What it means that the transport failed here.
+    fn transport_failed(&self, error: &std::io::Error) -> Error;
+
+    /// What it means that the step under way took longer than `allowed`.
+    fn timed_out(&self, allowed: Nanos) -> Error;
+}
+
+/// Where a connection leads, as whom, and its clients.
+#[derive(Clone, Debug)]
+pub(crate) struct ConnectionSpec<S> {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) name: String,
+    pub(crate) timeout: Nanos,
+    /// The connection may be made anew, and a stream's consumer then goes on where it was.
+    pub(crate) resumes: bool,
+    pub(crate) clients: Vec<S>,
+}
+
+/// Bytes on the wire, from which room in memory follows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WireSizes {
+    /// The largest frame.
+    pub(crate) frame_max: usize,
+    /// An acknowledgement.
+    pub(crate) acknowledgement: usize,
+    /// A commit.
+    pub(crate) commit: usize,
+    /// What is around a body: the least, and the most that usual names and properties make of it.
+    pub(crate) smallest_delivery: usize,
+    pub(crate) delivery_head: usize,
+}
+
+/// Prepares a broker before the load, asks it beside the load, and cleans up after it, on a connection
+/// of its own. Blocking, every wait bounded.
+pub(crate) trait Admin<'a>: Sized {
+    /// Connects and logs in.
+    fn connect(
+        endpoint: &Endpoint,
+        options: ConnectOptions,
+        timeout: Nanos,
+        control: &'a Control,
+    ) -> Result<Self, Interruption>;
+
+    /// What was found out by connecting.
+    fn server(&self) -> &Server;
+
+    /// Makes and empties what a group asks for.
+    fn prepare(&mut self, group: &Group) -> Result<(), Interruption>;
+
+    /// Deletes subscriptions, which would gather messages for ever, and queues where the load took
+    /// place and they are to be deleted.
+    fn clean_up(&mut self, group: &Group, took_place: bool) -> Result<(), Interruption>;
+
+    /// Messages that wait in a queue, and its consumers; `None` where there is no such queue.
+    fn depth(&mut self, queue: &str) -> Result<Option<(u32, u32)>, Interruption>;
+
+    /// Says goodbye.
+    fn close(self) -> Result<(), Interruption>;
+}
+
+/// What a broker says about itself, and how far away it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    /// What it calls itself; empty where it does not say.
+    pub(crate) product: String,
+    pub(crate) version: String,
+    pub(crate) cluster: String,
+    /// The host's addresses, and the one that answered.
+    pub(crate) addresses: Arc<Addresses>,
+    pub(crate) address: SocketAddr,
+    /// How long the broker's kernel took to answer.
+    pub(crate) round_trip: Nanos,
+    /// The shortest time that it took the broker itself to answer anything.
+    pub(crate) answer: Nanos,
+}
+
+/// How a producer sends.
+pub(crate) trait Sender {
+    /// Queues one message of the length that all have; `fill` writes the front of its body.
+    fn publish(&mut self, fill: impl FnOnce(&mut [u8]));
+
+    /// Queues one message with a body of its own; `fill` writes the front of it.
+    fn publish_body(&mut self, body: &[u8], fill: impl FnOnce(&mut [u8]));
+
+    /// What the following messages are addressed by; as long as the one before.
+    fn set_routing_key(&mut self, key: &[u8]);
+
+    /// The name of the following messages; as long as the one before.
+    fn set_message_id(&mut self, id: &[u8]);
+
+    /// When the following messages are sent, in seconds since 1970.
+    fn set_timestamp(&mut self, unix_s: u64);
+
+    /// The trace header of the following messages.
+    fn set_trace_header(&mut self, header: &[u8; FULL_LEN]);
+
+    /// Commits what was published since the last time.
+    fn commit(&mut self) -> Result<(), Error>;
+
+    /// Bytes on the wire of the smallest and the largest message, at least 1.
+    fn message_wire_len(&self) -> (usize, usize);
+
+    /// Bytes that wait to be written, the whole connection's.
+    fn pending(&self) -> usize;
+}
+
+/// How a consumer settles what it received, and asks for more. A delivery's tag counts 1, 2, 3, … on
+/// each connection.
+pub(crate) trait Receiver {
+    /// Acknowledges a delivery, or all up to it.
+    fn acknowledge(&mut self, tag: u64, multiple: bool);
+
+    /// Refuses a delivery, or all up to it.
+    fn refuse(&mut self, tag: u64, multiple: bool, requeue: bool);
+
+    /// Commits what was settled since the last time.
+    fn commit(&mut self) -> Result<(), Error>;
+
+    /// Begins to consume, for a subscription that begins later.
+    fn subscribe(&mut self) -> Result<(), Error>;
+
+    /// Asks for one message.
+    fn fetch(&mut self) -> Result<(), Error>;
+
+    /// Answers a request.
+    fn respond(&mut self, reply: &Reply) -> Result<(), Error>;
+
+    /// The error of a broker that breaks the protocol.
+    fn violated(&self, detail: String) -> Error;
+}
+
+/// What has come in for a client.
+#[derive(Debug)]
+pub(crate) enum Event<'a> {
+    /// An answer to a step: call [`Connection::proceed`].
+    Answer,
+    /// Answers of the broker to a producer's messages, counted 1, 2, 3, … on each connection.
+    Confirm {
+        tag: u64,
+        /// Whether all earlier ones are meant too; with tag 0 all so far.
+        multiple: bool,
+        nack: bool,
+    },
+    /// The last transaction is committed.
+    Committed,
+    /// A message.
+    Delivery {
+        tag: u64,
+        redelivered: bool,
+        body: &'a [u8],
+        /// What comes beside the body, as the protocol encodes it.
+        properties: &'a [u8],
+    },
+    /// There was no message to fetch.
+    Empty,
+    /// A message of its own, given back.
+    Returned {
+        body: &'a [u8],
+        /// What comes beside the body, as the protocol encodes it.
+        properties: &'a [u8],
+    },
+    /// The broker reads no more messages for now.
+    Blocked { reason: &'a str },
+    /// The broker reads again.
+    Unblocked,
+    /// Nothing of interest.
+    Other,
+}
+
+/// What a [`Connection::proceed`] led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    Waiting,
+    /// The broker has accepted the login; the clients are being set up.
+    LoggedIn,
+    /// A request beside the set-up is answered.
+    Answered,
+    /// Set up: messages may flow.
+    Ready,
+    /// The orderly close is complete.
+    Closed,
+}
+
+/// What tells that the broker has accepted a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answers {
+    Nothing,
+    Confirms,
+    /// The answer to a commit.
+    Commits,
+    /// The answer of a consumer.
+    Replies,
+}
+
+/// What all messages of a producer have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Outgoing {
+    /// The first routing key, where each message has its own; otherwise the destination's.
+    pub(crate) routing_key: Option<String>,
+    pub(crate) properties: MessageProperties,
+    pub(crate) bodies: BodyLengths,
+}
+
+/// How long message bodies are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyLengths {
+    /// All of them: their frames are encoded once.
+    Same(usize),
+    /// From the first to the second.
+    Between(usize, usize),
+}
+
+/// An answer to a request; kept for the next one, so that nothing is allocated.
+#[derive(Debug, Default)]
+pub(crate) struct Reply {
+    pub(crate) to: String,
+    pub(crate) body: Vec<u8>,
+    pub(crate) trace_header: Option<[u8; FULL_LEN]>,
+}
+
+impl Reply {
+    /// Takes what is needed of a request, whose bytes are about to go.
+    pub(crate) fn prepare(&mut self, to: &str, body: &[u8], trace_header: Option<&[u8]>) {
+        self.to.clear();
+        self.to.push_str(to);
+        self.body.clear();
+        self.body.extend_from_slice(body);
+        self.trace_header = trace_header.and_then(|header| header.first_chunk().copied());
+    }
+}

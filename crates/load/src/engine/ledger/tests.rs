@@ -12,7 +12,7 @@ use measure::{Interval, Nanos, Time};
 use super::{Sent, ThreadLedger, whole_sequence};
 use crate::engine::consumer::{BitmapSpec, Consumer, ConsumerSpec, Ours};
 use crate::payload::{self, Header};
-use crate::protocol::amqp091::Extras;
+use crate::protocol::amqp091::AmqpConnection;
 use crate::{Ack, ServiceTime};
 
 const RUN: u32 = 0x5EED_CAFE;
@@ -102,8 +102,8 @@ impl Rig {
         let (at, consumer) = &mut self.consumers[consumer];
         let ledger = Some(&mut self.loops[*at]);
         let mut latency = Nanos(0);
-        consumer.take(
-            (body, Extras::NONE, flagged),
+        consumer.take::<AmqpConnection>(
+            (body, &[][..], flagged),
             self.now,
             &mut self.interval,
             &mut latency,

@@ -7,15 +7,20 @@ use measure::{Interval, Metric, Nanos, Time};
 use super::Producer;
 use crate::engine::ledger::{ThreadLedger, whole_sequence};
 use crate::payload::{self, Header};
-use crate::protocol::amqp091::{Answers, Extras};
+use crate::protocol::{Answers, Connection};
 use crate::sizes::Contents;
 use crate::window::{NeverSent, Window};
 
 impl Producer {
     /// The tag that a confirm of the message behind this reply would have; `None` for what is no
     /// reply to a message of this connection.
-    pub(crate) fn replied(&self, body: &[u8], extras: Extras<'_>, now: Time) -> Option<u64> {
-        let header = self.header(body, extras, now)?;
+    pub(crate) fn replied<C: Connection>(
+        &self,
+        body: &[u8],
+        properties: &[u8],
+        now: Time,
+    ) -> Option<u64> {
+        let header = self.header::<C>(body, properties, now)?;
         let ours = header.run == Some(self.spec.run_id) && header.producer == self.spec.id;
         let sent = (self.first_tag..self.sequence).contains(&header.sequence);
         (self.spec.answers == Answers::Replies && ours && sent)
@@ -23,10 +28,10 @@ impl Producer {
     }
 
     /// The header of one of its own messages.
-    fn header(&self, body: &[u8], extras: Extras<'_>, now: Time) -> Option<Header> {
+    fn header<C: Connection>(&self, body: &[u8], properties: &[u8], now: Time) -> Option<Header> {
         let contents = self.spec.contents.as_ref();
         let header = if contents.is_some_and(Contents::has_trace_header) {
-            payload::read_trace_header(extras.trace_header()?, body.len(), now)
+            payload::read_trace_header(C::trace_header(properties)?, body.len(), now)
         } else {
             payload::read(body, now)
         };
@@ -86,14 +91,14 @@ impl Producer {
 
     /// The broker gives a message back, for it has no queue for it.
     #[cold]
-    pub(crate) fn returned(
+    pub(crate) fn returned<C: Connection>(
         &self,
         body: &[u8],
-        extras: Extras<'_>,
+        properties: &[u8],
         now: Time,
         ledger: &mut ThreadLedger,
     ) {
-        let header = self.header(body, extras, now);
+        let header = self.header::<C>(body, properties, now);
         let Some((bitmap, header)) = self.spec.bitmap.zip(header) else {
             return;
         };

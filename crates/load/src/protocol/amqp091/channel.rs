@@ -1,25 +1,19 @@
-//! One channel: the steps of its set-up, and what flows over it then.
+//! One channel: the requests of its set-up, and what flows over it then.
 
 use std::collections::VecDeque;
 
 use wire::amqp091::{
-    BasicCancel, BasicConsume, BasicGet, BasicPublish, BasicQos, ChannelOpen, Client,
-    ConfirmSelect, EncodeMethod, Encoded, ExchangeDeclare, FieldTable, HeadTemplate, Method,
-    Properties, PublishTemplate, QueueBind, QueueDeclare, TxCommit, TxSelect,
+    BasicCancel, BasicGet, BasicPublish, Client, Closing, EncodeError, EncodeMethod, Encoded,
+    Error as WireError, FieldTable, HeadTemplate, Method, Properties, PublishTemplate, TxCommit,
 };
 
-use super::reply::{REPLY_TO, Reply};
-use super::spec::{
-    Answers, Begin, BodyLengths, ChannelSpec, Declaration, Publishing, Role, Source, Subscription,
-};
-use super::task::Task;
-use super::{Progress, STREAM_OFFSET, Step, take_one};
-use crate::failure::{self, Stage};
-use crate::payload::FILLER;
+use super::failure::{self, Stage};
+use super::request::{Answer, CONSUMER_TAG, Question, Request};
+use super::spec::{Begin, ChannelSpec, Consuming, Declaration, Publishing, Queue, Role, Source};
+use super::{REPLY_TO, STREAM_OFFSET, properties, take_one};
+use crate::payload::{FILLER, FULL_LEN};
+use crate::protocol::{Answers, BodyLengths, Progress, Receiver, Reply, Sender};
 use crate::{Endpoint, Error};
-
-/// A tag is unique within its channel only; every delivery carries it, so it is short.
-const CONSUMER_TAG: &str = "c";
 
 /// A message's frames, as far as they are the same for all.
 enum Template {
@@ -47,9 +41,9 @@ pub(super) struct Channel {
     /// The queue consumed from, once it is known.
     pub(super) queue: String,
     pub(super) stage: Stage,
-    /// What is under way, and what follows.
-    task: Option<Task>,
-    tasks: VecDeque<Task>,
+    /// The request that is not answered, and what follows.
+    request: Option<Request>,
+    requests: VecDeque<Request>,
     pub(super) asked: Asked,
     /// The connection's set-up waits for it.
     pub(super) is_awaited: bool,
@@ -64,26 +58,28 @@ pub(super) struct Channel {
 impl Channel {
     pub(super) fn new(spec: ChannelSpec, number: u16, resumes: bool) -> Self {
         let (queue, follows_stream) = match &spec.role {
-            Role::Consumer(subscription) => {
-                let queue = match &subscription.source {
+            Role::Consumer(consuming) => {
+                let queue = match &consuming.source {
                     Source::Queue(name) => name.clone(),
                     Source::Own { .. } => String::new(),
                 };
-                let offset = subscription.arguments.get(STREAM_OFFSET);
+                let offset = consuming.arguments.get(STREAM_OFFSET);
                 (queue, resumes && offset.is_some())
             }
-            Role::Producer(_) => (String::new(), false),
+            Role::Producer(_) | Role::Requests => (String::new(), false),
         };
-        let own = spec.declaration.as_ref().filter(|d| d.exclusive);
-        let tasks = tasks(&spec.role, own).collect();
+        let is_own = |queue: &Queue| queue.exclusive;
+        let own = spec.declaration.as_ref();
+        let own = own.filter(|it| it.queue.as_ref().is_some_and(is_own));
+        let requests = set_up(&spec.role, own, "");
         Self {
             spec,
             number,
             template: None,
             queue,
             stage: Stage::LogIn,
-            task: None,
-            tasks,
+            request: None,
+            requests,
             asked: Asked::default(),
             is_awaited: false,
             follows_stream,
@@ -94,8 +90,15 @@ impl Channel {
 
     /// Begins again on a new connection.
     pub(super) fn restart(&mut self) {
-        self.tasks = tasks(&self.spec.role, self.spec.declaration.as_ref()).collect();
-        self.task = None;
+        self.requests = set_up(&self.spec.role, self.spec.declaration.as_ref(), " again");
+        if let Role::Consumer(Consuming {
+            source: Source::Own { .. },
+            ..
+        }) = &self.spec.role
+        {
+            self.queue.clear();
+        }
+        self.request = None;
         self.template = None;
         self.asked = Asked::default();
         self.is_awaited = false;
@@ -126,14 +129,23 @@ impl Channel {
         take_one(&mut self.asked.gets)
     }
 
-    /// Whether this answer was asked for and had not come.
+    /// What a method answers that was asked for and had not come.
     #[inline]
-    pub(super) fn awaits(&mut self, method: &Method<'_>) -> bool {
+    pub(super) fn answer_of(&mut self, method: &Method<'_>) -> Option<Answer> {
         match method {
-            Method::TxCommitOk(_) => take_one(&mut self.asked.commits),
-            Method::BasicCancelOk(_) => std::mem::take(&mut self.asked.cancel),
-            method => self.task.is_some_and(|task| task.is_answered_by(method)),
+            Method::TxCommitOk(_) => take_one(&mut self.asked.commits).then_some(Answer::Committed),
+            Method::BasicCancelOk(_) => {
+                std::mem::take(&mut self.asked.cancel).then_some(Answer::Cancelled)
+            }
+            method => self.request.as_ref()?.answer_of(method),
         }
+    }
+
+    /// Whether the broker closed the channel because what was asked for does not exist, which is an
+    /// answer.
+    pub(super) fn may_miss(&self, closing: &Closing<'_>) -> bool {
+        let request = self.request.as_ref();
+        request.is_some_and(|request| request.may_miss(closing))
     }
 
     /// Whether it subscribes as the last step of the set-up.
@@ -147,13 +159,30 @@ impl Channel {
         client: &mut Client,
         endpoint: &Endpoint,
     ) -> Result<(), Error> {
-        self.ask(Task::Consume, client, endpoint)
+        let Role::Consumer(consuming) = &self.spec.role else {
+            return Ok(());
+        };
+        let action = format!("consume from {:?}", self.queue);
+        let arguments = self
+            .arguments(consuming)
+            .map_err(|error| failure::of_wire(endpoint, &self.stage, &error))?;
+        let question = Question::Consume {
+            queue: self.queue.clone(),
+            no_ack: consuming.no_ack,
+            arguments,
+        };
+        self.ask(Request::new(action, question), client, endpoint)
     }
 
     /// Asks for something as soon as what was asked for before is answered.
-    fn ask(&mut self, task: Task, client: &mut Client, endpoint: &Endpoint) -> Result<(), Error> {
-        self.tasks.push_back(task);
-        if self.task.is_none() {
+    fn ask(
+        &mut self,
+        request: Request,
+        client: &mut Client,
+        endpoint: &Endpoint,
+    ) -> Result<(), Error> {
+        self.requests.push_back(request);
+        if self.request.is_none() {
             self.next(client, endpoint)?;
         }
         Ok(())
@@ -161,31 +190,35 @@ impl Channel {
 
     /// Whether everything that was asked for is answered.
     pub(super) const fn is_answered(&self) -> bool {
-        self.task.is_none()
+        self.request.is_none()
     }
 
-    /// Takes the broker's answer to the last step, and the next step.
+    /// Takes the broker's answer to the last request, and sends the next.
     pub(super) fn proceed(
         &mut self,
-        step: Step,
+        answer: &Answer,
         client: &mut Client,
         endpoint: &Endpoint,
     ) -> Result<Progress, Error> {
-        if let (Some(Task::DeclareOwn), Step::Declared { queue }) = (self.task, step) {
-            self.queue = queue;
+        if let Answer::Declared { queue, .. } = answer
+            && self.queue.is_empty()
+        {
+            self.queue.clone_from(queue);
         }
         self.next(client, endpoint)
     }
 
-    /// Sends the next step of the set-up.
+    /// Sends the next request. [`Progress::Ready`]: there is none.
     pub(super) fn next(
         &mut self,
         client: &mut Client,
         endpoint: &Endpoint,
     ) -> Result<Progress, Error> {
-        self.task = self.tasks.pop_front();
-        let Some(task) = self.task else {
-            if let Role::Producer(publishing) = &self.spec.role {
+        self.request = self.requests.pop_front();
+        let Some(request) = &self.request else {
+            if let Role::Producer(publishing) = &self.spec.role
+                && self.template.is_none()
+            {
                 let template = template(publishing, self.number, client.frame_max());
                 let template = template
                     .map_err(|error| failure::of_wire(endpoint, &self.stage, &error.into()))?;
@@ -194,129 +227,17 @@ impl Channel {
             self.stage = Stage::Running;
             return Ok(Progress::Ready);
         };
-        self.stage = Stage::SetUp(self.describe(task));
-        self.carry_out(task, client)
+        self.stage = Stage::SetUp(request.action.clone());
+        self.asked.subscription |= matches!(request.question, Question::Consume { .. });
+        request
+            .send(client, self.number, &self.queue)
             .map_err(|error| failure::of_wire(endpoint, &self.stage, &error))?;
         Ok(Progress::Waiting)
     }
 
-    /// As in "cannot ...".
-    fn describe(&self, task: Task) -> String {
-        let declared = self.spec.declaration.as_ref();
-        let queue = declared.map_or(&self.queue, |d| &d.queue);
-        let exchange = declared
-            .and_then(|d| d.exchange.as_ref())
-            .map_or("", |e| e.name.as_str());
-        let again = if self.again { " again" } else { "" };
-        match task {
-            Task::Open => "open a channel".into(),
-            Task::DeclareExchange => format!("declare exchange {exchange:?}{again}"),
-            Task::DeclareQueue => format!("declare queue {queue:?}{again}"),
-            Task::BindQueue => format!("bind queue {queue:?} to exchange {exchange:?}{again}"),
-            Task::SelectConfirms => "ask for publisher confirms".into(),
-            Task::SelectTransactions => "begin transactions".into(),
-            Task::DeclareOwn => "declare a subscriber's queue".into(),
-            Task::BindOwn => match &self.spec.role {
-                Role::Consumer(Subscription {
-                    source: Source::Own { exchange, key, .. },
-                    ..
-                }) => format!("subscribe to {key:?} of exchange {exchange:?}"),
-                _ => "bind a subscriber's queue".into(),
-            },
-            Task::Prefetch { count, .. } => format!("limit the prefetch to {count}"),
-            Task::Consume => format!("consume from {:?}", self.queue),
-            Task::ConsumeReplies => "ask for direct replies".into(),
-        }
-    }
-
-    fn carry_out(&mut self, task: Task, client: &mut Client) -> Result<(), wire::amqp091::Error> {
-        let number = self.number;
-        let mut send = |method: &dyn Sendable| method.send(client, number);
-        match (task, &self.spec.role, &self.spec.declaration) {
-            (Task::Open, ..) => send(&ChannelOpen::default()),
-            (Task::DeclareExchange, _, Some(declaration)) => match &declaration.exchange {
-                Some(exchange) => send(&ExchangeDeclare {
-                    exchange: &exchange.name,
-                    kind: &exchange.kind,
-                    durable: exchange.durable,
-                    auto_delete: exchange.auto_delete,
-                    ..ExchangeDeclare::default()
-                }),
-                None => Ok(()),
-            },
-            (Task::DeclareQueue, _, Some(declaration)) => send(&QueueDeclare {
-                queue: &declaration.queue,
-                durable: declaration.durable,
-                auto_delete: declaration.auto_delete,
-                exclusive: declaration.exclusive,
-                arguments: declaration.arguments.view(),
-                ..QueueDeclare::default()
-            }),
-            (Task::BindQueue, _, Some(declaration)) => send(&QueueBind {
-                queue: &declaration.queue,
-                exchange: declaration.binding.as_ref().map_or("", |(name, _)| name),
-                routing_key: declaration.binding.as_ref().map_or("", |(_, key)| key),
-                ..QueueBind::default()
-            }),
-            (Task::SelectConfirms, ..) => send(&ConfirmSelect::default()),
-            (Task::SelectTransactions, ..) => send(&TxSelect::default()),
-            (
-                Task::Prefetch {
-                    count,
-                    whole_channel,
-                },
-                ..,
-            ) => send(&BasicQos {
-                prefetch_count: count,
-                global: whole_channel,
-                ..BasicQos::default()
-            }),
-            (Task::DeclareOwn | Task::BindOwn, Role::Consumer(subscription), _) => {
-                match &subscription.source {
-                    Source::Own { arguments, .. } if task == Task::DeclareOwn => {
-                        send(&QueueDeclare {
-                            exclusive: true,
-                            auto_delete: true,
-                            arguments: arguments.view(),
-                            ..QueueDeclare::default()
-                        })
-                    }
-                    Source::Own { exchange, key, .. } => send(&QueueBind {
-                        queue: &self.queue,
-                        exchange,
-                        routing_key: key,
-                        ..QueueBind::default()
-                    }),
-                    Source::Queue(_) => Ok(()),
-                }
-            }
-            (Task::ConsumeReplies, ..) => {
-                self.asked.subscription = true;
-                send(&BasicConsume {
-                    queue: REPLY_TO,
-                    consumer_tag: CONSUMER_TAG,
-                    no_ack: true,
-                    ..BasicConsume::default()
-                })
-            }
-            (Task::Consume, Role::Consumer(subscription), _) => {
-                let arguments = self.arguments(subscription)?;
-                self.asked.subscription = true;
-                send(&BasicConsume {
-                    queue: &self.queue,
-                    consumer_tag: CONSUMER_TAG,
-                    no_ack: subscription.no_ack,
-                    arguments: arguments.view(),
-                    ..BasicConsume::default()
-                })
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// The subscription's arguments, and where in its stream it goes on.
-    fn arguments(&self, subscription: &Subscription) -> Result<FieldTable, wire::amqp091::Error> {
-        let mut arguments = subscription.arguments.clone();
+    fn arguments(&self, consuming: &Consuming) -> Result<FieldTable, WireError> {
+        let mut arguments = consuming.arguments.clone();
         if self.follows_stream && self.again {
             // Where nothing has come yet, all of it: other runs' messages are told apart.
             match self.next_offset {
@@ -333,7 +254,7 @@ impl Channel {
         client: &mut Client,
         endpoint: &Endpoint,
     ) -> Result<bool, Error> {
-        if !self.asked.subscription || matches!(self.spec.role, Role::Producer(_)) {
+        if !self.asked.subscription || !matches!(self.spec.role, Role::Consumer(_)) {
             return Ok(false);
         }
         self.asked.cancel = true;
@@ -348,55 +269,97 @@ impl Channel {
     }
 }
 
-/// The steps of a channel's set-up before its subscription, with what it declares itself.
-fn tasks(role: &Role, declaration: Option<&Declaration>) -> impl Iterator<Item = Task> + use<> {
-    let mut tasks = vec![Task::Open];
-    if let Some(declaration) = declaration {
-        if declaration.exchange.is_some() {
-            tasks.push(Task::DeclareExchange);
-        }
-        if !declaration.queue.is_empty() {
-            tasks.push(Task::DeclareQueue);
-        }
-        if declaration.binding.is_some() {
-            tasks.push(Task::BindQueue);
-        }
+/// The requests of a channel's set-up before its subscription, with what it declares itself.
+fn set_up(role: &Role, declaration: Option<&Declaration>, again: &str) -> VecDeque<Request> {
+    let mut requests = VecDeque::new();
+    if matches!(role, Role::Requests) {
+        return requests;
     }
+    requests.push_back(Request::open_channel());
+    if let Some(declaration) = declaration {
+        declare(declaration, again, &mut requests);
+    }
+    let select = |transactions| match transactions {
+        true => Request::new("begin transactions", Question::SelectTransactions),
+        false => Request::new("ask for publisher confirms", Question::SelectConfirms),
+    };
     match role {
+        Role::Requests => {}
         Role::Producer(publishing) => match publishing.answers {
             Answers::Nothing => {}
-            Answers::Confirms => tasks.push(Task::SelectConfirms),
-            Answers::Commits => tasks.push(Task::SelectTransactions),
+            Answers::Confirms => requests.push_back(select(false)),
+            Answers::Commits => requests.push_back(select(true)),
             // Before the first request is published.
-            Answers::Replies => tasks.push(Task::ConsumeReplies),
+            Answers::Replies => {
+                let question = Question::Consume {
+                    queue: REPLY_TO.to_owned(),
+                    no_ack: true,
+                    arguments: FieldTable::new(),
+                };
+                requests.push_back(Request::new("ask for direct replies", question));
+            }
         },
-        Role::Consumer(subscription) => {
-            if matches!(subscription.source, Source::Own { .. }) {
-                tasks.extend([Task::DeclareOwn, Task::BindOwn]);
+        Role::Consumer(consuming) => {
+            if let Source::Own {
+                exchange,
+                key,
+                arguments,
+            } = &consuming.source
+            {
+                let own = Queue {
+                    exclusive: true,
+                    auto_delete: true,
+                    arguments: arguments.clone(),
+                    ..Queue::default()
+                };
+                let action = format!("subscribe to {key:?} of exchange {exchange:?}");
+                requests.extend([
+                    Request::declare_queue("declare a subscriber's queue", own),
+                    Request::bind(action, ("", exchange, key)),
+                ]);
             }
-            if subscription.transacted {
-                tasks.push(Task::SelectTransactions);
+            if consuming.transacted {
+                requests.push_back(select(true));
             }
-            tasks.push(Task::Prefetch {
-                count: subscription.prefetch,
-                whole_channel: false,
-            });
-            if subscription.channel_prefetch > 0 {
-                tasks.push(Task::Prefetch {
-                    count: subscription.channel_prefetch,
-                    whole_channel: true,
-                });
+            requests.push_back(prefetch(consuming.prefetch, false));
+            if consuming.channel_prefetch > 0 {
+                requests.push_back(prefetch(consuming.channel_prefetch, true));
             }
         }
     }
-    tasks.into_iter()
+    requests
 }
 
-fn template(
-    publishing: &Publishing,
-    number: u16,
-    frame_max: u32,
-) -> Result<Template, wire::amqp091::EncodeError> {
+fn declare(declaration: &Declaration, again: &str, requests: &mut VecDeque<Request>) {
+    let queue = declaration.queue.as_ref();
+    if let Some(exchange) = &declaration.exchange {
+        let question = Question::DeclareExchange {
+            exchange: exchange.clone(),
+            passive: false,
+        };
+        let action = format!("declare exchange {:?}{again}", exchange.name);
+        requests.push_back(Request::new(action, question));
+    }
+    if let Some(queue) = queue {
+        let action = format!("declare queue {:?}{again}", queue.name);
+        requests.push_back(Request::declare_queue(action, queue.clone()));
+    }
+    if let (Some((exchange, key)), Some(queue)) = (&declaration.binding, queue) {
+        let queue = queue.name.as_str();
+        let action = format!("bind queue {queue:?} to exchange {exchange:?}{again}");
+        requests.push_back(Request::bind(action, (queue, exchange, key)));
+    }
+}
+
+fn prefetch(count: u16, whole_channel: bool) -> Request {
+    let question = Question::Prefetch {
+        count,
+        whole_channel,
+    };
+    Request::new(format!("limit the prefetch to {count}"), question)
+}
+
+fn template(publishing: &Publishing, number: u16, frame_max: u32) -> Result<Template, EncodeError> {
     let publish = BasicPublish {
         exchange: &publishing.exchange,
         routing_key: &publishing.routing_key,
@@ -418,53 +381,62 @@ fn template(
     })
 }
 
-/// Methods of any kind, one after the other.
-trait Sendable {
-    fn send(&self, client: &mut Client, channel: u16) -> Result<(), wire::amqp091::Error>;
-}
-
-impl<M: EncodeMethod> Sendable for M {
-    fn send(&self, client: &mut Client, channel: u16) -> Result<(), wire::amqp091::Error> {
-        client.send(channel, self)
-    }
-}
-
 /// A channel that is in use, with its connection.
 pub(crate) struct ChannelHandle<'a> {
     pub(super) client: &'a mut Client,
     pub(super) channel: &'a mut Channel,
     pub(super) endpoint: &'a Endpoint,
+    pub(super) reply_properties: &'a mut Vec<u8>,
 }
 
-impl ChannelHandle<'_> {
-    /// Queues one message of the length that all have; `fill` writes the front of its body.
+impl Sender for ChannelHandle<'_> {
     #[inline]
-    pub(crate) fn publish(&mut self, fill: impl FnOnce(&mut [u8])) {
+    fn publish(&mut self, fill: impl FnOnce(&mut [u8])) {
         if let Some(Template::Whole(template)) = &self.channel.template {
             self.client.publish(template, fill);
         }
     }
 
-    /// Queues one message with a body of its own; `fill` writes the front of it.
     #[inline]
-    pub(crate) fn publish_body(&mut self, body: &[u8], fill: impl FnOnce(&mut [u8])) {
+    fn publish_body(&mut self, body: &[u8], fill: impl FnOnce(&mut [u8])) {
         if let Some(Template::Head(head, ..)) = &self.channel.template {
             self.client.publish_body(head, body, fill);
         }
     }
 
-    /// What of the following messages may be changed: an id, a key or a trace_header for others that are as
-    /// long. There is nothing before the set-up's end.
     #[inline]
-    pub(crate) fn encoded(&mut self) -> Option<&mut Encoded> {
-        match self.channel.template.as_mut()? {
-            Template::Whole(template) => Some(template.encoded()),
-            Template::Head(template, ..) => Some(template.encoded()),
+    fn set_routing_key(&mut self, key: &[u8]) {
+        if let Some(message) = self.encoded() {
+            message.set_routing_key(key);
         }
     }
 
-    /// Bytes on the wire of the smallest and the largest message, at least 1.
-    pub(crate) fn message_wire_len(&self) -> (usize, usize) {
+    #[inline]
+    fn set_message_id(&mut self, id: &[u8]) {
+        if let Some(message) = self.encoded() {
+            message.set_message_id(id);
+        }
+    }
+
+    #[inline]
+    fn set_timestamp(&mut self, unix_s: u64) {
+        if let Some(message) = self.encoded() {
+            message.set_timestamp(unix_s);
+        }
+    }
+
+    #[inline]
+    fn set_trace_header(&mut self, header: &[u8; FULL_LEN]) {
+        if let Some(message) = self.encoded() {
+            message.set_last_header(header);
+        }
+    }
+
+    fn commit(&mut self) -> Result<(), Error> {
+        self.commit_all()
+    }
+
+    fn message_wire_len(&self) -> (usize, usize) {
         match &self.channel.template {
             Some(Template::Whole(template)) => (template.wire_len(), template.wire_len()),
             Some(Template::Head(_, least, most)) => (*least, *most),
@@ -472,87 +444,120 @@ impl ChannelHandle<'_> {
         }
     }
 
-    /// Bytes that wait to be written, the whole connection's.
     #[inline]
-    pub(crate) fn pending(&self) -> usize {
+    fn pending(&self) -> usize {
         self.client.pending_output().len()
     }
+}
 
-    /// The broker broke the protocol.
-    #[cold]
-    pub(crate) fn violated(&self, detail: String) -> Error {
-        Error::Protocol {
-            endpoint: self.endpoint.to_string(),
-            detail,
-        }
-    }
-
-    /// Answers a request.
-    pub(crate) fn respond(&mut self, reply: &Reply) -> Result<(), Error> {
-        let publish = BasicPublish {
-            routing_key: &reply.to,
-            ..BasicPublish::default()
-        };
-        let body = &reply.body;
-        let number = self.channel.number;
-        let sent = self
-            .client
-            .send_content(number, &publish, reply.properties(), body);
-        sent.map_err(|error| failure::of_wire(self.endpoint, &self.channel.stage, &error))
-    }
-
-    /// Acknowledges deliveries up to `tag`.
+impl Receiver for ChannelHandle<'_> {
     #[inline]
-    pub(crate) fn ack(&mut self, tag: u64, multiple: bool) {
+    fn acknowledge(&mut self, tag: u64, multiple: bool) {
         self.client.ack(self.channel.number, tag, multiple);
     }
 
-    /// Refuses deliveries up to `tag`.
     #[inline]
-    pub(crate) fn nack(&mut self, tag: u64, multiple: bool, requeue: bool) {
+    fn refuse(&mut self, tag: u64, multiple: bool, requeue: bool) {
         self.client
             .nack(self.channel.number, tag, multiple, requeue);
     }
 
-    /// Commits what was published and acknowledged since the last time.
-    pub(crate) fn commit(&mut self) -> Result<(), Error> {
-        self.channel.asked.commits += 1;
-        self.send(&TxCommit::default())
+    fn commit(&mut self) -> Result<(), Error> {
+        self.commit_all()
     }
 
-    /// Asks for one message.
-    pub(crate) fn get(&mut self) -> Result<(), Error> {
-        let Role::Consumer(subscription) = &self.channel.spec.role else {
+    fn subscribe(&mut self) -> Result<(), Error> {
+        self.channel.subscribe(self.client, self.endpoint)
+    }
+
+    fn fetch(&mut self) -> Result<(), Error> {
+        let Role::Consumer(consuming) = &self.channel.spec.role else {
             return Ok(());
         };
         self.channel.asked.gets += 1;
         let get = BasicGet {
             queue: &self.channel.queue,
-            no_ack: subscription.no_ack,
+            no_ack: consuming.no_ack,
             ..BasicGet::default()
         };
         let sent = self.client.send(self.channel.number, &get);
         sent.map_err(|error| failure::of_wire(self.endpoint, &self.channel.stage, &error))
     }
 
-    /// Begins to consume, for a subscription that begins later.
-    pub(crate) fn consume(&mut self) -> Result<(), Error> {
-        self.channel.subscribe(self.client, self.endpoint)
+    fn respond(&mut self, reply: &Reply) -> Result<(), Error> {
+        let publish = BasicPublish {
+            routing_key: &reply.to,
+            ..BasicPublish::default()
+        };
+        let properties = match &reply.trace_header {
+            Some(header) => properties::of_reply(self.reply_properties, header)?,
+            None => Properties::NONE,
+        };
+        let number = self.channel.number;
+        let sent = self
+            .client
+            .send_content(number, &publish, properties, &reply.body);
+        sent.map_err(|error| failure::of_wire(self.endpoint, &self.channel.stage, &error))
+    }
+
+    #[cold]
+    fn violated(&self, detail: String) -> Error {
+        Error::Protocol {
+            endpoint: self.endpoint.to_string(),
+            detail,
+        }
+    }
+}
+
+impl ChannelHandle<'_> {
+    /// What of the following messages may be changed: an id, a key or a header for others that are as
+    /// long. There is nothing before the set-up's end.
+    #[inline]
+    fn encoded(&mut self) -> Option<&mut Encoded> {
+        match self.channel.template.as_mut()? {
+            Template::Whole(template) => Some(template.encoded()),
+            Template::Head(template, ..) => Some(template.encoded()),
+        }
+    }
+
+    fn commit_all(&mut self) -> Result<(), Error> {
+        self.channel.asked.commits += 1;
+        self.send(&TxCommit::default())
+    }
+
+    pub(super) fn ask(&mut self, request: Request) -> Result<(), Error> {
+        self.channel.ask(request, self.client, self.endpoint)
     }
 
     /// Asks for an answer that comes after everything that was sent before.
-    pub(crate) fn fence(&mut self) -> Result<(), Error> {
+    pub(super) fn fence(&mut self) -> Result<(), Error> {
         // It changes nothing: it is for consumers to come, of which there are none.
         let count = match &self.channel.spec.role {
-            Role::Consumer(subscription) => subscription.prefetch,
-            Role::Producer(_) => 0,
+            Role::Consumer(consuming) => consuming.prefetch,
+            Role::Producer(_) | Role::Requests => 0,
         };
-        let whole_channel = false;
-        let task = Task::Prefetch {
-            count,
-            whole_channel,
+        self.ask(prefetch(count, false))
+    }
+
+    pub(super) fn publish_zeros(
+        &mut self,
+        queue: &str,
+        messages: u32,
+        size: usize,
+    ) -> Result<(), Error> {
+        let publish = BasicPublish {
+            routing_key: queue,
+            ..BasicPublish::default()
         };
-        self.channel.ask(task, self.client, self.endpoint)
+        let body = vec![0; if messages == 0 { 0 } else { size }];
+        for _ in 0..messages {
+            let number = self.channel.number;
+            let sent = self
+                .client
+                .send_content(number, &publish, Properties::NONE, &body);
+            sent.map_err(|error| failure::of_wire(self.endpoint, &self.channel.stage, &error))?;
+        }
+        Ok(())
     }
 
     fn send(&mut self, method: &impl EncodeMethod) -> Result<(), Error> {

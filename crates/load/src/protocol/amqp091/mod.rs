@@ -1,138 +1,47 @@
-//! One client's conversation with a broker, without the socket: set-up, messages and
-//! acknowledgements, and the way out. AMQP 0.9.1 for now; everything that is peculiar to a
-//! protocol stays in here and in `admin`.
+//! AMQP 0.9.1: all that the load knows of it.
 //!
-//! A connection carries one channel for each producer or consumer that shares it. Order of calls:
-//! feed [`Connection::poll`] until it returns `None`, answer [`Signal::Step`] with [`Connection::proceed`],
-//! write its output. [`Progress::Ready`] ends the set-up; from then on a [`ChannelHandle`]
-//! sends.
-//!
-//! Subscriptions come last, when all channels have gone through all other steps, and all at once.
-//! So deliveries may come while some are not answered, and only then: the first one also ends the
-//! set-up. An answer to a question that was not asked is the peer's error.
+//! A connection carries one channel for each of its clients. The set-up of a channel is a list of
+//! requests, each answered by the broker. Subscriptions come last, when all channels have gone through
+//! all other steps, and all at once. So deliveries may come while some are not answered, and only then:
+//! the first one also ends the set-up.
 
-pub(crate) mod admin;
+mod admin;
+mod allowance;
+mod arguments;
+mod assignment;
 mod channel;
-mod reply;
+mod failure;
+mod properties;
+mod request;
 mod spec;
-mod task;
 
 use measure::{Nanos, Time};
-use transport::Output;
 use wire::Secret;
 use wire::amqp091::{
-    Client, ClientConfig, ConnectionUpdateSecret, EncodeMethod, Event, Mechanism, Method,
-    Properties, SecretStr,
+    Client, ClientConfig, ConnectionUpdateSecret, EncodeMethod, Event as WireEvent, Mechanism,
+    Method, Properties, SecretStr,
 };
 
+use self::admin::Admin;
 use self::channel::Channel;
 pub(crate) use self::channel::ChannelHandle;
-pub(crate) use self::reply::{REPLY_TO, Reply};
-pub(crate) use self::spec::{
-    Answers, Begin, BodyLengths, ChannelSpec, ConnectionSpec, Declaration, Exchange, Publishing,
-    Role, Source, Subscription,
-};
-use crate::failure::{self, Stage};
+use self::failure::Stage;
+pub(crate) use self::properties::encode;
+pub(crate) use self::request::{Answer, Request};
+pub(crate) use self::spec::{ChannelSpec, Queue, Role};
+use super::{ConnectionSpec, Event, Outgoing, Progress, WireSizes};
 use crate::payload::TRACE_HEADER;
-use crate::{Auth, Endpoint, Error, Token, limits};
+use crate::{Auth, Destination, Endpoint, Error, Group, Token};
 
 /// Where a stream's consumer begins, and where a message of it is.
-pub(crate) const STREAM_OFFSET: &str = "x-stream-offset";
+const STREAM_OFFSET: &str = "x-stream-offset";
 /// The exchange behind `topic://`.
 pub(crate) const TOPIC_EXCHANGE: &str = "amq.topic";
+/// RabbitMQ's pseudo-queue: what is sent to a message's `reply-to` comes back over the channel that
+/// published it, without a queue.
+const REPLY_TO: &str = "amq.rabbitmq.reply-to";
 /// The largest frame asked for: RabbitMQ's own limit. A reader needs room for one.
 pub(crate) const FRAME_MAX: u32 = 131_072;
-
-/// What has come in.
-#[derive(Debug)]
-pub(crate) enum Signal<'a> {
-    /// Hand it to [`Connection::proceed`].
-    Step(Step),
-    Confirm {
-        tag: u64,
-        multiple: bool,
-        nack: bool,
-    },
-    /// The last transaction is committed.
-    Committed,
-    Delivery {
-        tag: u64,
-        redelivered: bool,
-        body: &'a [u8],
-        extras: Extras<'a>,
-    },
-    /// There was no message to get.
-    Empty,
-    /// A message of its own, given back.
-    Returned {
-        body: &'a [u8],
-        extras: Extras<'a>,
-    },
-    Blocked {
-        reason: &'a str,
-    },
-    Unblocked,
-    /// The orderly close is complete.
-    Closed,
-    /// Nothing of interest.
-    Other,
-}
-
-/// What comes with a message beside its body; not read yet.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Extras<'a>(Properties<'a>);
-
-impl<'a> Extras<'a> {
-    /// Of a message that has nothing but its body.
-    #[cfg(test)]
-    pub(crate) const NONE: Self = Self(Properties::NONE);
-
-    /// The same of a copy of its bytes.
-    pub(crate) const fn from_bytes(bytes: &'a [u8]) -> Self {
-        Self(Properties::from_bytes(bytes))
-    }
-
-    pub(crate) fn as_bytes(self) -> &'a [u8] {
-        self.0.as_bytes()
-    }
-
-    /// The header of a message whose body has none.
-    #[inline]
-    pub(crate) fn trace_header(self) -> Option<&'a [u8]> {
-        self.0.header_bytes(TRACE_HEADER)
-    }
-
-    /// Where an answer goes.
-    pub(crate) fn reply_to(self) -> Option<&'a str> {
-        self.0
-            .decode()
-            .ok()
-            .and_then(|properties| properties.reply_to)
-    }
-}
-
-/// An answer that moves the set-up or the way out on.
-#[derive(Debug)]
-pub(crate) enum Step {
-    Open,
-    ChannelOpen,
-    ExchangeDeclared,
-    ConfirmSelected,
-    TransactionsSelected,
-    Declared { queue: String },
-    Bound,
-    Qos,
-    Consuming,
-    Cancelled,
-}
-
-/// What a [`Step`] led to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
-    Waiting,
-    /// Set up: messages may flow.
-    Ready,
-}
 
 /// How far a connection's channels have got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,23 +55,33 @@ enum SetUpState {
     Leaving,
 }
 
-pub(crate) struct Connection {
-    spec: ConnectionSpec,
+/// A connection with a channel for each of its clients, which are counted from 0.
+pub(crate) struct AmqpConnection {
+    spec: ConnectionSpec<ChannelSpec>,
     client: Client,
     stage: Stage,
     state: SetUpState,
     channels: Vec<Channel>,
     /// Channels that this state waits for.
     busy: usize,
+    /// What the broker has answered last, and on which channel.
+    answer: Option<(usize, Answer)>,
     /// Renewed tokens that the broker has not acknowledged.
     secrets_sent: u32,
     /// Which renewal of the token the broker knows, where there is one.
     token_version: u64,
+    /// The properties of replies with a trace header, once there was one.
+    reply_properties: Vec<u8>,
 }
 
-/// The configuration of every connection to an endpoint.
-pub(crate) fn client_config(endpoint: &Endpoint, name: &str, timeout: Nanos) -> ClientConfig {
-    ClientConfig {
+/// Read before the token itself: one that is renewed in between is only told once more.
+fn version_of(endpoint: &Endpoint) -> u64 {
+    endpoint.token.as_ref().map_or(0, Token::version)
+}
+
+fn client_of(spec: &ConnectionSpec<ChannelSpec>, now: Time) -> Client {
+    let endpoint = &spec.endpoint;
+    let config = ClientConfig {
         user: endpoint.user.clone(),
         password: Secret::new(endpoint.password()),
         mechanism: match endpoint.auth {
@@ -172,95 +91,108 @@ pub(crate) fn client_config(endpoint: &Endpoint, name: &str, timeout: Nanos) -> 
         virtual_host: endpoint.virtual_host.clone(),
         heartbeat_s: endpoint.connection.heartbeat_s,
         frame_max: endpoint.connection.frame_max.min(FRAME_MAX),
-        connection_name: name.to_owned(),
-        timeout,
-        body_allowance: Some(limits::body_allowance()),
+        connection_name: spec.name.clone(),
+        timeout: spec.timeout,
+        body_allowance: Some(allowance::of_all_connections()),
         ..ClientConfig::default()
+    };
+    Client::new(config, now)
+}
+
+impl super::Connection for AmqpConnection {
+    type ClientSpec = ChannelSpec;
+    type Admin<'a> = Admin<'a>;
+    type Sender<'a> = ChannelHandle<'a>;
+    type Receiver<'a> = ChannelHandle<'a>;
+
+    const SIZES: WireSizes = WireSizes {
+        frame_max: FRAME_MAX as usize,
+        // Frames with `basic.ack` and `tx.commit`.
+        acknowledgement: 21,
+        commit: 12,
+        smallest_delivery: 60,
+        delivery_head: 2_048,
+    };
+
+    fn consumer(group: &Group, n: usize, later: bool) -> Result<ChannelSpec, Error> {
+        assignment::consumer(group, n, later)
     }
-}
 
-/// Read before the token itself: one that is renewed in between is only told once more.
-pub(crate) fn version_of(endpoint: &Endpoint) -> u64 {
-    endpoint.token.as_ref().map_or(0, Token::version)
-}
+    fn producer(
+        group: &Group,
+        destination: &Destination,
+        outgoing: Outgoing,
+    ) -> Result<ChannelSpec, Error> {
+        assignment::producer(group, destination, outgoing)
+    }
 
-impl Output for Connection {
+    fn queue_of(group: &Group, n: usize) -> Option<String> {
+        assignment::queue_of(group, n)
+    }
+
     #[inline]
-    fn pending(&self) -> &[u8] {
-        self.client.pending_output()
+    fn trace_header(properties: &[u8]) -> Option<&[u8]> {
+        Properties::from_bytes(properties).header_bytes(TRACE_HEADER)
     }
 
-    #[inline]
-    fn consume(&mut self, bytes: usize) {
-        self.client.consume_output(bytes);
+    fn reply_to(properties: &[u8]) -> Option<&str> {
+        let decoded = Properties::from_bytes(properties).decode().ok();
+        decoded.and_then(|properties| properties.reply_to)
     }
-}
 
-impl Connection {
-    pub(crate) fn new(mut spec: ConnectionSpec, now: Time) -> Self {
+    fn new(mut spec: ConnectionSpec<ChannelSpec>, now: Time) -> Self {
         let token_version = version_of(&spec.endpoint);
-        let config = client_config(&spec.endpoint, &spec.connection_name, spec.timeout);
-        let channels: Vec<_> = std::mem::take(&mut spec.channels)
+        let client = client_of(&spec, now);
+        let channels: Vec<_> = std::mem::take(&mut spec.clients)
             .into_iter()
             .zip(1..=u16::MAX)
             .map(|(channel, number)| Channel::new(channel, number, spec.resumes))
             .collect();
         Self {
             token_version,
+            reply_properties: Vec::new(),
             spec,
-            client: Client::new(config, now),
+            client,
             stage: Stage::LogIn,
             state: SetUpState::Preparing,
             busy: channels.len(),
+            answer: None,
             secrets_sent: 0,
             channels,
         }
     }
 
-    /// Begins again on a new transport, which may lead to another node.
-    pub(crate) fn restart(&mut self, endpoint: &Endpoint, now: Time) {
-        self.spec.endpoint.clone_from(endpoint);
+    fn restart(&mut self, endpoint: Option<&Endpoint>, now: Time) {
+        if let Some(endpoint) = endpoint {
+            self.spec.endpoint.clone_from(endpoint);
+        }
         self.token_version = version_of(&self.spec.endpoint);
-        let config = client_config(
-            &self.spec.endpoint,
-            &self.spec.connection_name,
-            self.spec.timeout,
-        );
-        self.client = Client::new(config, now);
+        self.client = client_of(&self.spec, now);
         self.stage = Stage::LogIn;
         self.state = SetUpState::Preparing;
         self.busy = self.channels.len();
+        self.answer = None;
         self.secrets_sent = 0;
         self.channels.iter_mut().for_each(Channel::restart);
     }
 
-    /// The way to send over a channel, counted from 0.
-    ///
-    /// # Panics
-    /// Where there are fewer channels.
-    #[inline]
-    pub(crate) fn channel(&mut self, at: usize) -> ChannelHandle<'_> {
-        ChannelHandle {
-            client: &mut self.client,
-            channel: &mut self.channels[at],
-            endpoint: &self.spec.endpoint,
-        }
+    fn endpoint(&self) -> &Endpoint {
+        &self.spec.endpoint
     }
 
-    /// Takes bytes off `input` and tells what they say, and on which channel (counted from 0);
-    /// `None` when more are needed.
     #[inline]
-    pub(crate) fn poll<'a>(
+    fn poll<'a, 'i: 'a>(
         &'a mut self,
         now: Time,
-        input: &mut &'a [u8],
-    ) -> Result<Option<(usize, Signal<'a>)>, Error> {
+        input: &mut &'i [u8],
+    ) -> Result<Option<(usize, Event<'a>)>, Error> {
         let Self {
             spec,
             client,
             stage,
             state,
             channels,
+            answer,
             secrets_sent,
             ..
         } = self;
@@ -272,8 +204,12 @@ impl Connection {
         };
         let at = |channel: u16| usize::from(channel).saturating_sub(1);
         let unasked = |channel: u16, what: &str| unasked(endpoint, channel, what);
+        let mut answered = |at: usize, what: Answer| {
+            *answer = Some((at, what));
+            Ok(Some((at, Event::Answer)))
+        };
         Ok(Some(match event {
-            Event::Delivery {
+            WireEvent::Delivery {
                 channel,
                 delivery_tag,
                 redelivered,
@@ -292,15 +228,15 @@ impl Connection {
                 {
                     its.next_offset = Some(offset.saturating_add(1));
                 }
-                let signal = Signal::Delivery {
+                let event = Event::Delivery {
                     tag: delivery_tag,
                     redelivered,
                     body,
-                    extras: Extras(properties),
+                    properties: properties.as_bytes(),
                 };
-                (at(channel), signal)
+                (at(channel), event)
             }
-            Event::Confirm {
+            WireEvent::Confirm {
                 channel,
                 delivery_tag,
                 multiple,
@@ -312,14 +248,14 @@ impl Connection {
                         if nack { "basic.nack" } else { "basic.ack" },
                     ));
                 }
-                let signal = Signal::Confirm {
+                let event = Event::Confirm {
                     tag: delivery_tag,
                     multiple,
                     nack,
                 };
-                (at(channel), signal)
+                (at(channel), event)
             }
-            Event::GetOk {
+            WireEvent::GetOk {
                 channel,
                 delivery_tag,
                 redelivered,
@@ -330,21 +266,21 @@ impl Connection {
                 if !channels.get_mut(at(channel)).is_some_and(Channel::got) {
                     return Err(unasked(channel, "basic.get-ok"));
                 }
-                let signal = Signal::Delivery {
+                let event = Event::Delivery {
                     tag: delivery_tag,
                     redelivered,
                     body,
-                    extras: Extras(properties),
+                    properties: properties.as_bytes(),
                 };
-                (at(channel), signal)
+                (at(channel), event)
             }
-            Event::GetEmpty { channel } => {
+            WireEvent::GetEmpty { channel } => {
                 if !channels.get_mut(at(channel)).is_some_and(Channel::got) {
                     return Err(unasked(channel, "basic.get-empty"));
                 }
-                (at(channel), Signal::Empty)
+                (at(channel), Event::Empty)
             }
-            Event::Returned {
+            WireEvent::Returned {
                 channel,
                 body,
                 properties,
@@ -353,52 +289,56 @@ impl Connection {
                 if !channels.get(at(channel)).is_some_and(Channel::is_mandatory) {
                     return Err(unasked(channel, "basic.return"));
                 }
-                let extras = Extras(properties);
-                (at(channel), Signal::Returned { body, extras })
+                let properties = properties.as_bytes();
+                (at(channel), Event::Returned { body, properties })
             }
-            Event::Blocked { reason } => (0, Signal::Blocked { reason }),
-            Event::Unblocked => (0, Signal::Unblocked),
-            Event::CloseOk => (0, Signal::Closed),
-            Event::Open { .. } => (0, Signal::Step(Step::Open)),
-            Event::Method { channel, method } => {
-                let was_asked = match &method {
-                    // RabbitMQ slows channels down by credit, and brokers that do it so ask for
-                    // nothing but its answer, which is given.
-                    Method::ChannelFlow(_) => true,
-                    Method::ConnectionUpdateSecretOk(_) => take_one(secrets_sent),
-                    method => channels
-                        .get_mut(at(channel))
-                        .is_some_and(|its| its.awaits(method)),
-                };
-                if !was_asked {
-                    return Err(unasked(channel, method.info().name));
+            WireEvent::Blocked { reason } => (0, Event::Blocked { reason }),
+            WireEvent::Unblocked => (0, Event::Unblocked),
+            WireEvent::CloseOk => return answered(0, Answer::Closed),
+            WireEvent::Open { .. } => return answered(0, Answer::Open),
+            WireEvent::Method { channel, method } => match method {
+                // RabbitMQ slows channels down by credit, and brokers that do it so ask for
+                // nothing but its answer, which is given.
+                Method::ChannelFlow(_) => (at(channel), Event::Other),
+                Method::ConnectionUpdateSecretOk(_) if take_one(secrets_sent) => {
+                    (at(channel), Event::Other)
                 }
-                (at(channel), signal_of(&method))
-            }
-            Event::ChannelClosed { channel, closing } => {
-                let stage = channels.get(at(channel)).map_or(&*stage, |c| &c.stage);
+                method => match channels
+                    .get_mut(at(channel))
+                    .and_then(|its| its.answer_of(&method))
+                {
+                    Some(Answer::Committed) => (at(channel), Event::Committed),
+                    Some(answer) => return answered(at(channel), answer),
+                    None => return Err(unasked(channel, method.info().name)),
+                },
+            },
+            WireEvent::ChannelClosed { channel, closing } => {
+                let its = channels.get(at(channel));
+                if its.is_some_and(|its| its.may_miss(&closing)) {
+                    return answered(at(channel), Answer::Missing);
+                }
+                let stage = its.map_or(&*stage, |its| &its.stage);
                 return Err(failure::of_closing(endpoint, stage, &closing));
             }
-            Event::Closed { closing } => {
+            WireEvent::Closed { closing } => {
                 return Err(failure::of_closing(endpoint, stage, &closing));
             }
-            Event::ConsumerCancelled { channel, .. } => {
+            WireEvent::ConsumerCancelled { channel, .. } => {
                 let queue = channels.get(at(channel)).map_or("", |c| c.queue.as_str());
                 return Err(failure::of_cancel(endpoint, queue));
             }
         }))
     }
 
-    /// Takes the next step of the set-up or the way out.
-    pub(crate) fn proceed(&mut self, at: usize, step: Step, now: Time) -> Result<Progress, Error> {
+    fn proceed(&mut self, now: Time) -> Result<Progress, Error> {
         let Self {
             spec,
             client,
             channels,
             ..
         } = self;
-        match step {
-            Step::Open => {
+        match self.answer {
+            Some((_, Answer::Open)) => {
                 let most = usize::from(client.channel_max());
                 if channels.len() > most {
                     return Err(Error::invalid(
@@ -413,31 +353,191 @@ impl Connection {
                 }
                 for channel in channels.iter_mut() {
                     channel.is_awaited = true;
-                    channel.next(client, &spec.endpoint)?;
+                    if channel.next(client, &spec.endpoint)? == Progress::Ready {
+                        channel.is_awaited = false;
+                        self.busy -= 1;
+                    }
                 }
                 if let Some(channel) = channels.first() {
                     self.stage = channel.stage.clone();
                 }
+                match self.go_on()? {
+                    Progress::Ready => Ok(Progress::Ready),
+                    _ => Ok(Progress::LoggedIn),
+                }
             }
-            Step::Cancelled => {
+            Some((_, Answer::Cancelled)) => {
                 self.busy = self.busy.saturating_sub(1);
                 if self.busy == 0 {
                     self.close(now);
                 }
+                Ok(Progress::Waiting)
             }
-            step => {
+            Some((_, Answer::Closed)) => Ok(Progress::Closed),
+            Some((at, ref answer)) => {
                 let Some(channel) = channels.get_mut(at) else {
                     return Ok(Progress::Waiting);
                 };
-                let progress = channel.proceed(step, client, &spec.endpoint)?;
+                let progress = channel.proceed(answer, client, &spec.endpoint)?;
                 self.stage = channel.stage.clone();
-                if progress == Progress::Ready && std::mem::take(&mut channel.is_awaited) {
+                if progress != Progress::Ready {
+                    return Ok(progress);
+                }
+                if std::mem::take(&mut channel.is_awaited) {
                     self.busy -= 1;
                     return self.go_on();
                 }
+                Ok(Progress::Answered)
             }
+            None => Ok(Progress::Waiting),
         }
-        Ok(Progress::Waiting)
+    }
+
+    #[inline]
+    fn sender(&mut self, client: usize) -> ChannelHandle<'_> {
+        self.channel(client)
+    }
+
+    #[inline]
+    fn receiver(&mut self, client: usize) -> ChannelHandle<'_> {
+        self.channel(client)
+    }
+
+    fn fence(&mut self, client: usize) -> Result<(), Error> {
+        self.channel(client).fence()
+    }
+
+    fn is_answered(&self) -> bool {
+        self.channels.iter().all(Channel::is_answered)
+    }
+
+    fn renew_token(&mut self) -> Result<(), Error> {
+        let Some(token) = &self.spec.endpoint.token else {
+            return Ok(());
+        };
+        let version = token.version();
+        let is_open = matches!(self.state, SetUpState::Subscribing | SetUpState::Running);
+        if version == self.token_version || !is_open {
+            return Ok(());
+        }
+        self.token_version = version;
+        self.secrets_sent += 1;
+        let text = token.text();
+        let method = ConnectionUpdateSecret {
+            new_secret: SecretStr(text.as_bytes()),
+            reason: "renewed before it expires",
+        };
+        self.client
+            .send(0, &method)
+            .map_err(|error| failure::of_wire(&self.spec.endpoint, &self.stage, &error))
+    }
+
+    fn reserve(&mut self, output: usize) {
+        for at in 0..self.channels.len() {
+            self.channel(at).reserve(output);
+        }
+    }
+
+    fn leave(&mut self, now: Time) -> Result<(), Error> {
+        self.busy = 0;
+        self.state = SetUpState::Leaving;
+        for channel in &mut self.channels {
+            channel.is_awaited = false;
+            let asked = channel.cancel(&mut self.client, &self.spec.endpoint)?;
+            self.busy += usize::from(asked);
+        }
+        if self.busy == 0 {
+            self.close(now);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn pending_output(&self) -> &[u8] {
+        self.client.pending_output()
+    }
+
+    #[inline]
+    fn consume_output(&mut self, bytes: usize) {
+        self.client.consume_output(bytes);
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        self.client.next_timeout()
+    }
+
+    fn handle_timeout(&mut self, now: Time) -> Result<(), Error> {
+        self.client
+            .handle_timeout(now)
+            .map_err(|error| failure::of_wire(&self.spec.endpoint, &self.stage, &error))
+    }
+
+    fn excuse_silence(&mut self, now: Time) {
+        self.client.excuse_silence(now);
+    }
+
+    #[inline]
+    fn needs(&self, input: &[u8]) -> usize {
+        self.client.needs(input)
+    }
+
+    fn end_of_input(&self, rest: &[u8]) -> Error {
+        let error = self.client.end_of_input(rest);
+        failure::of_wire(&self.spec.endpoint, &self.stage, &error)
+    }
+
+    fn transport_failed(&self, error: &std::io::Error) -> Error {
+        failure::of_transport(&self.spec.endpoint, &self.stage, error)
+    }
+
+    fn timed_out(&self, allowed: Nanos) -> Error {
+        failure::of_timeout(&self.spec.endpoint, &self.stage, allowed)
+    }
+}
+
+impl AmqpConnection {
+    /// The way to send over a client's channel.
+    ///
+    /// # Panics
+    /// Where there are fewer clients.
+    #[inline]
+    fn channel(&mut self, at: usize) -> ChannelHandle<'_> {
+        ChannelHandle {
+            client: &mut self.client,
+            channel: &mut self.channels[at],
+            endpoint: &self.spec.endpoint,
+            reply_properties: &mut self.reply_properties,
+        }
+    }
+
+    /// Sends a request on a client's channel, as soon as what was asked for before is answered;
+    /// [`Progress::Answered`] tells of the answer.
+    pub(crate) fn ask(&mut self, at: usize, request: Request) -> Result<(), Error> {
+        self.channel(at).ask(request)?;
+        self.stage = self.channels[at].stage.clone();
+        Ok(())
+    }
+
+    /// What the broker has answered last.
+    pub(crate) fn answer(&mut self) -> Option<Answer> {
+        self.answer.take().map(|(_, answer)| answer)
+    }
+
+    /// Sends transient messages of zeros over a client's channel.
+    pub(crate) fn publish_zeros(
+        &mut self,
+        at: usize,
+        queue: &str,
+        (messages, size): (u32, usize),
+    ) -> Result<(), Error> {
+        self.channel(at).publish_zeros(queue, messages, size)
+    }
+
+    /// What the broker says about itself; empty where it does not.
+    pub(crate) fn server_property(&self, name: &str) -> String {
+        let properties = self.client.server_properties();
+        let text = properties.get(name).and_then(|value| value.as_str());
+        text.unwrap_or_default().to_owned()
     }
 
     /// Takes the whole set-up further when nothing of the present state is left to wait for.
@@ -461,99 +561,9 @@ impl Connection {
         Ok(Progress::Ready)
     }
 
-    /// Whether everything that was asked for on its channels is answered.
-    pub(crate) fn is_answered(&self) -> bool {
-        self.channels.iter().all(Channel::is_answered)
-    }
-
-    /// Tells the broker of a renewed token, where there is one.
-    pub(crate) fn keep_token(&mut self) -> Result<(), Error> {
-        let Some(token) = &self.spec.endpoint.token else {
-            return Ok(());
-        };
-        let version = token.version();
-        let is_open = matches!(self.state, SetUpState::Subscribing | SetUpState::Running);
-        if version == self.token_version || !is_open {
-            return Ok(());
-        }
-        self.token_version = version;
-        self.secrets_sent += 1;
-        let text = token.text();
-        let method = ConnectionUpdateSecret {
-            new_secret: SecretStr(text.as_bytes()),
-            reason: "renewed before it expires",
-        };
-        self.client
-            .send(0, &method)
-            .map_err(|error| failure::of_wire(&self.spec.endpoint, &self.stage, &error))
-    }
-
-    /// Makes room for `output` bytes to write, and for messages that come cut.
-    pub(crate) fn reserve(&mut self, output: usize) {
-        for at in 0..self.channels.len() {
-            self.channel(at).reserve(output);
-        }
-    }
-
-    /// Starts the way out; [`Signal::Closed`] ends it.
-    pub(crate) fn leave(&mut self, now: Time) -> Result<(), Error> {
-        self.busy = 0;
-        self.state = SetUpState::Leaving;
-        for channel in &mut self.channels {
-            channel.is_awaited = false;
-            let asked = channel.cancel(&mut self.client, &self.spec.endpoint)?;
-            self.busy += usize::from(asked);
-        }
-        if self.busy == 0 {
-            self.close(now);
-        }
-        Ok(())
-    }
-
     fn close(&mut self, now: Time) {
         self.stage = Stage::Closing;
-        self.client.close(now, 200, "the load has ended");
-    }
-
-    /// The earliest instant at which [`Self::handle_timeout`] has something to do.
-    pub(crate) fn next_timeout(&self) -> Option<Time> {
-        self.client.next_timeout()
-    }
-
-    pub(crate) fn handle_timeout(&mut self, now: Time) -> Result<(), Error> {
-        self.client
-            .handle_timeout(now)
-            .map_err(|error| failure::of_wire(&self.spec.endpoint, &self.stage, &error))
-    }
-
-    /// Takes the silence so far for this side's own doing: it did not read.
-    pub(crate) const fn excuse_silence(&mut self, now: Time) {
-        self.client.excuse_silence(now);
-    }
-
-    /// See [`Client::needs`].
-    #[inline]
-    pub(crate) fn needs(&self, input: &[u8]) -> usize {
-        self.client.needs(input)
-    }
-
-    /// What it means that the transport ended here.
-    pub(crate) fn end_of_input(&self, rest: &[u8]) -> Error {
-        failure::of_wire(
-            &self.spec.endpoint,
-            &self.stage,
-            &self.client.end_of_input(rest),
-        )
-    }
-
-    /// What it means that the transport failed here.
-    pub(crate) fn transport_failed(&self, error: &std::io::Error) -> Error {
-        failure::of_transport(&self.spec.endpoint, &self.stage, error)
-    }
-
-    /// What it means that the set-up took longer than anybody waits.
-    pub(crate) fn took_too_long(&self, allowed: Nanos) -> Error {
-        failure::of_timeout(&self.spec.endpoint, &self.stage, allowed)
+        self.client.close(now, 200, "bellows is done");
     }
 }
 
@@ -577,22 +587,4 @@ const fn take_one(count: &mut u32) -> bool {
 fn offset_of(properties: Properties<'_>) -> Option<i64> {
     let headers = properties.decode().ok()?.headers?;
     headers.get(STREAM_OFFSET)?.as_i64()
-}
-
-fn signal_of(method: &Method<'_>) -> Signal<'static> {
-    Signal::Step(match method {
-        Method::ChannelOpenOk(_) => Step::ChannelOpen,
-        Method::ExchangeDeclareOk(_) => Step::ExchangeDeclared,
-        Method::ConfirmSelectOk(_) => Step::ConfirmSelected,
-        Method::TxSelectOk(_) => Step::TransactionsSelected,
-        Method::TxCommitOk(_) => return Signal::Committed,
-        Method::QueueDeclareOk(ok) => Step::Declared {
-            queue: ok.queue.to_owned(),
-        },
-        Method::QueueBindOk(_) => Step::Bound,
-        Method::BasicQosOk(_) => Step::Qos,
-        Method::BasicConsumeOk(_) => Step::Consuming,
-        Method::BasicCancelOk(_) => Step::Cancelled,
-        _ => return Signal::Other,
-    })
 }

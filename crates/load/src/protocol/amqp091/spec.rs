@@ -1,21 +1,9 @@
 //! What a connection and its channels are for.
 
-use measure::Nanos;
 use wire::amqp091::FieldTable;
 
-use crate::Endpoint;
-
-/// Everything that a connection is about.
-#[derive(Clone, Debug)]
-pub(crate) struct ConnectionSpec {
-    pub(crate) endpoint: Endpoint,
-    pub(crate) connection_name: String,
-    pub(crate) timeout: Nanos,
-    /// The connection may be made anew, and a stream's consumer then goes on where it was.
-    pub(crate) resumes: bool,
-    /// One channel each; at least one.
-    pub(crate) channels: Vec<ChannelSpec>,
-}
+use crate::Exchange;
+use crate::protocol::{Answers, BodyLengths};
 
 /// What one channel is about.
 #[derive(Clone, Debug)]
@@ -26,32 +14,32 @@ pub(crate) struct ChannelSpec {
     pub(crate) declaration: Option<Declaration>,
 }
 
-/// A queue with its properties, the exchange in front of it, and the binding between them.
+/// A queue, the exchange in front of it, and the binding between them.
 #[derive(Clone, Debug)]
 pub(crate) struct Declaration {
-    pub(crate) queue: String,
-    pub(crate) durable: bool,
-    pub(crate) auto_delete: bool,
-    pub(crate) exclusive: bool,
-    pub(crate) arguments: FieldTable,
+    pub(crate) queue: Option<Queue>,
     pub(crate) exchange: Option<Exchange>,
     /// The exchange that the queue is bound to, and the routing key.
     pub(crate) binding: Option<(String, String)>,
 }
 
-/// An exchange with its properties.
-#[derive(Clone, Debug)]
-pub(crate) struct Exchange {
+/// A queue with its properties; without a name the broker gives it one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Queue {
     pub(crate) name: String,
-    pub(crate) kind: String,
     pub(crate) durable: bool,
     pub(crate) auto_delete: bool,
+    pub(crate) exclusive: bool,
+    pub(crate) arguments: FieldTable,
 }
 
+/// What a channel is for.
 #[derive(Clone, Debug)]
 pub(crate) enum Role {
     Producer(Publishing),
-    Consumer(Subscription),
+    Consumer(Consuming),
+    /// For [`super::AmqpConnection::ask`] alone; it is not open in the beginning.
+    Requests,
 }
 
 /// How messages are published.
@@ -66,20 +54,9 @@ pub(crate) struct Publishing {
     pub(crate) bodies: BodyLengths,
 }
 
-/// What tells that the broker has accepted a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answers {
-    Nothing,
-    Confirms,
-    /// The answer to `tx.commit`.
-    Commits,
-    /// The answer of a consumer, by direct reply-to.
-    Replies,
-}
-
 /// How messages are received.
 #[derive(Clone, Debug)]
-pub(crate) struct Subscription {
+pub(crate) struct Consuming {
     pub(crate) source: Source,
     /// Per consumer, then per channel; 0 is unlimited.
     pub(crate) prefetch: u16,
@@ -113,13 +90,4 @@ pub(crate) enum Source {
         key: String,
         arguments: FieldTable,
     },
-}
-
-/// How long message bodies are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BodyLengths {
-    /// All of them: their frames are encoded once.
-    Same(usize),
-    /// From the first to the second.
-    Between(usize, usize),
 }

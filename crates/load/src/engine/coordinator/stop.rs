@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use measure::{Nanos, Time};
 
-use super::connect_options;
-use crate::protocol::amqp091::admin::{Admin, Interruption};
+use crate::protocol::{Admin, Connection, Interruption, connect_options};
 use crate::{Control, DestinationKind, Error, Group, Plan, StopCondition};
 
 /// Without a delivery for so long, consumers are idle.
@@ -34,7 +33,7 @@ pub(super) struct QueueProbe {
 }
 
 impl StopWatcher {
-    pub(super) fn new(plan: &Plan, start: Time) -> Result<Option<Self>, Error> {
+    pub(super) fn new<C: Connection>(plan: &Plan, start: Time) -> Result<Option<Self>, Error> {
         let Some(condition) = plan.stop else {
             return Ok(None);
         };
@@ -45,7 +44,7 @@ impl StopWatcher {
             received: 0,
             since: start,
             empty: match asks {
-                true => Some(QueueProbe::ask(plan.clone())?),
+                true => Some(QueueProbe::ask::<C>(plan.clone())?),
                 false => None,
             },
         }))
@@ -63,7 +62,7 @@ impl StopWatcher {
 }
 
 impl QueueProbe {
-    fn ask(plan: Plan) -> Result<Self, Error> {
+    fn ask<C: Connection>(plan: Plan) -> Result<Self, Error> {
         let (all_empty, control) = (Arc::new(AtomicBool::new(false)), Control::new());
         let (answer, stop) = (Arc::clone(&all_empty), control.clone());
         let thread = std::thread::Builder::new()
@@ -72,7 +71,7 @@ impl QueueProbe {
                 while !stop.is_stopping() {
                     std::thread::sleep(ASK);
                     // A broker that does not answer now may do so the next time.
-                    let empty = are_all_empty(&plan, &stop).unwrap_or(false);
+                    let empty = are_all_empty::<C>(&plan, &stop).unwrap_or(false);
                     answer.store(empty, Ordering::Relaxed);
                 }
             })
@@ -94,11 +93,10 @@ impl Drop for QueueProbe {
     }
 }
 
-fn are_all_empty(plan: &Plan, control: &Control) -> Result<bool, Interruption> {
+fn are_all_empty<C: Connection>(plan: &Plan, control: &Control) -> Result<bool, Interruption> {
     for group in &plan.groups {
-        let tls = group.endpoint.connector()?;
-        let options = connect_options(group, tls);
-        let mut admin = Admin::connect(&group.endpoint, options, plan.timeout, control)?;
+        let options = connect_options(&group.endpoint, &group.source_addresses)?;
+        let mut admin = <C::Admin<'_>>::connect(&group.endpoint, options, plan.timeout, control)?;
         let queues = group.destinations.iter();
         for queue in queues.filter(|d| d.kind == DestinationKind::Queue) {
             // One that is not there may come back with messages.

@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use measure::{Clock, Nanos, Phase, Time};
 
-use super::recipients::{Found, Inquiry};
-use super::shared::{CATCH_UP, ProgressTotals};
 use super::{Coordinator, LEAD_TIME, POLL_INTERVAL};
 use crate::control::Request;
+use crate::engine::recipients::{Found, Inquiry};
+use crate::engine::shared::{CATCH_UP, ProgressTotals};
+use crate::protocol::Connection;
 use crate::{Error, RunEvent};
 
 /// When nothing has come for this long, the queues are asked whether anything can, …
@@ -37,7 +38,7 @@ struct Drain {
     ask_at: Time,
 }
 
-impl Coordinator<'_> {
+impl<C: Connection> Coordinator<'_, C> {
     /// Waits until every message is accounted for or can no longer come, at most until the deadline,
     /// and returns the instant from which on nothing is counted.
     pub(super) fn drain(&mut self, drain_at: Time) -> Result<Time, Error> {
@@ -145,7 +146,7 @@ impl Coordinator<'_> {
     fn ask(&mut self) -> Result<Found, Error> {
         let mut found = Found::new(self.recipients.len());
         let limit = Clock.now() + ASKING;
-        let inquiry = Inquiry::begin(self.plan, &self.recipients, ASKING)?;
+        let inquiry = Inquiry::begin::<C>(self.plan, &self.recipients, ASKING)?;
         while !inquiry.is_over() && Clock.now() < limit && !self.ends_at_once() {
             self.receive(POLL_INTERVAL / 4)?;
         }

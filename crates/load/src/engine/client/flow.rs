@@ -4,22 +4,23 @@ use std::sync::atomic::Ordering;
 
 use measure::{Phase, Time};
 
-use super::client::{Client, ConnectionState, Participant};
-use super::consumer::Wanted;
-use super::context::Context;
 use super::early::EarlyDelivery;
-use super::producer::{BATCH_BYTES, SendState};
-use super::shared::{CATCH_UP, Reason, Report};
+use super::{Client, ConnectionState, Participant};
 use crate::control::Watch;
-use crate::protocol::amqp091::{Extras, Progress as SetUp, Signal, Step};
+use crate::engine::consumer::Wanted;
+use crate::engine::context::Context;
+use crate::engine::producer::{BATCH_BYTES, SendState};
+use crate::engine::report::{Reason, Report};
+use crate::engine::shared::CATCH_UP;
+use crate::protocol::{Connection, Event, Progress, Receiver, Sender};
 use crate::{Error, RunEvent};
 
 /// The broker gives a message back.
 #[cold]
-fn returned(
+fn returned<C: Connection>(
     work: &Participant,
     body: &[u8],
-    extras: Extras<'_>,
+    properties: &[u8],
     now: Time,
     context: &mut Context<'_>,
 ) {
@@ -33,7 +34,7 @@ fn returned(
         .expected
         .saturating_sub(producer.spec.expected_deliveries);
     if let Some(ledger) = context.ledger {
-        producer.returned(body, extras, now, ledger);
+        producer.returned::<C>(body, properties, now, ledger);
     }
 }
 
@@ -50,16 +51,16 @@ enum Taken {
 /// Counts a delivery. What it asks for comes when its bytes, which may be the connection's own, are
 /// not needed any more.
 #[inline(always)]
-fn receive(
+fn receive<C: Connection>(
     work: &mut Participant,
-    (body, extras, redelivered): (&[u8], Extras<'_>, bool),
+    (body, properties, redelivered): (&[u8], &[u8], bool),
     now: Time,
     context: &mut Context<'_>,
 ) -> Taken {
     let consumer = match work {
         Participant::Consumer(consumer) => consumer,
         Participant::Producer(producer) => {
-            let of = producer.replied(body, extras, now);
+            let of = producer.replied::<C>(body, properties, now);
             return of.map_or(Taken::Nothing, Taken::Reply);
         }
     };
@@ -68,16 +69,20 @@ fn receive(
     if wanted == Wanted::No {
         return Taken::Nothing;
     }
-    let ours = consumer.take(
-        (body, extras, redelivered),
+    let ours = consumer.take::<C>(
+        (body, properties, redelivered),
         now,
         context.series.current(),
         &mut context.tally.latency,
         context.ledger.as_mut(),
     );
-    let to = consumer.responds().then(|| extras.reply_to()).flatten();
+    let to = consumer
+        .responds()
+        .then(|| C::reply_to(properties))
+        .flatten();
     if let Some(to) = to {
-        context.reply.prepare(to, body, extras);
+        let trace_header = C::trace_header(properties);
+        context.reply.prepare(to, body, trace_header);
     }
     context.tally.handled += 1;
     context.tally.progress.received += u64::from(ours);
@@ -90,7 +95,7 @@ fn receive(
     }
 }
 
-impl Client {
+impl<C: Connection> Client<C> {
     /// Decodes whole frames and returns how many bytes they took.
     pub(super) fn decode(
         &mut self,
@@ -120,24 +125,31 @@ impl Client {
         self.take_early(now, context)?;
         while !self.full && self.early.is_none() {
             let mut input = &bytes[at..];
-            let signal = self.connection.poll(now, &mut input)?;
+            let event = self.driver.connection.poll(now, &mut input)?;
             at = bytes.len() - input.len();
-            match signal {
+            match event {
                 Some((
-                    lane,
-                    Signal::Delivery {
+                    client,
+                    Event::Delivery {
                         tag,
                         redelivered,
                         body,
-                        extras,
+                        properties,
                     },
-                )) => match (self.state, self.participants.get_mut(lane)) {
+                )) => match (self.state, self.participants.get_mut(client)) {
                     (ConnectionState::Running, Some(work)) if !is_over => {
-                        let taken = receive(work, (body, extras, redelivered), now, context);
-                        self.follow_up(lane, (tag, taken), now, context)?;
+                        let taken =
+                            receive::<C>(work, (body, properties, redelivered), now, context);
+                        self.follow_up(client, (tag, taken), now, context)?;
                     }
                     (ConnectionState::SettingUp | ConnectionState::Ready, _) => {
-                        self.early = Some(EarlyDelivery::new(lane, tag, redelivered, body, extras));
+                        self.early = Some(EarlyDelivery::new(
+                            client,
+                            tag,
+                            redelivered,
+                            body,
+                            properties,
+                        ));
                         if self.state == ConnectionState::SettingUp {
                             self.is_set_up(context);
                         }
@@ -147,43 +159,44 @@ impl Client {
                     _ => {}
                 },
                 Some((
-                    lane,
-                    Signal::Confirm {
+                    client,
+                    Event::Confirm {
                         tag,
                         multiple,
                         nack,
                     },
                 )) => {
-                    self.confirmed(lane, (tag, multiple, nack), now, context)?;
+                    self.confirmed(client, (tag, multiple, nack), now, context)?;
                 }
-                Some((lane, Signal::Committed)) => self.committed(lane, now, context)?,
-                Some((lane, Signal::Step(step))) => self.step(lane, step, now, context)?,
-                Some((_, Signal::Closed)) => {
-                    self.state = ConnectionState::Gone;
-                    break;
-                }
-                Some((lane, Signal::Empty)) => self.found_nothing(lane, now),
-                Some((lane, Signal::Returned { body, extras })) => {
-                    if let Some(work) = self.participants.get(lane) {
-                        returned(work, body, extras, now, context);
+                Some((client, Event::Committed)) => self.committed(client, now, context)?,
+                Some((_, Event::Answer)) => {
+                    self.proceed(now, context)?;
+                    if self.state == ConnectionState::Gone {
+                        break;
                     }
                 }
-                Some((_, Signal::Blocked { reason })) => {
+                Some((client, Event::Empty)) => self.found_nothing(client, now),
+                Some((client, Event::Returned { body, properties })) => {
+                    if let Some(work) = self.participants.get(client) {
+                        returned::<C>(work, body, properties, now, context);
+                    }
+                }
+                Some((_, Event::Blocked { reason })) => {
                     self.withheld = true;
                     // AMQP's short strings are never too long for it.
                     let reason = Reason::from(reason).unwrap_or_default();
                     context.tell(Report::Blocked { at: now, reason });
                 }
-                Some((_, Signal::Unblocked)) => {
+                Some((_, Event::Unblocked)) => {
                     self.withheld = false;
                     context.tell(Report::Event(RunEvent::Unblocked { at: now }));
                 }
-                Some((_, Signal::Other)) => {}
+                Some((_, Event::Other)) => {}
                 None => break,
             }
         }
         // Where a consumer is full, or the load has not begun, the rest waits.
-        self.undecoded |= self.early.is_some() || (self.full && at < bytes.len());
+        self.driver.undecoded |= self.early.is_some() || (self.full && at < bytes.len());
         Ok(at)
     }
 
@@ -195,30 +208,30 @@ impl Client {
         let Some(early) = self.early.take() else {
             return Ok(());
         };
-        let Some(work) = self.participants.get_mut(early.lane) else {
+        let Some(work) = self.participants.get_mut(early.client) else {
             return Ok(());
         };
-        let taken = receive(work, early.parts(), now, context);
-        self.follow_up(early.lane, (early.tag, taken), now, context)
+        let taken = receive::<C>(work, early.parts(), now, context);
+        self.follow_up(early.client, (early.tag, taken), now, context)
     }
 
     /// Does what a delivery asks for.
     #[inline(always)]
     fn follow_up(
         &mut self,
-        lane: usize,
+        client: usize,
         (tag, taken): (u64, Taken),
         now: Time,
         context: &mut Context<'_>,
     ) -> Result<(), Error> {
-        match (taken, self.participants.get_mut(lane)) {
-            (Taken::Reply(of), _) => self.confirmed(lane, (of, false, false), now, context)?,
+        match (taken, self.participants.get_mut(client)) {
+            (Taken::Reply(of), _) => self.confirmed(client, (of, false, false), now, context)?,
             (Taken::Message { is_request }, Some(Participant::Consumer(consumer))) => {
-                let mut channel = self.connection.channel(lane);
+                let mut receiver = self.driver.connection.receiver(client);
                 if is_request {
-                    channel.respond(context.reply)?;
+                    receiver.respond(context.reply)?;
                 }
-                consumer.acknowledge(tag, now, &mut channel)?;
+                consumer.acknowledge(tag, now, &mut receiver)?;
                 self.full = consumer.is_full();
             }
             _ => {}
@@ -227,18 +240,16 @@ impl Client {
     }
 
     /// Goes on with the set-up or the way out.
-    fn step(
-        &mut self,
-        lane: usize,
-        step: Step,
-        now: Time,
-        context: &mut Context<'_>,
-    ) -> Result<(), Error> {
-        if self.connection.proceed(lane, step, now)? == SetUp::Ready {
-            self.is_accepted();
-            if self.state == ConnectionState::SettingUp {
-                self.is_set_up(context);
+    fn proceed(&mut self, now: Time, context: &mut Context<'_>) -> Result<(), Error> {
+        match self.driver.connection.proceed(now)? {
+            Progress::Ready => {
+                self.is_accepted();
+                if self.state == ConnectionState::SettingUp {
+                    self.is_set_up(context);
+                }
             }
+            Progress::Closed => self.state = ConnectionState::Gone,
+            Progress::Waiting | Progress::LoggedIn | Progress::Answered => {}
         }
         Ok(())
     }
@@ -252,8 +263,8 @@ impl Client {
     }
 
     /// A queue that was asked for a message had none.
-    fn found_nothing(&mut self, lane: usize, now: Time) {
-        if let Some(Participant::Consumer(consumer)) = self.participants.get_mut(lane) {
+    fn found_nothing(&mut self, client: usize, now: Time) {
+        if let Some(Participant::Consumer(consumer)) = self.participants.get_mut(client) {
             consumer.answered(now);
         }
     }
@@ -261,13 +272,13 @@ impl Client {
     /// All messages of the transaction are accepted.
     fn committed(
         &mut self,
-        lane: usize,
+        client: usize,
         now: Time,
         context: &mut Context<'_>,
     ) -> Result<(), Error> {
-        if let Some(Participant::Producer(producer)) = self.participants.get_mut(lane) {
+        if let Some(Participant::Producer(producer)) = self.participants.get_mut(client) {
             producer.committed();
-            self.confirmed(lane, (0, true, false), now, context)?;
+            self.confirmed(client, (0, true, false), now, context)?;
         }
         Ok(())
     }
@@ -275,12 +286,12 @@ impl Client {
     #[inline]
     fn confirmed(
         &mut self,
-        lane: usize,
+        client: usize,
         answer: (u64, bool, bool),
         now: Time,
         context: &mut Context<'_>,
     ) -> Result<(), Error> {
-        let Some(Participant::Producer(producer)) = self.participants.get_mut(lane) else {
+        let Some(Participant::Producer(producer)) = self.participants.get_mut(client) else {
             return Ok(());
         };
         // What is answered after the end of the drain came too late for the ledger, too.
@@ -290,7 +301,7 @@ impl Client {
         let count = producer
             .answer(answer, now, interval, latency, ledger)
             .map_err(|_| Error::Protocol {
-                endpoint: self.endpoint.to_string(),
+                endpoint: self.driver.connection.endpoint().to_string(),
                 detail: format!(
                     "the broker confirmed message {}, which was never sent",
                     answer.0
@@ -328,7 +339,7 @@ impl Client {
         self.full = false;
         for (at, work) in self.participants.iter_mut().enumerate() {
             if let Participant::Consumer(consumer) = work {
-                let due = consumer.tend(now, &mut self.connection.channel(at))?;
+                let due = consumer.tend(now, &mut self.driver.connection.receiver(at))?;
                 next = match (next, due) {
                     (Some(a), Some(b)) => Some(a.min(b)),
                     (a, b) => a.or(b),
@@ -357,17 +368,17 @@ impl Client {
             let Some(Participant::Producer(producer)) = self.participants.get_mut(at) else {
                 continue;
             };
-            let mut lane = self.connection.channel(at);
+            let mut sender = self.driver.connection.sender(at);
             let interval = context.series.current();
             let sent = if draining {
-                producer.catch_up(drain_at, now, &mut lane, interval)?
+                producer.catch_up(drain_at, now, &mut sender, interval)?
             } else {
-                producer.send(now, &mut lane, interval)?
+                producer.send(now, &mut sender, interval)?
             };
             if let Some(ledger) = context.ledger.as_ref().filter(|_| sent.count > 0) {
                 ledger.publish_sent(producer.spec.id, producer.sent());
             }
-            let written = lane.pending() < BATCH_BYTES;
+            let written = sender.pending() < BATCH_BYTES;
             let progress = &mut context.tally.progress;
             progress.expected += sent.count * producer.spec.expected_deliveries;
             if producer.has_answers() {

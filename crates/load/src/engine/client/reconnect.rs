@@ -8,9 +8,10 @@
 
 use measure::Time;
 
-use super::client::{Client, ConnectionState, Participant};
-use super::context::Context;
-use super::shared::Report;
+use super::{Client, ConnectionState, Participant};
+use crate::engine::context::Context;
+use crate::engine::report::Report;
+use crate::protocol::Connection;
 use crate::{Error, ReconnectPolicy, RunEvent};
 
 /// How a client comes back.
@@ -40,7 +41,7 @@ impl Reconnect {
     }
 }
 
-impl Client {
+impl<C: Connection> Client<C> {
     /// Its set-up is complete.
     pub(super) fn is_accepted(&mut self) {
         if let Some(reconnect) = &mut self.reconnect {

@@ -1,0 +1,63 @@
+//! What event loops tell the coordinator.
+
+use arrayvec::ArrayString;
+use measure::ledger::LedgerBatch;
+use measure::{Interval, Time};
+
+use crate::payload::Unreadable;
+use crate::report::Censored;
+use crate::{Error, RunEvent, ThreadUsage};
+
+/// Room for a short string of AMQP.
+pub(crate) type Reason = ArrayString<255>;
+
+/// What an event loop tells the coordinator.
+#[derive(Debug)]
+pub(crate) enum Report {
+    /// All of a thread's clients are set up.
+    Ready,
+    /// A chunk of the ledger, and with the last one what the thread counted by itself.
+    LedgerBatch(usize, LedgerBatch, Option<Box<LastBatch>>),
+    /// A finished interval of a thread.
+    Interval(usize, Box<Interval>),
+    Event(RunEvent),
+    /// `connection.blocked`, as its event, but without an allocation on the event loop.
+    Blocked {
+        at: Time,
+        reason: Reason,
+    },
+    /// What was due and has no answer at the end, where there is any.
+    Censored(Box<Censored>),
+    /// Somebody reached a message count.
+    CountReached,
+    /// A client failed; the thread goes on with the others until it is told to end.
+    Failed(Error),
+    /// The thread has closed its connections.
+    Finished(usize, ThreadUsage),
+}
+
+/// Deliveries that an event loop counts beside its bitmaps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AnomalyCounts {
+    pub(crate) corrupt: u64,
+    pub(crate) foreign: u64,
+}
+
+impl AnomalyCounts {
+    pub(crate) const fn count(&mut self, cause: Unreadable) {
+        match cause {
+            Unreadable::Corrupt => self.corrupt += 1,
+            Unreadable::Foreign => self.foreign += 1,
+        }
+    }
+}
+
+/// What comes with an event loop's last batch.
+#[derive(Debug)]
+pub(crate) struct LastBatch {
+    pub(crate) anomalies: AnomalyCounts,
+    /// Producers and how many messages each sent.
+    pub(crate) sent: Vec<(u32, u64)>,
+    /// Recipients to which something may still be on its way.
+    pub(crate) unsettled: Vec<u32>,
+}

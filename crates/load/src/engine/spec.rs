@@ -1,0 +1,68 @@
+//! Connections and their producers and consumers, as they are assigned to event loops.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::consumer::ConsumerSpec;
+use super::producer::ProducerSpec;
+use crate::node::Nodes;
+use crate::protocol::ConnectionSpec;
+use crate::{Destination, Endpoint, ReconnectPolicy};
+
+/// Within what a queue's name means one queue. The nodes of a cluster are one, as far as they say what
+/// it is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cluster {
+    broker: String,
+    virtual_host: String,
+}
+
+impl Cluster {
+    /// The broker that answered at this address; `cluster` is empty where it has not said.
+    pub(crate) fn new(endpoint: &Endpoint, address: SocketAddr, cluster: String) -> Self {
+        let broker = match cluster.as_str() {
+            "" => address.to_string(),
+            _ => cluster,
+        };
+        Self {
+            broker,
+            virtual_host: endpoint.virtual_host.clone(),
+        }
+    }
+}
+
+/// One connection, and who shares it.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientSpec<S> {
+    /// The nodes that it may connect to, and the first that it does.
+    pub(crate) nodes: Nodes,
+    pub(crate) node: usize,
+    /// Which connection to that node it is, so that they spread over its addresses.
+    pub(crate) index: usize,
+    /// The address that it connects from, where that matters.
+    pub(crate) source: Option<IpAddr>,
+    /// Which of the plan's brokers that is: the first group there.
+    pub(crate) cluster: usize,
+    /// Its clients stand in the order of `participants`.
+    pub(crate) connection: ConnectionSpec<S>,
+    pub(crate) participants: Vec<ParticipantSpec>,
+    pub(crate) reconnect: Option<ReconnectPolicy>,
+    /// Bytes that each of its buffers may take before they are needed.
+    pub(crate) room: usize,
+}
+
+/// One producer or consumer.
+#[derive(Clone, Debug)]
+pub(crate) struct ParticipantSpec {
+    pub(crate) kind: ParticipantKind,
+    pub(crate) destination: Destination,
+    /// The queue of the shared subscription that a topic's consumer takes part in.
+    pub(crate) share: Option<String>,
+    /// The queue that it receives from, where others may receive from it, too.
+    pub(crate) queue: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum ParticipantKind {
+    Producer(ProducerSpec),
+    Consumer(ConsumerSpec),
+}

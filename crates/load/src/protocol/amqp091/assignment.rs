@@ -1,0 +1,116 @@
+//! From the plan to channels.
+
+use super::arguments::{arguments, of_subscription};
+use super::spec::{Begin, ChannelSpec, Consuming, Declaration, Publishing, Queue, Role, Source};
+use super::{REPLY_TO, encode};
+use crate::protocol::Outgoing;
+use crate::{Ack, Declare, Destination, DestinationKind, Error, Group};
+
+/// The channel of a group's `n`-th consumer, which may begin later than the load.
+pub(crate) fn consumer(group: &Group, n: usize, later: bool) -> Result<ChannelSpec, Error> {
+    let (wanted, destination) = (&group.consumers, destination_of(group, n));
+    let role = Role::Consumer(Consuming {
+        source: source(group, n)?,
+        prefetch: wanted.prefetch,
+        channel_prefetch: wanted.channel_prefetch,
+        no_ack: wanted.ack == Ack::Auto,
+        transacted: wanted.commit_every > 0,
+        begin: match wanted.poll {
+            Some(_) => Begin::Polling,
+            None if later => Begin::Later,
+            None => Begin::AtSetUp,
+        },
+        arguments: of_subscription(group, destination)?,
+    });
+    channel(group, destination, role)
+}
+
+/// The channel of a group's producer.
+pub(crate) fn producer(
+    group: &Group,
+    destination: &Destination,
+    outgoing: Outgoing,
+) -> Result<ChannelSpec, Error> {
+    let wanted = &group.producers;
+    let (exchange, routing_key) = destination.publishes_to();
+    let mut properties = outgoing.properties;
+    if wanted.replies {
+        properties.reply_to = Some(REPLY_TO.to_owned());
+    }
+    let role = Role::Producer(Publishing {
+        exchange: exchange.to_owned(),
+        routing_key: outgoing
+            .routing_key
+            .unwrap_or_else(|| routing_key.to_owned()),
+        answers: wanted.answers(),
+        mandatory: wanted.mandatory,
+        properties: encode(
+            &properties,
+            Some(wanted.persistent),
+            wanted.has_trace_header(),
+        )?,
+        bodies: outgoing.bodies,
+    });
+    channel(group, destination, role)
+}
+
+/// The queue that a group's `n`-th consumer receives from; `None` where it is the consumer's own.
+pub(crate) fn queue_of(group: &Group, n: usize) -> Option<String> {
+    let destination = destination_of(group, n);
+    match (destination.kind, &group.consumers.subscription) {
+        (DestinationKind::Queue, _) => Some(destination.name.clone()),
+        (DestinationKind::Topic, Some(it)) => {
+            Some(it.queue(&destination.name, it.of(n / group.destinations.len())))
+        }
+        (DestinationKind::Topic, None) => None,
+    }
+}
+
+fn destination_of(group: &Group, n: usize) -> &Destination {
+    &group.destinations[n % group.destinations.len()]
+}
+
+/// What a group's `n`-th consumer reads from.
+fn source(group: &Group, n: usize) -> Result<Source, Error> {
+    if let Some(queue) = queue_of(group, n) {
+        return Ok(Source::Queue(queue));
+    }
+    let destination = destination_of(group, n);
+    let (exchange, key) = destination.publishes_to();
+    Ok(Source::Own {
+        exchange: exchange.to_owned(),
+        key: key.to_owned(),
+        arguments: arguments(destination)?,
+    })
+}
+
+fn channel(group: &Group, destination: &Destination, role: Role) -> Result<ChannelSpec, Error> {
+    let own = destination.exclusive && matches!(role, Role::Consumer(_));
+    let again = group.reconnect.is_some() && group.queues.declare != Declare::Never || own;
+    // Nobody but its consumers can declare it.
+    let queue = destination.kind == DestinationKind::Queue && (own || !destination.exclusive);
+    let exchange = destination.exchange.as_ref();
+    let exchange = exchange.filter(|exchange| exchange.is_declared()).cloned();
+    let declaration = if again && (queue || exchange.is_some()) {
+        Some(Declaration {
+            queue: match queue {
+                true => Some(Queue {
+                    name: destination.name.clone(),
+                    durable: destination.is_durable(),
+                    auto_delete: destination.auto_delete,
+                    exclusive: own,
+                    arguments: arguments(destination)?,
+                }),
+                false => None,
+            },
+            exchange,
+            binding: destination
+                .binding()
+                .filter(|_| queue)
+                .map(|key| (destination.publishes_to().0.to_owned(), key.to_owned())),
+        })
+    } else {
+        None
+    };
+    Ok(ChannelSpec { role, declaration })
+}

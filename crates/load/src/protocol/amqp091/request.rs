@@ -1,0 +1,239 @@
+//! What a channel asks the broker for; the broker answers each request with one method.
+
+use wire::amqp091::{
+    BasicConsume, BasicQos, ChannelClose, ChannelOpen, Client, Closing, ConfirmSelect,
+    EncodeMethod, Error, ExchangeDeclare, FieldTable, Method, QueueBind, QueueDeclare, QueueDelete,
+    QueuePurge, TxSelect, reply,
+};
+
+use super::spec::Queue;
+use crate::Exchange;
+
+/// A tag is unique within its channel only; every delivery carries it, so it is short.
+pub(super) const CONSUMER_TAG: &str = "c";
+
+/// A question with what it is for.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    /// As in "cannot ...".
+    pub(super) action: String,
+    pub(super) question: Question,
+}
+
+/// What is asked for. An empty queue is the last one that the broker named.
+#[derive(Clone, Debug)]
+pub(super) enum Question {
+    OpenChannel,
+    CloseChannel,
+    DeclareExchange {
+        exchange: Exchange,
+        passive: bool,
+    },
+    DeclareQueue {
+        queue: Queue,
+        passive: bool,
+    },
+    Bind {
+        queue: String,
+        exchange: String,
+        key: String,
+    },
+    Purge {
+        queue: String,
+    },
+    Delete {
+        queue: String,
+    },
+    SelectConfirms,
+    SelectTransactions,
+    Prefetch {
+        count: u16,
+        whole_channel: bool,
+    },
+    Consume {
+        queue: String,
+        no_ack: bool,
+        arguments: FieldTable,
+    },
+}
+
+/// What the broker has answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// To the login.
+    Open,
+    /// The queue's name, the messages in it, and its consumers.
+    Declared {
+        queue: String,
+        messages: u32,
+        consumers: u32,
+    },
+    /// To any other request: it is done.
+    Done,
+    /// What a passive declaration asked for does not exist; the channel is closed.
+    Missing,
+    Committed,
+    /// To the end of a subscription.
+    Cancelled,
+    /// To the orderly close.
+    Closed,
+}
+
+impl Request {
+    pub(super) fn new(action: impl Into<String>, question: Question) -> Self {
+        Self {
+            action: action.into(),
+            question,
+        }
+    }
+
+    pub(crate) fn open_channel() -> Self {
+        Self::new("open a channel", Question::OpenChannel)
+    }
+
+    pub(crate) fn close_channel() -> Self {
+        Self::new("close a channel", Question::CloseChannel)
+    }
+
+    pub(crate) fn declare_queue(action: impl Into<String>, queue: Queue) -> Self {
+        let passive = false;
+        Self::new(action, Question::DeclareQueue { queue, passive })
+    }
+
+    pub(crate) fn bind(
+        action: impl Into<String>,
+        (queue, exchange, key): (&str, &str, &str),
+    ) -> Self {
+        let question = Question::Bind {
+            queue: queue.to_owned(),
+            exchange: exchange.to_owned(),
+            key: key.to_owned(),
+        };
+        Self::new(action, question)
+    }
+
+    pub(crate) fn delete_queue(queue: &str) -> Self {
+        let action = format!("delete queue {queue:?}");
+        let queue = queue.to_owned();
+        Self::new(action, Question::Delete { queue })
+    }
+
+    /// Whether what it asks for need not exist.
+    pub(super) fn may_miss(&self, closing: &Closing<'_>) -> bool {
+        let passive = matches!(
+            self.question,
+            Question::DeclareExchange { passive: true, .. }
+                | Question::DeclareQueue { passive: true, .. }
+        );
+        passive && closing.code == reply::NOT_FOUND
+    }
+
+    /// What the broker's method answers it; `None` where it is no answer.
+    pub(super) fn answer_of(&self, method: &Method<'_>) -> Option<Answer> {
+        if let (Question::DeclareQueue { .. }, Method::QueueDeclareOk(ok)) =
+            (&self.question, method)
+        {
+            return Some(Answer::Declared {
+                queue: ok.queue.to_owned(),
+                messages: ok.message_count,
+                consumers: ok.consumer_count,
+            });
+        }
+        matches!(
+            (&self.question, method),
+            (Question::OpenChannel, Method::ChannelOpenOk(_))
+                | (Question::CloseChannel, Method::ChannelCloseOk(_))
+                | (
+                    Question::DeclareExchange { .. },
+                    Method::ExchangeDeclareOk(_)
+                )
+                | (Question::Bind { .. }, Method::QueueBindOk(_))
+                | (Question::Purge { .. }, Method::QueuePurgeOk(_))
+                | (Question::Delete { .. }, Method::QueueDeleteOk(_))
+                | (Question::SelectConfirms, Method::ConfirmSelectOk(_))
+                | (Question::SelectTransactions, Method::TxSelectOk(_))
+                | (Question::Prefetch { .. }, Method::BasicQosOk(_))
+                | (Question::Consume { .. }, Method::BasicConsumeOk(_))
+        )
+        .then_some(Answer::Done)
+    }
+
+    /// Queues its method; `named` is the queue that the broker named last.
+    pub(super) fn send(&self, client: &mut Client, channel: u16, named: &str) -> Result<(), Error> {
+        let mut send = |method: &dyn Sendable| method.send(client, channel);
+        match &self.question {
+            Question::OpenChannel => send(&ChannelOpen::default()),
+            Question::CloseChannel => send(&ChannelClose {
+                reply_code: 200,
+                ..ChannelClose::default()
+            }),
+            Question::DeclareExchange { exchange, passive } => send(&ExchangeDeclare {
+                exchange: &exchange.name,
+                kind: &exchange.kind,
+                passive: *passive,
+                durable: exchange.durable,
+                auto_delete: exchange.auto_delete,
+                ..ExchangeDeclare::default()
+            }),
+            Question::DeclareQueue { queue, passive } => send(&QueueDeclare {
+                queue: &queue.name,
+                passive: *passive,
+                durable: queue.durable,
+                auto_delete: queue.auto_delete,
+                exclusive: queue.exclusive,
+                arguments: queue.arguments.view(),
+                ..QueueDeclare::default()
+            }),
+            Question::Bind {
+                queue,
+                exchange,
+                key,
+            } => send(&QueueBind {
+                queue: if queue.is_empty() { named } else { queue },
+                exchange,
+                routing_key: key,
+                ..QueueBind::default()
+            }),
+            Question::Purge { queue } => send(&QueuePurge {
+                queue,
+                ..QueuePurge::default()
+            }),
+            Question::Delete { queue } => send(&QueueDelete {
+                queue,
+                ..QueueDelete::default()
+            }),
+            Question::SelectConfirms => send(&ConfirmSelect::default()),
+            Question::SelectTransactions => send(&TxSelect::default()),
+            Question::Prefetch {
+                count,
+                whole_channel,
+            } => send(&BasicQos {
+                prefetch_count: *count,
+                global: *whole_channel,
+                ..BasicQos::default()
+            }),
+            Question::Consume {
+                queue,
+                no_ack,
+                arguments,
+            } => send(&BasicConsume {
+                queue,
+                consumer_tag: CONSUMER_TAG,
+                no_ack: *no_ack,
+                arguments: arguments.view(),
+                ..BasicConsume::default()
+            }),
+        }
+    }
+}
+
+/// Methods of any kind, one after the other.
+trait Sendable {
+    fn send(&self, client: &mut Client, channel: u16) -> Result<(), Error>;
+}
+
+impl<M: EncodeMethod> Sendable for M {
+    fn send(&self, client: &mut Client, channel: u16) -> Result<(), Error> {
+        client.send(channel, self)
+    }
+}

@@ -1,0 +1,190 @@
+//! A short conversation beside the load, on a connection of its own. Blocking, every wait bounded.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use measure::{Clock, Nanos};
+use mio::{Events, Poll, Token};
+use transport::{ConnectAttempt, ConnectOptions};
+
+use super::{Connection, ConnectionSpec, Driver, Event, Input, Progress};
+use crate::resolve::Addresses;
+use crate::{Control, Endpoint, Error};
+
+/// How often a wait looks whether the user wants to stop.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// A wait lasts this much longer than its time-out, for the protocol's own time-out says it better.
+const GRACE: Nanos = Nanos::from_millis(100);
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) enum Interruption {
+    Failed(Error),
+    /// [`Control`] asked for the end.
+    Stopped,
+}
+
+impl From<Error> for Interruption {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// How to connect to an endpoint, with its certificates read; the load comes from the `sources`.
+pub(crate) fn connect_options(
+    endpoint: &Endpoint,
+    sources: &[IpAddr],
+) -> Result<ConnectOptions, Error> {
+    Ok(ConnectOptions {
+        tls: endpoint.connector()?,
+        source: sources.first().copied(),
+    })
+}
+
+pub(crate) struct Blocking<'a, C> {
+    driver: Driver<C>,
+    poll: Poll,
+    events: Events,
+    buffer: Vec<u8>,
+    cipher: Vec<u8>,
+    control: &'a Control,
+    timeout: Nanos,
+    is_leaving: bool,
+    pub(crate) addresses: Arc<Addresses>,
+    /// The address that answered, of those that the host's name has.
+    pub(crate) address: SocketAddr,
+    /// How long the broker's kernel took to answer.
+    pub(crate) round_trip: Nanos,
+    /// The shortest time that it took the broker itself to answer anything.
+    pub(crate) answer: Nanos,
+}
+
+impl<'a, C: Connection> Blocking<'a, C> {
+    /// Connects, and waits until the connection is set up.
+    pub(crate) fn connect(
+        spec: ConnectionSpec<C::ClientSpec>,
+        options: ConnectOptions,
+        control: &'a Control,
+    ) -> Result<Self, Interruption> {
+        let timeout = spec.timeout;
+        let addresses = Addresses::of(&spec.endpoint, timeout, control)?;
+        let poll = Poll::new().map_err(|error| Error::machine("set up an event loop", error))?;
+        let now = Clock.now();
+        let untried = addresses.in_turn(0, options.source);
+        let attempt = ConnectAttempt::new(untried, options, now + timeout);
+        let registration = (poll.registry(), Token(0));
+        let driver = Driver::connect(C::new(spec, now), attempt, registration, now)?;
+        let mut blocking = Self {
+            driver,
+            poll,
+            events: Events::with_capacity(4),
+            buffer: vec![0; C::BUFFER_BYTES],
+            cipher: Vec::new(),
+            control,
+            timeout,
+            is_leaving: false,
+            addresses,
+            address: SocketAddr::from(([0, 0, 0, 0], 0)),
+            round_trip: Nanos::ZERO,
+            answer: Nanos(u64::MAX),
+        };
+        let deadline = now + timeout + GRACE;
+        while !blocking.finish_connecting()? {
+            blocking.sleep(deadline)?;
+        }
+        blocking.addresses.prefer(blocking.address);
+        blocking.wait_for(|_, progress| (progress == Progress::Ready).then_some(()))?;
+        Ok(blocking)
+    }
+
+    fn finish_connecting(&mut self) -> Result<bool, Error> {
+        let now = Clock.now();
+        if !self.driver.finish_connecting(self.poll.registry(), now)? {
+            return Ok(false);
+        }
+        let failed = |error| crate::failure::of_connect(self.driver.connection.endpoint(), &error);
+        let (address, tried_at) = self.driver.peer().map_err(failed)?;
+        (self.address, self.round_trip) = (address, now.since(tried_at));
+        Ok(true)
+    }
+
+    /// The connection, to ask for something; [`Blocking::wait_for`] then has the answer.
+    pub(crate) const fn connection(&mut self) -> &mut C {
+        &mut self.driver.connection
+    }
+
+    /// Starts the orderly close, and waits for its end; a broker that does not answer is not waited
+    /// for beyond the time-out.
+    pub(crate) fn close(mut self) -> Result<(), Interruption> {
+        self.is_leaving = true;
+        self.driver.connection.leave(Clock.now())?;
+        self.wait_for(|_, progress| (progress == Progress::Closed).then_some(()))
+    }
+
+    /// Exchanges bytes until `wanted` finds what it waits for.
+    pub(crate) fn wait_for<T>(
+        &mut self,
+        mut wanted: impl FnMut(&mut C, Progress) -> Option<T>,
+    ) -> Result<T, Interruption> {
+        let asked = Clock.now();
+        let deadline = asked + self.timeout + GRACE;
+        loop {
+            self.driver.flush(true)?;
+            while self.driver.is_readable() {
+                if let Some(found) = self.read(&mut wanted)? {
+                    self.answer = self.answer.min(Clock.now().since(asked));
+                    return Ok(found);
+                }
+                self.driver.flush(true)?;
+            }
+            self.sleep(deadline)?;
+            self.driver.handle_timeout(Clock.now())?;
+        }
+    }
+
+    /// Waits for the socket, no longer than there is to wait.
+    fn sleep(&mut self, deadline: measure::Time) -> Result<(), Interruption> {
+        if Clock.now() > deadline {
+            return Err(self.driver.timed_out(self.timeout).into());
+        }
+        if self.control.is_stopping() && !self.is_leaving {
+            return Err(Interruption::Stopped);
+        }
+        match self.poll.poll(&mut self.events, Some(POLL_INTERVAL)) {
+            Err(error) if error.kind() != std::io::ErrorKind::Interrupted => {
+                return Err(Error::machine("wait for a socket", error).into());
+            }
+            _ => {}
+        }
+        for event in &self.events {
+            self.driver.notice(event);
+        }
+        Ok(())
+    }
+
+    fn read<T>(
+        &mut self,
+        wanted: &mut impl FnMut(&mut C, Progress) -> Option<T>,
+    ) -> Result<Option<T>, Error> {
+        let filled = match self.driver.read(&mut self.buffer, &mut self.cipher)? {
+            Input::Bytes(filled) => filled,
+            Input::Nothing => return Ok(None),
+            Input::End => return Err(self.driver.ended()),
+        };
+        let now = Clock.now();
+        let (mut input, mut found) = (&self.buffer[..filled], None);
+        let connection = &mut self.driver.connection;
+        while found.is_none()
+            && let Some((_, event)) = connection.poll(now, &mut input)?
+        {
+            if matches!(event, Event::Answer) {
+                let progress = connection.proceed(now)?;
+                found = wanted(connection, progress);
+            }
+        }
+        self.driver.undecoded = found.is_some() && !input.is_empty();
+        self.driver.keep(input);
+        Ok(found)
+    }
+}

@@ -1,0 +1,263 @@
+//! A protocol's connection on its socket: connects to one of a node's addresses, secures, reads and
+//! writes in batches. Whoever embeds it has the poll, the buffers and the events.
+
+use std::net::SocketAddr;
+
+use measure::{Clock, Time};
+use mio::{Registry, Token};
+use transport::{ClientSocket, ConnectAttempt, Output, Received, SocketError};
+
+use super::Connection;
+use crate::{Endpoint, Error, failure};
+
+/// What a read brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// The first bytes of the buffer, this many, are to be decoded.
+    Bytes(usize),
+    /// Nothing that can be decoded.
+    Nothing,
+    /// The other side has ended.
+    End,
+}
+
+/// Order of calls: [`Driver::notice`] with each event of the poll; [`Driver::finish_connecting`] until
+/// it is true; [`Driver::read`] while [`Driver::is_readable`], and [`Driver::keep`] with what was not
+/// decoded of it; [`Driver::flush`] after something was queued.
+pub(crate) struct Driver<C> {
+    pub(crate) connection: C,
+    socket: ClientSocket,
+    token: Token,
+    /// The node's addresses that were not tried yet.
+    attempt: ConnectAttempt,
+    /// When the present address was tried.
+    tried_at: Time,
+    is_connected: bool,
+    /// Bytes read and not decoded yet.
+    rest: Vec<u8>,
+    /// Bytes that the rest needs before anything can be decoded.
+    needed: usize,
+    /// The rest may hold whole frames: the next read decodes it and reads nothing.
+    pub(crate) undecoded: bool,
+}
+
+struct Unsent<'a, C>(&'a mut C);
+
+impl<C: Connection> Output for Unsent<'_, C> {
+    #[inline]
+    fn pending(&self) -> &[u8] {
+        self.0.pending_output()
+    }
+
+    #[inline]
+    fn consume(&mut self, bytes: usize) {
+        self.0.consume_output(bytes);
+    }
+}
+
+impl<C: Connection> Driver<C> {
+    /// Starts to connect.
+    pub(crate) fn connect(
+        connection: C,
+        mut attempt: ConnectAttempt,
+        (registry, token): (&Registry, Token),
+        now: Time,
+    ) -> Result<Self, Error> {
+        let dialled = attempt.connect(registry, token, now);
+        Ok(Self {
+            socket: dialled.map_err(|error| not_connected(connection.endpoint(), &error))?,
+            connection,
+            token,
+            attempt,
+            tried_at: now,
+            is_connected: false,
+            rest: Vec::new(),
+            needed: 0,
+            undecoded: false,
+        })
+    }
+
+    /// Starts to connect anew, to a node that may be another.
+    pub(crate) fn reconnect(
+        &mut self,
+        endpoint: &Endpoint,
+        attempt: ConnectAttempt,
+        registry: &Registry,
+        now: Time,
+    ) -> Result<(), Error> {
+        self.attempt = attempt;
+        self.connection.restart(Some(endpoint), now);
+        self.dial(registry, now)
+    }
+
+    fn dial(&mut self, registry: &Registry, now: Time) -> Result<(), Error> {
+        self.is_connected = false;
+        self.tried_at = now;
+        let dialled = self.attempt.connect(registry, self.token, now);
+        self.socket = dialled.map_err(|error| not_connected(self.connection.endpoint(), &error))?;
+        Ok(())
+    }
+
+    /// Whether it is connected by now. Where an address refuses or does not answer, the next is tried.
+    pub(crate) fn finish_connecting(
+        &mut self,
+        registry: &Registry,
+        now: Time,
+    ) -> Result<bool, Error> {
+        let endpoint = self.connection.endpoint();
+        match self.socket.finish_connecting(endpoint.connection.socket) {
+            Ok(true) => {
+                self.is_connected = true;
+                return Ok(true);
+            }
+            Ok(false) if !self.attempt.is_late(now) => return Ok(false),
+            Err(error) if !self.attempt.has_more() => {
+                return Err(failure::of_connect(endpoint, &error));
+            }
+            Ok(false) | Err(_) => {}
+        }
+        // The name has other addresses: one of another family, or another machine's.
+        self.connection.restart(None, now);
+        self.dial(registry, now)?;
+        Ok(false)
+    }
+
+    /// Whether an address does not answer, and the next is to be tried.
+    pub(crate) fn is_late(&self, now: Time) -> bool {
+        !self.is_connected && self.attempt.is_late(now)
+    }
+
+    pub(crate) const fn is_connected(&self) -> bool {
+        self.is_connected
+    }
+
+    /// Whether TLS is wanted and its handshake is not over.
+    pub(crate) fn is_being_secured(&self) -> bool {
+        self.socket.is_being_secured()
+    }
+
+    /// The address of the other side, and when it was first tried.
+    pub(crate) fn peer(&self) -> std::io::Result<(SocketAddr, Time)> {
+        Ok((self.socket.peer_address()?, self.tried_at))
+    }
+
+    /// Takes what the poll says of the socket.
+    pub(crate) fn notice(&mut self, event: &mio::event::Event) {
+        self.socket.notice(event);
+    }
+
+    /// Whether a read may bring something.
+    #[inline]
+    pub(crate) fn is_readable(&self) -> bool {
+        self.socket.is_readable() || self.undecoded
+    }
+
+    /// Whether what is queued now can be written at once.
+    #[inline]
+    pub(crate) fn is_clear(&self) -> bool {
+        self.socket.is_clear() && self.connection.pending_output().is_empty()
+    }
+
+    pub(crate) fn is_writable(&self) -> bool {
+        self.socket.is_writable()
+    }
+
+    /// Bytes that wait to be written.
+    pub(crate) fn unwritten(&self) -> usize {
+        self.connection.pending_output().len() + self.socket.unsent()
+    }
+
+    /// Reads once behind what was kept; `cipher` is room for encrypted bytes.
+    pub(crate) fn read(&mut self, buffer: &mut [u8], cipher: &mut Vec<u8>) -> Result<Input, Error> {
+        let kept = self.rest.len();
+        let mut filled = kept;
+        if !std::mem::take(&mut self.undecoded) {
+            let (_, tail) = buffer.split_at_mut(kept.min(buffer.len()));
+            match self.socket.read(cipher, tail) {
+                Ok(Received::Bytes(n)) => filled += n,
+                Ok(Received::Nothing) => return Ok(Input::Nothing),
+                Ok(Received::End) => return Ok(Input::End),
+                Err(error) => return Err(self.broken_by(&error)),
+            }
+            if filled < self.needed {
+                // A part of one frame: copied once, however small the pieces are that it comes in.
+                self.rest.extend_from_slice(&buffer[kept..filled]);
+                self.connection.excuse_silence(Clock.now());
+                return Ok(Input::Nothing);
+            }
+        }
+        buffer[..kept].copy_from_slice(&self.rest);
+        Ok(Input::Bytes(filled))
+    }
+
+    /// Keeps what was not decoded of the last read.
+    pub(crate) fn keep(&mut self, rest: &[u8]) {
+        self.rest.clear();
+        self.rest.extend_from_slice(rest);
+        self.needed = self.connection.needs(&self.rest);
+    }
+
+    /// Makes room for so many bytes that are read and cannot be decoded.
+    pub(crate) fn reserve(&mut self, input: usize) {
+        self.rest.reserve(input);
+    }
+
+    /// Writes as much as the socket takes. `reads` if the embedder reads what there is: whoever closed
+    /// the connection may have said why.
+    pub(crate) fn flush(&mut self, reads: bool) -> Result<(), Error> {
+        match self.socket.flush(&mut Unsent(&mut self.connection)) {
+            Ok(()) => Ok(()),
+            Err(error) if error.is_loss() && reads && self.is_readable() => Ok(()),
+            Err(error) => Err(self.broken_by(&error)),
+        }
+    }
+
+    /// Does what time asks for.
+    pub(crate) fn handle_timeout(&mut self, now: Time) -> Result<(), Error> {
+        if self.connection.next_timeout().is_some_and(|due| due <= now) {
+            let handled = self.connection.handle_timeout(now);
+            handled.map_err(|error| self.unless_secured(error))?;
+        }
+        Ok(())
+    }
+
+    /// What it means that the transport ended here.
+    pub(crate) fn ended(&self) -> Error {
+        self.unless_secured(self.connection.end_of_input(&self.rest))
+    }
+
+    /// What it means that the step under way took longer than `allowed`.
+    pub(crate) fn timed_out(&self, allowed: measure::Nanos) -> Error {
+        self.unless_secured(self.connection.timed_out(allowed))
+    }
+
+    fn broken_by(&self, error: &SocketError) -> Error {
+        match error {
+            SocketError::Io(error) => self.connection.transport_failed(error),
+            SocketError::Tls(error) => failure::of_tls(self.connection.endpoint(), error),
+        }
+    }
+
+    /// The same, or that TLS was not agreed on.
+    fn unless_secured(&self, error: Error) -> Error {
+        match self.socket.unfinished(&error).filter(|_| self.is_connected) {
+            Some(unfinished) => failure::of_tls(self.connection.endpoint(), &unfinished),
+            None => error,
+        }
+    }
+
+    /// Drops the socket.
+    pub(crate) fn hang_up(&mut self) {
+        self.rest.clear();
+        self.needed = 0;
+        self.undecoded = false;
+        self.socket.hang_up();
+    }
+}
+
+fn not_connected(endpoint: &Endpoint, error: &SocketError) -> Error {
+    match error {
+        SocketError::Io(error) => failure::of_connect(endpoint, error),
+        SocketError::Tls(error) => failure::of_tls(endpoint, error),
+    }
+}
