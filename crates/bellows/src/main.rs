@@ -1,4 +1,4 @@
-//! bellows: put a message broker under load, see what its users would feel, see where it burns.
+//! bellows: put a message broker under load, measure end-user latency, profile the broker's CPU.
 //!
 //! The command line becomes a resolved configuration ([`cli`]); `session` runs it, `archive`
 //! keeps it, `report` shows it. What goes wrong becomes one line, one remedy and an exit code

@@ -20,7 +20,7 @@ pub(super) struct OutputArgs {
     /// Print the summary only
     #[arg(long, env = "BELLOWS_QUIET")]
     pub(super) quiet: bool,
-    /// End with code 5 where a warning puts a number in doubt
+    /// Exit with code 5 if a warning puts a number in doubt
     #[arg(long, env = "BELLOWS_STRICT")]
     pub(super) strict: bool,
     #[command(flatten)]
@@ -30,7 +30,7 @@ pub(super) struct OutputArgs {
 /// Where the runs are.
 #[derive(Clone, Debug, Args)]
 pub(super) struct RunsDir {
-    /// Folder that the runs are kept in
+    /// Folder for run folders
     #[arg(long, value_name = "DIR", env = "BELLOWS_RUNS", default_value = "runs")]
     pub(super) runs: PathBuf,
 }

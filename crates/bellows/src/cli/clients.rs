@@ -23,7 +23,7 @@ pub(super) struct DestinationArgs {
     /// Stop after N messages, warm-up included; 0 = no limit
     #[arg(long, value_name = "N", default_value_t = LoadSpec::default().message_count)]
     pub(super) message_count: u64,
-    /// Messages per transaction, in place of confirms, and for consumers with --tx; 0 = none
+    /// Messages per transaction, instead of confirms, and for consumers with --tx; 0 = none
     #[arg(long, value_name = "N", default_value_t = LoadSpec::default().commit_every)]
     pub(super) commit_interval: u32,
     /// Show latencies every second, not only in the summary

@@ -33,12 +33,12 @@ Examples:
   bellows demo                       load the embedded broker, profile it, write a report
   bellows run stream-publish         the same with a disposable RabbitMQ
   bellows client queue://TEST --url amqp://localhost --max-pending 100 --duration 20
-  bellows top last                   where the last run's broker burnt its CPU
+  bellows top last                   which functions used the broker's CPU in the last run
 
 Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 regression or SLO missed, 4 cannot tell,
 5 run with warnings under --strict. Ctrl-C ends a run in order (0), a second one at once (130).";
 
-/// Put a message broker under load, see what its users would feel, see where it burns
+/// Put a message broker under load, measure end-user latency, profile the broker's CPU
 #[derive(Debug, Parser)]
 #[command(name = "bellows", version, after_help = EXAMPLES, max_term_width = 100)]
 struct Cli {
@@ -46,7 +46,7 @@ struct Cli {
     command: Command,
 }
 
-/// What can be asked for.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Load the embedded broker, profile it, write a report: no set-up
@@ -68,7 +68,7 @@ pub(crate) enum Command {
     PerfTest(perf_test::PerfTestArgs),
     /// Profile a process, without load
     Record(record::RecordArgs),
-    /// Show the functions that a profile spent its time in
+    /// Show the functions that used the most CPU in a profile
     Top(top::TopArgs),
     /// Draw a profile, or a window of it, as a flame graph
     Flame(flame::FlameArgs),
@@ -78,9 +78,9 @@ pub(crate) enum Command {
     Runs(runs::RunsArgs),
     /// Write a run's report as one HTML file
     Report(report::ReportArgs),
-    /// Say what this machine lets us measure, and the fix for what it does not
+    /// Show what this machine lets bellows measure, and how to fix what it does not
     Doctor(doctor::DoctorArgs),
-    /// Measure what the generator can make on this machine, for the verdict of later runs
+    /// Measure the generator's capacity on this machine, for the verdict of later runs
     Calibrate(calibrate::CalibrateArgs),
     /// Print the completions for a shell
     Completions(shell::CompletionsArgs),
@@ -93,7 +93,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Does it.
+    /// Executes the command.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         match self {
             Self::Demo(args) => args.execute(),

@@ -22,7 +22,7 @@ pub(crate) struct ReportArgs {
     /// Run: path, id, part of its id that only it has, or `last`
     #[arg(value_name = "RUN")]
     run: String,
-    /// File to write in place of report.html in the run's folder
+    /// File to write instead of report.html in the run's folder
     #[arg(long, short = 'o', value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]

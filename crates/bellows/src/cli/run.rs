@@ -33,7 +33,7 @@ pub(crate) struct RunArgs {
     /// List the built-in experiments
     #[arg(long, conflicts_with_all = ["experiment", "set"])]
     list: bool,
-    /// RabbitMQ's prefix or root directory, in place of the machine's own
+    /// RabbitMQ's prefix or root directory, instead of the machine's own
     #[arg(long, value_name = "DIR", env = "BELLOWS_BROKER_ROOT")]
     broker_root: Option<PathBuf>,
     #[command(flatten)]

@@ -15,7 +15,7 @@ use crate::prompt;
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "TLS (amqps:// URLs)")]
 pub(super) struct SecurityArgs {
-    /// PEM file with the authorities to trust, in place of the machine's
+    /// PEM file with the authorities to trust, instead of the machine's
     #[arg(long, value_name = "FILE", env = "BELLOWS_CA")]
     ca: Option<PathBuf>,
     /// PEM file with the client's certificate
@@ -24,10 +24,10 @@ pub(super) struct SecurityArgs {
     /// PEM file with the key of --cert
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// Name to ask the broker for and to verify, in place of the URL's host
+    /// Name to ask the broker for and to verify, instead of the URL's host
     #[arg(long, value_name = "NAME")]
     sni: Option<String>,
-    /// Take any certificate; every output says so
+    /// Accept any certificate; every output says so
     #[arg(long)]
     insecure: bool,
     /// How to log in
@@ -51,10 +51,10 @@ pub(super) struct SecurityArgs {
         requires = "oauth2_client_id"
     )]
     oauth2_uri: Option<Url>,
-    /// Who asks for the token
+    /// Client that asks for the token
     #[arg(long, value_name = "ID", env = "BELLOWS_OAUTH2_CLIENT_ID")]
     oauth2_client_id: Option<String>,
-    /// What the token is for; may be repeated
+    /// Scope of the token; may be repeated
     #[arg(long, value_name = "SCOPE", requires = "oauth2_uri")]
     oauth2_scopes: Vec<String>,
 }

@@ -127,9 +127,9 @@ options! {
     Same "d" "id" One false "name of the test, in every line; default: made from the time" "";
 
     Same "h" "uri" One false "the broker, default amqp://localhost" "";
-    Same "H" "uris" One false "the brokers, separated by commas" "a lost connection is made anew to the next";
+    Same "H" "uris" One false "the brokers, separated by commas" "a lost connection reconnects to the next";
     Same "cal" "connection-allocation" One false "how connections are dealt out to several brokers: random (default), round-robin" "";
-    Same "sst" "servers-startup-timeout" One false "wait so many seconds for the broker to be up, default: fail at once" "";
+    Same "sst" "servers-startup-timeout" One false "seconds to wait for the broker to be up, default: fail at once" "";
     Same "sul" "servers-up-limit" One false "brokers that must be up, with -sst; default: all" "the test has those that were up first";
     Same "se" "sasl-external" No false "log in with SASL EXTERNAL" "with --tls-cert and --tls-key";
     Same "sni" "server-name-indication" One false "server name for TLS" "one: several make no sense for one address";
@@ -149,7 +149,7 @@ options! {
     Same "trbs" "tcp-receive-buffer-size" One false "SO_RCVBUF in bytes" "";
     Same "tnd" "tcp-no-delay" One false "TCP_NODELAY, default true" "with false, Nagle's algorithm is measured, too";
     Same "dcr" "disable-connection-recovery" No false "end with the first connection that is lost" "";
-    Better "cri" "connection-recovery-interval" One false "seconds before a lost connection is made anew, or a range such as 30-60; default 5" "what became due during an outage is sent late and keeps its intended time";
+    Better "cri" "connection-recovery-interval" One false "seconds before a lost connection reconnects, or a range such as 30-60; default 5" "what became due during an outage is sent late and keeps its intended time";
 
     Same "t" "type" One false "exchange type, default direct" "direct is taken";
     Same "e" "exchange" Maybe false "exchange, default named like its type; amq.default is the default exchange" "";
@@ -178,7 +178,7 @@ options! {
     Better "r" "rate" One false "messages a second of each producer, default: no limit; 0 sends nothing" "latencies count from the time at which a message was due, so that a stall is not left out; below 1 a second works";
     Better "P" "publishing-interval" One false "seconds between two messages of each producer, 0.1 at least" "as -r: latencies count from when a message was due";
     Same "vr" "variable-rate" Many false "rates with their lengths, RATE:SECONDS, over and over" "";
-    Same "prsd" "producer-random-start-delay" One false "producers start within so many seconds, by chance" "with a rate, producers are spread evenly without it";
+    Same "prsd" "producer-random-start-delay" One false "start each producer at a random moment within this many seconds" "with a rate, producers are spread evenly without it";
     Same "pst" "producer-scheduler-threads" One false "threads that send by the clock" "no effect: there is no such pool";
     Same "s" "size" One false "body size in bytes, default and smallest 12" "";
     Same "vs" "variable-size" Many false "sizes with their lengths, SIZE:SECONDS, over and over" "";
@@ -190,9 +190,9 @@ options! {
     Same "mp" "message-properties" One false "properties and headers of every message, such as priority=5" "";
     Same "f" "flag" Many false "persistent (queues are then durable), mandatory" "another flag is an error, not ignored";
     Better "c" "confirm" One false "unconfirmed messages allowed for each producer; 0 is no limit, default -1: no confirms" "latencies with 0 too";
-    Better "ct" "confirm-timeout" One false "seconds to wait for confirms before giving up, default 30" "a message without an answer for so long ends the test with an error";
+    Better "ct" "confirm-timeout" One false "seconds to wait for confirms before giving up, default 30" "a message that waits longer for its answer ends the test with an error";
     Same "m" "ptxsize" One false "messages in a producer's transaction, default 0: none" "";
-    Better "C" "pmessages" One false "messages of each producer, default 0: no limit" "shared out among the producers to the last message; the end waits for what is under way, at most -st";
+    Better "C" "pmessages" One false "messages of each producer, default 0: no limit" "shared out among the producers to the last message; the end waits for messages in flight, at most -st";
 
     Same "y" "consumers" One false "consumers, default 1; with a sequence of queues each takes the next" "";
     Same "Y" "consumer-channel-count" One false "channels of each consumer's connection, default 1" "";
@@ -200,7 +200,7 @@ options! {
     Same "L" "consumer-latency" One false "microseconds that a consumer works on a message, default 0" "";
     Same "vl" "variable-latency" Many false "consumer latencies with their lengths, MICROSECONDS:SECONDS, over and over" "";
     Same "a" "autoack" No false "the broker does not wait for acknowledgements" "-A, -n and -na have no effect then";
-    Better "A" "multi-ack-every" One false "one acknowledgement for so many messages, default 0: one each" "what is left over is acknowledged when deliveries pause";
+    Better "A" "multi-ack-every" One false "messages per acknowledgement, default 0: one each" "what is left over is acknowledged when deliveries pause";
     Same "q" "qos" One false "unacknowledged messages allowed for each consumer, default 0: no limit" "";
     Same "Q" "global-qos" One false "the same for the whole channel, default 0" "";
     Same "n" "ctxsize" One false "acknowledgements in a consumer's transaction, default 0: none" "";
@@ -216,7 +216,7 @@ options! {
     Same "ew" "exit-when" One false "end when consumers are idle for a second, and with empty queues are empty, too: empty, idle" "once what -C asks for is sent";
 
     Same "z" "time" One false "seconds to run, default: until it is stopped" "";
-    Better "st" "shutdown-timeout" One false "seconds that the end may take, default 5" "spent on messages under way, so that what is lost is told from what is late";
+    Better "st" "shutdown-timeout" One false "seconds that the end may take, default 5" "spent on messages in flight, so that lost messages are told from late ones";
     Better "i" "interval" One false "seconds between two lines, default 1" "an interval in which nothing moved has a line too";
     Better "ms" "use-millis" No false "latencies in milliseconds" "measured in nanoseconds all the same";
     Better "mf" "metrics-format" One false "lines on the console: default, compact" "percentiles of every message, and 99.9, 99.99 and the true maximum at the end of each line";

@@ -18,23 +18,23 @@ const TIMEOUT: Nanos = Nanos::from_millis(10_000);
 pub struct ChurnSpec {
     /// What comes and goes.
     pub kind: ChurnKind,
-    /// Cycles a second; as many as the broker takes where absent.
+    /// Cycles per second; unthrottled if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// A rate that changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<ScheduleSpec>,
-    /// Messages that each cycle sends.
+    /// Messages per cycle.
     #[serde(default)]
     pub messages: u32,
     /// Bytes of each message.
     #[serde(default = "message_size")]
     pub message_size: usize,
-    /// Cycles under way at the same time at most, and so many connections for channels and queues;
-    /// absent: 1000 connections, 10 channels or queues.
+    /// Maximum cycles in flight; channels and queues use as many connections. 1000 connections, or 10
+    /// channels or queues, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_open: Option<usize>,
-    /// Addresses of this machine to connect from, in turn.
+    /// Local addresses to connect from, in turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub source_addresses: Vec<IpAddr>,
 }

@@ -18,10 +18,10 @@ use super::{LatencyStep, Length, LengthRange, ScheduleSpec, SizeSpec};
 pub struct LoadSpec {
     /// `queue://NAME` or `topic://NAME`.
     pub destination: String,
-    /// Several destinations, in place of `destination`.
+    /// Several destinations, instead of `destination`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub destinations: Vec<String>,
-    /// Above 1: NAME0, NAME1, …, of each name.
+    /// Destinations per name; above 1 they are called NAME0, NAME1, …
     pub num_destinations: usize,
     /// Where producers publish; absent: the default exchange for queues, `amq.topic` for topics.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,7 +38,7 @@ pub struct LoadSpec {
     /// Where this group connects, with `broker.kind = "attach"`; absent: as `broker.url` says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// `classic`, `quorum` or `stream`.
+    /// Type of the queues that are declared.
     pub queue_type: QueueType,
     /// Whether the queue survives a restart of the broker.
     pub durable: bool,
@@ -53,44 +53,44 @@ pub struct LoadSpec {
     pub delete: bool,
     /// Producers of each destination.
     pub producers: usize,
-    /// Producers of the whole group, dealt out to its destinations in turn, in place of
+    /// Producers of the whole group, assigned to its destinations in turn; instead of
     /// `producers`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_producers: Option<usize>,
     /// Connections that all producers share, a channel each; absent: one each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub producer_connections: Option<usize>,
-    /// Messages per second of the whole group; absent: as fast as acknowledgements allow.
+    /// Messages per second of the whole group; unthrottled if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// A rate that changes, in place of `rate`.
+    /// A rate that changes, instead of `rate`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<ScheduleSpec>,
     /// The rate or schedule is each producer's, not that of all together.
     pub rate_per_producer: bool,
-    /// Closed loop, in place of a rate: each producer waits for the answer to its message, then so
-    /// long, then sends the next.
+    /// Closed loop, instead of a rate: each producer waits for the answer to its message, then for the
+    /// think time, then sends the next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub think_time: Option<Length>,
-    /// Each producer begins at a moment of its own within so long.
+    /// Each producer starts at a random moment within this duration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_delay: Option<Length>,
-    /// Producers begin so long after the load, `start-delay` on top.
+    /// Delay before producers start; `start-delay` comes on top.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_after: Option<Length>,
     /// Messages in flight per producer; 0 = unlimited.
     pub max_pending: u32,
     /// Whether the broker acknowledges messages (publisher confirms).
     pub confirm: bool,
-    /// Publish in transactions of so many messages, in place of confirms; 0 = none.
+    /// Messages per transaction, instead of confirms; 0 = none.
     pub commit_every: u32,
     /// Messages are requests, which the group's consumers answer over RabbitMQ's direct reply-to; the
-    /// reply acknowledges a message, in place of a confirm.
+    /// reply acknowledges a message, instead of a confirm.
     pub request_reply: bool,
-    /// A message without an answer for longer ends the run as failed.
+    /// A message that waits longer for its answer ends the run as failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confirm_timeout: Option<Length>,
-    /// Messages expire after so long.
+    /// Time to live of messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Length>,
     /// Properties of every message.
@@ -103,7 +103,7 @@ pub struct LoadSpec {
     pub message_ids: bool,
     /// Every message says when it was sent, to the second.
     pub timestamps: bool,
-    /// Every message gets a routing key by chance, of so many different ones; 0 makes each anew.
+    /// Number of distinct random routing keys; 0 = a new key per message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub random_routing_keys: Option<u32>,
     /// Body sizes in bytes, 12 at least.
@@ -116,7 +116,7 @@ pub struct LoadSpec {
     pub mandatory: bool,
     /// Consumers of each destination.
     pub consumers: usize,
-    /// Consumers of the whole group, dealt out to its destinations in turn, in place of
+    /// Consumers of the whole group, assigned to its destinations in turn; instead of
     /// `consumers`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_consumers: Option<usize>,
@@ -132,24 +132,25 @@ pub struct LoadSpec {
     pub consume_count: u64,
     /// When consumers acknowledge.
     pub ack: Ack,
-    /// What consumers do in place of acknowledging.
+    /// What consumers do instead of acknowledging.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refuse: Option<Refusal>,
-    /// Acknowledge in transactions of so many deliveries; 0 = none.
+    /// Deliveries acknowledged per transaction; 0 = none.
     pub consumer_commit_every: u32,
-    /// Ask for each message (`basic.get`) so long after the last answer, in place of subscribing.
+    /// Polling interval: ask for each message (`basic.get`) this long after the last answer, instead of
+    /// subscribing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub poll: Option<Length>,
-    /// Deliveries a second that each consumer can take.
+    /// Maximum deliveries per second of each consumer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consumer_rate: Option<Rate>,
-    /// How long a consumer works on each delivery.
+    /// Service time of each delivery.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub consumer_latency: Vec<LatencyStep>,
-    /// Consumers begin so long after the load.
+    /// Delay before consumers start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consumer_start_delay: Option<Length>,
-    /// Each consumer begins so much later than the one before.
+    /// Delay between the starts of two consumers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consumers_apart: Option<Length>,
     /// Further arguments of the subscription, as `x-priority = 10`.
@@ -157,34 +158,32 @@ pub struct LoadSpec {
     pub consumer_arguments: BTreeMap<String, Argument>,
     /// Where stream consumers start.
     pub stream_offset: StreamOffset,
-    /// Addresses of this machine that connections come from, in turn; empty for whichever the
-    /// system takes.
+    /// Local addresses to connect from, in turn; the system's choice if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub source_addresses: Vec<IpAddr>,
     /// How consumers of topics subscribe; absent: each has a queue of its own, which goes with its
     /// connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subscription: Option<Subscription>,
-    /// Connections that are lost are made anew after so long, by chance between two lengths where
-    /// two are given; absent: the run ends with the first.
+    /// Reconnect delay; a range picks a random delay. If absent, the first lost connection ends the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recover: Option<LengthRange>,
 }
 
 impl LoadSpec {
-    /// Whether it sends.
+    /// Whether the group sends.
     #[must_use]
     pub fn has_producers(&self) -> bool {
         self.total_producers.unwrap_or(self.producers) > 0
     }
 
-    /// Whether it receives.
+    /// Whether the group receives.
     #[must_use]
     pub fn has_consumers(&self) -> bool {
         self.total_consumers.unwrap_or(self.consumers) > 0
     }
 
-    /// Whether its messages have intended times of their own.
+    /// Whether the group's messages have intended times of their own.
     #[must_use]
     pub fn is_paced(&self) -> bool {
         self.has_producers()

@@ -43,7 +43,7 @@ pub use size_spec::SizeSpec;
 pub struct Experiment {
     /// Names the run folder.
     pub name: String,
-    /// What question it answers.
+    /// The question that the experiment answers.
     pub description: String,
     /// Threads of the load generator, one event loop each.
     pub threads: usize,
@@ -55,7 +55,7 @@ pub struct Experiment {
     pub phases: Phases,
     /// What is sampled while the measured phase lasts.
     pub profile: ProfileSpec,
-    /// What is done to the broker while the load runs.
+    /// Faults that are injected while the load runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fault: Vec<FaultSpec>,
     /// What ends the load, beside its length and message counts.
@@ -116,7 +116,7 @@ impl BrokerKind {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct BrokerSpec {
-    /// Where it comes from.
+    /// Where the broker comes from.
     pub kind: BrokerKind,
     /// `rabbitmq`: a prefix or root directory to take it from instead of the system's.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -146,10 +146,10 @@ pub struct BrokerSpec {
     /// absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// `attach`: further nodes of the same cluster; connections are dealt out to all.
+    /// `attach`: further nodes of the same cluster, which share the connections.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub further_urls: Vec<String>,
-    /// `attach`: how connections are dealt out, where there are several nodes.
+    /// `attach`: how connections are assigned to several nodes.
     pub allocation: Allocation,
     /// Seconds between two heartbeats; 0 takes the broker's, absent: 60.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -171,7 +171,7 @@ pub struct BrokerSpec {
     /// `attach`: the password, instead of the URL's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,
-    /// With TLS: a PEM file with the authorities to trust, in place of the machine's.
+    /// With TLS: a PEM file with the authorities to trust, instead of the machine's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
     /// With TLS: a PEM file with the client's certificate.
@@ -209,12 +209,12 @@ fn is_plain(auth: &Auth) -> bool {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Phases {
-    /// Load runs, nothing counts.
+    /// Load runs, but does not count.
     pub warmup: Length,
     /// What the summary is about; `"0s"` measures until `message-count` is reached or somebody
     /// stops the run.
     pub measure: Length,
-    /// How long at most acknowledgements and deliveries are awaited at the end.
+    /// The longest wait for acknowledgements and deliveries at the end.
     pub drain: Length,
 }
 
