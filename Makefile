@@ -38,6 +38,7 @@ test-ui:
 prove: setup ## BELLOWS_SEEDS (1,000) random loads from BELLOWS_FIRST_SEED (0) on: every count is exact
 	BELLOWS_SEEDS=$${BELLOWS_SEEDS:-1000} cargo test -p load --test injected -- --nocapture
 	BELLOWS_SEEDS=$${BELLOWS_SEEDS:-1000} cargo test -p bellows --test proof -- --nocapture
+	BELLOWS_SEEDS=$${BELLOWS_STALLS:-100} cargo test -p bellows --test stalls -- --nocapture
 
 lint: ## Formatting and lints, warnings are errors
 	cargo fmt --all --check

@@ -5,6 +5,7 @@
 
 mod bounded;
 mod error;
+mod facts;
 mod histogram_decode;
 mod histogram_log;
 mod line_file;
@@ -14,12 +15,16 @@ mod reader;
 mod record;
 mod replace;
 mod series;
+mod stall;
 mod summary;
 mod verdict;
 mod warning;
 mod writer;
 
 pub use error::{Error, io_help};
+pub use facts::{
+    BrokerUse, Capacity, ChurnFacts, ConnectionTime, Ended, Facts, LoopUse, ProducerTime,
+};
 pub use histogram_log::{HistogramLog, HistogramRecord, encode_histogram};
 pub use list::{RunEntry, list_runs};
 pub use reader::RunReader;
@@ -29,15 +34,13 @@ pub use record::{
 };
 pub use replace::{Replacement, replace_file};
 pub use series::{CyclePoint, ProcessUsage, SeriesPoint};
+pub use stall::{Stall, Stalled};
 pub use summary::{
     BrokerSummary, ChurnSummary, FailureCount, FaultOutcome, FunctionShare, PerMessage,
     ProfileSummary, RequestedSummary, RequestedWindow, Rss, RunSummary, Throughput,
 };
-pub use verdict::{
-    BrokerUse, Capacity, ConnectionTime, Evidence, LimitedBy, LoopUse, ProducerTime, Reason,
-    Verdict,
-};
-pub use warning::{Warning, WarningCode};
+pub use verdict::{Awaited, Busy, Cause, Lateness, LimitedBy, Reason, Verdict};
+pub use warning::{Tier, Warning, WarningCode};
 pub use writer::RunWriter;
 
 /// Names of the files of a run folder.

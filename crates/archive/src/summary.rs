@@ -7,7 +7,7 @@ use measure::ledger::LedgerSummary;
 use measure::{CycleCounts, LatencySummary, PerMetric, Problem, Step};
 use serde::{Deserialize, Serialize};
 
-use crate::{Verdict, Warning};
+use crate::{Stall, Verdict, Warning};
 
 /// The whole object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +39,9 @@ pub struct RunSummary {
     /// What was done to the broker, and how long it took to come back.
     #[serde(default)]
     pub faults: Vec<FaultOutcome>,
+    /// Times in which the broker, the generator or the machine stood still, in the order of time.
+    #[serde(default)]
+    pub stalls: Vec<Stall>,
     /// Latencies of the measured phase.
     pub latency: PerMetric<LatencySummary>,
     /// CPU time of the measured phase per message.

@@ -1,7 +1,9 @@
-//! Who limited a run, and from what that was concluded. `session` concludes; it is kept so that a
-//! report, or a reader who doubts it, has the same evidence.
+//! Who limited a run, and why. `session` concludes, from [`Facts`]; `report` makes the sentences, which are kept
+//! so that every reader has the same.
 
 use serde::{Deserialize, Serialize};
+
+use crate::facts::Facts;
 
 /// Who or what kept the run from more messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -14,9 +16,9 @@ pub enum LimitedBy {
     Generator,
     /// What lies between them.
     Network,
-    /// The rate that was asked for: both could have done more.
+    /// The requested rate was met: both could have done more.
     Schedule,
-    /// The evidence does not say; the sentence says why not.
+    /// The evidence is inconclusive; the sentence says why.
     #[default]
     Undecided,
 }
@@ -41,12 +43,17 @@ impl LimitedBy {
 pub struct Verdict {
     /// Who or what.
     pub limited_by: LimitedBy,
+    /// Why; `None` in a run that another version wrote.
+    #[serde(default)]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub cause: Option<Cause>,
     /// One sentence, without a full stop.
     pub sentence: String,
     /// What it rests on, and what it implies, the weightiest first.
     pub reasons: Vec<Reason>,
     /// The figures.
-    pub evidence: Evidence,
+    #[serde(rename = "evidence")]
+    pub facts: Facts,
 }
 
 /// One fact, in words.
@@ -62,151 +69,147 @@ pub struct Reason {
     pub decided: bool,
 }
 
-/// What was observed in the measured phase. Shares are of time (0 to 1), CPU is in cores.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
-pub struct Evidence {
-    /// Length of the measured phase.
-    pub seconds: f64,
-    /// Messages per second that were asked for; `None` all-out.
-    pub requested_rate: Option<f64>,
-    /// Standard deviation of the number of messages asked for, where arrivals are random.
-    pub requested_deviation: f64,
-    /// Producers were asked to wait between an answer and their next message.
-    pub closed_loop: bool,
-    /// Messages sent per second.
-    pub sent_rate: f64,
-    /// Messages received per second.
-    pub received_rate: f64,
-    /// Deliveries per second that the messages sent should have led to; `None` without both sides.
-    pub expected_rate: Option<f64>,
-    /// Consumers were asked to take their time.
-    pub slow_consumers: bool,
-    /// Share of the messages that were sent over 1 ms late.
-    pub late_share: f64,
-    /// What the producers' time went into; `None` without producers.
-    pub producers: Option<ProducerTime>,
-    /// Messages that may be in flight, all producers together; `None` without such a limit.
-    pub in_flight_limit: Option<u64>,
-    /// Mean time until the broker answers a message, nanoseconds; 0 without answers.
-    pub answer_ns: u64,
-    /// The event loops.
-    pub loops: Vec<LoopUse>,
-    /// The event loops spun while they waited: their CPU says nothing.
-    pub spun: bool,
-    /// Median of the seconds' worst loop lag, nanoseconds.
-    pub loop_lag_median_ns: u64,
-    /// The worst loop lag, nanoseconds.
-    pub loop_lag_max_ns: u64,
-    /// Share of the seconds in which the loop lag was 1 ms or more, and over half of the 99th
-    /// percentile of the latencies.
-    #[serde(default)]
-    pub lag_explains: f64,
-    /// Cores that bellows may use.
-    pub cores: u32,
-    /// Cores of the machine; 0 where that is not known.
-    pub machine_cores: u32,
-    /// Bellows and the broker may not use the same cores.
-    #[serde(default)]
-    pub apart: bool,
-    /// Share of the machine's time that nobody used.
-    pub idle: Option<f64>,
-    /// Share of the machine's time that its hypervisor took.
-    pub steal: Option<f64>,
-    /// CPU of bellows.
-    pub client_cores: Option<f64>,
-    /// CPU of the broker's processes, where they are known.
-    pub broker: Option<BrokerUse>,
-    /// Broker and generator share this machine.
-    pub same_machine: bool,
-    /// Time that connecting to the broker took: about one round trip, nanoseconds.
-    pub round_trip_ns: Option<u64>,
-    /// The shortest time in which the broker itself answered before the load began, nanoseconds: all
-    /// of the way there and back, past whatever passes connections on.
-    #[serde(default)]
-    pub idle_answer_ns: Option<u64>,
-    /// The process on this machine that passes connections on to the broker: a tunnel, a proxy.
-    #[serde(default)]
-    pub relay: Option<String>,
-    /// What the kernel says of the connections to the broker.
-    pub connections: Option<ConnectionTime>,
-    /// What the generator did against the embedded broker on this machine (`bellows calibrate`).
-    pub capacity: Option<Capacity>,
-}
-
-/// What the producers' time went into, as shares that add up to 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
-pub struct ProducerTime {
-    /// A message was due and could go: the event loop had not come to it.
-    pub ready: f64,
-    /// Nothing was due.
-    pub schedule: f64,
-    /// The in-flight budget was used up: answers were awaited.
-    pub budget: f64,
-    /// The socket took no more bytes.
-    pub socket: f64,
-    /// The broker had blocked the connection.
-    pub blocked: f64,
+/// Why the verdict is what it is; the figures are in [`Facts`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "code", rename_all = "snake_case")]
+pub enum Cause {
+    /// The load broke off with an error.
+    BrokeOff,
+    /// Too little was measured.
+    TooShort,
+    /// No message was sent or received, no cycle began.
+    NoLoad,
+    /// The requested rate was met.
+    RateMet {
+        /// Why some of it was late, where more than a hundredth was.
+        late: Option<Lateness>,
+    },
+    /// The requested rate was met, and consumers took their time, as they were asked to.
+    ConsumersSlow,
+    /// The requested rate was met, but consumers fell behind, for this reason.
+    ConsumersBehind {
+        /// Why they did.
+        why: Box<Cause>,
+    },
+    /// Producers waited for their think time, as they were asked to.
+    ThinkTime,
+    /// Consumers took their time, as they were asked to.
+    ServiceTime,
+    /// Other processes took the cores of broker and generator.
+    OthersFillMachine,
+    /// The generator waited in the run queue.
+    GeneratorLacksCores {
+        /// Cores that other processes took, where that is much.
+        others: Option<f64>,
+    },
+    /// Broker and generator fill the machine that they share.
+    BothFillMachine,
+    /// The machine is full, and the broker may be what fills it.
+    MachineFull,
+    /// Neither generator nor broker has anything left.
+    BothBusy,
+    /// An event loop was at work all the time.
+    GeneratorBusy,
+    /// Messages could go and waited for the event loop.
+    GeneratorLate,
+    /// No cause stands out.
+    Unclear,
+    /// The broker has no CPU left.
+    BrokerBusy {
+        /// What was waited for.
+        wait: Awaited,
+        /// What shows that it has none left.
+        busy: Busy,
+    },
+    /// The broker's threads waited in the run queue.
+    BrokerLacksCores {
+        /// What was waited for.
+        wait: Awaited,
+    },
+    /// The broker stopped answering, and went on later.
+    BrokerStalled {
+        /// How long in all, seconds.
+        for_s: f64,
+        /// How often.
+        times: u64,
+    },
+    /// The broker took its time, and neither for CPU nor for the way.
+    BrokerSlow {
+        /// What was waited for.
+        wait: Awaited,
+    },
+    /// As many messages were in flight as may be, and the broker took its usual time.
+    InFlightLimit,
+    /// Answers were waited for, and the broker's process is not known.
+    BrokerUnknown,
+    /// A round trip takes most of the time that an answer takes.
+    RoundTrip,
+    /// The way through the proxy takes most of it.
+    ProxyWay,
+    /// The link is full.
+    LinkFull {
+        /// What was waited for.
+        wait: Awaited,
+    },
+    /// Sockets were full, and not because the broker did not read.
+    NetworkFull,
+    /// A proxy hides who is slow.
+    ProxyHides {
+        /// What was waited for.
+        wait: Awaited,
+    },
+    /// Even the simplest answer takes long: something on the way, or the broker.
+    SlowEvenIdle,
+    /// The broker did not read.
+    BrokerDoesNotRead,
+    /// Sockets were full: the broker does not read, or the network is full.
+    SocketsFull,
+    /// The broker blocked its publishers.
+    Alarm,
     /// There was no connection.
-    pub away: f64,
+    NoConnection,
+    /// Consumers had time to spare, and so had the broker.
+    ConsumersIdle,
 }
 
-/// What an event loop did with its time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
-pub struct LoopUse {
-    /// On a core.
-    pub cpu: f64,
-    /// With nothing to do, which includes the time that waking up took.
-    pub idle: f64,
-    /// Ready to run and without a core; `None` where the kernel keeps no account of it.
-    pub starved: Option<f64>,
+/// What producers or consumers waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Awaited {
+    /// Answers: as many messages were in flight as may be.
+    Answers,
+    /// Room in the sockets.
+    Sockets,
+    /// Deliveries from the queue.
+    Deliveries,
 }
 
-/// What the broker used.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
-pub struct BrokerUse {
-    /// CPU of its processes.
-    pub cores: f64,
-    /// Share of a core that its busiest thread used.
-    pub busiest_thread: Option<f64>,
-    /// The name of that thread.
-    pub busiest_thread_name: Option<String>,
-    /// Its threads together were ready to run and without a core for so many seconds a second.
-    pub starved: Option<f64>,
+/// What shows that the broker has no CPU left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Busy {
+    /// It fills the machine.
+    Machine,
+    /// One of its threads has no CPU left.
+    Thread,
+    /// It uses all cores.
+    Cores,
 }
 
-/// What the kernel's TCP says of the connections to the broker, all added up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
-pub struct ConnectionTime {
-    /// Share of the time in which a connection had bytes on the way, on average.
-    pub busy: f64,
-    /// Share of the time in which the broker's receive window was full: it did not read.
-    pub peer_full: f64,
-    /// Share of segments that had to be sent again.
-    pub resent: f64,
-    /// TCP's smoothed round trip at the end of the measured phase, mean over the connections,
-    /// nanoseconds: under load, unlike [`Evidence::round_trip_ns`].
-    #[serde(default)]
-    pub round_trip_ns: u64,
-    /// Bytes that waited in our sockets then, mean over the connections.
-    #[serde(default)]
-    pub unsent_bytes: u64,
-}
-
-/// What the generator did against the embedded broker on this machine.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
-pub struct Capacity {
-    /// Messages per second.
-    pub rate: f64,
-    /// The load that it was measured with, in words.
-    pub shape: String,
-    /// The generator could do more: the machine was busy meanwhile, or the embedded broker, which
-    /// shared it, was the limit.
-    #[serde(default)]
-    pub at_least: bool,
+/// Why messages left late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lateness {
+    /// The broker stopped answering for a while.
+    BrokerStalled,
+    /// The broker was away, blocked its publishers, or took its time.
+    Broker,
+    /// The generator did not run for a while.
+    GeneratorStalled,
+    /// The whole machine stood still for a while.
+    MachineStalled,
+    /// The generator lacked CPU time.
+    Cores,
+    /// The generator was late.
+    Generator,
 }

@@ -1,6 +1,24 @@
-//! Typed warnings: what may be wrong with a number, and what to do about it.
+//! Typed warnings: what may be wrong with a number. They are data; `report` makes their sentences.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// How much a warning takes from the numbers.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Tier {
+    /// The number must not be used. `--strict` heeds only these.
+    Invalid,
+    /// A number is off: the text says which one, and which way.
+    #[default]
+    Caution,
+    /// Worth knowing; the numbers are right.
+    Note,
+}
 
 /// The kinds of warning, for machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -47,24 +65,72 @@ pub enum WarningCode {
     Interrupted,
     /// Part of the archive could not be written.
     ArchiveIncomplete,
+    /// Messages left late although nothing but the generator held them up.
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    GeneratorLate,
+    /// Connections were down when the run ended: the broker never came back.
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    BrokerGone,
+    /// The broker, the generator or the machine stood still for a while.
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    Stalled,
+    /// Messages were due and had no answer when the run ended.
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    MessagesUnanswered,
 }
 
 /// One warning.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Warning {
     /// Its kind.
     pub code: WarningCode,
+    /// What it means for the numbers.
+    #[serde(default)]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub tier: Tier,
+    /// What was observed, by name.
+    #[serde(default)]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub values: BTreeMap<String, Value>,
     /// The observed value, which number it puts in doubt, and the remedy.
     pub text: String,
 }
 
 impl Warning {
-    /// A warning.
-    pub fn new(code: WarningCode, text: impl Into<String>) -> Self {
+    /// A warning without values, whose sentence is not made yet.
+    #[must_use]
+    pub const fn new(code: WarningCode, tier: Tier) -> Self {
         Self {
             code,
-            text: text.into(),
+            tier,
+            values: BTreeMap::new(),
+            text: String::new(),
         }
+    }
+
+    /// The same with an observed value.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.values.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// An observed number; 0 where there is none.
+    #[must_use]
+    pub fn number(&self, name: &str) -> f64 {
+        self.values.get(name).and_then(Value::as_f64).unwrap_or(0.0)
+    }
+
+    /// An observed count; 0 where there is none.
+    #[must_use]
+    pub fn count(&self, name: &str) -> u64 {
+        self.values.get(name).and_then(Value::as_u64).unwrap_or(0)
+    }
+
+    /// An observed text; empty where there is none.
+    #[must_use]
+    pub fn word(&self, name: &str) -> &str {
+        self.values.get(name).and_then(Value::as_str).unwrap_or("")
     }
 }

@@ -9,7 +9,7 @@ use measure::{Interval, Time};
 
 use crate::histogram_log::HistogramLogWriter;
 use crate::line_file::LineFile;
-use crate::{Error, RunRecord, SeriesPoint, Warning, WarningCode, file, replace_file};
+use crate::{Error, RunRecord, SeriesPoint, Tier, Warning, WarningCode, file, replace_file};
 
 /// Writes one run folder. Nothing here fails once the folder exists: the first error (a full
 /// disk, a folder that somebody removed) becomes a warning, and the run goes on. Later writes are
@@ -126,14 +126,12 @@ impl RunWriter {
     /// since the others are nearly always its consequence.
     pub fn complain(&mut self, name: &str, cause: &str) {
         if self.warnings.is_empty() {
-            self.warnings.push(Warning::new(
-                WarningCode::ArchiveIncomplete,
-                format!(
-                    "{name} in {} could not be written: {cause}. What was printed is right, but \
-                     the archive lacks it; make room or restore the folder, and run again",
-                    self.dir.display()
-                ),
-            ));
+            self.warnings.push(
+                Warning::new(WarningCode::ArchiveIncomplete, Tier::Caution)
+                    .with("file", name)
+                    .with("folder", self.dir.display().to_string())
+                    .with("why", cause),
+            );
         }
     }
 

@@ -98,6 +98,7 @@ fn run_on(broker: &mut dyn Broker, experiment: &Experiment, runs: &Path) -> RunO
         runs_dir: Some(runs.to_owned()),
         command: Vec::new(),
         bellows_exe: BELLOWS.into(),
+        texts: session::Texts::default(),
     };
     let control = load::Control::new();
     let outcome = session::run_on(broker, experiment, &options, &control, &mut NoObserver);

@@ -140,7 +140,8 @@ pub struct Silence {
     pub in_flight: u64,
     /// The event loop itself did not run meanwhile.
     pub is_own: bool,
-    /// When it ran again, something was waiting in the sockets: whoever answers had run meanwhile.
+    /// When it ran again, answers to half of what was in flight or more were waiting in the sockets: whoever
+    /// answers had run meanwhile.
     pub was_answered: bool,
 }
 

@@ -6,4 +6,5 @@ pub mod flame;
 pub mod html;
 mod numbers;
 pub mod perf_test;
+pub mod text;
 pub mod view;

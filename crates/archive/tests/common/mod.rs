@@ -62,6 +62,7 @@ fn summary(id: &str) -> RunSummary {
         verdict: None,
         error: None,
         faults: Vec::new(),
+        stalls: Vec::new(),
         requested: None,
         closed_loop: false,
         churn: None,

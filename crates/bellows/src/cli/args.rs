@@ -20,7 +20,7 @@ pub(super) struct OutputArgs {
     /// Print the summary only
     #[arg(long, env = "BELLOWS_QUIET")]
     pub(super) quiet: bool,
-    /// Exit with code 5 if a warning puts a number in doubt
+    /// Exit with code 5 if a warning says that a number must not be used
     #[arg(long, env = "BELLOWS_STRICT")]
     pub(super) strict: bool,
     #[command(flatten)]

@@ -78,6 +78,7 @@ impl CalibrateArgs {
             bellows_exe: std::env::current_exe().map_err(|e| {
                 Failure::io("find", std::path::Path::new("the bellows executable"), &e)
             })?,
+            texts: session::Texts::default(),
         };
         let style = output::style_aside();
         let steps = Steps::new(Style {

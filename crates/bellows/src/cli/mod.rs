@@ -36,7 +36,7 @@ Examples:
   bellows top last                   which functions used the broker's CPU in the last run
 
 Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 regression or SLO missed, 4 cannot tell,
-5 run with warnings under --strict. Ctrl-C ends a run in order (0), a second one at once (130).";
+5 run invalid under --strict. Ctrl-C ends a run in order (0), a second one at once (130).";
 
 /// Put a message broker under load, measure end-user latency, profile the broker's CPU
 #[derive(Debug, Parser)]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use archive::profile::Profile;
-use archive::{RunState, RunSummary, file};
+use archive::{RunState, RunSummary, Tier, file};
 use report::console::{self, Shape, Style};
 use report::flame::{self, FlameOptions};
 use session::{Error, Experiment, Observer, RunOptions, RunOutcome};
@@ -127,6 +127,10 @@ pub(crate) fn run_options(runs_dir: Option<PathBuf>) -> Result<RunOptions, Failu
         command: command_line::archived(std::env::args_os()),
         bellows_exe: std::env::current_exe()
             .map_err(|e| Failure::io("find", Path::new("the bellows executable"), &e))?,
+        texts: session::Texts {
+            verdict: report::text::verdict,
+            warning: report::text::warning,
+        },
     })
 }
 
@@ -184,10 +188,10 @@ pub(super) fn judge(output: &OutputArgs, outcome: RunOutcome) -> Result<Performe
     if record.state == RunState::Failed {
         return Err(Failure::of_run(record));
     }
-    let warned = record
+    let invalid = record
         .summary
-        .is_some_and(|summary| !summary.warnings.is_empty());
-    let done = if output.strict && warned {
+        .is_some_and(|summary| summary.warnings.iter().any(|w| w.tier == Tier::Invalid));
+    let done = if output.strict && invalid {
         Done::Invalid
     } else {
         Done::Fine

@@ -463,7 +463,10 @@ impl<C: Connection> Worker<C> {
         let deadline = self.deadline();
         let timeout = self.timeout(poll_end, deadline)?;
         match self.poll.poll(&mut self.events, timeout) {
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            // Stopped and continued by a signal: what is in the sockets now came meanwhile.
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {
+                let _ = self.poll.poll(&mut self.events, Some(Duration::ZERO));
+            }
             Err(error) => return Err(Error::machine("wait for the sockets", error)),
             Ok(()) => {}
         }

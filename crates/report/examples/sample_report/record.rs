@@ -1,9 +1,9 @@
 //! `run.json` of a made-up run.
 
 use archive::{
-    BindingRecord, BrokerSummary, BrokerUse, Event, Evidence, ExchangeRecord, Hardware, LimitedBy,
+    BindingRecord, BrokerSummary, BrokerUse, Event, ExchangeRecord, Facts, Hardware, LimitedBy,
     LoopUse, PerMessage, PhaseSpan, ProducerTime, QueueRecord, Reason, Rss, RunRecord, RunState,
-    RunSummary, SeriesPoint, Throughput, Topology, Verdict, Versions, Warning, WarningCode,
+    RunSummary, SeriesPoint, Throughput, Tier, Topology, Verdict, Versions, Warning, WarningCode,
 };
 use measure::ledger::LedgerSummary;
 use measure::{Counters, Phase, Problem};
@@ -192,17 +192,21 @@ fn warnings(state: &State) -> Vec<Warning> {
     if state.load != Some(Shape::Rate) {
         return Vec::new();
     }
-    vec![
-        Warning::new(
-            WarningCode::TooFewCores,
-            "broker and generator share 2 cores and used 1.4 of them: rates and latencies hold for \
-             this pair only; give each its own cores (broker.cpus, load.cpus)",
-        ),
-        Warning::new(
-            WarningCode::TooFewSamples,
-            "p99.99 of end-to-end rests on fewer than 10 samples; measure for longer",
-        ),
-    ]
+    let mut all = vec![
+        Warning::new(WarningCode::TooFewCores, Tier::Caution)
+            .with("cores", 2)
+            .with("broker_cores", 1.2)
+            .with("client_cores", 0.2)
+            .with("run_queue_wait", 0.21),
+        Warning::new(WarningCode::TooFewSamples, Tier::Note)
+            .with("latency", "end-to-end")
+            .with("samples", 60_000)
+            .with("percentile", "p99.99"),
+    ];
+    for warning in &mut all {
+        warning.text = report::text::warning(warning);
+    }
+    all
 }
 
 fn summary(state: &State, run: &Run) -> RunSummary {
@@ -236,6 +240,7 @@ fn summary(state: &State, run: &Run) -> RunSummary {
         verdict: verdict(state),
         error: problem(state),
         faults: Vec::new(),
+        stalls: Vec::new(),
         requested: None,
         closed_loop: false,
         churn: None,
@@ -264,9 +269,8 @@ fn verdict(state: &State) -> Option<Verdict> {
         ),
         Shape::Rate => (
             LimitedBy::Schedule,
-            "limited by the schedule: bellows sent the 20,000 msg/s that were asked for, on time on \
-             average (0.1 % left over 1 ms late), but up to 2.70 ms late at worst; its event loop was at \
-             work for 11 % of the time",
+            "the requested rate was met: 20,000 msg/s, 0.1 % of them over 1 ms late; its event loop was at \
+             work for 11 % of the time, late by 2.70 ms at worst",
         ),
         Shape::Bare => return None,
     };
@@ -286,7 +290,7 @@ fn verdict(state: &State) -> Option<Verdict> {
         reasons: vec![
             reason(
                 "in_flight_full",
-                "for 93 % of the producers' time the in-flight budget was used up",
+                "for 93 % of the producers' time as many were in flight as may be",
                 true,
             ),
             reason(
@@ -300,7 +304,8 @@ fn verdict(state: &State) -> Option<Verdict> {
                 false,
             ),
         ],
-        evidence: Evidence {
+        cause: None,
+        facts: Facts {
             seconds: f64::from(state.seconds),
             sent_rate: 54_800.0,
             producers: Some(ProducerTime {
@@ -313,7 +318,7 @@ fn verdict(state: &State) -> Option<Verdict> {
             loops: vec![LoopUse {
                 cpu: 0.11,
                 idle: 0.89,
-                starved: Some(0.02),
+                run_queue_wait: Some(0.02),
             }],
             loop_lag_median_ns: 90_000,
             loop_lag_max_ns: 900_000,
@@ -325,12 +330,12 @@ fn verdict(state: &State) -> Option<Verdict> {
                 cores: 1.22,
                 busiest_thread: Some(0.97),
                 busiest_thread_name: Some(name.into()),
-                starved: Some(0.05),
+                run_queue_wait: Some(0.05),
             }),
             same_machine: true,
             round_trip_ns: Some(48_000),
             idle_answer_ns: Some(410_000),
-            ..Evidence::default()
+            ..Facts::default()
         },
     })
 }

@@ -10,6 +10,9 @@ use super::shape::Shape;
 use super::text::{Style, sanitise};
 use crate::numbers::{count, per_second, percent, three_digits};
 
+/// Stalls that a summary shows.
+const MOST_STALLS: usize = 3;
+
 /// Order and names of the latencies in a block: headline first, then as Artemis has them.
 const BLOCK: [(Metric, &str); 5] = [
     (Metric::AckResponse, "ack response time:"),
@@ -93,6 +96,7 @@ pub(super) fn summary(shape: &Shape, record: &RunRecord, summary: &RunSummary) -
         .into_iter()
         .chain(ledger(summary))
         .chain(faults(summary))
+        .chain(stalls(summary))
     {
         let _ = writeln!(out, "--- {line}");
     }
@@ -187,6 +191,20 @@ pub(super) fn ledger(summary: &RunSummary) -> Vec<String> {
         lines.push(format!("        {}", rest.join(", ")));
     }
     lines
+}
+
+/// Who stood still, when and for how long: the longest ones.
+pub(super) fn stalls(summary: &RunSummary) -> Vec<String> {
+    let mut longest: Vec<_> = summary.stalls.iter().collect();
+    longest.sort_by(|a, b| b.for_s.total_cmp(&a.for_s));
+    let more = longest.len().saturating_sub(MOST_STALLS);
+    longest.truncate(MOST_STALLS);
+    longest.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+    let more = (more > 0).then(|| format!("and {more} shorter stalls"));
+    let lines = longest
+        .into_iter()
+        .map(|stall| format!("stall: {}", crate::text::stall(stall)));
+    lines.chain(more).collect()
 }
 
 /// How long the broker and its clients took to come back from each fault.

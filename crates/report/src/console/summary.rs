@@ -94,6 +94,7 @@ fn compact(
             cycles::account(churn, summary)
                 .iter()
                 .chain(&plain::faults(summary).collect::<Vec<_>>())
+                .chain(&plain::stalls(summary))
                 .flat_map(|line| wrap(line, columns))
                 .collect(),
             cycles::steps(&churn.steps, style),
@@ -262,7 +263,8 @@ fn rates(shape: &Shape, summary: &RunSummary, style: Style) -> Vec<String> {
                 let lines = plain::messages_requested(summary)
                     .into_iter()
                     .chain(plain::ledger(summary))
-                    .chain(plain::faults(summary));
+                    .chain(plain::faults(summary))
+                    .chain(plain::stalls(summary));
                 out.extend(lines.flat_map(|line| wrap(&line, style.columns)));
                 return out;
             }

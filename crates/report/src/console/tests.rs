@@ -5,8 +5,8 @@ mod verdict;
 use archive::profile::{Frame, FrameKind, Profile, Sample, StackNode};
 use archive::{
     BrokerSummary, FunctionShare, Hardware, PerMessage, PhaseSpan, ProcessUsage, ProfileSummary,
-    Rss, RunEntry, RunRecord, RunState, RunSummary, SeriesPoint, Throughput, Topology, Versions,
-    Warning, WarningCode,
+    Rss, RunEntry, RunRecord, RunState, RunSummary, SeriesPoint, Throughput, Tier, Topology,
+    Versions, Warning, WarningCode,
 };
 use measure::ledger::LedgerSummary;
 use measure::{
@@ -100,6 +100,7 @@ fn run_summary(warnings: usize) -> RunSummary {
         verdict: None,
         error: None,
         faults: Vec::new(),
+        stalls: Vec::new(),
         requested: None,
         closed_loop: false,
         churn: None,
@@ -130,14 +131,12 @@ fn run_summary(warnings: usize) -> RunSummary {
                 .collect(),
         }],
         warnings: (0..warnings)
-            .map(|i| {
-                Warning::new(
-                    WarningCode::TooFewCores,
-                    format!(
-                        "{i}: broker and generator share 2 cores, so that each slows the other \
+            .map(|i| Warning {
+                text: format!(
+                    "{i}: broker and generator share 2 cores, so that each slows the other \
                          down and every latency is too high; use a machine with 4 cores"
-                    ),
-                )
+                ),
+                ..Warning::new(WarningCode::TooFewCores, Tier::Caution)
             })
             .collect(),
     }

@@ -183,7 +183,7 @@ impl RunView {
             verdict,
             broker,
             phases,
-            events: record.events.clone(),
+            events: events(record),
             span,
             series: SeriesColumns::of(&run.points),
             heat: found.heat,
@@ -237,6 +237,18 @@ fn phases(run: &RunReader) -> Vec<PhaseSpan> {
 
 fn point_end(point: &SeriesPoint) -> f64 {
     point.t + point.dt
+}
+
+/// What happened, and who stood still: the marks of the time axis.
+fn events(record: &RunRecord) -> Vec<Event> {
+    let stalls = record.summary.iter().flat_map(|summary| &summary.stalls);
+    let marks = stalls.map(|stall| Event {
+        t: stall.at_s,
+        label: crate::text::stall(stall),
+    });
+    let mut events: Vec<Event> = record.events.iter().cloned().chain(marks).collect();
+    events.sort_by(|a, b| a.t.total_cmp(&b.t));
+    events
 }
 
 /// First and last moment of anything that is drawn.

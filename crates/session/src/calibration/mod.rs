@@ -374,7 +374,7 @@ fn point(job: Job, options: &RunOptions, control: &load::Control) -> Result<Poin
         }),
         client_ns: ns(summary.cpu_us_per_message.client),
         broker_ns: ns(summary.cpu_us_per_message.broker),
-        loop_lag_max_ns: verdict.evidence.loop_lag_max_ns,
+        loop_lag_max_ns: verdict.facts.loop_lag_max_ns,
         others_cores,
         at_least: others_cores >= BUSY || verdict.limited_by != archive::LimitedBy::Generator,
     })
@@ -382,6 +382,6 @@ fn point(job: Job, options: &RunOptions, control: &load::Control) -> Result<Poin
 
 /// CPU that neither bellows nor its broker used.
 fn others_cores(summary: &archive::RunSummary) -> f64 {
-    let evidence = summary.verdict.as_ref().map(|verdict| &verdict.evidence);
-    evidence.and_then(crate::verdict::others).unwrap_or(0.0)
+    let facts = summary.verdict.as_ref().map(|verdict| &verdict.facts);
+    facts.and_then(archive::Facts::other_cores).unwrap_or(0.0)
 }

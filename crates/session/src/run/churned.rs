@@ -2,12 +2,11 @@
 
 use archive::{ChurnSummary, FailureCount, PerMessage};
 use load::churn::ChurnTally;
-use measure::{CycleCounts, LatencySummary, Step};
+use measure::{CycleCounts, Step};
 
 use super::recording::Recording;
 use super::work::Churning;
 use crate::usage::Usage;
-use crate::warnings::ChurnFacts;
 
 impl Recording<'_> {
     /// Counts of the measured phase, by the time at which something happened.
@@ -68,24 +67,6 @@ impl Recording<'_> {
                     .and_then(|used| ms_each((used.cpu_cores - own_cores).max(0.0))),
             },
             steps: self.measured.latencies.steps(),
-        })
-    }
-
-    /// What the warnings about cycles follow from.
-    pub(super) fn churn_facts(&self, outcome: &load::Outcome) -> Option<ChurnFacts> {
-        let churn = self.setting.churn?;
-        let tally = outcome.churn.as_deref()?;
-        Some(ChurnFacts {
-            kind: churn.kind.name(),
-            counts: tally.counts,
-            not_begun: tally.not_begun,
-            most_open: churn.most_open,
-            scheduled: self.setting.requested.is_some(),
-            first_failure: tally
-                .first_failure
-                .as_ref()
-                .map(|error| error.problem().sentence()),
-            cycle: LatencySummary::of(self.measured.latencies.histogram(Step::Cycle)),
         })
     }
 }

@@ -4,17 +4,16 @@ use std::path::Path;
 
 use archive::{
     PerMessage, PhaseSpan, Rss, RunRecord, RunState, RunSummary, RunWriter, Throughput, Topology,
-    Warning, WarningCode,
+    Warning,
 };
 use measure::{Counters, LatencySummary, Nanos, PerMetric, Phase, Problem};
 
-use super::RunOutcome;
 use super::profiling::Profiled;
 use super::recording::Recording;
+use super::{RunOutcome, Texts};
 use crate::Observer;
+use crate::judge::{Judgement, judge};
 use crate::usage::{Usage, between};
-use crate::verdict::{churn_verdict, verdict};
-use crate::warnings::{Facts, warnings};
 
 /// What is known when the load has ended.
 #[derive(Debug)]
@@ -51,12 +50,9 @@ impl Recording<'_> {
             .measured_usage
             .map(|(begin, end)| between(&begin, &end))
             .unwrap_or_default();
-        let facts = self.facts(&outcome, &usage);
-        let mut found = warnings(&facts);
-        if !self.setting.loaded {
-            // Without load, the build of bellows slows nothing that is measured.
-            found.retain(|warning| warning.code != WarningCode::DebugBuild);
-        }
+        self.add_censored(&outcome);
+        let Judgement { verdict, findings } = judge(self.facts(&outcome, &usage));
+        let mut found = findings;
         found.extend(profiled.warnings.iter().cloned().chain(known));
         self.record.state = match (&outcome.error, outcome.interrupted) {
             (Some(_), _) => RunState::Failed,
@@ -69,12 +65,16 @@ impl Recording<'_> {
         let mut summary = self.summary(&outcome, &usage, &profiled);
         summary.error = problem;
         summary.warnings = found;
-        let evidence = self.evidence(&outcome, &usage);
-        summary.verdict = self.setting.loaded.then(|| match self.setting.churn {
-            None => verdict(evidence),
-            Some(_) => churn_verdict(evidence),
-        });
-        let record = close(self.writer.as_mut(), self.record, summary, self.observer);
+        summary.stalls.clone_from(&verdict.facts.ended.stalls);
+        summary.verdict = self.setting.loaded.then_some(verdict);
+        let texts = &self.setting.texts;
+        let record = close(
+            self.writer.as_mut(),
+            self.record,
+            summary,
+            texts,
+            self.observer,
+        );
         RunOutcome {
             run_dir: self
                 .writer
@@ -140,6 +140,7 @@ impl Recording<'_> {
             churn: self.churn_summary(outcome, usage, profiled.own_cores),
             ledger: outcome.ledger,
             faults: self.faults.clone(),
+            stalls: Vec::new(),
             latency: self.latency(),
             cpu_us_per_message: PerMessage {
                 broker: usage.broker.and_then(|used| us_each(used.cpu_cores)),
@@ -165,63 +166,17 @@ impl Recording<'_> {
         self.measured.latencies.summaries()
     }
 
-    fn facts(&self, outcome: &load::Outcome, usage: &Usage) -> Facts {
-        if !self.setting.loaded {
-            return Facts {
-                length: self.measured_length,
-                interrupted: outcome.interrupted,
-                ..Facts::default()
-            };
-        }
-        let length = self.measured_length.as_secs_f64().max(1e-9);
-        let churns = self.setting.churn.is_some();
-        let publishes = self.measured.counters.sent > 0 || churns;
-        let rate = |&(sent, received, seconds): &(u64, u64, f64)| {
-            (if publishes { sent } else { received }) as f64 / seconds
+    /// What has no answer counts with the time it has waited.
+    fn add_censored(&mut self, outcome: &load::Outcome) {
+        let Some(censored) = &outcome.censored else {
+            return;
         };
-        Facts {
-            cores: self
-                .together
-                .map_or(self.record.hardware.cores, |together| together.cores),
-            apart: self.together.is_some_and(|together| together.apart),
-            shared_machine: self.setting.shared_machine,
-            clock_source: self.record.hardware.clock_source.clone(),
-            length: self.measured_length,
-            counters: self.measured.counters,
-            unconfirmed: outcome.unconfirmed,
-            requested: self
-                .setting
-                .requested
-                .as_ref()
-                .filter(|_| !churns)
-                .map(|_| self.against.measured()),
-            latency: self.latency(),
-            lag_and_p99: self.lag_and_p99.clone(),
-            rates: if churns && self.setting.requested.is_some() {
-                Vec::new()
-            } else {
-                self.seconds.iter().map(rate).collect()
-            },
-            threads: outcome
-                .threads
-                .iter()
-                .map(|thread| thread.measured.as_secs_f64() / length)
-                .collect(),
-            spun: outcome.spun,
-            ledger: outcome.ledger,
-            faults: self.faults.len(),
-            insecure: self.setting.insecure,
-            lost_connections: outcome.threads.iter().map(|t| t.lost_connections).sum(),
-            broker_cores: usage.broker.map(|used| used.cpu_cores),
-            client_cores: usage.client.map(|used| used.cpu_cores),
-            // Of cores that neither may use it says nothing.
-            idle: usage
-                .idle
-                .filter(|_| self.together.is_none_or(|together| together.whole)),
-            steal: usage.steal,
-            blocked: self.blocked.summary(),
-            interrupted: outcome.interrupted,
-            churn: self.churn_facts(outcome),
+        let due = censored.interval.histograms();
+        let added = self.measured.latencies.add_due(Phase::Measure, due);
+        // Equal shapes always add.
+        debug_assert!(added.is_ok());
+        if let Some(writer) = &mut self.writer {
+            writer.append_histograms(&censored.interval);
         }
     }
 }
@@ -231,8 +186,18 @@ fn close(
     writer: Option<&mut RunWriter>,
     mut record: RunRecord,
     mut summary: RunSummary,
+    texts: &Texts,
     observer: &mut dyn Observer,
 ) -> RunRecord {
+    let tell = |summary: &mut RunSummary| {
+        for warning in &mut summary.warnings {
+            warning.text = (texts.warning)(warning);
+        }
+    };
+    tell(&mut summary);
+    if let Some(verdict) = &mut summary.verdict {
+        (texts.verdict)(verdict);
+    }
     let finish = |record: &mut RunRecord, summary: &RunSummary| {
         record.warnings.clone_from(&summary.warnings);
         record.summary = Some(summary.clone());
@@ -243,6 +208,7 @@ fn close(
         writer.write_record(&record);
         if !writer.warnings().is_empty() {
             summary.warnings.extend_from_slice(writer.warnings());
+            tell(&mut summary);
             finish(&mut record, &summary);
             writer.write_record(&record);
         }

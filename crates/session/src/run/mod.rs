@@ -47,6 +47,26 @@ pub struct RunOptions {
     /// The `bellows` executable, which is started again for the embedded broker and for the
     /// guardian of a managed one.
     pub bellows_exe: PathBuf,
+    /// Makes the sentences that the archive keeps beside the data.
+    pub texts: Texts,
+}
+
+/// What makes sentences of a verdict and of warnings: `report` has it. By default none are made.
+#[derive(Clone, Copy, Debug)]
+pub struct Texts {
+    /// Fills in the sentences of a verdict.
+    pub verdict: fn(&mut archive::Verdict),
+    /// The sentence of a warning.
+    pub warning: fn(&archive::Warning) -> String,
+}
+
+impl Default for Texts {
+    fn default() -> Self {
+        Self {
+            verdict: |_| {},
+            warning: |_| String::new(),
+        }
+    }
 }
 
 /// What a run left.
@@ -143,6 +163,7 @@ fn apply_load(
         loaded: true,
         insecure: endpoint.tls.as_ref().is_some_and(|tls| tls.insecure),
         planned: work.planned(),
+        texts: options.texts,
     };
     let usage = Box::new(ProcUsage::new(processes.main).connected_to(endpoint.port));
     observer.step("connecting");

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use archive::profile::{Profile, ProfileHeader, StacksWriter};
-use archive::{RunWriter, Warning, WarningCode, file};
+use archive::{RunWriter, Warning, file};
 use measure::{Clock, Nanos, Time};
 use profile::{Options, Sampler};
 
-use crate::warnings::profile_warnings;
+use crate::judge::{profile_findings, profile_incomplete};
 
 /// Sampling begins this long before the measured phase: intervals arrive once a second, so the
 /// last chance to begin may come a second early.
@@ -43,9 +43,9 @@ impl Profiling {
 
     /// A profile is wanted and cannot be had.
     pub(crate) fn unavailable(cause: &str) -> Self {
-        let text = format!("there is no profile: {cause}");
+        let why = format!("there is no profile: {cause}");
         Self {
-            warnings: vec![Warning::new(WarningCode::ProfileIncomplete, text)],
+            warnings: vec![profile_incomplete(&why)],
             ..Self::default()
         }
     }
@@ -126,7 +126,7 @@ impl Profiling {
         let sampled = self.started.map(|started| Clock.now().since(started));
         match sampler.stop() {
             Ok(outcome) => {
-                profiled.warnings.extend(profile_warnings(&outcome));
+                profiled.warnings.extend(profile_findings(&outcome));
                 profiled.own_cores = sampled.map_or(0.0, |length| {
                     outcome.own_cpu.as_secs_f64() / length.as_secs_f64().max(1e-9)
                 });

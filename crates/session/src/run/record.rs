@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use archive::{BrokerSummary, Topology, Warning, WarningCode};
+use archive::{BrokerSummary, Topology, Warning};
 use load::{Control, Outcome, PhaseTimes, Phases, RunEvent, Sink};
 use measure::{Clock, Counters, Interval, Nanos, Phase, Problem};
 
@@ -11,9 +11,9 @@ use super::finish::Ending;
 use super::recording::{Recording, Setting};
 use super::{RunOptions, RunOutcome, Start};
 use crate::brokers::Listener;
+use crate::judge::{Planned, profile_incomplete};
 use crate::processes::ProcessId;
 use crate::usage::ProcUsage;
-use crate::verdict::Planned;
 use crate::{Error, Observer, processes};
 
 /// Whether to stop is checked this often.
@@ -103,6 +103,7 @@ pub fn record(
         loaded: false,
         insecure: false,
         planned: Planned::default(),
+        texts: options.texts,
     };
     let usage = Box::new(ProcUsage::new(Some(process.pid)));
     let mut recording = Recording::new(setting, record, Some(writer), profiling, usage, observer);
@@ -168,12 +169,9 @@ fn watch(
 }
 
 fn target_ended(pid: u32, after: Nanos) -> Warning {
-    Warning::new(
-        WarningCode::ProfileIncomplete,
-        format!(
-            "process {pid} ended after {after}: the profile covers no more; record a shorter time"
-        ),
-    )
+    profile_incomplete(&format!(
+        "process {pid} ended after {after}: the profile covers no more; record a shorter time"
+    ))
 }
 
 /// The process that is meant.
@@ -243,6 +241,7 @@ mod tests {
             runs_dir: Some(runs.path().join("runs")),
             command: Vec::new(),
             bellows_exe: "bellows".into(),
+            texts: crate::Texts::default(),
         };
         let e = record(&what, &options, &Control::new(), &mut crate::NoObserver).unwrap_err();
         assert!(e.to_string().contains("no process 4294967295"), "{e}");

@@ -3,17 +3,18 @@
 use archive::{BrokerSummary, CyclePoint, Event, FaultOutcome, RunRecord, RunWriter, SeriesPoint};
 use measure::{Clock, Counters, Interval, Nanos, Phase, Step, Time};
 
+use super::Texts;
 use super::blocked::{Blocked, Telling};
 use super::profiling::{LEAD, Profiling};
 use super::requested::Against;
 use super::work::Churning;
 use crate::Observer;
 use crate::brokers::Listener;
+use crate::judge::Planned;
 use crate::limits::Together;
 use crate::tcp::Connections;
 use crate::threads::{ThreadUse, Threads};
 use crate::usage::{Reading, UsageSource, between};
-use crate::verdict::Planned;
 
 /// Events that a record keeps; a broker that blocks and unblocks without end says nothing new.
 const MOST_EVENTS: usize = 1_000;
@@ -41,6 +42,7 @@ pub(crate) struct Setting {
     /// The broker's certificate is not checked.
     pub(crate) insecure: bool,
     pub(crate) planned: Planned,
+    pub(crate) texts: Texts,
 }
 
 /// The sink of a load.
@@ -59,7 +61,7 @@ pub(crate) struct Recording<'a> {
     pub(crate) measured_usage: Option<(Reading, Reading)>,
     /// Largest memory of broker and client in the measured phase, bytes.
     pub(crate) peak_rss: (u64, u64),
-    /// See [`crate::warnings::Facts::lag_and_p99`].
+    /// Of each second, the loop lag and the 99th percentile of the headline latencies, nanoseconds.
     pub(crate) lag_and_p99: Vec<(u64, u64)>,
     /// Messages sent, received and the length in seconds of each whole second.
     pub(crate) seconds: Vec<(u64, u64, f64)>,
@@ -71,7 +73,7 @@ pub(crate) struct Recording<'a> {
     pub(super) usage: Box<dyn UsageSource>,
     last_usage: Reading,
     /// When the load began.
-    started: Option<Time>,
+    pub(crate) started: Option<Time>,
     /// What was asked for so far.
     pub(crate) against: Against,
     threads_before: Threads,
@@ -377,7 +379,11 @@ impl load::Sink for Recording<'_> {
             load::RunEvent::BacklogGone { at } => {
                 self.since_fault(at, "backlog gone", |fault| &mut fault.backlog_gone_s);
             }
-            load::RunEvent::Silence(silence) => self.silences.push(silence),
+            load::RunEvent::Silence(silence) => {
+                if self.silences.len() < MOST_EVENTS {
+                    self.silences.push(silence);
+                }
+            }
             load::RunEvent::Note(text) => self.note(&text),
         }
     }

@@ -119,6 +119,7 @@ fn play(dir: &std::path::Path, observer: &mut Heard, error: Option<load::Error>)
         runs_dir: Some(dir.to_owned()),
         command: vec!["bellows".into(), "--password".into(), "s3cret".into()],
         bellows_exe: PathBuf::from("bellows"),
+        texts: Texts::default(),
     };
     let mut record = start.record("played", &options);
     let writer = start.writer(&options, &mut record).unwrap();
@@ -138,7 +139,8 @@ fn play(dir: &std::path::Path, observer: &mut Heard, error: Option<load::Error>)
         profile: None,
         loaded: true,
         insecure: false,
-        planned: crate::verdict::Planned::default(),
+        planned: crate::judge::Planned::default(),
+        texts: Texts::default(),
     };
     let usage = Box::new(Metered::default());
     let mut recording = Recording::new(setting, record, writer, Profiling::off(), usage, observer);

@@ -3,7 +3,7 @@
 use load::churn::{ChurnKind, ChurnPlan};
 use load::{Control, Endpoint, Error, Outcome, Phases, Plan, Requested, Sink};
 
-use crate::verdict::Planned;
+use crate::judge::Planned;
 use crate::{Experiment, calibration};
 
 /// A resolved load of either kind.
@@ -18,7 +18,6 @@ pub(crate) enum Work {
 pub(crate) struct Churning {
     pub(crate) kind: ChurnKind,
     pub(crate) messages: u32,
-    pub(crate) most_open: usize,
 }
 
 impl Work {
@@ -67,7 +66,6 @@ impl Work {
             Self::Churn(plan) => Some(Churning {
                 kind: plan.kind,
                 messages: plan.messages,
-                most_open: plan.most_open,
             }),
         }
     }

@@ -119,8 +119,15 @@ fn missing(outcome: &session::RunOutcome, may_expire: bool) -> Option<Failure> {
              keep up",
         ));
     }
-    let unanswered = WarningCode::MessagesNotAccepted;
-    let warning = summary.warnings.iter().find(|w| w.code == unanswered)?;
+    let missing = [
+        WarningCode::BrokerGone,
+        WarningCode::MessagesUnanswered,
+        WarningCode::MessagesNotAccepted,
+    ];
+    let warning = summary
+        .warnings
+        .iter()
+        .find(|w| missing.contains(&w.code))?;
     Some(Failure::failed(
         warning.text.as_str(),
         "see the broker's log, and whether it is low on memory or disk",

@@ -1,16 +1,21 @@
-//! From what a run observed to the evidence that its verdict rests on.
+//! From what a run observed to the facts that are judged.
 
-use archive::{BrokerUse, Capacity, Evidence, LoopUse, ProducerTime};
+use archive::{BrokerUse, Capacity, ChurnFacts, Ended, Facts, LoopUse, ProducerTime};
 use load::{ArrivalProcess, DestinationKind, Plan, QueueType};
-use measure::{Nanos, Waits};
+use measure::{LatencySummary, Measured, Metric, Nanos, Phase, Step, Waits};
 
 use crate::run::Recording;
 use crate::usage::Usage;
-use crate::warnings::lag_explains;
+
+use super::stalls::stalls;
+use super::thresholds::{LAG_NS, LAG_PART};
+use super::trend::trend;
 
 /// What is known of a load before it begins.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Planned {
+    /// Producers.
+    pub(crate) producers: u64,
     /// Messages that may be in flight, all producers together.
     pub(crate) in_flight_limit: Option<u64>,
     /// Deliveries that each message should lead to at least; `None` where only one side is here.
@@ -55,6 +60,10 @@ impl Planned {
         let fewest = |sum: Option<f64>, each: f64| Some(sum.map_or(each, |sum| sum.min(each)));
         let deliveries: Option<Vec<f64>> = producing.iter().map(deliveries).collect();
         Self {
+            producers: producing
+                .iter()
+                .map(|group| group.producer_count() as u64)
+                .sum(),
             in_flight_limit: producing.iter().map(limit).sum::<Option<u64>>(),
             deliveries_each: deliveries.and_then(|all| all.into_iter().fold(None, fewest)),
             closed_loop: plan.is_closed_loop(),
@@ -72,9 +81,20 @@ fn takes_its_time(consumers: &load::Consumers) -> bool {
 }
 
 impl Recording<'_> {
-    /// What the verdict rests on.
-    pub(crate) fn evidence(&self, outcome: &load::Outcome, usage: &Usage) -> Evidence {
+    /// What is known of the run.
+    pub(crate) fn facts(&self, outcome: &load::Outcome, usage: &Usage) -> Facts {
         let seconds = self.measured_length.as_secs_f64();
+        if !self.setting.loaded {
+            // Without a load nothing is slowed down, by whatever build of bellows.
+            return Facts {
+                seconds,
+                ended: Ended {
+                    interrupted: outcome.interrupted,
+                    ..Ended::default()
+                },
+                ..Facts::default()
+            };
+        }
         let rate = |count: u64| {
             if seconds > 0.0 {
                 count as f64 / seconds
@@ -90,9 +110,9 @@ impl Recording<'_> {
             .map(|_| self.against.measured());
         let (begun, late) = self.begun();
         let producers = outcome.totals.sent > 0 || self.measured.waits.producing() > Nanos::ZERO;
-        let service = self.measured.latencies.histogram(measure::Metric::SendAck);
+        let service = self.measured.latencies.histogram(Metric::SendAck);
         let lags: Vec<u64> = self.lag_and_p99.iter().map(|(lag, _)| *lag).collect();
-        Evidence {
+        Facts {
             seconds,
             requested_rate: asked.map(|(messages, _)| messages / seconds.max(1e-9)),
             requested_deviation: asked.map_or(0.0, |(_, deviation)| deviation),
@@ -117,8 +137,7 @@ impl Recording<'_> {
             spun: outcome.spun,
             loop_lag_median_ns: median(lags),
             loop_lag_max_ns: self.measured.loop_lag_max.0,
-            lag_explains: lag_explains(&self.lag_and_p99) as f64
-                / self.lag_and_p99.len().max(1) as f64,
+            lag_explains: self.lag_explains(),
             cores: crate::hardware::cores(),
             machine_cores: usage.cores,
             apart: self.together.is_some_and(|together| together.apart),
@@ -132,7 +151,123 @@ impl Recording<'_> {
             relay: self.proxy.clone(),
             connections: self.connections,
             capacity: self.setting.planned.capacity.clone(),
+            ended: self.ended(outcome),
         }
+    }
+
+    /// How it ended, and what the warnings name.
+    fn ended(&self, outcome: &load::Outcome) -> Ended {
+        let threads = || outcome.threads.iter();
+        let censored = outcome.censored.as_deref();
+        let measured_from = outcome
+            .phases
+            .iter()
+            .find(|span| span.phase == Phase::Measure);
+        let counters = &self.measured.counters;
+        Ended {
+            debug_build: cfg!(debug_assertions),
+            broke_off: outcome.error.is_some(),
+            interrupted: outcome.interrupted,
+            insecure: self.setting.insecure,
+            own_cores: self
+                .together
+                .filter(|together| !together.whole)
+                .map(|together| together.cores),
+            clock_source: self.record.hardware.clock_source.clone(),
+            measured_from_s: measured_from
+                .map_or(0.0, |span| self.seconds_since_origin(span.start)),
+            seconds: self.seconds.len() as u64,
+            trend: self.trend(),
+            blocked: self.blocked.summary(),
+            lost_connections: threads().map(|thread| thread.lost_connections).sum(),
+            down_connections: threads().map(|thread| thread.down_connections).sum(),
+            sent: counters.sent,
+            nacked: counters.nacked,
+            returned: counters.returned,
+            unconfirmed: outcome.unconfirmed,
+            unanswered: censored.map_or(0, |censored| censored.unanswered),
+            unsent: censored.map_or(0, |censored| censored.unsent),
+            ledger: outcome.ledger,
+            stalls: self.stalls(),
+            too_few: self.too_few(),
+            churn: self.churn_facts(outcome),
+        }
+    }
+
+    /// The share of the seconds in which the loop lag explains the latencies.
+    fn lag_explains(&self) -> f64 {
+        let explains = |&&(lag, p99): &&(u64, u64)| {
+            lag >= LAG_NS && p99 > 0 && lag as f64 >= p99 as f64 * LAG_PART
+        };
+        let seconds = self.lag_and_p99.iter().filter(explains).count();
+        seconds as f64 / self.lag_and_p99.len().max(1) as f64
+    }
+
+    /// Whether the rate has a trend. That of a schedule is what it should be.
+    fn trend(&self) -> Option<f64> {
+        let publishes = self.measured.counters.sent > 0 || self.setting.churn.is_some();
+        let rate = |&(sent, received, seconds): &(u64, u64, f64)| {
+            (if publishes { sent } else { received }) as f64 / seconds
+        };
+        let rates: Vec<f64> = self.seconds.iter().map(rate).collect();
+        trend(&rates).filter(|_| self.setting.requested.is_none())
+    }
+
+    fn stalls(&self) -> Vec<archive::Stall> {
+        let answers = self.measured.latencies.histogram(Metric::SendAck);
+        let typical = Nanos(answers.value_at_quantile(0.5));
+        let producers = self.setting.planned.producers.max(1) as f64;
+        stalls(&self.silences, self.setting.origin, typical, |silence| {
+            let (Some(requested), Some(start)) = (&self.setting.requested, self.started) else {
+                return 0;
+            };
+            let became_due =
+                requested.messages(silence.from.since(start), silence.until.since(start));
+            (became_due * (silence.connections as f64 / producers).min(1.0)).round() as u64
+        })
+    }
+
+    /// The headline latencies that have too few samples for a percentile.
+    fn too_few(&self) -> Vec<(String, u64, String)> {
+        let headline = [
+            Measured::from(Metric::AckResponse),
+            Metric::EndToEnd.into(),
+            Step::Cycle.into(),
+        ];
+        let too_few = |measured: Measured| {
+            let summary = LatencySummary::of(self.measured.latencies.histogram(measured));
+            let percentiles = LatencySummary::PERCENTILES.iter();
+            let (_, first) = percentiles
+                .into_iter()
+                .find(|(p, _)| !summary.supports(*p))?;
+            (summary.count > 0).then(|| {
+                (
+                    measured.name().to_owned(),
+                    summary.count,
+                    (*first).to_owned(),
+                )
+            })
+        };
+        headline.into_iter().filter_map(too_few).collect()
+    }
+
+    fn churn_facts(&self, outcome: &load::Outcome) -> Option<ChurnFacts> {
+        let churn = self.setting.churn?;
+        let tally = outcome.churn.as_deref()?;
+        Some(ChurnFacts {
+            kind: churn.kind.name().to_owned(),
+            begun: tally.counts.begun,
+            failed: tally.counts.failed,
+            not_begun: if self.setting.requested.is_some() {
+                tally.not_begun
+            } else {
+                0
+            },
+            first_failure: tally
+                .first_failure
+                .as_ref()
+                .map(|error| error.problem().sentence()),
+        })
     }
 
     fn broker_use(&self, cores: f64) -> BrokerUse {
@@ -143,7 +278,7 @@ impl Recording<'_> {
             cores,
             busiest_thread: threads.map(|used| share(used.busiest)),
             busiest_thread_name: threads.and_then(|used| used.name.clone()),
-            starved: threads.map(|used| share(used.starved)),
+            run_queue_wait: threads.map(|used| share(used.starved)),
         }
     }
 }
@@ -166,7 +301,7 @@ fn loop_use(thread: &load::ThreadUsage) -> LoopUse {
     LoopUse {
         cpu: share(thread.measured),
         idle: share(thread.measured_idle),
-        starved: thread.measured_run_queue_wait.map(share),
+        run_queue_wait: thread.measured_run_queue_wait.map(share),
     }
 }
 

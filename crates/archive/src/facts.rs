@@ -1,0 +1,301 @@
+//! What was observed of a run: all that its verdict and its warnings follow from.
+
+use measure::ledger::LedgerSummary;
+use serde::{Deserialize, Serialize};
+
+use crate::stall::Stall;
+
+/// What was observed in the measured phase. Shares are of time (0 to 1), CPU is in cores.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+#[cfg_attr(feature = "typescript", ts(rename = "Evidence"))]
+pub struct Facts {
+    /// Length of the measured phase.
+    pub seconds: f64,
+    /// Messages per second that were asked for; `None` all-out.
+    pub requested_rate: Option<f64>,
+    /// Standard deviation of the number of messages asked for, where arrivals are random.
+    pub requested_deviation: f64,
+    /// Producers were asked to wait between an answer and their next message.
+    pub closed_loop: bool,
+    /// Messages sent per second.
+    pub sent_rate: f64,
+    /// Messages received per second.
+    pub received_rate: f64,
+    /// Deliveries per second that the messages sent should have led to; `None` without both sides.
+    pub expected_rate: Option<f64>,
+    /// Consumers were asked to take their time.
+    pub slow_consumers: bool,
+    /// Share of the messages that were sent over 1 ms late.
+    pub late_share: f64,
+    /// What the producers' time went into; `None` without producers.
+    pub producers: Option<ProducerTime>,
+    /// Messages that may be in flight, all producers together; `None` without such a limit.
+    pub in_flight_limit: Option<u64>,
+    /// Mean time until the broker answers a message, nanoseconds; 0 without answers.
+    pub answer_ns: u64,
+    /// The event loops.
+    pub loops: Vec<LoopUse>,
+    /// The event loops spun while they waited: their CPU says nothing.
+    pub spun: bool,
+    /// Median of the seconds' worst loop lag, nanoseconds.
+    pub loop_lag_median_ns: u64,
+    /// The worst loop lag, nanoseconds.
+    pub loop_lag_max_ns: u64,
+    /// Share of the seconds in which the loop lag was 1 ms or more, and over half of the 99th
+    /// percentile of the latencies.
+    #[serde(default)]
+    pub lag_explains: f64,
+    /// Cores that bellows may use.
+    pub cores: u32,
+    /// Cores of the machine; 0 where that is not known.
+    pub machine_cores: u32,
+    /// Bellows and the broker may not use the same cores.
+    #[serde(default)]
+    pub apart: bool,
+    /// Share of the machine's time that nobody used.
+    pub idle: Option<f64>,
+    /// Share of the machine's time that its hypervisor took.
+    pub steal: Option<f64>,
+    /// CPU of bellows.
+    pub client_cores: Option<f64>,
+    /// CPU of the broker's processes, where they are known.
+    pub broker: Option<BrokerUse>,
+    /// Broker and generator share this machine.
+    pub same_machine: bool,
+    /// Time that connecting to the broker took: about one round trip, nanoseconds.
+    pub round_trip_ns: Option<u64>,
+    /// The shortest time in which the broker itself answered before the load began, nanoseconds: all
+    /// of the way there and back, past whatever passes connections on.
+    #[serde(default)]
+    pub idle_answer_ns: Option<u64>,
+    /// The process on this machine that passes connections on to the broker: a tunnel, a proxy.
+    #[serde(default)]
+    pub relay: Option<String>,
+    /// What the kernel says of the connections to the broker.
+    pub connections: Option<ConnectionTime>,
+    /// What the generator did against the embedded broker on this machine (`bellows calibrate`).
+    pub capacity: Option<Capacity>,
+    /// What stands elsewhere in the summary.
+    #[serde(skip)]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub ended: Ended,
+}
+
+/// How the run ended, and what its warnings name: what other parts of the summary hold already.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ended {
+    /// This build of bellows has no optimisation.
+    pub debug_build: bool,
+    /// An error ended the load before its time.
+    pub broke_off: bool,
+    /// Somebody stopped it.
+    pub interrupted: bool,
+    /// The broker's certificate was not checked.
+    pub insecure: bool,
+    /// Cores that broker and bellows may use, where they are a part of the machine's only.
+    pub own_cores: Option<u32>,
+    /// The kernel's clock source.
+    pub clock_source: Option<String>,
+    /// When the measured phase began, in seconds since the run's origin.
+    pub measured_from_s: f64,
+    /// Seconds of the measured phase in which the rate was counted.
+    pub seconds: u64,
+    /// The change of the rate in the measured phase, as a part of it, where there is a trend and no schedule.
+    pub trend: Option<f64>,
+    /// How often the broker blocked publishers, and its words for it.
+    pub blocked: Option<(u64, String)>,
+    /// Connections that were lost.
+    pub lost_connections: u64,
+    /// Connections that were down when the run ended.
+    pub down_connections: u64,
+    /// Messages that were sent in the measured phase.
+    pub sent: u64,
+    /// Messages of the measured phase that the broker refused.
+    pub nacked: u64,
+    /// Messages of the measured phase that no queue took.
+    pub returned: u64,
+    /// Messages without an answer: in flight at the end, or when their connection was lost.
+    pub unconfirmed: u64,
+    /// Messages in flight at the end, which stand in the latencies with the time they had waited.
+    pub unanswered: u64,
+    /// Messages that were due and never sent, which stand there too.
+    pub unsent: u64,
+    /// What became of every message, where that is known.
+    pub ledger: Option<LedgerSummary>,
+    /// Silences and stops, in the order of time.
+    pub stalls: Vec<Stall>,
+    /// Latencies with too few samples for a percentile: name, samples, and the first such percentile.
+    pub too_few: Vec<(String, u64, String)>,
+    /// What became of cycles, in a run of churn.
+    pub churn: Option<ChurnFacts>,
+}
+
+/// What was observed of the cycles that were due in the measured phase.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChurnFacts {
+    /// `connections`, `channels` or `queues`.
+    pub kind: String,
+    /// Cycles that began.
+    pub begun: u64,
+    /// Cycles that failed.
+    pub failed: u64,
+    /// Cycles that were due and found no room until the end.
+    pub not_begun: u64,
+    /// Why the first one failed, and what to do.
+    pub first_failure: Option<String>,
+}
+
+impl Facts {
+    /// All cores that broker and generator could share.
+    #[must_use]
+    pub const fn all_cores(&self) -> u32 {
+        if self.machine_cores == 0 {
+            self.cores
+        } else {
+            self.machine_cores
+        }
+    }
+
+    /// The share of its time that the busiest event loop was at work.
+    #[must_use]
+    pub fn at_work(&self) -> f64 {
+        let loops = self.loops.iter().map(|used| used.at_work(self.spun));
+        loops.fold(0.0, f64::max)
+    }
+
+    /// The share of its time that an event loop waited in the run queue: of the one that waited most.
+    #[must_use]
+    pub fn run_queue_wait(&self) -> f64 {
+        self.loops
+            .iter()
+            .map(LoopUse::run_queue_wait)
+            .fold(0.0, f64::max)
+    }
+
+    /// The seconds that the broker's threads together waited in the run queue in each second.
+    #[must_use]
+    pub fn broker_run_queue_wait(&self) -> f64 {
+        self.broker
+            .as_ref()
+            .and_then(|used| used.run_queue_wait)
+            .unwrap_or(0.0)
+    }
+
+    /// CPU of processes that are neither broker nor generator, in cores; `None` where the broker may be one
+    /// of them.
+    #[must_use]
+    pub fn other_cores(&self) -> Option<f64> {
+        if self.broker.is_none() && (self.same_machine || self.relay.is_some()) {
+            return None;
+        }
+        let broker = self.broker.as_ref().filter(|_| self.same_machine);
+        let ours = self.client_cores? + broker.map_or(0.0, |used| used.cores);
+        let used = f64::from(self.all_cores()) * (1.0 - self.idle? - self.steal.unwrap_or(0.0));
+        Some((used - ours).max(0.0))
+    }
+
+    /// The share of its time that a producer with one message in flight waits for its answer.
+    #[must_use]
+    pub fn answers_share(&self) -> f64 {
+        let producers = self.in_flight_limit.unwrap_or(1).max(1) as f64;
+        self.sent_rate * self.answer_ns as f64 / 1e9 / producers
+    }
+}
+
+impl LoopUse {
+    /// The share of its time that it was at work. Falling asleep and waking up cost CPU while it counts as
+    /// idle; while it spins, CPU says nothing.
+    #[must_use]
+    pub const fn at_work(&self, spun: bool) -> f64 {
+        let cpu = if spun { 0.0 } else { self.cpu };
+        (1.0 - self.idle).max(cpu).clamp(0.0, 1.0)
+    }
+
+    /// The share of its time that it had something to do and no core. Where the kernel keeps no account, it is
+    /// what is neither idle nor CPU, which leaves out late wake-ups.
+    #[must_use]
+    pub fn run_queue_wait(&self) -> f64 {
+        let rest = (1.0 - self.idle - self.cpu).max(0.0);
+        self.run_queue_wait.unwrap_or(rest)
+    }
+}
+
+/// What the producers' time went into, as shares that add up to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct ProducerTime {
+    /// A message was due and could go: the event loop had not come to it.
+    pub ready: f64,
+    /// Nothing was due.
+    pub schedule: f64,
+    /// The in-flight budget was used up: answers were awaited.
+    pub budget: f64,
+    /// The socket took no more bytes.
+    pub socket: f64,
+    /// The broker had blocked the connection.
+    pub blocked: f64,
+    /// There was no connection.
+    pub away: f64,
+}
+
+/// What an event loop did with its time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct LoopUse {
+    /// On a core.
+    pub cpu: f64,
+    /// With nothing to do, which includes the time that waking up took.
+    pub idle: f64,
+    /// Ready to run and without a core; `None` where the kernel keeps no account of it.
+    #[serde(rename = "starved")]
+    pub run_queue_wait: Option<f64>,
+}
+
+/// What the broker used.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct BrokerUse {
+    /// CPU of its processes.
+    pub cores: f64,
+    /// Share of a core that its busiest thread used.
+    pub busiest_thread: Option<f64>,
+    /// The name of that thread.
+    pub busiest_thread_name: Option<String>,
+    /// Its threads together were ready to run and without a core for so many seconds a second.
+    #[serde(rename = "starved")]
+    pub run_queue_wait: Option<f64>,
+}
+
+/// What the kernel's TCP says of the connections to the broker, all added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct ConnectionTime {
+    /// Share of the time in which a connection had bytes on the way, on average.
+    pub busy: f64,
+    /// Share of the time in which the broker's receive window was full: it did not read.
+    pub peer_full: f64,
+    /// Share of segments that had to be sent again.
+    pub resent: f64,
+    /// TCP's smoothed round trip at the end of the measured phase, mean over the connections,
+    /// nanoseconds: under load, unlike [`Evidence::round_trip_ns`].
+    #[serde(default)]
+    pub round_trip_ns: u64,
+    /// Bytes that waited in our sockets then, mean over the connections.
+    #[serde(default)]
+    pub unsent_bytes: u64,
+}
+
+/// What the generator did against the embedded broker on this machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct Capacity {
+    /// Messages per second.
+    pub rate: f64,
+    /// The load that it was measured with, in words.
+    pub shape: String,
+    /// The generator could do more: the machine was busy meanwhile, or the embedded broker, which
+    /// shared it, was the limit.
+    #[serde(default)]
+    pub at_least: bool,
+}

@@ -1,0 +1,43 @@
+//! Times in which somebody stood still.
+
+use serde::{Deserialize, Serialize};
+
+/// Who stood still.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stalled {
+    /// The broker: messages were in flight, and it answered none.
+    #[default]
+    Broker,
+    /// bellows did not run, and the broker did.
+    Generator,
+    /// Neither ran.
+    Machine,
+}
+
+impl Stalled {
+    /// As machines and people read it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Broker => "broker",
+            Self::Generator => "generator",
+            Self::Machine => "machine",
+        }
+    }
+}
+
+/// A time in which nothing was answered although something was in flight.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stall {
+    /// When it began, in seconds since the run's origin.
+    pub at_s: f64,
+    /// How long it took, seconds.
+    pub for_s: f64,
+    /// Who stood still.
+    pub who: Stalled,
+    /// Connections that were silent.
+    pub connections: u64,
+    /// Messages that were in flight or due meanwhile.
+    pub messages_delayed: u64,
+}

@@ -1,0 +1,142 @@
+//! The findings that a verdict rests on, each in words.
+
+use super::numbers::{at_least, duration, percent, rate};
+use super::verdict::Said;
+use super::warnings::stall;
+
+impl Said<'_> {
+    pub(super) fn reason(&self, code: &str) -> String {
+        let e = self.e;
+        let time = e.producers.unwrap_or_default();
+        let waited = |share: f64, what: &str| {
+            let whose = if e.ended.churn.is_some() {
+                "time"
+            } else {
+                "producers' time"
+            };
+            format!("for {} of the {whose} {what}", percent(share))
+        };
+        match code {
+            "requested" => format!(
+                "{} of {} {} were sent, {} of them over 1 ms late",
+                rate(e.sent_rate),
+                self.requested(),
+                self.unit,
+                percent(e.late_share)
+            ),
+            "in_flight_full" => waited(time.budget, "as many were in flight as may be"),
+            "socket_full" => waited(time.socket, "the sockets took no more bytes"),
+            "blocked" => waited(time.blocked, "the broker had blocked the connection"),
+            "away" => waited(time.away, "there was no connection"),
+            "ready" => waited(time.ready, "one could go and waited for the event loop"),
+            "schedule" => waited(time.schedule, "none was due"),
+            "consumers_behind" => format!(
+                "consumers got {} msg/s of the {} that were sent to them: a backlog grew",
+                rate(e.received_rate),
+                rate(e.expected_rate.unwrap_or(0.0))
+            ),
+            "stalls" => e.ended.stalls.first().map_or_else(String::new, |first| {
+                let more = match e.ended.stalls.len() {
+                    1 => String::new(),
+                    all => format!("; {} more stalls", all - 1),
+                };
+                stall(first) + &more
+            }),
+            "loop_busy" => self.loop_busy(),
+            "loop_run_queue_wait" => format!(
+                "{} waited {} of the time in the run queue",
+                if e.loops.len() > 1 {
+                    "one of the event loops"
+                } else {
+                    "the event loop"
+                },
+                percent(e.run_queue_wait())
+            ),
+            _ => self.surroundings(code),
+        }
+    }
+
+    fn loop_busy(&self) -> String {
+        let e = self.e;
+        let which = match e.loops.len() {
+            1 => "the event loop".to_owned(),
+            loops => format!("the busiest of {loops} event loops"),
+        };
+        format!(
+            "{which} was at work for {} of the time{}, late by {} in the median second and {} at worst",
+            percent(e.at_work()),
+            if e.spun { " (spinning)" } else { "" },
+            duration(e.loop_lag_median_ns),
+            duration(e.loop_lag_max_ns)
+        )
+    }
+
+    fn surroundings(&self, code: &str) -> String {
+        let e = self.e;
+        let all = e.all_cores();
+        match code {
+            "broker_cpu" => self.broker_cpu(),
+            "broker_unknown" => "the broker's process is not known: its CPU is no evidence".to_owned(),
+            "affinity" => format!("bellows may use {} of this machine's {all} cores", e.cores),
+            "machine_idle" => {
+                let others = e.other_cores().filter(|others| *others >= 0.1);
+                let others = others.map_or_else(String::new, |others| {
+                    format!("; other processes used {others:.2} cores")
+                });
+                let idle = percent(e.idle.unwrap_or(0.0));
+                format!("{idle} of this machine's {all} cores stood idle{others}")
+            }
+            "shared_cores" => format!(
+                "broker and generator share {all} cores: what one uses the other lacks, so that the broker alone on \
+                 them would reach more"
+            ),
+            "relay" => format!(
+                "{} on this machine passes connections on to the broker: what is seen of the connections ends there",
+                e.relay.as_deref().unwrap_or("a process")
+            ),
+            "round_trip" => {
+                let idle = e.idle_answer_ns.map_or_else(String::new, |idle| {
+                    format!(", and the broker's simplest answer {} before the load began", duration(idle))
+                });
+                format!("TCP's round trip took {} at best{idle}", duration(e.round_trip_ns.unwrap_or(0)))
+            }
+            "connections" => {
+                let tcp = e.connections.unwrap_or_default();
+                format!(
+                    "TCP had bytes in flight for {} of the time; the receive window at the other end was full for \
+                     {}, {} of the segments were sent again, and at the end a round trip took {}",
+                    percent(tcp.busy),
+                    percent(tcp.peer_full),
+                    percent(tcp.resent),
+                    duration(tcp.round_trip_ns)
+                )
+            }
+            "capacity" => e.capacity.as_ref().map_or_else(String::new, |capacity| {
+                format!(
+                    "against the embedded broker on this machine the generator made {}{} msg/s ({})",
+                    at_least(capacity.at_least),
+                    rate(capacity.rate),
+                    capacity.shape
+                )
+            }),
+            _ => "what the generator could make on this machine is not known: run `bellows calibrate`".to_owned(),
+        }
+    }
+
+    fn broker_cpu(&self) -> String {
+        let Some(used) = &self.e.broker else {
+            return String::new();
+        };
+        let mut text = format!("the broker used {:.2} cores", used.cores);
+        if let Some(share) = used.busiest_thread {
+            let name = used.busiest_thread_name.as_deref().unwrap_or("?");
+            text += &format!(", its busiest thread ({name}) {} of one", percent(share));
+        }
+        if let Some(waited) = used.run_queue_wait.filter(|waited| *waited >= 0.01) {
+            text += &format!(
+                "; its threads together waited {waited:.2} s each second in the run queue"
+            );
+        }
+        text
+    }
+}

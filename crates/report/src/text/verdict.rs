@@ -1,0 +1,477 @@
+//! Who limited a run, in one sentence, and the findings that it rests on.
+
+use archive::{Awaited, Busy, Cause, Facts, Lateness, LimitedBy, Stalled, Verdict};
+
+use super::numbers::{at_least, count, duration, percent, rate, seconds};
+
+/// Makes the sentences of a verdict.
+pub fn verdict(verdict: &mut Verdict) {
+    let said = Said::new(&verdict.facts);
+    if let Some(cause) = &verdict.cause {
+        verdict.sentence = said.sentence(cause, verdict.limited_by);
+    }
+    for reason in &mut verdict.reasons {
+        reason.text = said.reason(&reason.code);
+    }
+}
+
+/// The facts, and the words for what was counted.
+pub(super) struct Said<'a> {
+    pub(super) e: &'a Facts,
+    /// The unit of rates, such as `msg/s`.
+    pub(super) unit: &'static str,
+    /// What is counted, such as `messages`.
+    items: &'static str,
+    /// What a late one did: `left`.
+    left: &'static str,
+    /// The option that limits how many are in flight.
+    limit: &'static str,
+    /// What is waited for when that limit is reached.
+    answers: &'static str,
+}
+
+impl<'a> Said<'a> {
+    const fn new(e: &'a Facts) -> Self {
+        if e.ended.churn.is_some() {
+            Self {
+                e,
+                unit: "cycles/s",
+                items: "cycles",
+                left: "began",
+                limit: "--max-open",
+                answers: "open cycles to end",
+            }
+        } else {
+            Self {
+                e,
+                unit: "msg/s",
+                items: "messages",
+                left: "left",
+                limit: "--max-pending",
+                answers: "confirms",
+            }
+        }
+    }
+
+    fn sentence(&self, cause: &Cause, who: LimitedBy) -> String {
+        let said = self.cause(cause);
+        let said = match cause {
+            Cause::RateMet { .. } | Cause::ConsumersBehind { .. } | Cause::ConsumersSlow => said,
+            Cause::BrokeOff => format!("undecided: {said}"),
+            _ => match who {
+                LimitedBy::Undecided => format!("undecided who limits: {said}"),
+                LimitedBy::Schedule => format!("limited by {said}"),
+                who => format!("limited by the {}: {said}", who.name()),
+            },
+        };
+        said + &self.could_have_made(who).unwrap_or_default()
+    }
+
+    /// What the generator could have made, where that was measured and is more.
+    fn could_have_made(&self, who: LimitedBy) -> Option<String> {
+        let capacity = self.e.capacity.as_ref()?;
+        let made = self.e.sent_rate.max(self.e.received_rate);
+        let counts = matches!(who, LimitedBy::Broker | LimitedBy::Schedule);
+        (counts && made > 0.0 && capacity.rate > made * 1.2).then(|| {
+            format!(
+                "; the generator could have made {}{} {} of this size here",
+                at_least(capacity.at_least),
+                rate(capacity.rate),
+                self.unit
+            )
+        })
+    }
+
+    fn cause(&self, cause: &Cause) -> String {
+        let e = self.e;
+        let time = e.producers.unwrap_or_default();
+        match cause {
+            Cause::BrokeOff => "the run broke off before its end".to_owned(),
+            Cause::TooShort => format!("only {:.2} s were measured, too short to tell", e.seconds),
+            Cause::NoLoad => "no message was sent or received".to_owned(),
+            Cause::RateMet { late } => self.rate_met(*late),
+            Cause::ConsumersSlow => format!(
+                "the requested rate was met: all {} {} were sent, and consumers took {} at their own pace, as \
+                 requested",
+                self.requested(),
+                self.unit,
+                rate(e.received_rate)
+            ),
+            Cause::ConsumersBehind { why } => format!(
+                "the requested rate was met, all {} {} were sent, but consumers got {}: {}",
+                self.requested(),
+                self.unit,
+                rate(e.received_rate),
+                self.cause(why)
+            ),
+            Cause::ThinkTime => format!(
+                "the requested think time: producers waited {} of their time for the broker's answers",
+                percent(e.answers_share())
+            ),
+            Cause::ServiceTime => "the requested service time of the consumers".to_owned(),
+            Cause::OthersFillMachine
+            | Cause::GeneratorLacksCores { .. }
+            | Cause::BothFillMachine
+            | Cause::MachineFull => self.cores(cause),
+            Cause::BothBusy => format!(
+                "the generator's event loop was at work for {} of the time and the broker's busiest thread for \
+                 {}: neither has anything left; more --threads would show whether the broker has",
+                percent(e.at_work()),
+                percent(
+                    e.broker
+                        .as_ref()
+                        .and_then(|used| used.busiest_thread)
+                        .unwrap_or(0.0)
+                )
+            ),
+            Cause::GeneratorBusy => {
+                let remedy = if e.ended.churn.is_some() {
+                    "run several at once".to_owned()
+                } else {
+                    format!("use more --threads (now {})", e.loops.len())
+                };
+                format!(
+                    "its event loop was at work for {} of the time: {remedy}",
+                    percent(e.at_work())
+                )
+            }
+            Cause::GeneratorLate => format!(
+                "for {} of the time {} were due and could go, and its event loop was at work for {}; it was late \
+                 by up to {}{}",
+                percent(time.ready),
+                self.items,
+                percent(e.at_work()),
+                duration(e.loop_lag_max_ns),
+                self.others()
+            ),
+            Cause::Unclear => format!(
+                "no cause stands out: {} waited {} of the time for the event loop, {} for the broker's answers, \
+                 {} for their sockets",
+                self.items,
+                percent(time.ready),
+                percent(time.budget),
+                percent(time.socket)
+            ),
+            Cause::BrokerStalled { for_s, times } => format!(
+                "it stopped answering for {}{}, and what was due meanwhile waited",
+                seconds(*for_s),
+                if *times > 1 {
+                    format!(" ({times} times)")
+                } else {
+                    String::new()
+                }
+            ),
+            Cause::Alarm => format!(
+                "it blocked its publishers for {} of the time (connection.blocked, a memory or disk alarm)",
+                percent(time.blocked)
+            ),
+            Cause::NoConnection => {
+                format!(
+                    "producers had no connection to it for {} of the time",
+                    percent(time.away)
+                )
+            }
+            Cause::ConsumersIdle => format!(
+                "consumers were at work for {} of the time and the broker had CPU to spare: the queue may have been \
+                 empty, or deliveries waited for acknowledgements (try a larger --prefetch)",
+                percent(e.at_work())
+            ),
+            _ => self.waited(cause),
+        }
+    }
+
+    pub(super) fn requested(&self) -> String {
+        rate(self.e.requested_rate.unwrap_or(self.e.sent_rate))
+    }
+
+    /// The requested rate was met; lateness is a sentence of its own.
+    fn rate_met(&self, late: Option<Lateness>) -> String {
+        let e = self.e;
+        let met = format!(
+            "the requested rate was met: {} {}",
+            self.requested(),
+            self.unit
+        );
+        let at_work = format!(
+            "its event loop was at work for {} of the time",
+            percent(e.at_work())
+        );
+        let Some(late) = late else {
+            let lag = if e.loop_lag_max_ns < 1_000_000 {
+                String::new()
+            } else {
+                format!(", late by {} at worst", duration(e.loop_lag_max_ns))
+            };
+            return format!(
+                "{met}, {} of them over 1 ms late; {at_work}{lag}",
+                percent(e.late_share)
+            );
+        };
+        let why = match late {
+            Lateness::BrokerStalled => {
+                format!(
+                    "while the broker did not answer (for {})",
+                    self.stalled(Stalled::Broker)
+                )
+            }
+            Lateness::GeneratorStalled => {
+                format!(
+                    "while bellows itself did not run (for {})",
+                    self.stalled(Stalled::Generator)
+                )
+            }
+            Lateness::MachineStalled => {
+                format!(
+                    "while the machine stood still (for {})",
+                    self.stalled(Stalled::Machine)
+                )
+            }
+            Lateness::Broker => self.broker_lateness(),
+            Lateness::Cores => format!(
+                "for want of CPU: its event loop waited {} of the time in the run queue{}",
+                percent(e.run_queue_wait()),
+                self.others()
+            ),
+            Lateness::Generator => format!(
+                "although nothing held them up: its event loop was late by up to {}",
+                duration(e.loop_lag_max_ns)
+            ),
+        };
+        format!(
+            "{met}; {} of the {} {} over 1 ms late, {why}",
+            percent(e.late_share),
+            self.items,
+            self.left
+        )
+    }
+
+    fn broker_lateness(&self) -> String {
+        let time = self.e.producers.unwrap_or_default();
+        let waits = [
+            (time.budget, format!("waiting for {}", self.answers)),
+            (time.socket, "waiting for the broker to read".to_owned()),
+            (
+                time.blocked,
+                "while the broker blocked its publishers".to_owned(),
+            ),
+            (time.away, "without a connection".to_owned()),
+        ];
+        let most = waits.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
+        most.map_or_else(String::new, |(share, what)| {
+            format!("{what} ({} of the time)", percent(share))
+        })
+    }
+
+    /// How long somebody stood still.
+    fn stalled(&self, who: Stalled) -> String {
+        let stalls = self.e.ended.stalls.iter().filter(|stall| stall.who == who);
+        seconds(stalls.map(|stall| stall.for_s).sum())
+    }
+
+    fn others(&self) -> String {
+        let others = self.e.other_cores().filter(|others| *others >= 0.1);
+        others.map_or_else(String::new, |others| {
+            format!(", while other processes took {others:.1} cores")
+        })
+    }
+
+    /// Somebody had no core.
+    fn cores(&self, cause: &Cause) -> String {
+        let e = self.e;
+        let all = e.all_cores();
+        let waited = format!(
+            "event loop waited {} of the time in the run queue for a core",
+            percent(e.run_queue_wait())
+        );
+        // It can only be lifted where there is one.
+        let pinned = e.cores < all;
+        match cause {
+            Cause::OthersFillMachine => format!(
+                "other processes took {:.1} of the {all} cores, the broker's threads together waited {:.1} s each \
+                 second for one, and the generator's {waited}: stop them, and run again",
+                e.other_cores().unwrap_or(0.0),
+                e.broker_run_queue_wait()
+            ),
+            Cause::GeneratorLacksCores {
+                others: Some(others),
+            } => format!(
+                "its {waited}, while other processes took {others:.1} cores: stop them{}",
+                if pinned {
+                    ", or lift its CPU affinity"
+                } else {
+                    ""
+                }
+            ),
+            Cause::BothFillMachine => format!(
+                "broker ({:.1}) and generator ({:.1}) fill the {all} cores that they share, and the generator's \
+                 {waited}: apart, both would do more, and it would show which does less",
+                e.broker.as_ref().map_or(0.0, |used| used.cores),
+                e.client_cores.unwrap_or(0.0)
+            ),
+            Cause::MachineFull => format!(
+                "the machine is full and the generator's {waited}, but the broker's process is not known, so \
+                 nobody can say whether it is what takes the cores: name it (--pid)"
+            ),
+            _ if pinned => format!(
+                "its {waited}: lift its CPU affinity, it may use {} of {all} cores",
+                e.cores
+            ),
+            _ => format!("its {waited}: give it more CPU time"),
+        }
+    }
+
+    /// Something was waited for: what, and who is to blame.
+    fn waited(&self, cause: &Cause) -> String {
+        let e = self.e;
+        let used = e.broker.as_ref();
+        let cores = format!(
+            "{:.1} of {} cores",
+            used.map_or(0.0, |used| used.cores),
+            e.all_cores()
+        );
+        let answers = self.wait(Awaited::Answers);
+        let relay = e.relay.as_deref().unwrap_or("a proxy");
+        match cause {
+            Cause::BrokerBusy { wait, busy } => {
+                format!("{}, and {}", self.wait(*wait), self.busy(*busy))
+            }
+            Cause::BrokerLacksCores { wait } => format!(
+                "{}; it used {cores}, and its threads together waited {:.2} s each second in the run queue: it had \
+                 too little CPU",
+                self.wait(*wait),
+                e.broker_run_queue_wait()
+            ),
+            Cause::BrokerSlow { wait } => format!(
+                "{}, though it used only {cores} and hardly waited for one: it waited for something else than CPU \
+                 (a disk, a lock, one full process)",
+                self.wait(*wait)
+            ),
+            Cause::InFlightLimit => format!(
+                "its answer time and the in-flight limit: {}; the broker used {cores}, so try a larger {}",
+                self.window(),
+                self.limit
+            ),
+            Cause::BrokerUnknown => format!("its answers: {answers}; its CPU is not known"),
+            Cause::RoundTrip => format!(
+                "{answers}, and a round trip takes {}: raise {}",
+                duration(e.round_trip_ns.unwrap_or(0)),
+                self.limit
+            ),
+            Cause::ProxyWay => format!(
+                "{answers}, and all the way through {relay} and back takes {} even without load: raise {}, or \
+                 connect to the broker itself",
+                duration(e.idle_answer_ns.unwrap_or(0)),
+                self.limit
+            ),
+            Cause::LinkFull { wait } => format!("{}, and {}", self.wait(*wait), self.link()),
+            Cause::NetworkFull => {
+                let tcp = e.connections.unwrap_or_default();
+                format!(
+                    "{}, but the broker's receive window only for {}; {} of the segments were sent again",
+                    self.wait(Awaited::Sockets),
+                    percent(tcp.peer_full),
+                    percent(tcp.resent)
+                )
+            }
+            Cause::ProxyHides { wait } => format!(
+                "{}, but {relay} passes connections on to the broker, and which of the two is slow cannot be seen \
+                 from here: connect to the broker itself, or name its process (--pid)",
+                self.wait(*wait)
+            ),
+            Cause::SlowEvenIdle => format!(
+                "{answers}, and even without load its simplest answer took {}, of which TCP's round trip is {}: a \
+                 proxy on the way, or the broker itself",
+                duration(e.idle_answer_ns.unwrap_or(0)),
+                duration(e.round_trip_ns.unwrap_or(0))
+            ),
+            Cause::BrokerDoesNotRead => {
+                let window = e
+                    .connections
+                    .filter(|_| !e.same_machine)
+                    .map_or_else(String::new, |tcp| {
+                        format!(", and its receive window for {}", percent(tcp.peer_full))
+                    });
+                format!("it did not read, {}{window}", self.wait(Awaited::Sockets))
+            }
+            _ => format!(
+                "{}: either the broker does not read, or the network is full",
+                self.wait(Awaited::Sockets)
+            ),
+        }
+    }
+
+    fn wait(&self, wait: Awaited) -> String {
+        let time = self.e.producers.unwrap_or_default();
+        match wait {
+            Awaited::Answers => {
+                let share = if self.e.closed_loop {
+                    self.e.answers_share().min(1.0)
+                } else {
+                    time.budget
+                };
+                let who = if self.e.ended.churn.is_some() {
+                    "cycles that were due"
+                } else {
+                    "producers"
+                };
+                format!(
+                    "{who} waited {} of the time for {} ({})",
+                    percent(share),
+                    self.answers,
+                    self.window()
+                )
+            }
+            Awaited::Sockets => format!(
+                "sockets to it were full for {} of the time",
+                percent(time.socket)
+            ),
+            Awaited::Deliveries => "consumers had time to spare".to_owned(),
+        }
+    }
+
+    /// The in-flight limit, and how long each took.
+    fn window(&self) -> String {
+        let e = self.e;
+        let answer = if e.ended.churn.is_some() {
+            format!("{} each", duration(e.answer_ns))
+        } else {
+            format!("{} until confirmed", duration(e.answer_ns))
+        };
+        match e.in_flight_limit {
+            Some(limit) if e.answer_ns > 0 => format!("{} in flight x {answer}", count(limit)),
+            Some(limit) => format!("{} in flight, and none was confirmed", count(limit)),
+            None if e.answer_ns > 0 => answer,
+            None => "and none was confirmed".to_owned(),
+        }
+    }
+
+    fn busy(&self, busy: Busy) -> String {
+        let all = self.e.all_cores();
+        let Some(used) = &self.e.broker else {
+            return String::new();
+        };
+        match busy {
+            Busy::Machine => format!("it fills the machine: {:.1} of {all} cores", used.cores),
+            Busy::Thread => format!(
+                "its thread {} used {} of a core",
+                used.busiest_thread_name.as_deref().unwrap_or("its busiest"),
+                percent(used.busiest_thread.unwrap_or(0.0))
+            ),
+            Busy::Cores => format!("it used {:.1} of {all} cores", used.cores),
+        }
+    }
+
+    fn link(&self) -> String {
+        let tcp = self.e.connections.unwrap_or_default();
+        format!(
+            "the link is full: a round trip took {} under load and {} at best, and {} kB waited in each socket",
+            duration(tcp.round_trip_ns),
+            duration(self.e.round_trip_ns.unwrap_or(0)),
+            tcp.unsent_bytes / 1_000
+        )
+    }
+}
+
+#[cfg(test)]
+#[path = "verdict_tests.rs"]
+mod tests;

@@ -1,0 +1,319 @@
+//! What is concluded, and the words of it.
+
+use archive::{
+    Awaited, BrokerUse, Busy, Capacity, Cause, ChurnFacts, ConnectionTime, Ended, Facts, Lateness,
+    LimitedBy, LoopUse, ProducerTime, Reason, Stall, Stalled, Verdict,
+};
+
+/// All-out with confirms on a machine of 8 cores; a loop with much time to spare, waiting for answers.
+fn facts() -> Facts {
+    Facts {
+        seconds: 30.0,
+        sent_rate: 100_000.0,
+        producers: Some(ProducerTime {
+            budget: 0.97,
+            socket: 0.9,
+            blocked: 0.8,
+            away: 0.6,
+            ready: 0.7,
+            schedule: 0.9,
+        }),
+        in_flight_limit: Some(2_000),
+        answer_ns: 20_000_000,
+        loops: vec![LoopUse {
+            cpu: 0.2,
+            idle: 0.79,
+            run_queue_wait: Some(0.4),
+        }],
+        loop_lag_max_ns: 2_700_000,
+        late_share: 0.2,
+        cores: 8,
+        idle: Some(0.6),
+        client_cores: Some(0.25),
+        broker: Some(BrokerUse {
+            cores: 2.8,
+            busiest_thread: Some(0.97),
+            busiest_thread_name: Some("2_scheduler".into()),
+            run_queue_wait: Some(0.73),
+        }),
+        same_machine: true,
+        round_trip_ns: Some(60_000),
+        idle_answer_ns: Some(40_000_000),
+        ..Facts::default()
+    }
+}
+
+fn said(cause: Cause, limited_by: LimitedBy, facts: Facts) -> String {
+    let mut verdict = Verdict {
+        limited_by,
+        cause: Some(cause),
+        facts,
+        ..Verdict::default()
+    };
+    super::verdict(&mut verdict);
+    verdict.sentence
+}
+
+#[test]
+fn each_cause_has_its_sentence() {
+    use LimitedBy::{Broker, Generator, Network, Schedule, Undecided};
+    let wait = Awaited::Answers;
+    let busy = Busy::Thread;
+    let cases: [(Cause, LimitedBy, &[&str]); 20] = [
+        (
+            Cause::BrokerBusy { wait, busy },
+            Broker,
+            &[
+                "limited by the broker: producers waited 97 % of the time for confirms (2,000 in flight x 20.0 ms",
+                "its thread 2_scheduler used 97 % of a core",
+            ],
+        ),
+        (
+            Cause::BrokerBusy {
+                wait,
+                busy: Busy::Machine,
+            },
+            Broker,
+            &["it fills the machine: 2.8 of 8 cores"],
+        ),
+        (
+            Cause::InFlightLimit,
+            Broker,
+            &[
+                "in-flight limit: 2,000 in flight x 20.0 ms",
+                "larger --max-pending",
+            ],
+        ),
+        (
+            Cause::BrokerSlow { wait },
+            Broker,
+            &["only 2.8 of 8 cores", "something else than CPU"],
+        ),
+        (
+            Cause::BrokerLacksCores { wait },
+            Broker,
+            &["0.73 s each second in the run queue", "too little CPU"],
+        ),
+        (Cause::BrokerUnknown, Broker, &["its CPU is not known"]),
+        (
+            Cause::BrokerStalled {
+                for_s: 0.6,
+                times: 1,
+            },
+            Broker,
+            &["limited by the broker: it stopped answering for 600 ms"],
+        ),
+        (Cause::RoundTrip, Network, &["a round trip takes 60.0 us"]),
+        (
+            Cause::ProxyWay,
+            Network,
+            &["back takes 40.0 ms even without load"],
+        ),
+        (
+            Cause::ProxyHides {
+                wait: Awaited::Sockets,
+            },
+            Undecided,
+            &["sockets to it were full for 90 %"],
+        ),
+        (
+            Cause::BothBusy,
+            Undecided,
+            &[
+                "at work for 21 %",
+                "busiest thread for 97 %",
+                "neither has anything left",
+            ],
+        ),
+        (
+            Cause::GeneratorBusy,
+            Generator,
+            &["at work for 21 % of the time: use more --threads (now 1)"],
+        ),
+        (
+            Cause::GeneratorLacksCores { others: Some(1.0) },
+            Generator,
+            &["while other processes took 1.0 cores: stop them"],
+        ),
+        (
+            Cause::BothFillMachine,
+            Undecided,
+            &["broker (2.8) and generator (0.2) fill the 8 cores"],
+        ),
+        (
+            Cause::BrokerDoesNotRead,
+            Broker,
+            &["it did not read, sockets to it were full for 90 %"],
+        ),
+        (Cause::Alarm, Broker, &["blocked its publishers for 80 %"]),
+        (
+            Cause::NoConnection,
+            Broker,
+            &["no connection to it for 60 %"],
+        ),
+        (
+            Cause::TooShort,
+            Undecided,
+            &["undecided who limits: only 30.00 s"],
+        ),
+        (
+            Cause::Unclear,
+            Undecided,
+            &["no cause stands out: messages waited 70 % of the time for the event loop"],
+        ),
+        (
+            Cause::ThinkTime,
+            Schedule,
+            &["limited by the requested think time"],
+        ),
+    ];
+    for (cause, who, words) in cases {
+        let sentence = said(cause.clone(), who, facts());
+        for part in words {
+            assert!(sentence.contains(part), "{cause:?}: {sentence}");
+        }
+        assert!(
+            !sentence.contains('\n') && !sentence.ends_with('.'),
+            "{sentence}"
+        );
+        assert!(!sentence.contains("affinity"), "none is set: {sentence}");
+    }
+}
+
+#[test]
+fn an_affinity_is_to_be_lifted_only_where_one_is_set() {
+    let facts = Facts {
+        cores: 2,
+        machine_cores: 8,
+        ..facts()
+    };
+    for others in [None, Some(1.0)] {
+        let cause = Cause::GeneratorLacksCores { others };
+        let sentence = said(cause, LimitedBy::Generator, facts.clone());
+        assert!(sentence.contains("lift its CPU affinity"), "{sentence}");
+    }
+}
+
+#[test]
+fn lateness_is_a_sentence_of_its_own() {
+    let mut facts = facts();
+    facts.requested_rate = Some(100_000.0);
+    facts.ended.stalls = vec![Stall {
+        for_s: 0.6,
+        who: Stalled::Broker,
+        ..Stall::default()
+    }];
+    let met = |late, facts: Facts| said(Cause::RateMet { late }, LimitedBy::Schedule, facts);
+    let stalled = met(Some(Lateness::BrokerStalled), facts.clone());
+    assert_eq!(
+        stalled,
+        "the requested rate was met: 100,000 msg/s; 20 % of the messages left over 1 ms late, while the broker did \
+         not answer (for 600 ms)"
+    );
+    let own = met(Some(Lateness::Generator), facts.clone());
+    assert!(
+        own.ends_with("although nothing held them up: its event loop was late by up to 2.70 ms"),
+        "{own}"
+    );
+    let theirs = met(Some(Lateness::Broker), facts.clone());
+    assert!(
+        theirs.ends_with("waiting for confirms (97 % of the time)"),
+        "{theirs}"
+    );
+    facts.late_share = 0.001;
+    facts.capacity = Some(Capacity {
+        rate: 3_114_000.0,
+        at_least: true,
+        ..Capacity::default()
+    });
+    let on_time = met(None, facts);
+    assert!(
+        on_time.contains("100,000 msg/s, 0.1 % of them over 1 ms late; its event loop"),
+        "{on_time}"
+    );
+    assert!(
+        on_time.ends_with("could have made at least 3.11 M msg/s of this size here"),
+        "{on_time}"
+    );
+}
+
+#[test]
+fn cycles_are_no_messages() {
+    let mut facts = facts();
+    facts.ended = Ended {
+        churn: Some(ChurnFacts::default()),
+        ..Ended::default()
+    };
+    facts.requested_rate = Some(50.0);
+    facts.sent_rate = 50.0;
+    for cause in [
+        Cause::InFlightLimit,
+        Cause::GeneratorBusy,
+        Cause::RateMet { late: None },
+        Cause::BrokerSlow {
+            wait: Awaited::Answers,
+        },
+    ] {
+        let sentence = said(cause, LimitedBy::Broker, facts.clone());
+        assert!(
+            !sentence.contains("msg") && !sentence.contains("confirm"),
+            "{sentence}"
+        );
+        assert!(
+            !sentence.contains("--max-pending") && !sentence.contains("--threads"),
+            "{sentence}"
+        );
+    }
+}
+
+/// One figure for one thing: the share of its time that a loop was at work.
+#[test]
+fn every_reason_has_words() {
+    let codes = [
+        "requested",
+        "in_flight_full",
+        "socket_full",
+        "blocked",
+        "away",
+        "ready",
+        "schedule",
+        "consumers_behind",
+        "stalls",
+        "loop_busy",
+        "loop_run_queue_wait",
+        "broker_cpu",
+        "broker_unknown",
+        "affinity",
+        "machine_idle",
+        "shared_cores",
+        "relay",
+        "round_trip",
+        "connections",
+        "capacity",
+        "not_calibrated",
+    ];
+    let mut facts = facts();
+    facts.ended.stalls = vec![Stall::default()];
+    facts.connections = Some(ConnectionTime::default());
+    facts.capacity = Some(Capacity::default());
+    let reason = |code: &&str| Reason {
+        code: (*code).to_owned(),
+        text: String::new(),
+        decided: true,
+    };
+    let mut verdict = Verdict {
+        reasons: codes.iter().map(reason).collect(),
+        facts,
+        ..Verdict::default()
+    };
+    super::verdict(&mut verdict);
+    let mut texts: Vec<_> = verdict
+        .reasons
+        .iter()
+        .map(|reason| reason.text.clone())
+        .collect();
+    assert!(texts.iter().all(|text| !text.is_empty()), "{texts:?}");
+    texts.sort();
+    texts.dedup();
+    assert_eq!(texts.len(), codes.len());
+}

@@ -1,0 +1,382 @@
+//! What each warning says: what was observed, which number that puts in doubt and which way, and what to do.
+
+use archive::{Stall, Stalled, Warning, WarningCode};
+use measure::Nanos;
+
+use super::numbers::{count, percent, rate, seconds};
+
+/// Makes the sentence of a warning: text; remedy.
+#[must_use]
+pub fn warning(warning: &Warning) -> String {
+    let (text, remedy) = told(warning);
+    if remedy.is_empty() {
+        text
+    } else {
+        format!("{text}; {remedy}")
+    }
+}
+
+/// One stall: `the broker stopped answering at 4.2 s for 600 ms (1 connection, 1,200 messages delayed)`.
+#[must_use]
+pub fn stall(stall: &Stall) -> String {
+    format!(
+        "{} at {:.1} s for {} ({}, {} delayed)",
+        stopped(stall.who.name()),
+        stall.at_s,
+        seconds(stall.for_s),
+        counted(stall.connections, "connection"),
+        counted(stall.messages_delayed, "message")
+    )
+}
+
+fn stopped(who: &str) -> &'static str {
+    if who == Stalled::Broker.name() {
+        "the broker stopped answering"
+    } else if who == Stalled::Generator.name() {
+        "bellows itself stood still"
+    } else {
+        "the whole machine stood still"
+    }
+}
+
+fn counted(number: u64, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {what}{plural}", count(number))
+}
+
+/// Those of the counts that are not 0, in words.
+fn parts(warning: &Warning, parts: &[(&str, &str)]) -> String {
+    let parts = parts.iter().filter(|(name, _)| warning.count(name) > 0);
+    let parts: Vec<String> = parts
+        .map(|(name, what)| format!("{} {what}", count(warning.count(name))))
+        .collect();
+    parts.join(", ")
+}
+
+/// Text and remedy of each code.
+fn told(w: &Warning) -> (String, &'static str) {
+    match w.code {
+        WarningCode::DebugBuild => (
+            "this is a debug build of bellows, several times slower than a release build: rates and CPU of the \
+             client say nothing"
+                .to_owned(),
+            "build with cargo build --release",
+        ),
+        WarningCode::GeneratorSaturated => (
+            format!(
+                "an event loop of the generator was at work for {} of the time: the rate is its own limit, not the \
+                 broker's, and latencies are too high",
+                percent(w.number("at_work"))
+            ),
+            "use more --threads, and more cores if need be",
+        ),
+        WarningCode::GeneratorLate => (
+            format!(
+                "the generator was late by up to {}, {} of the messages by over 1 ms: ack response and end-to-end \
+                 are too high by that",
+                Nanos(w.count("lag_max_ns")),
+                percent(w.number("late_share"))
+            ),
+            "leave it a free core, or lower the load",
+        ),
+        WarningCode::TooFewCores => too_few_cores(w),
+        WarningCode::Stalled => stalled(w),
+        WarningCode::RateNotAchieved => rate_not_achieved(w),
+        WarningCode::CpuSteal => (
+            format!(
+                "the hypervisor took {} of the machine's CPU time: high percentiles are too high, and rates vary \
+                 from run to run",
+                percent(w.number("steal"))
+            ),
+            "use a machine with dedicated cores, or repeat the run",
+        ),
+        WarningCode::ClockNotSteady => (
+            format!(
+                "the kernel keeps time by {}, which is slow to read and coarse: latencies below about 10 us are in \
+                 doubt, and reading it costs CPU",
+                w.word("clock")
+            ),
+            "see available_clocksource in /sys/devices/system/clocksource/clocksource0 for tsc or kvm-clock",
+        ),
+        WarningCode::ConnectionBlocked => (
+            format!(
+                "the broker blocked publishers {} time(s) ({}): rates are too low and latencies too high for its \
+                 speed, they show its alarm",
+                w.count("times"),
+                w.word("reasons")
+            ),
+            "raise its memory or disk limit, or consume what is published",
+        ),
+        WarningCode::NotSteadyState => (
+            format!(
+                "the rate {} by {} in the course of the {} measured seconds: its average describes no state that \
+                 lasts",
+                if w.number("change") > 0.0 { "rose" } else { "fell" },
+                percent(w.number("change").abs()),
+                w.count("seconds")
+            ),
+            "use a longer phases.warmup, and look at the chart",
+        ),
+        WarningCode::CertificateNotChecked => (
+            "--insecure: the broker's certificate was not checked, so nobody knows whose numbers these are, or who \
+             saw the password"
+                .to_owned(),
+            "name the authority with --ca FILE (broker.ca)",
+        ),
+        WarningCode::Interrupted => (
+            format!(
+                "the run was stopped after {:.1} measured seconds: what is printed is right for them, and shorter \
+                 than planned",
+                w.number("seconds")
+            ),
+            "",
+        ),
+        WarningCode::TooFewSamples => (
+            format!(
+                "{} has {} samples, too few for {} and above (a percentile needs 10 samples beyond it): those values \
+                 are single events",
+                w.word("latency"),
+                count(w.count("samples")),
+                w.word("percentile")
+            ),
+            "measure longer, or at a higher rate",
+        ),
+        _ => told_of_messages(w),
+    }
+}
+
+fn told_of_messages(w: &Warning) -> (String, &'static str) {
+    match w.code {
+        WarningCode::MessagesLost => (
+            format!(
+                "of {} messages, {}: end-to-end latencies are those of the others",
+                count(w.count("sent")),
+                parts(
+                    w,
+                    &[
+                        ("lost", "confirmed and never delivered"),
+                        ("duplicated", "delivered again without the redelivered flag"),
+                        ("corrupt", "damaged"),
+                    ]
+                )
+            ),
+            "look for limits of length or age on the queue, and into the broker's log",
+        ),
+        WarningCode::MessagesOutstanding => (
+            format!(
+                "of {} messages, {} were confirmed and had not been delivered when the drain ended, and the broker may \
+                 still hold them: they are in no end-to-end latency, and would be among the longest",
+                count(w.count("sent")),
+                count(w.count("outstanding"))
+            ),
+            "allow a longer phases.drain, or let consumers keep up",
+        ),
+        WarningCode::MessagesUnanswered => (
+            format!(
+                "{}: they count in the latencies with the time they had waited when the run ended, so high \
+                 percentiles and the maximum are at least what is printed",
+                parts(
+                    w,
+                    &[
+                        ("unanswered", "messages had no answer"),
+                        ("unsent", "messages were due and never sent")
+                    ]
+                )
+            ),
+            "look into the broker's log, and at the chart for since when; a longer phases.drain may suffice",
+        ),
+        WarningCode::MessagesNotAccepted => (
+            format!(
+                "of {} messages sent, {}: they are missing from `completed` and from the latencies",
+                count(w.count("sent")),
+                parts(
+                    w,
+                    &[
+                        ("nacked", "refused (nack)"),
+                        (
+                            "returned",
+                            "returned (no queue is bound where they were sent)"
+                        ),
+                        (
+                            "not_confirmed",
+                            "not confirmed (their connections were lost)"
+                        ),
+                    ]
+                )
+            ),
+            "look for a queue's limits and its leader, and into the broker's log",
+        ),
+        WarningCode::BrokerGone => (
+            format!(
+                "{} down when the run ended, the broker never came back: rates are too low, and what was in flight \
+                 is in no latency",
+                match w.count("connections") {
+                    1 => "1 connection was".to_owned(),
+                    all => format!("{} connections were", count(all)),
+                }
+            ),
+            "look into the broker's log, and allow a longer run",
+        ),
+        WarningCode::ConnectionsLost => (
+            format!(
+                "{} lost: latencies hold the whole wait of what became due meanwhile, but not what was in flight, and \
+                 averages describe no state that lasts",
+                match w.count("connections") {
+                    1 => "1 connection was".to_owned(),
+                    all => format!("{} connections were", count(all)),
+                }
+            ),
+            "look at the chart, and into the broker's log",
+        ),
+        WarningCode::CyclesFailed => (
+            format!(
+                "{} of {} cycles of {} failed, and have no latency: what users felt is worse than the percentiles \
+                 say; the first: {}",
+                count(w.count("failed")),
+                count(w.count("begun")),
+                w.word("kind"),
+                match w.word("first_failure") {
+                    "" => "see the events",
+                    why => why,
+                }
+            ),
+            "",
+        ),
+        WarningCode::LostSamples => (
+            format!(
+                "the profiler lost {} of {} samples: shares of functions are too low where it was busiest",
+                count(w.count("lost")),
+                count(w.count("samples") + w.count("lost"))
+            ),
+            "lower profile.frequency",
+        ),
+        WarningCode::ProfilerThrottled => (
+            format!(
+                "the kernel throttled the profiler {} time(s): there are gaps in the profile",
+                count(w.count("times"))
+            ),
+            "lower profile.frequency, or raise kernel.perf_cpu_time_max_percent",
+        ),
+        WarningCode::ArchiveIncomplete => (
+            format!(
+                "{} in {} could not be written: {}. What was printed is right, but the archive lacks it",
+                w.word("file"),
+                w.word("folder"),
+                w.word("why")
+            ),
+            "make room or restore the folder, and run again",
+        ),
+        // The profiler's own words.
+        _ => (w.word("why").to_owned(), ""),
+    }
+}
+
+fn too_few_cores(w: &Warning) -> (String, &'static str) {
+    let cores = count(w.count("cores"));
+    let (broker, client) = (w.number("broker_cores"), w.number("client_cores"));
+    let waits = format!(
+        "event loops waited {} of the time in the run queue, the broker's threads together {:.2} s each second",
+        percent(w.number("run_queue_wait")),
+        w.number("broker_run_queue_wait")
+    );
+    let others = w.number("other_cores");
+    if others > 0.0 {
+        let text = format!(
+            "other processes took {others:.1} of the {cores} cores that the broker ({broker:.1}) and bellows \
+             ({client:.1}) run on ({waits}): rates are too low and latencies too high"
+        );
+        return (text, "stop them, and run again");
+    }
+    let text = format!(
+        "the broker used {broker:.1} cores and bellows {client:.1} of the {cores} they share ({waits}): apart, rates \
+         would be higher and latencies lower"
+    );
+    (
+        text,
+        "use a machine with more cores for both, or put the broker on another",
+    )
+}
+
+fn stalled(w: &Warning) -> (String, &'static str) {
+    let times = match w.count("times") {
+        0 | 1 => String::new(),
+        times => format!(", the longest of {times} times"),
+    };
+    let whose = w.word("who") == Stalled::Broker.name();
+    let text = format!(
+        "{} at {:.1} s for {}{times} ({}; {} delayed): {}",
+        stopped(w.word("who")),
+        w.number("at_s"),
+        seconds(w.number("for_s")),
+        counted(w.count("connections"), "connection"),
+        counted(w.count("messages_delayed"), "message"),
+        if whose {
+            "the latencies hold all of it, as users would feel it"
+        } else {
+            "the latencies hold it, and are too high for the broker"
+        }
+    );
+    let remedy = if whose {
+        "look for garbage collection, a full disk or a paused machine at that time"
+    } else {
+        "leave bellows free cores, and run again"
+    };
+    (text, remedy)
+}
+
+fn rate_not_achieved(w: &Warning) -> (String, &'static str) {
+    if w.count("not_begun") > 0 {
+        let text = format!(
+            "{} cycles were due and found no room before the end: latencies are those of the others, and theirs would \
+             have been the worst (--max-open, churn.max-open = {})",
+            count(w.count("not_begun")),
+            count(w.count("in_flight_limit"))
+        );
+        return (text, "see the verdict for why");
+    }
+    let text = format!(
+        "{} a second were sent where {} were requested: rates are the broker's or the generator's, not the schedule's, \
+         and latencies hold what waited",
+        rate(w.number("sent_rate")),
+        rate(w.number("requested_rate"))
+    );
+    (text, "see the verdict for why")
+}
+
+#[cfg(test)]
+mod tests {
+    use archive::Tier;
+
+    use super::*;
+
+    #[test]
+    fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
+        let w = Warning::new(WarningCode::Stalled, Tier::Note)
+            .with("who", "broker")
+            .with("times", 1)
+            .with("at_s", 4.2)
+            .with("for_s", 0.6)
+            .with("connections", 1)
+            .with("messages_delayed", 1_200);
+        assert_eq!(
+            warning(&w),
+            "the broker stopped answering at 4.2 s for 600 ms (1 connection; 1,200 messages delayed): the latencies hold \
+             all of it, as users would feel it; look for garbage collection, a full disk or a paused machine at that time"
+        );
+        let w = Warning::new(WarningCode::MessagesLost, Tier::Invalid)
+            .with("sent", 1_000)
+            .with("lost", 3)
+            .with("corrupt", 1);
+        assert!(
+            warning(&w)
+                .starts_with("of 1,000 messages, 3 confirmed and never delivered, 1 damaged:"),
+            "{}",
+            warning(&w)
+        );
+        let w = Warning::new(WarningCode::Interrupted, Tier::Note).with("seconds", 3.0);
+        assert!(
+            warning(&w).ends_with("shorter than planned"),
+            "no empty remedy"
+        );
+    }
+}

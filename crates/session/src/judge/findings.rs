@@ -1,0 +1,276 @@
+//! What may be wrong with a run's numbers: it follows from the same facts as the verdict, and from the verdict.
+//! Causes that are one are told once.
+
+use archive::WarningCode as Code;
+use archive::{Cause, Facts, Lateness, Stalled, Tier, Warning};
+use measure::ledger::LedgerSummary;
+
+use super::limits::Derived;
+use super::thresholds::{FULL, LAG_SECONDS, POOR_CLOCKS, RUN_QUEUE_WAIT, SATURATED, STEAL};
+
+/// All of them, the gravest first.
+pub(super) fn findings(derived: &Derived<'_>, cause: &Cause) -> Vec<Warning> {
+    let mut all = Vec::new();
+    if derived.e.ended.debug_build {
+        all.push(Warning::new(Code::DebugBuild, Tier::Invalid));
+    }
+    all.extend(of_generator(derived, cause));
+    all.extend(stalled(derived.e));
+    all.extend(rate_not_achieved(derived, cause));
+    all.extend(of_machine(derived.e));
+    all.extend(of_messages(derived.e));
+    all.extend(of_run(derived.e));
+    all.sort_by_key(|warning| warning.tier);
+    all
+}
+
+/// The generator's event loops, and the cores that it shares: the first of these explains the others.
+fn of_generator(derived: &Derived<'_>, cause: &Cause) -> Option<Warning> {
+    let e = derived.e;
+    let late = match cause {
+        Cause::RateMet { late } => *late,
+        _ => None,
+    };
+    let on_time = matches!(cause, Cause::RateMet { late: None });
+    if derived.at_work >= SATURATED && !on_time {
+        let warning = Warning::new(Code::GeneratorSaturated, Tier::Invalid);
+        let warning = warning.with("at_work", derived.at_work);
+        return Some(warning.with("threads", e.loops.len()));
+    }
+    if lacks_cores(derived, cause, late) {
+        return Some(
+            Warning::new(Code::TooFewCores, Tier::Caution)
+                .with("cores", e.ended.own_cores.unwrap_or(e.all_cores()))
+                .with(
+                    "broker_cores",
+                    e.broker.as_ref().map_or(0.0, |used| used.cores),
+                )
+                .with("client_cores", e.client_cores.unwrap_or(0.0))
+                .with("other_cores", derived.others.unwrap_or(0.0))
+                .with("run_queue_wait", derived.run_queue_wait)
+                .with("broker_run_queue_wait", e.broker_run_queue_wait()),
+        );
+    }
+    let unscheduled = e.requested_rate.is_none() && e.lag_explains >= LAG_SECONDS;
+    let is_late = late == Some(Lateness::Generator) || *cause == Cause::GeneratorLate;
+    (is_late || unscheduled).then(|| {
+        Warning::new(Code::GeneratorLate, Tier::Caution)
+            .with("late_share", e.late_share)
+            .with("lag_seconds_share", e.lag_explains)
+            .with("lag_max_ns", e.loop_lag_max_ns)
+    })
+}
+
+/// Broker or generator waited in the run queue so long that the latencies hold it.
+fn lacks_cores(derived: &Derived<'_>, cause: &Cause, late: Option<Lateness>) -> bool {
+    let e = derived.e;
+    let decided = matches!(
+        cause,
+        Cause::OthersFillMachine
+            | Cause::GeneratorLacksCores { .. }
+            | Cause::BothFillMachine
+            | Cause::MachineFull
+            | Cause::BrokerLacksCores { .. }
+    );
+    let used = e.client_cores.unwrap_or(0.0) + e.broker.as_ref().map_or(0.0, |used| used.cores);
+    let waited =
+        derived.run_queue_wait >= RUN_QUEUE_WAIT || e.broker_run_queue_wait() >= RUN_QUEUE_WAIT;
+    // Of cores that neither may use, the machine's idle time says nothing.
+    let full = e.ended.own_cores.map_or(derived.full, |cores| {
+        used >= f64::from(cores) * (1.0 - FULL)
+    });
+    let competes = e.same_machine && !e.apart && full && waited && used >= 0.1;
+    decided || late == Some(Lateness::Cores) || competes
+}
+
+/// One for each who stood still.
+fn stalled(e: &Facts) -> impl Iterator<Item = Warning> {
+    [Stalled::Broker, Stalled::Generator, Stalled::Machine]
+        .into_iter()
+        .filter_map(|who| {
+            let all = || e.ended.stalls.iter().filter(move |stall| stall.who == who);
+            let longest = all().max_by(|a, b| a.for_s.total_cmp(&b.for_s))?;
+            // The broker's is a fact about the broker; the latencies hold all of it, as users would feel it.
+            let tier = if who == Stalled::Broker {
+                Tier::Note
+            } else {
+                Tier::Caution
+            };
+            Some(
+                Warning::new(Code::Stalled, tier)
+                    .with("who", who.name())
+                    .with("times", all().count())
+                    .with("at_s", longest.at_s)
+                    .with("for_s", longest.for_s)
+                    .with("connections", longest.connections)
+                    .with(
+                        "messages_delayed",
+                        all().map(|stall| stall.messages_delayed).sum::<u64>(),
+                    ),
+            )
+        })
+}
+
+fn rate_not_achieved(derived: &Derived<'_>, cause: &Cause) -> Option<Warning> {
+    let e = derived.e;
+    let requested = e.requested_rate?;
+    let not_begun = e.ended.churn.as_ref().map_or(0, |churn| churn.not_begun);
+    // These say it themselves.
+    let told = matches!(
+        cause,
+        Cause::TooShort
+            | Cause::BrokeOff
+            | Cause::GeneratorBusy
+            | Cause::GeneratorLacksCores { .. }
+    );
+    if told || derived.reached_rate() && not_begun == 0 {
+        return None;
+    }
+    Some(
+        Warning::new(Code::RateNotAchieved, Tier::Caution)
+            .with("sent_rate", e.sent_rate)
+            .with("requested_rate", requested)
+            .with("not_begun", not_begun)
+            .with("in_flight_limit", e.in_flight_limit.unwrap_or(0)),
+    )
+}
+
+fn of_machine(e: &Facts) -> Vec<Warning> {
+    let steal = e.steal.filter(|steal| *steal >= STEAL);
+    let steal = steal.map(|steal| Warning::new(Code::CpuSteal, Tier::Caution).with("steal", steal));
+    let clock = e.ended.clock_source.as_deref();
+    let clock = clock.filter(|name| POOR_CLOCKS.contains(name));
+    let clock =
+        clock.map(|name| Warning::new(Code::ClockNotSteady, Tier::Caution).with("clock", name));
+    steal.into_iter().chain(clock).collect()
+}
+
+fn of_messages(e: &Facts) -> Vec<Warning> {
+    let ended = &e.ended;
+    let mut all = Vec::new();
+    if let Some((times, reasons)) = &ended.blocked {
+        let warning = Warning::new(Code::ConnectionBlocked, Tier::Caution);
+        all.push(
+            warning
+                .with("times", *times)
+                .with("reasons", reasons.as_str()),
+        );
+    }
+    if let Some(ledger) = &ended.ledger {
+        all.extend(of_ledger(ledger));
+    }
+    if ended.down_connections > 0 {
+        let warning = Warning::new(Code::BrokerGone, Tier::Invalid);
+        all.push(warning.with("connections", ended.down_connections));
+    } else if ended.lost_connections > 0 {
+        let warning = Warning::new(Code::ConnectionsLost, Tier::Caution);
+        all.push(warning.with("connections", ended.lost_connections));
+    }
+    if ended.unanswered + ended.unsent > 0 {
+        let warning = Warning::new(Code::MessagesUnanswered, Tier::Caution);
+        all.push(
+            warning
+                .with("unanswered", ended.unanswered)
+                .with("unsent", ended.unsent),
+        );
+    }
+    // Those in flight at the end stand in the latencies; those of lost connections do not.
+    let given_up = ended.unconfirmed.saturating_sub(ended.unanswered);
+    if ended.nacked + ended.returned + given_up > 0 {
+        all.push(
+            Warning::new(Code::MessagesNotAccepted, Tier::Caution)
+                .with("sent", ended.sent)
+                .with("nacked", ended.nacked)
+                .with("returned", ended.returned)
+                .with("not_confirmed", given_up),
+        );
+    }
+    if let Some(churn) = ended.churn.as_ref().filter(|churn| churn.failed > 0) {
+        let why = churn.first_failure.as_deref().unwrap_or_default();
+        all.push(
+            Warning::new(Code::CyclesFailed, Tier::Caution)
+                .with("kind", churn.kind.as_str())
+                .with("failed", churn.failed)
+                .with("begun", churn.begun)
+                .with("first_failure", why),
+        );
+    }
+    all
+}
+
+fn of_ledger(ledger: &LedgerSummary) -> Vec<Warning> {
+    let mut all = Vec::new();
+    if ledger.lost + ledger.duplicated + ledger.corrupt > 0 {
+        all.push(
+            Warning::new(Code::MessagesLost, Tier::Invalid)
+                .with("sent", ledger.sent)
+                .with("lost", ledger.lost)
+                .with("duplicated", ledger.duplicated)
+                .with("corrupt", ledger.corrupt),
+        );
+    }
+    if ledger.outstanding > 0 {
+        let warning = Warning::new(Code::MessagesOutstanding, Tier::Caution);
+        all.push(
+            warning
+                .with("sent", ledger.sent)
+                .with("outstanding", ledger.outstanding),
+        );
+    }
+    all
+}
+
+/// How the run went, as a whole.
+fn of_run(e: &Facts) -> Vec<Warning> {
+    let ended = &e.ended;
+    let mut all = Vec::new();
+    if let Some(change) = ended.trend {
+        let warning = Warning::new(Code::NotSteadyState, Tier::Caution);
+        all.push(
+            warning
+                .with("change", change)
+                .with("seconds", ended.seconds),
+        );
+    }
+    if ended.insecure {
+        all.push(Warning::new(Code::CertificateNotChecked, Tier::Invalid));
+    }
+    if ended.interrupted {
+        all.push(Warning::new(Code::Interrupted, Tier::Note).with("seconds", e.seconds));
+    }
+    for (name, samples, percentile) in &ended.too_few {
+        all.push(
+            Warning::new(Code::TooFewSamples, Tier::Note)
+                .with("latency", name.as_str())
+                .with("samples", *samples)
+                .with("percentile", percentile.as_str()),
+        );
+    }
+    all
+}
+
+/// What the profiler reports.
+pub(crate) fn profile_findings(outcome: &profile::Outcome) -> Vec<Warning> {
+    let mut all = Vec::new();
+    if outcome.lost > 0 {
+        let warning = Warning::new(Code::LostSamples, Tier::Caution);
+        all.push(
+            warning
+                .with("lost", outcome.lost)
+                .with("samples", outcome.samples),
+        );
+    }
+    if outcome.throttled > 0 {
+        let warning = Warning::new(Code::ProfilerThrottled, Tier::Caution);
+        all.push(warning.with("times", outcome.throttled));
+    }
+    if !outcome.notes.is_empty() {
+        all.push(profile_incomplete(&outcome.notes.join("; ")));
+    }
+    all
+}
+
+/// A part of the profile is missing, for this reason.
+pub(crate) fn profile_incomplete(why: &str) -> Warning {
+    Warning::new(Code::ProfileIncomplete, Tier::Caution).with("why", why)
+}

@@ -1,0 +1,400 @@
+//! Who limited a load: the schedule, the generator, the broker, or what lies between them.
+
+use archive::{Awaited, Busy, Cause, Facts, Lateness, LimitedBy, Stalled};
+
+use super::Conclusion;
+use super::thresholds::{
+    ACHIEVED, BEHIND, DOMINANT, FULL, FULL_LINK_NS, LATE, LOOPBACK_NS, LOST, MOST, NOT_FULL,
+    OTHERS, RUN_QUEUE_WAIT, SATURATED, SHORTEST, SLOW_ANSWER_NS, SLOW_IDLE_NS, THREAD_FULL,
+    TOGETHER, UNSENT,
+};
+
+/// The facts, and what follows from them at once.
+pub(super) struct Derived<'a> {
+    pub(super) e: &'a Facts,
+    /// Of the event loop that was at work for most of its time.
+    pub(super) at_work: f64,
+    /// Of the event loop that waited most for a core.
+    pub(super) run_queue_wait: f64,
+    /// CPU of processes that are neither, where it is much.
+    pub(super) others: Option<f64>,
+    pub(super) full: bool,
+}
+
+impl<'a> Derived<'a> {
+    pub(super) fn new(e: &'a Facts) -> Self {
+        Self {
+            e,
+            at_work: e.at_work(),
+            run_queue_wait: e.run_queue_wait(),
+            others: e.other_cores().filter(|others| *others >= OTHERS),
+            full: e.idle.is_some_and(|idle| idle < FULL),
+        }
+    }
+
+    pub(super) fn decide(&self) -> Conclusion {
+        let e = self.e;
+        if e.ended.broke_off {
+            return Conclusion::undecided(Cause::BrokeOff, &["loop_busy"]);
+        }
+        if e.seconds < SHORTEST {
+            return Conclusion::undecided(Cause::TooShort, &[]);
+        }
+        if self.reached_rate() {
+            return self.rate_met();
+        }
+        match e.producers {
+            Some(_) if e.closed_loop && self.lacks_cores().is_none() => self.closed_loop(),
+            Some(_) => self.producers(),
+            None if e.received_rate > 0.0 => self.consumers(),
+            None => Conclusion::undecided(Cause::NoLoad, &[]),
+        }
+    }
+
+    /// As many were sent as were requested, whenever. One more or less is a matter of where the phase was cut;
+    /// what random arrivals lack by chance is within 4 standard deviations.
+    pub(super) fn reached_rate(&self) -> bool {
+        let e = self.e;
+        e.requested_rate.is_some_and(|requested| {
+            let missing = (requested - e.sent_rate) * e.seconds;
+            e.sent_rate >= requested * ACHIEVED || missing < 1.5 + 4.0 * e.requested_deviation
+        })
+    }
+
+    /// The requested rate was met: did the messages also arrive, and in time?
+    fn rate_met(&self) -> Conclusion {
+        let e = self.e;
+        if self.consumers_behind() && e.slow_consumers {
+            let because = ["consumers_behind", "requested"];
+            return Conclusion::new(LimitedBy::Schedule, Cause::ConsumersSlow, &because);
+        }
+        if self.consumers_behind() {
+            let mut conclusion = self.consumers();
+            let why = Box::new(conclusion.cause);
+            conclusion.cause = Cause::ConsumersBehind { why };
+            conclusion.because.insert(0, "consumers_behind");
+            return conclusion;
+        }
+        let late = self.lateness();
+        let because: &[&'static str] = match late {
+            None => &["requested", "schedule", "loop_busy"],
+            Some(
+                Lateness::BrokerStalled | Lateness::GeneratorStalled | Lateness::MachineStalled,
+            ) => &["requested", "stalls", "loop_busy"],
+            Some(Lateness::Broker) => &["requested", "in_flight_full", "socket_full"],
+            Some(Lateness::Cores) => &["requested", "loop_run_queue_wait", "machine_idle"],
+            Some(Lateness::Generator) => &["requested", "loop_busy", "machine_idle"],
+        };
+        Conclusion::new(LimitedBy::Schedule, Cause::RateMet { late }, because)
+    }
+
+    /// Why messages left late, where more than a hundredth did.
+    pub(super) fn lateness(&self) -> Option<Lateness> {
+        let e = self.e;
+        if e.late_share <= LATE {
+            return None;
+        }
+        let late = e.late_share * e.sent_rate * e.seconds;
+        for (who, lateness) in [
+            (Stalled::Broker, Lateness::BrokerStalled),
+            (Stalled::Generator, Lateness::GeneratorStalled),
+            (Stalled::Machine, Lateness::MachineStalled),
+        ] {
+            if self.stalls(who).2 as f64 >= late * DOMINANT {
+                return Some(lateness);
+            }
+        }
+        let time = e.producers.unwrap_or_default();
+        let theirs = time.budget + time.socket + time.blocked + time.away;
+        Some(if theirs > time.ready {
+            Lateness::Broker
+        } else if self.run_queue_wait >= RUN_QUEUE_WAIT || self.full || self.others.is_some() {
+            Lateness::Cores
+        } else {
+            Lateness::Generator
+        })
+    }
+
+    /// How long somebody stood still in the measured phase, how often, and how many messages that delayed.
+    fn stalls(&self, who: Stalled) -> (f64, u64, u64) {
+        let (from, until) = (
+            self.e.ended.measured_from_s,
+            self.e.ended.measured_from_s + self.e.seconds,
+        );
+        let all = self.e.ended.stalls.iter().filter(|stall| stall.who == who);
+        all.fold((0.0, 0, 0), |(sum, times, messages), stall| {
+            let overlap = (stall.at_s + stall.for_s).min(until) - stall.at_s.max(from);
+            if overlap <= 0.0 {
+                return (sum, times, messages);
+            }
+            (sum + overlap, times + 1, messages + stall.messages_delayed)
+        })
+    }
+
+    /// Producers that think: what part of their time was the broker's?
+    fn closed_loop(&self) -> Conclusion {
+        if self.e.answers_share() >= DOMINANT {
+            return self.window();
+        }
+        Conclusion::new(
+            LimitedBy::Schedule,
+            Cause::ThinkTime,
+            &["schedule", "loop_busy"],
+        )
+    }
+
+    pub(super) fn consumers_behind(&self) -> bool {
+        let e = self.e;
+        e.expected_rate
+            .is_some_and(|expected| e.received_rate < expected * BEHIND)
+    }
+
+    /// Unthrottled, or at a rate that was not met.
+    fn producers(&self) -> Conclusion {
+        if let Some(conclusion) = self.lacks_cores() {
+            return conclusion;
+        }
+        if self.at_work >= SATURATED {
+            return self.saturated();
+        }
+        let Some(time) = self.e.producers else {
+            return Conclusion::undecided(Cause::NoLoad, &[]);
+        };
+        let theirs = time.budget + time.socket + time.blocked + time.away;
+        let lost = theirs + time.ready;
+        let late = || {
+            Conclusion::new(
+                LimitedBy::Generator,
+                Cause::GeneratorLate,
+                &["ready", "loop_busy"],
+            )
+        };
+        if lost < LOST {
+            return late();
+        }
+        let (for_s, times, _) = self.stalls(Stalled::Broker);
+        if for_s >= theirs * self.e.seconds * DOMINANT && theirs >= lost * DOMINANT {
+            let cause = Cause::BrokerStalled { for_s, times };
+            return Conclusion::new(
+                LimitedBy::Broker,
+                cause,
+                &["stalls", "in_flight_full", "broker_cpu"],
+            );
+        }
+        let waits = [
+            (time.budget, Self::window as fn(&Self) -> Conclusion),
+            (time.socket, Self::back_pressure),
+            (time.blocked, Self::alarm),
+            (time.away, Self::away),
+        ];
+        let largest = waits.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
+        match largest {
+            Some((share, explain)) if share >= lost * DOMINANT || theirs >= lost * TOGETHER => {
+                explain(self)
+            }
+            _ if time.ready >= lost * DOMINANT => late(),
+            _ => Conclusion::undecided(Cause::Unclear, &["ready", "in_flight_full", "socket_full"]),
+        }
+    }
+
+    /// The event loop, or the broker, was ready to run and had no core.
+    fn lacks_cores(&self) -> Option<Conclusion> {
+        let e = self.e;
+        let because = &["loop_run_queue_wait", "machine_idle", "broker_cpu"];
+        let broker = e.broker.as_ref().filter(|_| e.same_machine);
+        let broker_waits = broker.is_some() && e.broker_run_queue_wait() >= RUN_QUEUE_WAIT;
+        if self.others.is_some() && self.full && broker_waits {
+            let because = ["machine_idle", "broker_cpu", "loop_run_queue_wait"];
+            return Some(Conclusion::undecided(Cause::OthersFillMachine, &because));
+        }
+        if self.run_queue_wait < RUN_QUEUE_WAIT {
+            return None;
+        }
+        let others = self.others;
+        let generator = Conclusion::new(
+            LimitedBy::Generator,
+            Cause::GeneratorLacksCores { others },
+            because,
+        );
+        if others.is_some() {
+            return Some(generator);
+        }
+        if let Some(used) = broker.filter(|_| self.full && !e.apart) {
+            let client = e.client_cores.unwrap_or(0.0);
+            // The few that a generator takes are not what a broker lacks.
+            let both = used.cores < (used.cores + client) * MOST;
+            return both.then(|| Conclusion::undecided(Cause::BothFillMachine, because));
+        }
+        let may_be_here = e.broker.is_none() && (e.same_machine || e.relay.is_some());
+        if self.full && may_be_here {
+            let because = ["loop_run_queue_wait", "machine_idle", "broker_unknown"];
+            return Some(Conclusion::undecided(Cause::MachineFull, &because));
+        }
+        Some(generator)
+    }
+
+    fn saturated(&self) -> Conclusion {
+        let e = self.e;
+        let broker_full = e.broker.as_ref().and_then(|used| used.busiest_thread);
+        if e.same_machine && broker_full.is_some_and(|share| share >= THREAD_FULL) {
+            return Conclusion::undecided(Cause::BothBusy, &["loop_busy", "broker_cpu"]);
+        }
+        let because = ["loop_busy", "broker_cpu", "ready"];
+        Conclusion::new(LimitedBy::Generator, Cause::GeneratorBusy, &because)
+    }
+
+    /// As many messages were in flight as may be: answers were awaited.
+    fn window(&self) -> Conclusion {
+        let e = self.e;
+        let wait = Awaited::Answers;
+        if let Some(conclusion) = self.between() {
+            return conclusion;
+        }
+        let because = &["in_flight_full", "broker_cpu", "loop_busy"];
+        let broker = |cause| Conclusion::new(LimitedBy::Broker, cause, because);
+        if let Some(busy) = self.broker_is_busy() {
+            return broker(Cause::BrokerBusy { wait, busy });
+        }
+        if e.broker.is_none() {
+            let because = ["in_flight_full", "round_trip", "broker_unknown"];
+            return Conclusion::new(LimitedBy::Broker, Cause::BrokerUnknown, &because);
+        }
+        let slow = e.same_machine && (e.answer_ns >= SLOW_ANSWER_NS || e.answer_ns == 0);
+        // Waiting in the run queue is waiting for CPU, and for nothing else.
+        broker(if !slow {
+            Cause::InFlightLimit
+        } else if e.broker_run_queue_wait() >= RUN_QUEUE_WAIT {
+            Cause::BrokerLacksCores { wait }
+        } else {
+            Cause::BrokerSlow { wait }
+        })
+    }
+
+    /// What lies between generator and broker, where that is what answers waited for, or where it hides the
+    /// broker.
+    fn between(&self) -> Option<Conclusion> {
+        let e = self.e;
+        let wait = Awaited::Answers;
+        let network = |cause, code| {
+            Some(Conclusion::new(
+                LimitedBy::Network,
+                cause,
+                &["in_flight_full", code],
+            ))
+        };
+        let most = |way: u64| e.answer_ns > 0 && way > 0 && way.saturating_mul(2) >= e.answer_ns;
+        let tcp = e.round_trip_ns.unwrap_or(0);
+        let idle = e.idle_answer_ns.unwrap_or(0);
+        if most(tcp) && (tcp >= LOOPBACK_NS || !e.same_machine && e.relay.is_none()) {
+            return network(Cause::RoundTrip, "round_trip");
+        }
+        if e.relay.is_some() && most(idle) && idle >= LOOPBACK_NS {
+            return network(Cause::ProxyWay, "round_trip");
+        }
+        if self.link_is_full() {
+            return network(Cause::LinkFull { wait }, "connections");
+        }
+        if e.relay.is_some() && e.broker.is_none() {
+            let because = ["in_flight_full", "relay"];
+            return Some(Conclusion::undecided(Cause::ProxyHides { wait }, &because));
+        }
+        (!e.same_machine && most(idle) && idle >= SLOW_IDLE_NS)
+            .then(|| Conclusion::undecided(Cause::SlowEvenIdle, &["in_flight_full", "round_trip"]))
+    }
+
+    /// Bytes wait for the link rather than for the broker to read them.
+    fn link_is_full(&self) -> bool {
+        let e = self.e;
+        let tcp = e.connections.filter(|tcp| tcp.busy >= DOMINANT);
+        let Some((tcp, rest)) = tcp.zip(e.round_trip_ns) else {
+            return false;
+        };
+        // A receiver that does not read acknowledges at once what it has room for: only a queue on the way
+        // takes so long.
+        let queued = tcp.round_trip_ns >= FULL_LINK_NS.max(rest.saturating_mul(5));
+        // Within a machine bytes also wait for the receiver to get a core.
+        let waiting = tcp.peer_full < NOT_FULL
+            && tcp.unsent_bytes >= UNSENT
+            && (!e.same_machine || tcp.round_trip_ns >= LOOPBACK_NS.saturating_mul(10));
+        (queued || waiting) && self.broker_is_busy().is_none()
+    }
+
+    /// What shows that the broker has no CPU left.
+    fn broker_is_busy(&self) -> Option<Busy> {
+        let e = self.e;
+        let used = e.broker.as_ref()?;
+        let cores = f64::from(e.all_cores());
+        if e.same_machine && self.full && used.cores >= cores * DOMINANT && self.others.is_none() {
+            return Some(Busy::Machine);
+        }
+        if used
+            .busiest_thread
+            .is_some_and(|share| share >= THREAD_FULL)
+        {
+            return Some(Busy::Thread);
+        }
+        (e.same_machine && used.cores >= cores * SATURATED).then_some(Busy::Cores)
+    }
+
+    /// The sockets took no more.
+    fn back_pressure(&self) -> Conclusion {
+        let e = self.e;
+        let wait = Awaited::Sockets;
+        let because = &["socket_full", "connections", "broker_cpu"];
+        let broker = |cause| Conclusion::new(LimitedBy::Broker, cause, because);
+        let busy = self.broker_is_busy();
+        if self.link_is_full() {
+            return Conclusion::new(LimitedBy::Network, Cause::LinkFull { wait }, because);
+        }
+        if let Some(busy) = busy {
+            return broker(Cause::BrokerBusy { wait, busy });
+        }
+        if e.relay.is_some() {
+            return Conclusion::undecided(Cause::ProxyHides { wait }, &["socket_full", "relay"]);
+        }
+        if e.same_machine && e.broker_run_queue_wait() >= RUN_QUEUE_WAIT {
+            return broker(Cause::BrokerLacksCores { wait });
+        }
+        match e.connections {
+            _ if e.same_machine => broker(Cause::BrokerDoesNotRead),
+            Some(tcp) if tcp.peer_full >= DOMINANT => broker(Cause::BrokerDoesNotRead),
+            Some(_) => Conclusion::new(LimitedBy::Network, Cause::NetworkFull, because),
+            None => Conclusion::undecided(Cause::SocketsFull, because),
+        }
+    }
+
+    fn alarm(&self) -> Conclusion {
+        Conclusion::new(LimitedBy::Broker, Cause::Alarm, &["blocked", "broker_cpu"])
+    }
+
+    fn away(&self) -> Conclusion {
+        Conclusion::new(
+            LimitedBy::Broker,
+            Cause::NoConnection,
+            &["away", "broker_cpu"],
+        )
+    }
+
+    /// Who limits the deliveries.
+    fn consumers(&self) -> Conclusion {
+        if let Some(conclusion) = self.lacks_cores() {
+            return conclusion;
+        }
+        if self.e.slow_consumers {
+            return Conclusion::new(
+                LimitedBy::Schedule,
+                Cause::ServiceTime,
+                &["loop_busy", "broker_cpu"],
+            );
+        }
+        if self.at_work >= SATURATED {
+            return self.saturated();
+        }
+        let because = &["loop_busy", "broker_cpu", "machine_idle"];
+        if let Some(busy) = self.broker_is_busy() {
+            let wait = Awaited::Deliveries;
+            return Conclusion::new(LimitedBy::Broker, Cause::BrokerBusy { wait, busy }, because);
+        }
+        Conclusion::undecided(Cause::ConsumersIdle, because)
+    }
+}

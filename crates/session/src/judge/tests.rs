@@ -1,0 +1,328 @@
+//! What was observed, and what must be concluded.
+
+mod situations;
+
+use archive::{
+    BrokerUse, ChurnFacts, Ended, Lateness, ProducerTime, Stall, Stalled, Tier, WarningCode,
+};
+
+use self::situations::{SITUATIONS, a_loop, broker, producers, waiting_for_answers};
+use super::*;
+
+fn verdict(facts: Facts) -> Verdict {
+    judge(facts).verdict
+}
+
+fn code(cause: Option<&Cause>) -> String {
+    let cause = serde_json::to_value(cause).unwrap();
+    cause["code"].as_str().unwrap_or_default().to_owned()
+}
+
+/// The codes besides the debug build's, which tests may be.
+fn codes(facts: &Facts) -> Vec<WarningCode> {
+    let findings = judge(facts.clone()).findings;
+    findings.iter().map(|finding| finding.code).collect()
+}
+
+#[test]
+fn every_situation_has_its_verdict() {
+    for (name, change, who, why) in SITUATIONS {
+        let mut facts = waiting_for_answers();
+        change(&mut facts);
+        let found = verdict(facts.clone());
+        let cause = found.cause.as_ref();
+        assert_eq!(
+            (found.limited_by, code(cause).as_str()),
+            (*who, *why),
+            "{name}: {cause:?}"
+        );
+        assert_eq!(found.facts, facts, "{name}: the facts are kept");
+        assert!(!found.reasons.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn no_facts_are_no_verdict() {
+    let found = verdict(Facts::default());
+    assert_eq!(found.limited_by, LimitedBy::Undecided);
+    // Figures that no run has still lead to something.
+    verdict(Facts {
+        seconds: f64::NAN,
+        sent_rate: f64::INFINITY,
+        producers: Some(ProducerTime {
+            budget: f64::NAN,
+            ..ProducerTime::default()
+        }),
+        ..Facts::default()
+    });
+}
+
+/// 2,000 msg/s with 100 in flight to a broker that was stopped for 0.6 s of 2.
+fn stopped_broker() -> Facts {
+    let mut facts = waiting_for_answers();
+    facts.seconds = 2.0;
+    (facts.requested_rate, facts.sent_rate) = (Some(2_000.0), 2_000.0);
+    (facts.late_share, facts.in_flight_limit, facts.answer_ns) = (0.27, Some(100), 30_000_000);
+    facts.producers = producers(|time| (time.budget, time.schedule) = (0.27, 0.73));
+    facts.broker = Some(broker(0.3, 0.2));
+    facts.ended.stalls = vec![Stall {
+        at_s: 0.5,
+        for_s: 0.6,
+        who: Stalled::Broker,
+        connections: 1,
+        messages_delayed: 1_200,
+    }];
+    facts
+}
+
+#[test]
+fn a_broker_that_stopped_for_a_while_is_not_told_as_anything_else() {
+    let facts = stopped_broker();
+    let found = judge(facts.clone());
+    let late = Some(Lateness::BrokerStalled);
+    assert_eq!(found.verdict.cause, Some(Cause::RateMet { late }));
+    assert_eq!(codes(&facts), [WarningCode::Stalled]);
+    assert_eq!(found.findings[0].tier, Tier::Note, "the numbers are right");
+    // What was due at the end was never sent: the stall is what the rate lacks.
+    let short = Facts {
+        sent_rate: 1_500.0,
+        ..facts
+    };
+    let cause = verdict(short.clone()).cause;
+    assert!(
+        matches!(cause, Some(Cause::BrokerStalled { times: 1, .. })),
+        "{cause:?}"
+    );
+    assert!(!codes(&short).contains(&WarningCode::GeneratorLate));
+}
+
+#[test]
+fn the_generators_own_stop_is_the_generators() {
+    let mut facts = stopped_broker();
+    facts.ended.stalls[0].who = Stalled::Generator;
+    let cause = verdict(facts.clone()).cause;
+    let late = Some(Lateness::GeneratorStalled);
+    assert_eq!(cause, Some(Cause::RateMet { late }));
+    assert_eq!(judge(facts).findings[0].tier, Tier::Caution);
+}
+
+#[test]
+fn waiting_in_the_run_queue_is_waiting_for_cpu() {
+    let mut facts = waiting_for_answers();
+    facts.broker = Some(BrokerUse {
+        run_queue_wait: Some(0.73),
+        ..broker(0.4, 0.3)
+    });
+    assert_eq!(
+        code(verdict(facts.clone()).cause.as_ref()),
+        "broker_lacks_cores"
+    );
+    assert_eq!(codes(&facts), [WarningCode::TooFewCores], "once");
+}
+
+/// A rate that is kept on two cores, as `bellows demo` does: late at worst, and never so that it counts.
+#[test]
+fn a_quiet_machine_of_two_cores_has_no_finding() {
+    let facts = Facts {
+        seconds: 10.0,
+        requested_rate: Some(50_000.0),
+        sent_rate: 50_000.0,
+        received_rate: 50_000.0,
+        expected_rate: Some(50_000.0),
+        late_share: 0.001,
+        producers: producers(|time| (time.schedule, time.ready) = (0.99, 0.01)),
+        loops: vec![a_loop(0.21, 0.76)],
+        loop_lag_max_ns: 2_700_000,
+        lag_explains: 0.7,
+        cores: 2,
+        idle: Some(0.5),
+        client_cores: Some(0.25),
+        broker: Some(broker(0.6, 0.6)),
+        same_machine: true,
+        ..Facts::default()
+    };
+    let found = judge(facts.clone());
+    assert_eq!(found.verdict.cause, Some(Cause::RateMet { late: None }));
+    assert_eq!(codes(&facts), []);
+}
+
+#[test]
+fn a_churn_that_meets_its_rate_is_advised_nothing() {
+    let facts = Facts {
+        seconds: 10.0,
+        requested_rate: Some(50.0),
+        sent_rate: 50.0,
+        late_share: 0.03,
+        producers: producers(|time| (time.schedule, time.ready) = (0.98, 0.02)),
+        in_flight_limit: Some(1_000),
+        loops: vec![a_loop(0.0078, 0.983)],
+        cores: 8,
+        idle: Some(0.9),
+        ended: Ended {
+            churn: Some(ChurnFacts::default()),
+            ..Ended::default()
+        },
+        ..Facts::default()
+    };
+    let found = judge(facts.clone());
+    assert_eq!(found.verdict.limited_by, LimitedBy::Schedule);
+    let late = Some(Lateness::Generator);
+    assert_eq!(found.verdict.cause, Some(Cause::RateMet { late }));
+    assert_eq!(codes(&facts), [WarningCode::GeneratorLate]);
+}
+
+#[test]
+fn a_run_that_broke_off_is_not_on_time() {
+    let mut facts = waiting_for_answers();
+    (facts.requested_rate, facts.ended.broke_off) = (Some(100_000.0), true);
+    let found = verdict(facts);
+    assert_eq!(
+        (found.limited_by, found.cause),
+        (LimitedBy::Undecided, Some(Cause::BrokeOff))
+    );
+}
+
+#[test]
+fn a_broker_that_never_came_back_makes_the_run_invalid() {
+    let mut facts = waiting_for_answers();
+    (facts.ended.lost_connections, facts.ended.down_connections) = (2, 1);
+    facts.ended.unsent = 500;
+    let findings = judge(facts.clone()).findings;
+    assert_eq!(
+        codes(&facts),
+        [WarningCode::BrokerGone, WarningCode::MessagesUnanswered]
+    );
+    assert_eq!(findings[0].tier, Tier::Invalid);
+}
+
+#[test]
+fn time_without_a_connection_is_among_the_reasons() {
+    let mut facts = waiting_for_answers();
+    facts.producers = producers(|time| (time.budget, time.away) = (0.8, 0.095));
+    let reasons = verdict(facts).reasons;
+    assert!(
+        reasons
+            .iter()
+            .any(|reason| reason.code == "away" && reason.decided),
+        "{reasons:?}"
+    );
+}
+
+#[test]
+fn no_core_was_wanting_where_bellows_used_none() {
+    let facts = Facts {
+        idle: Some(0.0),
+        cores: 2,
+        client_cores: Some(0.0),
+        broker: Some(broker(0.0, 0.0)),
+        ..stopped_broker()
+    };
+    assert!(!codes(&facts).contains(&WarningCode::TooFewCores));
+}
+
+#[test]
+fn each_doubt_has_its_code_and_the_gravest_comes_first() {
+    let mut facts = waiting_for_answers();
+    facts.steal = Some(0.03);
+    facts.ended = Ended {
+        debug_build: true,
+        interrupted: true,
+        insecure: true,
+        clock_source: Some("hpet".to_owned()),
+        trend: Some(0.84),
+        blocked: Some((1, "low on memory".to_owned())),
+        nacked: 3,
+        unconfirmed: 7,
+        unanswered: 7,
+        lost_connections: 1,
+        too_few: vec![("ack response".to_owned(), 99_999, "p99.99".to_owned())],
+        ledger: Some(measure::ledger::LedgerSummary {
+            lost: 2,
+            outstanding: 1,
+            ..measure::ledger::LedgerSummary::default()
+        }),
+        ..Ended::default()
+    };
+    let found = judge(facts).findings;
+    let codes: Vec<_> = found.iter().map(|it| it.code).collect();
+    assert_eq!(
+        codes,
+        [
+            WarningCode::DebugBuild,
+            WarningCode::MessagesLost,
+            WarningCode::CertificateNotChecked,
+            WarningCode::CpuSteal,
+            WarningCode::ClockNotSteady,
+            WarningCode::ConnectionBlocked,
+            WarningCode::MessagesOutstanding,
+            WarningCode::ConnectionsLost,
+            WarningCode::MessagesUnanswered,
+            WarningCode::MessagesNotAccepted,
+            WarningCode::NotSteadyState,
+            WarningCode::Interrupted,
+            WarningCode::TooFewSamples,
+        ]
+    );
+    let refused = found
+        .iter()
+        .find(|it| it.code == WarningCode::MessagesNotAccepted)
+        .unwrap();
+    assert_eq!(
+        (refused.count("nacked"), refused.count("not_confirmed")),
+        (3, 0)
+    );
+}
+
+#[test]
+fn a_rate_that_was_not_met_is_told() {
+    let mut facts = waiting_for_answers();
+    facts.requested_rate = Some(200_000.0);
+    assert_eq!(codes(&facts), [WarningCode::RateNotAchieved]);
+    facts.requested_rate = Some(100_000.0 / 0.996);
+    assert_eq!(codes(&facts), [], "from 99.5 % on it is");
+}
+
+#[test]
+fn the_profilers_own_troubles_are_told() {
+    let outcome = profile::Outcome {
+        samples: 900,
+        lost: 100,
+        throttled: 2,
+        notes: vec!["user space only".into()],
+        ..profile::Outcome::default()
+    };
+    let found = profile_findings(&outcome);
+    let codes: Vec<_> = found.iter().map(|finding| finding.code).collect();
+    assert_eq!(
+        codes,
+        [
+            WarningCode::LostSamples,
+            WarningCode::ProfilerThrottled,
+            WarningCode::ProfileIncomplete
+        ]
+    );
+    assert_eq!(
+        (found[0].count("lost"), found[0].count("samples")),
+        (100, 900)
+    );
+    assert_eq!(profile_findings(&profile::Outcome::default()), []);
+}
+
+#[test]
+fn what_sharing_two_cores_implies_is_said() {
+    let mut facts = waiting_for_answers();
+    facts.cores = 2;
+    let found = verdict(facts);
+    assert!(
+        found.reasons.iter().any(|r| r.code == "shared_cores"),
+        "{found:?}"
+    );
+    let codes: Vec<_> = found.reasons.iter().map(|r| r.code.as_str()).collect();
+    assert_eq!(
+        codes.get(..3),
+        Some(["in_flight_full", "broker_cpu", "loop_busy"].as_slice())
+    );
+    let decided = found.reasons.iter().filter(|r| r.decided).count();
+    assert_eq!(decided, 3, "{found:?}");
+    assert!(codes.contains(&"not_calibrated"), "{codes:?}");
+}

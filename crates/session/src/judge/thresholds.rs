@@ -1,0 +1,64 @@
+//! Every threshold of the judge, with its reason.
+
+/// Seconds. Shorter runs show nothing but their beginning.
+pub(super) const SHORTEST: f64 = 0.5;
+/// Below this share of the requested rate it was not met: what an interval's edges may cut off is less.
+pub(super) const ACHIEVED: f64 = 0.995;
+/// Share of messages over 1 ms late from which on lateness reaches the 99th percentile.
+pub(super) const LATE: f64 = 0.01;
+/// An event loop that is at work for this share of its time has nothing left.
+pub(super) const SATURATED: f64 = 0.9;
+/// Waiting in the run queue for this share of the time slows down what waits.
+pub(super) const RUN_QUEUE_WAIT: f64 = 0.2;
+/// A machine that is idle for less than this share of its time is full.
+pub(super) const FULL: f64 = 0.07;
+/// A broker that has this share of what it and the generator use is what fills the machine.
+pub(super) const MOST: f64 = 0.75;
+/// CPU of other processes that counts, in cores: a desktop's background takes less.
+pub(super) const OTHERS: f64 = 0.35;
+/// One cause explains a run where it has this share of the time that was lost.
+pub(super) const DOMINANT: f64 = 0.5;
+/// All causes that lie with the broker together do where they have this share.
+pub(super) const TOGETHER: f64 = 0.65;
+/// A run that lost less than this share of its time lost nothing.
+pub(super) const LOST: f64 = 0.02;
+/// Share of its time without a connection from which on a producer's verdict names it.
+pub(super) const AWAY: f64 = 0.02;
+/// A thread of the broker that uses this share of a core has nothing left.
+pub(super) const THREAD_FULL: f64 = 0.9;
+/// An answer on the same machine that takes longer was kept waiting there, nanoseconds.
+pub(super) const SLOW_ANSWER_NS: u64 = 10_000_000;
+/// A round trip that takes longer, nanoseconds, is not within a machine.
+pub(super) const LOOPBACK_NS: u64 = 1_000_000;
+/// An unloaded broker that takes longer for its simplest answer, nanoseconds, is strange.
+pub(super) const SLOW_IDLE_NS: u64 = 5_000_000;
+/// A receive window that is full for less than this share of the time is not what is waited for.
+pub(super) const NOT_FULL: f64 = 0.2;
+/// Round trips that take so long under load, nanoseconds, stand in a queue; below, the receiver may have delayed
+/// its acknowledgement (40 ms on Linux).
+pub(super) const FULL_LINK_NS: u64 = 100_000_000;
+/// So many bytes in a socket, although the receiver has room, wait for the link.
+pub(super) const UNSENT: u64 = 16 << 10;
+/// Fewer deliveries than this share of what they should be: consumers fall behind.
+pub(super) const BEHIND: f64 = 0.95;
+/// Findings below these shares are not worth a line.
+pub(super) const WORTH: f64 = 0.01;
+/// The loop lag explains a second's latency where it is 1 ms or more, which an operating system does, and at least
+/// this part of its 99th percentile, …
+pub(super) const LAG_NS: u64 = 1_000_000;
+/// See [`LAG_NS`].
+pub(super) const LAG_PART: f64 = 0.5;
+/// … and the run's where that holds for this share of the seconds.
+pub(super) const LAG_SECONDS: f64 = 0.5;
+/// A stall is longer than this, nanoseconds, …
+pub(super) const STALL_NS: u64 = 100_000_000;
+/// … and than so many times the median answer time: slow answers are no stall.
+pub(super) const STALL_ANSWERS: u64 = 10;
+/// A silence in which the generator itself ran for less than this share is the generator's own.
+pub(super) const STALL_OWN: f64 = 0.2;
+/// Stalls that a summary lists: a broker that stalls without end says nothing new.
+pub(super) const MOST_STALLS: usize = 1_000;
+/// Steal below this share is noise.
+pub(super) const STEAL: f64 = 0.01;
+/// Clock sources that are slow to read (about 1 us) or coarse.
+pub(super) const POOR_CLOCKS: [&str; 4] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"];
