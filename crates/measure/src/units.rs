@@ -158,7 +158,8 @@ impl FromStr for Rate {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let value = text.parse().ok().and_then(Self::per_second);
-        value.ok_or_else(|| format!("a rate is a number per second above 0, not {text:?}"))
+        // The text is not repeated: what was typed in the wrong place may be a secret.
+        value.ok_or_else(|| "a rate is a number per second above 0".to_owned())
     }
 }
 

@@ -100,7 +100,7 @@ mod tests {
             text,
             [
                 "x-a Integer(1)",
-                "x-b Bool(true)",
+                "x-b Flag(true)",
                 "x-c Text(\"text\")",
                 "x-d Text(\"\")",
                 "x-e Text(\"a=b\")"

@@ -270,7 +270,7 @@ fn every_kind_of_sizes_is_read() {
         ("normal:mean=5", "needs sd"),
         ("a-b", "\"a\" is no whole number"),
         ("steps:5", "\"5\" is no size and length"),
-        ("steps:5@soon", "\"soon\" is no length of time"),
+        ("steps:5@soon", "\"soon\" is no duration"),
         ("lognormal:median=5", "needs sigma"),
         ("weighted:5", "\"5\" is no size and weight"),
         ("100,x", "\"x\" is no whole number"),
