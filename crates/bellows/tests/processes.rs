@@ -115,9 +115,10 @@ fn a_process_without_cpu_time_has_no_profile() {
     if ended.stderr.contains("perf_event") {
         testkit::skip!("this user may not profile: {}", ended.stderr);
     }
-    ended.assert_error(1, &["no samples", "used no CPU", "while it works"]);
+    ended.assert_error(1, &["no samples", "used no CPU"]);
+    assert!(ended.stderr.contains("while it works"), "{ended:?}");
     let top = run(dir.path(), &["top", "last"]);
-    top.assert_error(1, &["last has no samples", "while it works"]);
+    top.assert_error(1, &["last has no samples"]);
     let flame = run(dir.path(), &["flame", "last", "--from", "1"]);
     flame.assert_error(1, &["last has no samples"]);
 }

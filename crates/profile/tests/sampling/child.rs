@@ -234,7 +234,7 @@ fn profiler(words: &[&str]) {
     ) {
         Ok(sampler) => sampler,
         Err(error) => {
-            say(&format!("error {error}"));
+            say(&format!("error {}", error.problem().sentence()));
             return;
         }
     };

@@ -415,7 +415,7 @@ fn too_few_file_descriptors_are_named_with_their_limit() {
     );
     let error = Process::start(&role).expect("error");
     assert!(
-        error.contains("limit 8") && error.contains("ulimit -n"),
+        error.contains("limit is 8") && error.contains("ulimit -n"),
         "{error}"
     );
 }
