@@ -236,7 +236,9 @@ fn a_full_disk_becomes_one_warning_and_the_rest_is_written() {
         panic!("{:?}", writer.warnings())
     };
     assert_eq!(warning.code, WarningCode::ArchiveIncomplete);
-    assert!(warning.text.contains("series.jsonl") && warning.text.contains("No space left"));
+    assert_eq!(warning.values["file"], "series.jsonl");
+    let why = warning.values["why"].as_str().unwrap();
+    assert!(why.contains("No space left"), "{why}");
     assert_eq!(
         list_runs(runs.path()).unwrap()[0]
             .record
@@ -256,7 +258,8 @@ fn a_removed_folder_becomes_one_warning() {
     let [warning] = writer.warnings() else {
         panic!("{:?}", writer.warnings())
     };
-    assert!(warning.text.contains("No such file"), "{}", warning.text);
+    let why = warning.values["why"].as_str().unwrap();
+    assert!(why.contains("No such file"), "{why}");
 }
 
 #[test]

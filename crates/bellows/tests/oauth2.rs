@@ -190,7 +190,7 @@ fn plugins_that_are_not_there_are_named() {
         common::run(dir.path(), &["run", "x.toml"])
     };
     let ended = plugins("rabbitmq_auth_backend_oauth");
-    ended.assert_error(1, &["no plugin"]);
+    ended.assert_error(1, &["lacks a plugin", "rabbitmq_auth_backend_oauth\""]);
     assert!(
         ended.stderr.contains("rabbitmq_auth_backend_oauth2"),
         "{ended:?}"
