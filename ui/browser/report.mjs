@@ -271,7 +271,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
   test('who limited the run: the sentence, what decided, the waits and the evidence', async () => {
     const { page, done } = await open('hostile');
     const section = page.locator('#limit');
-    assert.match(await section.locator('.sentence').innerText(), /^Limited by the schedule/);
+    assert.match(await section.locator('.sentence').innerText(), /^The requested rate was met/);
     assert.equal(await section.locator('.because').first().locator('li').count(), 2);
     assert.ok((await section.locator('.waits rect.wait-schedule').count()) > 10);
     assert.match(await section.locator('.waits .ends').innerText(), /nothing due \d/);
