@@ -56,12 +56,8 @@ fn others(verdict: &Value) -> f64 {
 /// processes that have nothing to do with the test must have taken over half a core, and it must
 /// say `undecided` or blame the generator's lack of cores for it.
 fn expect(who: &str, words: &[&str], ours: f64, run: impl Fn() -> Value) {
-    expect_of(ATTEMPTS, who, words, ours, run);
-}
-
-fn expect_of(attempts: usize, who: &str, words: &[&str], ours: f64, run: impl Fn() -> Value) {
     let mut last = Value::Null;
-    for _ in 0..attempts {
+    for _ in 0..ATTEMPTS {
         last = run();
         let sentence = last["sentence"].as_str().expect("a sentence");
         if last["limited_by"] == who && words.iter().all(|word| sentence.contains(word)) {
@@ -196,8 +192,7 @@ fn a_real_broker_that_gets_all_it_can_take_is_the_limit() {
                 [[load]]\ndestination = \"queue://verdict\"\nqueue-type = \"quorum\"\n\
                 max-pending = 500\nmessage-size = 1024\n";
     std::fs::write(&file, text).expect("an experiment");
-    // It takes long to start.
-    expect_of(1, "broker", &["confirms"], 0.0, || {
+    expect("broker", &["confirms"], 0.0, || {
         let file = file.to_string_lossy();
         let args = ["run", &file, "--json", "--quiet"];
         verdict(bellows(dir.path(), &args), dir.path())

@@ -261,13 +261,21 @@ impl<'a> Derived<'a> {
         }
         let slow = e.same_machine && (e.answer_ns >= SLOW_ANSWER_NS || e.answer_ns == 0);
         // Waiting in the run queue is waiting for CPU, and for nothing else.
-        broker(if !slow {
-            Cause::InFlightLimit
-        } else if e.broker_run_queue_wait() >= RUN_QUEUE_WAIT {
+        let waited = e.broker_run_queue_wait() >= RUN_QUEUE_WAIT;
+        broker(if waited && (slow || self.broker_wants_more_cores()) {
             Cause::BrokerLacksCores { wait }
-        } else {
+        } else if slow {
             Cause::BrokerSlow { wait }
+        } else {
+            Cause::InFlightLimit
         })
+    }
+
+    /// The broker ran and waited to run for more time than there are cores: more in flight would only wait there.
+    fn broker_wants_more_cores(&self) -> bool {
+        let e = self.e;
+        let used = e.broker.as_ref().filter(|_| e.same_machine);
+        used.is_some_and(|used| used.cores + e.broker_run_queue_wait() >= f64::from(e.all_cores()))
     }
 
     /// What lies between generator and broker, where that is what answers waited for, or where it hides the

@@ -115,6 +115,19 @@ pub(super) const SITUATIONS: &[Situation] = &[
         "in_flight_limit",
     ),
     (
+        "answers just below what counts as slow, from a broker that wants more cores than there are",
+        |e| {
+            (e.cores, e.idle, e.answer_ns) = (2, Some(0.18), 9_900_000);
+            (e.client_cores, e.in_flight_limit) = (Some(0.08), Some(500));
+            e.broker = Some(BrokerUse {
+                run_queue_wait: Some(0.69),
+                ..broker(1.53, 0.67)
+            });
+        },
+        LimitedBy::Broker,
+        "broker_lacks_cores",
+    ),
+    (
         "a broker that stalls, while others fill the machine",
         |e| {
             (e.cores, e.idle, e.answer_ns) = (2, Some(0.0), 83_000_000);
