@@ -363,10 +363,7 @@ fn problem(seed: u64, broker: SocketAddr, totals: &Totals) -> Option<String> {
 }
 
 fn prove(test: &str, broker: SocketAddr, usual: u64) {
-    let seeds = testkit::seeds(usual);
-    let count = seeds.end - seeds.start;
-    let again = FAILED_ONCE.iter().copied().filter(|_| count > 1);
-    let all: Vec<u64> = seeds.clone().chain(again).collect();
+    let all = testkit::seeds_and(usual, &FAILED_ONCE);
     let next = AtomicUsize::new(0);
     let totals = Arc::new(Totals::default());
     let problems: Vec<(u64, String)> = thread::scope(|scope| {
@@ -383,7 +380,7 @@ fn prove(test: &str, broker: SocketAddr, usual: u64) {
         let joined = workers.into_iter().map(|w| w.join().expect("a worker"));
         joined.flatten().collect()
     });
-    eprintln!("{test}, seeds {seeds:?}: {totals:?}");
+    eprintln!("{test}, {} scenes: {totals:?}", all.len());
     let failed: Vec<u64> = problems.iter().map(|(seed, _)| *seed).collect();
     if let Some((seed, why)) = problems.first() {
         panic!(
@@ -393,7 +390,7 @@ fn prove(test: &str, broker: SocketAddr, usual: u64) {
             all.len(),
         );
     }
-    if count >= 50 {
+    if all.len() >= 50 {
         let done = [
             (&totals.delivered, 10_000),
             (&totals.outstanding, 1),

@@ -78,6 +78,7 @@ impl VirtualHost {
                     queue: key,
                     address,
                     consumer,
+                    was_overtaken: false,
                 })
             };
             let sent = outgoing::deliver(server, consumer, tag, taken.redelivered, &taken.record);
@@ -125,6 +126,7 @@ impl VirtualHost {
                     queue: key,
                     address,
                     consumer: Some(consumer_key),
+                    was_overtaken: false,
                 };
                 let tag = channel.deliveries.push(unacked);
                 stream_header::with_offset(record.properties, index, &mut with_offset);
@@ -171,6 +173,7 @@ impl VirtualHost {
                 queue: key,
                 address,
                 consumer: None,
+                was_overtaken: false,
             })
         };
         let redelivered = taken.redelivered;

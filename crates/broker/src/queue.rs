@@ -1,6 +1,6 @@
 //! A queue: a log of messages, which of them are ready, and who waits for them.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use wire::amqp091::FieldTable;
 
@@ -42,8 +42,9 @@ pub(crate) struct Queue {
     log: Log,
     /// The first message never taken.
     unread: Cursor,
-    /// Messages given back, by address; older than all unread ones.
-    returned: BTreeSet<u64>,
+    /// Messages given back, by address, with whether others had overtaken them; older than all unread
+    /// ones.
+    returned: BTreeMap<u64, bool>,
     ready: u64,
     ready_bytes: u64,
     unacked: u64,
@@ -54,6 +55,8 @@ pub(crate) struct Queue {
 pub(crate) struct Taken<'a> {
     pub(crate) address: u64,
     pub(crate) redelivered: bool,
+    /// Its delivery before this one was held back by a fault until others had gone first.
+    pub(crate) was_overtaken: bool,
     pub(crate) record: Record<'a>,
 }
 
@@ -78,7 +81,7 @@ impl Queue {
             inbound: Vec::new(),
             log: Log::default(),
             unread: Cursor::default(),
-            returned: BTreeSet::new(),
+            returned: BTreeMap::new(),
             ready: 0,
             ready_bytes: 0,
             unacked: 0,
@@ -160,11 +163,13 @@ impl Queue {
     /// Takes the oldest ready message.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Taken<'_>> {
-        let (address, redelivered, record) = match self.returned.pop_first() {
-            Some(address) => (address, true, self.log.get(address)?),
+        let (address, redelivered, was_overtaken, record) = match self.returned.pop_first() {
+            Some((address, was_overtaken)) => {
+                (address, true, was_overtaken, self.log.get(address)?)
+            }
             None => {
                 let (address, _, record) = self.log.next(&mut self.unread)?;
-                (address, false, record)
+                (address, false, false, record)
             }
         };
         self.ready -= 1;
@@ -173,6 +178,7 @@ impl Queue {
         Some(Taken {
             address,
             redelivered,
+            was_overtaken,
             record,
         })
     }
@@ -192,7 +198,7 @@ impl Queue {
     }
 
     /// Puts a message that was taken back to its place.
-    pub(crate) fn give_back(&mut self, address: u64, memory: &mut Memory) {
+    pub(crate) fn give_back(&mut self, address: u64, was_overtaken: bool, memory: &mut Memory) {
         if self.is_stream() {
             return;
         }
@@ -200,7 +206,7 @@ impl Queue {
             return;
         };
         let bytes = record.body.len() as u64;
-        if self.returned.insert(address) {
+        if self.returned.insert(address, was_overtaken).is_none() {
             self.unacked -= 1;
             self.ready += 1;
             self.ready_bytes += bytes;
@@ -280,9 +286,9 @@ mod tests {
         let taken: Vec<_> = (0..6).filter_map(|_| take(&mut q)).collect();
         assert_eq!((q.ready(), q.unacked()), (4, 6));
         for i in [4, 1, 3] {
-            q.give_back(taken[i].2, &mut memory);
+            q.give_back(taken[i].2, false, &mut memory);
         }
-        q.give_back(taken[3].2, &mut memory); // once more changes nothing
+        q.give_back(taken[3].2, false, &mut memory); // once more changes nothing
         for i in [0, 2, 5] {
             q.settle(taken[i].2, &mut memory);
         }
@@ -339,7 +345,7 @@ mod tests {
         let first = take(&mut q).expect("a message");
         assert_eq!(q.purge(&mut memory), 4);
         assert_eq!((q.ready(), q.unacked()), (0, 1));
-        q.give_back(first.2, &mut memory);
+        q.give_back(first.2, false, &mut memory);
         assert_eq!(take(&mut q).map(|t| (t.0, t.1)), Some((0, true)));
         q.settle(first.2, &mut memory);
         assert_eq!(memory.used(), 0);

@@ -94,7 +94,7 @@ impl VirtualHost {
     /// A delivery was not dealt with: the message goes back to its place.
     pub(crate) fn return_delivery(&mut self, delivery: &Unacked) {
         if let Some(queue) = self.queues.get_mut(delivery.queue) {
-            queue.give_back(delivery.address, &mut self.memory);
+            queue.give_back(delivery.address, delivery.was_overtaken, &mut self.memory);
         }
         self.mark_dirty(delivery.queue);
         self.restore_credit(delivery.consumer);
@@ -118,7 +118,7 @@ impl VirtualHost {
         let consumer = self.consumers.remove(key)?;
         let queue = self.queues.get_mut(consumer.queue)?;
         if let Some(held) = consumer.held {
-            queue.give_back(held.address, &mut self.memory);
+            queue.give_back(held.address, false, &mut self.memory);
             if let Some(faults) = &mut self.faults {
                 faults.note_held_back();
             }

@@ -15,6 +15,8 @@ pub(crate) struct Unacked {
     pub(crate) address: u64,
     /// Who got it; nobody for `basic.get`.
     pub(crate) consumer: Option<Key>,
+    /// A fault had held it back until others had gone first.
+    pub(crate) was_overtaken: bool,
 }
 
 /// The deliveries of one channel, by ascending tag. Acknowledging the oldest ones, singly or many
@@ -109,6 +111,7 @@ mod tests {
             queue: slots.insert(()),
             address,
             consumer: None,
+            was_overtaken: false,
         }
     }
 

@@ -4,7 +4,7 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
 use broker::{Amount, Config, Fault, FaultKind, Injections, Origin, Who};
@@ -19,6 +19,9 @@ use testkit::Random;
 
 /// Scripts of an ordinary run; see [`testkit::seeds`].
 const SCRIPTS: u64 = 200;
+/// Scripts whose counts were not what was injected once are played every time. In all of them a message
+/// that others had overtaken came again with the flag.
+const FAILED_ONCE: [u64; 6] = [333, 454, 1_052, 1_126, 1_475, 2_397];
 /// Runs at the same time; each of them mostly sleeps.
 const AT_ONCE: usize = 6;
 const MEASURE_MS: u64 = 260;
@@ -222,7 +225,9 @@ fn expected(scene: &Scene, sent: u64, injections: &Injections) -> LedgerSummary 
         duplicated: sum(&|kind| *kind == FaultKind::Duplicate { redelivered: false }),
         duplicated_redelivered: injections.redelivered
             + sum(&|kind| *kind == FaultKind::Duplicate { redelivered: true }),
-        reordered: sum(&|kind| matches!(kind, FaultKind::Reorder { .. })),
+        // What comes again with the flag is not reordered, whatever came before.
+        reordered: sum(&|kind| matches!(kind, FaultKind::Reorder { .. }))
+            - injections.reordered_redelivered,
         corrupt: sum(&|kind| matches!(kind, FaultKind::Corrupt { .. })),
         foreign: 0,
         returned: 0,
@@ -268,18 +273,17 @@ fn problem(seed: u64, authority: &Authority, totals: &[AtomicU64; 6]) -> Option<
 fn for_200_random_scripts_the_ledger_counts_what_was_injected() {
     let folder = tempfile::tempdir().expect("folder");
     let authority = Authority::new(folder.path(), "ca");
-    let seeds = testkit::seeds(SCRIPTS);
-    let next = AtomicU64::new(seeds.start);
+    let seeds = testkit::seeds_and(SCRIPTS, &FAILED_ONCE);
+    let next = AtomicUsize::new(0);
     let totals = [const { AtomicU64::new(0) }; 6];
-    let problems: Vec<String> = thread::scope(|scope| {
+    let problems: Vec<(u64, String)> = thread::scope(|scope| {
         let work = || {
             let mut found = Vec::new();
             loop {
-                let seed = next.fetch_add(1, Ordering::Relaxed);
-                if seed >= seeds.end {
+                let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) else {
                     return found;
-                }
-                found.extend(problem(seed, &authority, &totals));
+                };
+                found.extend(problem(seed, &authority, &totals).map(|why| (seed, why)));
             }
         };
         let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
@@ -288,14 +292,16 @@ fn for_200_random_scripts_the_ledger_counts_what_was_injected() {
     });
     let totals = totals.map(AtomicU64::into_inner);
     eprintln!("lost, duplicated, redelivered, reordered, corrupt, never confirmed: {totals:?}");
-    assert!(
-        problems.is_empty(),
-        "{} of the scripts {seeds:?}; to repeat one: BELLOWS_FIRST_SEED=N BELLOWS_SEEDS=1 cargo test \
-         -p load --test injected\n{}",
-        problems.len(),
-        problems.first().map_or("", |first| first)
-    );
-    if seeds.end - seeds.start >= SCRIPTS {
+    let failed: Vec<u64> = problems.iter().map(|(seed, _)| *seed).collect();
+    if let Some((seed, why)) = problems.first() {
+        panic!(
+            "{} of {} scripts, seeds {failed:?}; to repeat the first:\n\
+             BELLOWS_FIRST_SEED={seed} BELLOWS_SEEDS=1 cargo test -p load --test injected\n{why}",
+            problems.len(),
+            seeds.len(),
+        );
+    }
+    if seeds.len() as u64 >= SCRIPTS {
         assert!(
             totals.iter().all(|total| *total > 500),
             "too little was done: {totals:?}"

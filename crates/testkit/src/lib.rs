@@ -43,6 +43,19 @@ pub fn seeds(usual: u64) -> std::ops::Range<u64> {
     first..first.saturating_add(number("BELLOWS_SEEDS", usual))
 }
 
+/// The seeds of [`seeds`], and those of scenes that failed once, which are played every time; not where
+/// one scene is repeated.
+///
+/// # Panics
+/// As [`seeds`].
+#[must_use]
+pub fn seeds_and(usual: u64, failed_once: &[u64]) -> Vec<u64> {
+    let seeds = seeds(usual);
+    let is_one = seeds.end - seeds.start == 1;
+    let again = failed_once.iter().filter(|_| !is_one);
+    seeds.chain(again.copied()).collect()
+}
+
 /// Whether Debian's RabbitMQ is installed, for tests that need a real broker:
 ///
 /// ```no_run

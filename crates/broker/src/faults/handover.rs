@@ -19,9 +19,28 @@ pub(crate) struct Handover<'a> {
     pub(crate) session: &'a mut Session,
 }
 
+/// A delivery of a message to a consumer.
+#[derive(Clone, Copy)]
+struct Delivery {
+    address: u64,
+    redelivered: bool,
+    /// It was held back until others had gone first.
+    was_overtaken: bool,
+}
+
+impl Delivery {
+    const fn of(address: u64, redelivered: bool) -> Self {
+        Self {
+            address,
+            redelivered,
+            was_overtaken: false,
+        }
+    }
+}
+
 impl Handover<'_> {
     /// Sends a message; tells whether it could.
-    fn send(&mut self, address: u64, redelivered: bool, record: &Record<'_>) -> bool {
+    fn send(&mut self, delivery: Delivery, record: &Record<'_>) -> bool {
         let Session { server, peer } = &mut *self.session;
         let consumer = &mut *self.consumer;
         let Some(channel) = peer.channel_mut(consumer.channel) else {
@@ -30,15 +49,16 @@ impl Handover<'_> {
         let tag = if consumer.no_ack {
             channel.deliveries.next_tag()
         } else {
-            let holder = (address != unacked::NOTHING).then_some(self.consumer_key);
+            let holder = (delivery.address != unacked::NOTHING).then_some(self.consumer_key);
             consumer.unacked += u32::from(holder.is_some());
             channel.deliveries.push(Unacked {
                 queue: consumer.queue,
-                address,
+                address: delivery.address,
                 consumer: holder,
+                was_overtaken: delivery.was_overtaken,
             })
         };
-        let sent = outgoing::deliver(server, consumer, tag, redelivered, record);
+        let sent = outgoing::deliver(server, consumer, tag, delivery.redelivered, record);
         // Nothing can be sent to a connection that failed; its transport's end cleans up.
         peer.is_finished |= sent.is_err();
         true
@@ -55,7 +75,7 @@ impl Handover<'_> {
         let Some(taken) = queue.take() else { return };
         let (address, redelivered, record) = (taken.address, taken.redelivered, taken.record);
         let fate = if redelivered {
-            faults.note_redelivered();
+            faults.note_redelivered(taken.was_overtaken);
             Fate::Pass
         } else {
             faults.delivery(record.body.len(), holds)
@@ -86,16 +106,16 @@ impl Handover<'_> {
                     body: &body,
                     ..record
                 };
-                self.send(address, redelivered, &damaged);
+                self.send(Delivery::of(address, redelivered), &damaged);
                 faults.body = body;
             }
             Fate::Pass => {
-                self.send(address, redelivered, &record);
+                self.send(Delivery::of(address, redelivered), &record);
             }
             Fate::Duplicate { redelivered: flag } => {
-                self.send(address, redelivered, &record);
+                self.send(Delivery::of(address, redelivered), &record);
                 // Settling the copy changes nothing.
-                self.send(unacked::NOTHING, flag, &record);
+                self.send(Delivery::of(unacked::NOTHING, flag), &record);
             }
         }
         if self.consumer.no_ack {
@@ -121,7 +141,11 @@ impl Handover<'_> {
             return;
         };
         faults.count(held.rule, u64::from(held.is_overtaken));
-        let sent = self.send(held.address, false, &record);
+        let delivery = Delivery {
+            was_overtaken: held.is_overtaken,
+            ..Delivery::of(held.address, false)
+        };
+        let sent = self.send(delivery, &record);
         if sent && self.consumer.no_ack {
             queue.settle(held.address, memory);
         }

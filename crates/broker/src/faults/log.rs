@@ -17,6 +17,9 @@ pub struct Injections {
     /// Deliveries sent with the redelivered flag of messages that had been sent before, without
     /// those of [`super::FaultKind::Duplicate`].
     pub redelivered: u64,
+    /// Of these, the ones of messages whose delivery before counts for [`super::FaultKind::Reorder`]:
+    /// what comes again with the flag may come late, so a ledger does not call it reordered.
+    pub reordered_redelivered: u64,
 }
 
 /// What one fault did.

@@ -454,8 +454,9 @@ impl Faults {
     }
 
     /// A delivery goes out with the redelivered flag.
-    pub(crate) const fn note_redelivered(&mut self) {
+    pub(crate) fn note_redelivered(&mut self, was_overtaken: bool) {
         self.flagged += 1;
+        self.done.reordered_redelivered += u64::from(was_overtaken);
         self.changed = true;
     }
 

@@ -236,6 +236,35 @@ fn a_dropped_consumer_gets_its_messages_again_with_the_flag() {
     assert_eq!(log.injections().redelivered, 3, "1 had never gone out");
 }
 
+/// A ledger calls no message reordered that came again with the flag.
+#[test]
+fn overtaken_deliveries_that_come_again_with_the_flag_are_told_apart() {
+    let drop = |ms| Fault {
+        who: Who::Consumers,
+        ..at(FaultKind::Drop { in_order: true }, ms)
+    };
+    let overtake = every(FaultKind::Reorder { by: 1 }, 2);
+    let (mut w, log) = world(&[overtake, drop(5), drop(10)]);
+    let (p, c) = (w.client(), w.client());
+    w.queue(p, "q");
+    w.consume(c, "q", "tag");
+    w.publish_numbers(p, "q", 0..6);
+    assert_eq!(w.bodies(c), ["0", "2", "1", "3", "5", "4"]);
+    assert_eq!(counts(&mut w, &log)[0], 2);
+    w.ack(c, 3, true);
+    w.pump();
+    for again in 1..=2 {
+        pass(&mut w, Nanos::from_millis(5));
+        let c = w.client();
+        w.consume(c, "q", "tag");
+        assert_eq!(texts(&w.deliveries(c)), ["3", "4", "5"]);
+        w.pump();
+        let injections = log.injections();
+        assert_eq!(injections.redelivered, 3 * again);
+        assert_eq!(injections.reordered_redelivered, 1, "4, once; 1 is settled");
+    }
+}
+
 #[test]
 fn publishers_are_blocked_for_a_time() {
     let block = Fault {

@@ -213,6 +213,25 @@ fn a_plain_repetition_after_a_flagged_first_delivery_is_not_reordered() {
     assert_eq!(rig.end(|_| ()), expected);
 }
 
+/// Overtaken, not acknowledged, and given back when its consumer's connection was lost.
+#[test]
+fn an_overtaken_message_that_comes_again_with_the_flag_is_not_reordered() {
+    let mut rig = confirmed(100, &[0], 40);
+    for n in (0..50).chain([51, 50]).chain(52..60) {
+        rig.deliver(0, n, false);
+    }
+    (45..60).for_each(|n| assert!(rig.deliver(0, n, true)));
+    for n in (60..70).chain([71, 70]).chain(72..100) {
+        rig.deliver(0, n, false);
+    }
+    let expected = LedgerSummary {
+        duplicated_redelivered: 15,
+        reordered: 1,
+        ..clean(100)
+    };
+    assert_eq!(rig.end(|_| ()), expected);
+}
+
 /// What a closing consumer had and did not acknowledge comes again, flagged, to one that has newer
 /// ones already; what it never got counts once.
 #[test]
