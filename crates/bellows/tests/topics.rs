@@ -9,6 +9,7 @@ use load::{
 use measure::{Interval, Nanos};
 use session::brokers::rabbitmq::{Config, RabbitMq};
 use session::guardian;
+use testkit::Random;
 
 const KEYS: usize = 60;
 const QUEUES: usize = 60;
@@ -23,22 +24,11 @@ impl Sink for Nobody {
     fn event(&mut self, _: RunEvent) {}
 }
 
-/// xorshift64*: the same words every time.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % bound
-    }
-
-    fn text(&mut self, words: &[&str]) -> String {
-        let count = self.below(6);
-        let text: Vec<&str> = (0..count).map(|_| words[self.below(words.len())]).collect();
-        text.join(".")
-    }
+/// A key or a pattern of up to five of these words.
+fn text(random: &mut Random, words: &[&str]) -> String {
+    let count = random.below(6);
+    let text: Vec<&str> = (0..count).map(|_| random.of(words)).collect();
+    text.join(".")
 }
 
 fn to(key: &str, queue: &str) -> Destination {
@@ -94,12 +84,12 @@ fn messages_reach_the_queues_whose_patterns_take_their_keys() {
     };
     let node = RabbitMq::start(&config, &mut |_, _| {}, &|| false).expect("a managed RabbitMQ");
     for seed in 1..=3 {
-        let mut random = Random(seed * 0x9E37_79B9);
+        let mut random = Random::new(seed);
         let keys: Vec<String> = (0..KEYS)
-            .map(|_| random.text(&["a", "b", "", "c"]))
+            .map(|_| text(&mut random, &["a", "b", "", "c"]))
             .collect();
         let words = ["a", "b", "*", "#", "", "c", "*"];
-        let patterns: Vec<String> = (0..2 * QUEUES).map(|_| random.text(&words)).collect();
+        let patterns: Vec<String> = (0..2 * QUEUES).map(|_| text(&mut random, &words)).collect();
         let takes = |queue: usize, key: &str| {
             matches(&patterns[queue], key) || matches(&patterns[queue + QUEUES], key)
         };

@@ -11,6 +11,7 @@ use std::time::Instant;
 use load::churn::{ChurnKind, ChurnPlan, ChurnTally, run};
 use load::{ArrivalSchedule, Control, Endpoint, Error, Outcome, RunEvent, Sink, Token};
 use measure::{Interval, Nanos, Rate};
+use testkit::Random;
 
 struct Ignore;
 
@@ -46,22 +47,18 @@ fn churned(plan: &ChurnPlan) -> Result<(ChurnTally, Outcome), Error> {
 fn connections_that_stay_live_longer_than_their_heartbeat() {
     let runs = (1..=8_u64).map(|seed| {
         thread::spawn(move || {
-            let mut chance = common::Chance::new(seed);
+            let mut random = Random::new(seed);
             let heartbeat_s = 1 + (seed % 3) as u16;
             // One proposes it, or both do.
             let broker = common::started(broker::Config {
-                heartbeat_s: if chance.below(2) == 0 {
-                    heartbeat_s
-                } else {
-                    60
-                },
+                heartbeat_s: if random.one_in(2) { heartbeat_s } else { 60 },
                 ..broker::Config::default()
             });
-            let kind = [ChurnKind::Channels, ChurnKind::Queues][chance.below(2) as usize];
-            let rate = 1.0 + chance.below(40) as f64 / 10.0;
+            let kind = random.of(&[ChurnKind::Channels, ChurnKind::Queues]);
+            let rate = 1.0 + random.below(40) as f64 / 10.0;
             let lifetime_ms = u64::from(heartbeat_s) * 2_000 + 2_000;
             let mut plan = plan(broker.local_addr().port(), kind, rate, lifetime_ms);
-            plan.most_open = 2 + chance.below(9) as usize;
+            plan.most_open = 2 + random.below(9) as usize;
             plan.endpoint.connection.heartbeat_s = heartbeat_s;
             let what = format!("seed {seed}: {kind:?}, heartbeat {heartbeat_s} s, {rate}/s");
             let (tally, outcome) = churned(&plan).expect("it starts");

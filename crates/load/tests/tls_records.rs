@@ -5,7 +5,7 @@ mod common;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{Authority, Chance};
+use common::Authority;
 use load::churn::{ChurnKind, ChurnPlan, run};
 use load::{Auth, Control, Endpoint, RunEvent, Sink};
 use measure::{Interval, Nanos};
@@ -13,6 +13,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use testkit::Random;
 use transport::tls::{CIPHER_BYTES, ClientSession, ServerSession, Session, Side, TlsError};
 
 /// What both sides of a connection show each other, and in records of which length.
@@ -108,7 +109,7 @@ impl Line {
 fn talk(
     chains: &Chains,
     words: (&[u8], &[u8]),
-    chance: &mut Chance,
+    random: &mut Random,
 ) -> Result<[Vec<u8>; 2], TlsError> {
     let name = "127.0.0.1".try_into().expect("a name");
     let mut client = ClientSession::client(Arc::clone(&chains.client), name).expect("a client");
@@ -122,8 +123,8 @@ fn talk(
     loop {
         up.take(&mut client, &mut said)?;
         down.take(&mut server, &mut answered)?;
-        let scale = 1 << (1 + chance.below(17));
-        let piece = 1 + chance.below(scale) as usize;
+        let scale = 1 << (1 + random.below(17));
+        let piece = 1 + random.below(scale) as usize;
         let moved = up.carry(&mut server, (&mut cipher, &mut plain), piece, &mut heard)?
             | down.carry(&mut client, (&mut cipher, &mut plain), piece, &mut read)?;
         let pending = client.pending().len() + server.pending().len();
@@ -138,17 +139,17 @@ fn talk(
 fn chains_of_any_length_in_records_of_any_length_are_taken() {
     let folder = tempfile::tempdir().expect("folder");
     for seed in 1..=24 {
-        let mut chance = Chance::new(seed);
-        let mut size = || 1_000 + chance.below(60_000) as usize;
+        let mut random = Random::new(seed);
+        let mut size = || 1_000 + random.below(60_000) as usize;
         let sizes = (size(), size());
-        let mut record = || 256 + chance.below(16_000) as usize;
+        let mut record = || 256 + random.below(16_000) as usize;
         let records = (record(), record());
         let tls12 = seed % 2 == 0;
         let chains = chains(folder.path(), sizes, records, tls12);
-        let words: Vec<u8> = (0..chance.below(200_000)).map(|at| at as u8).collect();
+        let words: Vec<u8> = (0..random.below(200_000)).map(|at| at as u8).collect();
         let (said, answered) = words.split_at(words.len() / 3);
         let what = format!("seed {seed}: chains of {sizes:?}, records of {records:?}");
-        let got = talk(&chains, (said, answered), &mut chance);
+        let got = talk(&chains, (said, answered), &mut random);
         let [heard, read] = got.unwrap_or_else(|fault| panic!("{what}: {fault:?}"));
         assert!(heard == said && read == answered, "{what}");
     }

@@ -94,23 +94,6 @@ impl Authority {
     }
 }
 
-/// Numbers that a seed leads to.
-pub(crate) struct Chance(u64);
-
-impl Chance {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    /// A number from 0 up to and without `end`; 0 where that is 0.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end.max(1)
-    }
-}
-
 pub(crate) fn embedded() -> broker::Running {
     started(broker::Config::default())
 }

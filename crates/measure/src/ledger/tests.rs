@@ -2,19 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use testkit::Random;
+
 use super::*;
-
-/// xorshift64: enough to visit odd orders, the same ones every time.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
 
 /// What is known of one message on its way to one receiver.
 #[derive(Clone, Copy, Default)]
@@ -72,8 +62,7 @@ fn ship(notes: &mut LedgerShard, ledger: &mut Ledger) {
 /// A run by chance: producers with one or two receivers each, their notes on a few event loops, and
 /// all batches in no order at all.
 fn chance(seed: u64) -> (LedgerSummary, LedgerSummary) {
-    let mut random = Random(seed);
-    random.below(1);
+    let mut random = Random::new(seed);
     let mut models: Vec<Model> = Vec::new();
     let mut receivers = Vec::new();
     for producer in 0..1 + random.below(3) as usize {
@@ -115,7 +104,7 @@ fn chance(seed: u64) -> (LedgerSummary, LedgerSummary) {
                 model.confirmed.insert(n);
                 loops[at].note_range(producer, n, 1);
             }
-            if random.below(200) == 0 {
+            if random.one_in(200) {
                 model.returned.insert(n);
                 loops[at].note_anomaly(producer, Anomaly::Returned, n);
             }
@@ -148,7 +137,7 @@ fn chance(seed: u64) -> (LedgerSummary, LedgerSummary) {
             }
         }
         for notes in &mut loops {
-            if notes.is_due() || random.below(500) == 0 {
+            if notes.is_due() || random.one_in(500) {
                 batches.push(notes.exchange(LedgerBatch::default()));
             }
         }
@@ -184,7 +173,7 @@ fn it_counts_what_a_map_would_count() {
 
 #[test]
 fn ranges_are_the_same_as_one_by_one() {
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     for _ in 0..200 {
         let (first, count) = (random.below(10_000), random.below(9_000) << random.below(2));
         let (mut one, mut other) = (Ledger::new(1, &[0]), Ledger::new(1, &[0]));

@@ -5,24 +5,18 @@ use std::collections::BTreeMap;
 
 use archive::profile::{Frame, FrameKind, Profile, Sample, StackNode};
 use quick_xml::events::Event;
+use testkit::Random;
 
 use crate::console::{self, FunctionSort, FunctionTable, Style};
 use crate::flame::{FlameOptions, svg};
 use crate::view::encode;
 
-struct Random(u64);
+/// What makes profiles.
+struct Maker(Random);
 
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-
-    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len() as u64) as usize]
+impl Maker {
+    fn new(seed: u64) -> Self {
+        Self(Random::new(seed))
     }
 
     /// Any character: one that some form has a use for, else of all planes.
@@ -32,10 +26,10 @@ impl Random {
             '_', '\u{85}', '\u{a0}', '\u{2003}', '\u{2028}', '\u{202e}', '\u{fffd}', '\u{fffe}',
             '\u{ffff}',
         ];
-        match self.below(3) {
-            0 => self.of(&SPECIAL),
-            1 => self.of(&['a', 'b', '/', '1', ':', '$']),
-            _ => char::from_u32(self.below(0x11_0000) as u32).unwrap_or('\u{10ffff}'),
+        match self.0.below(3) {
+            0 => self.0.of(&SPECIAL),
+            1 => self.0.of(&['a', 'b', '/', '1', ':', '$']),
+            _ => char::from_u32(self.0.below(0x11_0000) as u32).unwrap_or('\u{10ffff}'),
         }
     }
 
@@ -59,31 +53,31 @@ impl Random {
             "f_[k]",
             "-",
         ];
-        match self.below(3) {
-            0 => self.of(&known).to_owned(),
-            1 if self.below(20) == 0 => self.character().to_string().repeat(50_000),
-            _ => (0..self.below(12)).map(|_| self.character()).collect(),
+        match self.0.below(3) {
+            0 => self.0.of(&known).to_owned(),
+            1 if self.0.below(20) == 0 => self.character().to_string().repeat(50_000),
+            _ => (0..self.0.below(12)).map(|_| self.character()).collect(),
         }
     }
 
     fn profile(&mut self) -> Profile {
         let kinds = [FrameKind::Erlang, FrameKind::Kernel, FrameKind::Unknown];
-        let frames: Vec<Frame> = (0..=self.below(8))
-            .map(|_| Frame::new(self.name(), self.name(), self.of(&kinds)))
+        let frames: Vec<Frame> = (0..=self.0.below(8))
+            .map(|_| Frame::new(self.name(), self.name(), self.0.of(&kinds)))
             .collect();
-        let stacks: Vec<StackNode> = (0..=self.below(40))
+        let stacks: Vec<StackNode> = (0..=self.0.below(40))
             .map(|i| StackNode {
-                parent: (i > 0 && self.below(8) > 0).then(|| self.below(i) as u32),
-                frame: self.below(frames.len() as u64) as u32,
+                parent: (i > 0 && self.0.below(8) > 0).then(|| self.0.below(i) as u32),
+                frame: self.0.below(frames.len() as u64) as u32,
             })
             .collect();
-        let mut threads: Vec<String> = (0..self.below(4)).map(|_| self.name()).collect();
+        let mut threads: Vec<String> = (0..self.0.below(4)).map(|_| self.name()).collect();
         threads.push("named".into());
-        let samples = (0..=self.below(60)).map(|t| Sample {
+        let samples = (0..=self.0.below(60)).map(|t| Sample {
             t: t * 1_000_000,
-            weight: self.below(5) + 1,
-            stack: self.below(stacks.len() as u64) as u32,
-            thread: self.below(threads.len() as u64) as u32,
+            weight: self.0.below(5) + 1,
+            stack: self.0.below(stacks.len() as u64) as u32,
+            thread: self.0.below(threads.len() as u64) as u32,
             cpu: 0,
             complete: true,
         });
@@ -274,8 +268,8 @@ fn the_page_holds(profile: &Profile) {
 #[test]
 fn profiles_of_any_names_and_shapes_are_shown_in_every_form() {
     for seed in 0..150 {
-        let profile = Random(seed).profile();
-        let title = Random(seed + 1000).name();
+        let profile = Maker::new(seed).profile();
+        let title = Maker::new(seed + 1000).name();
         println!("seed {seed}");
         folded_text_carries(&profile);
         pprof_carries(&profile);

@@ -3,6 +3,8 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use testkit::Random;
+
 use super::*;
 
 const TICK: u64 = 1_000_000;
@@ -19,7 +21,7 @@ struct Played {
 
 /// A played machine: 1 adopts orphans, 2 is the root of the tree.
 struct Machine {
-    random: u64,
+    random: Random,
     next: u32,
     live: BTreeMap<u32, Played>,
     /// What the tree has used.
@@ -35,7 +37,7 @@ impl Machine {
             ..Played::default()
         };
         Self {
-            random: seed.wrapping_mul(2) + 1,
+            random: Random::new(seed),
             next: 3,
             live: [(2, root)].into(),
             truth: 0,
@@ -44,9 +46,7 @@ impl Machine {
     }
 
     fn below(&mut self, limit: u64) -> u64 {
-        let next = self.random.wrapping_mul(6_364_136_223_846_793_005);
-        self.random = next.wrapping_add(1_442_695_040_888_963_407);
-        (self.random >> 33) % limit
+        self.random.below(limit)
     }
 
     fn any(&mut self) -> u32 {
