@@ -11,8 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use load::{
-    Ack, Control, Destination, Endpoint, Group, Outcome, Phases, Plan, ReconnectPolicy, RunEvent,
-    ServiceTime, Sink, StopCondition,
+    Ack, Control, Destination, Endpoint, Group, Guarantee, Outcome, Phases, Plan, ReconnectPolicy,
+    RunEvent, ServiceTime, Sink, StopCondition,
 };
 use measure::{Interval, Nanos, Phase, Rate};
 use session::brokers::rabbitmq::{Config, RabbitMq};
@@ -134,7 +134,9 @@ impl Scene {
         group.producers.total = Some(self.producers.0);
         group.producers.connections = Some(self.producers.1);
         group.producers.arrivals = Rate::per_second(self.rate).expect("a rate").into();
-        group.producers.confirm = self.confirm;
+        if !self.confirm {
+            group.producers.guarantee = Guarantee::Unconfirmed;
+        }
         group.producers.max_pending = 200;
         group.consumers.total = Some(self.consumers.0);
         group.consumers.connections = Some(self.consumers.1);

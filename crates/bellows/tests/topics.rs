@@ -4,7 +4,8 @@
 use std::ffi::OsString;
 
 use load::{
-    Control, Destination, Exchange, Group, Outcome, Phases, Plan, RunEvent, Sink, topic::matches,
+    AmqpDestination, Control, Destination, Exchange, Group, Outcome, Phases, Plan, RunEvent, Sink,
+    topic::matches,
 };
 use measure::{Interval, Nanos};
 use session::brokers::rabbitmq::{Config, RabbitMq};
@@ -33,19 +34,23 @@ fn text(random: &mut Random, words: &[&str]) -> String {
 
 fn to(key: &str, queue: &str) -> Destination {
     Destination {
-        exchange: Some(Exchange::new("bellows-topics", "topic")),
-        routing_key: Some(key.to_owned()),
-        auto_delete: true,
+        amqp091: AmqpDestination {
+            exchange: Some(Exchange::new("bellows-topics", "topic")),
+            routing_key: Some(key.to_owned()),
+            auto_delete: true,
+            ..AmqpDestination::default()
+        },
         ..Destination::queue(queue)
     }
 }
 
 fn play(node: &RabbitMq, keys: &[String], patterns: &[String]) -> Outcome {
     let endpoint = node.endpoint().expect("endpoint");
-    let published = keys.iter().map(|key| Destination {
+    let published = keys.iter().map(|key| {
+        let mut unused = to(key, "bellows-topics-unused");
         // Nothing is bound by what is published.
-        bind: false,
-        ..to(key, "bellows-topics-unused")
+        unused.amqp091.bind = false;
+        unused
     });
     let mut producers = Group::new(endpoint.clone(), published.collect());
     producers.producers.per_destination = 1;

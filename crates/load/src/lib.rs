@@ -28,9 +28,10 @@ pub use control::Control;
 pub use endpoint::{Auth, ConnectionSettings, Endpoint};
 pub use error::Error;
 pub use plan::{
-    Ack, Allocation, Argument, Consumers, Declare, Destination, DestinationKind, Exchange, Group,
-    MessageProperties, Phases, Plan, Producers, QueueHandling, QueueType, RandomKeys,
-    ReconnectPolicy, Refusal, ServiceTime, Spin, StartDelay, StopCondition, StreamOffset,
+    Ack, Allocation, AmqpConsumers, AmqpDestination, AmqpProducers, Argument, Consumers, Declare,
+    Destination, DestinationKind, Exchange, Group, Guarantee, MessageProperties, Phases, Plan,
+    Producers, QueueHandling, QueueType, RandomKeys, ReconnectPolicy, Refusal, ServiceTime, Spin,
+    StartDelay, StopCondition, StreamOffset,
 };
 pub use report::{Censored, Outcome, PhaseTimes, RunEvent, Silence, Sink, ThreadUsage};
 pub use requested::Requested;
@@ -41,6 +42,14 @@ pub use subscription::Subscription;
 pub use token::Token;
 pub use transport::SocketOptions;
 pub use transport::tls::{ClientTls, Identity};
+
+/// Finds what of a plan cannot be run, before anything is connected.
+///
+/// # Errors
+/// [`Error::Invalid`] with the observed value and what would do.
+pub fn validate(plan: &Plan) -> Result<(), Error> {
+    engine::validate::<protocol::amqp091::AmqpConnection>(plan)
+}
 
 /// Runs a load to its end on `plan.threads` threads, and reports to `sink` on the calling one.
 ///

@@ -86,13 +86,6 @@ impl Group {
                 "ask for a durable subscription, or for no reconnect",
             ));
         }
-        let longest = |(name, _): &(String, _)| name.len() > 255;
-        if let Some((name, _)) = self.subscription_queues().find(longest) {
-            return Err(Error::invalid(
-                format!("the subscription's queue {name:?} has {} bytes", name.len()),
-                "AMQP 0.9.1 allows at most 255: shorten the subscription's name",
-            ));
-        }
         Ok(())
     }
 }

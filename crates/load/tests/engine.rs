@@ -5,7 +5,9 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use load::{Ack, Control, Destination, Error, Group, Outcome, Phases, Plan, RunEvent, Sink};
+use load::{
+    Ack, Control, Destination, Error, Group, Guarantee, Outcome, Phases, Plan, RunEvent, Sink,
+};
 use measure::{Interval, Metric, Nanos, Phase, Rate};
 
 /// Keeps the intervals of each phase apart.
@@ -192,7 +194,7 @@ fn a_message_count_ends_the_load() {
 fn without_confirms_nothing_is_completed_and_all_is_received() {
     let broker = embedded();
     let mut group = group(&broker, "queue://unconfirmed");
-    group.producers.confirm = false;
+    group.producers.guarantee = Guarantee::Unconfirmed;
     group.producers.message_count = Some(20_000);
     let (outcome, _) = run(&plan(group, 0, 0));
     assert_eq!((outcome.totals.sent, outcome.totals.completed), (20_000, 0));

@@ -4,7 +4,8 @@ use std::thread;
 use std::time::Duration;
 
 use load::{
-    Ack, Control, Destination, Group, Outcome, Phases, Plan, ReconnectPolicy, RunEvent, Sink,
+    Ack, Control, Destination, Group, Guarantee, Outcome, Phases, Plan, ReconnectPolicy, RunEvent,
+    Sink,
 };
 use measure::ledger::LedgerSummary;
 use measure::{Interval, Nanos, Rate};
@@ -97,7 +98,7 @@ fn a_clean_load_loses_repeats_and_reorders_nothing() {
 fn without_confirms_every_message_counts_as_unconfirmed() {
     let broker = embedded();
     let mut group = group(&broker, &["queue://unconfirmed"], (2, 1));
-    group.producers.confirm = false;
+    group.producers.guarantee = Guarantee::Unconfirmed;
     group.producers.arrivals = Rate::per_second(5_000.0).expect("a rate").into();
     let outcome = run(group, 1);
     let sent = outcome.totals.sent;
@@ -134,7 +135,8 @@ fn messages_that_nobody_takes_are_lost() {
     let broker = embedded();
     let mut group = group(&broker, &["queue://full"], (1, 1));
     // The queue keeps the ten newest; older ones are confirmed and thrown away.
-    group.destinations[0].arguments = [("x-max-length".into(), load::Argument::Integer(10))].into();
+    group.destinations[0].amqp091.arguments =
+        [("x-max-length".into(), load::Argument::Integer(10))].into();
     group.consumers.prefetch = 1;
     group.consumers.ack = Ack::Every(1);
     let outcome = run(group, 1);
@@ -185,7 +187,7 @@ fn what_the_broker_returns_is_not_lost() {
     let broker = embedded();
     let mut group = group(&broker, &["queue://goes-away"], (2, 1));
     group.producers.arrivals = Rate::per_second(4_000.0).expect("a rate").into();
-    group.producers.mandatory = true;
+    group.producers.amqp091.mandatory = true;
     group.reconnect = Some(ReconnectPolicy {
         min: Nanos::from_millis(100),
         max: Nanos::from_millis(100),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use load::{
     Ack, ArrivalProcess, ArrivalSchedule, Bodies, Control, Destination, Distribution, Group,
-    Outcome, Phases, Plan, RateProfile, RunEvent, Sink, SizeStep, Sizes, Spacing, StartDelay,
-    Trace,
+    Guarantee, Outcome, Phases, Plan, RateProfile, RunEvent, Sink, SizeStep, Sizes, Spacing,
+    StartDelay, Trace,
 };
 use measure::{Interval, Metric, Nanos, Phase, Rate};
 
@@ -275,7 +275,7 @@ fn sizes_arrive_whole() {
 fn what_cannot_be_paced_is_refused() {
     let broker = embedded();
     let refused = |change: &dyn Fn(&mut Group), part: &str| {
-        let error = plan(&broker, 100, change).validate().unwrap_err();
+        let error = load::validate(&plan(&broker, 100, change)).unwrap_err();
         let said = error.problem().sentence();
         assert!(said.contains(part), "{part:?} is not in {said:?}");
     };
@@ -286,7 +286,7 @@ fn what_cannot_be_paced_is_refused() {
     refused(
         &|group| {
             group.producers.arrivals = ArrivalProcess::ThinkTime(Nanos::SECOND);
-            group.producers.confirm = false;
+            group.producers.guarantee = Guarantee::Unconfirmed;
         },
         "ask for confirms",
     );

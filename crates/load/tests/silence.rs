@@ -276,8 +276,8 @@ fn a_stream_goes_on_behind_the_last_offset_that_was_told() {
     });
     let mut plan = plan(address, 1_000);
     let group = &mut plan.groups[0];
-    group.destinations[0].queue_type = QueueType::Stream;
-    group.consumers.stream_offset = StreamOffset::First;
+    group.destinations[0].amqp091.queue_type = QueueType::Stream;
+    group.consumers.amqp091.stream_offset = StreamOffset::First;
     group.consumers.ack = Ack::Every(1);
     group.consumers.prefetch = 10;
     group.reconnect = Some(ReconnectPolicy {

@@ -54,7 +54,7 @@ fn run(group: Group) -> Result<Outcome, load::Error> {
 /// Messages to nobody come back.
 fn assert_nobody_subscribes(broker: &broker::Running) {
     let mut group = group(broker, (1, 0));
-    group.producers.mandatory = true;
+    group.producers.amqp091.mandatory = true;
     group.producers.message_count = Some(10);
     let outcome = run(group).expect("the load starts");
     assert_eq!((outcome.totals.sent, outcome.totals.returned), (10, 10));
@@ -105,7 +105,7 @@ fn subscriptions_of_a_load_that_cannot_start_are_gone_too() {
     // The broker closes the channel for an unknown argument's value.
     group.destinations.pop();
     let wrong = load::Argument::Text("no number".into());
-    group.consumers.arguments = [("x-priority".into(), wrong)].into();
+    group.consumers.amqp091.arguments = [("x-priority".into(), wrong)].into();
     let error = run(group).expect_err("the broker refuses the consumers");
     assert!(!error.is_usage(), "{error}");
     assert_nobody_subscribes(&broker);

@@ -5,7 +5,8 @@ use std::net::TcpListener;
 use std::thread;
 
 use load::{
-    ArrivalProcess, Control, Destination, Group, Outcome, Phases, Plan, RunEvent, Sink, Sizes,
+    ArrivalProcess, Control, Destination, Group, Guarantee, Outcome, Phases, Plan, RunEvent, Sink,
+    Sizes,
 };
 use measure::{Interval, Nanos, Phase, Rate, Waits};
 
@@ -114,7 +115,7 @@ fn a_broker_that_does_not_read_fills_the_sockets() {
     let (_broker, upstream) = embedded();
     let url = stalling_proxy(upstream.trim_start_matches("amqp://").to_owned());
     let (_, sum) = run(&url, |group| {
-        group.producers.confirm = false;
+        group.producers.guarantee = Guarantee::Unconfirmed;
         group.producers.sizes = Sizes::Fixed(16_384);
     });
     assert_whole(&sum);

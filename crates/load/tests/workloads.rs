@@ -94,16 +94,16 @@ fn clients_of_a_group_are_dealt_out_to_its_destinations() {
 fn an_exchange_is_declared_and_bound() {
     let broker = embedded();
     let mut group = group(&broker, &["queue://bound"]);
-    group.producers.mandatory = true;
+    group.producers.amqp091.mandatory = true;
     for destination in &mut group.destinations {
-        destination.exchange = Some(Exchange::new("orders", "direct"));
-        destination.routing_key = Some("new".into());
+        destination.amqp091.exchange = Some(Exchange::new("orders", "direct"));
+        destination.amqp091.routing_key = Some("new".into());
     }
     clean(&run(&plan(group.clone())), 1_000);
     // Taken as they are, although they exist with other properties.
     for destination in &mut group.destinations {
-        destination.auto_delete = true;
-        destination.exchange = Some(Exchange::new("orders", "fanout"));
+        destination.amqp091.auto_delete = true;
+        destination.amqp091.exchange = Some(Exchange::new("orders", "fanout"));
     }
     group.queues.declare = Declare::IfMissing;
     clean(&run(&plan(group.clone())), 1_000);
@@ -117,13 +117,13 @@ fn random_routing_keys_reach_a_fanout_exchange_and_miss_a_direct_one() {
     let broker = embedded();
     let mut group = group(&broker, &["queue://keys"]);
     group.producers.random_keys = Some(RandomKeys { different: 0 });
-    group.producers.mandatory = true;
+    group.producers.amqp091.mandatory = true;
     for destination in &mut group.destinations {
-        destination.exchange = Some(Exchange::new("all", "fanout"));
+        destination.amqp091.exchange = Some(Exchange::new("all", "fanout"));
     }
     clean(&run(&plan(group.clone())), 1_000);
     for destination in &mut group.destinations {
-        destination.exchange = Some(Exchange::new("some", "direct"));
+        destination.amqp091.exchange = Some(Exchange::new("some", "direct"));
     }
     let mut plan = plan(group);
     plan.ledger = false;
@@ -230,7 +230,7 @@ fn properties_are_checked_before_anything_is_sent() {
     };
     clean(&run(&plan(group.clone())), 1_000);
     group.producers.properties.app_id = Some("x".repeat(256));
-    let error = plan(group).validate().expect_err("too long");
+    let error = load::validate(&plan(group)).expect_err("too long");
     assert!(error.to_string().contains("properties"), "{error}");
 }
 
@@ -262,7 +262,7 @@ fn exclusive_queues_are_their_consumers() {
         let mut group = group(&broker, &["queue://mine", "queue://mine-too"]);
         for queue in &mut group.destinations {
             queue.exclusive = true;
-            queue.exchange = Some(Exchange::new("shared", "direct"));
+            queue.amqp091.exchange = Some(Exchange::new("shared", "direct"));
         }
         group.consumers.total = Some(consumers);
         group.consumers.connections = connections;
@@ -272,7 +272,7 @@ fn exclusive_queues_are_their_consumers() {
         clean(&run(&plan(group.clone())), 100);
         group.consumers.total = Some(5);
         group.consumers.connections = Some(3);
-        let error = plan(group).validate().expect_err("one connection each");
+        let error = load::validate(&plan(group)).expect_err("one connection each");
         assert!(error.to_string().contains("3 connections"), "{error}");
     }
 }
@@ -305,7 +305,7 @@ fn plans_that_make_no_sense_are_refused() {
     let refused = |change: &dyn Fn(&mut Group), part: &str| {
         let mut group = group(&broker, &["topic://t"]);
         change(&mut group);
-        let error = plan(group).validate().expect_err(part);
+        let error = load::validate(&plan(group)).expect_err(part);
         assert!(error.to_string().contains(part), "{error}");
     };
     refused(&|g| g.producers.connections = Some(0), "0 connections");
@@ -318,11 +318,11 @@ fn plans_that_make_no_sense_are_refused() {
         "committed",
     );
     refused(
-        &|g| g.destinations[0].exchange = Some(Exchange::new("", "direct")),
+        &|g| g.destinations[0].amqp091.exchange = Some(Exchange::new("", "direct")),
         "default exchange",
     );
     refused(
-        &|g| g.destinations[0].routing_key = Some("k".repeat(256)),
+        &|g| g.destinations[0].amqp091.routing_key = Some("k".repeat(256)),
         "routing key",
     );
 }

@@ -9,7 +9,7 @@ use super::consumer::{ConsumerSpec, Known, Ours};
 use super::ledger_layout::{self, LedgerLayout};
 use super::producer::{ProducerSpec, ResolvedArrivals};
 use super::recipients::{self, Recipient};
-use super::routes::{Routes, expected_deliveries};
+use super::routes::Routes;
 use super::routing_keys::RoutingKeyGenerator;
 use super::spec::{ClientSpec, Cluster, ParticipantKind, ParticipantSpec};
 use super::unique_properties::UniqueProperties;
@@ -70,8 +70,8 @@ pub(crate) fn assign<C: Connection>(
         assign_clusters(clusters, at, &mut clients[before..]);
         first_id += group.producer_count() as u32;
     }
-    let mut routes = Routes::new(&clients);
-    expected_deliveries(&mut clients, &mut routes);
+    let mut routes = Routes::<C::Routing>::new(&clients);
+    routes.expect_deliveries(&mut clients);
     let counting = |participant: &&ParticipantSpec| matches!(&participant.kind, ParticipantKind::Producer(p) if p.ends());
     let participants = clients
         .iter()
@@ -163,7 +163,7 @@ fn consumers<C: Connection>(
             commit_every: wanted.commit_every,
             prefetch: wanted.prefetch,
             message_size: group.producers.size_range().1,
-            responds: group.producers.replies,
+            responds: group.producers.has_replies(),
             has_trace_header: group.producers.has_trace_header(),
             poll: wanted.poll,
             service: wanted.service.clone(),
@@ -313,8 +313,8 @@ fn producers<C: Connection>(
                 .map(|stock| stock.contents(id, position, producers)),
             position,
             producers,
-            answers: wanted.answers(),
-            commit_every: u64::from(wanted.commit_every),
+            guarantee: wanted.guarantee,
+            commit_every: u64::from(wanted.guarantee.commit_every()),
             max_pending: wanted.max_pending,
             confirm_timeout: wanted.confirm_timeout,
             delay: wanted.start_delay.map_or(Nanos::ZERO, |delay| delay.of(id)),

@@ -124,7 +124,7 @@ fn a_message_reaches_one_consumer_of_a_queue_and_all_of_a_stream_or_topic() {
         counts.collect::<Vec<_>>()
     };
     assert_eq!(count(&plan), [1]);
-    plan.groups[0].destinations[0].queue_type = QueueType::Stream;
+    plan.groups[0].destinations[0].amqp091.queue_type = QueueType::Stream;
     assert_eq!(count(&plan), [3]);
     plan.groups[0].destinations[0] = Destination::topic("q0");
     assert_eq!(count(&plan), [3]);
@@ -171,7 +171,7 @@ fn connections_are_dealt_out_to_the_nodes() {
 fn a_message_reaches_every_queue_that_is_bound_by_its_key() {
     let mut plan = plan(1, 3, 1, 2);
     for destination in &mut plan.groups[0].destinations {
-        destination.exchange = Some(crate::Exchange::new("x", "direct"));
+        destination.amqp091.exchange = Some(crate::Exchange::new("x", "direct"));
     }
     let counts = |plan: &Plan| -> Vec<u64> {
         let assignment = assigned(plan);
@@ -188,11 +188,11 @@ fn a_message_reaches_every_queue_that_is_bound_by_its_key() {
     };
     assert_eq!(counts(&plan), [1, 1, 1], "each its own key");
     for destination in &mut plan.groups[0].destinations[..2] {
-        destination.routing_key = Some("k".into());
+        destination.amqp091.routing_key = Some("k".into());
     }
     assert_eq!(counts(&plan), [2, 2, 1]);
     for destination in &mut plan.groups[0].destinations {
-        destination.exchange = Some(crate::Exchange::new("x", "fanout"));
+        destination.amqp091.exchange = Some(crate::Exchange::new("x", "fanout"));
     }
     assert_eq!(counts(&plan), [3, 3, 3]);
 }

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use super::consumer::BitmapSpec;
-use super::routes::{Key, Routes, gets_everything, key};
+use super::routes::{Key, Routes, key};
 use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
 use crate::Plan;
+use crate::protocol::Routing;
 
 /// Bodies below the full header tell so many producers apart.
 const MOST_PRODUCERS: usize = 1 << 16;
@@ -28,10 +29,10 @@ pub(crate) struct LedgerLayout {
 
 /// Lays out the ledger of all clients, and tells them which are theirs. `None`: this run has no ledger;
 /// with a reason where somebody might wonder.
-pub(crate) fn open<S>(
+pub(crate) fn open<S, R: Routing>(
     plan: &Plan,
     threads: &mut [Vec<ClientSpec<S>>],
-    routes: &mut Routes,
+    routes: &mut Routes<R>,
 ) -> Result<LedgerLayout, Option<String>> {
     let consumers_count = plan
         .groups
@@ -112,10 +113,10 @@ type Share = (Key, Option<String>);
 
 impl LedgerLayout {
     /// The names of a thread's bitmaps, in the order that its clients know them by.
-    fn open_thread<S>(
+    fn open_thread<S, R: Routing>(
         &mut self,
         clients: &mut [ClientSpec<S>],
-        routes: &mut Routes,
+        routes: &mut Routes<R>,
         shared: &mut HashMap<Share, usize>,
     ) -> Vec<u32> {
         let mut names = Vec::new();
@@ -129,6 +130,7 @@ impl LedgerLayout {
         });
         for (cluster, participant) in participants {
             let key = key(cluster, &participant.destination);
+            let gets_all = Routes::<R>::gets_all(participant);
             match &mut participant.kind {
                 ParticipantKind::Producer(producer) => {
                     producer.bitmap = Some(names.len());
@@ -139,9 +141,7 @@ impl LedgerLayout {
                     if ids.is_empty() {
                         continue;
                     }
-                    let first = if participant.share.is_none()
-                        && gets_everything(&participant.destination)
-                    {
+                    let first = if gets_all {
                         let first = self.open_deliveries(&ids);
                         add(&mut names, self.producers + first, ids.len())
                     } else {

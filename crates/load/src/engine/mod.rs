@@ -39,13 +39,19 @@ use crate::node::{Node, Nodes};
 use crate::protocol::{Admin, Connection, Interruption, connect_options};
 use crate::{Control, Error, Outcome, Plan, RunEvent, Sink};
 
+/// See [`crate::validate`].
+pub(crate) fn validate<C: Connection>(plan: &Plan) -> Result<(), Error> {
+    plan.validate()?;
+    plan.groups.iter().try_for_each(C::validate)
+}
+
 /// See [`crate::run`].
 pub(crate) fn run<C: Connection>(
     plan: &Plan,
     control: &Control,
     sink: &mut dyn Sink,
 ) -> Result<Outcome, Error> {
-    plan.validate()?;
+    validate::<C>(plan)?;
     crate::limits::make_room(plan)?;
     let outcome = match prepare::<C>(plan, control, sink) {
         Ok((nodes, clusters)) => assign::<C>(plan, &nodes, &clusters).and_then(|assignment| {

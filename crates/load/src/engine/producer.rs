@@ -8,13 +8,13 @@ use measure::{Interval, Metric, Nanos, Time};
 
 use super::routing_keys::RoutingKeyGenerator;
 use super::unique_properties::UniqueProperties;
-use crate::Error;
 use crate::payload::{self, FULL_LEN};
-use crate::protocol::{Answers, Sender};
+use crate::protocol::Sender;
 use crate::report::Censored;
 use crate::schedule::{DueTimes, Pacer};
 use crate::sizes::Contents;
 use crate::window::Window;
+use crate::{Error, Guarantee};
 
 /// A message that leaves later than this after its intended time counts as late.
 const LATE: Nanos = Nanos(1_000_000);
@@ -49,7 +49,7 @@ pub(crate) struct ProducerSpec {
     /// Which of the group's producers this is, and of how many.
     pub(crate) position: u64,
     pub(crate) producers: u64,
-    pub(crate) answers: Answers,
+    pub(crate) guarantee: Guarantee,
     /// Messages of a transaction; 0 without them.
     pub(crate) commit_every: u64,
     pub(crate) max_pending: u32,
@@ -160,10 +160,10 @@ fn has_batch(sender: &impl Sender) -> bool {
 
 impl Producer {
     pub(crate) fn new(spec: ProducerSpec) -> Self {
-        let window = match spec.answers {
-            Answers::Nothing => None,
-            Answers::Confirms | Answers::Replies => Some(Window::new(spec.max_pending)),
-            Answers::Commits => Some(Window::new(spec.commit_every as u32)),
+        let window = match spec.guarantee {
+            Guarantee::Unconfirmed => None,
+            Guarantee::Confirms | Guarantee::Replies => Some(Window::new(spec.max_pending)),
+            Guarantee::Commits(messages) => Some(Window::new(messages)),
         };
         Self {
             end_told: !spec.ends(),

@@ -11,10 +11,9 @@ use measure::Nanos;
 
 use super::consumer::ConsumerSpec;
 use super::ledger_layout::LedgerLayout;
-use super::routes::gets_everything;
 use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
 use crate::protocol::{Admin, Connection, Interruption, connect_options};
-use crate::{Control, Error, Plan, QueueType};
+use crate::{Control, DestinationKind, Error, Plan};
 
 /// A queue that consumers compete for, or what one subscriber has alone.
 #[derive(Debug, Default)]
@@ -79,10 +78,7 @@ fn name(participant: &ParticipantSpec) -> (Option<(bool, String)>, bool) {
     let Some(name) = &participant.queue else {
         return (None, false);
     };
-    if destination.queue_type == QueueType::Stream {
-        return (None, false);
-    }
-    let is_topic = gets_everything(destination);
+    let is_topic = destination.kind == DestinationKind::Topic;
     (Some((is_topic, name.clone())), !destination.exclusive)
 }
 

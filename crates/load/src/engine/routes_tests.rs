@@ -1,12 +1,16 @@
 use super::*;
 use crate::engine::assignment::tests::assigned_together;
 use crate::random::Random;
-use crate::{Endpoint, Exchange, Group, Plan, RandomKeys};
+use crate::topic::matches;
+use crate::{AmqpDestination, Endpoint, Exchange, Group, Plan, RandomKeys};
 
 fn to(exchange: &str, key: &str, queue: &str) -> Destination {
     Destination {
-        exchange: Some(Exchange::new(exchange, "topic")),
-        routing_key: Some(key.to_owned()),
+        amqp091: AmqpDestination {
+            exchange: Some(Exchange::new(exchange, "topic")),
+            routing_key: Some(key.to_owned()),
+            ..AmqpDestination::default()
+        },
         ..Destination::queue(queue)
     }
 }
@@ -64,7 +68,7 @@ fn a_queue_with_several_bindings_gets_one_copy() {
     assert_eq!(expected_of(&plan), [2, 1, 0]);
     // What is a pattern on a topic exchange is a name on others.
     for destination in plan.groups.iter_mut().flat_map(|g| &mut g.destinations) {
-        if let Some(exchange) = &mut destination.exchange {
+        if let Some(exchange) = &mut destination.amqp091.exchange {
             "direct".clone_into(&mut exchange.kind);
         }
     }

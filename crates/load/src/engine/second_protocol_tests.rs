@@ -17,8 +17,8 @@ use measure::{Interval, Nanos, Time};
 use super::*;
 use crate::payload::FULL_LEN;
 use crate::protocol::{
-    BodyLengths, ConnectionSpec, Event, Outgoing, Progress, Receiver, Reply, Sender, Server,
-    WireSizes,
+    BodyLengths, ConnectionSpec, Event, Named, Outgoing, Progress, Receiver, Reply, Routing,
+    RoutingAddress, Sender, Server, WireSizes,
 };
 use crate::resolve::Addresses;
 use crate::{Destination, Endpoint, Group, Phases, Sizes};
@@ -70,8 +70,45 @@ impl Toy {
     }
 }
 
+/// Topics are what they are: no bindings, no patterns.
+struct ToyRouting;
+
+impl Routing for ToyRouting {
+    type Address = ToyAddress;
+
+    fn new<'a>(_: impl Iterator<Item = Named<'a>> + Clone) -> Self {
+        Self
+    }
+
+    fn published(&self, cluster: usize, to: &Destination, _: Option<String>) -> ToyAddress {
+        ToyAddress(cluster, topic_of(to))
+    }
+
+    fn bindings(&self, cluster: usize, from: &Destination) -> Vec<ToyAddress> {
+        vec![ToyAddress(cluster, topic_of(from))]
+    }
+
+    fn everyone_gets_all(_: &Destination) -> bool {
+        true
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct ToyAddress(usize, u8);
+
+impl RoutingAddress for ToyAddress {
+    fn is_pattern(&self) -> bool {
+        false
+    }
+
+    fn takes(&self, published: &Self) -> bool {
+        self == published
+    }
+}
+
 impl Connection for Toy {
     type ClientSpec = ToyClient;
+    type Routing = ToyRouting;
     type Admin<'a> = ToyAdmin;
     type Sender<'a> = ToyHandle<'a>;
     type Receiver<'a> = ToyHandle<'a>;
@@ -83,6 +120,14 @@ impl Connection for Toy {
         smallest_delivery: HEAD + 9,
         delivery_head: HEAD + 9,
     };
+
+    fn validate(group: &Group) -> Result<(), Error> {
+        let names_nothing = |destination: &Destination| destination.name.is_empty();
+        match group.destinations.iter().any(names_nothing) {
+            true => Err(Error::invalid("a topic has no name", "name it")),
+            false => Ok(()),
+        }
+    }
 
     fn consumer(group: &Group, n: usize, _: bool) -> Result<ToyClient, Error> {
         let topic = topic_of(&group.destinations[n % group.destinations.len()]);

@@ -21,7 +21,7 @@ use super::silence;
 use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
 use super::thread_time::thread_cpu;
 use crate::control::Watch;
-use crate::protocol::{Answers, Connection, Reply};
+use crate::protocol::{Connection, Reply};
 use crate::{Error, ThreadUsage};
 
 const TIMER: Token = Token(usize::MAX - 1);
@@ -562,9 +562,7 @@ impl<C: Connection> Drop for Worker<C> {
 fn in_flight<S>(clients: &[ClientSpec<S>]) -> u64 {
     let limit = |participant: &ParticipantSpec| match &participant.kind {
         ParticipantKind::Producer(p) if p.commit_every > 0 => p.commit_every,
-        ParticipantKind::Producer(p)
-            if matches!(p.answers, Answers::Confirms | Answers::Replies) && p.max_pending > 0 =>
-        {
+        ParticipantKind::Producer(p) if p.guarantee.has_answers() && p.max_pending > 0 => {
             u64::from(p.max_pending)
         }
         ParticipantKind::Consumer(c) if c.prefetch > 0 => u64::from(c.prefetch),

@@ -1,15 +1,10 @@
 //! The receiving side.
 
-use std::collections::BTreeMap;
-use std::str::FromStr;
-
-use jiff::Timestamp;
 use measure::{Nanos, Rate};
 use serde::de::Error as _;
-use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::Argument;
+use super::AmqpConsumers;
 use crate::{Error, Subscription};
 
 /// The receiving side of a group.
@@ -25,8 +20,6 @@ pub struct Consumers {
     pub connections: Option<usize>,
     /// Unacknowledged deliveries allowed per consumer; 0 is unlimited (refused for streams).
     pub prefetch: u16,
-    /// Unacknowledged deliveries allowed per channel, beside those per consumer; 0 is unlimited.
-    pub channel_prefetch: u16,
     /// How deliveries are acknowledged.
     pub ack: Ack,
     /// Refuse deliveries where they would be acknowledged.
@@ -43,15 +36,13 @@ pub struct Consumers {
     pub start_after: Nanos,
     /// … and each one of a group so long after the one before.
     pub apart: Nanos,
-    /// Where reading a stream starts.
-    pub stream_offset: StreamOffset,
-    /// Further arguments of the subscription.
-    pub arguments: BTreeMap<String, Argument>,
     /// Deliveries of the whole group after which it is done; `None` for no limit.
     pub message_count: Option<u64>,
     /// Named queues behind topics; `None` gives every consumer a queue of its own, which goes with
     /// its connection.
     pub subscription: Option<Subscription>,
+    /// What is AMQP 0.9.1's own.
+    pub amqp091: AmqpConsumers,
 }
 
 impl Default for Consumers {
@@ -63,7 +54,6 @@ impl Default for Consumers {
             total: None,
             connections: None,
             prefetch: 200,
-            channel_prefetch: 0,
             ack: Ack::Every(1),
             refuse: None,
             commit_every: 0,
@@ -71,10 +61,9 @@ impl Default for Consumers {
             service: ServiceTime::default(),
             start_after: Nanos::ZERO,
             apart: Nanos::ZERO,
-            stream_offset: StreamOffset::Next,
-            arguments: BTreeMap::new(),
             message_count: None,
             subscription: None,
+            amqp091: AmqpConsumers::default(),
         }
     }
 }
@@ -124,80 +113,6 @@ impl<'de> Deserialize<'de> for Ack {
     }
 }
 
-/// Where a stream's consumers start (`x-stream-offset`); written as `"first"`, `"last"`, `"next"`, an
-/// offset, or a time such as `"2026-11-21T12:00:00Z"`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum StreamOffset {
-    /// From the oldest message.
-    First,
-    /// From the last chunk.
-    Last,
-    /// Only what arrives from now on.
-    #[default]
-    Next,
-    /// From this offset on.
-    Offset(u64),
-    /// From the chunk on that was written then, in seconds since 1970.
-    Time(u64),
-}
-
-impl FromStr for StreamOffset {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let time = |text: &str| u64::try_from(text.parse::<Timestamp>().ok()?.as_second()).ok();
-        match text {
-            "first" => Ok(Self::First),
-            "last" => Ok(Self::Last),
-            "next" => Ok(Self::Next),
-            _ => text
-                .parse()
-                .map(Self::Offset)
-                .ok()
-                .or_else(|| time(text).map(Self::Time))
-                .ok_or_else(|| {
-                    format!(
-                        "stream-offset = {text:?} is none of \"first\", \"last\", \"next\", an \
-                         offset such as 0 and a time such as \"2026-11-21T12:00:00Z\""
-                    )
-                }),
-        }
-    }
-}
-
-impl Serialize for StreamOffset {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::First => serializer.serialize_str("first"),
-            Self::Last => serializer.serialize_str("last"),
-            Self::Next => serializer.serialize_str("next"),
-            Self::Offset(offset) => serializer.serialize_u64(*offset),
-            Self::Time(unix_s) => {
-                let time = i64::try_from(*unix_s).ok();
-                match time.and_then(|time| Timestamp::from_second(time).ok()) {
-                    Some(time) => serializer.collect_str(&time),
-                    None => Err(S::Error::custom("a time beyond the calendar")),
-                }
-            }
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for StreamOffset {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written {
-            Text(String),
-            At(u64),
-        }
-        match Written::deserialize(deserializer)? {
-            Written::At(offset) => Ok(Self::Offset(offset)),
-            Written::Text(text) => text.parse().map_err(D::Error::custom),
-        }
-    }
-}
-
 /// How deliveries are refused (`basic.nack`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -229,7 +144,7 @@ impl ServiceTime {
 impl Consumers {
     /// The most deliveries that may be unacknowledged; 0 for no limit.
     pub(crate) fn most_unacked(&self) -> u64 {
-        let limits = [self.prefetch, self.channel_prefetch];
+        let limits = [self.prefetch, self.amqp091.channel_prefetch];
         let limits = limits.into_iter().filter(|limit| *limit > 0);
         limits.min().map_or(0, u64::from)
     }

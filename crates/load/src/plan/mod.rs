@@ -1,8 +1,10 @@
 //! What to do: the resolved description of one load, without a default that is not stated here.
 
+mod amqp091;
 mod consumers;
 mod destination;
 mod producers;
+mod properties;
 
 use std::net::IpAddr;
 
@@ -10,9 +12,13 @@ use measure::Nanos;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use self::consumers::{Ack, Consumers, Refusal, ServiceTime, StreamOffset};
-pub use self::destination::{Argument, Destination, DestinationKind, Exchange, QueueType};
-pub use self::producers::{MessageProperties, Producers, RandomKeys, StartDelay};
+pub use self::amqp091::{
+    AmqpConsumers, AmqpDestination, AmqpProducers, Exchange, QueueType, StreamOffset,
+};
+pub use self::consumers::{Ack, Consumers, Refusal, ServiceTime};
+pub use self::destination::{Destination, DestinationKind};
+pub use self::producers::{Guarantee, Producers, RandomKeys, StartDelay};
+pub use self::properties::{Argument, MessageProperties};
 use crate::random::scatter;
 use crate::{ArrivalProcess, Endpoint, Error, Requested};
 
@@ -342,11 +348,8 @@ impl Plan {
         self.groups.iter().map(Group::connection_count).sum()
     }
 
-    /// Finds what cannot be run before anything is connected.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] with the observed value and what would do.
-    pub fn validate(&self) -> Result<(), Error> {
+    /// Finds what no protocol can do.
+    pub(crate) fn validate(&self) -> Result<(), Error> {
         if self.threads == 0 {
             return Err(Error::invalid(
                 "0 threads cannot carry a load",
@@ -394,9 +397,6 @@ impl Group {
         if self.producer_count() > 0 {
             self.producers
                 .validate(self.producer_count() as u64, ledger)?;
-        }
-        for destination in &self.destinations {
-            destination.validate(&self.consumers)?;
         }
         self.validate_sources()?;
         self.validate_subscription()?;

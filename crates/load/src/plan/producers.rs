@@ -1,15 +1,11 @@
 //! The sending side.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use measure::Nanos;
-use serde::{Deserialize, Serialize};
 
-use super::Argument;
+use super::{AmqpProducers, MessageProperties};
 use crate::payload::{FULL_LEN, TRACE_HEADER};
-use crate::protocol::Answers;
-use crate::protocol::amqp091::encode;
 use crate::random::Random;
 use crate::sizes::check_range;
 use crate::{ArrivalProcess, Error, RateProfile, Sizes, Trace};
@@ -29,8 +25,7 @@ pub struct Producers {
     pub arrivals: ArrivalProcess,
     /// Each producer begins later by chance.
     pub start_delay: Option<StartDelay>,
-    /// Unacknowledged messages allowed per producer; 0 is unlimited. Has no effect without
-    /// `confirm`.
+    /// Unacknowledged messages allowed per producer; 0 is unlimited.
     pub max_pending: u32,
     /// Body lengths in bytes, at least 12. A trace that has sizes needs them fixed, and outdoes
     /// them.
@@ -45,21 +40,29 @@ pub struct Producers {
     pub timestamps: bool,
     /// Every message gets another routing key, by chance.
     pub random_keys: Option<RandomKeys>,
-    /// Ask for publisher confirms. Without them nothing is ever counted as completed.
-    pub confirm: bool,
-    /// Publish in transactions of so many messages, in place of confirms; 0 for none. A producer
-    /// waits for the commit before it publishes on, and the commit is what acknowledges its
-    /// messages. `max_pending` has no effect then.
-    pub commit_every: u32,
-    /// Messages are requests, and the group's consumers answer each with its own body, over RabbitMQ's
-    /// direct reply-to. The reply is what answers a message then, in place of a confirm.
-    pub replies: bool,
+    /// What tells that a message has arrived.
+    pub guarantee: Guarantee,
     /// A message that has no answer for longer ends the run as failed.
     pub confirm_timeout: Option<Nanos>,
-    /// Set the mandatory flag, so that unroutable messages come back and are counted.
-    pub mandatory: bool,
     /// Messages of the whole group, warm-up included; `None` for no limit.
     pub message_count: Option<u64>,
+    /// What is AMQP 0.9.1's own.
+    pub amqp091: AmqpProducers,
+}
+
+/// What tells a producer that a message has arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Guarantee {
+    /// Nothing: no message is ever counted as completed, and `max_pending` has no effect.
+    Unconfirmed,
+    /// The broker's confirm of each message.
+    #[default]
+    Confirms,
+    /// The answer to the commit of a transaction of this many messages, at least 1. A producer waits for it
+    /// before it publishes on; `max_pending` has no effect.
+    Commits(u32),
+    /// The consumer's reply: messages are requests, and the group's consumers answer each with its own body.
+    Replies,
 }
 
 impl Default for Producers {
@@ -79,12 +82,10 @@ impl Default for Producers {
             message_ids: false,
             timestamps: false,
             random_keys: None,
-            confirm: true,
-            commit_every: 0,
-            replies: false,
+            guarantee: Guarantee::default(),
             confirm_timeout: None,
-            mandatory: false,
             message_count: None,
+            amqp091: AmqpProducers::default(),
         }
     }
 }
@@ -117,74 +118,28 @@ pub struct RandomKeys {
     pub different: u32,
 }
 
-/// The properties of every message, as AMQP 0.9.1 names them, beside the delivery mode.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub struct MessageProperties {
-    /// The body's MIME type.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub content_type: Option<String>,
-    /// The body's MIME encoding.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub content_encoding: Option<String>,
-    /// Headers of the application.
-    #[serde(skip)]
-    pub headers: BTreeMap<String, Argument>,
-    /// A priority from 0 on; queues need `x-max-priority` to heed it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub priority: Option<u8>,
-    /// What the message belongs to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub correlation_id: Option<String>,
-    /// Where answers go.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reply_to: Option<String>,
-    /// Milliseconds until the message expires, as text.
-    #[serde(skip)]
-    pub expiration: Option<String>,
-    /// The message's identifier.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message_id: Option<String>,
-    /// The message's time in seconds since 1970.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timestamp: Option<u64>,
-    /// The message type's name.
-    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
-    pub message_type: Option<String>,
-    /// The publishing user; brokers compare it with the login.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub user_id: Option<String>,
-    /// The publishing application.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub app_id: Option<String>,
-    /// The cluster's identifier, a deprecated property.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cluster_id: Option<String>,
-}
-
-impl MessageProperties {
-    /// Whether none is given.
+impl Guarantee {
+    /// Whether anything tells.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
+    pub const fn has_answers(self) -> bool {
+        !matches!(self, Self::Unconfirmed)
+    }
+
+    /// Messages of a transaction; 0 for none.
+    #[must_use]
+    pub const fn commit_every(self) -> u32 {
+        match self {
+            Self::Commits(messages) => messages,
+            _ => 0,
+        }
     }
 }
 
 impl Producers {
-    /// Whether the broker tells what it has accepted.
+    /// Whether messages are requests.
     #[must_use]
-    pub const fn has_answers(&self) -> bool {
-        self.confirm || self.commit_every > 0 || self.replies
-    }
-
-    /// What tells that the broker has accepted a message.
-    pub(crate) fn answers(&self) -> Answers {
-        match self.commit_every {
-            _ if self.replies => Answers::Replies,
-            0 if self.confirm => Answers::Confirms,
-            0 => Answers::Nothing,
-            _ => Answers::Commits,
-        }
+    pub fn has_replies(&self) -> bool {
+        self.guarantee == Guarantee::Replies
     }
 
     /// A trace that says how large its messages are.
@@ -215,11 +170,6 @@ impl Producers {
 
     pub(super) fn validate(&self, producers: u64, ledger: bool) -> Result<(), Error> {
         self.sizes.validate(ledger)?;
-        encode(
-            &self.properties,
-            Some(self.persistent),
-            self.has_trace_header(),
-        )?;
         if self.has_trace_header() && self.properties.headers.contains_key(TRACE_HEADER) {
             return Err(Error::invalid(
                 format!("the header {TRACE_HEADER:?} holds what tells messages apart"),
@@ -250,20 +200,22 @@ impl Producers {
                 "ask for 1 or more, or for one each",
             ));
         }
-        if self.replies && self.commit_every > 0 {
+        if self.guarantee == Guarantee::Commits(0) {
             return Err(Error::invalid(
-                "requests are answered by replies, and transactions by commits",
-                "leave out one of the two",
+                "transactions of 0 messages would never commit",
+                "ask for 1 or more, or for no transactions",
             ));
         }
         let (least, most) = self.size_range();
-        if self.replies && least < FULL_LEN && !self.has_trace_header() {
+        if self.has_replies() && least < FULL_LEN && !self.has_trace_header() {
             return Err(Error::invalid(
                 format!("a request of {least} bytes has no room for what its reply is known by"),
                 format!("ask for at least {FULL_LEN} bytes"),
             ));
         }
-        if self.commit_every > 0 && matches!(self.arrivals, ArrivalProcess::ThinkTime(_)) {
+        if self.guarantee.commit_every() > 0
+            && matches!(self.arrivals, ArrivalProcess::ThinkTime(_))
+        {
             return Err(Error::invalid(
                 "a think time counts from each answer, and transactions answer many at once",
                 "leave out one of the two",
@@ -281,7 +233,7 @@ impl Producers {
             ArrivalProcess::Scheduled(schedule) => {
                 schedule.pacer(producers)?;
             }
-            ArrivalProcess::ThinkTime(_) if !self.has_answers() => {
+            ArrivalProcess::ThinkTime(_) if !self.guarantee.has_answers() => {
                 return Err(Error::invalid(
                     "a think time counts from the broker's answer, and no answer is asked for",
                     "ask for confirms, or give a rate instead of a think time",

@@ -17,6 +17,7 @@ mod blocking;
 mod driver;
 
 use std::fmt::Debug;
+use std::hash::Hash;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -39,6 +40,8 @@ use crate::{Control, Destination, Endpoint, Error, Group, MessageProperties};
 pub(crate) trait Connection: Sized + Send + 'static {
     /// What one of the connection's clients is for.
     type ClientSpec: Clone + Debug + Send + 'static;
+    /// Who gets whose messages.
+    type Routing: Routing;
     /// A conversation beside the load.
     type Admin<'a>: Admin<'a>;
     /// A producer's way to send.
@@ -54,6 +57,9 @@ pub(crate) trait Connection: Sized + Send + 'static {
     /// Room for one whole frame beside what one read brings.
     const BUFFER_BYTES: usize = 2 * Self::SIZES.frame_max;
 
+    /// Finds what a group asks for and the protocol cannot do.
+    fn validate(group: &Group) -> Result<(), Error>;
+
     /// A group's `n`-th consumer, which may begin later than the load.
     fn consumer(group: &Group, n: usize, later: bool) -> Result<Self::ClientSpec, Error>;
 
@@ -64,8 +70,8 @@ pub(crate) trait Connection: Sized + Send + 'static {
         outgoing: Outgoing,
     ) -> Result<Self::ClientSpec, Error>;
 
-    /// The queue that a group's `n`-th consumer shares with others; `None` where it is the consumer's
-    /// own.
+    /// The queue that a group's `n`-th consumer shares with others, who take what it does not; `None` where
+    /// what it receives is its own.
     fn queue_of(group: &Group, n: usize) -> Option<String>;
 
     fn new(spec: ConnectionSpec<Self::ClientSpec>, now: Time) -> Self;
@@ -162,6 +168,49 @@ pub(crate) struct WireSizes {
     /// What is around a body: the least, and the most that usual names and properties make of it.
     pub(crate) smallest_delivery: usize,
     pub(crate) delivery_head: usize,
+}
+
+/// Who gets whose messages at a protocol's brokers, as far as the plan tells.
+pub(crate) trait Routing: Sized {
+    /// What messages are published to, and what their receivers are bound to.
+    type Address: RoutingAddress;
+
+    /// Learns of all destinations of a plan.
+    fn new<'a>(named: impl Iterator<Item = Named<'a>> + Clone) -> Self;
+
+    /// What a producer publishes to; `random_key` stands for its routing keys where each message has its
+    /// own.
+    fn published(
+        &self,
+        cluster: usize,
+        destination: &Destination,
+        random_key: Option<String>,
+    ) -> Self::Address;
+
+    /// What a consumer at this destination receives from.
+    fn bindings(&self, cluster: usize, destination: &Destination) -> Vec<Self::Address>;
+
+    /// Whether every consumer of a destination gets every message, unless it shares a subscription.
+    fn everyone_gets_all(destination: &Destination) -> bool;
+}
+
+/// What is published to equal addresses reaches the same receivers.
+pub(crate) trait RoutingAddress: Clone + Debug + Eq + Hash {
+    /// Whether it takes what is published to other addresses than itself.
+    fn is_pattern(&self) -> bool;
+
+    /// Whether this pattern takes what is `published` there.
+    fn takes(&self, published: &Self) -> bool;
+}
+
+/// A destination that a plan names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Named<'a> {
+    /// Within what a name means one queue.
+    pub(crate) cluster: usize,
+    pub(crate) destination: &'a Destination,
+    /// Whether somebody consumes there.
+    pub(crate) consumes: bool,
 }
 
 /// Prepares a broker before the load, asks it beside the load, and cleans up after it, on a connection
@@ -313,17 +362,6 @@ pub(crate) enum Progress {
     Ready,
     /// The orderly close is complete.
     Closed,
-}
-
-/// What tells that the broker has accepted a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answers {
-    Nothing,
-    Confirms,
-    /// The answer to a commit.
-    Commits,
-    /// The answer of a consumer.
-    Replies,
 }
 
 /// What all messages of a producer have in common.

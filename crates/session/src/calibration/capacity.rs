@@ -1,7 +1,7 @@
 //! From what was measured to what a load could have come to.
 
 use archive::Capacity;
-use load::{Plan, Sizes};
+use load::{Guarantee, Plan, Sizes};
 
 use super::{Calibration, Point, Workload};
 
@@ -20,11 +20,16 @@ impl Calibration {
         let Sizes::Fixed(size) = settings.sizes else {
             return None;
         };
-        if settings.commit_every > 0 || plan.is_closed_loop() {
+        let confirms = match settings.guarantee {
+            Guarantee::Unconfirmed => false,
+            Guarantee::Confirms => true,
+            Guarantee::Commits(_) | Guarantee::Replies => return None,
+        };
+        if plan.is_closed_loop() {
             return None;
         }
-        let few = settings.confirm && (1..=FEW).contains(&settings.max_pending);
-        let workload = match (consumers > 0, settings.confirm) {
+        let few = confirms && (1..=FEW).contains(&settings.max_pending);
+        let workload = match (consumers > 0, confirms) {
             _ if few => Workload::OneByOne,
             (true, _) => Workload::InOut,
             (false, true) => Workload::Confirm,
@@ -154,7 +159,10 @@ mod tests {
     #[test]
     fn what_was_measured_is_what_is_said() {
         assert_eq!(rate(|_| {}), Some(4e6));
-        assert_eq!(rate(|g| g.producers.confirm = false), Some(8e6));
+        assert_eq!(
+            rate(|g| g.producers.guarantee = Guarantee::Unconfirmed),
+            Some(8e6)
+        );
         assert_eq!(rate(|g| g.producers.max_pending = 1), Some(3e4));
         assert_eq!(rate(|g| g.producers.per_destination = 60), Some(2e6));
         let capacity = calibration().capacity(&plan(|_| {})).unwrap();
@@ -232,6 +240,9 @@ mod tests {
         assert_eq!(rate(|g| g.consumers.per_destination = 1), None);
         assert_eq!(rate(|g| g.producers.per_destination = 0), None);
         assert_eq!(rate(|g| g.producers.sizes = Sizes::List(vec![1, 2])), None);
-        assert_eq!(rate(|g| g.producers.commit_every = 10), None);
+        assert_eq!(
+            rate(|g| g.producers.guarantee = Guarantee::Commits(10)),
+            None
+        );
     }
 }

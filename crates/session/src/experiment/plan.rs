@@ -1,9 +1,10 @@
 //! What an experiment means to the load engine.
 
 use load::{
-    Allocation, ArrivalProcess, ArrivalSchedule, Consumers, Destination, DestinationKind, Endpoint,
-    Group, MessageProperties, Plan, Producers, QueueHandling, RandomKeys, RateProfile,
-    ReconnectPolicy, ServiceTime, Spacing, StartDelay, Subscription,
+    Allocation, AmqpConsumers, AmqpDestination, AmqpProducers, ArrivalProcess, ArrivalSchedule,
+    Consumers, Destination, DestinationKind, Endpoint, Group, Guarantee, MessageProperties, Plan,
+    Producers, QueueHandling, RandomKeys, RateProfile, ReconnectPolicy, ServiceTime, Spacing,
+    StartDelay, Subscription,
 };
 use measure::Nanos;
 
@@ -100,13 +101,22 @@ fn producers(spec: &LoadSpec) -> Result<Producers, load::Error> {
         random_keys: spec
             .random_routing_keys
             .map(|different| RandomKeys { different }),
-        confirm: spec.confirm,
-        commit_every: spec.commit_every,
-        replies: spec.request_reply,
+        guarantee: guarantee(spec),
         confirm_timeout: spec.confirm_timeout.map(|length| length.0),
-        mandatory: spec.mandatory,
         message_count: message_count(spec),
+        amqp091: AmqpProducers {
+            mandatory: spec.mandatory,
+        },
     })
+}
+
+fn guarantee(spec: &LoadSpec) -> Guarantee {
+    match spec.commit_every {
+        _ if spec.request_reply => Guarantee::Replies,
+        0 if spec.confirm => Guarantee::Confirms,
+        0 => Guarantee::Unconfirmed,
+        messages => Guarantee::Commits(messages),
+    }
 }
 
 fn start_delay(spec: &LoadSpec) -> Option<StartDelay> {
@@ -138,7 +148,6 @@ fn consumers(spec: &LoadSpec, run_id: u32) -> Consumers {
         total: spec.total_consumers,
         connections: spec.consumer_connections,
         prefetch: spec.prefetch,
-        channel_prefetch: spec.channel_prefetch,
         ack: spec.ack,
         refuse: spec.refuse,
         commit_every: spec.consumer_commit_every,
@@ -153,8 +162,6 @@ fn consumers(spec: &LoadSpec, run_id: u32) -> Consumers {
         },
         start_after: spec.consumer_start_delay.map_or(Nanos::ZERO, |d| d.0),
         apart: spec.consumers_apart.map_or(Nanos::ZERO, |d| d.0),
-        stream_offset: spec.stream_offset,
-        arguments: spec.consumer_arguments.clone(),
         // Without producers the count is the consumers' to reach.
         message_count: consume_count.or(message_count(spec).filter(|_| !spec.has_producers())),
         subscription: spec.subscription.clone().map(|given| Subscription {
@@ -164,6 +171,11 @@ fn consumers(spec: &LoadSpec, run_id: u32) -> Consumers {
             },
             ..given
         }),
+        amqp091: AmqpConsumers {
+            channel_prefetch: spec.channel_prefetch,
+            stream_offset: spec.stream_offset,
+            arguments: spec.consumer_arguments.clone(),
+        },
     }
 }
 
@@ -183,14 +195,16 @@ fn arrivals(spec: &LoadSpec) -> Result<ArrivalProcess, load::Error> {
 
 fn destinations(spec: &LoadSpec) -> Result<Vec<Destination>, load::Error> {
     let furnished = |parsed: Destination| Destination {
-        queue_type: spec.queue_type,
-        durable: spec.durable && parsed.kind == DestinationKind::Queue,
-        auto_delete: spec.auto_delete,
         exclusive: spec.exclusive && parsed.kind == DestinationKind::Queue,
-        arguments: spec.arguments.clone(),
-        exchange: spec.exchange.clone(),
-        routing_key: spec.routing_key.clone(),
-        bind: spec.bind,
+        amqp091: AmqpDestination {
+            queue_type: spec.queue_type,
+            durable: spec.durable && parsed.kind == DestinationKind::Queue,
+            auto_delete: spec.auto_delete,
+            arguments: spec.arguments.clone(),
+            exchange: spec.exchange.clone(),
+            routing_key: spec.routing_key.clone(),
+            bind: spec.bind,
+        },
         ..parsed
     };
     let alone = std::slice::from_ref(&spec.destination);

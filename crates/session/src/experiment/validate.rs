@@ -71,6 +71,18 @@ impl Experiment {
                     .to_owned(),
             );
         }
+        if self
+            .load
+            .iter()
+            .filter(asking)
+            .any(|spec| spec.commit_every > 0)
+        {
+            return fail(
+                "commit-every has no place beside request-reply: requests are answered by replies, and \
+                 transactions by commits; leave out one of the two"
+                    .to_owned(),
+            );
+        }
         if let Some(text) = self.fault_problem() {
             return fail(text);
         }
@@ -86,7 +98,7 @@ impl Experiment {
             .endpoint()
             .and_then(|endpoint| match self.churn_plan(&endpoint)? {
                 Some(churn) => churn.validate(),
-                None => self.plan(&endpoint, 0)?.validate(),
+                None => load::validate(&self.plan(&endpoint, 0)?),
             });
         match valid {
             Ok(()) => Ok(()),

@@ -40,16 +40,19 @@ impl Planned {
             } else {
                 producers.max_pending
             };
-            let limited = producers.has_answers() && each > 0;
+            let limited = producers.guarantee.has_answers() && each > 0;
             limited.then(|| u64::from(each) * group.producer_count() as u64)
         };
         let deliveries = |group: &&load::Group| {
             let consumers = group.consumer_count();
             let copies = |d: &load::Destination| {
-                d.kind == DestinationKind::Topic || d.queue_type == QueueType::Stream
+                d.kind == DestinationKind::Topic || d.amqp091.queue_type == QueueType::Stream
             };
             // What an exchange makes of a message is its own affair.
-            let known = group.destinations.iter().all(|d| d.exchange.is_none());
+            let known = group
+                .destinations
+                .iter()
+                .all(|d| d.amqp091.exchange.is_none());
             let each = if group.destinations.iter().all(copies) {
                 (consumers / group.destinations.len().max(1)).max(1) as f64
             } else {

@@ -5,9 +5,10 @@ use measure::ledger::Anomaly;
 use measure::{Interval, Metric, Nanos, Time};
 
 use super::Producer;
+use crate::Guarantee;
 use crate::engine::ledger::{ThreadLedger, whole_sequence};
 use crate::payload::{self, Header};
-use crate::protocol::{Answers, Connection};
+use crate::protocol::Connection;
 use crate::sizes::Contents;
 use crate::window::{NeverSent, Window};
 
@@ -23,7 +24,7 @@ impl Producer {
         let header = self.header::<C>(body, properties, now)?;
         let ours = header.run == Some(self.spec.run_id) && header.producer == self.spec.id;
         let sent = (self.first_tag..self.sequence).contains(&header.sequence);
-        (self.spec.answers == Answers::Replies && ours && sent)
+        (self.spec.guarantee == Guarantee::Replies && ours && sent)
             .then(|| header.sequence - self.first_tag + 1)
     }
 

@@ -9,6 +9,7 @@ use transport::ConnectOptions;
 use super::AmqpConnection;
 use super::arguments::arguments;
 use super::request::{Answer, Question, Request};
+use super::routing::{binding, is_durable, publishes_to};
 use super::spec::{ChannelSpec, Queue, Role};
 use crate::protocol::{self, Blocking, ConnectionSpec, Interruption, Progress, Server};
 use crate::{Control, Declare, Destination, DestinationKind, Endpoint, Exchange, Group, QueueType};
@@ -59,7 +60,11 @@ impl<'a> protocol::Admin<'a> for Admin<'a> {
         let declare = group.queues.declare;
         let mut exchanges: Vec<&str> = Vec::new();
         for destination in &group.destinations {
-            if let Some(exchange) = destination.exchange.as_ref().filter(|e| e.is_declared())
+            if let Some(exchange) = destination
+                .amqp091
+                .exchange
+                .as_ref()
+                .filter(|e| e.is_declared())
                 && declare != Declare::Never
                 && !exchanges.contains(&exchange.name.as_str())
             {
@@ -73,7 +78,7 @@ impl<'a> protocol::Admin<'a> for Admin<'a> {
                 self.declare_queue(destination, declare)?;
                 self.bind(destination)?;
             }
-            if group.queues.purge && destination.queue_type != QueueType::Stream {
+            if group.queues.purge && destination.amqp091.queue_type != QueueType::Stream {
                 self.purge(&destination.name)?;
             }
         }
@@ -124,7 +129,7 @@ impl Admin<'_> {
         let durable = group.consumers.subscription.as_ref();
         let durable = durable.is_some_and(|it| it.durable);
         for (queue, topic) in group.subscription_queues() {
-            let (exchange, key) = topic.publishes_to();
+            let (exchange, key) = publishes_to(topic);
             let action = format!("subscribe {queue:?} to {topic}");
             let bind = Request::bind(action, (&queue, exchange, key));
             let action = format!("declare subscription {queue:?}");
@@ -164,13 +169,13 @@ impl Admin<'_> {
         declare: Declare,
     ) -> Result<(), Interruption> {
         let arguments = arguments(destination)?;
-        let kind = destination.queue_type.name();
+        let kind = destination.amqp091.queue_type.name();
         let action = format!("declare {kind} queue {:?}", destination.name);
         let request = |passive| {
             let queue = Queue {
                 name: destination.name.clone(),
-                durable: destination.is_durable(),
-                auto_delete: destination.auto_delete,
+                durable: is_durable(&destination.amqp091),
+                auto_delete: destination.amqp091.auto_delete,
                 exclusive: false,
                 arguments: arguments.clone(),
             };
@@ -192,10 +197,10 @@ impl Admin<'_> {
     }
 
     fn bind(&mut self, destination: &Destination) -> Result<(), Interruption> {
-        let Some(key) = destination.binding() else {
+        let Some(key) = binding(destination) else {
             return Ok(());
         };
-        let (exchange, _) = destination.publishes_to();
+        let (exchange, _) = publishes_to(destination);
         let queue = &destination.name;
         let action = format!("bind queue {queue:?} to exchange {exchange:?}");
         self.request(Request::bind(action, (queue, exchange, key)))

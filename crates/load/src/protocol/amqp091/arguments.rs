@@ -9,10 +9,10 @@ use crate::{Argument, Destination, Error, Group, QueueType, StreamOffset};
 
 /// A destination's arguments, its type among them.
 pub(crate) fn arguments(destination: &Destination) -> Result<FieldTable, Error> {
-    let mut table = table_of(&destination.arguments)?;
-    if destination.queue_type != QueueType::Classic && table.get("x-queue-type").is_none() {
+    let mut table = table_of(&destination.amqp091.arguments)?;
+    if destination.amqp091.queue_type != QueueType::Classic && table.get("x-queue-type").is_none() {
         table
-            .insert("x-queue-type", destination.queue_type.name())
+            .insert("x-queue-type", destination.amqp091.queue_type.name())
             .map_err(|error| Error::invalid(error.to_string(), "shorten the argument"))?;
     }
     Ok(table)
@@ -42,9 +42,9 @@ pub(super) fn of_subscription(
     group: &Group,
     destination: &Destination,
 ) -> Result<FieldTable, Error> {
-    let mut table = table_of(&group.consumers.arguments)?;
-    if destination.queue_type == QueueType::Stream && table.get(STREAM_OFFSET).is_none() {
-        match group.consumers.stream_offset {
+    let mut table = table_of(&group.consumers.amqp091.arguments)?;
+    if destination.amqp091.queue_type == QueueType::Stream && table.get(STREAM_OFFSET).is_none() {
+        match group.consumers.amqp091.stream_offset {
             StreamOffset::First => table.insert(STREAM_OFFSET, "first"),
             StreamOffset::Last => table.insert(STREAM_OFFSET, "last"),
             StreamOffset::Next => table.insert(STREAM_OFFSET, "next"),

@@ -1,10 +1,11 @@
 //! From the plan to channels.
 
 use super::arguments::{arguments, of_subscription};
+use super::routing::{binding, is_durable, publishes_to};
 use super::spec::{Begin, ChannelSpec, Consuming, Declaration, Publishing, Queue, Role, Source};
 use super::{REPLY_TO, encode};
 use crate::protocol::Outgoing;
-use crate::{Ack, Declare, Destination, DestinationKind, Error, Group};
+use crate::{Ack, Declare, Destination, DestinationKind, Error, Group, QueueType};
 
 /// The channel of a group's `n`-th consumer, which may begin later than the load.
 pub(crate) fn consumer(group: &Group, n: usize, later: bool) -> Result<ChannelSpec, Error> {
@@ -12,7 +13,7 @@ pub(crate) fn consumer(group: &Group, n: usize, later: bool) -> Result<ChannelSp
     let role = Role::Consumer(Consuming {
         source: source(group, n)?,
         prefetch: wanted.prefetch,
-        channel_prefetch: wanted.channel_prefetch,
+        channel_prefetch: wanted.amqp091.channel_prefetch,
         no_ack: wanted.ack == Ack::Auto,
         transacted: wanted.commit_every > 0,
         begin: match wanted.poll {
@@ -32,9 +33,9 @@ pub(crate) fn producer(
     outgoing: Outgoing,
 ) -> Result<ChannelSpec, Error> {
     let wanted = &group.producers;
-    let (exchange, routing_key) = destination.publishes_to();
+    let (exchange, routing_key) = publishes_to(destination);
     let mut properties = outgoing.properties;
-    if wanted.replies {
+    if wanted.has_replies() {
         properties.reply_to = Some(REPLY_TO.to_owned());
     }
     let role = Role::Producer(Publishing {
@@ -42,8 +43,8 @@ pub(crate) fn producer(
         routing_key: outgoing
             .routing_key
             .unwrap_or_else(|| routing_key.to_owned()),
-        answers: wanted.answers(),
-        mandatory: wanted.mandatory,
+        guarantee: wanted.guarantee,
+        mandatory: wanted.amqp091.mandatory,
         properties: encode(
             &properties,
             Some(wanted.persistent),
@@ -54,8 +55,14 @@ pub(crate) fn producer(
     channel(group, destination, role)
 }
 
-/// The queue that a group's `n`-th consumer receives from; `None` where it is the consumer's own.
+/// The queue that a group's `n`-th consumer shares with others. A stream keeps what it has given to one.
 pub(crate) fn queue_of(group: &Group, n: usize) -> Option<String> {
+    let is_stream = destination_of(group, n).amqp091.queue_type == QueueType::Stream;
+    named_queue(group, n).filter(|_| !is_stream)
+}
+
+/// The queue that a group's `n`-th consumer receives from; `None` where the broker names one for it alone.
+fn named_queue(group: &Group, n: usize) -> Option<String> {
     let destination = destination_of(group, n);
     match (destination.kind, &group.consumers.subscription) {
         (DestinationKind::Queue, _) => Some(destination.name.clone()),
@@ -72,11 +79,11 @@ fn destination_of(group: &Group, n: usize) -> &Destination {
 
 /// What a group's `n`-th consumer reads from.
 fn source(group: &Group, n: usize) -> Result<Source, Error> {
-    if let Some(queue) = queue_of(group, n) {
+    if let Some(queue) = named_queue(group, n) {
         return Ok(Source::Queue(queue));
     }
     let destination = destination_of(group, n);
-    let (exchange, key) = destination.publishes_to();
+    let (exchange, key) = publishes_to(destination);
     Ok(Source::Own {
         exchange: exchange.to_owned(),
         key: key.to_owned(),
@@ -89,25 +96,24 @@ fn channel(group: &Group, destination: &Destination, role: Role) -> Result<Chann
     let again = group.reconnect.is_some() && group.queues.declare != Declare::Never || own;
     // Nobody but its consumers can declare it.
     let queue = destination.kind == DestinationKind::Queue && (own || !destination.exclusive);
-    let exchange = destination.exchange.as_ref();
+    let exchange = destination.amqp091.exchange.as_ref();
     let exchange = exchange.filter(|exchange| exchange.is_declared()).cloned();
     let declaration = if again && (queue || exchange.is_some()) {
         Some(Declaration {
             queue: match queue {
                 true => Some(Queue {
                     name: destination.name.clone(),
-                    durable: destination.is_durable(),
-                    auto_delete: destination.auto_delete,
+                    durable: is_durable(&destination.amqp091),
+                    auto_delete: destination.amqp091.auto_delete,
                     exclusive: own,
                     arguments: arguments(destination)?,
                 }),
                 false => None,
             },
             exchange,
-            binding: destination
-                .binding()
+            binding: binding(destination)
                 .filter(|_| queue)
-                .map(|key| (destination.publishes_to().0.to_owned(), key.to_owned())),
+                .map(|key| (publishes_to(destination).0.to_owned(), key.to_owned())),
         })
     } else {
         None

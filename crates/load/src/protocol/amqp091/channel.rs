@@ -12,8 +12,8 @@ use super::request::{Answer, CONSUMER_TAG, Question, Request};
 use super::spec::{Begin, ChannelSpec, Consuming, Declaration, Publishing, Queue, Role, Source};
 use super::{REPLY_TO, STREAM_OFFSET, properties, take_one};
 use crate::payload::{FILLER, FULL_LEN};
-use crate::protocol::{Answers, BodyLengths, Progress, Receiver, Reply, Sender};
-use crate::{Endpoint, Error};
+use crate::protocol::{BodyLengths, Progress, Receiver, Reply, Sender};
+use crate::{Endpoint, Error, Guarantee};
 
 /// A message's frames, as far as they are the same for all.
 enum Template {
@@ -112,7 +112,7 @@ impl Channel {
         matches!(
             &self.spec.role,
             Role::Producer(Publishing {
-                answers: Answers::Confirms,
+                guarantee: Guarantee::Confirms,
                 ..
             })
         )
@@ -285,12 +285,12 @@ fn set_up(role: &Role, declaration: Option<&Declaration>, again: &str) -> VecDeq
     };
     match role {
         Role::Requests => {}
-        Role::Producer(publishing) => match publishing.answers {
-            Answers::Nothing => {}
-            Answers::Confirms => requests.push_back(select(false)),
-            Answers::Commits => requests.push_back(select(true)),
+        Role::Producer(publishing) => match publishing.guarantee {
+            Guarantee::Unconfirmed => {}
+            Guarantee::Confirms => requests.push_back(select(false)),
+            Guarantee::Commits(_) => requests.push_back(select(true)),
             // Before the first request is published.
-            Answers::Replies => {
+            Guarantee::Replies => {
                 let question = Question::Consume {
                     queue: REPLY_TO.to_owned(),
                     no_ack: true,

@@ -13,7 +13,9 @@ mod channel;
 mod failure;
 mod properties;
 mod request;
+mod routing;
 mod spec;
+mod validate;
 
 use measure::{Nanos, Time};
 use wire::Secret;
@@ -26,8 +28,9 @@ use self::admin::Admin;
 use self::channel::Channel;
 pub(crate) use self::channel::ChannelHandle;
 use self::failure::Stage;
-pub(crate) use self::properties::encode;
+use self::properties::encode;
 pub(crate) use self::request::{Answer, Request};
+use self::routing::Topology;
 pub(crate) use self::spec::{ChannelSpec, Queue, Role};
 use super::{ConnectionSpec, Event, Outgoing, Progress, WireSizes};
 use crate::payload::TRACE_HEADER;
@@ -36,7 +39,7 @@ use crate::{Auth, Destination, Endpoint, Error, Group, Token};
 /// Where a stream's consumer begins, and where a message of it is.
 const STREAM_OFFSET: &str = "x-stream-offset";
 /// The exchange behind `topic://`.
-pub(crate) const TOPIC_EXCHANGE: &str = "amq.topic";
+const TOPIC_EXCHANGE: &str = "amq.topic";
 /// RabbitMQ's pseudo-queue: what is sent to a message's `reply-to` comes back over the channel that
 /// published it, without a queue.
 const REPLY_TO: &str = "amq.rabbitmq.reply-to";
@@ -101,6 +104,7 @@ fn client_of(spec: &ConnectionSpec<ChannelSpec>, now: Time) -> Client {
 
 impl super::Connection for AmqpConnection {
     type ClientSpec = ChannelSpec;
+    type Routing = Topology;
     type Admin<'a> = Admin<'a>;
     type Sender<'a> = ChannelHandle<'a>;
     type Receiver<'a> = ChannelHandle<'a>;
@@ -113,6 +117,10 @@ impl super::Connection for AmqpConnection {
         smallest_delivery: 60,
         delivery_head: 2_048,
     };
+
+    fn validate(group: &Group) -> Result<(), Error> {
+        validate::validate(group)
+    }
 
     fn consumer(group: &Group, n: usize, later: bool) -> Result<ChannelSpec, Error> {
         assignment::consumer(group, n, later)

@@ -2,8 +2,8 @@
 
 use wire::amqp091::FieldTable;
 
-use crate::Exchange;
-use crate::protocol::{Answers, BodyLengths};
+use crate::protocol::BodyLengths;
+use crate::{Exchange, Guarantee};
 
 /// What one channel is about.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ pub(crate) enum Role {
 pub(crate) struct Publishing {
     pub(crate) exchange: String,
     pub(crate) routing_key: String,
-    pub(crate) answers: Answers,
+    pub(crate) guarantee: Guarantee,
     pub(crate) mandatory: bool,
     /// The content header's property list, encoded.
     pub(crate) properties: Vec<u8>,

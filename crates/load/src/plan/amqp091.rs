@@ -1,0 +1,216 @@
+//! What is AMQP 0.9.1's own in a plan.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use jiff::Timestamp;
+use serde::de::Error as _;
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::Argument;
+
+/// A destination's queue, and the exchange in front of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AmqpDestination {
+    /// The type of queue that is declared; topics accept [`QueueType::Classic`] only.
+    pub queue_type: QueueType,
+    /// Whether a classic queue survives a restart; quorum queues and streams always do.
+    pub durable: bool,
+    /// Whether the broker deletes the queue when its last consumer has gone.
+    pub auto_delete: bool,
+    /// Further arguments of the declaration, such as `x-max-length`.
+    pub arguments: BTreeMap<String, Argument>,
+    /// Where producers publish; `None` is the default exchange for a queue, and `amq.topic` for a
+    /// topic.
+    pub exchange: Option<Exchange>,
+    /// The routing key of messages, and of the queue's binding to the exchange; `None` is the
+    /// destination's name.
+    pub routing_key: Option<String>,
+    /// Bind the queue to the exchange, where one is given. A topic's queues are always bound.
+    pub bind: bool,
+}
+
+impl Default for AmqpDestination {
+    /// A classic, transient queue behind the default exchange.
+    fn default() -> Self {
+        Self {
+            queue_type: QueueType::Classic,
+            durable: false,
+            auto_delete: false,
+            arguments: BTreeMap::new(),
+            exchange: None,
+            routing_key: None,
+            bind: true,
+        }
+    }
+}
+
+/// A producer's options.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AmqpProducers {
+    /// Set the mandatory flag, so that unroutable messages come back and are counted.
+    pub mandatory: bool,
+}
+
+/// A consumer's options.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AmqpConsumers {
+    /// Unacknowledged deliveries allowed per channel, beside those per consumer; 0 is unlimited.
+    pub channel_prefetch: u16,
+    /// Where reading a stream starts.
+    pub stream_offset: StreamOffset,
+    /// Further arguments of the subscription.
+    pub arguments: BTreeMap<String, Argument>,
+}
+
+/// The exchange that producers publish to, and that their queues are bound to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Exchange {
+    /// The exchange's name; empty is the default exchange, to which nothing can be bound.
+    pub name: String,
+    /// `direct`, `fanout`, `topic`, `headers`, or what a plugin adds.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Whether the exchange survives a restart of the broker.
+    pub durable: bool,
+    /// Whether the broker deletes the exchange with its last binding.
+    pub auto_delete: bool,
+}
+
+impl Default for Exchange {
+    fn default() -> Self {
+        Self::new("bellows", "direct")
+    }
+}
+
+impl Exchange {
+    /// A transient exchange.
+    #[must_use]
+    pub fn new(name: impl Into<String>, kind: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            kind: kind.into(),
+            durable: false,
+            auto_delete: false,
+        }
+    }
+
+    /// Whether the exchange has to be declared; those that every broker has (`amq.*` and the default
+    /// one) never are.
+    pub(crate) fn is_declared(&self) -> bool {
+        !self.name.is_empty() && !self.name.starts_with("amq.")
+    }
+}
+
+/// The queue types of RabbitMQ (`x-queue-type`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QueueType {
+    /// No replication; declared without `x-queue-type`, which other brokers do not know.
+    #[default]
+    Classic,
+    /// Replicated by Raft; always durable.
+    Quorum,
+    /// A log that is read without being emptied; always durable; consumers need a prefetch limit
+    /// and acknowledgements.
+    Stream,
+}
+
+impl QueueType {
+    /// The value of `x-queue-type`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Classic => "classic",
+            Self::Quorum => "quorum",
+            Self::Stream => "stream",
+        }
+    }
+}
+
+impl FromStr for QueueType {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        [Self::Classic, Self::Quorum, Self::Stream]
+            .into_iter()
+            .find(|kind| kind.name() == text)
+            .ok_or_else(|| format!("{text:?} is none of classic, quorum and stream"))
+    }
+}
+
+/// Where a stream's consumers start (`x-stream-offset`); written as `"first"`, `"last"`, `"next"`, an
+/// offset, or a time such as `"2026-11-21T12:00:00Z"`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StreamOffset {
+    /// From the oldest message.
+    First,
+    /// From the last chunk.
+    Last,
+    /// Only what arrives from now on.
+    #[default]
+    Next,
+    /// From this offset on.
+    Offset(u64),
+    /// From the chunk on that was written then, in seconds since 1970.
+    Time(u64),
+}
+
+impl FromStr for StreamOffset {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let time = |text: &str| u64::try_from(text.parse::<Timestamp>().ok()?.as_second()).ok();
+        match text {
+            "first" => Ok(Self::First),
+            "last" => Ok(Self::Last),
+            "next" => Ok(Self::Next),
+            _ => text
+                .parse()
+                .map(Self::Offset)
+                .ok()
+                .or_else(|| time(text).map(Self::Time))
+                .ok_or_else(|| {
+                    format!(
+                        "stream-offset = {text:?} is none of \"first\", \"last\", \"next\", an \
+                         offset such as 0 and a time such as \"2026-11-21T12:00:00Z\""
+                    )
+                }),
+        }
+    }
+}
+
+impl Serialize for StreamOffset {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::First => serializer.serialize_str("first"),
+            Self::Last => serializer.serialize_str("last"),
+            Self::Next => serializer.serialize_str("next"),
+            Self::Offset(offset) => serializer.serialize_u64(*offset),
+            Self::Time(unix_s) => {
+                let time = i64::try_from(*unix_s).ok();
+                match time.and_then(|time| Timestamp::from_second(time).ok()) {
+                    Some(time) => serializer.collect_str(&time),
+                    None => Err(S::Error::custom("a time beyond the calendar")),
+                }
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for StreamOffset {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Text(String),
+            At(u64),
+        }
+        match Written::deserialize(deserializer)? {
+            Written::At(offset) => Ok(Self::Offset(offset)),
+            Written::Text(text) => text.parse().map_err(D::Error::custom),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Who gets whose messages: exchanges, routing keys and bindings, from the plan alone.
+
+use std::collections::{HashMap, HashSet};
+
+use super::TOPIC_EXCHANGE;
+use crate::protocol::{self, Named};
+use crate::topic::{is_open, matches};
+use crate::{AmqpDestination, Destination, DestinationKind, QueueType};
+
+/// The exchange that producers publish to, and the routing key.
+pub(super) fn publishes_to(destination: &Destination) -> (&str, &str) {
+    let options = &destination.amqp091;
+    let exchange = match (&options.exchange, destination.kind) {
+        (Some(exchange), _) => &exchange.name,
+        (None, DestinationKind::Queue) => "",
+        (None, DestinationKind::Topic) => TOPIC_EXCHANGE,
+    };
+    let key = options.routing_key.as_deref();
+    (exchange, key.unwrap_or(&destination.name))
+}
+
+/// The routing key by which the queue is bound to its exchange, where it is.
+pub(super) fn binding(destination: &Destination) -> Option<&str> {
+    let (exchange, key) = publishes_to(destination);
+    let is_queue = destination.kind == DestinationKind::Queue;
+    (is_queue && destination.amqp091.bind && !exchange.is_empty()).then_some(key)
+}
+
+/// Whether the queue survives a restart of the broker.
+pub(super) const fn is_durable(options: &AmqpDestination) -> bool {
+    options.durable || !matches!(options.queue_type, QueueType::Classic)
+}
+
+/// Where messages are published to, or what a queue is bound to. Exchanges that look at no routing key
+/// have one address.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct RoutingAddress {
+    cluster: usize,
+    exchange: String,
+    key: String,
+    /// Whether the exchange is one that looks for patterns.
+    is_topic: bool,
+}
+
+impl protocol::RoutingAddress for RoutingAddress {
+    fn is_pattern(&self) -> bool {
+        self.is_topic && is_open(&self.key)
+    }
+
+    fn takes(&self, published: &Self) -> bool {
+        let here = (self.cluster, &self.exchange) == (published.cluster, &published.exchange);
+        here && matches(&self.key, &published.key)
+    }
+}
+
+/// The exchanges and bindings of a plan.
+#[derive(Debug, Default)]
+pub(crate) struct Topology {
+    /// The topic exchanges: not every group says what kind an exchange is, but one does.
+    topics: HashSet<(usize, String)>,
+    /// What each queue is bound to.
+    queues: HashMap<(usize, String), Vec<RoutingAddress>>,
+}
+
+impl protocol::Routing for Topology {
+    type Address = RoutingAddress;
+
+    fn new<'a>(named: impl Iterator<Item = Named<'a>> + Clone) -> Self {
+        let is_topic = |named: &Named<'_>| kind(named.destination) == "topic";
+        let exchange = |destination| publishes_to(destination).0.to_owned();
+        let mut topology = Self {
+            topics: named
+                .clone()
+                .filter(is_topic)
+                .map(|named| (named.cluster, exchange(named.destination)))
+                .collect(),
+            queues: HashMap::new(),
+        };
+        for named in named {
+            topology.add_bindings(&named);
+        }
+        topology
+    }
+
+    fn published(
+        &self,
+        cluster: usize,
+        destination: &Destination,
+        random_key: Option<String>,
+    ) -> RoutingAddress {
+        let mut address = self.address(cluster, destination);
+        // All random keys are one word that no pattern spells out: one stands for all.
+        if let Some(key) = random_key.filter(|_| address.is_topic) {
+            address.key = key;
+        }
+        address
+    }
+
+    fn bindings(&self, cluster: usize, destination: &Destination) -> Vec<RoutingAddress> {
+        match destination.kind {
+            DestinationKind::Topic => vec![self.address(cluster, destination)],
+            DestinationKind::Queue => {
+                let bindings = self.queues.get(&(cluster, destination.name.clone()));
+                bindings.cloned().unwrap_or_default()
+            }
+        }
+    }
+
+    fn everyone_gets_all(destination: &Destination) -> bool {
+        destination.kind == DestinationKind::Topic
+            || destination.amqp091.queue_type == QueueType::Stream
+    }
+}
+
+impl Topology {
+    /// Notes what a queue is bound to. Those of topics are each consumer's own.
+    fn add_bindings(&mut self, named: &Named<'_>) {
+        let (cluster, destination) = (named.cluster, named.destination);
+        if destination.kind == DestinationKind::Topic {
+            return;
+        }
+        let address = self.address(cluster, destination);
+        let bindings = self
+            .queues
+            .entry((cluster, destination.name.clone()))
+            .or_insert_with(|| {
+                // Every queue is bound to the default exchange by its name.
+                vec![RoutingAddress {
+                    cluster,
+                    exchange: String::new(),
+                    key: destination.name.clone(),
+                    is_topic: false,
+                }]
+            });
+        // Whoever consumes relies on the binding, also where somebody else has made it.
+        if (named.consumes || binding(destination).is_some()) && !bindings.contains(&address) {
+            bindings.push(address);
+        }
+    }
+
+    /// What is published to the same address reaches the same queues.
+    fn address(&self, cluster: usize, destination: &Destination) -> RoutingAddress {
+        let (exchange, key) = publishes_to(destination);
+        let key = match kind(destination) {
+            "fanout" | "headers" => "",
+            _ => key,
+        };
+        let exchange = (cluster, exchange.to_owned());
+        RoutingAddress {
+            is_topic: self.topics.contains(&exchange),
+            cluster,
+            exchange: exchange.1,
+            key: key.to_owned(),
+        }
+    }
+}
+
+/// What kind of exchange it is published to. Every broker has some of their own.
+fn kind(destination: &Destination) -> &str {
+    let given = destination.amqp091.exchange.as_ref();
+    match publishes_to(destination).0 {
+        "" | "amq.direct" => "direct",
+        TOPIC_EXCHANGE => "topic",
+        "amq.fanout" => "fanout",
+        "amq.headers" | "amq.match" => "headers",
+        _ => given.map_or("direct", |exchange| exchange.kind.as_str()),
+    }
+}
