@@ -7,14 +7,12 @@
 //! [`Sampler::attach`] opens the events of the table in `events`, [`Sampler::start`] switches them
 //! on, a thread of its own (`worker`) hands the records of a `source` to the `converter`,
 //! [`Sampler::stop`] ends it. This is the only crate of the workspace with `unsafe` code, all of it
-//! in the modules `source::perf::sys` and `cpu_time`.
+//! in the module `source::perf::sys`.
 
 mod converter;
-mod cpu_time;
 mod error;
 mod events;
 mod options;
-mod procfs;
 mod record;
 mod roots;
 mod sampler;
@@ -27,7 +25,6 @@ mod unwind;
 mod worker;
 
 pub use converter::Outcome;
-pub use cpu_time::cpu_time;
 pub use error::Error;
 pub use events::{CPU, EVENTS, Event};
 pub use options::Options;

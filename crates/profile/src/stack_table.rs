@@ -174,7 +174,7 @@ mod tests {
     use measure::{Clock, Nanos};
 
     use super::*;
-    use crate::procfs::Status;
+    use linux::Status;
 
     /// This process's own map, removed at the end.
     struct OwnMap(String);

@@ -3,11 +3,11 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use linux::Status;
 use measure::Problem;
 use rustix::process::{Pid, PidfdFlags};
 
 use crate::Error;
-use crate::procfs::Status;
 
 /// A process that was seen to exist and to have a user space.
 pub(crate) struct Target {

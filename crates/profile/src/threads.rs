@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::procfs;
+use linux::threads;
 
 /// What is known of the threads. Names come from the kernel's records; a thread that had its name
 /// before sampling began is asked for at its first sample.
@@ -66,7 +66,7 @@ impl Threads {
         if !known {
             let parent = self.threads.get(&tid).and_then(|thread| thread.parent);
             let of_parent = || self.threads.get(&parent?)?.name.clone();
-            let name = procfs::thread_name(self.pid, tid).or_else(of_parent);
+            let name = threads::name(self.pid, tid).or_else(of_parent);
             let name = name.unwrap_or_else(|| self.process_name.clone());
             self.threads.entry(tid).or_default().name = Some(name);
         }

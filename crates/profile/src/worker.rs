@@ -3,12 +3,12 @@
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use linux::threads;
 use measure::{Clock, Nanos, Time};
 use rustix::event::Timespec;
 use rustix::time::ClockId;
 
 use crate::converter::{Converter, Outcome};
-use crate::procfs;
 use crate::source::{Damaged, SampleSource};
 use crate::target::Target;
 
@@ -75,7 +75,7 @@ impl<S: SampleSource> Worker<S> {
             }
             None => {
                 self.source.wait(&[wake], &FETCH_TIMEOUT);
-                procfs::threads(self.target.pid).is_empty()
+                threads::ids(self.target.pid).is_empty()
             }
         }
     }

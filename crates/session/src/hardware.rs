@@ -3,8 +3,7 @@
 use std::fs;
 
 use archive::Hardware;
-
-use crate::limits;
+use linux::machine;
 
 /// Kernel settings that bear on results or on what can be profiled.
 const SETTINGS: [(&str, &str); 6] = [
@@ -34,8 +33,8 @@ pub(crate) fn read() -> Hardware {
     let uname = rustix::system::uname();
     Hardware {
         cpu: cpu_model(&cpuinfo),
-        cores: limits::machine_cores(),
-        memory_bytes: memory_bytes(&fs::read_to_string("/proc/meminfo").unwrap_or_default()),
+        cores: machine::cores(),
+        memory_bytes: machine::memory_bytes().unwrap_or(0),
         kernel: format!(
             "{} {} {}",
             uname.sysname().to_string_lossy(),
@@ -47,12 +46,6 @@ pub(crate) fn read() -> Hardware {
         virtualised: has_flag(&cpuinfo, "hypervisor"),
         settings: settings(),
     }
-}
-
-/// Cores that this process may use, by its affinity and its cgroup's quota.
-pub(crate) fn cores() -> u32 {
-    std::thread::available_parallelism()
-        .map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX))
 }
 
 /// The clock that the kernel keeps time by.
@@ -102,18 +95,6 @@ fn has_flag(cpuinfo: &str, flag: &str) -> bool {
     flags.is_some_and(|line| line.split_ascii_whitespace().any(|word| word == flag))
 }
 
-fn memory_bytes(meminfo: &str) -> u64 {
-    let kib = meminfo.lines().find_map(|line| {
-        line.strip_prefix("MemTotal:")?
-            .trim()
-            .strip_suffix("kB")?
-            .trim()
-            .parse::<u64>()
-            .ok()
-    });
-    kib.unwrap_or(0).saturating_mul(1024)
-}
-
 fn os_name(os_release: &str) -> String {
     let name = os_release
         .lines()
@@ -132,7 +113,7 @@ mod tests {
     fn this_machine_has_all_that_matters() {
         let hardware = read();
         assert!(
-            hardware.cores >= cores() && hardware.memory_bytes > 100_000_000,
+            hardware.cores >= linux::cpus::usable() && hardware.memory_bytes > 100_000_000,
             "{hardware:?}"
         );
         assert!(hardware.kernel.starts_with("Linux ") && !hardware.cpu.is_empty());
@@ -144,10 +125,6 @@ mod tests {
         assert_eq!(
             cpu_model("CPU implementer : 0x41\nCPU part : 0xd40\n"),
             "0x41 part 0xd40"
-        );
-        assert_eq!(
-            memory_bytes("MemFree: 1 kB\nMemTotal:     2048 kB\n"),
-            2 << 20
         );
         assert_eq!(
             os_name("ID=debian\nPRETTY_NAME=\"Debian 12\"\n"),

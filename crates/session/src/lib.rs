@@ -3,22 +3,17 @@
 
 pub mod brokers;
 pub mod calibration;
+mod connection_time;
 pub mod doctor;
 mod error;
 pub mod experiment;
 pub mod guardian;
 mod hardware;
 mod judge;
-mod limits;
 mod oauth2;
 mod observer;
-mod processes;
 pub mod redact;
 mod run;
-mod sockets;
-mod tcp;
-mod threads;
-mod tree;
 mod usage;
 
 pub use error::Error;

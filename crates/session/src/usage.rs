@@ -1,17 +1,14 @@
 //! CPU time and memory of the broker's process tree, of bellows itself, and of the machine.
 
-use std::fs;
-
 use archive::ProcessUsage;
+use linux::machine::CpuTicks;
+use linux::sockets::{self, Server};
+use linux::threads::ThreadTimes;
+use linux::{CombinedCores, CpuLimits, ProcessTree, ProcessUse, processes};
 use measure::{Clock, Nanos, Time};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::limits::{Limits, Together};
-use crate::processes;
-use crate::sockets::{self, Server};
-use crate::tcp::Connections;
-use crate::threads::Threads;
-use crate::tree::Tree;
+use crate::connection_time::ConnectionCounts;
 
 /// What had been used up to an instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -19,29 +16,11 @@ pub(crate) struct Reading {
     /// When it was taken.
     pub(crate) at: Time,
     /// The broker's process tree, where its pid is known and it lives.
-    pub(crate) broker: Option<Used>,
+    pub(crate) broker: Option<ProcessUse>,
     /// bellows itself.
-    pub(crate) client: Option<Used>,
+    pub(crate) client: Option<ProcessUse>,
     /// The whole machine.
-    pub(crate) machine: Option<Machine>,
-}
-
-/// What a process tree has used so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Used {
-    pub(crate) cpu: Nanos,
-    pub(crate) rss_bytes: u64,
-    pub(crate) threads: u32,
-}
-
-/// CPU time of the machine since it started, in ticks over all cores.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Machine {
-    pub(crate) total: u64,
-    pub(crate) idle: u64,
-    pub(crate) steal: u64,
-    /// Cores that are online.
-    pub(crate) cores: u32,
+    pub(crate) machine: Option<CpuTicks>,
 }
 
 /// Where readings come from: the machine, or a test.
@@ -49,19 +28,19 @@ pub(crate) trait UsageSource {
     /// What has been used up to now.
     fn read(&mut self) -> Reading;
     /// What the broker's threads have used up to now.
-    fn threads(&mut self) -> Threads {
-        Threads::default()
+    fn threads(&mut self) -> ThreadTimes {
+        ThreadTimes::default()
     }
     /// What TCP has counted for our connections to the broker up to now.
-    fn connections(&mut self) -> Connections {
-        Connections::default()
+    fn connections(&mut self) -> ConnectionCounts {
+        ConnectionCounts::default()
     }
     /// Who is at the other end of our connections to the broker.
     fn server(&mut self) -> Server {
         Server::Unknown
     }
     /// What the broker and bellows may use, on a machine of so many cores.
-    fn together(&self, _machine: u32) -> Option<Together> {
+    fn combined_cores(&self, _machine: u32) -> Option<CombinedCores> {
         None
     }
     /// The broker is another process from now on.
@@ -73,7 +52,7 @@ pub(crate) trait UsageSource {
 /// Reads `/proc` and the processes' CPU clocks.
 #[derive(Debug)]
 pub(crate) struct ProcUsage {
-    broker: Tree,
+    broker: ProcessTree,
     /// The broker's port.
     port: Option<u16>,
     page_bytes: u64,
@@ -82,7 +61,7 @@ pub(crate) struct ProcUsage {
 impl ProcUsage {
     pub(crate) fn new(broker: Option<u32>) -> Self {
         Self {
-            broker: Tree::of(broker),
+            broker: ProcessTree::of(broker),
             port: None,
             page_bytes: rustix::param::page_size() as u64,
         }
@@ -94,12 +73,12 @@ impl ProcUsage {
         self
     }
 
-    fn client(&self) -> Option<Used> {
+    fn client(&self) -> Option<ProcessUse> {
         let cpu = clock_gettime(ClockId::ProcessCPUTime);
         let cpu = Nanos(cpu.tv_sec.cast_unsigned() * 1_000_000_000 + cpu.tv_nsec.cast_unsigned());
         let stat = processes::stat(std::process::id())?;
         let rss_bytes = stat.rss_pages.saturating_mul(self.page_bytes);
-        Some(Used {
+        Some(ProcessUse {
             cpu,
             rss_bytes,
             threads: stat.threads,
@@ -112,23 +91,20 @@ impl UsageSource for ProcUsage {
         // The clock is read right beside what divides by it.
         let broker = self.broker.read();
         let at = Clock.now();
-        let machine = fs::read_to_string("/proc/stat")
-            .ok()
-            .and_then(|text| parse_machine(&text));
         Reading {
             at,
             broker,
             client: self.client(),
-            machine,
+            machine: CpuTicks::read(),
         }
     }
 
-    fn threads(&mut self) -> Threads {
-        Threads::read(self.broker.pids())
+    fn threads(&mut self) -> ThreadTimes {
+        ThreadTimes::read(self.broker.pids())
     }
 
-    fn connections(&mut self) -> Connections {
-        self.port.map(Connections::read).unwrap_or_default()
+    fn connections(&mut self) -> ConnectionCounts {
+        self.port.map(ConnectionCounts::read).unwrap_or_default()
     }
 
     fn server(&mut self) -> Server {
@@ -136,9 +112,9 @@ impl UsageSource for ProcUsage {
         port.map_or(Server::Unknown, sockets::server_of_our_connections)
     }
 
-    fn together(&self, machine: u32) -> Option<Together> {
-        let own = Limits::of(std::process::id())?;
-        Some(own.together(&Limits::of(self.broker.root()?)?, machine))
+    fn combined_cores(&self, machine: u32) -> Option<CombinedCores> {
+        let own = CpuLimits::of(std::process::id())?;
+        Some(own.combined(&CpuLimits::of(self.broker.root()?)?, machine))
     }
 
     fn leave(&mut self) {
@@ -150,39 +126,10 @@ impl UsageSource for ProcUsage {
     }
 }
 
-/// `cpu  user nice system idle iowait irq softirq steal guest guest_nice`; guest time is part of
-/// user time already (proc(5)).
-fn parse_machine(text: &str) -> Option<Machine> {
-    let fields = text
-        .lines()
-        .next()?
-        .strip_prefix("cpu ")?
-        .split_ascii_whitespace();
-    let ticks: Vec<u64> = fields
-        .take(8)
-        .map(|field| field.parse().unwrap_or(0))
-        .collect();
-    let cores = text
-        .lines()
-        .skip(1)
-        .take_while(|line| line.starts_with("cpu"));
-    let cores = u32::try_from(cores.count()).unwrap_or(0);
-    let at = |i: usize| ticks.get(i).copied().unwrap_or(0);
-    let total = ticks
-        .iter()
-        .fold(0u64, |sum, ticks| sum.saturating_add(*ticks));
-    Some(Machine {
-        total,
-        idle: at(3).saturating_add(at(4)),
-        steal: at(7),
-        cores,
-    })
-}
-
 /// What was used between two readings.
 pub(crate) fn between(before: &Reading, after: &Reading) -> Usage {
     let elapsed = after.at.since(before.at);
-    let process = |before: Option<Used>, after: Option<Used>| {
+    let process = |before: Option<ProcessUse>, after: Option<ProcessUse>| {
         let (before, after) = (before?, after?);
         let cpu_cores = ratio(after.cpu.saturating_sub(before.cpu).0, elapsed.0)?;
         Some(ProcessUsage {
@@ -191,7 +138,7 @@ pub(crate) fn between(before: &Reading, after: &Reading) -> Usage {
             threads: after.threads,
         })
     };
-    let share = |part: fn(&Machine) -> u64| {
+    let share = |part: fn(&CpuTicks) -> u64| {
         let (before, after) = (before.machine?, after.machine?);
         let part = part(&after).saturating_sub(part(&before));
         ratio(part, after.total.saturating_sub(before.total))
@@ -260,20 +207,9 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_line_is_understood() {
-        let machine = parse_machine("cpu  10 20 30 400 50 6 7 80 9 9\ncpu0 1 2").unwrap();
-        assert_eq!(
-            machine,
-            Machine {
-                total: 603,
-                idle: 450,
-                steal: 80,
-                cores: 1
-            }
-        );
-        assert_eq!(parse_machine(""), None);
+    fn shares_of_the_machine_are_of_its_ticks() {
         let reading = |total, idle, steal| Reading {
-            machine: Some(Machine {
+            machine: Some(CpuTicks {
                 total,
                 idle,
                 steal,

@@ -215,7 +215,7 @@ mod tests {
         let exe = std::env::current_exe().unwrap();
         let symbols = ElfSymbols::load(&exe, Path::new("/"), exe.to_str().unwrap()).unwrap();
         let address = bellows_elf_test_function as *const () as u64;
-        let maps = crate::procfs::maps(std::process::id()).unwrap();
+        let maps = linux::maps::maps(std::process::id()).unwrap();
         let map = maps
             .iter()
             .find(|m| m.start <= address && address < m.end)
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn dynamic_symbols_of_a_stripped_library_are_found() {
-        let maps = crate::procfs::maps(std::process::id()).unwrap();
+        let maps = linux::maps::maps(std::process::id()).unwrap();
         let Some(libc) = maps.iter().find(|m| m.path.contains("libc.so")) else {
             testkit::skip!("this program is not linked with a shared libc");
         };

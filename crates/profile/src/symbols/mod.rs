@@ -17,12 +17,13 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
 use archive::profile::{Frame, FrameKind};
+use linux::Status;
+use linux::maps::{self, Mapping};
 use measure::Time;
 
 use self::elf::ElfSymbols;
 use self::jit::JitMap;
 use self::kernel::KernelSymbols;
-use crate::procfs::{self, Mapping, Status};
 
 /// Names the addresses of one process and of the kernel. Loads the tables of everything that is
 /// mapped when it is made, so that nothing is read while samples come in, and what is mapped later
@@ -101,7 +102,7 @@ impl Symbols {
     /// Reads the process's mappings again; says whether they have changed. Keeps what is known
     /// where it has ended.
     pub(crate) fn refresh_mappings(&mut self) -> bool {
-        let Some(maps) = procfs::maps(self.pid) else {
+        let Some(maps) = maps::maps(self.pid) else {
             return false;
         };
         if self.mappings.iter().map(|(mapping, _)| mapping).eq(&maps) {
@@ -193,7 +194,7 @@ impl Symbols {
     /// without symbols.
     fn module_of(&mut self, mapping: &Mapping) -> Option<usize> {
         let vdso = mapping.path == "[vdso]";
-        if !vdso && !procfs::is_file(mapping) {
+        if !vdso && !maps::is_file(mapping) {
             return None;
         }
         let key = (mapping.path.clone(), mapping.inode);
@@ -224,8 +225,8 @@ impl Symbols {
 
     /// Through the process's own root directory; a deleted file through the mapping itself.
     fn file_symbols(&self, mapping: &Mapping) -> Option<ElfSymbols> {
-        let root = procfs::in_root_of(self.pid, "/");
-        let by_name = procfs::in_root_of(self.pid, &mapping.path);
+        let root = maps::in_root_of(self.pid, "/");
+        let by_name = maps::in_root_of(self.pid, &mapping.path);
         let (start, end) = (mapping.start, mapping.end);
         let by_mapping = PathBuf::from(format!("/proc/{}/map_files/{start:x}-{end:x}", self.pid));
         let places = if mapping.deleted {
@@ -256,7 +257,7 @@ pub(crate) fn remedy_without_jit_map(runtime: FrameKind) -> &'static str {
 
 /// The kernel maps the same image into every process, so ours serves.
 fn vdso_symbols() -> Option<ElfSymbols> {
-    let maps = procfs::maps(std::process::id())?;
+    let maps = maps::maps(std::process::id())?;
     let vdso = maps.iter().find(|mapping| mapping.path == "[vdso]")?;
     let len = usize::try_from(vdso.end.checked_sub(vdso.start)?).ok()?;
     let mut memory = fs::File::open("/proc/self/mem").ok()?;

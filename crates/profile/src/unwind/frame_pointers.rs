@@ -1,10 +1,10 @@
 //! Unwinding by frame pointers, which the kernel does while it takes the sample: right wherever code
 //! keeps them.
 
+use linux::machine;
 use perf_event_open_sys::bindings::perf_event_attr;
 
 use super::{Stack, Unwinder};
-use crate::procfs;
 use crate::record::SampleRecord;
 
 /// The kernel's longest call chain where nobody changed it.
@@ -20,7 +20,7 @@ pub(crate) struct FramePointers {
 impl FramePointers {
     /// With the longest chains that the kernel allows.
     pub(crate) fn new() -> Self {
-        let longest = procfs::sysctl("kernel.perf_event_max_stack").unwrap_or(DEFAULT_MAX_STACK);
+        let longest = machine::sysctl("kernel.perf_event_max_stack").unwrap_or(DEFAULT_MAX_STACK);
         Self {
             max_stack: u16::try_from(longest).unwrap_or(u16::MAX),
         }

@@ -59,7 +59,7 @@ fn profile_for(pid: u32, cpu: Duration) -> (Profile, Outcome) {
 
 /// Waits until a process has used so much more CPU time.
 fn burn(pid: u32, cpu: Duration) {
-    let used = || Duration::from(profile::cpu_time(pid).expect("the process lives"));
+    let used = || Duration::from(linux::cpu_time(pid).expect("the process lives"));
     let (before, started) = (used(), Instant::now());
     while used() - before < cpu {
         assert!(
@@ -81,13 +81,11 @@ fn share(profile: &Profile, name: &str) -> f64 {
 fn functions_have_the_shares_that_they_burn() {
     needs_perf_events!();
     let child = Process::start("ratio");
-    let before = profile::cpu_time(child.pid()).unwrap();
+    let before = linux::cpu_time(child.pid()).unwrap();
     let started = Instant::now();
     let (profile, outcome) = profile_for(child.pid(), Duration::from_millis(1500));
     let elapsed = started.elapsed().as_secs_f64();
-    let burnt = profile::cpu_time(child.pid())
-        .unwrap()
-        .saturating_sub(before);
+    let burnt = linux::cpu_time(child.pid()).unwrap().saturating_sub(before);
     let samples = outcome.samples as f64;
     // Four standard deviations of a share that is a count of independent samples.
     let error = 4.0 * (0.75f64 * 0.25 / samples).sqrt();
@@ -312,12 +310,12 @@ fn samples_that_nobody_fetched_are_counted_as_lost() {
         let pid = rustix::process::Pid::from_raw(profiler.pid().cast_signed()).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
     };
-    let before = profile::cpu_time(burner.pid()).unwrap();
+    let before = linux::cpu_time(burner.pid()).unwrap();
     stop(Signal::STOP);
     burn(burner.pid(), Duration::from_millis(2500));
     stop(Signal::CONT);
     burn(burner.pid(), Duration::from_millis(300));
-    let burnt = profile::cpu_time(burner.pid())
+    let burnt = linux::cpu_time(burner.pid())
         .unwrap()
         .saturating_sub(before);
     let outcome = profiler.tell("stop", "outcome");
@@ -432,7 +430,7 @@ fn samples_lost_just_before_the_stop_are_counted() {
     let frequency = 10_000;
     let role = format!("profiler {} {frequency} {}", target.pid(), path.display());
     let mut profiler = Process::start(&role);
-    let before = Duration::from(profile::cpu_time(target.pid()).unwrap());
+    let before = Duration::from(linux::cpu_time(target.pid()).unwrap());
     profiler.expect("started");
     // Nobody fetches samples, so that the rings run over; then the target stands still, so that the
     // kernel has no record to tell it with.
@@ -440,7 +438,7 @@ fn samples_lost_just_before_the_stop_are_counted() {
     burn(target.pid(), Duration::from_secs(3));
     target.signal(Signal::STOP);
     std::thread::sleep(Duration::from_millis(50));
-    let burnt = Duration::from(profile::cpu_time(target.pid()).unwrap()) - before;
+    let burnt = Duration::from(linux::cpu_time(target.pid()).unwrap()) - before;
     profiler.signal(Signal::CONT);
     let outcome = profiler.tell("stop", "outcome");
     let mut numbers = outcome

@@ -1,5 +1,6 @@
 //! A broker that runs already: where it is, and how to log in there.
 
+use linux::{processes, sockets};
 use load::Endpoint;
 use measure::Problem;
 
@@ -8,7 +9,7 @@ use super::{
     registry::{Registration, Request},
 };
 use crate::experiment::BrokerKind;
-use crate::{Error, oauth2, processes, sockets};
+use crate::{Error, oauth2};
 
 pub(super) const REGISTRATION: Registration = Registration {
     start: Some((BrokerKind::Attach, start)),

@@ -11,11 +11,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use linux::ProcessId;
 use rustix::process::Signal;
 
 use super::{Error, Fault, log};
 use crate::guardian::{self, Guardian, Leftovers, MARKER, Message, private_file, random_hex};
-use crate::processes::ProcessId;
 
 /// How often a broker that is starting is asked whether it is ready.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);

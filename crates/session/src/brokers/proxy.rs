@@ -2,8 +2,9 @@
 //! connections on: a tunnel, a proxy, a container's port. Its CPU says nothing of the broker's, and how
 //! soon its kernel answers says nothing of the way to the broker.
 
+use linux::processes;
+
 use super::{Listener, registry::BROKERS};
-use crate::processes;
 
 impl Listener {
     /// The name of the process that passes connections on to a broker that calls itself `product`;

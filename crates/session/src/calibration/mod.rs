@@ -135,7 +135,7 @@ impl Calibration {
             schema: Self::SCHEMA.to_owned(),
             bellows: format!("{}{build}", env!("CARGO_PKG_VERSION")),
             cpu: machine.cpu,
-            cores: hardware::cores(),
+            cores: linux::cpus::usable(),
             kernel: machine.kernel,
             created: format!("{:.0}", jiff::Timestamp::now()),
             others_cores: 0.0,

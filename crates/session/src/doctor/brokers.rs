@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use linux::{processes, sockets};
+
 use super::{Check, Status};
 use crate::brokers::{BROKERS, Registration};
-use crate::{processes, sockets};
 
 pub(super) fn installed() -> Check {
     const NAME: &str = "brokers installed";

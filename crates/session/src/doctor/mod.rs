@@ -52,7 +52,7 @@ impl Check {
 #[must_use]
 pub fn checks() -> Vec<Check> {
     let mut checks = vec![
-        machine::cores(crate::hardware::cores()),
+        machine::cores(linux::cpus::usable()),
         machine::profiling(),
         machine::kernel_symbols(),
         machine::tracefs(),

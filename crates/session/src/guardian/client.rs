@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use linux::ProcessId;
 use rustix::{
     event::{PollFd, PollFlags, poll},
     time::Timespec,
@@ -19,7 +20,6 @@ use super::{
     members::MARKER,
     process::{AGAIN, SUBCOMMAND},
 };
-use crate::processes::ProcessId;
 
 /// Time for the guardian to kill the broker and remove its data, which may be many gigabytes.
 const END_TIMEOUT: Duration = Duration::from_secs(30);

@@ -14,6 +14,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use linux::{ProcessId, machine};
 use rustix::process::getuid;
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +22,6 @@ use super::{
     Error,
     members::{self, Started},
 };
-use crate::processes::ProcessId;
 
 /// The state file: what is to be removed of a broker, and whose it is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -62,7 +62,7 @@ impl Leftovers {
             owner,
             guard: None,
             started: Vec::new(),
-            boot: boot_id(),
+            boot: machine::boot_id(),
             pid_namespace: pid_namespace(),
             place: state_directory(Path::new(STATES))?,
         })
@@ -116,7 +116,7 @@ impl Leftovers {
             let stuck: Vec<u32> = stuck.iter().map(|id| id.pid).collect();
             Error::Failed(format!("processes {stuck:?} of {} do not die", self.name))
         })?;
-        let visible = self.pid_namespace == pid_namespace() && self.boot == boot_id();
+        let visible = self.pid_namespace == pid_namespace() && self.boot == machine::boot_id();
         let killed = killed.into_iter().map(|id| {
             let mut killed = Started::new(id);
             killed.ended = Some(SystemTime::now());
@@ -143,7 +143,8 @@ impl Leftovers {
     fn abandoned(&self) -> bool {
         let alive = |process: Option<ProcessId>| process.is_some_and(ProcessId::is_alive);
         let visible = self.pid_namespace == pid_namespace();
-        self.boot != boot_id() || (visible && !(alive(Some(self.owner)) || alive(self.guard)))
+        self.boot != machine::boot_id()
+            || (visible && !(alive(Some(self.owner)) || alive(self.guard)))
     }
 }
 
@@ -276,14 +277,6 @@ pub(crate) fn random_hex(bytes: usize) -> Result<String, Error> {
         .and_then(|mut file| file.read_exact(&mut random))
         .map_err(Error::io("read", "/dev/urandom"))?;
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-/// Changes with every boot; empty where the kernel does not tell.
-fn boot_id() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id")
-        .unwrap_or_default()
-        .trim()
-        .to_owned()
 }
 
 /// Empty where the kernel has no pid namespaces.

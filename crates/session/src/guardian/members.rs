@@ -9,10 +9,9 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use linux::processes::{self, ProcessId};
 use rustix::process::{Signal, WaitOptions, getuid, wait};
 use serde::{Deserialize, Serialize};
-
-use crate::processes::{self, ProcessId};
 
 /// Environment variable that every process of a guarded broker carries; its value is the broker's
 /// unique name. It finds also those that left their parent, group or session.
@@ -223,7 +222,7 @@ mod tests {
         let pid = 4_194_305 + me.pid;
         let map = &jit_files(pid)[0];
         let started = |ended| Started {
-            id: me.with_number(pid),
+            id: ProcessId::new(pid, me.start()),
             started: ago(100),
             ended,
         };
@@ -246,7 +245,7 @@ mod tests {
         let own = &jit_files(me.pid)[0];
         fs::write(own, "1000 10 mine\n").unwrap();
         let before = Started {
-            id: me.earlier(),
+            id: ProcessId::new(me.pid, me.start() - 1),
             ..started(None)
         };
         before.remove_jit_files(true);

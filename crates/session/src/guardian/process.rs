@@ -17,6 +17,7 @@ use std::{
     time::SystemTime,
 };
 
+use linux::ProcessId;
 use rustix::{
     event::{PollFd, PollFlags, poll},
     io::Errno,
@@ -30,7 +31,6 @@ use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::{Error, leftovers::Leftovers, members::Started};
-use crate::processes::ProcessId;
 
 /// The hidden subcommand of the executable that leads to [`main`].
 pub const SUBCOMMAND: &str = "__guard";

@@ -141,9 +141,9 @@ impl Recording<'_> {
             loop_lag_median_ns: median(lags),
             loop_lag_max_ns: self.measured.loop_lag_max.0,
             lag_explains: self.lag_explains(),
-            cores: crate::hardware::cores(),
+            cores: linux::cpus::usable(),
             machine_cores: usage.cores,
-            apart: self.together.is_some_and(|together| together.apart),
+            apart: self.combined_cores.is_some_and(|cores| cores.disjoint),
             idle: usage.idle,
             steal: usage.steal,
             client_cores: usage.client.map(|used| used.cpu_cores),
@@ -173,9 +173,9 @@ impl Recording<'_> {
             interrupted: outcome.interrupted,
             insecure: self.setting.insecure,
             own_cores: self
-                .together
-                .filter(|together| !together.whole)
-                .map(|together| together.cores),
+                .combined_cores
+                .filter(|combined| !combined.whole_machine)
+                .map(|combined| combined.cores),
             clock_source: self.record.hardware.clock_source.clone(),
             measured_from_s: measured_from
                 .map_or(0.0, |span| self.seconds_since_origin(span.start)),
@@ -281,7 +281,7 @@ impl Recording<'_> {
             cores,
             busiest_thread: threads.map(|used| share(used.busiest)),
             busiest_thread_name: threads.and_then(|used| used.name.clone()),
-            run_queue_wait: threads.map(|used| share(used.starved)),
+            run_queue_wait: threads.map(|used| share(used.run_queue_wait)),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use archive::{BrokerSummary, Topology, Warning};
+use linux::processes::{self, ProcessId};
 use load::{Control, Outcome, PhaseTimes, Phases, RunEvent, Sink};
 use measure::{Clock, Counters, Interval, Nanos, Phase, Problem};
 
@@ -12,9 +13,8 @@ use super::recording::{Recording, Setting};
 use super::{RunOptions, RunOutcome, Start};
 use crate::brokers::Listener;
 use crate::judge::{Planned, profile_incomplete};
-use crate::processes::ProcessId;
 use crate::usage::ProcUsage;
-use crate::{Error, Observer, processes};
+use crate::{Error, Observer};
 
 /// Whether to stop is checked this often.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);

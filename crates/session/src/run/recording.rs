@@ -1,6 +1,8 @@
 //! What the load reports, on its way into the archive, to the observer and into the sums.
 
 use archive::{BrokerSummary, CyclePoint, Event, FaultOutcome, RunRecord, RunWriter, SeriesPoint};
+use linux::CombinedCores;
+use linux::threads::{ThreadTimes, ThreadUse};
 use measure::{Clock, Counters, Interval, Nanos, Phase, Step, Time};
 
 use super::Texts;
@@ -10,10 +12,8 @@ use super::requested::Against;
 use super::work::Churning;
 use crate::Observer;
 use crate::brokers::Listener;
+use crate::connection_time::ConnectionCounts;
 use crate::judge::Planned;
-use crate::limits::Together;
-use crate::tcp::Connections;
-use crate::threads::{ThreadUse, Threads};
 use crate::usage::{Reading, UsageSource, between};
 
 /// Events that a record keeps; a broker that blocks and unblocks without end says nothing new.
@@ -76,10 +76,10 @@ pub(crate) struct Recording<'a> {
     pub(crate) started: Option<Time>,
     /// What was asked for so far.
     pub(crate) against: Against,
-    threads_before: Threads,
-    connections_before: (Time, Connections),
+    threads_before: ThreadTimes,
+    connections_before: (Time, ConnectionCounts),
     /// What broker and bellows may use, where they run on one machine.
-    pub(crate) together: Option<Together>,
+    pub(crate) combined_cores: Option<CombinedCores>,
     /// What TCP says of our connections in the measured phase.
     pub(crate) connections: Option<archive::ConnectionTime>,
     /// What the broker's threads used in the measured phase.
@@ -124,9 +124,9 @@ impl<'a> Recording<'a> {
             usage,
             started: None,
             against: Against::default(),
-            threads_before: Threads::default(),
-            connections_before: (Time(0), Connections::default()),
-            together: None,
+            threads_before: ThreadTimes::default(),
+            connections_before: (Time(0), ConnectionCounts::default()),
+            combined_cores: None,
             connections: None,
             broker_threads: None,
             round_trip: None,
@@ -173,7 +173,7 @@ impl<'a> Recording<'a> {
             Phase::Measure => {
                 self.threads_before = self.usage.threads();
                 self.connections_before = (Clock.now(), self.usage.connections());
-                self.together = self.usage.together(self.record.hardware.cores);
+                self.combined_cores = self.usage.combined_cores(self.record.hardware.cores);
             }
             Phase::Drain => {
                 self.broker_threads = self.usage.threads().since(&self.threads_before);

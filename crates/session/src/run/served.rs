@@ -2,12 +2,12 @@
 //! only presumed. Several may share a port, and a port may be forwarded.
 
 use archive::profile::ProfileHeader;
+use linux::processes;
+use linux::sockets::Server;
 use measure::Nanos;
 
 use super::profiling::Profiling;
 use super::recording::Recording;
-use crate::processes;
-use crate::sockets::Server;
 
 /// Why there is no profile, and what to do.
 const NAME_IT: &str = "name the broker's own process (--pid, broker.pid) if it runs here";

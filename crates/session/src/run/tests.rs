@@ -6,7 +6,7 @@ use measure::ledger::LedgerSummary;
 use measure::{Metric, Phase};
 
 use super::*;
-use crate::usage::{Reading, UsageSource, Used};
+use crate::usage::{Reading, UsageSource};
 
 const SECOND: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
@@ -17,7 +17,7 @@ struct Metered(u64);
 
 impl UsageSource for Metered {
     fn read(&mut self) -> Reading {
-        let used = |share: u64, rss_bytes| Used {
+        let used = |share: u64, rss_bytes| linux::ProcessUse {
             cpu: measure::Nanos(self.0 * share * SECOND / 10),
             rss_bytes,
             threads: 3,

@@ -11,13 +11,17 @@ use std::path::{Path, PathBuf};
 const DIRECTIONS: &[(&str, &[&str])] = &[
     ("measure", &[]),
     ("testkit", &[]),
+    ("linux", &["measure"]),
     ("transport", &["measure"]),
     ("wire", &["measure"]),
     ("archive", &["measure"]),
     ("load", &["measure", "transport", "wire"]),
     ("broker", &["measure", "transport", "wire"]),
-    ("profile", &["archive", "measure"]),
-    ("session", &["archive", "load", "measure", "profile"]),
+    ("profile", &["archive", "linux", "measure"]),
+    (
+        "session",
+        &["archive", "linux", "load", "measure", "profile"],
+    ),
     ("report", &["archive", "measure"]),
     (
         "bellows",

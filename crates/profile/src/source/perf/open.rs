@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
+use linux::{cpus, threads};
 use perf_event_open_sys::bindings as b;
 use rustix::io::Errno;
 
@@ -15,7 +16,7 @@ use super::sys::{self, RingMap};
 use super::{PerfEvents, PerfRings, Ring, permission};
 use crate::options::Options;
 use crate::unwind::Unwinder;
-use crate::{Error, procfs, record};
+use crate::{Error, record};
 
 /// Rings hold half a second of samples of this size.
 const TYPICAL_SAMPLE: u64 = 1024;
@@ -96,7 +97,7 @@ fn open_with(
 ) -> Result<Opened, Failure> {
     let mut opener = Opener {
         attr: attributes(options, wanted, unwinder),
-        cpus: procfs::online_cpus(),
+        cpus: cpus::online().into_iter().collect(),
         ring_pages: ring_pages(options.frequency),
         fds: Vec::new(),
         rings: Vec::new(),
@@ -105,7 +106,7 @@ fn open_with(
         pid,
     };
     for _ in 0..LISTINGS {
-        let mut new = procfs::threads(pid);
+        let mut new = threads::ids(pid);
         new.retain(|tid| !opener.opened.contains(tid));
         // The main thread lives longest: its events own the rings.
         new.sort_by_key(|&tid| (tid != pid, tid));
@@ -267,7 +268,7 @@ impl Opener {
     }
 
     fn too_many_files(&self) -> Error {
-        let threads = procfs::threads(self.pid).len().max(self.opened.len());
+        let threads = threads::ids(self.pid).len().max(self.opened.len());
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         Error::TooManyFiles {
             opened: self.fds.len() as u64,

@@ -1,9 +1,9 @@
 //! What the kernel's refusals mean, and what to do about them.
 
+use linux::{Status, machine};
 use measure::Problem;
 
 use crate::Error;
-use crate::procfs::{self, Status};
 
 const PARANOID: &str = "kernel.perf_event_paranoid";
 
@@ -11,7 +11,7 @@ const PARANOID: &str = "kernel.perf_event_paranoid";
 pub(crate) fn refused(pid: u32) -> Error {
     let own = rustix::process::geteuid().as_raw();
     let owner = Status::of(pid).ok().map(|status| status.uid);
-    explain(pid, own, owner, procfs::sysctl(PARANOID))
+    explain(pid, own, owner, machine::sysctl(PARANOID))
 }
 
 fn explain(pid: u32, own: u32, owner: Option<u32>, paranoid: Option<i64>) -> Error {
@@ -44,7 +44,7 @@ fn explain(pid: u32, own: u32, owner: Option<u32>, paranoid: Option<i64>) -> Err
 
 /// The note of a profile that had to do without the kernel.
 pub(crate) fn user_space_only() -> String {
-    let level = procfs::sysctl(PARANOID).map_or("unknown".to_owned(), |level| level.to_string());
+    let level = machine::sysctl(PARANOID).map_or("unknown".to_owned(), |level| level.to_string());
     format!(
         "user space only: time spent in the kernel is missing, because {PARANOID} is {level}; \
          as root, `sysctl {PARANOID}=1` allows it"
@@ -53,7 +53,7 @@ pub(crate) fn user_space_only() -> String {
 
 /// The note of a profile whose kernel frames have no names.
 pub(crate) fn kernel_names_hidden() -> String {
-    let level = procfs::sysctl("kernel.kptr_restrict");
+    let level = machine::sysctl("kernel.kptr_restrict");
     format!(
         "functions of the kernel have no names, because kernel.kptr_restrict is {}; \
          as root, `sysctl kernel.kptr_restrict=0` shows them",
@@ -64,7 +64,7 @@ pub(crate) fn kernel_names_hidden() -> String {
 /// The kernel called the event's attributes invalid.
 pub(crate) fn invalid(frequency: u32) -> Error {
     let name = "kernel.perf_event_max_sample_rate";
-    match procfs::sysctl(name) {
+    match machine::sysctl(name) {
         Some(most) if i64::from(frequency) > most => Error::Options(Problem::new(
             "the frequency is higher than this machine allows",
             format!("{frequency} samples per second, and {name} is {most}"),
@@ -79,7 +79,7 @@ pub(crate) fn invalid(frequency: u32) -> Error {
 /// Not even the smallest ring may be locked in memory.
 pub(crate) fn locked_memory(pages: usize) -> Error {
     let name = "kernel.perf_event_mlock_kb";
-    let kb = procfs::sysctl(name).map_or("unknown".to_owned(), |kb| kb.to_string());
+    let kb = machine::sysctl(name).map_or("unknown".to_owned(), |kb| kb.to_string());
     Error::Options(Problem::new(
         format!("cannot lock a ring of {pages} pages in memory"),
         format!("{name} is {kb}, and other profilers of this user may have used it up"),

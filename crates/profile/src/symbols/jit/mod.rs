@@ -12,11 +12,11 @@ mod table;
 
 use std::path::PathBuf;
 
+use linux::{ProcessId, Status, maps};
 use measure::Time;
 
 use self::file::{Change, MapFile, Refusal, Wanted};
 use self::table::JitTable;
-use crate::procfs::{self, Status};
 
 /// The JIT map of a process, followed as it grows and as it is replaced.
 #[derive(Debug)]
@@ -36,12 +36,12 @@ pub(super) struct JitMap {
 
 impl JitMap {
     pub(super) fn new(pid: u32, status: &Status) -> Self {
-        let inner = procfs::in_root_of(pid, &format!("/tmp/perf-{}.map", status.inner_pid));
+        let inner = maps::in_root_of(pid, &format!("/tmp/perf-{}.map", status.inner_pid));
         let outer = PathBuf::from(format!("/tmp/perf-{pid}.map"));
         let wanted = Wanted {
             pid,
             owners: [status.uid, 0, rustix::process::geteuid().as_raw()],
-            started: procfs::started(pid),
+            started: ProcessId::of(pid).map(ProcessId::started),
         };
         Self::from_candidates(vec![inner, outer], wanted)
     }

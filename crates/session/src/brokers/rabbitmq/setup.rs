@@ -279,7 +279,7 @@ fn tls_settings(certificates: &Certificates, port: u16) -> String {
 /// The guards of the reference experiment, and the loopback interface for everything. The user's
 /// files are read later and win.
 fn base_config() -> String {
-    let memory = MEMORY_LIMIT.min(total_memory() / 10 * 6);
+    let memory = MEMORY_LIMIT.min(linux::machine::usable_memory_bytes() / 10 * 6);
     format!(
         "[{{kernel, [{{inet_dist_use_interface, {{127,0,0,1}}}}]}},\n \
           {{rabbit, [{{vm_memory_high_watermark, {{absolute, {memory}}}}},\n           \
@@ -399,24 +399,6 @@ impl RefusingPort {
             _socket: socket,
         })
     }
-}
-
-/// Bytes of memory that the machine has, or this container may use.
-fn total_memory() -> u64 {
-    let machine = fs::read_to_string("/proc/meminfo")
-        .ok()
-        .and_then(|text| {
-            let line = text
-                .lines()
-                .find_map(|line| line.strip_prefix("MemTotal:"))?;
-            line.trim().strip_suffix(" kB")?.parse::<u64>().ok()
-        })
-        .map_or(u64::MAX, |kilobytes| kilobytes * 1024);
-    let container = fs::read_to_string("/sys/fs/cgroup/memory.max")
-        .ok()
-        .and_then(|text| text.trim().parse().ok())
-        .unwrap_or(u64::MAX);
-    machine.min(container)
 }
 
 /// Whether a broker answers the protocol header with its first method (a frame of type 1).

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use measure::{Clock, Nanos, Time};
 
+use crate::cpu_time::cpu_time;
 use crate::processes::{self, ProcessId};
-use crate::usage::Used;
 
 /// Looking for new descendants takes milliseconds on a machine with many processes: at most one part
 /// in so many of the time.
@@ -19,9 +19,20 @@ const SEARCH_SHARE: u64 = 200;
 /// The accounts that `/proc` shows round user and system time down to a tick each.
 const ROUNDING_TICKS: u64 = 2;
 
+/// What a process or a tree of processes has used so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessUse {
+    /// CPU time, user and kernel.
+    pub cpu: Nanos,
+    /// Resident memory at present.
+    pub rss_bytes: u64,
+    /// Threads at present.
+    pub threads: u32,
+}
+
 /// A process tree, and what it has used.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub struct ProcessTree {
     root: Option<ProcessId>,
     accounts: Accounts,
     next_search: Time,
@@ -29,8 +40,10 @@ pub(crate) struct Tree {
     tick: Nanos,
 }
 
-impl Tree {
-    pub(crate) fn of(root: Option<u32>) -> Self {
+impl ProcessTree {
+    /// The tree below a process, or one of nobody.
+    #[must_use]
+    pub fn of(root: Option<u32>) -> Self {
         let second = rustix::param::clock_ticks_per_second().max(1);
         let tick = Nanos(1_000_000_000 / second);
         Self {
@@ -42,12 +55,15 @@ impl Tree {
         }
     }
 
-    pub(crate) fn root(&self) -> Option<u32> {
+    /// Number of the process that all others descend from.
+    #[must_use]
+    pub fn root(&self) -> Option<u32> {
         self.root.map(|id| id.pid)
     }
 
     /// The root and what was found of its descendants, where they live.
-    pub(crate) fn pids(&self) -> Vec<u32> {
+    #[must_use]
+    pub fn pids(&self) -> Vec<u32> {
         let descendants = self.accounts.members.keys().map(|id| id.pid);
         let mut pids: Vec<u32> = self.root().into_iter().chain(descendants).collect();
         pids.sort_unstable();
@@ -56,7 +72,7 @@ impl Tree {
     }
 
     /// Another process is the root from now on; what the tree has used goes on from there.
-    pub(crate) fn follow(&mut self, root: u32) {
+    pub fn follow(&mut self, root: u32) {
         let root = ProcessId::of(root);
         if self.root != root {
             self.root = root;
@@ -66,12 +82,12 @@ impl Tree {
     }
 
     /// What was taken for the tree is not it.
-    pub(crate) fn leave(&mut self) {
+    pub fn leave(&mut self) {
         *self = Self::of(None);
     }
 
     /// What it has used up to now; `None` where its root is gone.
-    pub(crate) fn read(&mut self) -> Option<Used> {
+    pub fn read(&mut self) -> Option<ProcessUse> {
         let root = self.root?;
         root.stat()?;
         let began = Clock.now();
@@ -84,11 +100,11 @@ impl Tree {
             let now = Clock.now();
             self.next_search = now + Nanos(now.since(began).0.saturating_mul(SEARCH_SHARE));
         }
-        let mut used = Used::default();
+        let mut used = ProcessUse::default();
         let (page_bytes, tick) = (self.page_bytes, self.tick);
         self.accounts.look(&mut |id| {
             // In this order: what the process is, is known of the number that its time was read by.
-            let cpu = profile::cpu_time(id.pid);
+            let cpu = cpu_time(id.pid);
             let stat = id.stat()?;
             used.rss_bytes += stat.rss_pages.saturating_mul(page_bytes);
             used.threads = used.threads.saturating_add(stat.threads);
@@ -172,7 +188,7 @@ impl Accounts {
     fn look(&mut self, see: &mut dyn FnMut(ProcessId) -> Option<Seen>) {
         // Parents first: what a child leaves them between the two is not counted twice then.
         let mut ids: Vec<ProcessId> = self.members.keys().copied().collect();
-        ids.sort_by_key(|id| id.age());
+        ids.sort_by_key(|id| (id.start(), id.pid));
         let seen: Vec<(ProcessId, Option<Seen>)> =
             ids.into_iter().map(|id| (id, see(id))).collect();
         let gone = seen.iter().filter(|(_, seen)| seen.is_none());

@@ -96,7 +96,7 @@ impl Machine {
 #[test]
 fn what_a_changing_tree_uses_is_counted_once() {
     let this = ProcessId::of(std::process::id()).unwrap();
-    let id = |pid| this.with_number(pid);
+    let id = |pid| ProcessId::new(pid, this.start());
     for seed in 0..500 {
         let mut machine = Machine::new(seed);
         let mut accounts = Accounts::new(Nanos(TICK * ROUNDING_TICKS));
@@ -176,7 +176,7 @@ fn children_that_nobody_saw_and_orphans_count() {
     let mut hear = || lines.next().unwrap().unwrap();
     let mut stdin = root.stdin.take().unwrap();
     let mut go = || std::io::Write::write_all(&mut stdin, b"\n").unwrap();
-    let mut tree = Tree::of(Some(root.id()));
+    let mut tree = ProcessTree::of(Some(root.id()));
     hear();
     let first = tree.read().unwrap().cpu;
     go();

@@ -4,9 +4,11 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use crate::cpus::cpu_list;
+
 /// What one process may use.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Limits {
+pub struct CpuLimits {
     /// Processors, by number.
     cpus: BTreeSet<u32>,
     /// Cores worth of time, and the control group that allows no more.
@@ -15,18 +17,19 @@ pub(crate) struct Limits {
 
 /// What two processes of one machine may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Together {
-    /// Cores, of both.
-    pub(crate) cores: u32,
+pub struct CombinedCores {
+    /// Cores that at least one of them may use.
+    pub cores: u32,
     /// They have no core in common: neither takes time from the other.
-    pub(crate) apart: bool,
-    /// That is all that the machine has.
-    pub(crate) whole: bool,
+    pub disjoint: bool,
+    /// `cores` is all that the machine has.
+    pub whole_machine: bool,
 }
 
-impl Limits {
-    /// Those of a process; `None` where it is gone.
-    pub(crate) fn of(pid: u32) -> Option<Self> {
+impl CpuLimits {
+    /// The limits of a process; `None` where it is gone.
+    #[must_use]
+    pub fn of(pid: u32) -> Option<Self> {
         let status = fs::read(format!("/proc/{pid}/status")).ok()?;
         let status = String::from_utf8_lossy(&status);
         let allowed = |line: &str| line.strip_prefix("Cpus_allowed_list:").map(cpu_list);
@@ -43,8 +46,9 @@ impl Limits {
         self.quota.as_ref().map_or(all, |(quota, _)| quota.min(all))
     }
 
-    /// What the two may use, on a machine of so many cores (0: nobody knows).
-    pub(crate) fn together(&self, other: &Self, machine: u32) -> Together {
+    /// The cores that the two may use, on a machine of `machine` cores (0: unknown).
+    #[must_use]
+    pub fn combined(&self, other: &Self, machine: u32) -> CombinedCores {
         let all = self.cpus.union(&other.cpus).count() as f64;
         let one_group = match (&self.quota, &other.quota) {
             (Some((quota, one)), Some((_, other))) if one == other => Some(*quota),
@@ -54,52 +58,21 @@ impl Limits {
             .unwrap_or(self.cores() + other.cores())
             .min(all)
             .max(1.0);
-        Together {
+        CombinedCores {
             cores: cores.ceil() as u32,
-            apart: self.cpus.is_disjoint(&other.cpus),
-            whole: cores >= f64::from(machine),
+            disjoint: self.cpus.is_disjoint(&other.cpus),
+            whole_machine: cores >= f64::from(machine),
         }
     }
 }
 
-/// The cores of the machine, as far as this process's control groups let anybody in them use them. An
-/// affinity that somebody gave to bellows alone does not make the machine smaller.
-pub(crate) fn machine_cores() -> u32 {
-    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let read = |path: &str| fs::read_to_string(path).ok();
-    let usable = |path: &str| read(path).map(|list| cpu_list(&list));
-    let own = groups.lines().find_map(|line| line.strip_prefix("0::"));
-    let own = own.map(|group| format!("{UNIFIED}{group}/cpuset.cpus.effective"));
-    let cpus = own
-        .and_then(|path| usable(&path))
-        .or_else(|| usable("/sys/devices/system/cpu/online"))
-        .map_or(0, |cpus| cpus.len());
-    if cpus == 0 {
-        return crate::hardware::cores();
-    }
-    let quota = quota(&groups, &read).map_or(f64::INFINITY, |(quota, _)| quota);
-    quota.min(cpus as f64).ceil().max(1.0) as u32
-}
-
-/// `0-3,8`. No machine has more than 65,536 processors, so larger numbers are left out.
-fn cpu_list(text: &str) -> BTreeSet<u32> {
-    let number = |text: &str| text.trim().parse::<u32>().ok().filter(|&cpu| cpu < 1 << 16);
-    text.split(',')
-        .filter_map(|part| match part.split_once('-') {
-            Some((from, to)) => Some(number(from)?..=number(to)?),
-            None => number(part).map(|cpu| cpu..=cpu),
-        })
-        .flatten()
-        .collect()
-}
-
 /// Where control groups are, of version 2, and those of version 1 that limit CPU time.
-const UNIFIED: &str = "/sys/fs/cgroup";
+pub(crate) const UNIFIED: &str = "/sys/fs/cgroup";
 const CPU: &str = "/sys/fs/cgroup/cpu";
 
 /// The smallest quota of the control groups in `/proc/PID/cgroup` (cgroups(7)) and of those that they
 /// lie in: `0::/path` of version 2, `4:cpu,cpuacct:/path` of version 1.
-fn quota(groups: &str, read: &dyn Fn(&str) -> Option<String>) -> Option<(f64, String)> {
+pub(crate) fn quota(groups: &str, read: &dyn Fn(&str) -> Option<String>) -> Option<(f64, String)> {
     let mut smallest: Option<(f64, String)> = None;
     for line in groups.lines() {
         let mut parts = line.splitn(3, ':');
@@ -150,8 +123,8 @@ fn quota_of(group: &str, unified: bool, read: &dyn Fn(&str) -> Option<String>) -
 mod tests {
     use super::*;
 
-    fn limits(cpus: &str, quota: Option<(f64, &str)>) -> Limits {
-        Limits {
+    fn limits(cpus: &str, quota: Option<(f64, &str)>) -> CpuLimits {
+        CpuLimits {
             cpus: cpu_list(cpus),
             quota: quota.map(|(cores, group)| (cores, group.to_owned())),
         }
@@ -161,7 +134,7 @@ mod tests {
     fn what_two_may_use_is_the_union_within_their_quotas() {
         let free = |cpus| limits(cpus, None);
         let within = |cpus, cores, group| limits(cpus, Some((cores, group)));
-        for (one, other, machine, cores, apart, whole) in [
+        for (one, other, machine, cores, disjoint, whole_machine) in [
             (free("1"), free("0-1"), 2, 2, false, true),
             (free("0-1"), free("0-1"), 2, 2, false, true),
             (free("1"), free("0"), 2, 2, true, true),
@@ -193,13 +166,13 @@ mod tests {
                 true,
             ),
         ] {
-            let expected = Together {
+            let expected = CombinedCores {
                 cores,
-                apart,
-                whole,
+                disjoint,
+                whole_machine,
             };
-            assert_eq!(one.together(&other, machine), expected, "{one:?} {other:?}");
-            assert_eq!(other.together(&one, machine), expected, "{other:?} {one:?}");
+            assert_eq!(one.combined(&other, machine), expected, "{one:?} {other:?}");
+            assert_eq!(other.combined(&one, machine), expected, "{other:?} {one:?}");
         }
     }
 
@@ -230,13 +203,12 @@ mod tests {
 
     #[test]
     fn this_process_has_limits_within_the_machine() {
-        let own = Limits::of(std::process::id()).unwrap();
-        let cores = crate::hardware::cores();
+        let own = CpuLimits::of(std::process::id()).unwrap();
+        let cores = crate::cpus::usable();
         assert!(
             own.cores() <= f64::from(cores) && own.cores() > 0.0,
             "{own:?}"
         );
-        assert!(machine_cores() >= cores);
-        assert_eq!(Limits::of(u32::MAX), None);
+        assert_eq!(CpuLimits::of(u32::MAX), None);
     }
 }

@@ -23,7 +23,7 @@ struct Socket {
 
 /// Who is at the other end of our connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Server {
+pub enum Server {
     /// Nobody knows: there is no connection, or it may not be seen.
     #[default]
     Unknown,
@@ -35,7 +35,7 @@ pub(crate) enum Server {
 
 /// The processes that a connection to one of these addresses would reach, the first that anybody
 /// listens on; several where they share the port. None where they may not be seen.
-pub(crate) fn listening_on(addresses: &[SocketAddr]) -> Vec<u32> {
+pub fn listening_on(addresses: &[SocketAddr]) -> Vec<u32> {
     let table = tables("self/net");
     let listeners = |address: &SocketAddr| {
         let rank = |socket: &Socket| serves(socket, *address).map(|rank| (rank, socket.inode));
@@ -64,7 +64,7 @@ fn serves(socket: &Socket, to: SocketAddr) -> Option<u8> {
 }
 
 /// Who is at the other end of this process's connections to a port.
-pub(crate) fn server_of_our_connections(port: u16) -> Server {
+pub fn server_of_our_connections(port: u16) -> Server {
     let table = tables("self/net");
     let own = inodes_of(std::process::id());
     let connected = |socket: &&Socket| {
@@ -128,7 +128,7 @@ fn owners(sockets: &BTreeSet<u64>) -> Vec<u32> {
 }
 
 /// The ports that a process listens on.
-pub(crate) fn listening_ports(pid: u32) -> Vec<u16> {
+pub fn listening_ports(pid: u32) -> Vec<u16> {
     let own = inodes_of(pid);
     let listening = tables(&format!("{pid}/net")).into_iter();
     let ports: BTreeSet<u16> = listening
@@ -139,7 +139,7 @@ pub(crate) fn listening_ports(pid: u32) -> Vec<u16> {
 }
 
 /// The sockets that a process holds.
-pub(crate) fn inodes_of(pid: u32) -> BTreeSet<u64> {
+pub fn inodes_of(pid: u32) -> BTreeSet<u64> {
     let files = fs::read_dir(format!("/proc/{pid}/fd"));
     let files = files.into_iter().flatten().flatten();
     files
@@ -205,7 +205,7 @@ fn address(text: &str) -> Option<SocketAddr> {
 }
 
 /// The addresses of a host, where all of them are this machine's; else none.
-pub(crate) fn addresses_here(host: &str, port: u16) -> Vec<SocketAddr> {
+pub fn addresses_here(host: &str, port: u16) -> Vec<SocketAddr> {
     let addresses = (host, port).to_socket_addrs();
     let addresses: Vec<SocketAddr> = addresses.map(Vec::from_iter).unwrap_or_default();
     if addresses.iter().all(|address| is_own_address(address.ip())) {

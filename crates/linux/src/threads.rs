@@ -6,40 +6,55 @@ use std::fs;
 
 use measure::Nanos;
 
+/// The numbers of a process's threads, in ascending order; empty where it has ended.
+pub fn ids(pid: u32) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    let names = entries.flatten().map(|entry| entry.file_name());
+    let mut tids: Vec<u32> = names
+        .filter_map(|name| name.to_str()?.parse().ok())
+        .collect();
+    tids.sort_unstable();
+    tids
+}
+
+/// A thread's name.
+pub fn name(pid: u32, tid: u32) -> Option<String> {
+    let bytes = fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&bytes).trim_end().to_owned())
+}
+
 /// What the threads of some processes had used up to an instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Threads(BTreeMap<u32, Times>);
+pub struct ThreadTimes(BTreeMap<u32, Times>);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Times {
     process: u32,
     cpu: Nanos,
-    starved: Nanos,
+    run_queue_wait: Nanos,
 }
 
 /// What was used between two instants.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct ThreadUse {
+pub struct ThreadUse {
     /// CPU time of the busiest thread.
-    pub(crate) busiest: Nanos,
+    pub busiest: Nanos,
     /// Its name, as long as it lives.
-    pub(crate) name: Option<String>,
+    pub name: Option<String>,
     /// Time that the threads together waited for a core.
-    pub(crate) starved: Nanos,
+    pub run_queue_wait: Nanos,
 }
 
-impl Threads {
+impl ThreadTimes {
     /// Reads all threads of these processes.
-    pub(crate) fn read(processes: impl IntoIterator<Item = u32>) -> Self {
+    pub fn read(processes: impl IntoIterator<Item = u32>) -> Self {
         let mut all = BTreeMap::new();
         for process in processes {
-            let Ok(folder) = fs::read_dir(format!("/proc/{process}/task")) else {
-                continue;
-            };
-            for thread in folder.flatten() {
-                let id = thread.file_name().to_str().and_then(|id| id.parse().ok());
-                let text = fs::read_to_string(thread.path().join("schedstat"));
-                if let Some((id, times)) = id.zip(text.ok().and_then(|t| parse(process, &t))) {
+            for id in ids(process) {
+                let text = fs::read_to_string(format!("/proc/{process}/task/{id}/schedstat"));
+                if let Some(times) = text.ok().and_then(|text| parse(process, &text)) {
                     all.insert(id, times);
                 }
             }
@@ -48,12 +63,12 @@ impl Threads {
     }
 
     /// What was used since `before`; `None` where nothing is known.
-    pub(crate) fn since(&self, before: &Self) -> Option<ThreadUse> {
+    pub fn since(&self, before: &Self) -> Option<ThreadUse> {
         let mut used = ThreadUse::default();
         let mut busiest = None;
         for (id, after) in &self.0 {
             let then = before.0.get(id).copied().unwrap_or_default();
-            used.starved += after.starved.saturating_sub(then.starved);
+            used.run_queue_wait += after.run_queue_wait.saturating_sub(then.run_queue_wait);
             let cpu = after.cpu.saturating_sub(then.cpu);
             if busiest.is_none() || cpu > used.busiest {
                 used.busiest = cpu;
@@ -61,9 +76,7 @@ impl Threads {
             }
         }
         let (process, thread) = busiest?;
-        used.name = fs::read(format!("/proc/{process}/task/{thread}/comm"))
-            .ok()
-            .map(|name| String::from_utf8_lossy(&name).trim_end().to_owned());
+        used.name = name(process, thread);
         Some(used)
     }
 }
@@ -71,11 +84,11 @@ impl Threads {
 /// `CPU-nanoseconds nanoseconds-in-the-run-queue slices`; zeros where the kernel keeps no account.
 fn parse(process: u32, text: &str) -> Option<Times> {
     let mut numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
-    let (cpu, starved) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    let (cpu, run_queue_wait) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
     Some(Times {
         process,
         cpu: Nanos(cpu),
-        starved: Nanos(starved),
+        run_queue_wait: Nanos(run_queue_wait),
     })
 }
 
@@ -86,7 +99,7 @@ mod tests {
     #[test]
     fn the_busiest_thread_is_found() {
         let me = std::process::id();
-        let before = Threads::read([me]);
+        let before = ThreadTimes::read([me]);
         let busy = std::thread::Builder::new()
             .name("busy one".into())
             .spawn(move || {
@@ -95,7 +108,7 @@ mod tests {
                 while std::time::Instant::now() < end {
                     x = std::hint::black_box(x.wrapping_mul(3));
                 }
-                Threads::read([me])
+                ThreadTimes::read([me])
             })
             .unwrap();
         let after = busy.join().unwrap();
@@ -106,9 +119,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_nothing() {
-        assert_eq!(Threads::read([u32::MAX]).since(&Threads::default()), None);
+        assert_eq!(
+            ThreadTimes::read([u32::MAX]).since(&ThreadTimes::default()),
+            None
+        );
         assert_eq!(parse(1, ""), None);
         assert_eq!(parse(1, "5 x 1"), None);
-        assert_eq!(parse(1, "5 7 1").map(|t| t.starved), Some(Nanos(7)));
+        assert_eq!(parse(1, "5 7 1").map(|t| t.run_queue_wait), Some(Nanos(7)));
     }
 }

@@ -11,31 +11,44 @@ use serde::{Deserialize, Serialize};
 
 /// A process that cannot be mistaken for a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct ProcessId {
-    pub(crate) pid: u32,
+pub struct ProcessId {
+    /// Its number.
+    pub pid: u32,
     /// Clock ticks since boot at which it started.
     start: u64,
 }
 
 impl ProcessId {
+    /// The process that had this number and started so many clock ticks after boot.
+    #[must_use]
+    pub const fn new(pid: u32, start: u64) -> Self {
+        Self { pid, start }
+    }
+
+    /// Clock ticks since boot at which it started.
+    #[must_use]
+    pub const fn start(self) -> u64 {
+        self.start
+    }
+
     /// The process that has this number now.
-    pub(crate) fn of(pid: u32) -> Option<Self> {
+    pub fn of(pid: u32) -> Option<Self> {
         stat(pid).map(|stat| stat.id(pid))
     }
 
     /// `/proc/PID/stat` of this very process; `None` where it is gone.
-    pub(crate) fn stat(self) -> Option<Stat> {
+    pub fn stat(self) -> Option<Stat> {
         stat(self.pid).filter(|stat| stat.start == self.start)
     }
 
     /// Whether it still runs; one that only waits to be collected does not.
-    pub(crate) fn is_alive(self) -> bool {
+    pub fn is_alive(self) -> bool {
         self.stat().is_some_and(|stat| !stat.ended())
     }
 
     /// Sends a signal to this process and to no other, whoever has its number by now. `false`: it is
     /// gone, or is not ours to signal.
-    pub(crate) fn signal(self, signal: Signal) -> bool {
+    pub fn signal(self, signal: Signal) -> bool {
         let Some(number) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else {
             return false;
         };
@@ -49,13 +62,8 @@ impl ProcessId {
         }
     }
 
-    /// Orders processes by their start.
-    pub(crate) const fn age(self) -> (u64, u32) {
-        (self.start, self.pid)
-    }
-
     /// When it started, by the wall clock.
-    pub(crate) fn started(self) -> SystemTime {
+    pub fn started(self) -> SystemTime {
         let second = rustix::param::clock_ticks_per_second().max(1);
         let since_boot = Duration::from_secs(self.start / second)
             + Duration::from_secs_f64((self.start % second) as f64 / second as f64);
@@ -66,7 +74,7 @@ impl ProcessId {
 }
 
 /// When the machine started, by the wall clock.
-pub(crate) fn booted() -> SystemTime {
+pub fn booted() -> SystemTime {
     let up = clock_gettime(ClockId::Boottime);
     let up = Duration::new(
         up.tv_sec.unsigned_abs(),
@@ -79,22 +87,24 @@ pub(crate) fn booted() -> SystemTime {
 
 /// One line of `/proc/PID/stat`, as far as it is needed here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stat {
+pub struct Stat {
     /// Name of the executable, at most 15 bytes; what is not UTF-8 is replaced.
-    pub(crate) command: String,
+    pub command: String,
     state: char,
-    pub(crate) parent: u32,
+    /// Number of the parent; 0 for one outside of our namespace.
+    pub parent: u32,
     /// CPU time of children that have ended and were waited for, in ticks.
-    pub(crate) children_ticks: u64,
-    pub(crate) threads: u32,
+    pub children_ticks: u64,
+    /// Number of threads.
+    pub threads: u32,
     start: u64,
     /// Resident memory in pages.
-    pub(crate) rss_pages: u64,
+    pub rss_pages: u64,
 }
 
 impl Stat {
     /// Whose line it is, where `pid` is the number that it was read by.
-    pub(crate) const fn id(&self, pid: u32) -> ProcessId {
+    pub const fn id(&self, pid: u32) -> ProcessId {
         ProcessId {
             pid,
             start: self.start,
@@ -102,13 +112,13 @@ impl Stat {
     }
 
     /// A zombie: only its exit status is left.
-    pub(crate) const fn ended(&self) -> bool {
+    pub const fn ended(&self) -> bool {
         matches!(self.state, 'Z' | 'X')
     }
 }
 
 /// Reads `/proc/PID/stat`; `None` where the process is gone.
-pub(crate) fn stat(pid: u32) -> Option<Stat> {
+pub fn stat(pid: u32) -> Option<Stat> {
     parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
@@ -133,7 +143,7 @@ fn parse_stat(line: &[u8]) -> Option<Stat> {
 }
 
 /// All process numbers.
-pub(crate) fn all() -> Vec<u32> {
+pub fn all() -> Vec<u32> {
     let Ok(folder) = fs::read_dir("/proc") else {
         return Vec::new();
     };
@@ -144,7 +154,7 @@ pub(crate) fn all() -> Vec<u32> {
 }
 
 /// The processes that descend from `root`, without itself.
-pub(crate) fn descendants(root: u32) -> Vec<u32> {
+pub fn descendants(root: u32) -> Vec<u32> {
     let parents: Vec<(u32, u32)> = all()
         .into_iter()
         .filter_map(|pid| Some((pid, stat(pid)?.parent)))
@@ -164,7 +174,7 @@ pub(crate) fn descendants(root: u32) -> Vec<u32> {
 }
 
 /// The arguments a process was started with; empty where they cannot be read.
-pub(crate) fn arguments(pid: u32) -> Vec<String> {
+pub fn arguments(pid: u32) -> Vec<String> {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words = bytes
         .split(|byte| *byte == 0)
@@ -177,7 +187,7 @@ pub(crate) fn arguments(pid: u32) -> Vec<String> {
 /// The processes whose executable has this name, else those with it as a word of their command
 /// line; without ourselves and what only started us: the command line of `timeout 60 bellows record
 /// --name NAME` has the word too.
-pub(crate) fn named(name: &str) -> Vec<u32> {
+pub fn named(name: &str) -> Vec<u32> {
     let ancestors = ancestors(std::process::id());
     let own = arguments(std::process::id());
     let own = own.get(1..).unwrap_or_default();
@@ -224,21 +234,6 @@ mod tests {
     use std::os::unix::ffi::OsStrExt as _;
 
     use super::*;
-
-    impl ProcessId {
-        /// One that started at the same moment.
-        pub(crate) fn with_number(self, pid: u32) -> Self {
-            Self { pid, ..self }
-        }
-
-        /// One that had the same number before.
-        pub(crate) fn earlier(self) -> Self {
-            Self {
-                start: self.start - 1,
-                ..self
-            }
-        }
-    }
 
     #[test]
     fn names_of_any_bytes_do_not_shift_fields() {
@@ -293,10 +288,11 @@ mod tests {
     #[test]
     fn another_process_with_the_same_number_is_not_alive_and_gets_no_signal() {
         let me = ProcessId::of(std::process::id()).unwrap();
+        let earlier = ProcessId::new(me.pid, me.start - 1);
         assert!(me.is_alive() && me.stat().is_some());
         // Signal 0 would do; this one asks for nothing, and would be ignored.
         assert!(me.signal(Signal::CONT));
-        assert!(!me.earlier().is_alive() && !me.earlier().signal(Signal::CONT));
+        assert!(!earlier.is_alive() && !earlier.signal(Signal::CONT));
         let age = SystemTime::now().duration_since(me.started()).unwrap();
         assert!(age < Duration::from_secs(3_600), "{age:?}");
     }

@@ -5,26 +5,19 @@
 //! that have ended included.
 
 use measure::Nanos;
+use nix::time::ClockId;
+use nix::unistd::Pid;
 
 /// CPU time that process `pid` has used so far, all its threads, user and kernel; `None` where
 /// there is no such process. Needs no permission.
 #[must_use]
-#[allow(unsafe_code)]
 pub fn cpu_time(pid: u32) -> Option<Nanos> {
-    let pid = libc::pid_t::try_from(pid).ok().filter(|pid| *pid > 0)?;
-    let mut clock: libc::clockid_t = 0;
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: both functions write to the variable behind their pointer and keep nothing.
-    let read = unsafe {
-        libc::clock_getcpuclockid(pid, &raw mut clock) == 0
-            && libc::clock_gettime(clock, &raw mut time) == 0
-    };
-    let seconds = u64::try_from(time.tv_sec).ok()?;
-    let nanos = u64::try_from(time.tv_nsec).ok()?;
-    read.then_some(Nanos(seconds * 1_000_000_000 + nanos))
+    let pid = i32::try_from(pid).ok().filter(|pid| *pid > 0)?;
+    let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(pid)).ok()?;
+    let time = clock.now().ok()?;
+    let seconds = u64::try_from(time.tv_sec()).ok()?;
+    let nanos = u64::try_from(time.tv_nsec()).ok()?;
+    Some(Nanos(seconds * 1_000_000_000 + nanos))
 }
 
 #[cfg(test)]

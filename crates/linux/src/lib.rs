@@ -1,0 +1,25 @@
+//! What Linux tells of processes, their threads, memory, limits and sockets, and of the machine: the
+//! only crate of the workspace that reads `/proc`, control groups and socket diagnostics.
+//!
+//! Own readers of `/proc` rather than the crate `procfs`: names are any bytes, processes vanish while
+//! they are read, and sandboxes leave fields out. `procfs` 0.18 panics on a `stat` line that is cut
+//! behind the name, ends a name at its first colon, and gives up a whole `status` or `maps` for one
+//! byte that is not UTF-8 or one field that is missing.
+
+mod cpu_limits;
+mod cpu_time;
+pub mod cpus;
+pub mod machine;
+pub mod maps;
+mod process_tree;
+pub mod processes;
+pub mod sockets;
+mod status;
+pub mod tcp_info;
+pub mod threads;
+
+pub use cpu_limits::{CombinedCores, CpuLimits};
+pub use cpu_time::cpu_time;
+pub use process_tree::{ProcessTree, ProcessUse};
+pub use processes::ProcessId;
+pub use status::Status;

@@ -1,0 +1,113 @@
+//! The executable memory of a process.
+
+use std::fs;
+use std::path::PathBuf;
+
+/// One executable mapping of `/proc/PID/maps`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// First address.
+    pub start: u64,
+    /// First address after it.
+    pub end: u64,
+    /// Where in the file it begins.
+    pub offset: u64,
+    /// Of the file; 0 where there is none.
+    pub inode: u64,
+    /// As the kernel prints it, unescaped: a path, `[vdso]`, `//anon`, or nothing.
+    pub path: String,
+    /// The file has no name any more.
+    pub deleted: bool,
+}
+
+/// The executable mappings of a process, in the order of addresses; `None` where it has ended or
+/// they may not be read.
+pub fn maps(pid: u32) -> Option<Vec<Mapping>> {
+    let bytes = fs::read(format!("/proc/{pid}/maps")).ok()?;
+    // A process that has ended still shows an empty file until it is waited for.
+    (!bytes.is_empty()).then(|| parse_maps(&String::from_utf8_lossy(&bytes)))
+}
+
+fn parse_maps(text: &str) -> Vec<Mapping> {
+    let mut maps: Vec<_> = text.lines().filter_map(parse_mapping).collect();
+    maps.sort_by_key(|m| m.start);
+    maps
+}
+
+/// `560f081dc000-560f081f0000 r-xp 00003000 fe:00 247741                     /usr/bin/sed`
+fn parse_mapping(line: &str) -> Option<Mapping> {
+    let mut rest = line;
+    let mut field = || {
+        let (field, after) = rest.split_once(' ').unwrap_or((rest, ""));
+        rest = after;
+        field
+    };
+    let (range, permissions, offset, _device, inode) =
+        (field(), field(), field(), field(), field());
+    let path = rest.trim_start();
+    if permissions.as_bytes().get(2) != Some(&b'x') {
+        return None;
+    }
+    let (start, end) = range.split_once('-')?;
+    let (path, deleted) = match path.strip_suffix(" (deleted)") {
+        Some(path) => (path, true),
+        None => (path, false),
+    };
+    Some(Mapping {
+        start: u64::from_str_radix(start, 16).ok()?,
+        end: u64::from_str_radix(end, 16).ok()?,
+        offset: u64::from_str_radix(offset, 16).ok()?,
+        inode: inode.parse().ok()?,
+        path: path.replace("\\012", "\n"),
+        deleted,
+    })
+}
+
+/// Whether a mapping is of a file with code in it, rather than of memory that a compiler fills.
+pub fn is_file(mapping: &Mapping) -> bool {
+    let anonymous = ["/memfd:", "/dev/zero", "/SYSV", "//anon", "/anon_hugepage"];
+    mapping.path.starts_with('/') && !anonymous.iter().any(|a| mapping.path.starts_with(a))
+}
+
+/// A path of the process's own file system, as seen from here.
+pub fn in_root_of(pid: u32, path: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}/root")).join(path.trim_start_matches('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn only_executable_mappings_are_kept_with_any_path() {
+        let text = "\
+7faf1eacd000-7faf1eaf3000 r--p 00000000 fe:00 326269                     /usr/lib/libc.so.6
+7faf1eaf3000-7faf1ec49000 r-xp 00026000 fe:00 326269                     /usr/lib/libc.so.6
+1000-2000 rwxp 00000000 00:00 0 
+3000-4000 r-xp 00001000 fe:00 9          /opt/with space/a\\012b (deleted)
+nonsense
+5000-6000 r-xp zz fe:00 9 /x
+ffff-10000 r-xp 00000000 00:00 0                          [vdso]";
+        let maps = parse_maps(text);
+        let paths: Vec<_> = maps.iter().map(|m| m.path.as_str()).collect();
+        assert_eq!(
+            paths,
+            ["", "/opt/with space/a\nb", "[vdso]", "/usr/lib/libc.so.6"]
+        );
+        let last = &maps[3];
+        assert_eq!(
+            (last.start, last.offset, last.inode),
+            (0x7faf_1eaf_3000, 0x26000, 326_269)
+        );
+        assert!(maps[1].deleted && is_file(&maps[1]) && !is_file(&maps[0]) && !is_file(&maps[2]));
+    }
+
+    #[test]
+    fn this_process_is_mapped() {
+        let exe = std::env::current_exe().unwrap();
+        let maps = maps(std::process::id()).expect("maps");
+        assert!(maps.iter().any(|m| Path::new(&m.path) == exe));
+    }
+}

@@ -1,0 +1,90 @@
+//! How long our connections to the broker were held up because the other side did not read, how much
+//! was sent again, how long a round trip takes. It tells a broker that does not read from a network that
+//! is full, which the sockets' own back-pressure does not.
+
+use std::collections::BTreeMap;
+
+use archive::ConnectionTime;
+use linux::tcp_info::TcpInfo;
+use measure::Nanos;
+
+/// What TCP had counted for each connection up to an instant, by its socket's inode.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ConnectionCounts(BTreeMap<u32, TcpInfo>);
+
+/// What was counted after `then`; what is not a count stays as it is.
+fn counted_since(now: &TcpInfo, then: TcpInfo) -> TcpInfo {
+    TcpInfo {
+        busy_us: now.busy_us.saturating_sub(then.busy_us),
+        peer_full_us: now.peer_full_us.saturating_sub(then.peer_full_us),
+        resent: now.resent.wrapping_sub(then.resent),
+        segments: now.segments.wrapping_sub(then.segments),
+        ..*now
+    }
+}
+
+impl ConnectionCounts {
+    /// This process's connections to a port; none where the kernel does not tell.
+    pub(crate) fn read(port: u16) -> Self {
+        Self(TcpInfo::of_own_connections_to(port))
+    }
+
+    /// What was counted since `before` in a time, over the connections that sent; `None` where nothing
+    /// is known.
+    pub(crate) fn since(&self, before: &Self, length: Nanos) -> Option<ConnectionTime> {
+        let used: Vec<TcpInfo> = self
+            .0
+            .iter()
+            .map(|(inode, now)| {
+                counted_since(now, before.0.get(inode).copied().unwrap_or_default())
+            })
+            .collect();
+        // Those of consumers send hardly anything, and say nothing of those that do.
+        let most = used.iter().map(|c| c.busy_us).max()?;
+        let sending: Vec<&TcpInfo> = used.iter().filter(|c| c.busy_us >= most / 2).collect();
+        let count = sending.len() as u64;
+        let all = count as f64 * length.as_secs_f64() * 1e6;
+        if all <= 0.0 {
+            return None;
+        }
+        let sum = |part: fn(&TcpInfo) -> u64| sending.iter().map(|c| part(c)).sum::<u64>();
+        Some(ConnectionTime {
+            busy: (sum(|c| c.busy_us) as f64 / all).min(1.0),
+            peer_full: (sum(|c| c.peer_full_us) as f64 / all).min(1.0),
+            resent: sum(|c| c.resent.into()) as f64 / sum(|c| c.segments.into()).max(1) as f64,
+            round_trip_ns: sum(|c| c.round_trip_us.into()) * 1_000 / count,
+            unsent_bytes: sum(|c| c.unsent.into()) / count,
+        })
+    }
+
+    /// The shortest round trip of any of them.
+    pub(crate) fn round_trip(&self) -> Option<Nanos> {
+        let trips = self.0.values().map(|c| c.shortest_round_trip_us);
+        let shortest = trips.filter(|us| (1..u32::MAX).contains(us)).min()?;
+        Some(Nanos(u64::from(shortest) * 1_000))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_connections_that_send_are_judged() {
+        let counts = |busy_us, peer_full_us| TcpInfo {
+            busy_us,
+            peer_full_us,
+            segments: 10,
+            shortest_round_trip_us: 50,
+            ..TcpInfo::default()
+        };
+        let before = ConnectionCounts([(1, counts(1_000, 0)), (2, counts(0, 0))].into());
+        let after = ConnectionCounts([(1, counts(901_000, 600_000)), (2, counts(9, 9))].into());
+        let time = after.since(&before, Nanos::SECOND).unwrap();
+        assert!((time.busy - 0.9).abs() < 1e-9 && (time.peer_full - 0.6).abs() < 1e-9);
+        assert_eq!(after.round_trip(), Some(Nanos(50_000)));
+        let nothing = ConnectionCounts::default();
+        assert_eq!(nothing.since(&nothing, Nanos::SECOND), None);
+        assert_eq!(nothing.round_trip(), None);
+    }
+}
