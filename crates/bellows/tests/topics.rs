@@ -5,12 +5,12 @@ use std::ffi::OsString;
 
 use load::{
     AmqpDestination, Control, Destination, Exchange, Group, Outcome, Phases, Plan, RunEvent, Sink,
-    topic::matches,
 };
 use measure::{Interval, Nanos};
 use session::brokers::rabbitmq::{Config, RabbitMq};
 use session::guardian;
 use testkit::Random;
+use wire::topic::TopicPatterns;
 
 const KEYS: usize = 60;
 const QUEUES: usize = 60;
@@ -95,9 +95,15 @@ fn messages_reach_the_queues_whose_patterns_take_their_keys() {
             .collect();
         let words = ["a", "b", "*", "#", "", "c", "*"];
         let patterns: Vec<String> = (0..2 * QUEUES).map(|_| text(&mut random, &words)).collect();
-        let takes = |queue: usize, key: &str| {
-            matches(&patterns[queue], key) || matches(&patterns[queue + QUEUES], key)
-        };
+        let queues: Vec<TopicPatterns<()>> = (0..QUEUES)
+            .map(|queue| {
+                let mut bound = TopicPatterns::default();
+                bound.insert(&patterns[queue], ());
+                bound.insert(&patterns[queue + QUEUES], ());
+                bound
+            })
+            .collect();
+        let takes = |queue: usize, key: &str| queues[queue].matches(key);
         let pairs = |key: &String| (0..QUEUES).filter(|queue| takes(*queue, key)).count();
         let expected: u64 = keys.iter().map(|key| pairs(key) as u64 * EACH).sum();
         assert!(expected > 1_000, "{expected}");

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use wire::amqp091::{FieldTable, Table, Value};
+use wire::topic::TopicPatterns;
 
 use crate::slots::Key;
-use crate::topic::Patterns;
 
 /// How an exchange chooses among its bindings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ enum Bindings {
     Direct(HashMap<Box<str>, Vec<Binding>>),
     /// Fanout and headers exchanges look at all of them.
     All(Vec<Binding>),
-    Topic(Patterns<Binding>),
+    Topic(TopicPatterns<Binding>),
 }
 
 /// One exchange. The default exchange is none: it routes by queue name.
@@ -87,7 +87,7 @@ impl Exchange {
             bindings: match kind {
                 Kind::Direct => Bindings::Direct(HashMap::new()),
                 Kind::Fanout | Kind::Headers => Bindings::All(Vec::new()),
-                Kind::Topic => Bindings::Topic(Patterns::default()),
+                Kind::Topic => Bindings::Topic(TopicPatterns::default()),
             },
             inbound: Vec::new(),
         }

@@ -39,7 +39,6 @@ mod settle;
 mod slots;
 mod stop;
 mod stream_header;
-mod topic;
 mod topology;
 mod unacked;
 mod vhost;

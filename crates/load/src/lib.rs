@@ -21,7 +21,6 @@ mod schedule;
 mod sizes;
 mod subscription;
 mod token;
-pub mod topic;
 mod window;
 
 pub use control::Control;

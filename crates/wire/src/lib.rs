@@ -6,5 +6,6 @@
 
 pub mod amqp091;
 mod secret;
+pub mod topic;
 
 pub use secret::Secret;

@@ -116,8 +116,9 @@ impl<R: Routing> Routes<R> {
         if !binding.is_pattern() {
             return self.positions.get(binding).copied().into_iter().collect();
         }
+        let takes = binding.takes();
         let addresses = self.addresses.iter().enumerate();
-        let taken = addresses.filter(|(_, (address, _))| binding.takes(address));
+        let taken = addresses.filter(|(_, (address, _))| takes(address));
         taken.map(|(at, _)| at).collect()
     }
 

@@ -101,8 +101,8 @@ impl RoutingAddress for ToyAddress {
         false
     }
 
-    fn takes(&self, published: &Self) -> bool {
-        self == published
+    fn takes(&self) -> impl Fn(&Self) -> bool {
+        move |published| self == published
     }
 }
 

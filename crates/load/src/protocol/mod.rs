@@ -199,8 +199,8 @@ pub(crate) trait RoutingAddress: Clone + Debug + Eq + Hash {
     /// Whether it takes what is published to other addresses than itself.
     fn is_pattern(&self) -> bool;
 
-    /// Whether this pattern takes what is `published` there.
-    fn takes(&self, published: &Self) -> bool;
+    /// Tells of each address whether this pattern takes what is published there.
+    fn takes(&self) -> impl Fn(&Self) -> bool;
 }
 
 /// A destination that a plan names.

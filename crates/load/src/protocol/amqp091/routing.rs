@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use wire::topic::{TopicPatterns, has_wildcards};
+
 use super::TOPIC_EXCHANGE;
 use crate::protocol::{self, Named};
-use crate::topic::{is_open, matches};
 use crate::{AmqpDestination, Destination, DestinationKind, QueueType};
 
 /// The exchange that producers publish to, and the routing key.
@@ -44,12 +45,16 @@ pub(crate) struct RoutingAddress {
 
 impl protocol::RoutingAddress for RoutingAddress {
     fn is_pattern(&self) -> bool {
-        self.is_topic && is_open(&self.key)
+        self.is_topic && has_wildcards(&self.key)
     }
 
-    fn takes(&self, published: &Self) -> bool {
-        let here = (self.cluster, &self.exchange) == (published.cluster, &published.exchange);
-        here && matches(&self.key, &published.key)
+    fn takes(&self) -> impl Fn(&Self) -> bool {
+        let mut patterns = TopicPatterns::default();
+        patterns.insert(&self.key, ());
+        move |published| {
+            let here = (self.cluster, &self.exchange) == (published.cluster, &published.exchange);
+            here && patterns.matches(&published.key)
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Topic exchanges' patterns: words between dots, `*` for one word, `#` for any number of them,
-//! also none.
+//! TopicPatterns of topics: words between dots, `*` for one word, `#` for any number of them, also none
+//! (AMQP 0.9.1, 3.1.3.3; as RabbitMQ has it, `*` takes an empty word too).
 //!
 //! The patterns form a trie. A key is matched word by word against the *set* of nodes reached so
 //! far, so that no combination of `#` makes it exponential: the work is at most words times nodes.
@@ -13,6 +13,12 @@ const ROOT: usize = 0;
 fn words(key: &str) -> impl Iterator<Item = &str> {
     key.split('.')
         .take(if key.is_empty() { 0 } else { usize::MAX })
+}
+
+/// Whether a pattern matches other keys than itself.
+#[must_use]
+pub fn has_wildcards(pattern: &str) -> bool {
+    words(pattern).any(|word| word == "*" || word == "#")
 }
 
 #[derive(Debug)]
@@ -56,12 +62,12 @@ impl<B> Node<B> {
 
 /// Bindings of type `B` by topic pattern.
 #[derive(Debug)]
-pub(crate) struct Patterns<B> {
+pub struct TopicPatterns<B> {
     nodes: Vec<Node<B>>,
     free: Vec<usize>,
 }
 
-impl<B> Default for Patterns<B> {
+impl<B> Default for TopicPatterns<B> {
     fn default() -> Self {
         Self {
             nodes: vec![Node::new(false)],
@@ -70,9 +76,9 @@ impl<B> Default for Patterns<B> {
     }
 }
 
-impl<B> Patterns<B> {
+impl<B> TopicPatterns<B> {
     /// Adds a binding.
-    pub(crate) fn insert(&mut self, pattern: &str, binding: B) {
+    pub fn insert(&mut self, pattern: &str, binding: B) {
         let mut at = ROOT;
         for word in words(pattern) {
             at = match self.nodes[at].child(word) {
@@ -107,7 +113,8 @@ impl<B> Patterns<B> {
     }
 
     /// The bindings of exactly this pattern.
-    pub(crate) fn exact(&self, pattern: &str) -> &[B] {
+    #[must_use]
+    pub fn exact(&self, pattern: &str) -> &[B] {
         let mut at = ROOT;
         for word in words(pattern) {
             match self.nodes[at].child(word) {
@@ -120,7 +127,7 @@ impl<B> Patterns<B> {
 
     /// Removes the bindings of exactly this pattern that `is_it` names, and what only they needed.
     /// Returns how many they were.
-    pub(crate) fn remove(&mut self, pattern: &str, is_it: impl FnMut(&B) -> bool) -> usize {
+    pub fn remove(&mut self, pattern: &str, is_it: impl FnMut(&B) -> bool) -> usize {
         let mut path = vec![(ROOT, "")];
         let mut at = ROOT;
         for word in words(pattern) {
@@ -159,7 +166,7 @@ impl<B> Patterns<B> {
     }
 
     /// Calls `found` for every binding whose pattern matches `key`; once per binding.
-    pub(crate) fn matching<'a>(&'a self, key: &str, mut found: impl FnMut(&'a B)) {
+    pub fn matching<'a>(&'a self, key: &str, mut found: impl FnMut(&'a B)) {
         let mut reached = Vec::new();
         self.reach(ROOT, &mut reached);
         let mut next = Vec::new();
@@ -187,6 +194,14 @@ impl<B> Patterns<B> {
         }
     }
 
+    /// Whether any binding's pattern matches `key`.
+    #[must_use]
+    pub fn matches(&self, key: &str) -> bool {
+        let mut found = false;
+        self.matching(key, |_| found = true);
+        found
+    }
+
     /// Adds a node, and those behind `#` that it reaches without a word, once each.
     fn reach(&self, at: usize, set: &mut Vec<usize>) {
         let mut at = Some(at);
@@ -201,7 +216,7 @@ impl<B> Patterns<B> {
     }
 
     /// All bindings.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &B> {
+    pub fn iter(&self) -> impl Iterator<Item = &B> {
         self.nodes.iter().flat_map(|n| &n.bindings)
     }
 }
@@ -222,7 +237,7 @@ mod tests {
         }
     }
 
-    fn matches(patterns: &Patterns<String>, key: &str) -> Vec<String> {
+    fn found(patterns: &TopicPatterns<String>, key: &str) -> Vec<String> {
         let mut found = Vec::new();
         patterns.matching(key, |b| found.push(b.clone()));
         found.sort();
@@ -247,7 +262,7 @@ mod tests {
     fn the_trie_agrees_with_the_definition() {
         let patterns = all(&["a", "b", "", "*", "#"], 4);
         let keys = all(&["a", "b", "", "*", "#"], 4);
-        let mut trie = Patterns::default();
+        let mut trie = TopicPatterns::default();
         for p in &patterns {
             trie.insert(p, p.clone());
         }
@@ -259,13 +274,14 @@ mod tests {
                 .cloned()
                 .collect();
             expected.sort();
-            assert_eq!(matches(&trie, key), expected, "key {key:?}");
+            assert_eq!(found(&trie, key), expected, "key {key:?}");
+            assert!(trie.matches(key));
         }
     }
 
     #[test]
     fn removing_leaves_nothing_behind() {
-        let mut trie = Patterns::default();
+        let mut trie = TopicPatterns::default();
         let patterns = all(&["a", "*", "#"], 3);
         for p in &patterns {
             trie.insert(p, p.clone());
@@ -286,17 +302,23 @@ mod tests {
             trie.free.len() + 1,
             "only the root is left"
         );
-        assert!(matches(&trie, "a.b").is_empty());
+        assert!(found(&trie, "a.b").is_empty());
     }
 
     #[test]
     fn many_hashes_stay_cheap() {
-        let mut trie = Patterns::default();
+        let mut trie = TopicPatterns::default();
         let pattern = format!("{}x", "#.a.".repeat(30));
         trie.insert(&pattern, pattern.clone());
         // A backtracking matcher would try more ways than there are atoms.
         let key = "a.".repeat(127) + "b";
-        assert!(matches(&trie, &key).is_empty());
-        assert_eq!(matches(&trie, &("a.".repeat(127) + "x")), [pattern]);
+        assert!(!trie.matches(&key));
+        assert_eq!(found(&trie, &("a.".repeat(127) + "x")), [pattern]);
+    }
+
+    #[test]
+    fn wildcards_are_whole_words() {
+        assert!(has_wildcards("a.#") && has_wildcards("*"));
+        assert!(!has_wildcards("a*.b#") && !has_wildcards(""));
     }
 }
