@@ -141,9 +141,12 @@ impl Symbols {
         self.jit.is_before_change(at)
     }
 
-    /// Why the process's JIT map was not believed.
+    /// Why the process's JIT map was not believed, or not all of it was read.
     pub(crate) fn refused_jit_map(&self) -> Option<&str> {
-        self.jit.refused()
+        const FULL: &str =
+            "the JIT map is too long to be kept: code that it names last has no name";
+        let full = self.jit.is_full().then_some(FULL);
+        self.jit.refused().or(full)
     }
 
     /// The frame of an address of the kernel.

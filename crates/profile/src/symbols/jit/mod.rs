@@ -80,6 +80,11 @@ impl JitMap {
         self.refused.as_deref().filter(|_| self.file.is_none())
     }
 
+    /// Whether the map names more functions than are kept.
+    pub(super) const fn is_full(&self) -> bool {
+        self.table.is_full()
+    }
+
     /// Forgets what the map said before it was replaced: all samples of that time are through.
     pub(super) fn settle(&mut self) {
         self.before = None;

@@ -6,6 +6,10 @@ use archive::profile::Frame;
 
 /// Longer names are cut.
 pub(super) const NAME_LIMIT: usize = 4096;
+/// The functions of the largest maps that were seen are a tenth of these. A compiler that never ends must
+/// not fill our memory: what comes later has no name.
+const RANGES_LIMIT: usize = 2_000_000;
+const NAMES_LIMIT: usize = 256 << 20;
 
 /// The functions of a JIT map by address; intervals do not overlap.
 #[derive(Debug, Default)]
@@ -13,6 +17,8 @@ pub(in crate::symbols) struct JitTable {
     /// Start to (end, place and length of the name).
     ranges: BTreeMap<u64, (u64, u32, u32)>,
     names: String,
+    /// Functions were left out.
+    full: bool,
 }
 
 impl JitTable {
@@ -35,6 +41,12 @@ impl JitTable {
         let name = Frame::function_of(name);
         let cut = name.floor_char_boundary(NAME_LIMIT);
         let name = name.get(..cut).unwrap_or(name);
+        self.full |= self.ranges.len() >= RANGES_LIMIT || self.names.len() >= NAMES_LIMIT;
+        if self.full {
+            // Whose memory is used again has no name rather than a wrong one.
+            self.make_room(start, end);
+            return;
+        }
         let (Ok(at), Ok(len)) = (u32::try_from(self.names.len()), u32::try_from(name.len())) else {
             return;
         };
@@ -43,13 +55,18 @@ impl JitTable {
         self.ranges.insert(start, (end, at, len));
     }
 
+    /// Whether functions were left out, because there are too many.
+    pub(super) const fn is_full(&self) -> bool {
+        self.full
+    }
+
     /// Cuts `start..end` out of what is there.
     fn make_room(&mut self, start: u64, end: u64) {
         if let Some((&before, &(before_end, at, len))) = self.ranges.range(..start).next_back()
             && before_end > start
         {
             self.ranges.insert(before, (start, at, len));
-            if before_end > end {
+            if before_end > end && !self.full {
                 self.ranges.insert(end, (before_end, at, len));
             }
         }
@@ -96,6 +113,23 @@ mod tests {
         assert_eq!(table.find(0x8010), Some("void a.b(int, long)"));
         assert_eq!(table.find(0xa001), Some("é"));
         assert_eq!(table.ranges.len(), 3);
+    }
+
+    #[test]
+    fn a_map_without_end_is_bounded() {
+        let mut table = JitTable::default();
+        let name = "n".repeat(2 * NAME_LIMIT);
+        let lines = NAMES_LIMIT / NAME_LIMIT;
+        for n in 0..lines + 10 {
+            table.add_line(&format!("{:x} 10 {name}", n * 16));
+        }
+        assert_eq!(
+            (table.names.len(), table.ranges.len()),
+            (NAMES_LIMIT, lines)
+        );
+        assert!(table.is_full() && table.find(0).is_some());
+        table.add_line("0 10 later");
+        assert_eq!(table.find(0), None, "what was there is gone");
     }
 
     #[test]
