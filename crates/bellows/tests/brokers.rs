@@ -273,3 +273,41 @@ fn a_rabbitmq_that_is_started_once_serves_two_runs() {
         assert_eq!(outcome.record.topology.queues.len(), 1);
     }
 }
+
+const SECURED: &str = r#"
+[broker]
+kind = "embedded"
+tls = true
+auth = "external"
+
+[phases]
+warmup = "200ms"
+measure = "1s"
+
+[profile]
+events = []
+
+[[load]]
+destination = "queue://secured"
+rate = 500
+"#;
+
+/// Only a client with a certificate, over TLS, can log in so.
+#[test]
+fn an_experiment_loads_the_embedded_broker_over_tls_and_its_keys_are_gone_then() {
+    let (dir, keys) = (folder(), folder());
+    fs::write(dir.path().join("secured.toml"), SECURED).expect("file");
+    let arguments = ["run", "secured.toml", "--json", "--quiet"];
+    let mut command = common::bellows(dir.path(), &arguments);
+    command.env("TMPDIR", keys.path());
+    let ended = common::start(command).end();
+    ended.assert_ok();
+    let summary: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    assert!(
+        summary["received"]["total"].as_u64() > Some(400),
+        "{summary:#}"
+    );
+    assert_eq!(summary["ledger"]["lost"], 0);
+    assert!(!ended.stdout.contains("certificate_not_checked"));
+    assert_eq!(fs::read_dir(keys.path()).expect("folder").count(), 0);
+}

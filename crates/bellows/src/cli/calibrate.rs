@@ -11,7 +11,7 @@ use crate::{output, signals};
 
 const EXAMPLES: &str = "\
 Examples:
-  bellows calibrate             takes under 30 s, on an otherwise idle machine
+  bellows calibrate             takes under a minute, on an otherwise idle machine
   bellows calibrate --show      what is kept for this machine
   bellows calibrate --json";
 
@@ -115,7 +115,7 @@ fn table(found: &Calibration) -> String {
         .points
         .iter()
         .map(|point| LoadRow {
-            load: point.workload.name().to_owned(),
+            load: point.workload_text(),
             size: point.size,
             connections: point.connections,
             loops: point.threads,

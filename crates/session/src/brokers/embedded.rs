@@ -14,7 +14,8 @@ use load::Endpoint;
 use measure::Problem;
 
 use super::{
-    Broker, Error as BrokerError, Fault, Identity, PlayedFaults, Processes,
+    Broker, Certificates, Error as BrokerError, Fault, Identity, PlayedFaults, Processes,
+    managed::Workspace,
     registry::{Registration, Request},
 };
 use crate::Error;
@@ -27,6 +28,10 @@ pub(super) const REGISTRATION: Registration = Registration {
     ..Registration::NONE
 };
 
+/// As it is called in messages.
+const PRODUCT: &str = "bellows embedded broker";
+/// Room for certificates and keys, bytes.
+const NEEDED_SPACE: u64 = 1_000_000;
 /// It is ready within milliseconds; this is for a machine that is very busy.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time to end by itself once its standard input is closed, and to answer.
@@ -34,10 +39,18 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
     request.observer.step("starting the embedded broker");
-    Ok(Box::new(Embedded::start(
-        &request.experiment.fault,
-        request.bellows_exe,
-    )?))
+    let spec = &request.experiment.broker;
+    let secured = if spec.tls {
+        let workspace = Workspace::new(PRODUCT, None, NEEDED_SPACE)?;
+        let certificates = Certificates::make(workspace.directory())?;
+        Some((workspace, certificates))
+    } else {
+        None
+    };
+    let faults = &request.experiment.fault;
+    let mut embedded = Embedded::start(faults, request.bellows_exe, secured)?;
+    spec.secure(&mut embedded.endpoint);
+    Ok(Box::new(embedded))
 }
 
 /// A running embedded broker. Dropping it ends it.
@@ -50,15 +63,29 @@ struct Embedded {
     stdin: Option<ChildStdin>,
     /// Lines of its standard output.
     lines: mpsc::Receiver<String>,
+    /// The keys of its TLS listener, which go with it.
+    _workspace: Option<Workspace>,
 }
 
 impl Embedded {
-    fn start(faults: &[FaultSpec], bellows: &Path) -> Result<Self, Error> {
+    fn start(
+        faults: &[FaultSpec],
+        bellows: &Path,
+        secured: Option<(Workspace, Certificates)>,
+    ) -> Result<Self, Error> {
         let exe = bellows.display();
         let mut command = Command::new(bellows);
         command.args(["broker", "--listen", "127.0.0.1:0", "--exit-with-stdin"]);
         if !faults.is_empty() {
             command.args(["--fault-script", &write_faults(faults)]);
+        }
+        let (workspace, certificates) = secured.unzip();
+        if let Some(certificates) = &certificates {
+            let (certificate, key) = certificates.server();
+            command.args(["--tls-listen", "127.0.0.1:0"]);
+            command.arg("--tls-cert").arg(certificate);
+            command.arg("--tls-key").arg(key);
+            command.arg("--tls-ca").arg(certificates.authority());
         }
         let mut child = command
             .stdin(Stdio::piped())
@@ -74,24 +101,30 @@ impl Embedded {
         let stdin = child.stdin.take();
         let stdout = child.stdout.take();
         let stderr = child.stderr.take();
-        let (url, lines) = stdout.map_or_else(|| (None, mpsc::channel().1), ready_line);
+        let scheme = certificates.as_ref().map_or("amqp", |_| "amqps");
+        let (url, lines) = stdout.map_or_else(
+            || (None, mpsc::channel().1),
+            |stdout| ready_line(stdout, scheme),
+        );
         let mut this = Self {
             endpoint: Endpoint::new("127.0.0.1", Endpoint::DEFAULT_PORT),
             identity: Identity {
                 kind: BrokerKind::Embedded.name(),
-                product: "bellows embedded broker",
+                product: PRODUCT,
                 version: Some(env!("CARGO_PKG_VERSION").to_owned()),
                 runtime: None,
             },
             child,
             stdin,
             lines,
+            _workspace: workspace,
         };
         match url {
             Some(url) => {
                 // Whatever it says later must not fill the pipe and stop it.
                 thread::spawn(move || std::io::copy(&mut stderr?, &mut std::io::sink()).ok());
                 this.endpoint = url.parse()?;
+                this.endpoint.tls = certificates.as_ref().map(Certificates::for_clients);
                 Ok(this)
             }
             None => {
@@ -186,10 +219,13 @@ impl Drop for Embedded {
     }
 }
 
-/// The address of the line `ready amqp://127.0.0.1:PORT`; `None` where it does not come in time.
-/// The thread goes on reading until the broker ends, so that the pipe never fills; the lines that
-/// follow are in the receiver.
-fn ready_line(stdout: impl Read + Send + 'static) -> (Option<String>, mpsc::Receiver<String>) {
+/// The address of the line `ready amqp://127.0.0.1:PORT`, or of that with another scheme; `None` where it does
+/// not come in time. The thread goes on reading until the broker ends, so that the pipe never fills; the lines
+/// that follow are in the receiver.
+fn ready_line(
+    stdout: impl Read + Send + 'static,
+    scheme: &str,
+) -> (Option<String>, mpsc::Receiver<String>) {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
@@ -197,15 +233,22 @@ fn ready_line(stdout: impl Read + Send + 'static) -> (Option<String>, mpsc::Rece
             let _ = send.send(line);
         }
     });
-    let line = receive.recv_timeout(START_TIMEOUT).ok();
-    (line.as_deref().and_then(ready_url), receive)
+    let deadline = Instant::now() + START_TIMEOUT;
+    while let Ok(line) = receive.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        let Some((found, address)) = ready_url(&line) else {
+            break;
+        };
+        if found == scheme {
+            return (Some(format!("{found}://{address}")), receive);
+        }
+    }
+    (None, receive)
 }
 
-fn ready_url(line: &str) -> Option<String> {
-    let url = line.strip_prefix("ready ")?.trim();
-    let address = url.strip_prefix("amqp://")?;
-    address.parse::<SocketAddr>().ok()?;
-    Some(url.to_owned())
+/// Scheme and address of a line `ready amqp://127.0.0.1:PORT`.
+fn ready_url(line: &str) -> Option<(&str, SocketAddr)> {
+    let (scheme, address) = line.strip_prefix("ready ")?.trim().split_once("://")?;
+    Some((scheme, address.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -214,7 +257,7 @@ mod tests {
 
     #[test]
     fn the_ready_line_is_understood() {
-        let read = |text: &'static str| ready_line(text.as_bytes()).0;
+        let read = |text: &'static str| ready_line(text.as_bytes(), "amqp").0;
         assert_eq!(
             read("ready amqp://127.0.0.1:4567\n").as_deref(),
             Some("amqp://127.0.0.1:4567")
@@ -222,5 +265,12 @@ mod tests {
         assert_eq!(read("error: port taken\n"), None);
         assert_eq!(read("ready amqp://nonsense\n"), None);
         assert_eq!(read(""), None);
+        let both = "ready amqp://127.0.0.1:1\nready amqps://127.0.0.1:2\n";
+        let secured = ready_line(both.as_bytes(), "amqps").0;
+        assert_eq!(secured.as_deref(), Some("amqps://127.0.0.1:2"));
+        assert_eq!(
+            ready_line("ready amqp://127.0.0.1:1\n".as_bytes(), "amqps").0,
+            None
+        );
     }
 }

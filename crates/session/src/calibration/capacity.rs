@@ -35,12 +35,13 @@ impl Calibration {
             (false, true) => Workload::Confirm,
             (false, false) => Workload::Publish,
         };
-        let line = self.line(workload, producers, plan.threads)?;
+        let tls = producing.endpoint.tls.is_some();
+        let line = self.line(workload, tls, producers, plan.threads)?;
         let first = line.first()?;
         let rate = 1.0 / seconds_each(&line, size)?;
         let mut shape = format!(
             "{}, {size} B, {}, {}",
-            workload.name(),
+            first.workload_text(),
             counted(first.connections, "producer"),
             counted(first.threads, "event loop")
         );
@@ -59,9 +60,17 @@ impl Calibration {
 
     /// What was measured of a workload with about so many connections and event loops, by size. With
     /// fewer event loops than asked for where that many were not measured, never with more.
-    fn line(&self, workload: Workload, connections: usize, threads: usize) -> Option<Vec<&Point>> {
+    fn line(
+        &self,
+        workload: Workload,
+        tls: bool,
+        connections: usize,
+        threads: usize,
+    ) -> Option<Vec<&Point>> {
         let distance = |point: &Point| (connections as f64 / point.connections as f64).ln().abs();
-        let known = |p: &&Point| p.workload == workload && p.rate > 0.0 && p.connections > 0;
+        let known = |p: &&Point| {
+            p.workload == workload && p.tls == tls && p.rate > 0.0 && p.connections > 0
+        };
         // Loops without a connection do nothing.
         let useful = threads.min(connections).max(1);
         let like: Vec<&Point> = self
@@ -117,6 +126,7 @@ mod tests {
             size,
             connections,
             threads: 1,
+            tls: false,
             rate,
             client_ns: 100.0,
             broker_ns: 100.0,
@@ -154,6 +164,28 @@ mod tests {
 
     fn rate(set: impl FnOnce(&mut Group)) -> Option<f64> {
         Some(calibration().capacity(&plan(set))?.rate)
+    }
+
+    #[test]
+    fn a_load_over_tls_gets_the_figure_of_one() {
+        let over_tls = plan(|group| {
+            group.endpoint = "amqps://localhost".parse().unwrap();
+        });
+        let mut known = calibration();
+        assert_eq!(
+            known.capacity(&over_tls),
+            None,
+            "nothing over TLS was measured"
+        );
+        known.points.push(Point {
+            tls: true,
+            rate: 1e6,
+            ..known.points[1].clone()
+        });
+        let found = known.capacity(&over_tls).unwrap();
+        assert_eq!((found.rate, found.shape.contains("TLS")), (1e6, true));
+        let plain = known.capacity(&plan(|_| {}));
+        assert_eq!(plain.unwrap().rate, 4e6);
     }
 
     #[test]

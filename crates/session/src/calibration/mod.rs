@@ -22,7 +22,7 @@ pub use store::{Keeping, keep, kept};
 const SIZES: [usize; 3] = [12, 1_024, 16_384];
 /// Connections; where messages also come out again, twice as many.
 const CONNECTIONS: [usize; 2] = [1, 100];
-/// Lengths of one load; all of them together stay below half a minute.
+/// Lengths of one load; all of them together stay below a minute.
 const WARMUP: Length = Length(measure::Nanos::from_millis(200));
 const MEASURE: Length = Length(measure::Nanos::from_millis(550));
 /// Messages in flight per connection, so many together that no load waits for them.
@@ -70,6 +70,9 @@ pub struct Point {
     pub connections: usize,
     /// Event loops.
     pub threads: usize,
+    /// Connections were encrypted.
+    #[serde(default)]
+    pub tls: bool,
     /// Messages per second, all-out.
     pub rate: f64,
     /// CPU time of bellows per message, nanoseconds.
@@ -118,6 +121,23 @@ pub struct Calibration {
     pub lateness: Vec<Lateness>,
     /// The loads.
     pub points: Vec<Point>,
+}
+
+impl Point {
+    /// What each connection did, in words.
+    #[must_use]
+    pub fn workload_text(&self) -> String {
+        workload_text(self.workload, self.tls)
+    }
+}
+
+fn workload_text(workload: Workload, tls: bool) -> String {
+    let name = workload.name();
+    if tls {
+        format!("{name}, TLS")
+    } else {
+        name.to_owned()
+    }
 }
 
 impl Calibration {
@@ -172,17 +192,23 @@ struct Job {
     size: usize,
     connections: usize,
     threads: usize,
+    tls: bool,
 }
 
 /// The loads: all of them with one event loop, those with many connections with one for each core.
 fn loads(cores: usize) -> Vec<Job> {
-    let mut all: Vec<Job> = one_loop()
-        .into_iter()
-        .map(|(workload, size, connections)| Job {
+    let plain = one_loop().into_iter().map(|load| (load, false));
+    // What encryption costs grows evenly with the size: the smallest and the largest tell.
+    let secured = one_loop().into_iter().map(|load| (load, true));
+    let secured = secured.filter(|((_, size, _), _)| *size != SIZES[1]);
+    let jobs = plain.chain(secured);
+    let mut all: Vec<Job> = jobs
+        .map(|((workload, size, connections), tls)| Job {
             workload,
             size,
             connections,
             threads: 1,
+            tls,
         })
         .collect();
     if cores > 1 {
@@ -234,15 +260,12 @@ pub fn calibrate(
         calibration.others_cores += others / all as f64;
     }
     for (at, job) in loads.into_iter().enumerate() {
-        let Job {
-            workload,
-            size,
-            connections,
-            threads,
-        } = job;
         let text = format!(
-            "{}, {size} B, {connections} x, {threads} loops",
-            workload.name()
+            "{}, {} B, {} x, {} loops",
+            workload_text(job.workload, job.tls),
+            job.size,
+            job.connections,
+            job.threads
         );
         progress(RATES.len() + at, all, &text);
         let point = point(job, options, control)?;
@@ -253,11 +276,12 @@ pub fn calibrate(
     Ok(calibration)
 }
 
-fn experiment(load: LoadSpec, threads: usize) -> Experiment {
+fn experiment(load: LoadSpec, threads: usize, tls: bool) -> Experiment {
     Experiment {
         name: "calibrate".to_owned(),
         broker: BrokerSpec {
             kind: BrokerKind::Embedded,
+            tls,
             ..BrokerSpec::default()
         },
         phases: Phases {
@@ -279,6 +303,7 @@ fn experiment(load: LoadSpec, threads: usize) -> Experiment {
 fn run(
     load: LoadSpec,
     threads: usize,
+    tls: bool,
     options: &RunOptions,
     control: &load::Control,
 ) -> Result<archive::RunSummary, Error> {
@@ -287,7 +312,7 @@ fn run(
         ..options.clone()
     };
     let outcome = crate::run(
-        &experiment(load, threads),
+        &experiment(load, threads, tls),
         &options,
         control,
         &mut NoObserver,
@@ -319,7 +344,7 @@ fn lateness(
         ack: Ack::Every(100),
         ..LoadSpec::default()
     };
-    let summary = run(load, 1, options, control)?;
+    let summary = run(load, 1, false, options, control)?;
     let delay: &LatencySummary = &summary.latency.send_delay;
     let late = Lateness {
         rate,
@@ -336,6 +361,7 @@ fn point(job: Job, options: &RunOptions, control: &load::Control) -> Result<Poin
         size,
         connections,
         threads,
+        tls,
     } = job;
     let in_flight = match workload {
         Workload::OneByOne => 1,
@@ -358,7 +384,7 @@ fn point(job: Job, options: &RunOptions, control: &load::Control) -> Result<Poin
         let kept = Argument::Integer(i64::try_from(kept).unwrap_or(i64::MAX));
         load.arguments.insert("x-max-length".to_owned(), kept);
     }
-    let summary = run(load, threads, options, control)?;
+    let summary = run(load, threads, tls, options, control)?;
     let ns = |us: Option<f64>| us.unwrap_or(0.0) * 1e3;
     let others_cores = others_cores(&summary);
     let verdict = summary.verdict.unwrap_or_default();
@@ -367,6 +393,7 @@ fn point(job: Job, options: &RunOptions, control: &load::Control) -> Result<Poin
         size,
         connections,
         threads,
+        tls,
         rate: summary.sent.rate.min(if in_out {
             summary.received.rate
         } else {

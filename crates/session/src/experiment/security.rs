@@ -111,12 +111,11 @@ impl BrokerSpec {
     /// Whether connections are to be encrypted.
     fn is_secured(&self) -> bool {
         match self.kind {
-            BrokerKind::Rabbitmq => self.tls,
+            BrokerKind::Rabbitmq | BrokerKind::Embedded => self.tls,
             BrokerKind::Attach => self
                 .url
                 .as_deref()
                 .is_some_and(|url| url.starts_with("amqps://")),
-            BrokerKind::Embedded => false,
         }
     }
 
@@ -137,10 +136,7 @@ impl BrokerSpec {
         {
             let remedy = match self.kind {
                 BrokerKind::Attach => "write the URL with amqps://",
-                BrokerKind::Rabbitmq => "set broker.tls = true",
-                BrokerKind::Embedded => {
-                    "take broker.kind = \"rabbitmq\" with tls = true, for the embedded broker has none"
-                }
+                BrokerKind::Rabbitmq | BrokerKind::Embedded => "set broker.tls = true",
             };
             return Some(format!(
                 "broker.{key} has no effect without TLS; {remedy}, or leave it out"
@@ -216,10 +212,7 @@ mod tests {
         for (text, part) in [
             ("kind = 'attach'\nurl = 'amqp://h'\nca = 'x'", "amqps://"),
             ("kind = 'rabbitmq'\ninsecure = true", "broker.tls = true"),
-            (
-                "kind = 'embedded'\nauth = 'external'",
-                "the embedded broker has none",
-            ),
+            ("kind = 'embedded'\nauth = 'external'", "broker.tls = true"),
             (
                 "kind = 'rabbitmq'\n[oauth2]\nuri = 'http://h'\nclient-id = 'x'",
                 "broker.plugins",
