@@ -3,7 +3,7 @@
 use measure::ledger::LedgerSummary;
 use serde::{Deserialize, Serialize};
 
-use crate::stall::Stall;
+use crate::stall::{Stall, Stalled};
 
 /// What was observed in the measured phase. Shares are of time (0 to 1), CPU is in cores.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -155,6 +155,16 @@ impl Facts {
         } else {
             self.machine_cores
         }
+    }
+
+    /// The stalls of the measured phase that are somebody's, and the seconds of the phase that each took.
+    pub fn stalls(&self, who: Stalled) -> impl Iterator<Item = (f64, &Stall)> {
+        let from = self.ended.measured_from_s;
+        let until = from + self.seconds;
+        let all = self.ended.stalls.iter().filter(move |it| it.who == who);
+        let took = move |it: &Stall| (it.at_s + it.for_s).min(until) - it.at_s.max(from);
+        all.map(move |it| (took(it), it))
+            .filter(|(took, _)| *took > 0.0)
     }
 
     /// The share of its time that the busiest event loop was at work.

@@ -27,7 +27,7 @@ impl Stalled {
     }
 }
 
-/// A time in which nothing was answered although something was in flight.
+/// A time in which nothing was answered although something was in flight, or in which nothing could be sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stall {
     /// When it began, in seconds since the run's origin.
@@ -36,7 +36,10 @@ pub struct Stall {
     pub for_s: f64,
     /// Who stood still.
     pub who: Stalled,
-    /// Connections that were silent.
+    /// All connections were down, for the whole of it or from some moment on.
+    #[serde(default)]
+    pub away: bool,
+    /// Connections that were silent or down.
     pub connections: u64,
     /// Messages that were in flight or due meanwhile.
     pub messages_delayed: u64,

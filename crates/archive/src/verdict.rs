@@ -81,7 +81,7 @@ pub enum Cause {
     NoLoad,
     /// The requested rate was met.
     RateMet {
-        /// Why some of it was late, where more than a hundredth was.
+        /// What matters more: the broker stood still for a while, or some of it was late for this reason.
         late: Option<Lateness>,
     },
     /// The requested rate was met, and consumers took their time, as they were asked to.
@@ -126,7 +126,7 @@ pub enum Cause {
         /// What was waited for.
         wait: Awaited,
     },
-    /// The broker stopped answering, and went on later.
+    /// The broker stopped answering or was away, and went on later.
     BrokerStalled {
         /// How long in all, seconds.
         for_s: f64,
@@ -200,7 +200,7 @@ pub enum Busy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lateness {
-    /// The broker stopped answering for a while.
+    /// The broker did not answer, or all connections were down, for a while.
     BrokerStalled,
     /// The broker was away, blocked its publishers, or took its time.
     Broker,

@@ -126,18 +126,20 @@ pub struct Outcome {
     pub churn: Option<Box<ChurnTally>>,
 }
 
-/// A time of at least 100 ms in which clients had messages in flight and heard nothing of their broker, or in
-/// which an event loop did not run.
+/// A time of at least 100 ms in which clients had messages in flight and heard nothing of their broker, in which
+/// all clients of an event loop had no connection, or in which the loop did not run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Silence {
-    /// When the last answer had come, or the first message that waits was sent.
+    /// When the last answer had come, the first message that waits was sent, or the last connection was lost.
     pub from: Time,
-    /// When an answer came, the connection was lost, or the run ended.
+    /// When an answer came, the connection was lost, the first one was back, or the run ended.
     pub until: Time,
-    /// Connections that were silent.
+    /// Connections that were silent or lost.
     pub connections: u64,
-    /// Messages without an answer when it ended.
+    /// Messages without an answer when it ended, or when their connections were lost.
     pub in_flight: u64,
+    /// All connections of the event loop were down meanwhile.
+    pub is_away: bool,
     /// The event loop itself did not run meanwhile.
     pub is_own: bool,
     /// When it ran again, answers to half of what was in flight or more were waiting in the sockets: whoever
@@ -228,6 +230,8 @@ pub struct ThreadUsage {
     pub measured_run_queue_wait: Option<Nanos>,
     /// The measured phase by the loop's own clock.
     pub measured_time: Nanos,
+    /// Its connections.
+    pub connections: u64,
     /// Connections that were lost and made anew, or tried to be, as [`crate::ReconnectPolicy`] asks.
     pub lost_connections: u64,
     /// Connections that were down when the run ended.

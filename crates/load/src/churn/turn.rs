@@ -342,6 +342,7 @@ impl<'a> Churn<'a> {
             measured_idle: self.idle.saturating_sub(before.measured_idle),
             measured_run_queue_wait: starved.map(waited),
             measured_time: Clock.now().since(Time(before.measured_time.0)),
+            connections: 0,
             lost_connections: 0,
             down_connections: 0,
         }

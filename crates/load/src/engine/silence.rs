@@ -1,8 +1,9 @@
-//! Silences: times in which a client had messages in flight and heard nothing, and times in which the event
-//! loop itself did not run. Whose fault each was, the caller finds out with what else it knows.
+//! Silences: times in which a client had messages in flight and heard nothing, times in which no client had a
+//! connection, and times in which the event loop itself did not run. Whose fault each was, the caller finds out
+//! with what else it knows.
 //!
-//! It costs one comparison per turn of a client: what has been silent for less than [`SHORTEST`] is not
-//! looked at. Clients that fall silent together are told as one silence.
+//! It costs one comparison per turn of a client and one per turn of the loop: what has been silent for less than
+//! [`SHORTEST`] is not looked at. Clients that fall silent together are told as one silence.
 
 use measure::{Nanos, Time};
 
@@ -15,6 +16,15 @@ pub(crate) const SHORTEST: Nanos = Nanos(100_000_000);
 #[derive(Debug, Default)]
 pub(crate) struct Silences {
     clients: Option<Silence>,
+    /// What the clients that fell silent together have in common.
+    common: (Time, Time),
+    /// Clients that fell silent apart from those, before.
+    before: Option<Silence>,
+    /// Since when no client has a connection.
+    away_from: Option<Time>,
+    away: Option<Silence>,
+    /// Messages that were in flight on connections when they were lost.
+    pub(crate) cut_off: u64,
     /// The loop did not run; the second is [`super::context::Tally::handled`] when it came back.
     own: Option<(Silence, u64)>,
 }
@@ -23,6 +33,16 @@ impl Silences {
     /// A client hears something again, or never will.
     #[cold]
     pub(crate) fn end(&mut self, from: Time, until: Time, in_flight: u64) {
+        let (latest, earliest) = (from.max(self.common.0), until.min(self.common.1));
+        let shorter = until.since(from).min(self.common.1.since(self.common.0));
+        // Many that are silent for a moment, one after the other, are no long silence.
+        if self.clients.is_some() && Nanos(earliest.since(latest).0 * 2) < shorter {
+            self.before = self.clients.take();
+        }
+        self.common = match self.clients {
+            Some(_) => (latest, earliest),
+            None => (from, until),
+        };
         let all = self.clients.get_or_insert(Silence {
             from,
             until,
@@ -32,6 +52,33 @@ impl Silences {
         all.until = all.until.max(until);
         all.connections += 1;
         all.in_flight += in_flight;
+    }
+
+    /// Notes whether all of so many clients are without a connection.
+    #[inline]
+    pub(crate) fn note_away(&mut self, is_away: bool, now: Time, clients: usize) {
+        if is_away != self.away_from.is_some() {
+            self.turn_away(is_away, now, clients);
+        }
+    }
+
+    #[cold]
+    fn turn_away(&mut self, is_away: bool, now: Time, clients: usize) {
+        if is_away {
+            self.away_from = Some(now);
+            return;
+        }
+        let in_flight = std::mem::take(&mut self.cut_off);
+        let from = self.away_from.take();
+        let away = from.map(|from| Silence {
+            from,
+            until: now,
+            connections: clients as u64,
+            in_flight,
+            is_away: true,
+            ..Silence::default()
+        });
+        self.away = away.filter(|away| away.until.since(away.from) >= SHORTEST);
     }
 
     /// The event loop comes back after a time in which it did not run.
@@ -44,20 +91,21 @@ impl Silences {
             connections: connections as u64,
             in_flight,
             is_own: true,
-            was_answered: false,
+            ..Silence::default()
         };
         self.own = Some((own, handled));
     }
 
     /// What is over for so long that no other client joins it; all of it at the `end` of the run. Called after
     /// every client had its turn.
-    pub(crate) fn take(&mut self, now: Time, handled: u64, end: bool) -> [Option<Silence>; 2] {
+    pub(crate) fn take(&mut self, now: Time, handled: u64, end: bool) -> [Option<Silence>; 4] {
         let own = self.own.take().map(|(own, before)| Silence {
             was_answered: (handled - before).saturating_mul(2) >= own.in_flight.max(1),
             ..own
         });
         let over = |all: &mut Silence| end || now.since(all.until) >= SHORTEST;
-        [own, self.clients.take_if(over)]
+        let together = self.clients.take_if(over);
+        [own, self.away.take(), self.before.take(), together]
     }
 }
 
@@ -67,26 +115,69 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
+    fn told(silences: &mut Silences, now_ms: u64, handled: u64, end: bool) -> Vec<Silence> {
+        let told = silences.take(Time(now_ms * MS), handled, end);
+        told.into_iter().flatten().collect()
+    }
+
+    fn silence(from_ms: u64, until_ms: u64, connections: u64, in_flight: u64) -> Silence {
+        Silence {
+            from: Time(from_ms * MS),
+            until: Time(until_ms * MS),
+            connections,
+            in_flight,
+            ..Silence::default()
+        }
+    }
+
     #[test]
     fn clients_that_fall_silent_together_are_told_once() {
         let mut silences = Silences::default();
-        assert_eq!(silences.take(Time(0), 0, true), [None, None]);
+        assert_eq!(told(&mut silences, 0, 0, true), []);
         silences.end(Time(100 * MS), Time(500 * MS), 3);
         silences.end(Time(90 * MS), Time(510 * MS), 4);
         assert_eq!(
-            silences.take(Time(520 * MS), 9, false),
-            [None, None],
+            told(&mut silences, 520, 9, false),
+            [],
             "others may follow"
         );
-        let told = Silence {
-            from: Time(90 * MS),
-            until: Time(510 * MS),
-            connections: 2,
-            in_flight: 7,
-            ..Silence::default()
+        let both = silence(90, 510, 2, 7);
+        assert_eq!(told(&mut silences, 610, 9, false), [both]);
+        assert_eq!(told(&mut silences, 900, 9, true), [], "once");
+    }
+
+    /// Ten clients, each with one message in flight, at a broker that answers after 150 ms.
+    #[test]
+    fn clients_that_wait_one_after_the_other_are_no_long_silence() {
+        let mut silences = Silences::default();
+        let mut longest = 0;
+        for step in 0..1_000 {
+            let from = step * 15;
+            silences.end(Time(from * MS), Time((from + 150) * MS), 1);
+            for silence in told(&mut silences, from + 150, 0, step == 999) {
+                longest = longest.max(silence.until.since(silence.from).0 / MS);
+            }
+        }
+        assert!((150..300).contains(&longest), "{longest} ms");
+    }
+
+    #[test]
+    fn a_time_without_any_connection_is_told_with_what_was_cut_off() {
+        let mut silences = Silences::default();
+        silences.cut_off += 5;
+        silences.note_away(false, Time(100 * MS), 2);
+        silences.note_away(true, Time(110 * MS), 2);
+        silences.note_away(true, Time(400 * MS), 2);
+        assert_eq!(told(&mut silences, 400, 0, false), [], "it lasts");
+        silences.note_away(false, Time(700 * MS), 2);
+        let away = Silence {
+            is_away: true,
+            ..silence(110, 700, 2, 5)
         };
-        assert_eq!(silences.take(Time(610 * MS), 9, false), [None, Some(told)]);
-        assert_eq!(silences.take(Time(900 * MS), 9, true), [None, None], "once");
+        assert_eq!(told(&mut silences, 700, 0, false), [away]);
+        silences.note_away(true, Time(800 * MS), 2);
+        silences.note_away(false, Time(850 * MS), 2);
+        assert_eq!(told(&mut silences, 900, 0, true), [], "a moment");
     }
 
     #[test]
@@ -94,7 +185,7 @@ mod tests {
         for (handled, answered) in [(9, false), (10, false), (14, true)] {
             let mut silences = Silences::default();
             silences.come_back(Time(0), (Time(300 * MS), 5, 9), 2);
-            let [own, _] = silences.take(Time(301 * MS), handled, false);
+            let [own, ..] = silences.take(Time(301 * MS), handled, false);
             let own = own.unwrap();
             assert!(own.is_own && own.was_answered == answered, "{own:?}");
         }

@@ -164,6 +164,7 @@ impl<C: Connection> Worker<C> {
             measured_idle: self.tally.measured.idle,
             measured_run_queue_wait: self.tally.measured.run_queue_wait,
             measured_time: self.tally.measured.time,
+            connections: self.clients.len() as u64,
             lost_connections: self.tally.lost_connections,
             down_connections: self.tally.broken,
         };
@@ -181,6 +182,7 @@ impl<C: Connection> Worker<C> {
         while !self.shared.is_aborted() && self.advance(poll_start) {
             self.queue_due(poll_start);
             self.poll_clients();
+            self.note_away();
             self.housekeep();
             self.shared.progress[self.thread].publish(self.tally.progress);
             self.count_behind();
@@ -339,6 +341,13 @@ impl<C: Connection> Worker<C> {
                 self.setting_up -= 1;
             }
         }
+    }
+
+    fn note_away(&mut self) {
+        let clients = self.clients.len();
+        let tally = &mut self.tally;
+        let is_away = tally.broken > 0 && tally.broken as usize == clients;
+        tally.silences.note_away(is_away, tally.last_now, clients);
     }
 
     fn client_failed(&mut self, at: usize, error: Error) {

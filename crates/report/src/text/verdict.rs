@@ -152,15 +152,12 @@ impl<'a> Said<'a> {
                 percent(time.budget),
                 percent(time.socket)
             ),
-            Cause::BrokerStalled { for_s, times } => format!(
-                "it stopped answering for {}{}, and what was due meanwhile waited",
-                seconds(*for_s),
-                if *times > 1 {
-                    format!(" ({times} times)")
-                } else {
-                    String::new()
-                }
-            ),
+            Cause::BrokerStalled { .. } => {
+                format!(
+                    "{}, and what was due meanwhile waited",
+                    self.stood_still("it")
+                )
+            }
             Cause::Alarm => format!(
                 "it blocked its publishers for {} of the time (connection.blocked, a memory or disk alarm)",
                 percent(time.blocked)
@@ -207,13 +204,17 @@ impl<'a> Said<'a> {
                 percent(e.late_share)
             );
         };
+        if late == Lateness::BrokerStalled {
+            return format!(
+                "{}: {} of the {} {} over 1 ms late; {met} all the same",
+                self.stood_still("the broker"),
+                percent(e.late_share),
+                self.items,
+                self.left
+            );
+        }
         let why = match late {
-            Lateness::BrokerStalled => {
-                format!(
-                    "while the broker did not answer (for {})",
-                    self.stalled(Stalled::Broker)
-                )
-            }
+            Lateness::BrokerStalled => String::new(),
             Lateness::GeneratorStalled => {
                 format!(
                     "while bellows itself did not run (for {})",
@@ -264,8 +265,35 @@ impl<'a> Said<'a> {
 
     /// How long somebody stood still.
     fn stalled(&self, who: Stalled) -> String {
-        let stalls = self.e.ended.stalls.iter().filter(|stall| stall.who == who);
-        seconds(stalls.map(|stall| stall.for_s).sum())
+        seconds(self.e.stalls(who).map(|(took, _)| took).sum())
+    }
+
+    /// How long the broker stood still: `it stopped answering for 2 s of the 40 s`.
+    fn stood_still(&self, broker: &str) -> String {
+        let of = |away: bool| {
+            let all = self.e.stalls(Stalled::Broker);
+            let (sum, times) = all.filter(|(_, stall)| stall.away == away).fold(
+                (0.0, 0_u64),
+                |(sum, times), (took, _)| (sum + took, times + 1),
+            );
+            let often = if times > 1 {
+                format!(" ({times} times)")
+            } else {
+                String::new()
+            };
+            (times > 0).then(|| format!("{}{often}", seconds(sum)))
+        };
+        let all = seconds(self.e.seconds);
+        match (of(false), of(true)) {
+            (silent, None) => format!(
+                "{broker} stopped answering for {} of the {all}",
+                silent.unwrap_or_default()
+            ),
+            (None, Some(away)) => format!("{broker} was away, with no connection for {away} of the {all}"),
+            (Some(silent), Some(away)) => format!(
+                "{broker} was away, with no connection for {away} of the {all}, and stopped answering for {silent}"
+            ),
+        }
     }
 
     fn others(&self) -> String {

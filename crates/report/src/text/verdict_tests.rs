@@ -39,6 +39,14 @@ fn facts() -> Facts {
         same_machine: true,
         round_trip_ns: Some(60_000),
         idle_answer_ns: Some(40_000_000),
+        ended: Ended {
+            stalls: vec![Stall {
+                for_s: 0.6,
+                who: Stalled::Broker,
+                ..Stall::default()
+            }],
+            ..Ended::default()
+        },
         ..Facts::default()
     }
 }
@@ -198,17 +206,24 @@ fn an_affinity_is_to_be_lifted_only_where_one_is_set() {
 fn lateness_is_a_sentence_of_its_own() {
     let mut facts = facts();
     facts.requested_rate = Some(100_000.0);
-    facts.ended.stalls = vec![Stall {
-        for_s: 0.6,
-        who: Stalled::Broker,
-        ..Stall::default()
-    }];
     let met = |late, facts: Facts| said(Cause::RateMet { late }, LimitedBy::Schedule, facts);
     let stalled = met(Some(Lateness::BrokerStalled), facts.clone());
     assert_eq!(
         stalled,
-        "the requested rate was met: 100,000 msg/s; 20 % of the messages left over 1 ms late, while the broker did \
-         not answer (for 600 ms)"
+        "the broker stopped answering for 600 ms of the 30.0 s: 20 % of the messages left over 1 ms late; the requested \
+         rate was met: 100,000 msg/s all the same"
+    );
+    let mut twice = facts.clone();
+    twice.ended.stalls.push(Stall {
+        away: true,
+        at_s: 15.0,
+        for_s: 6.2,
+        ..twice.ended.stalls[0]
+    });
+    let away = met(Some(Lateness::BrokerStalled), twice);
+    assert!(
+        away.starts_with("the broker was away, with no connection for 6.20 s of the 30.0 s, and stopped answering for 600 ms:"),
+        "{away}"
     );
     let own = met(Some(Lateness::Generator), facts.clone());
     assert!(

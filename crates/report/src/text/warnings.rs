@@ -21,7 +21,11 @@ pub fn warning(warning: &Warning) -> String {
 pub fn stall(stall: &Stall) -> String {
     format!(
         "{} at {:.1} s for {} ({}, {} delayed)",
-        stopped(stall.who.name()),
+        if stall.away {
+            "the broker was away"
+        } else {
+            stopped(stall.who.name())
+        },
         stall.at_s,
         seconds(stall.for_s),
         counted(stall.connections, "connection"),
@@ -133,11 +137,8 @@ fn told(w: &Warning) -> (String, &'static str) {
         ),
         WarningCode::TooFewSamples => (
             format!(
-                "{} has {} samples, too few for {} and above (a percentile needs 10 samples beyond it): those values \
-                 are single events",
-                w.word("latency"),
-                count(w.count("samples")),
-                w.word("percentile")
+                "too few samples for {}: a percentile needs 10 samples beyond it, those values are single events",
+                too_few_samples(w)
             ),
             "measure longer, or at a higher rate",
         ),
@@ -187,7 +188,7 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
         ),
         WarningCode::MessagesNotAccepted => (
             format!(
-                "of {} messages sent, {}: they are missing from `completed` and from the latencies",
+                "of {} messages sent, {}: they are missing from `completed`{}",
                 count(w.count("sent")),
                 parts(
                     w,
@@ -202,29 +203,37 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
                             "not confirmed (their connections were lost)"
                         ),
                     ]
-                )
+                ),
+                match (w.count("nacked") + w.count("returned"), w.count("not_confirmed")) {
+                    (_, 0) => " and from the latencies",
+                    (0, _) => "; in the latencies they count with the time until a connection was back",
+                    _ =>
+                        ", those refused also from the latencies; the others count there with the time until a \
+                         connection was back",
+                }
             ),
             "look for a queue's limits and its leader, and into the broker's log",
         ),
         WarningCode::BrokerGone => (
             format!(
-                "{} down when the run ended, the broker never came back: rates are too low, and what was in flight \
-                 is in no latency",
+                "{} down when the run ended, the broker never came back{}: rates are too low, and latencies hold what \
+                 waited until then",
                 match w.count("connections") {
                     1 => "1 connection was".to_owned(),
                     all => format!("{} connections were", count(all)),
-                }
+                },
+                away(w)
             ),
             "look into the broker's log, and allow a longer run",
         ),
         WarningCode::ConnectionsLost => (
             format!(
-                "{} lost: latencies hold the whole wait of what became due meanwhile, but not what was in flight, and \
-                 averages describe no state that lasts",
+                "{} lost{}: latencies hold the whole wait, and averages describe no state that lasts",
                 match w.count("connections") {
                     1 => "1 connection was".to_owned(),
                     all => format!("{} connections were", count(all)),
-                }
+                },
+                away(w)
             ),
             "look at the chart, and into the broker's log",
         ),
@@ -297,6 +306,26 @@ fn too_few_cores(w: &Warning) -> (String, &'static str) {
     )
 }
 
+/// The percentiles without support, each with its latencies: `p99.99 and above of ack response (40,000)`.
+fn too_few_samples(w: &Warning) -> String {
+    let all = w.values.get("latencies").and_then(|it| it.as_array());
+    let mut percentiles: Vec<(&str, String)> = Vec::new();
+    for latency in all.into_iter().flatten() {
+        let word = |name: &str| latency.get(name).and_then(|it| it.as_str()).unwrap_or("");
+        let samples = latency.get("samples").and_then(|it| it.as_u64());
+        let of = format!("{} ({})", word("latency"), count(samples.unwrap_or(0)));
+        match percentiles.last_mut() {
+            Some((percentile, all)) if *percentile == word("percentile") => {
+                *all = format!("{all} and {of}");
+            }
+            _ => percentiles.push((word("percentile"), of)),
+        }
+    }
+    let percentiles = percentiles.iter();
+    let told = percentiles.map(|(percentile, all)| format!("{percentile} and above of {all}"));
+    told.collect::<Vec<_>>().join(", ")
+}
+
 fn stalled(w: &Warning) -> (String, &'static str) {
     let times = match w.count("times") {
         0 | 1 => String::new(),
@@ -322,6 +351,21 @@ fn stalled(w: &Warning) -> (String, &'static str) {
         "leave bellows free cores, and run again"
     };
     (text, remedy)
+}
+
+/// When all connections were down, and for how long.
+fn away(w: &Warning) -> String {
+    let times = match w.count("times") {
+        0 => return String::new(),
+        1 => "",
+        _ => ", the longest time",
+    };
+    format!(
+        ", and none was left at {:.1} s for {}{times} ({} delayed)",
+        w.number("at_s"),
+        seconds(w.number("for_s")),
+        counted(w.count("messages_delayed"), "message"),
+    )
 }
 
 fn rate_not_achieved(w: &Warning) -> (String, &'static str) {
@@ -373,6 +417,26 @@ mod tests {
             "{}",
             warning(&w)
         );
+        let few = |latency: &str, samples: u64, percentile: &str| {
+            serde_json::json!({ "latency": latency, "samples": samples, "percentile": percentile })
+        };
+        let mut latencies = vec![
+            few("ack response", 40_000, "p99.99"),
+            few("end-to-end", 40_033, "p99.99"),
+        ];
+        let told = |latencies| {
+            let w = Warning::new(WarningCode::TooFewSamples, Tier::Note);
+            warning(&w.with("latencies", latencies))
+        };
+        let both = "p99.99 and above of ack response (40,000) and end-to-end (40,033)";
+        assert!(
+            told(latencies.clone()).starts_with(&format!("too few samples for {both}: ")),
+            "{}",
+            told(latencies.clone())
+        );
+        latencies.push(few("whole cycle", 500, "p99"));
+        let more = format!("too few samples for {both}, p99 and above of whole cycle (500): ");
+        assert!(told(latencies.clone()).starts_with(&more), "{}", told(latencies));
         let w = Warning::new(WarningCode::Interrupted, Tier::Note).with("seconds", 3.0);
         assert!(
             warning(&w).ends_with("shorter than planned"),

@@ -191,7 +191,7 @@ impl Recording<'_> {
             unanswered: censored.map_or(0, |censored| censored.unanswered),
             unsent: censored.map_or(0, |censored| censored.unsent),
             ledger: outcome.ledger,
-            stalls: self.stalls(),
+            stalls: self.stalls(threads().map(|thread| thread.connections).sum()),
             too_few: self.too_few(),
             churn: self.churn_facts(outcome),
         }
@@ -216,11 +216,12 @@ impl Recording<'_> {
         trend(&rates).filter(|_| self.setting.requested.is_none())
     }
 
-    fn stalls(&self) -> Vec<archive::Stall> {
+    fn stalls(&self, connections: u64) -> Vec<archive::Stall> {
         let answers = self.measured.latencies.histogram(Metric::SendAck);
         let typical = Nanos(answers.value_at_quantile(0.5));
         let producers = self.setting.planned.producers.max(1) as f64;
-        stalls(&self.silences, self.setting.origin, typical, |silence| {
+        let origin = self.setting.origin;
+        stalls(&self.silences, origin, typical, connections, |silence| {
             let (Some(requested), Some(start)) = (&self.setting.requested, self.started) else {
                 return 0;
             };

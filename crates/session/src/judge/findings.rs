@@ -2,7 +2,7 @@
 //! Causes that are one are told once.
 
 use archive::WarningCode as Code;
-use archive::{Cause, Facts, Lateness, Stalled, Tier, Warning};
+use archive::{Cause, Facts, Lateness, Stall, Stalled, Tier, Warning};
 use measure::ledger::LedgerSummary;
 
 use super::limits::Derived;
@@ -88,27 +88,43 @@ fn stalled(e: &Facts) -> impl Iterator<Item = Warning> {
     [Stalled::Broker, Stalled::Generator, Stalled::Machine]
         .into_iter()
         .filter_map(|who| {
-            let all = || e.ended.stalls.iter().filter(move |stall| stall.who == who);
-            let longest = all().max_by(|a, b| a.for_s.total_cmp(&b.for_s))?;
+            // What passed without a connection is told with the connections' loss.
+            let all = || {
+                let all = e.ended.stalls.iter();
+                all.filter(move |stall| stall.who == who && !stall.away)
+            };
             // The broker's is a fact about the broker; the latencies hold all of it, as users would feel it.
             let tier = if who == Stalled::Broker {
                 Tier::Note
             } else {
                 Tier::Caution
             };
-            Some(
-                Warning::new(Code::Stalled, tier)
-                    .with("who", who.name())
-                    .with("times", all().count())
-                    .with("at_s", longest.at_s)
-                    .with("for_s", longest.for_s)
-                    .with("connections", longest.connections)
-                    .with(
-                        "messages_delayed",
-                        all().map(|stall| stall.messages_delayed).sum::<u64>(),
-                    ),
-            )
+            let warning = Warning::new(Code::Stalled, tier).with("who", who.name());
+            with_longest(warning, all)
         })
+}
+
+/// Adds the longest of some stalls; `None` where there are none.
+fn with_longest<'a, I: Iterator<Item = &'a Stall>>(
+    warning: Warning,
+    all: impl Fn() -> I,
+) -> Option<Warning> {
+    let longest = all().max_by(|a, b| a.for_s.total_cmp(&b.for_s))?;
+    let delayed: u64 = all().map(|stall| stall.messages_delayed).sum();
+    let warning = warning
+        .with("times", all().count())
+        .with("at_s", longest.at_s)
+        .with("for_s", longest.for_s)
+        .with("connections", longest.connections)
+        .with("messages_delayed", delayed);
+    Some(warning)
+}
+
+/// Connections that were lost, and how long none was left.
+fn lost(warning: Warning, count: u64, e: &Facts) -> Warning {
+    let away = || e.ended.stalls.iter().filter(|stall| stall.away);
+    let told = with_longest(warning.clone(), away);
+    told.unwrap_or(warning).with("connections", count)
 }
 
 fn rate_not_achieved(derived: &Derived<'_>, cause: &Cause) -> Option<Warning> {
@@ -161,10 +177,10 @@ fn of_messages(e: &Facts) -> Vec<Warning> {
     }
     if ended.down_connections > 0 {
         let warning = Warning::new(Code::BrokerGone, Tier::Invalid);
-        all.push(warning.with("connections", ended.down_connections));
+        all.push(lost(warning, ended.down_connections, e));
     } else if ended.lost_connections > 0 {
         let warning = Warning::new(Code::ConnectionsLost, Tier::Caution);
-        all.push(warning.with("connections", ended.lost_connections));
+        all.push(lost(warning, ended.lost_connections, e));
     }
     if ended.unanswered + ended.unsent > 0 {
         let warning = Warning::new(Code::MessagesUnanswered, Tier::Caution);
@@ -174,7 +190,7 @@ fn of_messages(e: &Facts) -> Vec<Warning> {
                 .with("unsent", ended.unsent),
         );
     }
-    // Those in flight at the end stand in the latencies; those of lost connections do not.
+    // Those in flight at the end have a warning of their own.
     let given_up = ended.unconfirmed.saturating_sub(ended.unanswered);
     if ended.nacked + ended.returned + given_up > 0 {
         all.push(
@@ -238,13 +254,13 @@ fn of_run(e: &Facts) -> Vec<Warning> {
     if ended.interrupted {
         all.push(Warning::new(Code::Interrupted, Tier::Note).with("seconds", e.seconds));
     }
-    for (name, samples, percentile) in &ended.too_few {
-        all.push(
-            Warning::new(Code::TooFewSamples, Tier::Note)
-                .with("latency", name.as_str())
-                .with("samples", *samples)
-                .with("percentile", percentile.as_str()),
-        );
+    if !ended.too_few.is_empty() {
+        let of = |(name, samples, percentile): &(String, u64, String)| {
+            serde_json::json!({ "latency": name, "samples": samples, "percentile": percentile })
+        };
+        let latencies: Vec<_> = ended.too_few.iter().map(of).collect();
+        let warning = Warning::new(Code::TooFewSamples, Tier::Note);
+        all.push(warning.with("latencies", latencies));
     }
     all
 }

@@ -6,7 +6,7 @@ use super::Conclusion;
 use super::thresholds::{
     ACHIEVED, BEHIND, DOMINANT, FULL, FULL_LINK_NS, LATE, LOOPBACK_NS, LOST, MOST, NOT_FULL,
     OTHERS, RUN_QUEUE_WAIT, SATURATED, SHORTEST, SLOW_ANSWER_NS, SLOW_IDLE_NS, THREAD_FULL,
-    TOGETHER, UNSENT,
+    TOGETHER, UNSENT, WORTH,
 };
 
 /// The facts, and what follows from them at once.
@@ -88,9 +88,14 @@ impl<'a> Derived<'a> {
         Conclusion::new(LimitedBy::Schedule, Cause::RateMet { late }, because)
     }
 
-    /// Why messages left late, where more than a hundredth did.
+    /// What is to be said first of a run that met its rate: a broker that stood still for a hundredth of it or
+    /// more, or why more than a hundredth of the messages left late.
     pub(super) fn lateness(&self) -> Option<Lateness> {
         let e = self.e;
+        // With room for all in flight, messages leave in time whatever the broker does.
+        if self.stalls(Stalled::Broker).0 >= e.seconds * WORTH {
+            return Some(Lateness::BrokerStalled);
+        }
         if e.late_share <= LATE {
             return None;
         }
@@ -117,17 +122,9 @@ impl<'a> Derived<'a> {
 
     /// How long somebody stood still in the measured phase, how often, and how many messages that delayed.
     fn stalls(&self, who: Stalled) -> (f64, u64, u64) {
-        let (from, until) = (
-            self.e.ended.measured_from_s,
-            self.e.ended.measured_from_s + self.e.seconds,
-        );
-        let all = self.e.ended.stalls.iter().filter(|stall| stall.who == who);
-        all.fold((0.0, 0, 0), |(sum, times, messages), stall| {
-            let overlap = (stall.at_s + stall.for_s).min(until) - stall.at_s.max(from);
-            if overlap <= 0.0 {
-                return (sum, times, messages);
-            }
-            (sum + overlap, times + 1, messages + stall.messages_delayed)
+        let all = self.e.stalls(who);
+        all.fold((0.0, 0, 0), |(sum, times, messages), (took, stall)| {
+            (sum + took, times + 1, messages + stall.messages_delayed)
         })
     }
 

@@ -4,31 +4,36 @@ use archive::{Stall, Stalled};
 use load::Silence;
 use measure::{Nanos, Time};
 
-use super::thresholds::{MOST_STALLS, STALL_ANSWERS, STALL_NS, STALL_OWN};
+use super::thresholds::{MOST_STALLS, STALL_ANSWERS, STALL_NS, STALL_OWN, UNTIL_LOST};
 
-/// The stalls of a run, in the order of time. `typical` is the median time until an answer, and `delayed` tells
-/// how many messages of so many connections became due in a time.
+/// The stalls of a run, in the order of time. `typical` is the median time until an answer, all event loops have
+/// so many `connections`, and `delayed` tells how many messages of so many connections became due in a time.
 pub(crate) fn stalls(
     silences: &[Silence],
     origin: Time,
     typical: Nanos,
+    connections: u64,
     delayed: impl Fn(&Silence) -> u64,
 ) -> Vec<Stall> {
     let own = together(silences.iter().filter(|silence| silence.is_own));
-    let heard_nothing = together(silences.iter().filter(|silence| !silence.is_own));
+    let away = all_away(silences, connections);
+    let silent = silences.iter().filter(|it| !it.is_own && !it.is_away);
+    let heard_nothing = together(silent.chain(&away));
     let least = STALL_NS.max(typical.0.saturating_mul(STALL_ANSWERS));
-    let overlap = |a: &Silence, b: &Silence| a.until.min(b.until).since(a.from.max(b.from));
     let is_brokers = |silence: &&Silence| {
         let stopped: u64 = own.iter().map(|own| overlap(own, silence).0).sum();
         let length = silence.until.since(silence.from).0;
         let ran = length.saturating_sub(stopped);
-        length >= least && ran >= STALL_NS && ran as f64 >= length as f64 * STALL_OWN
+        // Being away is no slow answer.
+        let long = length >= if silence.is_away { STALL_NS } else { least };
+        long && ran >= STALL_NS && ran as f64 >= length as f64 * STALL_OWN
     };
     let brokers: Vec<&Silence> = heard_nothing.iter().filter(is_brokers).collect();
     let stall = |silence: &Silence, who| Stall {
         at_s: silence.from.since(origin).as_secs_f64(),
         for_s: silence.until.since(silence.from).as_secs_f64(),
         who,
+        away: silence.is_away,
         connections: silence.connections,
         messages_delayed: silence.in_flight.max(delayed(silence)),
     };
@@ -59,23 +64,86 @@ pub(crate) fn stalls(
     all
 }
 
-/// Silences of several event loops that overlap are one.
-fn together<'a>(silences: impl Iterator<Item = &'a Silence>) -> Vec<Silence> {
-    let mut sorted: Vec<Silence> = silences.copied().collect();
-    sorted.sort_by_key(|silence| silence.from);
-    let mut all: Vec<Silence> = Vec::new();
-    for next in sorted {
-        match all.last_mut().filter(|last| next.from < last.until) {
-            Some(last) => {
-                last.until = last.until.max(next.until);
-                last.connections += next.connections;
-                last.in_flight += next.in_flight;
-                last.was_answered |= next.was_answered;
-            }
-            None => all.push(next),
+fn overlap(a: &Silence, b: &Silence) -> Nanos {
+    a.until.min(b.until).since(a.from.max(b.from))
+}
+
+/// The times in which the clients of every event loop were away, all of so many connections.
+fn all_away(silences: &[Silence], connections: u64) -> Vec<Silence> {
+    let of_loops = || silences.iter().filter(|silence| silence.is_away);
+    let mut moments: Vec<(Time, bool, u64)> = of_loops()
+        .flat_map(|it| {
+            [
+                (it.from, true, it.connections),
+                (it.until, false, it.connections),
+            ]
+        })
+        .collect();
+    moments.sort_unstable();
+    let (mut down, mut from, mut all) = (0, None, Vec::new());
+    for (at, is_lost, count) in moments {
+        if is_lost {
+            down += count;
+        } else {
+            down -= count;
+        }
+        if down >= connections {
+            from.get_or_insert(at);
+        } else if let Some(from) = from.take() {
+            let mut away = Silence {
+                from,
+                until: at,
+                connections,
+                is_away: true,
+                ..Silence::default()
+            };
+            let then = of_loops().filter(|it| overlap(it, &away) > Nanos::ZERO);
+            away.in_flight = then.map(|it| it.in_flight).sum();
+            all.push(away);
         }
     }
     all
+}
+
+/// Silences of several event loops at the same time are one; so is that before a connection is lost with the time
+/// until it is back.
+fn together<'a>(silences: impl Iterator<Item = &'a Silence>) -> Vec<Silence> {
+    let mut sorted: Vec<Silence> = silences.copied().collect();
+    sorted.sort_by_key(|silence| silence.from);
+    // Each with the time that all its parts have in common: a chain of short ones is no long one.
+    let mut all: Vec<(Silence, Silence)> = Vec::new();
+    for next in sorted {
+        let length = |silence: &Silence| silence.until.since(silence.from);
+        let is_one = |(last, common): &(Silence, Silence)| {
+            let shorter = length(common).min(length(&next));
+            let is_away = last.is_away || next.is_away;
+            let adjoins = next.from <= last.until + UNTIL_LOST;
+            Nanos(overlap(common, &next).0 * 2) > shorter || is_away && adjoins
+        };
+        match all.last_mut().filter(|last| is_one(last)) {
+            Some((last, common)) => {
+                common.from = common.from.max(next.from);
+                common.until = common.until.min(next.until);
+                join(last, &next);
+            }
+            None => all.push((next, next)),
+        }
+    }
+    all.into_iter().map(|(silence, _)| silence).collect()
+}
+
+fn join(silence: &mut Silence, next: &Silence) {
+    silence.until = silence.until.max(next.until);
+    if silence.is_away || next.is_away {
+        // The same connections, first silent and then lost.
+        silence.connections = silence.connections.max(next.connections);
+        silence.in_flight = silence.in_flight.max(next.in_flight);
+    } else {
+        silence.connections += next.connections;
+        silence.in_flight += next.in_flight;
+    }
+    silence.is_away |= next.is_away;
+    silence.was_answered |= next.was_answered;
 }
 
 #[cfg(test)]
@@ -103,7 +171,7 @@ mod tests {
     }
 
     fn found(silences: &[Silence], typical_ms: u64) -> Vec<(Stalled, u64, u64)> {
-        let all = stalls(silences, Time(0), Nanos(typical_ms * MS), |_| 0);
+        let all = stalls(silences, Time(0), Nanos(typical_ms * MS), 4, |_| 0);
         let ms = |seconds: f64| (seconds * 1e3).round() as u64;
         all.iter()
             .map(|it| (it.who, ms(it.at_s), ms(it.for_s)))
@@ -139,9 +207,50 @@ mod tests {
     #[test]
     fn what_several_loops_note_is_one_stall() {
         let all = [silence(100, 700), silence(110, 710), silence(900, 1_100)];
-        let all = stalls(&all, Time(0), Nanos(MS), |_| 7);
+        let all = stalls(&all, Time(0), Nanos(MS), 4, |_| 7);
         assert_eq!(all.len(), 2);
         assert_eq!((all[0].connections, all[0].messages_delayed), (2, 10));
         assert_eq!((all[1].connections, all[1].messages_delayed), (1, 7));
+    }
+
+    fn away(from_ms: u64, until_ms: u64, connections: u64) -> Silence {
+        Silence {
+            is_away: true,
+            connections,
+            ..silence(from_ms, until_ms)
+        }
+    }
+
+    #[test]
+    fn a_time_in_which_all_connections_are_down_is_a_stall() {
+        assert_eq!(
+            found(&[away(100, 700, 4)], 1),
+            [(Stalled::Broker, 100, 600)]
+        );
+        assert_eq!(
+            found(&[away(100, 700, 4)], 500),
+            [(Stalled::Broker, 100, 600)],
+            "however slow its answers are"
+        );
+        assert_eq!(found(&[away(100, 700, 3)], 1), [], "one was up");
+        // Two event loops: from the last connection's loss to the first one's return.
+        let loops = [away(100, 700, 1), away(200, 900, 3)];
+        assert_eq!(found(&loops, 1), [(Stalled::Broker, 200, 500)]);
+    }
+
+    #[test]
+    fn the_silence_before_a_connection_is_lost_is_a_part_of_the_same_stall() {
+        let all = [silence(100, 2_000), away(2_001, 5_000, 4), silence(6_000, 6_400)];
+        let all = stalls(&all, Time(0), Nanos(MS), 4, |_| 7);
+        assert_eq!(all.len(), 2, "{all:?}");
+        assert!(all[0].away && !all[1].away, "{all:?}");
+        assert!((all[0].at_s, all[0].for_s) == (0.1, 4.9), "{all:?}");
+        assert_eq!((all[0].connections, all[0].messages_delayed), (4, 7));
+    }
+
+    #[test]
+    fn short_silences_one_after_the_other_are_no_stall() {
+        let all: Vec<Silence> = (0..100).map(|at| silence(at * 60, at * 60 + 150)).collect();
+        assert_eq!(found(&all, 40), []);
     }
 }

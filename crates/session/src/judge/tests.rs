@@ -69,10 +69,51 @@ fn stopped_broker() -> Facts {
         at_s: 0.5,
         for_s: 0.6,
         who: Stalled::Broker,
+        away: false,
         connections: 1,
         messages_delayed: 1_200,
     }];
     facts
+}
+
+/// 1,000 msg/s for 40 s, to a broker that stopped for 2 s and was then away for 6.2 s.
+#[test]
+fn a_broker_that_was_away_is_what_the_verdict_begins_with() {
+    let mut facts = stopped_broker();
+    facts.seconds = 40.0;
+    (facts.requested_rate, facts.sent_rate) = (Some(1_000.0), 1_000.0);
+    // With room for all in flight, hardly a message leaves late.
+    facts.late_share = 0.004;
+    let silent = facts.ended.stalls[0];
+    facts.ended.stalls.push(Stall {
+        at_s: 15.0,
+        for_s: 6.2,
+        away: true,
+        connections: 4,
+        messages_delayed: 6_200,
+        ..silent
+    });
+    (facts.ended.lost_connections, facts.ended.sent) = (4, 40_000);
+    let found = judge(facts.clone());
+    let late = Some(Lateness::BrokerStalled);
+    assert_eq!(found.verdict.cause, Some(Cause::RateMet { late }));
+    assert_eq!(
+        codes(&facts),
+        [WarningCode::ConnectionsLost, WarningCode::Stalled],
+        "each is told once"
+    );
+    let [lost, stalled] = &found.findings[..] else {
+        panic!("{:?}", found.findings);
+    };
+    assert_eq!((lost.number("for_s"), lost.count("connections")), (6.2, 4));
+    assert_eq!(lost.count("messages_delayed"), 6_200);
+    assert_eq!((stalled.count("times"), stalled.number("for_s")), (1, 0.6));
+    // A moment that hardly anybody felt leaves the verdict alone, and is named all the same.
+    facts.ended.stalls.truncate(1);
+    (facts.seconds, facts.ended.lost_connections) = (100.0, 0);
+    let found = judge(facts.clone());
+    assert_eq!(found.verdict.cause, Some(Cause::RateMet { late: None }));
+    assert_eq!(codes(&facts), [WarningCode::Stalled]);
 }
 
 #[test]
@@ -235,7 +276,10 @@ fn each_doubt_has_its_code_and_the_gravest_comes_first() {
         unconfirmed: 7,
         unanswered: 7,
         lost_connections: 1,
-        too_few: vec![("ack response".to_owned(), 99_999, "p99.99".to_owned())],
+        too_few: vec![
+            ("ack response".to_owned(), 99_999, "p99.99".to_owned()),
+            ("end-to-end".to_owned(), 99_999, "p99.99".to_owned()),
+        ],
         ledger: Some(measure::ledger::LedgerSummary {
             lost: 2,
             outstanding: 1,

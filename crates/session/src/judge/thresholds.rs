@@ -1,5 +1,7 @@
 //! Every threshold of the judge, with its reason.
 
+use measure::Nanos;
+
 /// Seconds. Shorter runs show nothing but their beginning.
 pub(super) const SHORTEST: f64 = 0.5;
 /// Below this share of the requested rate it was not met: what an interval's edges may cut off is less.
@@ -56,6 +58,8 @@ pub(super) const STALL_NS: u64 = 100_000_000;
 pub(super) const STALL_ANSWERS: u64 = 10;
 /// A silence in which the generator itself ran for less than this share is the generator's own.
 pub(super) const STALL_OWN: f64 = 0.2;
+/// What passes between the end of a silence by the loss of the connections, and the time without any.
+pub(super) const UNTIL_LOST: Nanos = Nanos::from_millis(50);
 /// Stalls that a summary lists: a broker that stalls without end says nothing new.
 pub(super) const MOST_STALLS: usize = 1_000;
 /// Steal below this share is noise.

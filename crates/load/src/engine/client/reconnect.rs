@@ -68,7 +68,8 @@ impl<C: Connection> Client<C> {
         let now = tally.last_now;
         reconnect.attempts += 1;
         reconnect.due = now + reconnect.reconnect.wait(client, reconnect.attempts);
-        if !std::mem::replace(&mut reconnect.under_way, true) {
+        let was_up = !std::mem::replace(&mut reconnect.under_way, true);
+        if was_up {
             tally.broken += 1;
             tally.lost_connections += 1;
             if tally.broken == 1 {
@@ -81,10 +82,12 @@ impl<C: Connection> Client<C> {
         }
         for work in &mut self.participants {
             match work {
-                Participant::Producer(producer) => {
+                Participant::Producer(producer) if was_up => {
                     let open = producer.restart(now);
                     tally.progress.open = tally.progress.open.saturating_sub(open);
+                    tally.silences.cut_off += open;
                 }
+                Participant::Producer(_) => {}
                 Participant::Consumer(consumer) => consumer.restart(now),
             }
         }
@@ -123,6 +126,10 @@ impl<C: Connection> Client<C> {
         reconnect.under_way = false;
         if self.has_begun {
             self.state = ConnectionState::Running;
+        }
+        let now = context.tally.last_now;
+        for producer in self.producers_mut() {
+            producer.give_up(now, context.series.current());
         }
         let tally = &mut *context.tally;
         tally.broken = tally.broken.saturating_sub(1);

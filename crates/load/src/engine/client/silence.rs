@@ -4,7 +4,7 @@ use std::sync::mpsc::SyncSender;
 
 use measure::Time;
 
-use super::Client;
+use super::{Client, ConnectionState};
 use crate::engine::context::Tally;
 use crate::engine::producer::Producer;
 use crate::engine::report::Report;
@@ -22,6 +22,8 @@ pub(crate) fn end_silences<C: Connection>(
 ) {
     let boundaries = shared.boundaries();
     let mut censored = Censored::new(boundaries.measure_at, boundaries.end_at);
+    let all = clients.len();
+    tally.silences.note_away(false, tally.last_now, all);
     for client in clients {
         client.end_silence(tally);
         client.producers_mut().for_each(|producer| {
@@ -47,6 +49,9 @@ impl<C: Connection> Client<C> {
 
     #[cold]
     fn long_silence(&self, now: Time) -> Option<(Time, u64)> {
+        if self.state != ConnectionState::Running {
+            return None;
+        }
         let producers = || self.producers();
         let oldest = producers().filter_map(Producer::oldest).min()?;
         let from = self.heard.max(oldest);

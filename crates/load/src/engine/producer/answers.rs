@@ -10,7 +10,7 @@ use crate::engine::ledger::{ThreadLedger, whole_sequence};
 use crate::payload::{self, Header};
 use crate::protocol::Connection;
 use crate::sizes::Contents;
-use crate::window::{NeverSent, Window};
+use crate::window::NeverSent;
 
 impl Producer {
     /// The tag that a confirm of the message behind this reply would have; `None` for what is no
@@ -117,8 +117,7 @@ impl Producer {
 
     /// Its connection is gone; tells how many answers will not come.
     pub(crate) fn restart(&mut self, now: Time) -> u64 {
-        let open = self.window.as_mut().map_or(0, Window::restart);
-        self.abandoned += open;
+        let open = self.in_flight();
         self.first_tag = self.sequence;
         self.in_transaction = 0;
         self.committing = false;
@@ -126,5 +125,18 @@ impl Producer {
             self.think(now);
         }
         open
+    }
+
+    /// It has a connection again: what was in flight on the one before could not have been answered earlier, so
+    /// it has waited at least so long.
+    pub(crate) fn give_up(&mut self, now: Time, interval: &mut Interval) {
+        let Some(window) = &mut self.window else {
+            return;
+        };
+        for intended in window.unanswered() {
+            let latencies = interval.due(intended);
+            latencies.record(Metric::AckResponse, now.since(intended));
+        }
+        self.abandoned += window.restart();
     }
 }
