@@ -129,6 +129,42 @@ fn whoever_stands_still_is_named_with_its_time_and_what_it_delayed() {
     }
 }
 
+/// Cycles are what a stall delays where connections come and go.
+#[test]
+fn a_stall_under_churn_is_named() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let line = format!(
+        "churn connections --url {} --rate 100 --warmup 300ms --duration 3 --json --quiet",
+        broker.url
+    );
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let mut last = None;
+    for _ in 0..ATTEMPTS {
+        let started = start(bellows(dir.path(), &words));
+        std::thread::sleep(Duration::from_millis(1_500));
+        signal("STOP", &[broker.child.id()]);
+        std::thread::sleep(Duration::from_millis(600));
+        signal("CONT", &[broker.child.id()]);
+        let ended = started.end();
+        ended.assert_ok();
+        let summary: Value = serde_json::from_str(&ended.stdout).expect("an object");
+        let stall = &summary["stalls"][0];
+        let for_s = stall["for_s"].as_f64().unwrap_or(0.0);
+        let cycles = stall["messages_delayed"].as_u64().unwrap_or(0);
+        let sentence = summary["verdict"]["sentence"].as_str().unwrap_or("");
+        let right = stall["who"] == "broker"
+            && (0.5..0.75).contains(&for_s)
+            && (50..80).contains(&cycles)
+            && sentence.starts_with("the broker stopped answering for");
+        last = (!right).then(|| format!("{}: {sentence}", summary["stalls"]));
+        if last.is_none() {
+            break;
+        }
+    }
+    assert_eq!(last, None);
+}
+
 /// A broker that stops at the end and does not come back in time: what was due counts with the time it has waited.
 #[test]
 fn what_has_no_answer_at_the_end_counts_with_the_time_it_has_waited() {

@@ -94,6 +94,19 @@ fn a_load_outlives_its_broker_and_keeps_its_schedule() {
     let response = kept.measured.latencies.histogram(Metric::AckResponse);
     assert!(response.max() >= 480_000_000, "{} ns", response.max());
     assert!(response.max() <= 1_500_000_000, "{} ns", response.max());
+    // So did what was in flight when the connections were lost: no message is missing.
+    assert_eq!(response.len(), 3_000, "{outcome:?}");
+    let away = kept.events.iter().filter_map(|event| match event {
+        RunEvent::Silence(silence) if silence.is_away => Some(silence),
+        _ => None,
+    });
+    let away: Vec<_> = away.collect();
+    assert_eq!(away.len(), 1, "{:?}", kept.events);
+    let length = away[0].until.since(away[0].from);
+    assert!(
+        (450..1_400).contains(&(length.0 / 1_000_000)) && away[0].connections == 4,
+        "{away:?}"
+    );
     let at = |what: fn(&RunEvent) -> bool| kept.events.iter().position(what).expect("event");
     let lost = at(|event| matches!(event, RunEvent::Lost { .. }));
     let back = at(|event| matches!(event, RunEvent::Recovered { .. }));

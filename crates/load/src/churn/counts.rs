@@ -1,10 +1,12 @@
 //! What is counted of churn: the interval of the moment, and the tally of the measured phase.
 
-use measure::{Interval, Measured, Nanos, Phase, Recorder, Step, Time, Wait};
+use measure::{Clock, Interval, Measured, Nanos, Phase, Recorder, Step, Time, Wait};
 
 use super::ChurnTally;
 use super::slot::{Moments, Told};
-use crate::{Error, RunEvent};
+use crate::engine::silence::{SHORTEST, Silences};
+use crate::engine::thread_time::{run_queue_wait, thread_cpu};
+use crate::{Error, RunEvent, ThreadUsage};
 
 /// A cycle that begins later than this after its time counts as late.
 const LATE: Nanos = Nanos(1_000_000);
@@ -20,6 +22,10 @@ pub(super) struct Counts {
     pub(super) tally: ChurnTally,
     /// Connections that stay and are ready.
     pub(super) ready: usize,
+    /// Steps that took long, and times in which the loop did not run.
+    pub(super) silences: Silences,
+    /// Steps that have ended.
+    pub(super) handled: u64,
     /// Since when the loop waits, for room or for the time of the next cycle.
     waiting: (Time, Awaited),
 }
@@ -41,6 +47,8 @@ impl Counts {
             carried: Vec::new(),
             tally: ChurnTally::default(),
             ready: 0,
+            silences: Silences::default(),
+            handled: 0,
             waiting: (now, Awaited::Room),
         }
     }
@@ -104,7 +112,11 @@ impl Counts {
     /// Takes what a slot tells; whether the slot is free again.
     pub(super) fn note(&mut self, what: Told, at: Moments) -> bool {
         match what {
-            Told::Took(step) => self.record(step, at.due, at.now.since(at.step_began)),
+            Told::Took(step) => {
+                self.handled += 1;
+                self.answered(at.step_began, at.now);
+                self.record(step, at.due, at.now.since(at.step_began));
+            }
             Told::Opened => self.record(Step::Open, at.due, at.now.since(at.due)),
             Told::Ready => self.ready += 1,
             Told::Done => {
@@ -117,6 +129,13 @@ impl Counts {
             }
         }
         false
+    }
+
+    /// A step ends, in order or not, with the broker's answer or without.
+    pub(super) fn answered(&mut self, step_began: Time, now: Time) {
+        if now.since(step_began) >= SHORTEST {
+            self.silences.end(step_began, now, 1);
+        }
     }
 
     /// A cycle has failed; an event where that is the first time for this reason.
@@ -161,5 +180,22 @@ impl Counts {
                 waits.note(Wait::Ready, now.since(due));
             }
         }
+    }
+}
+
+/// What this thread has spent beyond what it had at `before`.
+pub(super) fn spent(idle: Nanos, before: ThreadUsage) -> ThreadUsage {
+    let starved = run_queue_wait();
+    let waited =
+        |now: Nanos| now.saturating_sub(before.measured_run_queue_wait.unwrap_or_default());
+    ThreadUsage {
+        total: thread_cpu(),
+        measured: thread_cpu().saturating_sub(before.measured),
+        measured_idle: idle.saturating_sub(before.measured_idle),
+        measured_run_queue_wait: starved.map(waited),
+        measured_time: Clock.now().since(Time(before.measured_time.0)),
+        connections: 0,
+        lost_connections: 0,
+        down_connections: 0,
     }
 }

@@ -33,6 +33,20 @@ pub(super) enum State {
     Closing,
 }
 
+impl State {
+    /// As people read it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Empty | Self::Free => "idle",
+            Self::Connecting => "connecting",
+            Self::Securing => "in the TLS handshake",
+            Self::SettingUp => "logging in",
+            Self::Opening => "opening",
+            Self::Closing => "closing",
+        }
+    }
+}
+
 /// What a slot has to tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
@@ -64,7 +78,7 @@ pub(super) struct Slot {
     /// When the cycle was due.
     pub(super) due: Time,
     /// When its last step ended.
-    step_began: Time,
+    pub(super) step_began: Time,
     /// Nothing may take longer.
     pub(super) deadline: Time,
     /// Of the queue to declare.

@@ -11,11 +11,11 @@ use mio::{Events, Poll, Token};
 use transport::tls::Connector;
 use transport::{ConnectAttempt, ConnectOptions, Timer};
 
-use super::counts::{Awaited, Counts};
+use super::counts::{Awaited, Counts, spent};
 use super::slot::{Slot, State};
 use super::{ChurnKind, ChurnPlan};
 use crate::control::{Request, Watch};
-use crate::engine::thread_time::{run_queue_wait, thread_cpu};
+use crate::engine::silence::SHORTEST;
 use crate::protocol::amqp091::AmqpConnection;
 use crate::protocol::{Admin, Connection, Interruption, connect_options};
 use crate::resolve::Addresses;
@@ -273,7 +273,16 @@ impl<'a> Churn<'a> {
             if asked >= next_look {
                 next_look = asked + LOOK;
                 self.keep_time(asked)?;
+                self.tell_silences(false);
             }
+        }
+    }
+
+    fn tell_silences(&mut self, end: bool) {
+        let handled = self.counts.handled;
+        let over = self.counts.silences.take(Clock.now(), handled, end);
+        for silence in over.into_iter().flatten() {
+            self.say(RunEvent::Silence(silence));
         }
     }
 
@@ -317,11 +326,11 @@ impl<'a> Churn<'a> {
         if let Some(before) = self.phases.last_mut() {
             before.end = at;
             if before.phase == Phase::Measure {
-                self.usage = self.spent(self.usage);
+                self.usage = spent(self.idle, self.usage);
             }
         }
         if phase == Phase::Measure {
-            self.usage = self.spent(ThreadUsage::default());
+            self.usage = spent(self.idle, ThreadUsage::default());
         }
         self.phases.push(PhaseTimes {
             phase,
@@ -329,23 +338,6 @@ impl<'a> Churn<'a> {
             end: at,
         });
         self.say(RunEvent::PhaseStarted { phase, at });
-    }
-
-    /// What this thread has spent beyond what it had at `before`.
-    fn spent(&self, before: ThreadUsage) -> ThreadUsage {
-        let starved = run_queue_wait();
-        let waited =
-            |now: Nanos| now.saturating_sub(before.measured_run_queue_wait.unwrap_or_default());
-        ThreadUsage {
-            total: thread_cpu(),
-            measured: thread_cpu().saturating_sub(before.measured),
-            measured_idle: self.idle.saturating_sub(before.measured_idle),
-            measured_run_queue_wait: starved.map(waited),
-            measured_time: Clock.now().since(Time(before.measured_time.0)),
-            connections: 0,
-            lost_connections: 0,
-            down_connections: 0,
-        }
     }
 
     /// Begins the cycles whose time has come, as far as there are slots; tells when the next is due.
@@ -420,12 +412,20 @@ impl<'a> Churn<'a> {
             None
         };
         match self.poll.poll(events, timeout) {
-            Err(error) if error.kind() != std::io::ErrorKind::Interrupted => {
-                return Err(Error::machine("wait for the sockets", error));
+            // Stopped and continued by a signal: what is in the sockets now came meanwhile.
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {
+                let _ = self.poll.poll(events, Some(Duration::ZERO));
             }
-            _ => {}
+            Err(error) => return Err(Error::machine("wait for the sockets", error)),
+            Ok(()) => {}
         }
-        let slept = Clock.now().since(now);
+        let back = Clock.now();
+        if timeout.is_none() && back.since(wake) >= SHORTEST && !self.phases.is_empty() {
+            let under_way = self.slots.len() - self.free.len() - self.resting.len();
+            let moment = (back, under_way as u64, self.counts.handled);
+            self.counts.silences.come_back(wake, moment, under_way);
+        }
+        let slept = back.since(now);
         self.idle += slept;
         self.counts.interval.waits.loop_idle += slept;
         Ok(now)
@@ -493,6 +493,9 @@ impl<'a> Churn<'a> {
         let of_a_cycle = self.plan.kind == ChurnKind::Connections
             || matches!(slot.state, State::Opening | State::Closing);
         let due = slot.due;
+        if of_a_cycle {
+            self.counts.answered(slot.step_began, Clock.now());
+        }
         slot.drop_connection();
         self.addresses.refresh(Clock.now());
         if of_a_cycle && let Some(event) = self.counts.fail(due, error.clone()) {
@@ -522,7 +525,7 @@ impl<'a> Churn<'a> {
                     detail: format!(
                         "a cycle did not get on within {} (it was {})",
                         self.plan.timeout,
-                        name_of(slot.state)
+                        slot.state.name()
                     ),
                 })
             } else {
@@ -545,6 +548,7 @@ impl<'a> Churn<'a> {
             self.last = self.last.min(now);
         }
         self.report(now);
+        self.tell_silences(true);
         // A drain of nothing is no interval: its rates would be those of a few microseconds.
         let interval = &self.counts.interval;
         let ended = interval.histograms().next().is_some()
@@ -585,15 +589,4 @@ impl<'a> Churn<'a> {
 
 fn stopped() -> Error {
     Error::machine("begin", "it was stopped before")
-}
-
-const fn name_of(state: State) -> &'static str {
-    match state {
-        State::Empty | State::Free => "idle",
-        State::Connecting => "connecting",
-        State::Securing => "in the TLS handshake",
-        State::SettingUp => "logging in",
-        State::Opening => "opening",
-        State::Closing => "closing",
-    }
 }

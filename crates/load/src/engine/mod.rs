@@ -25,7 +25,7 @@ mod routing_keys;
 mod series;
 mod service;
 mod shared;
-mod silence;
+pub(crate) mod silence;
 mod spec;
 pub(crate) mod thread_time;
 mod unique_properties;

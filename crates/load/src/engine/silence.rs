@@ -136,11 +136,7 @@ mod tests {
         assert_eq!(told(&mut silences, 0, 0, true), []);
         silences.end(Time(100 * MS), Time(500 * MS), 3);
         silences.end(Time(90 * MS), Time(510 * MS), 4);
-        assert_eq!(
-            told(&mut silences, 520, 9, false),
-            [],
-            "others may follow"
-        );
+        assert_eq!(told(&mut silences, 520, 9, false), [], "others may follow");
         let both = silence(90, 510, 2, 7);
         assert_eq!(told(&mut silences, 610, 9, false), [both]);
         assert_eq!(told(&mut silences, 900, 9, true), [], "once");

@@ -40,7 +40,7 @@ impl Said<'_> {
                     1 => String::new(),
                     all => format!("; {} more stalls", all - 1),
                 };
-                stall(first) + &more
+                stall(first, e.ended.churn.is_some()) + &more
             }),
             "loop_busy" => self.loop_busy(),
             "loop_run_queue_wait" => format!(

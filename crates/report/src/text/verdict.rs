@@ -272,10 +272,11 @@ impl<'a> Said<'a> {
     fn stood_still(&self, broker: &str) -> String {
         let of = |away: bool| {
             let all = self.e.stalls(Stalled::Broker);
-            let (sum, times) = all.filter(|(_, stall)| stall.away == away).fold(
-                (0.0, 0_u64),
-                |(sum, times), (took, _)| (sum + took, times + 1),
-            );
+            let (sum, times) = all
+                .filter(|(_, stall)| stall.away == away)
+                .fold((0.0, 0_u64), |(sum, times), (took, _)| {
+                    (sum + took, times + 1)
+                });
             let often = if times > 1 {
                 format!(" ({times} times)")
             } else {
@@ -289,7 +290,9 @@ impl<'a> Said<'a> {
                 "{broker} stopped answering for {} of the {all}",
                 silent.unwrap_or_default()
             ),
-            (None, Some(away)) => format!("{broker} was away, with no connection for {away} of the {all}"),
+            (None, Some(away)) => {
+                format!("{broker} was away, with no connection for {away} of the {all}")
+            }
             (Some(silent), Some(away)) => format!(
                 "{broker} was away, with no connection for {away} of the {all}, and stopped answering for {silent}"
             ),

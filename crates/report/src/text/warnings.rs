@@ -16,9 +16,10 @@ pub fn warning(warning: &Warning) -> String {
     }
 }
 
-/// One stall: `the broker stopped answering at 4.2 s for 600 ms (1 connection, 1,200 messages delayed)`.
+/// One stall: `the broker stopped answering at 4.2 s for 600 ms (1 connection, 1,200 messages delayed)`; in a run
+/// of churn it delays cycles.
 #[must_use]
-pub fn stall(stall: &Stall) -> String {
+pub fn stall(stall: &Stall, cycles: bool) -> String {
     format!(
         "{} at {:.1} s for {} ({}, {} delayed)",
         if stall.away {
@@ -29,7 +30,7 @@ pub fn stall(stall: &Stall) -> String {
         stall.at_s,
         seconds(stall.for_s),
         counted(stall.connections, "connection"),
-        counted(stall.messages_delayed, "message")
+        counted(stall.messages_delayed, delayed(cycles))
     )
 }
 
@@ -41,6 +42,10 @@ fn stopped(who: &str) -> &'static str {
     } else {
         "the whole machine stood still"
     }
+}
+
+const fn delayed(cycles: bool) -> &'static str {
+    if cycles { "cycle" } else { "message" }
 }
 
 fn counted(number: u64, what: &str) -> String {
@@ -204,9 +209,13 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
                         ),
                     ]
                 ),
-                match (w.count("nacked") + w.count("returned"), w.count("not_confirmed")) {
+                match (
+                    w.count("nacked") + w.count("returned"),
+                    w.count("not_confirmed")
+                ) {
                     (_, 0) => " and from the latencies",
-                    (0, _) => "; in the latencies they count with the time until a connection was back",
+                    (0, _) =>
+                        "; in the latencies they count with the time until a connection was back",
                     _ =>
                         ", those refused also from the latencies; the others count there with the time until a \
                          connection was back",
@@ -338,7 +347,10 @@ fn stalled(w: &Warning) -> (String, &'static str) {
         w.number("at_s"),
         seconds(w.number("for_s")),
         counted(w.count("connections"), "connection"),
-        counted(w.count("messages_delayed"), "message"),
+        counted(
+            w.count("messages_delayed"),
+            delayed(w.values.get("cycles").is_some_and(|it| it == true))
+        ),
         if whose {
             "the latencies hold all of it, as users would feel it"
         } else {
@@ -417,9 +429,7 @@ mod tests {
             "{}",
             warning(&w)
         );
-        let few = |latency: &str, samples: u64, percentile: &str| {
-            serde_json::json!({ "latency": latency, "samples": samples, "percentile": percentile })
-        };
+        let few = |latency: &str, samples: u64, percentile: &str| serde_json::json!({ "latency": latency, "samples": samples, "percentile": percentile });
         let mut latencies = vec![
             few("ack response", 40_000, "p99.99"),
             few("end-to-end", 40_033, "p99.99"),
@@ -436,7 +446,11 @@ mod tests {
         );
         latencies.push(few("whole cycle", 500, "p99"));
         let more = format!("too few samples for {both}, p99 and above of whole cycle (500): ");
-        assert!(told(latencies.clone()).starts_with(&more), "{}", told(latencies));
+        assert!(
+            told(latencies.clone()).starts_with(&more),
+            "{}",
+            told(latencies)
+        );
         let w = Warning::new(WarningCode::Interrupted, Tier::Note).with("seconds", 3.0);
         assert!(
             warning(&w).ends_with("shorter than planned"),

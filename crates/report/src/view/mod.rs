@@ -241,10 +241,12 @@ fn point_end(point: &SeriesPoint) -> f64 {
 
 /// What happened, and who stood still: the marks of the time axis.
 fn events(record: &RunRecord) -> Vec<Event> {
-    let stalls = record.summary.iter().flat_map(|summary| &summary.stalls);
-    let marks = stalls.map(|stall| Event {
-        t: stall.at_s,
-        label: crate::text::stall(stall),
+    let marks = record.summary.iter().flat_map(|summary| {
+        let cycles = summary.churn.is_some();
+        summary.stalls.iter().map(move |stall| Event {
+            t: stall.at_s,
+            label: crate::text::stall(stall, cycles),
+        })
     });
     let mut events: Vec<Event> = record.events.iter().cloned().chain(marks).collect();
     events.sort_by(|a, b| a.t.total_cmp(&b.t));

@@ -217,7 +217,10 @@ impl Recording<'_> {
     }
 
     fn stalls(&self, connections: u64) -> Vec<archive::Stall> {
-        let answers = self.measured.latencies.histogram(Metric::SendAck);
+        let answers = match self.setting.churn {
+            None => self.measured.latencies.histogram(Metric::SendAck),
+            Some(_) => self.measured.latencies.histogram(Step::Cycle),
+        };
         let typical = Nanos(answers.value_at_quantile(0.5));
         let producers = self.setting.planned.producers.max(1) as f64;
         let origin = self.setting.origin;

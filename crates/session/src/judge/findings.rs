@@ -100,7 +100,8 @@ fn stalled(e: &Facts) -> impl Iterator<Item = Warning> {
                 Tier::Caution
             };
             let warning = Warning::new(Code::Stalled, tier).with("who", who.name());
-            with_longest(warning, all)
+            let cycles = e.ended.churn.is_some();
+            with_longest(warning, all).map(|warning| warning.with("cycles", cycles))
         })
 }
 
@@ -255,9 +256,7 @@ fn of_run(e: &Facts) -> Vec<Warning> {
         all.push(Warning::new(Code::Interrupted, Tier::Note).with("seconds", e.seconds));
     }
     if !ended.too_few.is_empty() {
-        let of = |(name, samples, percentile): &(String, u64, String)| {
-            serde_json::json!({ "latency": name, "samples": samples, "percentile": percentile })
-        };
+        let of = |(name, samples, percentile): &(String, u64, String)| serde_json::json!({ "latency": name, "samples": samples, "percentile": percentile });
         let latencies: Vec<_> = ended.too_few.iter().map(of).collect();
         let warning = Warning::new(Code::TooFewSamples, Tier::Note);
         all.push(warning.with("latencies", latencies));

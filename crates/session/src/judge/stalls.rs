@@ -240,7 +240,11 @@ mod tests {
 
     #[test]
     fn the_silence_before_a_connection_is_lost_is_a_part_of_the_same_stall() {
-        let all = [silence(100, 2_000), away(2_001, 5_000, 4), silence(6_000, 6_400)];
+        let all = [
+            silence(100, 2_000),
+            away(2_001, 5_000, 4),
+            silence(6_000, 6_400),
+        ];
         let all = stalls(&all, Time(0), Nanos(MS), 4, |_| 7);
         assert_eq!(all.len(), 2, "{all:?}");
         assert!(all[0].away && !all[1].away, "{all:?}");
