@@ -179,7 +179,7 @@ impl Interval {
     /// Leaves the recorder of what was due in the warm-up to the following interval where it is empty;
     /// else that gets a spare one.
     pub fn hand_on_carried(&mut self, next: &mut Self, spare: &mut Vec<Recorder>) {
-        if next.phase != Phase::Warmup {
+        if next.due_from > Time(0) {
             let empty = self.carried.take_if(|carried| carried.is_empty());
             next.carried = empty.or_else(|| spare.pop());
         }

@@ -129,8 +129,11 @@ impl Recorder {
     /// The histogram of one metric or step.
     #[must_use]
     pub fn histogram(&self, measured: impl Into<Measured>) -> &Histogram<u64> {
-        let histogram = self.histograms.get(measured.into().index());
-        histogram.and_then(Option::as_ref).unwrap_or(&NOTHING)
+        self.get(measured.into()).unwrap_or(&NOTHING)
+    }
+
+    fn get(&self, measured: Measured) -> Option<&Histogram<u64>> {
+        self.histograms.get(measured.index())?.as_ref()
     }
 
     /// The histograms that hold something, those of messages first.
@@ -155,7 +158,10 @@ impl Recorder {
     /// The summary of every metric.
     #[must_use]
     pub fn summaries(&self) -> PerMetric<LatencySummary> {
-        PerMetric::from_fn(|metric| LatencySummary::of(self.histogram(metric)))
+        PerMetric::from_fn(|metric| {
+            let histogram = self.get(metric.into());
+            histogram.map(LatencySummary::of).unwrap_or_default()
+        })
     }
 
     /// The summaries of the steps that were taken.

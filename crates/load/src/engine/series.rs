@@ -8,8 +8,8 @@
 //! ends on each thread behind what that has recorded.
 //!
 //! A latency belongs to the phase in which its message was due. What was due in the warm-up and is
-//! answered later goes into a recorder of its own, of which a thread has two: one is being filled
-//! while the other is on its way.
+//! answered later goes into a recorder of its own, so that an interval after the warm-up has two.
+//! Recorders are by far the largest part of an interval, and so all of a thread come from one pool.
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 
@@ -18,12 +18,10 @@ use measure::{Counters, Interval, Measured, Nanos, Phase, Recorder, Time};
 use super::report::Report;
 use super::shared::Boundaries;
 
-/// Intervals per thread. All exist from the beginning.
+/// Intervals per thread, and recorders. All exist from the beginning.
 pub(crate) const POOL: usize = 6;
-/// Kept for the ends of phases, of which there are at most two before the last.
+/// Recorders kept for the ends of phases, of which there are at most two before the last.
 const RESERVED: usize = 2;
-/// Recorders per thread for what was due in the warm-up and is answered after it.
-const CARRIED: usize = 2;
 
 pub(crate) struct Series {
     thread: usize,
@@ -34,7 +32,8 @@ pub(crate) struct Series {
         reason = "boxes travel through channels without a copy of the histograms"
     )]
     spare: Vec<Box<Interval>>,
-    carried: Vec<Recorder>,
+    /// Empty recorders of no interval; those of `spare` hold nothing.
+    recorders: Vec<Recorder>,
     current: Box<Interval>,
     /// The next whole second of the phase.
     tick: Time,
@@ -54,19 +53,17 @@ impl Series {
         measured: &[Measured],
         warms_up: bool,
     ) -> Self {
-        let mut spare: Vec<_> = std::iter::repeat_with(|| Box::new(Interval::with(measured)))
-            .take(POOL)
-            .collect();
-        let carried = std::iter::repeat_with(|| Recorder::with(measured))
-            .take(if warms_up { CARRIED } else { 0 })
-            .collect();
-        let current = spare.pop().unwrap_or_default();
+        let recorder = || Recorder::with(measured);
+        let mut current = Box::<Interval>::default();
+        current.latencies = recorder();
         Self {
             thread,
             reports,
             returned,
-            spare,
-            carried,
+            spare: std::iter::repeat_with(Box::default)
+                .take(POOL - 1)
+                .collect(),
+            recorders: std::iter::repeat_with(recorder).take(POOL - 1).collect(),
             current,
             tick: Time(u64::MAX),
             seen: Time(0),
@@ -148,12 +145,13 @@ impl Series {
         let end = self.tick.min(phase_end);
         let end = end.max(self.current.start).max(self.seen);
         for mut interval in self.returned.try_iter() {
-            self.carried.extend(interval.carried.take());
+            self.recorders.push(std::mem::take(&mut interval.latencies));
+            self.recorders.extend(interval.carried.take());
             self.spare.push(interval);
         }
         if self.tick < phase_end {
             self.tick = self.tick + Nanos::SECOND;
-            if self.spare.len() > RESERVED {
+            if self.recorders.len() > RESERVED {
                 self.hand_over(end, self.current.phase, boundaries);
             }
             return;
@@ -173,12 +171,13 @@ impl Series {
     fn hand_over(&mut self, end: Time, next_phase: Phase, boundaries: Boundaries) {
         let mut next = self.spare.pop().unwrap_or_default();
         next.reset(end, next_phase);
+        next.latencies = self.recorders.pop().unwrap_or_default();
         let until = match next_phase {
             Phase::Warmup | Phase::Measure => Time(u64::MAX),
             Phase::Drain => boundaries.drain_at,
         };
         next.set_due(self.measured_from(next_phase, boundaries), until);
-        self.current.hand_on_carried(&mut next, &mut self.carried);
+        self.current.hand_on_carried(&mut next, &mut self.recorders);
         let mut done = std::mem::replace(&mut self.current, next);
         done.end = end;
         let report = Report::Interval(self.thread, done);
@@ -203,6 +202,23 @@ struct Spacing {
     /// End of what has gone into the present merged interval, or into the one before.
     covered: Time,
     give_back: SyncSender<Box<Interval>>,
+}
+
+impl Spacing {
+    /// Empties an interval here rather than on the event loop, which would be late by a tenth of a
+    /// millisecond for it.
+    fn give_back(&self, mut interval: Box<Interval>) {
+        interval.reset(Time(0), Phase::Warmup);
+        let _ = self.give_back.try_send(interval);
+    }
+}
+
+/// Adds an interval that is complete to the sums.
+fn count(interval: &Interval, totals: &mut Counters, measured: &mut Counters) {
+    totals.add(&interval.counters);
+    if interval.phase == Phase::Measure {
+        measured.add(&interval.counters);
+    }
 }
 
 impl Merger {
@@ -261,8 +277,20 @@ impl Merger {
     }
 
     /// Merges the next interval of the thread that is furthest behind; `false` when that has to come
-    /// first. Who has left the phase waits for the others.
+    /// first. Who has left the phase waits for the others. The intervals of an only thread are shown as
+    /// they are.
     fn step(&mut self, show: &mut impl FnMut(&Interval)) -> bool {
+        if let [thread] = &mut *self.threads {
+            let Some(interval) = thread.waiting.pop_front() else {
+                return false;
+            };
+            if interval.end > interval.start {
+                count(&interval, &mut self.totals, &mut self.measured);
+                show(&interval);
+            }
+            thread.give_back(interval);
+            return true;
+        }
         let Some(thread) = self.behind(|_| true) else {
             self.emit(show);
             return self.threads.iter().any(|thread| !thread.waiting.is_empty());
@@ -296,7 +324,7 @@ impl Merger {
     fn take(&mut self, thread: usize) -> bool {
         let is_first = self.is_empty();
         let arrivals = &mut self.threads[thread];
-        let Some(mut interval) = arrivals.waiting.pop_front() else {
+        let Some(interval) = arrivals.waiting.pop_front() else {
             return false;
         };
         arrivals.covered = interval.end;
@@ -304,10 +332,7 @@ impl Merger {
             self.merged.reset(interval.start, interval.phase);
         }
         self.merged.merge(&interval);
-        // Emptied here rather than on the event loop, which would be late by a tenth of a
-        // millisecond for it.
-        interval.reset(Time(0), Phase::Warmup);
-        let _ = arrivals.give_back.try_send(interval);
+        arrivals.give_back(interval);
         true
     }
 
@@ -315,10 +340,7 @@ impl Merger {
         if self.is_empty() {
             return;
         }
-        self.totals.add(&self.merged.counters);
-        if self.merged.phase == Phase::Measure {
-            self.measured.add(&self.merged.counters);
-        }
+        count(&self.merged, &mut self.totals, &mut self.measured);
         show(&self.merged);
         let end = self.merged.end;
         self.merged.reset(end, self.merged.phase);

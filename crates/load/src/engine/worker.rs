@@ -14,6 +14,7 @@ use super::client::{Client, ConnectionState, Next, end_silences};
 use super::context::{Context, Tally};
 use super::idle::{IdleBackoff, SPIN_BEFORE};
 use super::ledger::ThreadLedger;
+use super::producer::ResolvedArrivals;
 use super::report::Report;
 use super::series::Series;
 use super::shared::Shared;
@@ -22,7 +23,7 @@ use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
 use super::thread_time::thread_cpu;
 use crate::control::Watch;
 use crate::protocol::{Connection, Reply};
-use crate::{Error, ThreadUsage};
+use crate::{Error, Guarantee, ThreadUsage};
 
 const TIMER: Token = Token(usize::MAX - 1);
 const WAKER: Token = Token(usize::MAX);
@@ -583,15 +584,22 @@ fn in_flight<S>(clients: &[ClientSpec<S>]) -> u64 {
 
 /// What these clients will record, so that its memory can be had before the load begins.
 fn recorded<S>(clients: &[ClientSpec<S>]) -> Vec<Measured> {
-    let works = || {
-        let lanes = clients.iter().flat_map(|client| &client.participants);
-        lanes.map(|participant| &participant.kind)
+    let participants = || clients.iter().flat_map(|client| &client.participants);
+    let consumers = participants().any(|it| matches!(it.kind, ParticipantKind::Consumer(_)));
+    let producers = || {
+        participants().filter_map(|it| match &it.kind {
+            ParticipantKind::Producer(producer) => Some(producer),
+            ParticipantKind::Consumer(_) => None,
+        })
     };
     let mut metrics = Vec::new();
-    if works().any(|work| matches!(work, ParticipantKind::Producer(_))) {
-        metrics.extend([Metric::SendDelay, Metric::SendAck, Metric::AckResponse]);
+    if producers().any(|it| !matches!(it.arrivals, ResolvedArrivals::Unthrottled)) {
+        metrics.push(Metric::SendDelay);
     }
-    if works().any(|work| matches!(work, ParticipantKind::Consumer(_))) {
+    if producers().any(|it| it.guarantee != Guarantee::Unconfirmed) {
+        metrics.extend([Metric::SendAck, Metric::AckResponse]);
+    }
+    if consumers {
         metrics.extend([Metric::EndToEnd, Metric::Transfer]);
     }
     metrics.into_iter().map(Measured::from).collect()
