@@ -492,7 +492,7 @@ impl Consumer {
     }
 
     /// Notes that a delivery awaits its acknowledgement, and sends that when it is time.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn acknowledge(
         &mut self,
         tag: u64,
@@ -508,7 +508,7 @@ impl Consumer {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn settle(&mut self, tag: u64, now: Time, receiver: &mut impl Receiver) -> Result<(), Error> {
         if self.every == 0 {
             return Ok(());

@@ -148,7 +148,7 @@ impl ProducerBitmaps {
     /// # Errors
     /// Where it is none that should come here: foreign with a producer that does not send here,
     /// corrupt with a sequence number that its producer has not reached.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(
         &mut self,
         header: &Header,

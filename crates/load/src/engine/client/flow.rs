@@ -122,7 +122,9 @@ impl<C: Connection> Client<C> {
         let mut at = 0;
         // The batch came at one instant: all of it before the end of the drain, or none.
         let is_over = context.series.is_finished();
-        self.take_early(now, context)?;
+        if self.early.is_some() {
+            self.take_early(now, context)?;
+        }
         while !self.full && self.early.is_none() {
             let mut input = &bytes[at..];
             let event = self.driver.connection.poll(now, &mut input)?;
@@ -201,6 +203,7 @@ impl<C: Connection> Client<C> {
     }
 
     /// Takes the delivery that came before the load began, once it has.
+    #[cold]
     fn take_early(&mut self, now: Time, context: &mut Context<'_>) -> Result<(), Error> {
         if self.state != ConnectionState::Running {
             return Ok(());

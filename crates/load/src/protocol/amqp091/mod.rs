@@ -188,7 +188,9 @@ impl super::Connection for AmqpConnection {
         &self.spec.endpoint
     }
 
-    #[inline]
+    // As in `wire`: what comes in is handed up as an enum in memory otherwise, which costs 10 ns a
+    // message.
+    #[inline(always)]
     fn poll<'a, 'i: 'a>(
         &'a mut self,
         now: Time,
