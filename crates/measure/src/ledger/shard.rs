@@ -174,7 +174,7 @@ impl LedgerShard {
 
     /// Notes that a message of a bitmap was confirmed, or was delivered in order and without the
     /// redelivered flag. Bitmaps that do not exist are left alone.
-    #[inline]
+    #[inline(always)]
     pub fn note(&mut self, bitmap: usize, sequence: u64) {
         if let Some(chunk) = self.chunk(bitmap, sequence / CHUNK) {
             chunk.set(sequence);

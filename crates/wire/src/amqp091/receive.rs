@@ -15,12 +15,14 @@ use super::error::{Error, Snippet};
 use super::frame::{HEAD, OVERHEAD};
 use super::properties::Properties;
 use super::spec::{
-    CLASS_BASIC, CLASS_CONNECTION, ChannelClose, ChannelCloseOk, ChannelOpen, DecodeMethod,
-    FRAME_BODY, FRAME_END, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, Kind, MethodId, reply,
+    BasicDeliver, CLASS_BASIC, CLASS_CONNECTION, ChannelClose, ChannelCloseOk, ChannelOpen,
+    DecodeMethod, FRAME_BODY, FRAME_END, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, Kind,
+    MethodId, reply,
 };
 
 mod content;
 
+const DELIVER: MethodId = BasicDeliver::INFO.id;
 const CHANNEL_OPEN: MethodId = ChannelOpen::INFO.id;
 const CHANNEL_CLOSE: MethodId = ChannelClose::INFO.id;
 const CHANNEL_CLOSE_OK: MethodId = ChannelCloseOk::INFO.id;
@@ -416,7 +418,7 @@ impl Receiver {
             self.consume(input, frame);
             return Ok(None);
         }
-        if id.class != CLASS_BASIC || id.kind() != Some(Kind::Content) {
+        if id != DELIVER && (id.class != CLASS_BASIC || id.kind() != Some(Kind::Content)) {
             self.consume(input, frame);
             return Ok(Some(Incoming::Method {
                 channel,
