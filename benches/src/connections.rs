@@ -11,7 +11,7 @@ use crate::table::Row;
 /// Connections, the first being what the others are compared with.
 const CONNECTIONS: [usize; 4] = [1, 100, 1_000, 10_000];
 /// Messages per second, all connections together. At one rate a message costs one write and its confirm
-/// one read with 1 connection as with 10,000; all-out, one connection would send hundreds with one
+/// one read with 1 connection as with 10,000; unthrottled, one connection would send hundreds with one
 /// write, and the rows would compare batches.
 const RATE: &str = "10000";
 

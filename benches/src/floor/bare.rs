@@ -2,7 +2,7 @@
 //! built before. It knows how many messages are out, and nothing else about them.
 //!
 //! ```text
-//! wait (epoll; a rest all-out, a timer when paced) -> read once per socket -> count -> write a batch
+//! wait (epoll; a back-off when unthrottled, a timer when paced) -> read once per socket -> count -> write a batch
 //! ```
 
 use std::io::{ErrorKind, Read, Write};

@@ -96,7 +96,7 @@ struct Case {
     name: &'static str,
     own: &'static [&'static str],
     bare: &'static [&'static str],
-    /// At most so many times the floor.
+    /// At most this many times the floor.
     goal: f64,
     /// The broker is RabbitMQ, or else the embedded one, which leaves the machine to the client.
     rabbitmq: bool,

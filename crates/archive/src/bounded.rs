@@ -26,7 +26,7 @@ fn only_regular(found: &Metadata) -> io::Result<()> {
     Err(io::Error::new(ErrorKind::InvalidInput, text))
 }
 
-/// The whole of a file that has at most so many bytes.
+/// The whole of a file that has at most this many bytes.
 pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let file = open(path)?;
     let too_large = || {
@@ -57,7 +57,7 @@ pub(crate) enum Line {
     TooLong,
 }
 
-/// Reads the next line of at most so many bytes into `line`.
+/// Reads the next line of at most this many bytes into `line`.
 pub(crate) fn next_line(
     input: &mut dyn BufRead,
     most: u64,

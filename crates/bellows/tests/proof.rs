@@ -28,13 +28,13 @@ const FAILED_ONCE: [u64; 3] = [431, 567, 656];
 /// What the proxy does.
 #[derive(Clone, Copy, Debug)]
 enum Blow {
-    /// Cuts all connections; the broker notices after so many milliseconds.
+    /// Cuts all connections; the broker notices after this many milliseconds.
     Cut(u64),
-    /// Cuts them, and lets nobody in for so long.
+    /// Cuts them, and lets nobody in for this long.
     Outage(u64),
-    /// Nothing passes for so long.
+    /// Nothing passes for this long.
     Hold(u64),
-    /// Nothing passes on every other connection for so long, and then all are cut.
+    /// Nothing passes on every other connection for this long, and then all are cut.
     Break(u64),
 }
 
@@ -59,7 +59,7 @@ struct Scene {
     earlier: u64,
     /// Blows with their times after the start, in milliseconds.
     blows: Vec<(u64, Blow)>,
-    /// Nothing passes for so long while the load is being set up.
+    /// Nothing passes for this long while the load is being set up.
     held_before: u64,
 }
 

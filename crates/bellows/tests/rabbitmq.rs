@@ -192,7 +192,7 @@ fn a_stall_of_the_broker_shows_in_ack_response_and_not_in_send_ack() {
     assert!(of("ack_response", "p99.9_ns") >= 450_000_000, "{summary:#}");
     assert!(of("ack_response", "p99_ns") >= 400_000_000, "{summary:#}");
     assert!(of("ack_response", "p90_ns") >= 50_000_000, "{summary:#}");
-    // Only the ten messages under way were slow once sent.
+    // Only the ten messages in flight were slow once sent.
     assert!(of("send_ack", "p99_ns") < 300_000_000, "{summary:#}");
     node.stop().expect("stop");
 }

@@ -11,7 +11,7 @@ use measure::Problem;
 pub enum Error {
     /// The address cannot be listened on.
     Listen {
-        /// The address that was asked for.
+        /// The address that was requested.
         address: SocketAddr,
         /// What the system said.
         source: io::Error,

@@ -280,7 +280,7 @@ impl Node {
         self.sessions.get(key).map_or(&[], Session::output)
     }
 
-    /// So many bytes of the output are written.
+    /// This many bytes of the output are written.
     pub(crate) fn written(&mut self, key: Key, bytes: usize) {
         let low = self.unsent_limit() / 2;
         let Some(Session { server, peer }) = self.sessions.get_mut(key) else {

@@ -9,7 +9,7 @@ use crate::channel::Answer;
 use crate::consumer::Consumer;
 use crate::log::Record;
 
-/// Deliveries whose exchange or key differ from the prepared ones, before those are prepared anew:
+/// Deliveries whose exchange or key differ from the prepared ones, before those are prepared again:
 /// often enough when a key changes once, and rarely when it changes with every message.
 const MISSES_BEFORE_REBUILD: u32 = 16;
 

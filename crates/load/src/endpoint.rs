@@ -32,13 +32,13 @@ pub struct Endpoint {
     pub auth: Auth,
     /// Used as the password, where there is one.
     pub token: Option<Token>,
-    /// What is asked for of the connection.
+    /// What is requested of the connection.
     pub connection: ConnectionSettings,
     /// Looks up the host's addresses.
     pub resolver: Resolver,
 }
 
-/// What is asked for of a connection.
+/// What is requested of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionSettings {
     /// Heartbeat interval in seconds; 0 takes the broker's.

@@ -14,7 +14,7 @@ pub(crate) fn make_room(plan: &Plan) -> Result<(), Error> {
     enough_for(plan.connection_count() as u64)
 }
 
-/// The same for so many connections.
+/// The same for this many connections.
 pub(crate) fn enough_for(connections: u64) -> Result<(), Error> {
     let limit = getrlimit(Resource::Nofile);
     // Fails where somebody forbids it: the soft limit then counts.

@@ -12,7 +12,7 @@
 //!
 //! The compact form has the monotonic clock's low 48 bits; a reader restores the others from its
 //! own clock, which is right for messages younger than 78.2 hours. It does not carry `s_i`, so
-//! that `transfer` is known only where the producer sends all-out and `t_i = s_i`.
+//! that `transfer` is known only where the producer sends unthrottled and `t_i = s_i`.
 //!
 //! Where bodies must stay as they are, from files or as JSON, the full header is a *trace header* instead:
 //! the message header [`TRACE_HEADER`], whose bytes are these 32. Its check covers the body's length too.
@@ -102,7 +102,7 @@ pub fn write_front(
     }
 }
 
-/// Reads the trace header of a body of so many bytes.
+/// Reads the trace header of a body of this many bytes.
 ///
 /// # Errors
 /// Where it is none; see [`Unreadable`].

@@ -12,7 +12,7 @@ pub struct Requested {
     groups: Vec<Asked>,
 }
 
-/// What one group is asked for.
+/// What is requested of one group.
 #[derive(Clone, Debug)]
 struct Asked {
     pacer: Arc<Pacer>,
@@ -35,8 +35,8 @@ impl Requested {
         });
     }
 
-    /// Messages asked for between two instants after the start: the integral of the rate, up to
-    /// the message count. Random arrivals differ from it by chance: see [`Self::deviation`].
+    /// Messages requested between two instants after the start: the integral of the rate, up to
+    /// the message count. Random arrivals deviate from it: see [`Self::deviation`].
     #[must_use]
     pub fn messages(&self, from: Nanos, to: Nanos) -> f64 {
         let groups = self.groups.iter();

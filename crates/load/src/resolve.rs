@@ -80,7 +80,7 @@ struct State {
     /// Of the address that answered first: connections spread over those of its family, and the
     /// others are for when none of these answers.
     prefers_ipv6: bool,
-    /// When the look-up under way began.
+    /// When the look-up in progress began.
     asked: Option<Time>,
     /// When the last one began.
     last: Time,

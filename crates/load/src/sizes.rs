@@ -37,7 +37,7 @@ pub enum Sizes {
     Steps {
         /// At least one.
         steps: Vec<SizeStep>,
-        /// Begin anew after the last; otherwise its size is kept.
+        /// Start over after the last; otherwise its size is kept.
         repeat: bool,
     },
     /// Drawn at random.
@@ -274,7 +274,7 @@ impl Stock {
 }
 
 impl Contents {
-    /// The body of the producer's `sequence`-th message, due so long after the start of the load,
+    /// The body of the producer's `sequence`-th message, due this long after the start of the load,
     /// before the header is written into it.
     #[inline]
     pub(crate) fn body(&self, sequence: u64, at: Nanos) -> &[u8] {

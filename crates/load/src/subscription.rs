@@ -16,7 +16,7 @@ pub struct Subscription {
     pub name: String,
     /// The queues survive a restart of the broker; otherwise they go with their last consumer.
     pub durable: bool,
-    /// So many subscriptions of each topic, each with all of
+    /// This many subscriptions of each topic, each with all of
     /// [`crate::Consumers::per_destination`], who share its messages; 0 gives every consumer a
     /// subscription of its own.
     pub shared: usize,

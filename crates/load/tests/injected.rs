@@ -25,7 +25,7 @@ const FAILED_ONCE: [u64; 6] = [333, 454, 1_052, 1_126, 1_475, 2_397];
 /// Runs at the same time; each of them mostly sleeps.
 const AT_ONCE: usize = 6;
 const MEASURE_MS: u64 = 260;
-/// No fault begins or goes on later, so that nothing is under way when the load ends.
+/// No fault begins or goes on later, so that nothing is in flight when the load ends.
 const FAULTS_MS: u64 = 180;
 
 /// A load and what is done to it.

@@ -59,7 +59,7 @@ fn run(group: Group, threads: usize) -> Outcome {
     outcome
 }
 
-/// All was sent once to each of so many receivers, and arrived in order.
+/// All was sent once to each of this many receivers, and arrived in order.
 fn in_order(sent: u64, receivers: u64) -> LedgerSummary {
     LedgerSummary {
         sent: sent * receivers,
@@ -148,7 +148,7 @@ fn messages_that_nobody_takes_are_lost() {
     assert_eq!((ledger.duplicated, ledger.reordered), (0, 0), "{ledger:?}");
 }
 
-/// Another program's consumer of a queue, half a second into the load: it takes so many messages and
+/// Another program's consumer of a queue, half a second into the load: it takes this many messages and
 /// gives back what else it was sent.
 fn passing_consumer(mut group: Group, takes: u64) -> thread::JoinHandle<Outcome> {
     group.producers.per_destination = 0;

@@ -1,4 +1,4 @@
-//! Connections that are lost while the load runs, and made anew.
+//! Connections that are lost while the load runs, and re-established.
 
 use std::net::SocketAddr;
 use std::thread;

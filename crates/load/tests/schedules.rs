@@ -84,7 +84,7 @@ fn of(profile: RateProfile) -> ArrivalProcess {
     ArrivalProcess::Scheduled(ArrivalSchedule::new(profile, Spacing::Even, false))
 }
 
-/// A real run: what was sent is what was asked for, in every interval and in all.
+/// A real run: what was sent is what was requested, in every interval and in all.
 #[test]
 fn a_ramp_is_sent_as_it_was_asked_for() {
     let broker = embedded();
@@ -151,7 +151,7 @@ fn a_message_waits_for_the_last_answer_and_the_think_time() {
     assert_eq!(delays.len(), sent);
 }
 
-/// Producers begin one by one, and what is asked for rises with them.
+/// Producers begin one by one, and what is requested rises with them.
 #[test]
 fn producers_begin_at_moments_of_their_own() {
     let broker = embedded();
@@ -179,7 +179,7 @@ fn producers_begin_at_moments_of_their_own() {
     assert!(rates[0] < rates[1], "{rates:?}");
 }
 
-/// All-out, sizes change with the time at which messages are sent, and the delay holds as well.
+/// Unthrottled, sizes change with the time at which messages are sent, and the delay holds as well.
 #[test]
 fn sizes_change_while_a_load_runs() {
     let broker = embedded();

@@ -21,7 +21,7 @@ use wire::amqp091::{
     QueueDeclareOk, TxCommitOk, TxSelectOk,
 };
 
-/// So many scripts, unless BELLOWS_SCRIPTS says otherwise.
+/// This many scripts, unless BELLOWS_SCRIPTS says otherwise.
 const SCRIPTS: u64 = 50;
 /// Runs at the same time; each of them mostly sleeps.
 const AT_ONCE: usize = 6;
@@ -89,7 +89,7 @@ struct Script {
     apart: u64,
     /// Deliveries of a transaction; 0 without them.
     commit_every: u32,
-    /// The peer writes in pieces of so many bytes; 0 for all at once.
+    /// The peer writes in pieces of this many bytes; 0 for all at once.
     dribble: usize,
 }
 
@@ -200,7 +200,7 @@ impl Scene {
         });
     }
 
-    /// Answers what some channel has asked for longest.
+    /// Answers the oldest request of some channel.
     fn answer(&mut self) {
         let waiting: Vec<u16> = self.asked.keys().copied().collect();
         if waiting.is_empty() {
@@ -282,7 +282,7 @@ impl Scene {
             Step::Empty => peer.answer(channel, "basic.get"),
             Step::Confirm => peer.server.confirm(channel, 0, true),
         }
-        // Where it comes in place of the same that was asked for, one too many comes in the end.
+        // Where it comes in place of the same that was requested, one too many comes in the end.
     }
 }
 

@@ -151,7 +151,7 @@ pub struct CycleCounts {
     pub failed: u64,
     /// Cycles that began over 1 ms after they were due.
     pub late: u64,
-    /// Most cycles that were under way at the same time.
+    /// Most cycles that were in progress at the same time.
     pub under_way: u64,
 }
 

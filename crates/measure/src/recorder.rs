@@ -39,7 +39,7 @@ pub struct DueHistogram<'a> {
 }
 
 /// One histogram per metric and per step of churn, filled by one thread. A histogram takes its 270 KB
-/// when it is asked for by [`Recorder::with`], or at its first latency: who only publishes pays for
+/// when it is requested by [`Recorder::with`], or at its first latency: who only publishes pays for
 /// nothing else.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {

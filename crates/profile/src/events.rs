@@ -13,7 +13,7 @@ pub struct Event {
     pub kernel_name: &'static str,
     /// What a sample's weight counts: `samples`.
     pub unit: &'static str,
-    /// Nanoseconds of CPU time that a weight of 1 stands for at so many samples a second; 0 where it
+    /// Nanoseconds of CPU time that a weight of 1 stands for at this many samples a second; 0 where it
     /// stands for none.
     pub(crate) period_ns: fn(frequency: u32) -> u64,
     /// `perf_event_attr.type`.

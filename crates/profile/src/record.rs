@@ -31,7 +31,7 @@ pub(crate) struct RawRecord<'a> {
 pub(crate) enum Record<'a> {
     /// A tick of the clock.
     Sample(SampleRecord<'a>),
-    /// So many records did not fit into the ring.
+    /// This many records did not fit into the ring.
     Lost(u64),
     /// The kernel stops sampling for a while.
     Throttle,

@@ -90,7 +90,7 @@ impl StackTable {
         }
     }
 
-    /// Looks for new mappings where samples asked for them, once a second or so.
+    /// Looks for new mappings where samples requested them, once a second or so.
     pub(crate) fn refresh(&mut self) {
         if std::mem::take(&mut self.missed) {
             self.refresh_mappings();

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use linux::threads;
 
 /// What is known of the threads. Names come from the kernel's records; a thread that had its name
-/// before sampling began is asked for at its first sample.
+/// before sampling began is requested at its first sample.
 #[derive(Debug)]
 pub(crate) struct Threads {
     pid: u32,

@@ -11,7 +11,7 @@ use crate::experiment;
 pub enum Error {
     /// The request itself makes no sense.
     Usage(Problem),
-    /// What was asked for could not be done.
+    /// What was requested could not be done.
     Failed(Problem),
     /// The user stopped it before anything was measured.
     Stopped,

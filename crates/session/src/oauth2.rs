@@ -1,4 +1,4 @@
-//! Access tokens by OAuth 2's client credentials grant (RFC 6749, 4.4): asked for before the load,
+//! Access tokens by OAuth 2's client credentials grant (RFC 6749, 4.4): requested before the load,
 //! and renewed on a thread of its own before they expire.
 
 use std::path::Path;
@@ -51,7 +51,7 @@ struct Refused {
     error_description: String,
 }
 
-/// Gets the first token for an endpoint, where one is asked for, and renews it from then on.
+/// Gets the first token for an endpoint, where one is requested, and renews it from then on.
 pub(crate) fn log_in(spec: &BrokerSpec, endpoint: &mut Endpoint) -> Result<Option<Renewal>, Error> {
     let Some(oauth2) = &spec.oauth2 else {
         return Ok(None);

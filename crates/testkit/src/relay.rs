@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// Bytes that are read at once.
 const PIECE: usize = 16 << 10;
-/// Pieces that may be under way in each direction: as much as a long, fat link holds.
+/// Pieces that may be in flight in each direction: as much as a long, fat link holds.
 const UNDER_WAY: usize = 256;
 
 /// What the relay does to both directions of each connection.

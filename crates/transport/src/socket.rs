@@ -275,7 +275,7 @@ impl<S: Side> Socket<S> {
         match self.stream.read(room) {
             Ok(0) => Ok(Received::End),
             Ok(n) => {
-                // Less than asked for: the socket is empty, and will say when it is not.
+                // Less than requested: the socket is empty, and will say when it is not.
                 self.readable = n == room.len() || self.read_closed;
                 Ok(Received::Bytes(n))
             }

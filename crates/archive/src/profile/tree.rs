@@ -67,7 +67,7 @@ impl Builder {
         self.taken = self.taken.saturating_add(bytes);
     }
 
-    /// Whether there is room for more. Each line or message of a bounded length is asked for.
+    /// Whether there is room for more. Asked for each line or message of a bounded length.
     pub(super) fn room(&self) -> Result<(), String> {
         if self.taken <= MOST_BYTES {
             return Ok(());

@@ -52,7 +52,7 @@ pub(super) struct ProfileArgs {
 }
 
 impl ProfileArgs {
-    /// The profile, cut to the window where one was asked for.
+    /// The profile, cut to the window where one was requested.
     pub(super) fn open(&self) -> Result<Profile, Failure> {
         let path = find::run_or_file(&self.profile, &self.runs.runs)?;
         let profile = Profile::open(&path)?;
@@ -90,7 +90,7 @@ impl ProfileArgs {
         Ok(window)
     }
 
-    /// What was asked for, as typed.
+    /// What was requested, as typed.
     pub(super) fn name(&self) -> &str {
         &self.profile
     }

@@ -41,7 +41,7 @@ pub(super) struct BrokerTlsArgs {
 }
 
 impl BrokerTlsArgs {
-    /// The listener that is asked for.
+    /// The listener that is requested.
     pub(super) fn listener(self) -> Result<Option<TlsListener>, Failure> {
         let Some(listen) = self.tls_listen else {
             return Ok(None);

@@ -29,7 +29,7 @@ pub(super) struct Meaning {
     pub(super) agents: Agents,
     /// How long to wait for brokers to be up; zero does not wait.
     pub(super) wait: Duration,
-    /// So many of them are enough.
+    /// This many of them are enough.
     pub(super) enough: usize,
     pub(super) exposition: Option<Exposition>,
     /// What the user should know of how it is done.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! script (Fault)  -->  Faults: which of them are on now, whom the next one hits
-//!                        |  asked for every message, confirm and login, where there is a script
+//!                        |  asked about every message, confirm and login, where there is a script
 //!                        v
 //!                      FaultLog: what was really done, for whoever compares it with a ledger
 //! ```

@@ -23,7 +23,7 @@ pub(crate) enum Fate {
     Lose,
     /// It is delivered twice.
     Duplicate { redelivered: bool },
-    /// It waits for so many others, on account of this rule.
+    /// It waits for this many others, on account of this rule.
     Hold { by: u32, rule: usize },
     /// It is delivered with this byte changed.
     Corrupt { byte: usize, mask: u8 },
@@ -99,7 +99,7 @@ impl Rule {
 
     fn ends(&self, origin: Option<Time>) -> Option<Time> {
         let length = self.fault.length?;
-        // Without a beginning it lasts for so long after the origin.
+        // Without a beginning it lasts for this long after the origin.
         match self.fault.at {
             None => origin.map(|origin| origin + length),
             Some(_) => self.begins(origin).map(|begin| begin + length),

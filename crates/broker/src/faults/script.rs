@@ -14,7 +14,7 @@ pub struct Fault {
     pub length: Option<Nanos>,
     /// Which of the messages, confirms or logins it hits.
     pub amount: Amount,
-    /// At most so many messages, logins or connections; `None` for all.
+    /// At most this many messages, logins or connections; `None` for all.
     pub count: Option<u64>,
     /// Whose connections it hits, where it hits connections.
     pub who: Who,
@@ -57,7 +57,7 @@ pub enum FaultKind {
         /// Whether the second one has the redelivered flag.
         redelivered: bool,
     },
-    /// A delivery is held back until so many later ones of its consumer have gone, but not for
+    /// A delivery is held back until this many later ones of its consumer have gone, but not for
     /// longer than 20 ms. A consumer has one held back at a time.
     Reorder {
         /// How many later ones go first; at least 1.
@@ -76,7 +76,7 @@ pub enum FaultKind {
     /// Publishers get `connection.blocked` and are read no more until the end, when they get
     /// `connection.unblocked`.
     Block,
-    /// Connections end in the middle of what is sent to them: so many bytes after the last frame
+    /// Connections end in the middle of what is sent to them: this many bytes after the last frame
     /// that was waiting, or somewhere in the next 64.
     Cut {
         /// Bytes that still go out; at least 1.

@@ -27,7 +27,7 @@ use crate::{Error, failure};
 /// A client reads nothing more while the answers to what it has read take this much, beside what its
 /// producers may write at once: acknowledgements would pile up.
 const UNREAD_ABOVE: usize = 1 << 20;
-/// So many channels may take as long to set up as a connection with one.
+/// Channels that may take as long to set up as a connection with one.
 const CHANNELS_AT_ONCE: usize = 128;
 
 /// Room for the piece of a confirm that a read cuts off.

@@ -25,10 +25,10 @@ pub(crate) struct ConsumerSpec {
     /// Deliveries of a transaction; 0 without them.
     pub(crate) commit_every: u32,
     pub(crate) prefetch: u16,
-    /// Ask for each message so long after the last answer.
+    /// Ask for each message this long after the last answer.
     pub(crate) poll: Option<Nanos>,
     pub(crate) service: ServiceTime,
-    /// It begins so long after the load.
+    /// It begins this long after the load.
     pub(crate) delay: Nanos,
     /// Bytes of body to expect.
     pub(crate) message_size: usize,
@@ -61,7 +61,7 @@ pub(crate) struct BitmapSpec {
 #[derive(Clone, Debug)]
 pub(crate) struct Ours {
     pub(crate) run_id: u32,
-    /// All producers send all-out, so that a message without `s_i` has `s_i = t_i`.
+    /// All producers send unthrottled, so that a message without `s_i` has `s_i = t_i`.
     pub(crate) unthrottled: bool,
     /// The bodies of those who send more than filler.
     pub(crate) bodies: Option<Arc<Known>>,
@@ -101,7 +101,7 @@ struct Gathered {
 
 pub(crate) struct Consumer {
     spec: ConsumerSpec,
-    /// Acknowledge after so many; 0 for never.
+    /// Acknowledge after this many; 0 for never.
     every: u32,
     /// Earlier messages are an earlier run's.
     start: Time,
@@ -136,7 +136,7 @@ struct Polling {
     asked: bool,
 }
 
-/// A consumer that works slowly and acknowledges nothing stops to read when so many deliveries
+/// A consumer that works slowly and acknowledges nothing stops to read when this many deliveries
 /// wait for it, as its own memory would be full.
 const BACKLOG: u64 = 1_000;
 

@@ -8,7 +8,7 @@ use crate::{Plan, Spin};
 /// sleeping thread takes to wake on an idle machine.
 pub(crate) const SPIN_BEFORE: Nanos = Nanos(50_000);
 
-/// Whether loops may spin: only where somebody asked for a rate, and a core is to spare.
+/// Whether loops may spin: only where somebody requested a rate, and a core is to spare.
 pub(crate) fn may_spin(plan: &Plan, threads: usize) -> bool {
     let scheduled = plan
         .groups
@@ -23,9 +23,9 @@ pub(crate) fn may_spin(plan: &Plan, threads: usize) -> bool {
         }
 }
 
-/// How long a loop that sends all-out may sleep between two polls of its sockets.
+/// How long a loop that sends unthrottled may sleep between two polls of its sockets.
 ///
-/// All-out, a broker confirms in small pieces, and waking for each costs more than handling it.
+/// Unthrottled, a broker confirms in small pieces, and waking for each costs more than handling it.
 /// Sleeping lets pieces gather. It must not show in what is measured: the pause is at most a 64th
 /// of the latency that is being seen, and so short that the clients use up at most a 32nd of what
 /// they may have in flight. At a target rate no loop does so.

@@ -79,7 +79,7 @@ impl LedgerCollector {
         self.unsettled.extend(last.unsettled);
     }
 
-    /// Whether every message is accounted for, of which so many deliveries are expected.
+    /// Whether every message is accounted for, of which this many deliveries are expected.
     pub(crate) fn is_complete(&mut self, expected: u64) -> bool {
         for (producer, sent) in self.sent.iter().enumerate() {
             let sent = sent.load(Ordering::Acquire);

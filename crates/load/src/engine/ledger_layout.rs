@@ -8,7 +8,7 @@ use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
 use crate::Plan;
 use crate::protocol::Routing;
 
-/// Bodies below the full header tell so many producers apart.
+/// Bodies below the full header tell this many producers apart.
 const MOST_PRODUCERS: usize = 1 << 16;
 /// A bitmap takes about 150 bytes on its event loop, and at least twice that in the ledger.
 const MOST_BITMAPS: usize = 50_000;

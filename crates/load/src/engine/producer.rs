@@ -145,14 +145,14 @@ pub(crate) struct Producer {
     abandoned: u64,
     /// Sequence number of the message that has delivery tag 1 on the present sender.
     first_tag: u64,
-    /// Messages of the transaction under way, and whether it is being committed.
+    /// Messages of the transaction in progress, and whether it is being committed.
     in_transaction: u64,
     committing: bool,
     /// Nothing that is due later is sent.
     last_due: Time,
 }
 
-/// Whether so many messages of different lengths wait that they should be written.
+/// Whether this many messages of different lengths wait that they should be written.
 #[inline]
 fn has_batch(sender: &impl Sender) -> bool {
     sender.pending() >= BATCH_BYTES
@@ -285,7 +285,7 @@ impl Producer {
         sent
     }
 
-    /// Commits the transaction under way, where there is one.
+    /// Commits the transaction in progress, where there is one.
     pub(crate) fn commit(&mut self, sender: &mut impl Sender) -> Result<(), Error> {
         if self.spec.commit_every == 0 || self.in_transaction == 0 || self.committing {
             return Ok(());
@@ -536,7 +536,7 @@ impl Producer {
         self.window.as_ref()?.oldest()
     }
 
-    /// Takes what was due before `drain_at` and has no answer at `end`: it has waited at least so long.
+    /// Takes what was due before `drain_at` and has no answer at `end`: it has waited at least this long.
     pub(crate) fn censor(&mut self, drain_at: Time, end: Time, censored: &mut Censored) {
         if let Some(window) = &self.window {
             for intended in window.unanswered() {

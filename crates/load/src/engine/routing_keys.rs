@@ -1,4 +1,4 @@
-//! Routing keys by chance.
+//! Random routing keys.
 
 use crate::RandomKeys;
 use crate::random::Random;

@@ -20,9 +20,9 @@ pub(crate) struct Service {
     /// Length of one round through the latencies; 0 where the first one lasts for ever.
     round: Nanos,
     start: Time,
-    /// When the delivery under way will be done.
+    /// When the delivery in progress will be done.
     busy_until: Time,
-    /// Tag of the delivery under way, and of the last one that came.
+    /// Tag of the delivery in progress, and of the last one that came.
     next: u64,
     last: u64,
 }
@@ -70,7 +70,7 @@ impl Service {
         Ok(())
     }
 
-    /// When the delivery under way will be done.
+    /// When the delivery in progress will be done.
     pub(crate) const fn due(&self) -> Option<Time> {
         if self.waiting() == 0 {
             None

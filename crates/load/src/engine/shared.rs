@@ -20,7 +20,7 @@ pub(crate) struct Boundaries {
     pub(crate) end_at: Time,
 }
 
-/// A loop that is late for the end of sending may still send what was due before it, for so long.
+/// A loop that is late for the end of sending may still send what was due before it, for this long.
 pub(crate) const CATCH_UP: Nanos = Nanos(20_000_000);
 
 /// One thread's progress, published once per turn of its loop.
@@ -93,7 +93,7 @@ pub(crate) struct Shared {
     end_at: AtomicU64,
     abort: AtomicBool,
     pub(crate) control: Control,
-    /// In the drain, how often all parts of the ledger were asked for, and fences.
+    /// In the drain, how often all parts of the ledger were requested, and fences.
     ledger_request: AtomicU64,
     fence: AtomicU64,
     /// Consumers have caught up with the return of a broker when they have had a message due since.
@@ -203,7 +203,7 @@ impl Shared {
         self.ledger_request.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// The last time that parts of the ledger were asked for.
+    /// The last time that parts of the ledger were requested.
     #[inline]
     pub(crate) fn ledger_request(&self) -> u64 {
         self.ledger_request.load(Ordering::Relaxed)

@@ -91,7 +91,7 @@ pub(crate) struct Worker<C: Connection> {
     timeout: Nanos,
     next_housekeeping: Time,
     next_look: Time,
-    /// The last time that the ledger was asked for and handed in.
+    /// The last time that the ledger was requested and handed in.
     handed_in: u64,
     /// The last fence, and how many clients are not settled behind it.
     fenced: (u64, usize),

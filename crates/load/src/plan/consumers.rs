@@ -12,7 +12,7 @@ use crate::{Error, Subscription};
 pub struct Consumers {
     /// Consumers for each destination.
     pub per_destination: usize,
-    /// Consumers of the whole group in place of so many for each destination; they are dealt out
+    /// Consumers of the whole group in place of a number for each destination; they are dealt out
     /// to the destinations in turn.
     pub total: Option<usize>,
     /// Connections that the group's consumers share, a channel each; `None` gives everyone a
@@ -24,17 +24,17 @@ pub struct Consumers {
     pub ack: Ack,
     /// Refuse deliveries where they would be acknowledged.
     pub refuse: Option<Refusal>,
-    /// Acknowledge in transactions of so many deliveries; 0 for none. What is left when deliveries
+    /// Acknowledge in transactions of this many deliveries; 0 for none. What is left when deliveries
     /// pause is committed at once.
     pub commit_every: u32,
-    /// Ask for each message with `basic.get`, so long after the answer to the last one, in place of
+    /// Ask for each message with `basic.get`, this long after the answer to the last one, in place of
     /// a subscription.
     pub poll: Option<Nanos>,
     /// How long a consumer works on a delivery before it acknowledges it and takes the next.
     pub service: ServiceTime,
-    /// Consumers begin so long after the load, …
+    /// Consumers begin this long after the load, …
     pub start_after: Nanos,
-    /// … and each one of a group so long after the one before.
+    /// … and each one of a group this long after the one before.
     pub apart: Nanos,
     /// Deliveries of the whole group after which it is done; `None` for no limit.
     pub message_count: Option<u64>,
@@ -73,7 +73,7 @@ impl Default for Consumers {
 pub enum Ack {
     /// The broker forgets a message once it is sent (no-ack).
     Auto,
-    /// One acknowledgement for every so many deliveries (at least 1), and at once for the rest
+    /// One acknowledgement for every N deliveries (at least 1), and at once for the rest
     /// when deliveries pause, when the prefetch limit is reached, or at the end.
     Every(u32),
 }
@@ -128,7 +128,7 @@ pub enum Refusal {
 pub struct ServiceTime {
     /// Deliveries per second that each consumer can take; `None` for no limit.
     pub rate: Option<Rate>,
-    /// So long for each delivery, for the time beside it (0 for ever), one after the other, again
+    /// This long for each delivery, for the time beside it (0 for ever), one after the other, again
     /// and again; empty for none.
     pub latency: Vec<(Nanos, Nanos)>,
 }

@@ -99,11 +99,11 @@ impl Default for Phases {
 /// core for microseconds of send delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Spin {
-    /// Only where a rate is asked for and the machine has cores to spare: more than the load's
+    /// Only where a rate is requested and the machine has cores to spare: more than the load's
     /// threads and one for the broker.
     #[default]
     Auto,
-    /// Wherever a rate is asked for.
+    /// Wherever a rate is requested.
     Always,
     /// Sleep on a timer only.
     Never,
@@ -129,11 +129,11 @@ pub struct Group {
     /// Addresses of this machine that connections come from, in turn; empty for whichever the
     /// system takes. Each has some 28,000 ports.
     pub source_addresses: Vec<IpAddr>,
-    /// Whether connections that are lost while the load runs are made anew; `None` ends the run.
+    /// Whether connections that are lost while the load runs reconnect; `None` ends the run.
     pub reconnect: Option<ReconnectPolicy>,
 }
 
-/// How connections are dealt out to the nodes of a cluster. One that is lost is made anew to the
+/// How connections are dealt out to the nodes of a cluster. One that is lost reconnects to the
 /// next node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -141,11 +141,11 @@ pub enum Allocation {
     /// In turn.
     #[default]
     RoundRobin,
-    /// By chance, the same for the same run.
+    /// At random, the same for the same run.
     Random,
 }
 
-/// How long a client waits before it connects again: each time anew by chance between the two, so
+/// How long a client waits before it connects again: a random time between the two each time, so
 /// that many do not come at once. It tries until the load ends. Messages that were not confirmed
 /// stay unconfirmed and are not sent again; what became due meanwhile is sent as soon as possible
 /// and keeps its intended time.
@@ -301,7 +301,7 @@ impl<'de> Deserialize<'de> for Declare {
 }
 
 impl Plan {
-    /// What is asked for over all groups; `None` as soon as one group has no schedule or nobody
+    /// What is requested over all groups; `None` as soon as one group has no schedule or nobody
     /// sends.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use crate::{ArrivalProcess, Error, RateProfile, Sizes, Trace};
 pub struct Producers {
     /// Producers for each destination.
     pub per_destination: usize,
-    /// Producers of the whole group in place of so many for each destination; they are dealt out
+    /// Producers of the whole group in place of a number for each destination; they are dealt out
     /// to the destinations in turn.
     pub total: Option<usize>,
     /// Connections that the group's producers share, a channel each; `None` gives everyone a
@@ -23,7 +23,7 @@ pub struct Producers {
     pub connections: Option<usize>,
     /// When they send.
     pub arrivals: ArrivalProcess,
-    /// Each producer begins later by chance.
+    /// Each producer begins later, at a random time.
     pub start_delay: Option<StartDelay>,
     /// Unacknowledged messages allowed per producer; 0 is unlimited.
     pub max_pending: u32,
@@ -38,7 +38,7 @@ pub struct Producers {
     pub message_ids: bool,
     /// Every message's timestamp says when it was sent.
     pub timestamps: bool,
-    /// Every message gets another routing key, by chance.
+    /// Every message gets another random routing key.
     pub random_keys: Option<RandomKeys>,
     /// What tells that a message has arrived.
     pub guarantee: Guarantee,
@@ -111,10 +111,10 @@ impl StartDelay {
     }
 }
 
-/// Routing keys by chance: 36 characters each, as of a UUID.
+/// Random routing keys: 36 characters each, as of a UUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RandomKeys {
-    /// So many different ones, again and again; 0 makes a new one for each message.
+    /// This many different ones, again and again; 0 makes a new one for each message.
     pub different: u32,
 }
 

@@ -21,7 +21,7 @@ const GRACE: Nanos = Nanos::from_millis(100);
 #[derive(Debug)]
 pub(crate) enum Interruption {
     Failed(Error),
-    /// [`Control`] asked for the end.
+    /// [`Control`] requested the end.
     Stopped,
 }
 

@@ -77,7 +77,7 @@ impl<C: Connection> Driver<C> {
         })
     }
 
-    /// Starts to connect anew, to a node that may be another.
+    /// Starts to connect again, to a node that may be another.
     pub(crate) fn reconnect(
         &mut self,
         endpoint: &Endpoint,
@@ -197,7 +197,7 @@ impl<C: Connection> Driver<C> {
         self.needed = self.connection.needs(&self.rest);
     }
 
-    /// Makes room for so many bytes that are read and cannot be decoded.
+    /// Makes room for this many bytes that are read and cannot be decoded.
     pub(crate) fn reserve(&mut self, input: usize) {
         self.rest.reserve(input);
     }
@@ -226,7 +226,7 @@ impl<C: Connection> Driver<C> {
         self.unless_secured(self.connection.end_of_input(&self.rest))
     }
 
-    /// What it means that the step under way took longer than `allowed`.
+    /// What it means that the step in progress took longer than `allowed`.
     pub(crate) fn timed_out(&self, allowed: measure::Nanos) -> Error {
         self.unless_secured(self.connection.timed_out(allowed))
     }

@@ -36,7 +36,7 @@ use crate::{Control, Destination, Endpoint, Error, Group, MessageProperties};
 /// after [`Event::Answer`], write [`Connection::pending_output`]. [`Progress::Ready`] ends the
 /// set-up; from then on messages flow. The first delivery also ends it.
 ///
-/// What the peer does against the protocol, and an answer that nothing was asked for, is an error.
+/// What the peer does against the protocol, and an answer that nothing asked for, is an error.
 pub(crate) trait Connection: Sized + Send + 'static {
     /// What one of the connection's clients is for.
     type ClientSpec: Clone + Debug + Send + 'static;
@@ -107,7 +107,7 @@ pub(crate) trait Connection: Sized + Send + 'static {
     /// Asks for an answer that comes after everything that was sent to a client before.
     fn fence(&mut self, client: usize) -> Result<(), Error>;
 
-    /// Whether everything that was asked for is answered.
+    /// Whether everything that was requested is answered.
     fn is_answered(&self) -> bool;
 
     /// Hands the broker a renewed token, where there is one.
@@ -141,7 +141,7 @@ pub(crate) trait Connection: Sized + Send + 'static {
     /// What it means that the transport failed here.
     fn transport_failed(&self, error: &std::io::Error) -> Error;
 
-    /// What it means that the step under way took longer than `allowed`.
+    /// What it means that the step in progress took longer than `allowed`.
     fn timed_out(&self, allowed: Nanos) -> Error;
 }
 
@@ -151,7 +151,7 @@ pub(crate) struct ConnectionSpec<S> {
     pub(crate) endpoint: Endpoint,
     pub(crate) name: String,
     pub(crate) timeout: Nanos,
-    /// The connection may be made anew, and a stream's consumer then goes on where it was.
+    /// The connection may be re-established, and a stream's consumer then goes on where it was.
     pub(crate) resumes: bool,
     pub(crate) clients: Vec<S>,
 }

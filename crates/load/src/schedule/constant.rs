@@ -32,7 +32,7 @@ impl Constant {
         }
     }
 
-    /// When so many messages are due: whole nanoseconds, and the remainder in parts of
+    /// When this many messages are due: whole nanoseconds, and the remainder in parts of
     /// `self.messages`.
     fn split(self, messages: u64) -> (u64, u128) {
         let nanos = u128::from(messages) * self.nanos;

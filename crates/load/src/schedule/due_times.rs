@@ -27,7 +27,7 @@ enum Steps {
         next: Position,
         step: Position,
     },
-    /// The same by chance.
+    /// Random arrivals.
     Random {
         pacer: Arc<Pacer>,
         start: Time,

@@ -1,6 +1,6 @@
 //! When messages are due.
 //!
-//! A [`RateProfile`] is a rate over time, `r(t)`. `N(t)` is its integral: how many messages are asked for
+//! A [`RateProfile`] is a rate over time, `r(t)`. `N(t)` is its integral: how many messages are requested
 //! until `t`. Message `i` of a group (counted from 0) is due when `N` passes `i`, and that instant
 //! is computed from `i` alone, so that nothing is rounded twice and nothing drifts:
 //!
@@ -12,7 +12,7 @@
 //! | sine | whole periods as above; Newton's method inside one | 1 ns, see [`Sine`](sine) |
 //! | trace | the file's decimal digits | rounded down to 1 ns |
 //!
-//! Rates are the decimal numbers that were asked for (0.1 is one tenth, not the binary fraction
+//! Rates are the decimal numbers that were requested (0.1 is one tenth, not the binary fraction
 //! next to it). Message `i` belongs to producer `i mod P`: each producer has every `P`-th instant
 //! of the one common schedule, wherever it runs, and so the total is the total however it is
 //! divided.
@@ -105,7 +105,7 @@ pub enum RateProfile {
     Steps {
         /// At least one.
         steps: Vec<Step>,
-        /// Begin anew after the last; otherwise its final rate is kept.
+        /// Start over after the last; otherwise its final rate is kept.
         repeat: bool,
     },
     /// `mean + amplitude sin(2 pi t / period)`.
@@ -121,7 +121,7 @@ pub enum RateProfile {
     Trace {
         /// What was recorded.
         trace: Arc<Trace>,
-        /// Begin anew after so long (at least the trace's own length); otherwise it plays once.
+        /// Start over after this long (at least the trace's own length); otherwise it plays once.
         every: Option<Nanos>,
     },
 }
@@ -152,7 +152,7 @@ pub enum Spacing {
 }
 
 impl Step {
-    /// The same rate for so long.
+    /// The same rate for this long.
     #[must_use]
     pub const fn level(rate: f64, length: Nanos) -> Self {
         Self {
@@ -223,7 +223,7 @@ impl ArrivalSchedule {
         self.per_producer
     }
 
-    /// The schedule made ready for a group of so many producers.
+    /// The schedule made ready for a group of this many producers.
     ///
     /// # Errors
     /// [`Error::Invalid`] for rates and lengths that cannot be kept.

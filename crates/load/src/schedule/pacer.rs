@@ -119,7 +119,7 @@ impl Pacer {
         }
     }
 
-    /// Messages that the whole group is asked for until `t` after the start.
+    /// Messages that are requested of the whole group until `t` after the start.
     pub(crate) fn until(&self, t: Nanos) -> f64 {
         match &self.curve {
             Curve::Constant(constant) => constant.until(t.0),
@@ -141,7 +141,7 @@ impl Pacer {
         }
     }
 
-    /// Whether counts differ from the rate's integral by chance.
+    /// Whether counts differ from the rate's integral at random.
     pub(crate) const fn is_random(&self) -> bool {
         matches!(self.spacing, Spacing::Poisson { .. })
     }

@@ -45,7 +45,7 @@ fn due_times(schedule: &ArrivalSchedule, producers: u64, until: u64) -> Vec<u64>
     times
 }
 
-/// The definition, computed anew for every message: floor(i * 10^9 / rate).
+/// The definition, computed again for every message: floor(i * 10^9 / rate).
 #[test]
 fn every_due_time_of_a_constant_rate_is_the_exact_one_rounded_down() {
     // Rates as (numerator, denominator) of messages per second.

@@ -187,7 +187,7 @@ impl Trace {
         self.times.last().copied().unwrap_or(0)
     }
 
-    /// When message `index` is due; with `every`, the trace begins anew after so many nanoseconds.
+    /// When message `index` is due; with `every`, the trace starts over after this many nanoseconds.
     pub(super) fn instant(&self, index: u64, every: Option<u64>) -> Option<u64> {
         let count = self.times.len() as u64;
         let (round, at) = match every {

@@ -1,4 +1,4 @@
-//! Sizes by chance.
+//! Random sizes.
 
 use std::f64::consts::TAU;
 use std::sync::Arc;

@@ -110,7 +110,7 @@ impl Pool {
         }
     }
 
-    /// A document of so many bytes.
+    /// A document of this many bytes.
     fn document(&self, size: usize, random: Random) -> Vec<u8> {
         let mut out = Vec::with_capacity(size);
         out.push(b'{');
@@ -155,7 +155,7 @@ fn put(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     }
 }
 
-/// A word of the first so many letters.
+/// A word of the first `letters` letters.
 fn text(random: Random, len: usize, letters: usize) -> Vec<u8> {
     let letter = |n: usize| {
         let at = random.word(n as u64 + 1) as usize % letters;

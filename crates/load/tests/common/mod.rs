@@ -39,7 +39,7 @@ impl Authority {
         self.issue_long(names, 0)
     }
 
-    /// The same, with a remark that makes it so many bytes longer.
+    /// The same, with a remark that makes it this many bytes longer.
     pub(crate) fn issue_long(&self, names: &[&str], bytes: usize) -> (PathBuf, PathBuf) {
         let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
         let mut params = CertificateParams::new(names.clone()).expect("parameters");

@@ -37,7 +37,7 @@ pub(crate) struct Peer {
     input: Vec<u8>,
     /// Where the stream consumers of this connection asked to begin, as numbers.
     pub(crate) offsets: Vec<Option<i64>>,
-    /// Writes in pieces of up to so many bytes; 0 for all at once.
+    /// Writes in pieces of up to this many bytes; 0 for all at once.
     pub(crate) dribble: usize,
 }
 

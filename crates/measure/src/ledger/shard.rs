@@ -6,7 +6,7 @@ use super::{CHUNK, CHUNK_WORDS, fill};
 const BATCH_CHUNKS: usize = DUE_CHUNKS + 4_096;
 /// Chunks that are worth sending.
 const DUE_CHUNKS: usize = 512;
-/// So many chunks are sent however little room they take, so that the ledger knows of all loops what
+/// This many chunks are sent however little room they take, so that the ledger knows of all loops what
 /// is about equally old.
 const DUE_CLOSED: usize = 1_024;
 /// Where nobody takes the batches for long, one grows to this many chunks (8 MiB) and no further.
@@ -41,7 +41,7 @@ pub(super) struct Chunk {
     /// Messages noted, repetitions included.
     pub(super) count: u64,
     pub(super) bitmap: u32,
-    /// So many chunks with the same bits one after the other; more than one only if all are set.
+    /// This many chunks with the same bits one after the other; more than one only if all are set.
     pub(super) run: u32,
     /// `None`: confirmed, or delivered in order.
     pub(super) anomaly: Option<Anomaly>,
@@ -225,7 +225,7 @@ impl LedgerShard {
         }
     }
 
-    /// LedgerShard some of so many whole chunks, and tells how many messages those have.
+    /// Takes some of this many whole chunks, and tells how many messages those have.
     fn note_whole(&mut self, bitmap: usize, index: u64, chunks: u64) -> u64 {
         let run = u32::try_from(chunks).unwrap_or(u32::MAX);
         let messages = u64::from(run) * CHUNK;

@@ -141,7 +141,7 @@ impl Sums {
 }
 
 impl Ledger {
-    /// A ledger of so many producers. Bitmaps are named: 0 to `producers - 1` are their confirms,
+    /// A ledger of this many producers. Bitmaps are named: 0 to `producers - 1` are their confirms,
     /// and from there on the deliveries of the producers in `deliveries`, in this order.
     #[must_use]
     pub fn new(producers: usize, deliveries: &[usize]) -> Self {
@@ -309,7 +309,7 @@ impl Ledger {
 
     /// The sums at the end of the drain. `held` says how many messages the broker may still hold for
     /// bitmaps of deliveries, counted from the first of them: for a queue its own count, for one that
-    /// nobody knows about [`u64::MAX`]. So many of what is missing there are outstanding, not lost.
+    /// nobody knows about [`u64::MAX`]. This many of what is missing there are outstanding, not lost.
     #[must_use]
     pub fn summary(&self, held: &[(Range<usize>, u64)]) -> LedgerSummary {
         let mut sums = self.sums;

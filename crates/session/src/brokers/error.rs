@@ -8,7 +8,7 @@ use measure::Problem;
 
 use crate::guardian;
 
-/// Why a broker did not start, or did not do what it was asked for.
+/// Why a broker did not start, or did not do what it was asked.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {

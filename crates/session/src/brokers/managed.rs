@@ -77,7 +77,7 @@ pub struct Launch {
     pub process_name: &'static str,
     /// Every port on which it must take clients before it is ready.
     pub probes: Vec<Probe>,
-    /// At most so many lines of the log that say why the broker ended.
+    /// At most this many lines of the log that say why the broker ended.
     pub reason: fn(&Path, usize) -> String,
     /// Time that it may take until it is ready.
     pub start_timeout: Duration,

@@ -28,7 +28,7 @@ pub(super) fn cores(cores: u32) -> Check {
         "cores",
         Status::Warn,
         observed,
-        "broker and generator take CPU time from each other: all-out rates are too low and \
+        "broker and generator take CPU time from each other: unthrottled rates are too low and \
          latencies too high; compare such runs only with each other",
     )
     .fix("use a machine with 4 cores or more, or put the broker on another machine")

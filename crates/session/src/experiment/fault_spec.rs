@@ -155,7 +155,7 @@ impl FaultKind {
         !matches!(self.reach(), Reach::Messages)
     }
 
-    /// Whether clients lose connections that they have to make anew.
+    /// Whether clients lose connections that they have to re-establish.
     const fn ends_connections(self) -> bool {
         matches!(
             self,

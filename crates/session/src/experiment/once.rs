@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-/// A value that is made when it is first asked for. Copies share it, also those made before; it takes no
+/// A value that is made when it is first requested. Copies share it, also those made before; it takes no
 /// part in comparisons.
 #[derive(Debug)]
 pub(super) struct Once<T>(Arc<OnceLock<Arc<T>>>);

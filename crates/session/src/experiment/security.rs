@@ -77,7 +77,7 @@ impl std::fmt::Debug for Hidden {
 }
 
 impl BrokerSpec {
-    /// What is asked for, beside what a managed broker brings itself.
+    /// What is requested, beside what a managed broker brings itself.
     pub(crate) fn secure(&self, endpoint: &mut Endpoint) {
         if let Some(tls) = &mut endpoint.tls {
             let own = std::mem::take(tls);

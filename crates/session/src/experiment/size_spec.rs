@@ -94,10 +94,10 @@ const GRAMMARS: [Grammar; 9] = [
     },
 ];
 
-/// Where a distribution is cut unless something else is said: a normal one at so many standard
+/// Where a distribution is cut unless something else is said: a normal one at this many standard
 /// deviations (one value in 16,000 lies outside), …
 const CUT: f64 = 4.0;
-/// … and an exponential one at so many times its mean (one in 22,000).
+/// … and an exponential one at this many times its mean (one in 22,000).
 const EXPONENTIAL_CUT: f64 = 10.0;
 
 impl SizeSpec {

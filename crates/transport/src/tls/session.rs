@@ -356,7 +356,7 @@ impl<S: Side> Session<S> {
         self.sealed.get(self.head..).unwrap_or_default()
     }
 
-    /// So many of them are written.
+    /// This many of them are written.
     pub fn consume(&mut self, written: usize) {
         self.head += written;
         if self.head >= self.sealed.len() {

@@ -15,7 +15,7 @@ struct Shared {
 }
 
 impl BodyAllowance {
-    /// So many bytes for all who share it.
+    /// This many bytes for all who share it.
     #[must_use]
     pub fn new(limit: u64) -> Self {
         let taken = AtomicU64::new(0);
@@ -34,7 +34,7 @@ impl BodyAllowance {
         self.0.taken.load(Ordering::Relaxed)
     }
 
-    /// Takes so many bytes, unless there are fewer left.
+    /// Takes this many bytes, unless there are fewer left.
     pub(super) fn take(&self, bytes: u64) -> bool {
         let more = |taken: u64| {
             let sum = taken.checked_add(bytes)?;

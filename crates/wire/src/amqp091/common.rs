@@ -25,7 +25,7 @@ pub(super) struct CommonState {
     /// How much of `out` is written.
     head: usize,
     timeout: Nanos,
-    /// When the handshake or the close began, while one is under way.
+    /// When the handshake or the close began, while one is in progress.
     waiting_since: Option<Time>,
     heartbeat_s: u16,
     /// When to look whether a heartbeat is due.

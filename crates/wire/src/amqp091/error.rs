@@ -168,7 +168,7 @@ pub enum Error {
         "the peer closed the TCP connection {during}; {received} bytes received, the unread ones {bytes}"
     )]
     Disconnected {
-        /// What was under way.
+        /// What was in progress.
         during: &'static str,
         /// Bytes received on this connection.
         received: u64,

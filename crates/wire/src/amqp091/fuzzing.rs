@@ -169,7 +169,7 @@ pub fn server_input(data: &[u8]) {
     assert_eq!(whole, cut, "events depend on how the input is cut");
 }
 
-/// Reads a table (length and fields), walks it, and builds it anew.
+/// Reads a table (length and fields), walks it, and rebuilds it.
 pub fn table(data: &[u8]) {
     let Ok(table) = Table::read(&mut Reader::new(data)) else {
         return;

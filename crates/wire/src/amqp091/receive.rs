@@ -207,7 +207,7 @@ impl Receiver {
             .map_or(ChannelState::Closed, |c| c.state)
     }
 
-    /// Changes a channel's state; content that was under way is dropped.
+    /// Changes a channel's state; content that was in progress is dropped.
     pub(super) fn set_channel_state(&mut self, channel: u16, state: ChannelState) {
         let index = usize::from(channel);
         if self.channels.len() <= index {

@@ -284,7 +284,7 @@ impl HeadTemplate {
         &mut self.encoded
     }
 
-    /// Bytes on the wire of a message with a body of so many bytes.
+    /// Bytes on the wire of a message with a body of this many bytes.
     #[must_use]
     pub const fn wire_len(&self, body: usize) -> usize {
         self.encoded.bytes.len() + body + body.div_ceil(self.part_max) * OVERHEAD

@@ -122,7 +122,7 @@ fn a_full_disk_is_an_error_at_the_end_and_no_panic() {
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
 }
 
-/// Takes so many bytes, then refuses.
+/// Takes this many bytes, then refuses.
 struct Small(Arc<Mutex<Vec<u8>>>, usize);
 
 impl Write for Small {

@@ -251,7 +251,7 @@ fn is_fqqn(name: &str) -> bool {
 }
 
 impl Sending {
-    /// As many as asked for, and no more than producers.
+    /// As many as requested, and no more than producers.
     fn threads(&self, destinations: usize, notes: &mut Vec<String>) -> usize {
         let producers = self.producing.producers.saturating_mul(destinations).max(1);
         if self.threads > producers {
@@ -302,7 +302,7 @@ fn check_url(option: &str, url: &str) -> Result<(), Failure> {
         .map_err(|error| session::Error::from(error).into())
 }
 
-/// Whether a protocol was asked for that is spoken here, if another version of it.
+/// Whether a protocol was requested that is spoken here, if another version of it.
 fn check_protocol(option: &str, protocol: Option<&str>) -> Result<bool, Failure> {
     let refuse = |what: &str| {
         Err(Failure::usage(

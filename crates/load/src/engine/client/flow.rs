@@ -257,7 +257,7 @@ impl<C: Connection> Client<C> {
         Ok(())
     }
 
-    /// All that can be asked for before the load is asked for. What is not answered are
+    /// All that can be requested before the load has been. What is not answered are
     /// subscriptions, and the first delivery has come.
     fn is_set_up(&mut self, context: &mut Context<'_>) {
         self.state = ConnectionState::Ready;

@@ -22,7 +22,7 @@ pub(super) struct Reconnect {
     due: Time,
     /// Tries so far, over the whole run.
     attempts: u64,
-    /// The broker has granted all that was asked for once: a refusal before is final, too. It may
+    /// The broker has granted all that was requested once: a refusal before is final, too. It may
     /// come later than the load's beginning.
     is_accepted: bool,
     /// Between the loss of the connection and the return.

@@ -8,7 +8,7 @@ use crate::engine::context::Context;
 use crate::engine::producer::SendState;
 use crate::protocol::Connection;
 
-/// What left so long after its time was late; waking up takes a part of that always.
+/// What left this long after its time was late; waking up takes a part of that always.
 const LATE: Nanos = Nanos::from_millis(1);
 
 impl<C: Connection> Client<C> {

@@ -1,4 +1,4 @@
-//! The end of a load: waits for what is under way, and finds out what the broker may still hold.
+//! The end of a load: waits for what is in flight, and finds out what the broker may still hold.
 //!
 //! ```text
 //! everything seems to have come --> all loops hand in their part of the ledger: is it complete? --+
@@ -20,7 +20,7 @@ use crate::{Error, RunEvent};
 
 /// When nothing has come for this long, the queues are asked whether anything can, …
 const QUIET: Nanos = Nanos(2_000_000_000);
-/// … and again so long after they have said yes.
+/// … and again this long after they have said yes.
 const ASK_AGAIN: Nanos = Nanos(1_000_000_000);
 /// The longest that questions may take, at the end beyond the drain's deadline.
 const ASKING: Nanos = Nanos(1_000_000_000);

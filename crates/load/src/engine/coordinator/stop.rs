@@ -10,7 +10,7 @@ use measure::{Nanos, Time};
 use crate::protocol::{Admin, Connection, Interruption, connect_options};
 use crate::{Control, DestinationKind, Error, Group, Plan, StopCondition};
 
-/// Without a delivery for so long, consumers are idle.
+/// Without a delivery for this long, consumers are idle.
 const IDLE: Nanos = Nanos(1_000_000_000);
 /// How often queues are asked what is in them.
 const ASK: Duration = Duration::from_millis(500);

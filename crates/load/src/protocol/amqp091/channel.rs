@@ -129,7 +129,7 @@ impl Channel {
         take_one(&mut self.asked.gets)
     }
 
-    /// What a method answers that was asked for and had not come.
+    /// What a method answers that was requested and had not come.
     #[inline]
     pub(super) fn answer_of(&mut self, method: &Method<'_>) -> Option<Answer> {
         match method {
@@ -141,7 +141,7 @@ impl Channel {
         }
     }
 
-    /// Whether the broker closed the channel because what was asked for does not exist, which is an
+    /// Whether the broker closed the channel because what was requested does not exist, which is an
     /// answer.
     pub(super) fn may_miss(&self, closing: &Closing<'_>) -> bool {
         let request = self.request.as_ref();
@@ -174,7 +174,7 @@ impl Channel {
         self.ask(Request::new(action, question), client, endpoint)
     }
 
-    /// Asks for something as soon as what was asked for before is answered.
+    /// Sends a request as soon as what was requested before is answered.
     fn ask(
         &mut self,
         request: Request,
@@ -188,7 +188,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Whether everything that was asked for is answered.
+    /// Whether everything that was requested is answered.
     pub(super) const fn is_answered(&self) -> bool {
         self.request.is_none()
     }

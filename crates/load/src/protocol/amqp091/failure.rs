@@ -11,7 +11,7 @@ use crate::{Endpoint, Error};
 pub(crate) enum Stage {
     /// Until the broker has accepted user and virtual host.
     LogIn,
-    /// The step under way, as in "cannot ...".
+    /// The step in progress, as in "cannot ...".
     SetUp(String),
     Running,
     Closing,

@@ -43,7 +43,7 @@ const TOPIC_EXCHANGE: &str = "amq.topic";
 /// RabbitMQ's pseudo-queue: what is sent to a message's `reply-to` comes back over the channel that
 /// published it, without a queue.
 const REPLY_TO: &str = "amq.rabbitmq.reply-to";
-/// The largest frame asked for: RabbitMQ's own limit. A reader needs room for one.
+/// The largest frame requested: RabbitMQ's own limit. A reader needs room for one.
 pub(crate) const FRAME_MAX: u32 = 131_072;
 
 /// How far a connection's channels have got.
@@ -516,7 +516,7 @@ impl AmqpConnection {
         }
     }
 
-    /// Sends a request on a client's channel, as soon as what was asked for before is answered;
+    /// Sends a request on a client's channel, as soon as what was requested before is answered;
     /// [`Progress::Answered`] tells of the answer.
     pub(crate) fn ask(&mut self, at: usize, request: Request) -> Result<(), Error> {
         self.channel(at).ask(request)?;

@@ -20,7 +20,7 @@ pub(crate) struct Request {
     pub(super) question: Question,
 }
 
-/// What is asked for. An empty queue is the last one that the broker named.
+/// What is requested. An empty queue is the last one that the broker named.
 #[derive(Clone, Debug)]
 pub(super) enum Question {
     OpenChannel,
@@ -70,7 +70,7 @@ pub(crate) enum Answer {
     },
     /// To any other request: it is done.
     Done,
-    /// What a passive declaration asked for does not exist; the channel is closed.
+    /// What a passive declaration requested does not exist; the channel is closed.
     Missing,
     Committed,
     /// To the end of a subscription.

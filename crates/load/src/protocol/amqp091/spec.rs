@@ -9,7 +9,7 @@ use crate::{Exchange, Guarantee};
 #[derive(Clone, Debug)]
 pub(crate) struct ChannelSpec {
     pub(crate) role: Role,
-    /// What to declare when the connection is made anew: a broker that has restarted may have
+    /// What to declare when the connection is re-established: a broker that has restarted may have
     /// forgotten it. The first time it was done before, unless it is this connection's alone.
     pub(crate) declaration: Option<Declaration>,
 }

@@ -2,7 +2,7 @@
 //!
 //! One line per function, `START SIZE NAME`, numbers in hexadecimal. Some compilers append and
 //! never take back (the BEAM, V8): where code is thrown away and its memory used again, the later
-//! line holds. Others write all of it anew when they are told to (`jcmd PID Compiler.perfmap`),
+//! line holds. Others rewrite all of it when they are told to (`jcmd PID Compiler.perfmap`),
 //! into the same file or into one that takes its place. And `/tmp` outlives processes, whose
 //! numbers are given away again: a map that was last written before the process started is of an
 //! earlier one.

@@ -25,7 +25,7 @@ pub(in crate::brokers) const REGISTRATION: Registration = Registration {
     names_functions: Some(perf_support),
 };
 
-/// A node that an experiment has asked for.
+/// A node that an experiment has requested.
 #[derive(Debug)]
 struct Node {
     node: RabbitMq,
