@@ -90,3 +90,6 @@ fn related(one: u32, other: u32) -> bool {
         || processes::descendants(one).contains(&other)
         || processes::descendants(other).contains(&one)
 }
+
+#[cfg(test)]
+mod tests;

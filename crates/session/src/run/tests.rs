@@ -34,11 +34,11 @@ impl UsageSource for Metered {
 }
 
 #[derive(Default)]
-struct Heard {
+pub(super) struct Heard {
     phases: Vec<Phase>,
     points: usize,
     warnings: Vec<WarningCode>,
-    events: Vec<String>,
+    pub(super) events: Vec<String>,
 }
 
 impl Observer for Heard {
@@ -108,8 +108,8 @@ fn outcome(error: Option<load::Error>) -> Outcome {
     }
 }
 
-/// Two seconds of warm-up, ten measured ones, one of drain, as a load would tell them.
-fn play(dir: &std::path::Path, observer: &mut Heard, error: Option<load::Error>) -> RunOutcome {
+/// What is known when a run begins, with two seconds of warm-up and ten measured ones.
+pub(super) fn begun(dir: &std::path::Path) -> (Setting, RunRecord, Option<RunWriter>) {
     let start = Start {
         origin: Time(9 * SECOND),
         unix_ns: 1_700_000_000 * SECOND,
@@ -142,6 +142,12 @@ fn play(dir: &std::path::Path, observer: &mut Heard, error: Option<load::Error>)
         planned: crate::judge::Planned::default(),
         texts: Texts::default(),
     };
+    (setting, record, writer)
+}
+
+/// Warm-up, measured phase and a second of drain, as a load would tell them.
+fn play(dir: &std::path::Path, observer: &mut Heard, error: Option<load::Error>) -> RunOutcome {
+    let (setting, record, writer) = begun(dir);
     let usage = Box::new(Metered::default());
     let mut recording = Recording::new(setting, record, writer, Profiling::off(), usage, observer);
     recording.event(RunEvent::Connected {

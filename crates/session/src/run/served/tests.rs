@@ -1,0 +1,263 @@
+//! The other end of our connections, as a played source sees it: no load, no broker, no socket.
+
+use std::cell::RefCell;
+use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
+
+use super::*;
+use crate::brokers::Listener;
+use crate::run::tests::{Heard, begun};
+use crate::usage::{Reading, UsageSource};
+
+/// What a source of usage is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Follow(u32),
+    Leave,
+}
+
+/// A source that says who serves, and keeps what it is told.
+#[derive(Clone, Default)]
+struct Played(Rc<RefCell<(Server, Vec<Told>)>>);
+
+impl UsageSource for Played {
+    fn read(&mut self) -> Reading {
+        Reading::default()
+    }
+    fn server(&mut self) -> Server {
+        self.0.borrow().0.clone()
+    }
+    fn follow(&mut self, pid: u32) {
+        self.0.borrow_mut().1.push(Told::Follow(pid));
+    }
+    fn leave(&mut self) {
+        self.0.borrow_mut().1.push(Told::Leave);
+    }
+}
+
+/// A process that does nothing; it ends with the test.
+struct Idle(Child);
+
+impl Idle {
+    fn new() -> Self {
+        let child = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn();
+        Self(child.expect("sleep starts"))
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Idle {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Where a run stands after some looks.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Seen {
+    told: Vec<Told>,
+    found: Option<u32>,
+    /// The broker's process, as the summary has it.
+    pid: Option<u32>,
+    shares_machine: bool,
+    events: Vec<String>,
+}
+
+/// Looks once for each answer, while this listens on the broker's port; `kind` is empty where nobody has said
+/// what the broker is.
+fn look(listener: Listener, kind: &str, answers: &[Server]) -> Seen {
+    let dir = tempfile::tempdir().expect("folder");
+    let (mut setting, record, writer) = begun(dir.path());
+    setting.listener = listener;
+    setting.broker.kind = kind.into();
+    setting.broker.pid = listener.given.or(listener.found);
+    setting.shared_machine = setting.broker.pid.is_some();
+    let (source, mut heard) = (Played::default(), Heard::default());
+    let usage = Box::new(source.clone());
+    let mut recording =
+        Recording::new(setting, record, writer, Profiling::off(), usage, &mut heard);
+    for answer in answers {
+        source.0.borrow_mut().0 = answer.clone();
+        recording.look_who_serves();
+    }
+    let setting = &recording.setting;
+    let (found, pid) = (setting.listener.found, setting.broker.pid);
+    let shares_machine = setting.shared_machine;
+    drop(recording);
+    Seen {
+        told: source.0.take().1,
+        found,
+        pid,
+        shares_machine,
+        events: heard.events,
+    }
+}
+
+fn found(pid: u32) -> Listener {
+    Listener {
+        found: Some(pid),
+        given: None,
+    }
+}
+
+/// As it was: nothing said, nobody followed.
+fn unchanged(pid: u32) -> Seen {
+    Seen {
+        found: Some(pid),
+        pid: Some(pid),
+        shares_machine: true,
+        ..Seen::default()
+    }
+}
+
+#[test]
+fn the_process_that_serves_takes_the_place_of_the_one_on_the_port() {
+    let (port, broker, next) = (Idle::new(), Idle::new(), Idle::new());
+    let serves = |it: &Idle| Server::Processes(vec![it.pid()]);
+    let say = |it: &Idle| format!("process {} (sleep) serves our connections", it.pid());
+    let to = |it: &Idle| [Told::Leave, Told::Follow(it.pid())];
+    let seen = look(
+        found(port.pid()),
+        "",
+        &[
+            Server::Unknown,
+            serves(&port),
+            serves(&broker),
+            serves(&broker),
+            Server::Unknown,
+            serves(&next),
+        ],
+    );
+    let expected = Seen {
+        told: [to(&broker), to(&next)].concat(),
+        found: Some(next.pid()),
+        pid: Some(next.pid()),
+        shares_machine: true,
+        events: vec![say(&broker), say(&next)],
+    };
+    assert_eq!(seen, expected, "each once");
+    let nobody = Listener::default();
+    let seen = look(nobody, "", &[serves(&broker)]);
+    assert_eq!(
+        (seen.pid, seen.events),
+        (Some(broker.pid()), vec![say(&broker)])
+    );
+}
+
+#[test]
+fn who_is_related_to_the_process_on_the_port_changes_nothing() {
+    let (child, other) = (Idle::new(), Idle::new());
+    let this = std::process::id();
+    for (presumed, serving) in [
+        (this, vec![child.pid()]),
+        (child.pid(), vec![this]),
+        (this, vec![1, child.pid()]),
+        (child.pid(), vec![other.pid(), child.pid()]),
+    ] {
+        let seen = look(found(presumed), "", &[Server::Processes(serving.clone())]);
+        assert_eq!(seen, unchanged(presumed), "{serving:?}");
+    }
+}
+
+#[test]
+fn a_known_broker_is_not_looked_for() {
+    let (broker, other) = (Idle::new(), Idle::new());
+    let serves = Server::Processes(vec![other.pid()]);
+    let seen = look(
+        found(broker.pid()),
+        "rabbitmq",
+        &[serves, Server::Elsewhere],
+    );
+    assert_eq!(seen, unchanged(broker.pid()));
+}
+
+#[test]
+fn where_the_broker_cannot_be_seen_nobody_is_watched_in_its_place() {
+    let (port, one, two) = (Idle::new(), Idle::new(), Idle::new());
+    let several = Server::Processes(vec![one.pid(), two.pid()]);
+    for server in [Server::Elsewhere, several] {
+        let seen = look(found(port.pid()), "", &[server.clone(), server.clone()]);
+        let [event] = seen.events.as_slice() else {
+            panic!("said once: {seen:?}");
+        };
+        let start = format!("process {} listens on the broker's port, but", port.pid());
+        assert!(
+            event.starts_with(&start) && event.ends_with(NAME_IT),
+            "{event}"
+        );
+        let expected = Seen {
+            told: vec![Told::Leave],
+            events: seen.events.clone(),
+            ..Seen::default()
+        };
+        assert_eq!(seen, expected);
+    }
+    // It comes into sight.
+    let answers = [Server::Elsewhere, Server::Processes(vec![one.pid()])];
+    let seen = look(found(port.pid()), "", &answers);
+    assert_eq!((seen.pid, seen.shares_machine), (Some(one.pid()), true));
+    // Nobody was taken for it, and nobody is.
+    assert_eq!(
+        look(Listener::default(), "", &[Server::Elsewhere]),
+        Seen::default()
+    );
+}
+
+#[test]
+fn what_the_user_named_stays_the_broker() {
+    let (named, port, other) = (Idle::new(), Idle::new(), Idle::new());
+    let listener = Listener {
+        given: Some(named.pid()),
+        ..found(port.pid())
+    };
+    let seen = look(listener, "", &[Server::Processes(vec![other.pid()])]);
+    let expected = Seen {
+        found: Some(other.pid()),
+        ..unchanged(named.pid())
+    };
+    assert_eq!(seen, expected);
+}
+
+/// The profile follows, or there is none: never that of a process that is not the broker.
+#[test]
+fn the_profile_is_of_the_process_that_serves() {
+    let (port, broker) = (Idle::new(), Idle::new());
+    let gone = {
+        let gone = Idle::new();
+        gone.pid()
+    };
+    for (server, is_profiled) in [
+        (Server::Processes(vec![broker.pid()]), true),
+        (Server::Processes(vec![gone]), false),
+        (Server::Elsewhere, false),
+    ] {
+        let dir = tempfile::tempdir().expect("folder");
+        let (mut setting, record, writer) = begun(dir.path());
+        let options = profile::Options::default();
+        let header = ProfileHeader::new(setting.origin, record.origin_unix_ns);
+        let run = writer.as_ref().expect("an archive").dir().to_owned();
+        let profiling = match Profiling::attach(&options, port.pid(), header, &run) {
+            Ok(profiling) => profiling,
+            Err(error) => testkit::skip!("no process can be profiled here: {error}"),
+        };
+        setting.listener = found(port.pid());
+        setting.profile = Some(options);
+        let (source, mut heard) = (Played::default(), Heard::default());
+        source.0.borrow_mut().0 = server.clone();
+        let usage = Box::new(source);
+        let mut recording = Recording::new(setting, record, writer, profiling, usage, &mut heard);
+        assert!(recording.profiling.is_waiting());
+        recording.look_who_serves();
+        assert_eq!(recording.profiling.is_waiting(), is_profiled, "{server:?}");
+        let stacks = std::fs::read_dir(&run).expect("the run's folder").flatten();
+        let stacks = stacks.filter(|file| {
+            let name = file.file_name();
+            name.to_string_lossy().ends_with(archive::file::STACKS)
+        });
+        assert_eq!(stacks.count(), usize::from(is_profiled), "{server:?}");
+    }
+}
