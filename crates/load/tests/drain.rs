@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use broker::{Config, Fault, FaultKind, Origin, Who};
 use common::{embedded, started};
 use load::{
-    Ack, Control, Destination, Endpoint, Group, Outcome, Phases, Plan, ReconnectPolicy, RunEvent,
-    ServiceTime, Sink,
+    Ack, Argument, Control, Destination, Endpoint, Group, Outcome, Phases, Plan, ReconnectPolicy,
+    RunEvent, ServiceTime, Sink,
 };
 use measure::ledger::LedgerSummary;
 use measure::{Interval, Nanos, Rate};
@@ -116,6 +116,37 @@ fn a_slow_poll_does_not_end_the_drain() {
     assert_eq!(outcome.ledger, Some(whole(&outcome)));
 }
 
+/// Nobody can be asked how much these queues hold: only who polls them learns that they are empty.
+#[test]
+fn a_slow_poll_of_a_queue_without_a_count_does_not_end_the_drain() {
+    let exclusive = Destination {
+        exclusive: true,
+        ..Destination::queue("drained")
+    };
+    for destination in [Destination::topic("drained"), exclusive] {
+        let broker = embedded();
+        let mut plan = plan(broker.local_addr().port(), 6.0);
+        let group = &mut plan.groups[0];
+        group.destinations = vec![destination];
+        group.consumers.poll = Some(Nanos::from_millis(2_300));
+        let (outcome, _) = run(&plan, |_| ());
+        assert_eq!(outcome.totals.sent, 3);
+        assert_eq!(outcome.ledger, Some(whole(&outcome)));
+
+        // Where the time does not suffice, the rest is still there.
+        plan.phases.drain = Nanos::from_millis(3_000);
+        let (outcome, _) = run(&plan, |_| ());
+        let delivered = outcome.totals.received;
+        let expected = LedgerSummary {
+            delivered,
+            outstanding: outcome.totals.sent - delivered,
+            ..whole(&outcome)
+        };
+        assert!(expected.outstanding > 0, "{outcome:?}");
+        assert_eq!(outcome.ledger, Some(expected));
+    }
+}
+
 #[test]
 fn a_connection_that_is_down_does_not_end_the_drain() {
     let broker = embedded();
@@ -142,6 +173,31 @@ fn a_connection_that_is_down_does_not_end_the_drain() {
     let unknown = ledger.unconfirmed_missing + ledger.unconfirmed_delivered;
     assert_eq!(unknown, outcome.unconfirmed, "{outcome:?}");
     assert!(ledger.delivered > 150, "{ledger:?}");
+}
+
+/// The queue keeps only the newest message that its consumer has not asked for.
+#[test]
+fn what_a_polled_queue_without_a_count_drops_is_lost_and_nobody_waits_for_it() {
+    let broker = embedded();
+    let mut plan = plan(broker.local_addr().port(), 50.0);
+    let group = &mut plan.groups[0];
+    let newest = [("x-max-length".to_owned(), Argument::Integer(1))];
+    group.destinations = vec![Destination {
+        arguments: newest.into(),
+        exclusive: true,
+        ..Destination::queue("drained")
+    }];
+    group.consumers.poll = Some(Nanos::from_millis(200));
+    let (outcome, took) = run(&plan, |_| {});
+    let delivered = outcome.totals.received;
+    let expected = LedgerSummary {
+        delivered,
+        lost: outcome.totals.sent - delivered,
+        ..whole(&outcome)
+    };
+    assert!(expected.lost > 10, "{outcome:?}");
+    assert_eq!(outcome.ledger, Some(expected));
+    assert!(took < Duration::from_secs(8), "{took:?}");
 }
 
 /// What no count can be had of (a topic's own queue, an exclusive one) is known to be empty when its

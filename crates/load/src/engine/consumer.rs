@@ -1,5 +1,7 @@
 //! The receiving side of one client: what a delivery says, and when it is acknowledged.
 
+mod polling;
+
 use std::num::NonZeroU32;
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use measure::{Interval, Metric, Nanos, Time};
 
+use self::polling::Polling;
 use super::ledger::{ProducerBitmaps, ThreadLedger};
 use super::service::Service;
 use crate::payload::{self, Header, Unreadable};
@@ -126,16 +129,6 @@ pub(crate) struct Consumer {
     was_lost: bool,
 }
 
-/// How a consumer without a subscription gets its messages.
-#[derive(Clone, Copy, Debug)]
-struct Polling {
-    interval: Nanos,
-    /// When to ask again.
-    due: Time,
-    /// Asked, and not answered.
-    asked: bool,
-}
-
 /// A consumer that works slowly and acknowledges nothing stops to read when this many deliveries
 /// wait for it, as its own memory would be full.
 const BACKLOG: u64 = 1_000;
@@ -156,11 +149,7 @@ impl Consumer {
             0 => every,
             commit => every.min(commit),
         };
-        let polling = spec.poll.map(|interval| Polling {
-            interval,
-            due: Time(0),
-            asked: false,
-        });
+        let polling = spec.poll.map(Polling::new);
         Self {
             service: Service::new(spec.service.clone()),
             polling,
@@ -211,7 +200,7 @@ impl Consumer {
             service.start(start);
         }
         match &mut self.polling {
-            Some(polling) => polling.due = begin,
+            Some(polling) => polling.start(begin),
             None => self.begin = Some(begin).filter(|_| self.spec.delay > Nanos::ZERO),
         }
     }
@@ -235,6 +224,9 @@ impl Consumer {
     /// From now on it matters whether something comes.
     pub(crate) const fn fence(&mut self) {
         self.came = false;
+        if let Some(polling) = &mut self.polling {
+            polling.fence();
+        }
     }
 
     /// Whether nothing is on its way to it, once its channel has answered after [`Self::fence`].
@@ -246,9 +238,11 @@ impl Consumer {
         let unanswered = waiting + u64::from(self.unacked + self.uncommitted);
         let is_at_limit =
             self.every > 0 && self.spec.most_unacked > 0 && unanswered >= self.spec.most_unacked;
+        // Who asks for each message learns that there is none.
+        let may_ask = self.polling.is_some_and(|it| !it.found_nothing());
         self.begin.is_none()
             && !gives_back
-            && (self.spec.is_counted || !(self.came || is_at_limit || self.is_full()))
+            && (self.spec.is_counted || !(self.came || is_at_limit || self.is_full() || may_ask))
     }
 
     /// Whether it takes no more deliveries for now.
@@ -283,23 +277,22 @@ impl Consumer {
             self.service = Some(service);
         }
         if let Some(polling) = &mut self.polling
-            && !polling.asked
+            && let Some(next) = polling.due()
             && due.is_none()
         {
-            if polling.due > now {
-                return Ok(Some(polling.due));
+            if next > now {
+                return Ok(Some(next));
             }
-            polling.asked = true;
+            polling.ask();
             receiver.fetch()?;
         }
         Ok(due)
     }
 
     /// The answer to its question for a message has come, one way or the other.
-    pub(crate) fn answered(&mut self, now: Time) {
+    pub(crate) fn answered(&mut self, now: Time, is_empty: bool) {
         if let Some(polling) = &mut self.polling {
-            polling.asked = false;
-            polling.due = now + polling.interval;
+            polling.answered(now, is_empty);
         }
     }
 
@@ -316,7 +309,9 @@ impl Consumer {
         if let Some(service) = &mut self.service {
             service.restart();
         }
-        self.answered(now);
+        if let Some(polling) = &mut self.polling {
+            polling.restart(now);
+        }
         // The set-up leaves it to this side to begin, also the next time.
         if self.spec.delay > Nanos::ZERO && self.polling.is_none() {
             self.begin = Some(now.max(self.start + self.spec.delay));

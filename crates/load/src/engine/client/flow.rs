@@ -64,7 +64,7 @@ fn receive<C: Connection>(
             return of.map_or(Taken::Nothing, Taken::Reply);
         }
     };
-    consumer.answered(now);
+    consumer.answered(now, false);
     let wanted = consumer.wants();
     if wanted == Wanted::No {
         return Taken::Nothing;
@@ -268,7 +268,7 @@ impl<C: Connection> Client<C> {
     /// A queue that was asked for a message had none.
     fn found_nothing(&mut self, client: usize, now: Time) {
         if let Some(Participant::Consumer(consumer)) = self.participants.get_mut(client) {
-            consumer.answered(now);
+            consumer.answered(now, true);
         }
     }
 
