@@ -11,8 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use load::{
-    Ack, Control, Destination, Endpoint, Group, Guarantee, Outcome, Phases, Plan, ReconnectPolicy,
-    RunEvent, ServiceTime, Sink, StopCondition,
+    Ack, Control, Destination, Endpoint, Group, Guarantee, Outcome, Phases, Plan, QueueType,
+    ReconnectPolicy, RunEvent, ServiceTime, Sink, StopCondition, StreamOffset,
 };
 use measure::{Interval, Nanos, Phase, Rate};
 use session::brokers::rabbitmq::{Config, RabbitMq};
@@ -38,10 +38,30 @@ enum Blow {
     Break(u64),
 }
 
+/// What messages go to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Queues that outlive their consumers.
+    Queue,
+    /// Each consumer has a queue of its own, which goes with its connection.
+    Topic,
+    /// Each consumer reads all of it, and goes on where it was.
+    Stream,
+    /// A queue that is one connection's alone, and goes with it.
+    Exclusive,
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::Queue, Self::Topic, Self::Stream, Self::Exclusive];
+}
+
 /// A load, and what is done to its connections.
 #[derive(Debug)]
 struct Scene {
     seed: u64,
+    kind: Kind,
+    /// Connections beside it, whose queue nobody sends to.
+    idle: usize,
     producers: (usize, usize),
     consumers: (usize, usize),
     destinations: usize,
@@ -94,8 +114,10 @@ impl Scene {
         let ack = random.of(&[Ack::Auto, Ack::Every(1), Ack::Every(7), Ack::Every(50)]);
         let consumers = clients(random);
         let recoveries = [(2, 10), (20, 60), (300, 700), (1_200, 1_600)];
-        Self {
+        let scene = Self {
             seed,
+            kind: Kind::Queue,
+            idle: 0,
             producers: clients(random),
             consumers,
             // Every queue has a consumer.
@@ -113,6 +135,59 @@ impl Scene {
             earlier: random.of(&[0, 0, 300]),
             blows,
             held_before: random.of(&[0, 0, 40]),
+        };
+        // Those that failed once stay as they were.
+        if FAILED_ONCE.contains(&seed) {
+            return scene;
+        }
+        let kinds = [
+            Kind::Queue,
+            Kind::Queue,
+            Kind::Topic,
+            Kind::Stream,
+            Kind::Exclusive,
+        ];
+        let idle = if random.one_in(6) {
+            1 + random.below(3)
+        } else {
+            0
+        };
+        scene.with(random.of(&kinds), idle as usize)
+    }
+
+    /// The same of another kind, with idle connections beside it.
+    fn with(mut self, kind: Kind, idle: usize) -> Self {
+        (self.kind, self.idle) = (kind, idle);
+        if idle > 0 {
+            // Longer than the heartbeats that idle connections live by.
+            (self.phases.1, self.rate) = (2_600, 200.0);
+        }
+        if kind != Kind::Queue {
+            self.destinations = 1;
+            // Everybody may get everything.
+            self.rate = self.rate.min(1_000.0);
+            self.consumers.0 = self.consumers.0.min(6);
+            self.consumers.1 = self.consumers.1.min(self.consumers.0);
+        }
+        match kind {
+            Kind::Queue => {}
+            Kind::Topic => self.earlier = 0,
+            Kind::Stream => {
+                self.poll = None;
+                if self.ack == Ack::Auto {
+                    self.ack = Ack::Every(20);
+                }
+            }
+            Kind::Exclusive => (self.earlier, self.consumers.1) = (0, 1),
+        }
+        self
+    }
+
+    /// How many consumers get each message.
+    fn receivers(&self) -> u64 {
+        match self.kind {
+            Kind::Queue | Kind::Exclusive => 1,
+            Kind::Topic | Kind::Stream => self.consumers.0 as u64,
         }
     }
 
@@ -122,10 +197,36 @@ impl Scene {
     }
 
     fn group(&self, port: u16) -> Group {
-        let queue = |n| Destination::queue(format!("proof-{}-{n}", self.seed));
-        let queues = (0..self.destinations).map(queue).collect();
-        let mut group = Group::new(Endpoint::new("127.0.0.1", port), queues);
+        let destination = |n| {
+            let name = format!("proof-{}-{n}", self.seed);
+            match self.kind {
+                Kind::Queue => Destination::queue(name),
+                Kind::Topic => Destination::topic(name),
+                Kind::Stream => {
+                    let mut stream = Destination::queue(name);
+                    stream.amqp091.queue_type = QueueType::Stream;
+                    stream
+                }
+                Kind::Exclusive => Destination {
+                    exclusive: true,
+                    ..Destination::queue(name)
+                },
+            }
+        };
+        let destinations = (0..self.destinations).map(destination).collect();
+        let mut group = Group::new(Endpoint::new("127.0.0.1", port), destinations);
         group.producers.sizes = 40.into();
+        group
+    }
+
+    /// Consumers that get nothing, on connections that only heartbeats keep.
+    fn idle_group(&self, port: u16, reconnect: Option<ReconnectPolicy>) -> Group {
+        let queue = Destination::queue(format!("proof-{}-idle", self.seed));
+        let mut group = Group::new(Endpoint::new("127.0.0.1", port), vec![queue]);
+        group.endpoint.connection.heartbeat_s = 1;
+        group.consumers.per_destination = self.idle;
+        group.reconnect = reconnect;
+        group.queues.delete = true;
         group
     }
 
@@ -155,9 +256,11 @@ impl Scene {
             min: Nanos::from_millis(min),
             max: Nanos::from_millis(max),
         });
+        group.consumers.amqp091.stream_offset = StreamOffset::First;
         let (warmup, measure, drain) = self.phases;
+        let idle = (self.idle > 0).then(|| self.idle_group(port, group.reconnect));
         Plan {
-            groups: vec![group],
+            groups: std::iter::once(group).chain(idle).collect(),
             threads: self.threads,
             run_id: 1 + self.seed as u32,
             phases: Phases {
@@ -201,6 +304,18 @@ fn fill(scene: &Scene, port: u16) {
         ..Plan::default()
     };
     assert_eq!(run(&plan).totals.sent, scene.earlier);
+}
+
+/// Deletes a stream, which nobody can empty.
+fn delete(scene: &Scene, port: u16) {
+    let mut group = scene.group(port);
+    group.producers.per_destination = 1;
+    group.producers.message_count = Some(1);
+    group.queues.delete = true;
+    run(&Plan {
+        groups: vec![group],
+        ..Plan::default()
+    });
 }
 
 /// Empties the queues, tells how many messages there were, and deletes them.
@@ -271,7 +386,15 @@ fn play(scene: &Scene, broker: SocketAddr) -> Result<(Outcome, u64), load::Error
     drop(proxy);
     // StopCondition the broker has noticed that all connections are gone.
     thread::sleep(Duration::from_millis(500));
-    let left = sweep(scene, broker.port());
+    let left = match scene.kind {
+        Kind::Queue => sweep(scene, broker.port()),
+        Kind::Stream => {
+            delete(scene, broker.port());
+            0
+        }
+        // They went with their connections.
+        Kind::Topic | Kind::Exclusive => 0,
+    };
     Ok((outcome, left))
 }
 
@@ -292,27 +415,48 @@ fn contradiction(scene: &Scene, outcome: &Outcome, left: u64) -> Option<&'static
     let drained = drain.map_or(Nanos::ZERO, |it| it.end.since(it.start));
     let ended_early = drained < Nanos::from_millis(scene.phases.2);
     let acknowledges = scene.ack != Ack::Auto;
+    let lost_connections: u64 = outcome.threads.iter().map(|t| t.lost_connections).sum();
+    // A stream keeps everything; what is a connection's own goes with it.
+    let may_lose = scene.is_cut()
+        && match scene.kind {
+            Kind::Queue => !acknowledges,
+            Kind::Stream => false,
+            Kind::Topic | Kind::Exclusive => true,
+        };
+    // What comes again to a queue may come late for those that have it now.
+    let may_reorder = scene.is_cut() && scene.kind == Kind::Queue;
+    // A stream is read by each consumer, and once.
+    let earlier = scene.earlier * scene.receivers();
+    let reads_once = scene.kind == Kind::Stream;
     // Of the earlier run's messages, those that nobody got may still be there.
-    let left_of_this = left.saturating_sub(scene.earlier.saturating_sub(ledger.foreign));
+    let left_of_this = left.saturating_sub(earlier.saturating_sub(ledger.foreign));
     let missing = ledger.outstanding + ledger.unconfirmed_missing;
     let checks = [
         (outcome.error.is_some(), "the load failed"),
         (!ledger.exact, "memory sufficed"),
         (
-            ledger.sent != totals.sent,
-            "all sent messages have one receiver",
+            ledger.sent != totals.sent * scene.receivers(),
+            "all sent messages have their receivers",
         ),
         (fates != ledger.sent, "every message has one fate"),
         (deliveries != totals.received, "every delivery counts once"),
         (ledger.corrupt > 0, "nobody damages anything"),
         (ledger.duplicated > 0, "what comes twice is flagged"),
         (
-            ledger.reordered > 0 && !scene.is_cut(),
+            ledger.reordered > 0 && !may_reorder,
             "nobody reorders anything",
         ),
         (
-            ledger.lost > 0 && (acknowledges || !scene.is_cut()),
-            "what is acknowledged is not lost",
+            ledger.lost > 0 && !may_lose,
+            "what is acknowledged, or kept, is not lost",
+        ),
+        (
+            lost_connections > 0 && !scene.is_cut(),
+            "nobody cuts anything",
+        ),
+        (
+            reads_once && (ledger.duplicated_redelivered > 0 || ledger.foreign > earlier),
+            "a stream is gone on with where it was left",
         ),
         (
             !acknowledges && left_of_this > missing,
@@ -323,7 +467,7 @@ fn contradiction(scene: &Scene, outcome: &Outcome, left: u64) -> Option<&'static
             "a drain ends early only when nothing more can come",
         ),
         (
-            ended_early && scene.earlier > ledger.foreign && !scene.is_cut(),
+            ended_early && earlier > ledger.foreign && (reads_once || !scene.is_cut()),
             "what was there before is received too",
         ),
         (
@@ -341,6 +485,11 @@ struct Totals {
     outstanding: AtomicU64,
     redelivered: AtomicU64,
     reconnected: AtomicU64,
+    /// Deliveries of each kind of scene that was cut, …
+    kinds: [AtomicU64; Kind::ALL.len()],
+    /// … and scenes that were played with idle connections, and with consumers that fell behind.
+    idle: AtomicU64,
+    slow: AtomicU64,
 }
 
 fn problem(seed: u64, broker: SocketAddr, totals: &Totals) -> Option<String> {
@@ -351,7 +500,12 @@ fn problem(seed: u64, broker: SocketAddr, totals: &Totals) -> Option<String> {
     };
     let ledger = outcome.ledger.unwrap_or_default();
     let lost: u64 = outcome.threads.iter().map(|t| t.lost_connections).sum();
+    let of_kind = &totals.kinds[scene.kind as usize];
+    let is_slow = scene.service_us >= 500 && ledger.delivered > 0;
     for (total, count) in [
+        (of_kind, ledger.delivered * u64::from(scene.is_cut())),
+        (&totals.idle, u64::from(scene.idle > 0)),
+        (&totals.slow, u64::from(is_slow)),
         (&totals.delivered, ledger.delivered),
         (&totals.lost, ledger.lost),
         (&totals.outstanding, ledger.outstanding),
@@ -395,12 +549,19 @@ fn prove(test: &str, broker: SocketAddr, usual: u64) {
     if all.len() >= 50 {
         let done = [
             (&totals.delivered, 10_000),
+            (&totals.lost, 1),
             (&totals.outstanding, 1),
             (&totals.redelivered, 100),
             (&totals.reconnected, 100),
+            (&totals.idle, 2),
+            (&totals.slow, 5),
         ];
         let enough = |(total, least): &(&AtomicU64, u64)| total.load(Ordering::Relaxed) >= *least;
-        assert!(done.iter().all(enough), "too little happened: {totals:?}");
+        let every_kind = totals.kinds.iter().all(|it| enough(&(it, 100)));
+        assert!(
+            done.iter().all(enough) && every_kind,
+            "too little happened: {totals:?}"
+        );
     }
 }
 
