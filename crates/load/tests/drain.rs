@@ -181,12 +181,11 @@ fn what_a_polled_queue_without_a_count_drops_is_lost_and_nobody_waits_for_it() {
     let broker = embedded();
     let mut plan = plan(broker.local_addr().port(), 50.0);
     let group = &mut plan.groups[0];
-    let newest = [("x-max-length".to_owned(), Argument::Integer(1))];
-    group.destinations = vec![Destination {
-        arguments: newest.into(),
-        exclusive: true,
-        ..Destination::queue("drained")
-    }];
+    let mut queue = Destination::queue("drained");
+    queue.exclusive = true;
+    let newest = ("x-max-length".to_owned(), Argument::Integer(1));
+    queue.amqp091.arguments = [newest].into();
+    group.destinations = vec![queue];
     group.consumers.poll = Some(Nanos::from_millis(200));
     let (outcome, took) = run(&plan, |_| {});
     let delivered = outcome.totals.received;
