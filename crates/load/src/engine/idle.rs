@@ -2,6 +2,7 @@
 
 use measure::{Nanos, Time};
 
+use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
 use crate::{Plan, Spin};
 
 /// A spinning loop sleeps until this long before a message is due: a little more than what a
@@ -76,6 +77,21 @@ impl IdleBackoff {
         let length = (latency.0 / 64).min(by_window).min(LONGEST_BACKOFF);
         (length >= SHORTEST_BACKOFF).then_some(Nanos(length))
     }
+}
+
+/// How many messages the clients together may have in flight, counting as many for each as for
+/// the one that may have fewest.
+pub(super) fn in_flight<S>(clients: &[ClientSpec<S>]) -> u64 {
+    let limit = |participant: &ParticipantSpec| match &participant.kind {
+        ParticipantKind::Producer(p) if p.commit_every > 0 => p.commit_every,
+        ParticipantKind::Producer(p) if p.guarantee.has_answers() && p.max_pending > 0 => {
+            u64::from(p.max_pending)
+        }
+        ParticipantKind::Consumer(c) if c.prefetch > 0 => u64::from(c.prefetch),
+        _ => u64::from(u32::MAX),
+    };
+    let lanes = || clients.iter().flat_map(|client| &client.participants);
+    lanes().map(limit).min().unwrap_or(0) * lanes().count() as u64
 }
 
 #[cfg(test)]

@@ -12,14 +12,14 @@ use transport::{Timer, sleep_until};
 
 use super::client::{Client, ConnectionState, Next, end_silences};
 use super::context::{Context, Tally};
-use super::idle::{IdleBackoff, SPIN_BEFORE};
+use super::idle::{IdleBackoff, SPIN_BEFORE, in_flight};
 use super::ledger::ThreadLedger;
 use super::producer::ResolvedArrivals;
 use super::report::Report;
 use super::series::Series;
 use super::shared::Shared;
 use super::silence;
-use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
+use super::spec::{ClientSpec, ParticipantKind};
 use super::thread_time::thread_cpu;
 use crate::control::Watch;
 use crate::protocol::{Connection, Reply};
@@ -565,21 +565,6 @@ impl<C: Connection> Drop for Worker<C> {
         progress.open = self.clients.iter().map(Client::unanswered).sum();
         self.shared.progress[self.thread].publish(progress);
     }
-}
-
-/// How many messages the clients together may have in flight, counting as many for each as for
-/// the one that may have fewest.
-fn in_flight<S>(clients: &[ClientSpec<S>]) -> u64 {
-    let limit = |participant: &ParticipantSpec| match &participant.kind {
-        ParticipantKind::Producer(p) if p.commit_every > 0 => p.commit_every,
-        ParticipantKind::Producer(p) if p.guarantee.has_answers() && p.max_pending > 0 => {
-            u64::from(p.max_pending)
-        }
-        ParticipantKind::Consumer(c) if c.prefetch > 0 => u64::from(c.prefetch),
-        _ => u64::from(u32::MAX),
-    };
-    let lanes = || clients.iter().flat_map(|client| &client.participants);
-    lanes().map(limit).min().unwrap_or(0) * lanes().count() as u64
 }
 
 /// What these clients will record, so that its memory can be had before the load begins.
