@@ -5,7 +5,7 @@ use wire::amqp091::{Table, Value};
 use crate::exchange::same_value;
 use crate::refusal::Refusal;
 
-/// `x-queue-type`.
+/// What `x-queue-type` may be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum QueueType {
     #[default]

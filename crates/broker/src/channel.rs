@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use measure::Time;
 
 use crate::log::Log;
+use crate::outgoing::Answer;
 use crate::slots::Key;
 use crate::unacked::Deliveries;
 use crate::vhost::RouteCache;
@@ -55,14 +56,6 @@ pub(crate) struct Confirms {
     pub(crate) is_due: bool,
     /// Where a fault makes answers wait: from when on those up to a number may go; ascending.
     pub(crate) late: VecDeque<(Time, u64)>,
-}
-
-/// An answer to publishers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
-    pub(crate) tag: u64,
-    pub(crate) multiple: bool,
-    pub(crate) refused: bool,
 }
 
 impl Confirms {

@@ -3,9 +3,8 @@
 use wire::amqp091::{BasicCancel, BasicConsume};
 
 use crate::arguments;
-use crate::consumer::{Consumer, Parked};
+use crate::consumer::{Consumer, Parked, PreparedFrame};
 use crate::log::Cursor;
-use crate::outgoing::Prepared;
 use crate::refusal::Refusal;
 use crate::requests::Outcome;
 use crate::session::{Peer, Reply};
@@ -61,7 +60,7 @@ impl Peer {
             priority,
             parked: Parked::No,
             cursor,
-            prepared: Prepared::default(),
+            prepared: PreparedFrame::default(),
             held: None,
         });
         queue.consumers.push(consumer);

@@ -1,9 +1,9 @@
-//! Consumers.
+//! Consumers: what a queue knows of those who want its messages.
 
 use measure::Time;
+use wire::amqp091::DeliverTemplate;
 
 use crate::log::Cursor;
-use crate::outgoing::Prepared;
 use crate::slots::Key;
 
 /// Why a consumer is not in its queue's ring.
@@ -35,9 +35,17 @@ pub(crate) struct Consumer {
     pub(crate) parked: Parked,
     /// Its place, when the queue is a stream.
     pub(crate) cursor: Cursor,
-    pub(crate) prepared: Prepared,
+    pub(crate) prepared: PreparedFrame,
     /// A delivery that a fault holds back.
     pub(crate) held: Option<Held>,
+}
+
+/// The frame in front of a delivery, encoded before it is needed.
+#[derive(Debug, Default)]
+pub(crate) struct PreparedFrame {
+    pub(crate) template: Option<DeliverTemplate>,
+    /// Deliveries that it did not fit since it was made.
+    pub(crate) misses: u32,
 }
 
 /// A message that others overtake.

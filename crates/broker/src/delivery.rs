@@ -2,8 +2,8 @@
 
 use wire::amqp091::{BasicGetEmpty, Error};
 
-use crate::consumer::{Consumer, Parked};
-use crate::faults::Handover;
+use crate::consumer::{Consumer, Held, Parked};
+use crate::delivery_faults::Handover;
 use crate::log::Record;
 use crate::outgoing;
 use crate::session::{Peer, Session};
@@ -148,6 +148,38 @@ impl VirtualHost {
         }
     }
 
+    /// Delivers what faults have held back for too long.
+    pub(crate) fn release_held(&mut self, exits: &mut Exits<'_>) {
+        let Self {
+            queues,
+            consumers,
+            memory,
+            faults: Some(faults),
+            ..
+        } = self
+        else {
+            return;
+        };
+        while let Some(consumer_key) = faults.next_held() {
+            let Some((consumer, session)) = exit(consumers, exits.sessions, consumer_key) else {
+                continue;
+            };
+            let Some(queue) = queues.get_mut(consumer.queue) else {
+                continue;
+            };
+            let mut handover = Handover {
+                consumer_key,
+                consumer,
+                session,
+            };
+            let is_due = |held: &Held| faults.has_come(held.until);
+            if handover.consumer.held.as_ref().is_some_and(is_due) {
+                handover.release(queue, faults, memory);
+                touch(&mut handover.session.peer, exits.touched);
+            }
+        }
+    }
+
     /// Answers `basic.get`.
     pub(crate) fn get(
         &mut self,
@@ -215,7 +247,7 @@ fn obstacle(consumer: &Consumer, session: &mut Session, unsent_limit: usize) -> 
 fn park(consumer: &mut Consumer, key: Key, session: &mut Session, reason: Parked) {
     consumer.parked = reason;
     if reason == Parked::ForOutput {
-        session.peer.starved.push(key);
+        session.peer.parked_for_output.push(key);
     }
 }
 

@@ -12,9 +12,11 @@ mod broker;
 mod channel;
 mod config;
 mod connection;
+mod connection_faults;
 mod consume;
 mod consumer;
 mod delivery;
+mod delivery_faults;
 #[cfg(test)]
 mod delivery_tests;
 mod error;

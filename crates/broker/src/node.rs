@@ -301,7 +301,7 @@ impl Node {
         if server.pending_output().len() > low {
             return;
         }
-        peer.wake_starved(&mut self.vhost);
+        peer.wake_parked_for_output(&mut self.vhost);
         if std::mem::take(&mut peer.is_clogged) {
             self.resumed.push(key);
         }

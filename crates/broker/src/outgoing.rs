@@ -5,7 +5,6 @@ use wire::amqp091::{
     BasicDeliver, BasicGetOk, BasicReturn, DeliverTemplate, Error, Properties, Server, reply,
 };
 
-use crate::channel::Answer;
 use crate::consumer::Consumer;
 use crate::log::Record;
 
@@ -13,11 +12,14 @@ use crate::log::Record;
 /// often enough when a key changes once, and rarely when it changes with every message.
 const MISSES_BEFORE_REBUILD: u32 = 16;
 
-/// A consumer's prepared frame.
-#[derive(Debug, Default)]
-pub(crate) struct Prepared {
-    template: Option<DeliverTemplate>,
-    misses: u32,
+/// An answer to publishers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// Number of the last message that it answers.
+    pub(crate) tag: u64,
+    /// It answers all messages up to that one.
+    pub(crate) multiple: bool,
+    pub(crate) refused: bool,
 }
 
 /// Sends a message to a consumer.

@@ -17,7 +17,8 @@ use transport::{Received, ServerSocket, Timer, sleep_until};
 
 use crate::config::Config;
 use crate::connection::{Connection, NodeOutput};
-use crate::faults::{FaultLog, STALL_LOOK};
+use crate::connection_faults::STALL_LOOK;
+use crate::faults::FaultLog;
 use crate::node::{Node, Verdict};
 use crate::slots::Key;
 use crate::{Error, Stop};

@@ -54,7 +54,7 @@ pub(crate) struct Peer {
     /// Whether it is in the list of sessions with output.
     pub(crate) is_touched: bool,
     /// Consumers parked until output drains.
-    pub(crate) starved: Vec<Key>,
+    pub(crate) parked_for_output: Vec<Key>,
     /// Channels with publishes to answer.
     unconfirmed: Vec<u16>,
     /// Mandatory messages that no queue took and that are not sent back yet.
@@ -70,7 +70,7 @@ pub(crate) struct Peer {
 /// What is left to do when an event was dealt with and no longer borrows the connection.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    /// Nothing.
+    /// Nothing is left to do.
     None,
     /// Send this.
     Method(Method<'static>),
@@ -78,7 +78,7 @@ pub(crate) enum Reply {
     Declared(Key),
     /// `basic.consume-ok` for this consumer, which may start now.
     Consuming(Key, NoWait),
-    /// `basic.cancel-ok`.
+    /// Send `basic.cancel-ok` for this consumer.
     Cancelled(Box<str>),
     /// A message of this queue, or `basic.get-empty`.
     Get { queue: Key, no_ack: bool },
@@ -112,7 +112,7 @@ impl Peer {
             ticks_left: LINGER_TICKS,
             cut: None,
             is_touched: false,
-            starved: Vec::new(),
+            parked_for_output: Vec::new(),
             unconfirmed: Vec::new(),
             returns: HashMap::new(),
             owned: Vec::new(),
@@ -378,8 +378,8 @@ impl Peer {
     }
 
     /// Puts the consumers back in turn that waited for output to drain.
-    pub(crate) fn wake_starved(&mut self, vhost: &mut VirtualHost) {
-        for consumer in self.starved.drain(..) {
+    pub(crate) fn wake_parked_for_output(&mut self, vhost: &mut VirtualHost) {
+        for consumer in self.parked_for_output.drain(..) {
             vhost.wake(consumer, Parked::ForOutput);
         }
     }

@@ -16,9 +16,9 @@ pub struct Event {
     /// Nanoseconds of CPU time that a weight of 1 stands for at this many samples a second; 0 where it
     /// stands for none.
     pub(crate) period_ns: fn(frequency: u32) -> u64,
-    /// `perf_event_attr.type`.
+    /// The kernel's `perf_event_attr.type`.
     pub(crate) kind: u32,
-    /// `perf_event_attr.config`.
+    /// The kernel's `perf_event_attr.config`.
     pub(crate) config: u64,
     /// The weight of a sample, in [`Event::unit`].
     pub(crate) weight: fn(&SampleRecord<'_>) -> u64,

@@ -18,9 +18,9 @@ const CONTEXT_USER: u64 = b::PERF_CONTEXT_USER;
 /// A record in the kernel's own form.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RawRecord<'a> {
-    /// `PERF_RECORD_*`.
+    /// What it is: one of `PERF_RECORD_*`.
     pub(crate) kind: u32,
-    /// `PERF_RECORD_MISC_*`.
+    /// Bits of `PERF_RECORD_MISC_*`.
     pub(crate) misc: u16,
     /// Everything after the header.
     pub(crate) body: &'a [u8],

@@ -7,16 +7,12 @@
 //!                      FaultLog: what was really done, for whoever compares it with a ledger
 //! ```
 
-mod handover;
 mod log;
 mod rules;
 mod script;
-mod strike;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use handover::Handover;
 pub use log::{FaultLog, Injected, Injections, Span};
-pub(crate) use rules::Faults;
+pub(crate) use rules::{ConnectionFault, DeliveryFault, Faults};
 pub use script::{Amount, Fault, FaultKind, Origin, Who};
-pub(crate) use strike::STALL_LOOK;

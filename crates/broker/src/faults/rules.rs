@@ -14,9 +14,9 @@ pub(crate) const HOLD_MOST: Nanos = Nanos::from_millis(20);
 /// How far into what follows a cut falls, where the script does not say.
 const CUT_WITHIN: u64 = 64;
 
-/// What becomes of a delivery.
+/// What is done to a delivery on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum DeliveryFault {
     /// It is delivered.
     Pass,
     /// It is forgotten.
@@ -29,9 +29,9 @@ pub(crate) enum Fate {
     Corrupt { byte: usize, mask: u8 },
 }
 
-/// What happens to connections now.
+/// What is done to connections on purpose, now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Strike {
+pub(crate) struct ConnectionFault {
     /// On account of this rule.
     pub(crate) rule: usize,
     pub(crate) kind: FaultKind,
@@ -123,7 +123,7 @@ pub(crate) struct Faults {
     logins: Vec<usize>,
     blocking: usize,
     stall: Option<(usize, Time)>,
-    strikes: Vec<Strike>,
+    connection_faults: Vec<ConnectionFault>,
     /// Confirms that leave later: when, of which connection and channel.
     late: BinaryHeap<Reverse<(Time, Key, u16)>>,
     /// Consumers with a delivery held back, by when it goes at the latest.
@@ -161,7 +161,7 @@ impl Faults {
             logins: Vec::new(),
             blocking: 0,
             stall: None,
-            strikes: Vec::new(),
+            connection_faults: Vec::new(),
             late: BinaryHeap::new(),
             holding: BinaryHeap::new(),
             body: Vec::new(),
@@ -239,7 +239,7 @@ impl Faults {
         let Some(rule) = self.rules.get_mut(at) else {
             return;
         };
-        let strike = Strike {
+        let connection_fault = ConnectionFault {
             rule: at,
             kind: rule.fault.kind,
             who: rule.fault.who,
@@ -259,7 +259,7 @@ impl Faults {
             | FaultKind::Cut { .. } => {
                 rule.stage = Stage::Over;
                 end = Some(now);
-                self.strikes.push(strike);
+                self.connection_faults.push(connection_fault);
             }
             FaultKind::SlowAck(_) => self.confirms.push(at),
             FaultKind::Nack => self.publishes.push(at),
@@ -320,9 +320,9 @@ impl Faults {
         self.count(rule, 1);
     }
 
-    /// What happens to connections now.
-    pub(crate) fn next_strike(&mut self) -> Option<Strike> {
-        self.strikes.pop()
+    /// What is done to connections on purpose, now.
+    pub(crate) fn next_connection_fault(&mut self) -> Option<ConnectionFault> {
+        self.connection_faults.pop()
     }
 
     /// How many bytes still go out to a connection that is cut.
@@ -384,7 +384,7 @@ impl Faults {
     }
 
     /// What becomes of the first delivery of a message.
-    pub(crate) fn delivery(&mut self, body_len: usize, holds_already: bool) -> Fate {
+    pub(crate) fn delivery(&mut self, body_len: usize, holds_already: bool) -> DeliveryFault {
         for at in 0..self.deliveries.len() {
             let Some(&rule) = self.deliveries.get(at) else {
                 break;
@@ -399,17 +399,17 @@ impl Faults {
             };
             let hits = possible && self.rules.get_mut(rule).is_some_and(Rule::hits);
             if hits {
-                return self.fate(rule, fault, body_len);
+                return self.delivery_fault(rule, fault, body_len);
             }
         }
-        Fate::Pass
+        DeliveryFault::Pass
     }
 
-    fn fate(&mut self, rule: usize, fault: FaultKind, body_len: usize) -> Fate {
+    fn delivery_fault(&mut self, rule: usize, fault: FaultKind, body_len: usize) -> DeliveryFault {
         match fault {
             // Counted once a later one has really gone first.
             FaultKind::Reorder { by } => {
-                return Fate::Hold {
+                return DeliveryFault::Hold {
                     by: by.max(1),
                     rule,
                 };
@@ -417,17 +417,17 @@ impl Faults {
             _ => self.count(rule, 1),
         }
         match fault {
-            FaultKind::Lose => Fate::Lose,
-            FaultKind::Duplicate { redelivered } => Fate::Duplicate { redelivered },
+            FaultKind::Lose => DeliveryFault::Lose,
+            FaultKind::Duplicate { redelivered } => DeliveryFault::Duplicate { redelivered },
             FaultKind::Corrupt { byte } => {
                 let random = next(&mut self.random);
                 let anywhere = (random >> 3) as usize % body_len.max(1);
-                Fate::Corrupt {
+                DeliveryFault::Corrupt {
                     byte: byte.unwrap_or(anywhere),
                     mask: 1 << (random & 7),
                 }
             }
-            _ => Fate::Pass,
+            _ => DeliveryFault::Pass,
         }
     }
 

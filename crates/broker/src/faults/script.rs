@@ -111,7 +111,7 @@ impl FaultKind {
 /// Which of the messages that a fault could hit it does hit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Amount {
-    /// All.
+    /// Every one of them.
     #[default]
     All,
     /// The n-th, the 2 n-th, and so on.
@@ -128,7 +128,7 @@ pub enum Amount {
 /// Whose connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Who {
-    /// Everybody's.
+    /// Those of all clients.
     #[default]
     All,
     /// Those that have published.

@@ -9,17 +9,16 @@
 //! ```
 
 use super::error::{DecodeError, EncodeError};
-use super::table::Table;
 
-/// `octet`.
+/// An `octet`.
 pub type Octet = u8;
-/// `short`.
+/// A `short`.
 pub type Short = u16;
-/// `long`.
+/// A `long`.
 pub type Long = u32;
-/// `longlong`.
+/// A `longlong`.
 pub type LongLong = u64;
-/// `bit`.
+/// A `bit`.
 pub type Bit = bool;
 /// `timestamp`: seconds since 1970-01-01 UTC.
 pub type Timestamp = u64;
@@ -168,11 +167,6 @@ impl<'a> Reader<'a> {
         let len = self.long()?;
         self.take(len as usize, "the payload ends inside a long string")
     }
-
-    /// Reads a field table, checking all of it.
-    pub fn table(&mut self) -> Result<Table<'a>, DecodeError> {
-        Table::read(self)
-    }
 }
 
 /// Appends fields to a buffer.
@@ -299,14 +293,5 @@ impl<'a> Field<'a> for SecretStr<'a> {
     }
     fn write(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         writer.longstr(self.0)
-    }
-}
-
-impl<'a> Field<'a> for Table<'a> {
-    fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        reader.table()
-    }
-    fn write(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
-        writer.longstr(self.as_bytes())
     }
 }

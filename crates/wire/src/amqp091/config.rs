@@ -33,7 +33,7 @@ impl Mechanism {
 pub struct ClientConfig {
     /// User name.
     pub user: String,
-    /// Password.
+    /// Password of the user.
     pub password: Secret,
     /// Login mechanism.
     pub mechanism: Mechanism,

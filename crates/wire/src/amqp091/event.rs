@@ -173,12 +173,12 @@ pub enum Event<'a> {
     ChannelClosed {
         /// The channel.
         channel: u16,
-        /// Why.
+        /// Why the channel was closed.
         closing: Closing<'a>,
     },
     /// The broker closed the connection. Answered already; send the pending output, then close.
     Closed {
-        /// Why.
+        /// Why the connection was closed.
         closing: Closing<'a>,
     },
     /// The broker agreed to our closing the connection.
@@ -260,12 +260,12 @@ pub enum ServerEvent<'a> {
     ChannelClosed {
         /// The channel.
         channel: u16,
-        /// Why.
+        /// Why the channel was closed.
         closing: Closing<'a>,
     },
     /// The client closed the connection. Answered already; send the pending output, then close.
     Closed {
-        /// Why.
+        /// Why the connection was closed.
         closing: Closing<'a>,
     },
     /// The client agreed to our closing the connection.

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use measure::Time;
 
 use super::{
-    BasicProperties, ChannelOpen, Client, ClientConfig, EncodeMethod, FRAME_MIN_SIZE, FieldTable,
+    BasicProperties, ChannelOpen, Client, ClientConfig, EncodeMethod, FRAME_MIN_SIZE, Field, FieldTable,
     Method, MethodId, PROTOCOL_HEADER, Properties, Reader, Server, ServerConfig, ServerEvent,
     Table, Value, Writer,
 };

@@ -13,7 +13,7 @@ pub(super) enum Greeting {
     Right,
     /// Otherwise, but too little to tell what it is.
     Doubtful,
-    /// Otherwise.
+    /// Another protocol, or none.
     Wrong(Error),
 }
 

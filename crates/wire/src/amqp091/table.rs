@@ -18,7 +18,7 @@
 
 use std::fmt;
 
-use super::codec::{Reader, Writer};
+use super::codec::{Field, Reader, Writer};
 use super::error::{DecodeError, EncodeError};
 
 /// How deep tables and arrays may nest.
@@ -27,44 +27,44 @@ pub const MAX_NESTING: usize = 32;
 /// One value of a table or an array.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
-    /// `t`
+    /// Tag `t`: a truth value.
     Bool(bool),
-    /// `b`
+    /// Tag `b`: one signed byte.
     I8(i8),
-    /// `B`
+    /// Tag `B`: one unsigned byte.
     U8(u8),
-    /// `s`
+    /// Tag `s`: two signed bytes.
     I16(i16),
-    /// `u`
+    /// Tag `u`: two unsigned bytes.
     U16(u16),
-    /// `I`
+    /// Tag `I`: four signed bytes.
     I32(i32),
-    /// `i`
+    /// Tag `i`: four unsigned bytes.
     U32(u32),
-    /// `l`, and `L` on reading
+    /// Tag `l`, and `L` on reading: eight signed bytes.
     I64(i64),
-    /// `f`
+    /// Tag `f`: a float of four bytes.
     F32(f32),
-    /// `d`
+    /// Tag `d`: a float of eight bytes.
     F64(f64),
-    /// `D`: `value / 10^scale`
+    /// Tag `D`: `value / 10^scale`.
     Decimal {
         /// Number of decimal places.
         scale: u8,
         /// All digits.
         value: u32,
     },
-    /// `S`: bytes, by custom UTF-8
+    /// Tag `S`: bytes, by custom UTF-8.
     Str(&'a [u8]),
-    /// `A`
+    /// Tag `A`: an array of values.
     Array(Array<'a>),
-    /// `T`: seconds since 1970-01-01 UTC
+    /// Tag `T`: seconds since 1970-01-01 UTC.
     Timestamp(u64),
-    /// `F`
+    /// Tag `F`: a nested table.
     Table(Table<'a>),
-    /// `V`
+    /// Tag `V`: no value.
     Void,
-    /// `x`
+    /// Tag `x`: bytes.
     Bytes(&'a [u8]),
 }
 
@@ -213,11 +213,6 @@ impl<'a> Table<'a> {
     /// The table without fields.
     pub const EMPTY: Self = Self { bytes: &[] };
 
-    /// Takes a table (length and fields) off a payload, checking all of it.
-    pub fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Self::read_nested(reader, 1)
-    }
-
     fn read_nested(reader: &mut Reader<'a>, depth: usize) -> Result<Self, DecodeError> {
         if depth > MAX_NESTING {
             return Err(reader.error("field tables nest too deep"));
@@ -265,6 +260,16 @@ impl<'a> Table<'a> {
         FieldTable {
             bytes: self.bytes.to_vec(),
         }
+    }
+}
+
+impl<'a> Field<'a> for Table<'a> {
+    /// Takes a table (length and fields) off a payload, checking all of it.
+    fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Self::read_nested(reader, 1)
+    }
+    fn write(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
+        writer.longstr(self.as_bytes())
     }
 }
 

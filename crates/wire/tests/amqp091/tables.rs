@@ -1,7 +1,7 @@
 //! Field tables: bytes by hand, limits, and random ones there and back.
 
 use wire::amqp091::{
-    Array, EncodeError, FieldArray, FieldTable, MAX_NESTING, Reader, Table, Value,
+    Array, EncodeError, Field, FieldArray, FieldTable, MAX_NESTING, Reader, Table, Value,
 };
 
 use crate::common::Random;

@@ -3,9 +3,8 @@
 use measure::{Nanos, Time};
 use wire::amqp091::{MethodId, reply};
 
-use super::rules::Strike;
-use super::script::{FaultKind, Who};
 use crate::delivery::{Exits, touch};
+use crate::faults::{ConnectionFault, FaultKind, Who};
 use crate::node::Node;
 use crate::session::Session;
 use crate::slots::Key;
@@ -22,8 +21,13 @@ impl Node {
             return;
         };
         faults.advance(now);
-        while let Some(strike) = self.vhost.faults.as_mut().and_then(|f| f.next_strike()) {
-            self.strike(strike, now);
+        while let Some(fault) = self
+            .vhost
+            .faults
+            .as_mut()
+            .and_then(|f| f.next_connection_fault())
+        {
+            self.hit_connections(fault, now);
         }
         while let Some((key, channel)) = self.vhost.faults.as_mut().and_then(|f| f.next_late()) {
             if let Some(Session { server, peer }) = self.sessions.get_mut(key) {
@@ -76,7 +80,7 @@ impl Node {
         self.vhost.release_held(&mut exits);
     }
 
-    fn strike(&mut self, strike: Strike, now: Time) {
+    fn hit_connections(&mut self, fault: ConnectionFault, now: Time) {
         let Self {
             sessions,
             vhost,
@@ -87,7 +91,7 @@ impl Node {
         let is_meant = |session: &Session| {
             session.server.is_open()
                 && !session.peer.is_finished
-                && match strike.who {
+                && match fault.who {
                     Who::All => true,
                     Who::Producers => session.peer.is_publisher,
                     Who::Consumers => session.peer.is_consumer(),
@@ -95,27 +99,27 @@ impl Node {
         };
         let mut hit = 0;
         for (key, session) in sessions.iter_mut() {
-            if hit >= strike.most {
+            if hit >= fault.most {
                 break;
             }
             if !is_meant(session) {
                 continue;
             }
             hit += 1;
-            match strike.kind {
+            match fault.kind {
                 FaultKind::Reset => resets.push(key),
                 FaultKind::Drop { in_order } => session.drop_by_fault(in_order, now, vhost),
                 FaultKind::CloseChannel => session.close_channels_by_fault(vhost),
-                FaultKind::Cut { after } => session.cut_by_fault(after, strike.rule, vhost),
+                FaultKind::Cut { after } => session.cut_by_fault(after, fault.rule, vhost),
                 _ => {}
             }
             touch(&mut session.peer, touched);
         }
         // A cut counts when it has happened.
-        if !matches!(strike.kind, FaultKind::Cut { .. })
+        if !matches!(fault.kind, FaultKind::Cut { .. })
             && let Some(faults) = &mut vhost.faults
         {
-            faults.count(strike.rule, hit);
+            faults.count(fault.rule, hit);
         }
     }
 }

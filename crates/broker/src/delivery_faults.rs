@@ -1,8 +1,7 @@
 //! Deliveries that a script of faults may hit.
 
-use super::rules::{Fate, Faults};
 use crate::consumer::{Consumer, Held};
-use crate::delivery::{Exits, exit, touch};
+use crate::faults::{DeliveryFault, Faults};
 use crate::log::Record;
 use crate::memory::Memory;
 use crate::outgoing;
@@ -10,7 +9,6 @@ use crate::queue::Queue;
 use crate::session::Session;
 use crate::slots::Key;
 use crate::unacked::{self, Unacked};
-use crate::vhost::VirtualHost;
 
 /// A message on its way to a consumer, where a script of faults is played.
 pub(crate) struct Handover<'a> {
@@ -74,18 +72,18 @@ impl Handover<'_> {
         let holds = self.consumer.held.is_some();
         let Some(taken) = queue.take() else { return };
         let (address, redelivered, record) = (taken.address, taken.redelivered, taken.record);
-        let fate = if redelivered {
+        let fault = if redelivered {
             faults.note_redelivered(taken.was_overtaken);
-            Fate::Pass
+            DeliveryFault::Pass
         } else {
             faults.delivery(record.body.len(), holds)
         };
-        match fate {
-            Fate::Lose => {
+        match fault {
+            DeliveryFault::Lose => {
                 queue.settle(address, memory);
                 return;
             }
-            Fate::Hold { by, rule } => {
+            DeliveryFault::Hold { by, rule } => {
                 self.consumer.held = Some(Held {
                     address,
                     left: by,
@@ -95,7 +93,7 @@ impl Handover<'_> {
                 });
                 return;
             }
-            Fate::Corrupt { byte, mask } => {
+            DeliveryFault::Corrupt { byte, mask } => {
                 let mut body = std::mem::take(&mut faults.body);
                 body.clear();
                 body.extend_from_slice(record.body);
@@ -109,10 +107,10 @@ impl Handover<'_> {
                 self.send(Delivery::of(address, redelivered), &damaged);
                 faults.body = body;
             }
-            Fate::Pass => {
+            DeliveryFault::Pass => {
                 self.send(Delivery::of(address, redelivered), &record);
             }
-            Fate::Duplicate { redelivered: flag } => {
+            DeliveryFault::Duplicate { redelivered: flag } => {
                 self.send(Delivery::of(address, redelivered), &record);
                 // Settling the copy changes nothing.
                 self.send(Delivery::of(unacked::NOTHING, flag), &record);
@@ -122,7 +120,7 @@ impl Handover<'_> {
             queue.settle(address, memory);
         }
         // One that says nothing of its sender overtakes nobody, nor does one that comes again.
-        let overtakes = !redelivered && !matches!(fate, Fate::Corrupt { .. });
+        let overtakes = !redelivered && !matches!(fault, DeliveryFault::Corrupt { .. });
         if overtakes && let Some(held) = &mut self.consumer.held {
             held.is_overtaken = true;
             held.left -= 1;
@@ -133,7 +131,7 @@ impl Handover<'_> {
     }
 
     /// Sends what was held back.
-    fn release(&mut self, queue: &mut Queue, faults: &mut Faults, memory: &mut Memory) {
+    pub(crate) fn release(&mut self, queue: &mut Queue, faults: &mut Faults, memory: &mut Memory) {
         let Some(held) = self.consumer.held.take() else {
             return;
         };
@@ -148,40 +146,6 @@ impl Handover<'_> {
         let sent = self.send(delivery, &record);
         if sent && self.consumer.no_ack {
             queue.settle(held.address, memory);
-        }
-    }
-}
-
-impl VirtualHost {
-    /// Delivers what faults have held back for too long.
-    pub(crate) fn release_held(&mut self, exits: &mut Exits<'_>) {
-        let Self {
-            queues,
-            consumers,
-            memory,
-            faults: Some(faults),
-            ..
-        } = self
-        else {
-            return;
-        };
-        while let Some(consumer_key) = faults.next_held() {
-            let Some((consumer, session)) = exit(consumers, exits.sessions, consumer_key) else {
-                continue;
-            };
-            let Some(queue) = queues.get_mut(consumer.queue) else {
-                continue;
-            };
-            let mut handover = Handover {
-                consumer_key,
-                consumer,
-                session,
-            };
-            let is_due = |held: &Held| faults.has_come(held.until);
-            if handover.consumer.held.as_ref().is_some_and(is_due) {
-                handover.release(queue, faults, memory);
-                touch(&mut handover.session.peer, exits.touched);
-            }
         }
     }
 }
