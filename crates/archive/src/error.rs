@@ -49,11 +49,7 @@ impl Error {
                 action,
                 path,
                 source,
-            } => Problem::new(
-                format!("cannot {action} {}", path.display()),
-                source,
-                io_help(source),
-            ),
+            } => Problem::io(action, path, source),
             Self::NotARun { path } => Problem::new(
                 format!("{} is not a run", path.display()),
                 "it holds none of run.json, series.jsonl and latency.hlog",
@@ -77,17 +73,6 @@ impl Error {
                 "take it from a copy, or run the experiment again",
             ),
         }
-    }
-}
-
-/// What to do about a file that cannot be made, written or read.
-#[must_use]
-pub fn io_help(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::NotFound => "check the path",
-        io::ErrorKind::PermissionDenied => "check the permissions, or choose another path",
-        io::ErrorKind::StorageFull => "free some space, or choose another path",
-        _ => "choose another path",
     }
 }
 

@@ -21,7 +21,7 @@ mod verdict;
 mod warning;
 mod writer;
 
-pub use error::{Error, io_help};
+pub use error::Error;
 pub use facts::{
     BrokerUse, Capacity, ChurnFacts, ConnectionTime, Ended, Facts, LoopUse, ProducerTime,
 };

@@ -2,9 +2,10 @@
 //!
 //! The command line becomes a resolved configuration ([`cli`]); `session` runs it, `archive`
 //! keeps it, `report` shows it. What goes wrong becomes one line, one remedy and an exit code
-//! ([`failure`]).
+//! ([`exit`]).
 
 mod cli;
+mod exit;
 mod failure;
 mod output;
 mod perf_test;
@@ -15,7 +16,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     match cli::parse() {
-        Ok(parsed) => failure::exit_code(parsed.command.execute(), parsed.json),
-        Err(usage) => failure::usage(&usage),
+        Ok(parsed) => exit::exit_code(parsed.command.execute(), parsed.json),
+        Err(usage) => exit::usage(&usage),
     }
 }

@@ -1,6 +1,8 @@
 //! A failure as a user meets it: the shape that the errors of all crates have in common.
 
 use std::fmt;
+use std::io::{self, ErrorKind};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +38,19 @@ impl Problem {
             help: help.into(),
             log: String::new(),
         }
+    }
+
+    /// A file or folder that could not be made, read or written: `action` is what was tried on it, as a
+    /// verb.
+    #[must_use]
+    pub fn io(action: &str, path: &Path, source: &io::Error) -> Self {
+        let help = match source.kind() {
+            ErrorKind::NotFound => "check the path",
+            ErrorKind::PermissionDenied => "check the permissions, or choose another path",
+            ErrorKind::StorageFull => "free some space, or choose another path",
+            _ => "choose another path",
+        };
+        Self::new(format!("cannot {action} {}", path.display()), source, help)
     }
 
     /// Cause, observed value and remedy in one line: `cannot read x: no such file; check the path`.

@@ -101,10 +101,7 @@ pub fn write_svg(profile: &Profile, options: &FlameOptions, path: &Path) -> Resu
     } else {
         archive::replace_file(path, &content)
     };
-    written.map_err(|source| {
-        let cause = format!("cannot write {}", path.display());
-        Problem::new(cause, &source, archive::io_help(&source))
-    })
+    written.map_err(|source| Problem::io("write", path, &source))
 }
 
 fn no_samples() -> Problem {

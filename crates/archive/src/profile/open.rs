@@ -10,7 +10,7 @@ use measure::Problem;
 
 use super::model::Profile;
 use super::{folded, pprof, stacks};
-use crate::{bounded, file, io_help};
+use crate::{bounded, file};
 
 /// Larger unpacked profiles are refused.
 const UNPACKED_LIMIT: u64 = 128 << 20;
@@ -52,11 +52,7 @@ impl ProfileError {
     #[must_use]
     pub fn problem(&self) -> Problem {
         match self {
-            Self::Io { path, source } => Problem::new(
-                format!("cannot read {}", path.display()),
-                source,
-                io_help(source),
-            ),
+            Self::Io { path, source } => Problem::io("read", path, source),
             Self::NotARun { path } => Problem::new(
                 format!("{} holds no profile", path.display()),
                 "none of *.stacks, *.pb.gz, *.folded is there",

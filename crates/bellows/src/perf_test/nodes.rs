@@ -5,36 +5,15 @@ use std::path::PathBuf;
 use load::{Allocation, Auth};
 use session::experiment::{BrokerKind, BrokerSpec, Hidden, OAuth2Spec};
 
-use super::values::{Values, bad};
+use super::values::{Values, bad, split_urls};
 use crate::failure::Failure;
 
 /// The addresses of `-h` or `-H`; at least one.
 pub(super) fn urls(values: &Values) -> Vec<String> {
     let given = values.text("uris").or(values.text("uri"));
-    split(given.unwrap_or("amqp://localhost"))
+    split_urls(given.unwrap_or("amqp://localhost"))
         .map(str::to_owned)
         .collect()
-}
-
-/// The URLs of a list. A comma divides two where a scheme follows it: a password may hold one, too.
-pub(super) fn split(list: &str) -> impl Iterator<Item = &str> {
-    let mut rest = Some(list);
-    std::iter::from_fn(move || {
-        let all = rest?;
-        let begins = |after: &str| {
-            let after = after.trim_start();
-            after.starts_with("amqp://") || after.starts_with("amqps://")
-        };
-        let divider = all
-            .match_indices(',')
-            .find(|(at, _)| all.get(at + 1..).is_some_and(begins));
-        let (first, next) = match divider {
-            Some((at, _)) => (all.get(..at).unwrap_or(all), all.get(at + 1..)),
-            None => (all, None),
-        };
-        rest = next;
-        Some(first.trim())
-    })
 }
 
 /// What is loaded.

@@ -3,7 +3,6 @@
 
 use std::str::FromStr;
 
-use super::nodes;
 use super::parser::{self, Given, ParseError};
 use super::table::{self, OPTIONS, Opt, Shown, Status};
 use crate::failure::Failure;
@@ -187,11 +186,32 @@ fn shown_value(option: &Opt, value: &str) -> String {
     match option.shown() {
         Shown::Whole => value.to_owned(),
         Shown::AsUrl => {
-            let urls = nodes::split(value).map(session::redact::url);
+            let urls = split_urls(value).map(session::redact::url);
             urls.collect::<Vec<_>>().join(",")
         }
         Shown::Never => "***".to_owned(),
     }
+}
+
+/// The URLs of a list. A comma divides two where a scheme follows it: a password may hold one, too.
+pub(super) fn split_urls(list: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(list);
+    std::iter::from_fn(move || {
+        let all = rest?;
+        let begins = |after: &str| {
+            let after = after.trim_start();
+            after.starts_with("amqp://") || after.starts_with("amqps://")
+        };
+        let divider = all
+            .match_indices(',')
+            .find(|(at, _)| all.get(at + 1..).is_some_and(begins));
+        let (first, next) = match divider {
+            Some((at, _)) => (all.get(..at).unwrap_or(all), all.get(at + 1..)),
+            None => (all, None),
+        };
+        rest = next;
+        Some(first.trim())
+    })
 }
 
 /// The variable that an option is read from.
@@ -268,6 +288,7 @@ fn nearest(word: &str) -> Option<&'static Opt> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::nodes;
     use super::*;
 
     fn read(line: &str) -> Result<Values, Failure> {

@@ -6,7 +6,7 @@ use measure::Problem;
 
 use super::{
     Broker, Error as BrokerError, Fault, Identity, Listener, Processes,
-    registry::{Registration, Request},
+    registration::{Registration, Request},
 };
 use crate::experiment::BrokerKind;
 use crate::{Error, oauth2};

@@ -16,7 +16,7 @@ use measure::Problem;
 use super::{
     Broker, Certificates, Error as BrokerError, Fault, Identity, PlayedFaults, Processes,
     managed::Workspace,
-    registry::{Registration, Request},
+    registration::{Registration, Request},
 };
 use crate::Error;
 use crate::experiment::{BrokerKind, FaultSpec, write_faults};

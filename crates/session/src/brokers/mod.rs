@@ -11,6 +11,7 @@ pub mod log;
 pub mod managed;
 mod proxy;
 pub mod rabbitmq;
+mod registration;
 mod registry;
 
 pub use broker::{Broker, Identity, Listener, Processes};
@@ -19,4 +20,5 @@ pub use error::Error;
 pub use fault::{Fault, PlayedFault, PlayedFaults};
 pub use registry::start;
 
-pub(crate) use registry::{BROKERS, Registration};
+pub(crate) use registration::Registration;
+pub(crate) use registry::BROKERS;

@@ -44,11 +44,7 @@ impl Error {
                 action,
                 path,
                 source,
-            } => Problem::new(
-                format!("cannot {action} {}", path.display()),
-                source,
-                archive::io_help(source),
-            ),
+            } => Problem::io(action, path, source),
         }
     }
 

@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use measure::Time;
 
 use super::{
-    BasicProperties, ChannelOpen, Client, ClientConfig, EncodeMethod, FRAME_MIN_SIZE, Field, FieldTable,
-    Method, MethodId, PROTOCOL_HEADER, Properties, Reader, Server, ServerConfig, ServerEvent,
-    Table, Value, Writer,
+    BasicProperties, ChannelOpen, Client, ClientConfig, EncodeMethod, FRAME_MIN_SIZE, Field,
+    FieldTable, Method, MethodId, PROTOCOL_HEADER, Properties, Reader, Server, ServerConfig,
+    ServerEvent, Table, Value, Writer,
 };
 
 /// Largest body in these runs, so that inputs reach the limit.

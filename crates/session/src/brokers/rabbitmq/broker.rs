@@ -9,7 +9,7 @@ use load::Endpoint;
 
 use super::super::{
     Broker, Error as BrokerError, Fault, Identity, Processes,
-    registry::{Registration, Request},
+    registration::{Registration, Request},
 };
 use super::{Config, RabbitMq, install::PRODUCT};
 use crate::experiment::{BrokerKind, BrokerSpec};

@@ -1,0 +1,60 @@
+//! Exit codes, and what is printed where a command fails.
+//!
+//! | code | meaning |
+//! | --- | --- |
+//! | 0 | fine; also a run that the first Ctrl-C ended in order |
+//! | 1 | failed |
+//! | 2 | wrong usage |
+//! | 5 | the run has warnings, under `--strict` |
+//! | 130, 143 | ended at once by a second SIGINT or SIGTERM |
+//!
+//! 3 (regression) and 4 (cannot tell) belong to comparisons.
+
+use std::process::ExitCode;
+
+use report::console;
+
+use crate::failure::{Done, Failure};
+use crate::output;
+
+/// Prints what went wrong, with `json` as an object on standard output too, and says so to the
+/// shell.
+pub(crate) fn exit_code(outcome: Result<Done, Failure>, json: bool) -> ExitCode {
+    let (problem, code, is_printed) = match outcome {
+        Ok(Done::Fine) | Err(Failure::Closed) => return ExitCode::SUCCESS,
+        Ok(Done::Invalid) => return ExitCode::from(5),
+        Err(Failure::Code(code)) => return ExitCode::from(code),
+        Err(Failure::Usage(problem)) => (problem, 2, false),
+        Err(Failure::Failed(problem)) => (problem, 1, false),
+        Err(Failure::BrokeOff(problem)) => (problem, 1, true),
+    };
+    if json && !is_printed {
+        // Where standard output is closed, the exit code and standard error are left.
+        let _ = output::print_json(&console::error_as_json(&problem));
+    }
+    // Where standard error is closed too, the exit code is all that is left to say.
+    output::aside(&console::error(&problem, output::style_aside()));
+    ExitCode::from(code)
+}
+
+/// Prints clap's own text: help and version to standard output, usage errors to standard error.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    let text = error.render();
+    if error.use_stderr() {
+        let style = output::style_aside();
+        output::aside(&if style.colour {
+            text.ansi().to_string()
+        } else {
+            text.to_string()
+        });
+    } else {
+        let style = output::style();
+        // A closed pipe (`bellows --help | head`) is nothing to complain about.
+        let _ = output::print(&if style.colour {
+            text.ansi().to_string()
+        } else {
+            text.to_string()
+        });
+    }
+    ExitCode::from(if error.use_stderr() { 2 } else { 0 })
+}
