@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use common::folder;
 use session::brokers::managed::{Launch, Managed, Probe, Waiting, Workspace, accepts, free_ports};
-use session::brokers::{self, Broker, Error, Fault, Identity, Processes, log};
+use session::brokers::{self, Broker, BrokerError, Fault, Identity, Processes, log};
 use session::{Experiment, NoObserver, RunOptions, RunOutcome, guardian};
 
 /// A second managed broker: the embedded one, as a process like any other.
@@ -23,7 +23,7 @@ struct Toy {
 const BELLOWS: &str = env!("CARGO_BIN_EXE_bellows");
 
 impl Toy {
-    fn start(parent: &Path) -> Result<Self, Error> {
+    fn start(parent: &Path) -> Result<Self, BrokerError> {
         let workspace = Workspace::new("Toy", Some(parent), 1_000_000)?;
         let [port] = free_ports()?;
         let launch = Launch {
@@ -76,7 +76,7 @@ impl Broker for Toy {
         Processes::started(self.process.pid())
     }
 
-    fn inject(&mut self, fault: Fault) -> Result<(), Error> {
+    fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
         self.process.inject(fault)
     }
 
@@ -84,7 +84,7 @@ impl Broker for Toy {
         self.process.log_tail(lines)
     }
 
-    fn stop(self: Box<Self>) -> Result<(), Error> {
+    fn stop(self: Box<Self>) -> Result<(), BrokerError> {
         self.process.stop()
     }
 }

@@ -47,8 +47,8 @@ impl From<Problem> for Error {
     }
 }
 
-impl From<experiment::Error> for Error {
-    fn from(error: experiment::Error) -> Self {
+impl From<experiment::ExperimentError> for Error {
+    fn from(error: experiment::ExperimentError) -> Self {
         Self::Usage(error.problem())
     }
 }

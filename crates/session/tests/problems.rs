@@ -133,42 +133,42 @@ fn of_the_profiler() -> Vec<Problem> {
 fn of_brokers() -> Vec<Problem> {
     let log = "a line of its log".to_owned();
     let kinds = [
-        brokers::Error::NotInstalled {
+        brokers::BrokerError::NotInstalled {
             product: "RabbitMQ",
             looked_for: vec![path()],
             help: "install it",
         },
-        brokers::Error::NoErlang {
+        brokers::BrokerError::NoErlang {
             rabbitmq: path(),
             searched: "/bin".to_owned(),
         },
-        brokers::Error::NoSpace {
+        brokers::BrokerError::NoSpace {
             product: "RabbitMQ",
             directory: path(),
             free_mb: 3,
             needed_mb: 300,
         },
-        brokers::Error::Exited {
+        brokers::BrokerError::Exited {
             product: "RabbitMQ",
             status: "exit status 1".to_owned(),
             log: log.clone(),
         },
-        brokers::Error::NotReady {
+        brokers::BrokerError::NotReady {
             product: "RabbitMQ",
             waited: Duration::from_secs(60),
             log,
         },
-        brokers::Error::Cancelled,
-        brokers::Error::from(guardian::Error::Failed("it was killed".to_owned())),
-        brokers::Error::Control("no answer within 20 s".to_owned()),
-        brokers::Error::Fault("the broker is gone".to_owned()),
-        brokers::Error::from(guardian::Error::Io {
+        brokers::BrokerError::Cancelled,
+        brokers::BrokerError::from(guardian::GuardianError::Failed("it was killed".to_owned())),
+        brokers::BrokerError::Control("no answer within 20 s".to_owned()),
+        brokers::BrokerError::Fault("the broker is gone".to_owned()),
+        brokers::BrokerError::from(guardian::GuardianError::Io {
             action: "create",
             path: path(),
             source: full(),
         }),
     ];
-    kinds.iter().map(brokers::Error::problem).collect()
+    kinds.iter().map(brokers::BrokerError::problem).collect()
 }
 
 fn of_experiments() -> Vec<Problem> {

@@ -74,7 +74,7 @@ struct Options {
 }
 
 impl ChurnArgs {
-    /// Churns.
+    /// Runs the churn.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         match self.kind {
             Kind::Connections(options) => options.execute(ChurnKind::Connections),

@@ -28,7 +28,7 @@ pub(crate) struct FlameArgs {
     /// File to write, or - for standard output
     #[arg(long, short = 'o', value_name = "FILE", default_value = "cpu.svg")]
     output: PathBuf,
-    /// Heading
+    /// Heading of the flame graph
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
 }

@@ -197,7 +197,7 @@ impl ClientArgs {
 }
 
 impl ProducerArgs {
-    /// Sends.
+    /// Runs the producers.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let spec = LoadSpec {
             consumers: 0,
@@ -208,7 +208,7 @@ impl ProducerArgs {
 }
 
 impl ConsumerArgs {
-    /// Receives.
+    /// Runs the consumers.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         if self.common.on.commit_interval > 0 && !self.receiving.consuming.tx {
             return Err(Failure::usage(

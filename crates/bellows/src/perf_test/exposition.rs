@@ -21,7 +21,7 @@ const MOST_HEADERS: usize = 64;
 /// What is served, and where.
 #[derive(Debug, PartialEq)]
 pub(super) struct Exposition {
-    /// `HOST:PORT`.
+    /// Where it is served: `HOST:PORT`.
     address: String,
     path: String,
     page: Page,
@@ -115,7 +115,7 @@ impl Exposition {
 /// A page that is being served until the process ends.
 #[derive(Debug)]
 pub(super) struct Served {
-    /// Where.
+    /// Where it is.
     pub(super) url: String,
     page: Page,
     text: Arc<Mutex<String>>,
@@ -214,8 +214,8 @@ impl Page {
             self.gauge(&mut text, name, &[], *value);
         }
         let names = ["latency_seconds", "confirm_latency_seconds"];
-        for ((name, metric), sum) in names.into_iter().zip(METRICS).zip(self.sums) {
-            self.latency(&mut text, name, interval, metric, sum);
+        for ((name, metric), (count, sum)) in names.into_iter().zip(METRICS).zip(self.sums) {
+            self.latency(&mut text, name, interval, metric, count, sum);
         }
         text
     }
@@ -233,7 +233,8 @@ impl Page {
         name: &str,
         interval: &Interval,
         metric: Metric,
-        (count, sum): (u64, f64),
+        count: u64,
+        sum: f64,
     ) {
         let histogram = interval.latencies.histogram(metric);
         let full = format!("{}{name}", self.prefix);

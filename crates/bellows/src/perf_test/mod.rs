@@ -33,7 +33,7 @@ use crate::failure::{Done, Failure};
 use crate::{output, signals};
 use exposition::Exposition;
 use meaning::{Format, Meaning};
-use show::Show;
+use show::PerfTestObserver;
 use values::Values;
 
 /// Does what the command line says.
@@ -104,7 +104,7 @@ fn run(mut meaning: Meaning) -> Result<Done, Failure> {
     if let Some(served) = &served {
         say(&format!("metrics: {}", served.url));
     }
-    let mut show = Show::new(&meaning, served, control.clone())?;
+    let mut show = PerfTestObserver::new(&meaning, served, control.clone())?;
     output::print(&starting(&meaning))?;
     let runs = std::env::var_os("BELLOWS_RUNS").map_or_else(|| "runs".into(), PathBuf::from);
     let options = perform::run_options(Some(runs))?;

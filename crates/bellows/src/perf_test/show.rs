@@ -20,7 +20,7 @@ const SHORTEST: Nanos = Nanos::from_millis(50);
 const SLACK: Nanos = Nanos::from_millis(500);
 
 /// Prints the lines.
-pub(super) struct Show {
+pub(super) struct PerfTestObserver {
     lines: Lines,
     format: Format,
     every: Nanos,
@@ -41,7 +41,7 @@ struct Csv {
     file: File,
 }
 
-impl Show {
+impl PerfTestObserver {
     /// Opens the CSV file, which it empties.
     pub(super) fn new(
         meaning: &Meaning,
@@ -117,7 +117,7 @@ impl Csv {
     }
 }
 
-impl Observer for Show {
+impl Observer for PerfTestObserver {
     fn interval(&mut self, interval: &Interval) {
         // There is a warm-up where consumers start slowly.
         if interval.phase == Phase::Drain {

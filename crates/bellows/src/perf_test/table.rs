@@ -3,7 +3,7 @@
 /// What an option takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arg {
-    /// Nothing.
+    /// No value: a switch.
     No,
     /// One value.
     One,

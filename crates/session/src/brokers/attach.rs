@@ -5,7 +5,7 @@ use load::Endpoint;
 use measure::Problem;
 
 use super::{
-    Broker, Error as BrokerError, Fault, Identity, Listener, Processes,
+    Broker, BrokerError, Fault, Identity, Listener, Processes,
     registration::{Registration, Request},
 };
 use crate::experiment::BrokerKind;

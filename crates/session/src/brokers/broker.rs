@@ -3,7 +3,7 @@
 use archive::{BrokerSummary, Topology};
 use load::Endpoint;
 
-use super::{Error, Fault, PlayedFaults};
+use super::{BrokerError, Fault, PlayedFaults};
 
 /// A broker under load. A run borrows it, so that it may serve several, one after the other. Dropping it
 /// ends what was started for it.
@@ -20,14 +20,14 @@ pub trait Broker: std::fmt::Debug + Send {
     /// Does something to it. Takes as long as that takes: a restart until it is ready again.
     ///
     /// # Errors
-    /// [`Error::Fault`] where this broker cannot be harmed so, and what a restart came to.
-    fn inject(&mut self, fault: Fault) -> Result<(), Error>;
+    /// [`BrokerError::Fault`] where this broker cannot be harmed so, and what a restart came to.
+    fn inject(&mut self, fault: Fault) -> Result<(), BrokerError>;
 
     /// What it did of the faults that it plays by itself; `None` where it plays none.
     ///
     /// # Errors
     /// Where it does not answer.
-    fn played_faults(&mut self) -> Result<Option<PlayedFaults>, Error> {
+    fn played_faults(&mut self) -> Result<Option<PlayedFaults>, BrokerError> {
         Ok(None)
     }
 
@@ -35,7 +35,7 @@ pub trait Broker: std::fmt::Debug + Send {
     ///
     /// # Errors
     /// Where it does not answer.
-    fn topology(&self) -> Result<Topology, Error> {
+    fn topology(&self) -> Result<Topology, BrokerError> {
         Ok(Topology::default())
     }
 
@@ -46,7 +46,7 @@ pub trait Broker: std::fmt::Debug + Send {
     ///
     /// # Errors
     /// What could not be removed.
-    fn stop(self: Box<Self>) -> Result<(), Error>;
+    fn stop(self: Box<Self>) -> Result<(), BrokerError>;
 }
 
 /// What a broker is. An attached one says it when it is connected.

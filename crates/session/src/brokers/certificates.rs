@@ -13,7 +13,7 @@ use rcgen::{
     ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
 };
 
-use super::Error;
+use super::BrokerError;
 
 /// Every file that is made, and those that a broker cannot do without: a client's may be with the client.
 const FILES: [&str; 5] = [
@@ -41,8 +41,8 @@ impl Certificates {
     /// of the files is somebody's, and nothing in it is overwritten.
     ///
     /// # Errors
-    /// [`Error::Config`] or [`Error::Io`] where they cannot be made or written, or some are there.
-    pub fn find_or_make(directory: &Path) -> Result<Self, Error> {
+    /// [`BrokerError::Config`] or [`BrokerError::Io`] where they cannot be made or written, or some are there.
+    pub fn find_or_make(directory: &Path) -> Result<Self, BrokerError> {
         let found = Self {
             directory: directory.to_owned(),
         };
@@ -55,7 +55,7 @@ impl Certificates {
         let missing = NEEDED.into_iter().find(|name| !is_there(name));
         match missing {
             None => Ok(found),
-            Some(missing) => Err(Error::config(
+            Some(missing) => Err(BrokerError::config(
                 format!(
                     "{} has no {missing}, and nothing there is overwritten",
                     directory.display()
@@ -82,7 +82,7 @@ impl Certificates {
     }
 
     /// Makes and writes them; all of them, or none.
-    pub(super) fn make(directory: &Path) -> Result<Self, Error> {
+    pub(super) fn make(directory: &Path) -> Result<Self, BrokerError> {
         let this = Self {
             directory: directory.to_owned(),
         };
@@ -120,7 +120,7 @@ impl Certificates {
 }
 
 /// The content of every file.
-fn texts() -> Result<Vec<(&'static str, String)>, Error> {
+fn texts() -> Result<Vec<(&'static str, String)>, BrokerError> {
     let key = KeyPair::generate().map_err(failed)?;
     let mut params = CertificateParams::new(Vec::new()).map_err(failed)?;
     params.distinguished_name = named("bellows throw-away authority");
@@ -145,7 +145,7 @@ fn issue(
     name: &str,
     names: &[&str],
     purpose: ExtendedKeyUsagePurpose,
-) -> Result<(String, String), Error> {
+) -> Result<(String, String), BrokerError> {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let mut params = CertificateParams::new(names).map_err(failed)?;
     params.distinguished_name = named(name);
@@ -158,15 +158,20 @@ fn issue(
 
 /// Writes a file that was not there before, and that only this user can read from its first byte.
 /// Where anything has its name, a link included, nothing is written.
-fn new_private_file(path: &Path, content: &[u8], written: &mut Vec<PathBuf>) -> Result<(), Error> {
+fn new_private_file(
+    path: &Path,
+    content: &[u8],
+    written: &mut Vec<PathBuf>,
+) -> Result<(), BrokerError> {
     let file = fs::OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(path);
-    let mut file = file.map_err(Error::io("create", path))?;
+    let mut file = file.map_err(BrokerError::io("create", path))?;
     written.push(path.to_owned());
-    file.write_all(content).map_err(Error::io("write", path))
+    file.write_all(content)
+        .map_err(BrokerError::io("write", path))
 }
 
 fn named(name: &str) -> DistinguishedName {
@@ -175,8 +180,8 @@ fn named(name: &str) -> DistinguishedName {
     names
 }
 
-fn failed(error: impl Display) -> Error {
-    Error::config(
+fn failed(error: impl Display) -> BrokerError {
+    BrokerError::config(
         "cannot make the broker's certificates",
         error,
         "name a folder with certificates of your own",

@@ -14,7 +14,7 @@ use load::Endpoint;
 use measure::Problem;
 
 use super::{
-    Broker, Certificates, Error as BrokerError, Fault, Identity, PlayedFaults, Processes,
+    Broker, BrokerError, Certificates, Fault, Identity, PlayedFaults, Processes,
     managed::Workspace,
     registration::{Registration, Request},
 };

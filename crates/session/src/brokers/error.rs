@@ -11,7 +11,7 @@ use crate::guardian;
 /// Why a broker did not start, or did not do what it was asked.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Error {
+pub enum BrokerError {
     /// The broker is not where it was looked for.
     NotInstalled {
         /// As the broker is called.
@@ -62,15 +62,15 @@ pub enum Error {
     /// Nobody wants the broker any more.
     Cancelled,
     /// The guardian process failed.
-    Guard(guardian::Error),
+    Guard(guardian::GuardianError),
     /// The broker did not tell its queues and bindings.
     Control(String),
     /// The fault could not be injected.
     Fault(String),
 }
 
-impl Error {
-    /// An [`Error::Config`].
+impl BrokerError {
+    /// An [`BrokerError::Config`].
     pub(crate) fn config(
         cause: impl Into<String>,
         value: impl fmt::Display,
@@ -159,34 +159,34 @@ impl Error {
         action: &'static str,
         path: impl Into<PathBuf>,
     ) -> impl FnOnce(io::Error) -> Self {
-        let io = guardian::Error::io(action, path);
+        let io = guardian::GuardianError::io(action, path);
         move |source| Self::Guard(io(source))
     }
 }
 
-impl From<guardian::Error> for Error {
-    fn from(error: guardian::Error) -> Self {
+impl From<guardian::GuardianError> for BrokerError {
+    fn from(error: guardian::GuardianError) -> Self {
         Self::Guard(error)
     }
 }
 
-impl From<Error> for crate::Error {
-    fn from(error: Error) -> Self {
+impl From<BrokerError> for crate::Error {
+    fn from(error: BrokerError) -> Self {
         match error {
-            Error::Cancelled => Self::Stopped,
+            BrokerError::Cancelled => Self::Stopped,
             other => Self::Failed(other.problem()),
         }
     }
 }
 
 /// Cause and observed value in one line.
-impl fmt::Display for Error {
+impl fmt::Display for BrokerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.problem().fmt(f)
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for BrokerError {}
 
 fn display_list(paths: &[PathBuf]) -> String {
     let names: Vec<_> = paths

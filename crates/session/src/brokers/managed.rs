@@ -14,7 +14,7 @@ use std::{
 use linux::ProcessId;
 use rustix::process::Signal;
 
-use super::{Error, Fault, log};
+use super::{BrokerError, Fault, log};
 use crate::guardian::{self, Guardian, Leftovers, MARKER, Message, private_file, random_hex};
 
 /// How often a broker that is starting is asked whether it is ready.
@@ -101,12 +101,12 @@ impl Workspace {
     /// `/var/tmp`, which is on a disk where `/tmp` may be memory.
     ///
     /// # Errors
-    /// [`Error::NoSpace`], or what the operating system refused.
+    /// [`BrokerError::NoSpace`], or what the operating system refused.
     pub fn new(
         product: &'static str,
         parent: Option<&Path>,
         needed_bytes: u64,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, BrokerError> {
         let parent = parent.map_or_else(parent_directory, Path::to_owned);
         check_space(product, &parent, needed_bytes)?;
         let name = format!("bellows-{}", random_hex(8)?);
@@ -121,7 +121,7 @@ impl Workspace {
         fs::DirBuilder::new()
             .mode(0o700)
             .create(&workspace.directory)
-            .map_err(Error::io("create", &workspace.directory))?;
+            .map_err(BrokerError::io("create", &workspace.directory))?;
         Ok(workspace)
     }
 
@@ -146,7 +146,7 @@ impl Workspace {
     ///
     /// # Errors
     /// What the operating system refused.
-    pub fn write(&self, name: &str, content: &[u8]) -> Result<(), Error> {
+    pub fn write(&self, name: &str, content: &[u8]) -> Result<(), BrokerError> {
         Ok(private_file(&self.directory.join(name), content)?)
     }
 
@@ -159,7 +159,7 @@ impl Workspace {
         launch: Launch,
         what: &str,
         waiting: &mut Waiting<'_>,
-    ) -> Result<Managed, Error> {
+    ) -> Result<Managed, BrokerError> {
         let mut environment = launch.environment.clone();
         environment.push((MARKER.into(), self.name.clone().into()));
         let order = guardian::Command {
@@ -175,7 +175,7 @@ impl Workspace {
                 .unwrap_or_default(),
         };
         let text = serde_json::to_vec(&order)
-            .map_err(|error| guardian::Error::Failed(format!("launch.json: {error}")))?;
+            .map_err(|error| guardian::GuardianError::Failed(format!("launch.json: {error}")))?;
         self.write("launch.json", &text)?;
         let order = self.directory.join("launch.json");
         let guardian = Guardian::start(&launch.guard, &self.name, &order)?;
@@ -190,7 +190,7 @@ impl Workspace {
         Ok(broker)
     }
 
-    fn remove(&mut self) -> Result<(), Error> {
+    fn remove(&mut self) -> Result<(), BrokerError> {
         match self.leftovers.take() {
             Some(leftovers) => Ok(leftovers.latest().remove(None)?),
             None => Ok(()),
@@ -254,8 +254,8 @@ impl Managed {
     /// Pauses, resumes, kills or restarts the process; of other faults it knows nothing.
     ///
     /// # Errors
-    /// [`Error::Fault`] where the process is gone, and those of [`Self::restart`].
-    pub fn inject(&mut self, fault: Fault) -> Result<(), Error> {
+    /// [`BrokerError::Fault`] where the process is gone, and those of [`Self::restart`].
+    pub fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
         let done = match fault {
             Fault::Begin(_) => true,
             Fault::Pause => self.pause(),
@@ -271,7 +271,10 @@ impl Managed {
         if done {
             Ok(())
         } else {
-            Err(Error::Fault(format!("{} is gone", self.launch.product)))
+            Err(BrokerError::Fault(format!(
+                "{} is gone",
+                self.launch.product
+            )))
         }
     }
 
@@ -285,7 +288,7 @@ impl Managed {
     ///
     /// # Errors
     /// As for [`Workspace::start`]; the broker is not running then.
-    pub fn restart(&mut self, waiting: &mut Waiting<'_>) -> Result<(), Error> {
+    pub fn restart(&mut self, waiting: &mut Waiting<'_>) -> Result<(), BrokerError> {
         self.kill();
         let deadline = Instant::now() + EXIT_TIMEOUT;
         loop {
@@ -305,11 +308,15 @@ impl Managed {
         self.wait_until_ready(&what, waiting)
     }
 
-    fn guardian(&mut self) -> Result<&mut Guardian, Error> {
+    fn guardian(&mut self) -> Result<&mut Guardian, BrokerError> {
         self.guardian.as_mut().ok_or_else(|| guard("it is gone"))
     }
 
-    fn wait_until_ready(&mut self, what: &str, waiting: &mut Waiting<'_>) -> Result<(), Error> {
+    fn wait_until_ready(
+        &mut self,
+        what: &str,
+        waiting: &mut Waiting<'_>,
+    ) -> Result<(), BrokerError> {
         let began = Instant::now();
         waiting.step(what);
         let mut told = TELL_INTERVAL;
@@ -318,7 +325,7 @@ impl Managed {
             match self.guardian()?.listen(POLL_INTERVAL)? {
                 Some(Message::Started(id)) => started = Some(id),
                 Some(Message::Exited(status)) => {
-                    return Err(Error::Exited {
+                    return Err(BrokerError::Exited {
                         product: self.launch.product,
                         status,
                         log: (self.launch.reason)(&self.workspace.log(), TOLD_LINES),
@@ -335,11 +342,11 @@ impl Managed {
                 return Ok(());
             }
             if (waiting.cancelled)() {
-                return Err(Error::Cancelled);
+                return Err(BrokerError::Cancelled);
             }
             let waited = began.elapsed();
             if waited > self.launch.start_timeout {
-                return Err(Error::NotReady {
+                return Err(BrokerError::NotReady {
                     product: self.launch.product,
                     waited: self.launch.start_timeout,
                     log: self.log_tail(TOLD_LINES),
@@ -369,11 +376,11 @@ impl Managed {
     ///
     /// # Errors
     /// What could not be removed.
-    pub fn stop(mut self) -> Result<(), Error> {
+    pub fn stop(mut self) -> Result<(), BrokerError> {
         self.end()
     }
 
-    fn end(&mut self) -> Result<(), Error> {
+    fn end(&mut self) -> Result<(), BrokerError> {
         match self.guardian.take().map(Guardian::end) {
             // It has removed everything.
             Some(Ok(())) => {
@@ -393,8 +400,8 @@ impl Drop for Managed {
     }
 }
 
-fn guard(reason: impl Into<String>) -> Error {
-    guardian::Error::Failed(reason.into()).into()
+fn guard(reason: impl Into<String>) -> BrokerError {
+    guardian::GuardianError::Failed(reason.into()).into()
 }
 
 /// Whether somebody listens on this port.
@@ -409,8 +416,8 @@ pub fn accepts(port: u16) -> bool {
 ///
 /// # Errors
 /// Where no port is to be had.
-pub fn free_ports<const N: usize>() -> Result<[u16; N], Error> {
-    let failed = || Error::io("find a free port on", "127.0.0.1");
+pub fn free_ports<const N: usize>() -> Result<[u16; N], BrokerError> {
+    let failed = || BrokerError::io("find a free port on", "127.0.0.1");
     let mut listeners = Vec::with_capacity(N);
     let mut ports = [0; N];
     for port in &mut ports {
@@ -431,14 +438,14 @@ fn parent_directory() -> PathBuf {
         .unwrap_or_else(|| PathBuf::from("/tmp"))
 }
 
-fn check_space(product: &'static str, directory: &Path, needed: u64) -> Result<(), Error> {
+fn check_space(product: &'static str, directory: &Path, needed: u64) -> Result<(), BrokerError> {
     let space = rustix::fs::statvfs(directory)
-        .map_err(|error| Error::io("look at", directory)(error.into()))?;
+        .map_err(|error| BrokerError::io("look at", directory)(error.into()))?;
     let free = space.f_bavail.saturating_mul(space.f_frsize);
     if free >= needed {
         return Ok(());
     }
-    Err(Error::NoSpace {
+    Err(BrokerError::NoSpace {
         product,
         directory: directory.to_owned(),
         free_mb: free / 1_000_000,

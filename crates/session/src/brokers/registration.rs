@@ -10,7 +10,7 @@ use crate::{Error, Experiment, Observer};
 #[derive(Debug)]
 pub(crate) struct Registration {
     /// `broker.kind`, and what starts or finds it; `None` where it can only be attached to.
-    pub(super) start: Option<(BrokerKind, Start)>,
+    pub(super) start: Option<(BrokerKind, StartBroker)>,
     /// As it is called, and calls itself in AMQP's `connection.start`.
     pub(crate) product: &'static str,
     /// The program that starts it; empty where it is part of bellows, or unknown.
@@ -48,7 +48,7 @@ impl Registration {
 pub(crate) type NamesFunctions = fn(&[String]) -> Result<String, &'static str>;
 
 /// Starts a broker, or finds it.
-pub(super) type Start = fn(Request<'_>) -> Result<Box<dyn Broker>, Error>;
+pub(super) type StartBroker = fn(Request<'_>) -> Result<Box<dyn Broker>, Error>;
 
 /// What a broker is started with.
 pub(super) struct Request<'a> {

@@ -60,7 +60,7 @@ pub fn start(
             control,
             observer,
         }),
-        None => Err(super::Error::config(
+        None => Err(super::BrokerError::config(
             "broker.kind is not registered",
             kind.name(),
             "take \"rabbitmq\", \"embedded\" or \"attach\"",

@@ -1,7 +1,7 @@
 //! The experiments that come with bellows: the files of `experiments/`, embedded.
 
 use super::error::unknown_name;
-use super::{Error, Experiment};
+use super::{Experiment, ExperimentError};
 
 const FILES: [(&str, &str); 10] = [
     (
@@ -68,12 +68,16 @@ pub fn built_ins() -> Vec<BuiltIn> {
         .collect()
 }
 
-pub(super) fn find(name: &str) -> Result<Experiment, Error> {
+pub(super) fn find(name: &str) -> Result<Experiment, ExperimentError> {
     let Some((known, text)) = FILES.iter().find(|(known, _)| *known == name) else {
         let known: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();
         let text = unknown_name("experiment", name, &known);
         let hint = "an experiment of your own is a file whose name ends in .toml";
-        return Err(Error::new("bellows run", None, format!("{text} ({hint})")));
+        return Err(ExperimentError::new(
+            "bellows run",
+            None,
+            format!("{text} ({hint})"),
+        ));
     };
     Experiment::from_toml(text, &format!("built-in {known}"))
 }

@@ -3,12 +3,15 @@
 use serde::Deserialize;
 use toml::Value;
 
-use super::{Error, Experiment};
+use super::{Experiment, ExperimentError};
 
 /// The experiment with `path=value` applied.
-pub(super) fn edited(experiment: &Experiment, assignment: &str) -> Result<Experiment, Error> {
+pub(super) fn edited(
+    experiment: &Experiment,
+    assignment: &str,
+) -> Result<Experiment, ExperimentError> {
     let shown = crate::redact::assignment(assignment);
-    let fail = |text: String| Error::new(&format!("--set {shown}"), None, text);
+    let fail = |text: String| ExperimentError::new(&format!("--set {shown}"), None, text);
     let Some((path, value)) = assignment.split_once('=') else {
         return Err(fail(
             "it has no value; write --set load.0.rate=20000".to_owned(),
@@ -29,7 +32,7 @@ pub(super) fn edited(experiment: &Experiment, assignment: &str) -> Result<Experi
     };
     replace(&mut root, &parts, value).map_err(fail)?;
     drop_other_arrivals(&mut root, &parts);
-    Experiment::deserialize(root).map_err(|e| Error::from_edit(&shown, e.message()))
+    Experiment::deserialize(root).map_err(|e| ExperimentError::from_edit(&shown, e.message()))
 }
 
 /// Of a group's rate, schedule and think time, the one that was set last counts.

@@ -6,7 +6,7 @@ use measure::Problem;
 
 /// What is wrong with an experiment, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error {
+pub struct ExperimentError {
     origin: String,
     line: Option<usize>,
     text: String,
@@ -18,7 +18,7 @@ const CORRECT_IT: &str = "correct it as docs/experiments.md says";
 /// Two keys this alike are taken for a slip of the pen (Jaro-Winkler similarity, 0 to 1).
 const ALIKE: f64 = 0.75;
 
-impl Error {
+impl ExperimentError {
     pub(crate) fn new(origin: &str, line: Option<usize>, text: impl Into<String>) -> Self {
         Self {
             origin: origin.to_owned(),
@@ -70,7 +70,7 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for ExperimentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             Some(line) => write!(f, "{}:{line}: {}", self.origin, self.text),
@@ -79,7 +79,7 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for ExperimentError {}
 
 /// Turns serde's words for an unknown key or choice into ours, with the nearest known one.
 fn explained(message: &str) -> String {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BrokerKind, Error, Experiment, Length};
+use super::{BrokerKind, Experiment, ExperimentError, Length};
 
 /// One fault of a managed broker, or of the embedded one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -271,10 +271,11 @@ struct FaultFile {
 ///
 /// # Errors
 /// Where it is no TOML, has an unknown key, or a fault that makes no sense.
-pub fn read_faults(text: &str, origin: &str) -> Result<Vec<FaultSpec>, Error> {
-    let file: FaultFile = toml::from_str(text).map_err(|e| Error::from_toml(origin, text, &e))?;
+pub fn read_faults(text: &str, origin: &str) -> Result<Vec<FaultSpec>, ExperimentError> {
+    let file: FaultFile =
+        toml::from_str(text).map_err(|e| ExperimentError::from_toml(origin, text, &e))?;
     match problem_of_embedded(&file.fault) {
-        Some(problem) => Err(Error::new(origin, None, problem)),
+        Some(problem) => Err(ExperimentError::new(origin, None, problem)),
         None => Ok(file.fault),
     }
 }

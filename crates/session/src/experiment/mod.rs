@@ -265,15 +265,15 @@ impl Experiment {
     /// # Errors
     /// Where the text is no TOML, has an unknown key, or a value of the wrong type.
     /// [`Experiment::validate`] checks the rest once all edits are made.
-    pub fn from_toml(text: &str, origin: &str) -> Result<Self, Error> {
-        toml::from_str(text).map_err(|e| Error::from_toml(origin, text, &e))
+    pub fn from_toml(text: &str, origin: &str) -> Result<Self, ExperimentError> {
+        toml::from_str(text).map_err(|e| ExperimentError::from_toml(origin, text, &e))
     }
 
     /// A built-in experiment by its name.
     ///
     /// # Errors
     /// Where none has the name; the nearest is named.
-    pub fn built_in(name: &str) -> Result<Self, Error> {
+    pub fn built_in(name: &str) -> Result<Self, ExperimentError> {
         built_in::find(name)
     }
 
@@ -282,7 +282,7 @@ impl Experiment {
     ///
     /// # Errors
     /// As [`Experiment::from_toml`].
-    pub fn set(&mut self, assignment: &str) -> Result<(), Error> {
+    pub fn set(&mut self, assignment: &str) -> Result<(), ExperimentError> {
         *self = edit::edited(self, assignment)?;
         Ok(())
     }

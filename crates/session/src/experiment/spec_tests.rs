@@ -109,7 +109,7 @@ fn what_is_wrong_with_a_schedule_is_named_with_the_nearest_name_or_an_example() 
     }
 }
 
-fn experiment(load: &str) -> Result<Experiment, super::Error> {
+fn experiment(load: &str) -> Result<Experiment, super::ExperimentError> {
     Experiment::from_toml(&format!("[[load]]\n{load}\n"), "x.toml")
 }
 

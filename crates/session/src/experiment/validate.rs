@@ -2,7 +2,7 @@
 
 use load::{Endpoint, QueueType};
 
-use super::{BrokerKind, BrokerSpec, Error, Experiment, LoadSpec};
+use super::{BrokerKind, BrokerSpec, Experiment, ExperimentError, LoadSpec};
 
 /// More destinations are a slip of the keyboard: each needs a connection per client.
 const MOST_DESTINATIONS: usize = 100_000;
@@ -12,9 +12,9 @@ impl Experiment {
     ///
     /// # Errors
     /// The first value that makes no sense, with the remedy.
-    pub fn validate(&self) -> Result<(), Error> {
+    pub fn validate(&self) -> Result<(), ExperimentError> {
         let fail = |text: String| {
-            Err(Error::new(
+            Err(ExperimentError::new(
                 &format!("experiment {:?}", self.name),
                 None,
                 text,
@@ -107,10 +107,10 @@ impl Experiment {
     }
 
     /// The part of [`Experiment::validate`] that is about the broker.
-    pub(crate) fn check_broker(&self) -> Result<(), Error> {
+    pub(crate) fn check_broker(&self) -> Result<(), ExperimentError> {
         match broker_problem(&self.broker) {
             None => Ok(()),
-            Some(text) => Err(Error::new(
+            Some(text) => Err(ExperimentError::new(
                 &format!("experiment {:?}", self.name),
                 None,
                 text,

@@ -16,7 +16,7 @@ use rustix::{
 };
 
 use super::{
-    Error,
+    GuardianError,
     members::MARKER,
     process::{AGAIN, SUBCOMMAND},
 };
@@ -47,10 +47,14 @@ pub(crate) enum Message {
 
 impl Guardian {
     /// Starts one for the broker `name`; the file `order` holds the broker's [`super::Command`].
-    pub(crate) fn start(command: &[OsString], name: &str, order: &Path) -> Result<Self, Error> {
+    pub(crate) fn start(
+        command: &[OsString],
+        name: &str,
+        order: &Path,
+    ) -> Result<Self, GuardianError> {
         let own = [
             env::current_exe()
-                .map_err(Error::io("find", "/proc/self/exe"))?
+                .map_err(GuardianError::io("find", "/proc/self/exe"))?
                 .into_os_string(),
             SUBCOMMAND.into(),
         ];
@@ -61,7 +65,7 @@ impl Guardian {
         };
         let (program, arguments) = command
             .split_first()
-            .ok_or_else(|| Error::Failed("it has no command".into()))?;
+            .ok_or_else(|| GuardianError::Failed("it has no command".into()))?;
         let mut child = Command::new(program)
             .args(arguments)
             .arg(order)
@@ -71,19 +75,19 @@ impl Guardian {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .map_err(Error::io("start", program))?;
+            .map_err(GuardianError::io("start", program))?;
         match child.stdout.take() {
             Some(stdout) => Ok(Self {
                 child,
                 stdout,
                 heard: Vec::new(),
             }),
-            None => Err(Error::Failed("it has no standard output".into())),
+            None => Err(GuardianError::Failed("it has no standard output".into())),
         }
     }
 
     /// The next thing it says, if it says any within `timeout`.
-    pub(crate) fn listen(&mut self, timeout: Duration) -> Result<Option<Message>, Error> {
+    pub(crate) fn listen(&mut self, timeout: Duration) -> Result<Option<Message>, GuardianError> {
         let deadline = Instant::now() + timeout;
         loop {
             if let Some(end) = self.heard.iter().position(|&byte| byte == b'\n') {
@@ -101,7 +105,11 @@ impl Guardian {
             match poll(&mut fds, Some(&left)) {
                 Ok(0) => return Ok(None),
                 Err(rustix::io::Errno::INTR) => continue,
-                Err(error) => return Err(Error::Failed(std::io::Error::from(error).to_string())),
+                Err(error) => {
+                    return Err(GuardianError::Failed(
+                        std::io::Error::from(error).to_string(),
+                    ));
+                }
                 Ok(_) => {}
             }
             let mut buffer = [0; 512];
@@ -113,19 +121,19 @@ impl Guardian {
     }
 
     /// Asks it to start the broker once more, after it has said that it exited.
-    pub(crate) fn start_again(&mut self) -> Result<(), Error> {
+    pub(crate) fn start_again(&mut self) -> Result<(), GuardianError> {
         let asked = match &mut self.child.stdin {
             Some(stdin) => stdin.write_all(&[AGAIN]).and_then(|()| stdin.flush()),
             None => Err(std::io::ErrorKind::BrokenPipe.into()),
         };
-        asked.map_err(|error| Error::Failed(format!("it takes no orders: {error}")))
+        asked.map_err(|error| GuardianError::Failed(format!("it takes no orders: {error}")))
     }
 
     /// Lets go of it and waits until it has removed everything.
     ///
     /// # Errors
     /// Its own error, or that it was killed: then the broker is still there.
-    pub(crate) fn end(mut self) -> Result<(), Error> {
+    pub(crate) fn end(mut self) -> Result<(), GuardianError> {
         drop(self.child.stdin.take());
         let deadline = Instant::now() + END_TIMEOUT;
         let mut reason = "it was killed".to_owned();
@@ -143,7 +151,7 @@ impl Guardian {
         }
         match self.child.wait() {
             Ok(status) if status.success() => Ok(()),
-            _ => Err(Error::Failed(reason)),
+            _ => Err(GuardianError::Failed(reason)),
         }
     }
 }

@@ -8,7 +8,7 @@ use measure::Problem;
 /// Why a broker could not be guarded.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Error {
+pub enum GuardianError {
     /// The guardian did not do its work.
     Failed(String),
     /// The machine lacks what a guardian needs.
@@ -24,8 +24,8 @@ pub enum Error {
     },
 }
 
-impl Error {
-    /// An [`Error::Unusable`].
+impl GuardianError {
+    /// An [`GuardianError::Unusable`].
     pub(super) fn unusable(cause: String, value: &str, help: &str) -> Self {
         Self::Unusable(Problem::new(cause, value, help))
     }
@@ -48,7 +48,7 @@ impl Error {
         }
     }
 
-    /// Makes an [`Error::Io`] out of what `action` on `path` ended with.
+    /// Makes an [`GuardianError::Io`] out of what `action` on `path` ended with.
     pub(crate) fn io(
         action: &'static str,
         path: impl Into<PathBuf>,
@@ -63,10 +63,10 @@ impl Error {
 }
 
 /// Cause and observed value in one line.
-impl fmt::Display for Error {
+impl fmt::Display for GuardianError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.problem().fmt(f)
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for GuardianError {}

@@ -19,7 +19,7 @@ use rustix::process::getuid;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Error,
+    GuardianError,
     members::{self, Started},
 };
 
@@ -51,10 +51,10 @@ pub(crate) struct Leftovers {
 
 impl Leftovers {
     /// Those of a broker that this process is about to start.
-    pub(crate) fn new(name: &str, directory: &Path) -> Result<Self, Error> {
+    pub(crate) fn new(name: &str, directory: &Path) -> Result<Self, GuardianError> {
         let owner = ProcessId::of(std::process::id()).ok_or_else(|| {
             let cause = "cannot read /proc/self/stat".to_owned();
-            Error::unusable(cause, "nothing", "mount /proc")
+            GuardianError::unusable(cause, "nothing", "mount /proc")
         })?;
         Ok(Self {
             name: name.to_owned(),
@@ -68,10 +68,10 @@ impl Leftovers {
         })
     }
 
-    pub(super) fn read(path: &Path) -> Result<Self, Error> {
-        let text = fs::read(path).map_err(Error::io("read", path))?;
+    pub(super) fn read(path: &Path) -> Result<Self, GuardianError> {
+        let text = fs::read(path).map_err(GuardianError::io("read", path))?;
         let read: Self = serde_json::from_slice(&text)
-            .map_err(|error| Error::Failed(format!("{}: {error}", path.display())))?;
+            .map_err(|error| GuardianError::Failed(format!("{}: {error}", path.display())))?;
         Ok(Self {
             place: path.parent().unwrap_or(Path::new(STATES)).to_owned(),
             ..read
@@ -89,17 +89,17 @@ impl Leftovers {
     }
 
     /// Writes them down, at once or not at all.
-    pub(crate) fn save(&self) -> Result<(), Error> {
+    pub(crate) fn save(&self) -> Result<(), GuardianError> {
         let path = self.state_file();
         let draft = path.with_extension("tmp");
         let text = serde_json::to_vec(self)
-            .map_err(|error| Error::Failed(format!("{}: {error}", path.display())))?;
+            .map_err(|error| GuardianError::Failed(format!("{}: {error}", path.display())))?;
         // Another broker's end removes the directory when it is empty, also just now.
         let mut attempt = 0;
         loop {
             private_directory(&self.place)?;
             match private_file(&draft, &text) {
-                Err(Error::Io { source, .. })
+                Err(GuardianError::Io { source, .. })
                     if source.kind() == io::ErrorKind::NotFound && attempt < 5 =>
                 {
                     attempt += 1;
@@ -107,14 +107,14 @@ impl Leftovers {
                 result => break result?,
             }
         }
-        fs::rename(&draft, &path).map_err(Error::io("write", &path))
+        fs::rename(&draft, &path).map_err(GuardianError::io("write", &path))
     }
 
     /// Kills and removes everything. `ancestor`: all of its children count as the broker's too.
-    pub(crate) fn remove(&self, ancestor: Option<u32>) -> Result<(), Error> {
+    pub(crate) fn remove(&self, ancestor: Option<u32>) -> Result<(), GuardianError> {
         let killed = members::kill_members(&self.name, ancestor).map_err(|stuck| {
             let stuck: Vec<u32> = stuck.iter().map(|id| id.pid).collect();
-            Error::Failed(format!("processes {stuck:?} of {} do not die", self.name))
+            GuardianError::Failed(format!("processes {stuck:?} of {} do not die", self.name))
         })?;
         let visible = self.pid_namespace == pid_namespace() && self.boot == machine::boot_id();
         let killed = killed.into_iter().map(|id| {
@@ -132,7 +132,7 @@ impl Leftovers {
         let _ = fs::remove_dir(&self.place);
         match removed {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(Error::io("remove", self.state_file())(error))
+                Err(GuardianError::io("remove", self.state_file())(error))
             }
             _ => Ok(()),
         }
@@ -196,7 +196,7 @@ fn usual_name() -> String {
 
 /// The state directory in `parent` for a new broker: the usual one, one that was made in its stead, or a
 /// new one. Anybody may make a directory in `/tmp`, also one with our name.
-fn state_directory(parent: &Path) -> Result<PathBuf, Error> {
+fn state_directory(parent: &Path) -> Result<PathBuf, GuardianError> {
     let usual = parent.join(usual_name());
     if fs::symlink_metadata(&usual).is_err() || is_own_directory(&usual) {
         return Ok(usual);
@@ -224,13 +224,13 @@ fn own_state_directories(parent: &Path) -> Vec<PathBuf> {
 }
 
 /// Makes a directory that only this user can look into, or checks that it is one.
-fn private_directory(path: &Path) -> Result<(), Error> {
+fn private_directory(path: &Path) -> Result<(), GuardianError> {
     match fs::DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            Err(Error::io("create", path)(error))
+            Err(GuardianError::io("create", path)(error))
         }
         _ if is_own_directory(path) => Ok(()),
-        _ => Err(Error::unusable(
+        _ => Err(GuardianError::unusable(
             format!("{} is not private", path.display()),
             "it is no directory of this user that others cannot write to",
             "remove it",
@@ -245,7 +245,7 @@ fn is_own_directory(path: &Path) -> bool {
 }
 
 /// Writes a new file that only this user can read.
-pub(crate) fn private_file(path: &Path, content: &[u8]) -> Result<(), Error> {
+pub(crate) fn private_file(path: &Path, content: &[u8]) -> Result<(), GuardianError> {
     fs::OpenOptions::new()
         .write(true)
         .create(true)
@@ -253,17 +253,17 @@ pub(crate) fn private_file(path: &Path, content: &[u8]) -> Result<(), Error> {
         .mode(0o600)
         .open(path)
         .and_then(|mut file| file.write_all(content))
-        .map_err(Error::io("write", path))
+        .map_err(GuardianError::io("write", path))
 }
 
 /// Removes a tree. A file that a process just being killed had still created is met by trying again.
-fn remove_directory(path: &Path) -> Result<(), Error> {
+fn remove_directory(path: &Path) -> Result<(), GuardianError> {
     let mut attempt = 0;
     loop {
         match fs::remove_dir_all(path) {
             Ok(()) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) if attempt == 5 => return Err(Error::io("remove", path)(error)),
+            Err(error) if attempt == 5 => return Err(GuardianError::io("remove", path)(error)),
             Err(_) => thread::sleep(Duration::from_millis(20)),
         }
         attempt += 1;
@@ -271,11 +271,11 @@ fn remove_directory(path: &Path) -> Result<(), Error> {
 }
 
 /// This number of random bytes, as hexadecimal digits.
-pub(crate) fn random_hex(bytes: usize) -> Result<String, Error> {
+pub(crate) fn random_hex(bytes: usize) -> Result<String, GuardianError> {
     let mut random = vec![0; bytes];
     File::open("/dev/urandom")
         .and_then(|mut file| file.read_exact(&mut random))
-        .map_err(Error::io("read", "/dev/urandom"))?;
+        .map_err(GuardianError::io("read", "/dev/urandom"))?;
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

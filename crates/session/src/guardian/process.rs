@@ -30,7 +30,7 @@ use rustix::{
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-use super::{Error, leftovers::Leftovers, members::Started};
+use super::{GuardianError, leftovers::Leftovers, members::Started};
 
 /// The hidden subcommand of the executable that leads to [`main`].
 pub const SUBCOMMAND: &str = "__guard";
@@ -75,17 +75,17 @@ pub fn main(args: &[OsString]) -> u8 {
     }
 }
 
-fn run(command: &Path) -> Result<(), Error> {
+fn run(command: &Path) -> Result<(), GuardianError> {
     // Fails only where this already is a session of its own.
     let _ = setsid();
-    let failed = |what: &str, error: io::Error| Error::Failed(format!("{what}: {error}"));
+    let failed = |what: &str, error: io::Error| GuardianError::Failed(format!("{what}: {error}"));
     set_child_subreaper(Some(getpid())).map_err(|error| failed("prctl", error.into()))?;
     let signals = signal_pipe().map_err(|error| failed("signal handler", error))?;
     raise_open_files();
 
-    let text = fs::read(command).map_err(Error::io("read", command))?;
+    let text = fs::read(command).map_err(GuardianError::io("read", command))?;
     let command: Command = serde_json::from_slice(&text)
-        .map_err(|error| Error::Failed(format!("{}: {error}", command.display())))?;
+        .map_err(|error| GuardianError::Failed(format!("{}: {error}", command.display())))?;
     let mut leftovers = Leftovers::read(&command.state_file)?;
     leftovers.guard = ProcessId::of(process::id());
     leftovers.save()?;
@@ -99,13 +99,15 @@ fn run(command: &Path) -> Result<(), Error> {
 
 /// Starts the broker in a process group of its own. A start script that becomes the broker by `exec`
 /// hands it its pid.
-fn start(command: &Command, leftovers: &mut Leftovers) -> Result<Pid, Error> {
+fn start(command: &Command, leftovers: &mut Leftovers) -> Result<Pid, GuardianError> {
     let log = File::options()
         .create(true)
         .append(true)
         .open(&command.log)
-        .map_err(Error::io("open", &command.log))?;
-    let errors = log.try_clone().map_err(Error::io("open", &command.log))?;
+        .map_err(GuardianError::io("open", &command.log))?;
+    let errors = log
+        .try_clone()
+        .map_err(GuardianError::io("open", &command.log))?;
     let child = process::Command::new(&command.program)
         .args(&command.arguments)
         .env_clear()
@@ -116,13 +118,14 @@ fn start(command: &Command, leftovers: &mut Leftovers) -> Result<Pid, Error> {
         .stderr(errors)
         .process_group(0)
         .spawn()
-        .map_err(Error::io("start", &command.program))?;
+        .map_err(GuardianError::io("start", &command.program))?;
     // A child that has not been waited for keeps its number.
     let id = ProcessId::of(child.id())
-        .ok_or_else(|| Error::Failed("cannot read /proc/PID/stat; mount /proc".into()))?;
+        .ok_or_else(|| GuardianError::Failed("cannot read /proc/PID/stat; mount /proc".into()))?;
     leftovers.started.push(Started::new(id));
     leftovers.save()?;
-    let told = serde_json::to_string(&id).map_err(|error| Error::Failed(error.to_string()))?;
+    let told =
+        serde_json::to_string(&id).map_err(|error| GuardianError::Failed(error.to_string()))?;
     tell("started", &told);
     Ok(Pid::from_child(&child))
 }

@@ -110,7 +110,7 @@ impl Player<'_> {
         }
     }
 
-    fn play_from(&mut self, begin: Time, faults: &[FaultSpec]) -> Result<(), brokers::Error> {
+    fn play_from(&mut self, begin: Time, faults: &[FaultSpec]) -> Result<(), brokers::BrokerError> {
         self.broker.inject(Fault::Begin(begin))?;
         for (_, fault) in outages(faults) {
             let at = begin + fault.at.unwrap_or_default().0;

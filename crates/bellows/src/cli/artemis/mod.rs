@@ -11,7 +11,7 @@ use archive::{RunState, WarningCode};
 use clap::{Args, Subcommand};
 use report::artemis::Sides;
 
-use self::options::{ClientArgs, ConsumerArgs, ProducerArgs};
+use self::options::{ArtemisClientArgs, ArtemisConsumerArgs, ArtemisProducerArgs};
 use self::resolved::Resolved;
 use self::screen::Screen;
 use super::perform;
@@ -52,11 +52,11 @@ struct PerfArgs {
 #[derive(Debug, Subcommand)]
 enum Perf {
     /// Produce messages to and consume messages from a broker
-    Client(ClientArgs),
+    Client(ArtemisClientArgs),
     /// Send messages to a broker
-    Producer(ProducerArgs),
+    Producer(ArtemisProducerArgs),
     /// Consume messages from a broker
-    Consumer(ConsumerArgs),
+    Consumer(ArtemisConsumerArgs),
 }
 
 impl ArtemisArgs {

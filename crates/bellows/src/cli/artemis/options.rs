@@ -12,7 +12,7 @@ use crate::cli::connect::LoginArgs;
 /// What `bellows artemis perf client` was given.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct ClientArgs {
+pub(super) struct ArtemisClientArgs {
     #[command(flatten)]
     pub(super) common: Common,
     #[command(flatten)]
@@ -29,7 +29,7 @@ pub(super) struct ClientArgs {
 /// What `bellows artemis perf producer` was given.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct ProducerArgs {
+pub(super) struct ArtemisProducerArgs {
     #[command(flatten)]
     pub(super) common: Common,
     #[command(flatten)]
@@ -39,7 +39,7 @@ pub(super) struct ProducerArgs {
 /// What `bellows artemis perf consumer` was given.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct ConsumerArgs {
+pub(super) struct ArtemisConsumerArgs {
     #[command(flatten)]
     pub(super) common: Common,
     #[command(flatten)]

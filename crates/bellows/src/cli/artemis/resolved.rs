@@ -8,7 +8,9 @@ use session::Experiment;
 use session::experiment::{Length, LoadSpec, Phases, ProfileSpec, SizeSpec};
 
 use super::Showing;
-use super::options::{ClientArgs, Common, ConsumerArgs, ProducerArgs, Sending};
+use super::options::{
+    ArtemisClientArgs, ArtemisConsumerArgs, ArtemisProducerArgs, Common, Sending,
+};
 use crate::cli::clients::Consuming;
 use crate::failure::Failure;
 
@@ -31,7 +33,7 @@ pub(super) struct Resolved {
     pub(super) runs: Option<PathBuf>,
 }
 
-impl ClientArgs {
+impl ArtemisClientArgs {
     pub(super) fn resolve(self) -> Result<Resolved, Failure> {
         let Self {
             mut common,
@@ -71,11 +73,20 @@ impl ClientArgs {
             consumers: true,
         };
         let may_expire = sending.producing.ttl > 0;
-        common.resolve("client", load, (threads, true), sides, (notes, may_expire))
+        let asked = Experiment {
+            name: "artemis-perf-client".to_owned(),
+            threads,
+            load,
+            ..Experiment::default()
+        };
+        Ok(Resolved {
+            may_expire,
+            ..common.resolve(asked, sides, notes)?
+        })
     }
 }
 
-impl ProducerArgs {
+impl ArtemisProducerArgs {
     pub(super) fn resolve(self) -> Result<Resolved, Failure> {
         let Self { common, sending } = self;
         let mut notes = common.check()?;
@@ -93,17 +104,18 @@ impl ProducerArgs {
             paced: sending.producing.rate.is_some(),
             consumers: false,
         };
-        common.resolve(
-            "producer",
-            vec![spec],
-            (threads, ledger),
-            sides,
-            (notes, false),
-        )
+        let asked = Experiment {
+            name: "artemis-perf-producer".to_owned(),
+            threads,
+            ledger,
+            load: vec![spec],
+            ..Experiment::default()
+        };
+        common.resolve(asked, sides, notes)
     }
 }
 
-impl ConsumerArgs {
+impl ArtemisConsumerArgs {
     pub(super) fn resolve(self) -> Result<Resolved, Failure> {
         let Self {
             common,
@@ -124,7 +136,12 @@ impl ConsumerArgs {
             paced: false,
             consumers: true,
         };
-        common.resolve("consumer", vec![spec], (1, true), sides, (notes, false))
+        let asked = Experiment {
+            name: "artemis-perf-consumer".to_owned(),
+            load: vec![spec],
+            ..Experiment::default()
+        };
+        common.resolve(asked, sides, notes)
     }
 }
 
@@ -198,21 +215,17 @@ impl Common {
         Ok(())
     }
 
+    /// Adds to what one command asks for what all of them have in common.
     fn resolve(
         self,
-        command: &str,
-        load: Vec<LoadSpec>,
-        (threads, ledger): (usize, bool),
+        asked: Experiment,
         sides: Sides,
-        (notes, may_expire): (Vec<String>, bool),
+        notes: Vec<String>,
     ) -> Result<Resolved, Failure> {
         // It parses, or the check before would have said so.
         let endpoint = self.login.url.0.parse::<Endpoint>();
         let shown_url = endpoint.map_err(session::Error::from)?.to_string();
         let experiment = Experiment {
-            name: format!("artemis-perf-{command}"),
-            threads,
-            ledger,
             broker: self.login.spec(),
             phases: Phases {
                 warmup: Length::seconds(self.warmup.into()),
@@ -223,8 +236,7 @@ impl Common {
                 events: Vec::new(),
                 ..ProfileSpec::default()
             },
-            load,
-            ..Experiment::default()
+            ..asked
         };
         Ok(Resolved {
             experiment,
@@ -238,13 +250,13 @@ impl Common {
             },
             shown_url,
             notes,
-            may_expire,
+            may_expire: false,
             runs: self.runs,
         })
     }
 }
 
-/// `ADDRESS::QUEUE`.
+/// Whether a name is `ADDRESS::QUEUE`, the queue of an address.
 fn is_fqqn(name: &str) -> bool {
     let plain = name.split_once("://").map_or(name, |(_, rest)| rest);
     plain.contains("::")

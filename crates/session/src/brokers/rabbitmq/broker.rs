@@ -8,7 +8,7 @@ use archive::Topology;
 use load::Endpoint;
 
 use super::super::{
-    Broker, Error as BrokerError, Fault, Identity, Processes,
+    Broker, BrokerError, Fault, Identity, Processes,
     registration::{Registration, Request},
 };
 use super::{Config, RabbitMq, install::PRODUCT};

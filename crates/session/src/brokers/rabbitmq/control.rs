@@ -9,7 +9,7 @@ use std::{
 
 use archive::Topology;
 
-use super::super::Error;
+use super::super::BrokerError;
 use super::{install::Installation, setup::Setup};
 use crate::guardian::private_file;
 
@@ -44,21 +44,27 @@ pub(super) fn topology(
     node: &Setup,
     installation: &Installation,
     messenger: Messenger,
-) -> Result<Topology, Error> {
+) -> Result<Topology, BrokerError> {
     let answer = node.directory.join("topology.json");
     let _ = fs::remove_file(&answer);
     let said = ask(node, installation, messenger)?;
-    let text = fs::read(&answer).map_err(|_| Error::Control(format!("it says {said}")))?;
-    serde_json::from_slice(&text).map_err(|error| Error::Control(error.to_string()))
+    let text = fs::read(&answer).map_err(|_| BrokerError::Control(format!("it says {said}")))?;
+    serde_json::from_slice(&text).map_err(|error| BrokerError::Control(error.to_string()))
 }
 
 /// Has the node evaluate the question, and returns what the messenger printed.
-fn ask(node: &Setup, installation: &Installation, messenger: Messenger) -> Result<String, Error> {
+fn ask(
+    node: &Setup,
+    installation: &Installation,
+    messenger: Messenger,
+) -> Result<String, BrokerError> {
     let question = node.directory.join("question.erl");
     private_file(&question, QUESTION.as_bytes())?;
     let output = node.directory.join("answer.txt");
-    let answers = File::create(&output).map_err(Error::io("create", &output))?;
-    let complaints = answers.try_clone().map_err(Error::io("open", &output))?;
+    let answers = File::create(&output).map_err(BrokerError::io("create", &output))?;
+    let complaints = answers
+        .try_clone()
+        .map_err(BrokerError::io("open", &output))?;
     let mut command = match messenger {
         Messenger::ErlCall => {
             let mut command = Command::new(installation.erlang.emulator_directory.join("erl_call"));
@@ -86,11 +92,11 @@ fn ask(node: &Setup, installation: &Installation, messenger: Messenger) -> Resul
                 node.control_port
             ),
         )
-        .stdin(File::open(&question).map_err(Error::io("open", &question))?)
+        .stdin(File::open(&question).map_err(BrokerError::io("open", &question))?)
         .stdout(answers)
         .stderr(complaints)
         .spawn()
-        .map_err(Error::io("start", command.get_program()))?;
+        .map_err(BrokerError::io("start", command.get_program()))?;
     let deadline = Instant::now() + TIMEOUT;
     loop {
         match child.try_wait() {
@@ -99,14 +105,14 @@ fn ask(node: &Setup, installation: &Installation, messenger: Messenger) -> Resul
             Ok(None) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(Error::Control(format!(
+                return Err(BrokerError::Control(format!(
                     "no answer within {} s",
                     TIMEOUT.as_secs()
                 )));
             }
-            Err(error) => return Err(Error::io("wait for", command.get_program())(error)),
+            Err(error) => return Err(BrokerError::io("wait for", command.get_program())(error)),
         }
     }
-    let said = fs::read(&output).map_err(Error::io("read", &output))?;
+    let said = fs::read(&output).map_err(BrokerError::io("read", &output))?;
     Ok(String::from_utf8_lossy(&said).trim().to_owned())
 }

@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-use super::super::Error;
+use super::super::BrokerError;
 
 /// As RabbitMQ is called in messages, and calls itself.
 pub(super) const PRODUCT: &str = "RabbitMQ";
@@ -64,12 +64,12 @@ pub(super) struct Erlang {
 
 impl Installation {
     /// The one under `root`, or the machine's own.
-    pub(super) fn find(root: Option<&Path>) -> Result<Self, Error> {
+    pub(super) fn find(root: Option<&Path>) -> Result<Self, BrokerError> {
         let scripts = find_scripts(root)?;
         let home = scripts.parent().unwrap_or(Path::new("/"));
         let plugins = home.join("plugins");
         let version = versions_of(&plugins, "rabbit").pop().ok_or_else(|| {
-            Error::config(
+            BrokerError::config(
                 format!("{} is not a whole RabbitMQ", home.display()),
                 format!("{} has no rabbit-VERSION in it", plugins.display()),
                 "install it again, or name another with broker.root",
@@ -85,7 +85,7 @@ impl Installation {
     }
 
     /// Refuses plugins that are not there: RabbitMQ would start without them.
-    pub(super) fn check_plugins(&self, wanted: &[String]) -> Result<(), Error> {
+    pub(super) fn check_plugins(&self, wanted: &[String]) -> Result<(), BrokerError> {
         let missing = |name: &&String| versions_of(&self.plugins, name).is_empty();
         let Some(name) = wanted.iter().find(missing) else {
             return Ok(());
@@ -100,7 +100,7 @@ impl Installation {
             .collect();
         known.sort_unstable();
         known.dedup();
-        Err(Error::config(
+        Err(BrokerError::config(
             format!("broker.plugins: RabbitMQ {} lacks a plugin", self.version),
             format!("no {name:?} in {}", self.plugins.display()),
             format!("take one that it has: {}", known.join(", ")),
@@ -135,7 +135,7 @@ impl Installation {
 }
 
 impl Erlang {
-    fn find(root: Option<&Path>, rabbitmq: &Path) -> Result<Self, Error> {
+    fn find(root: Option<&Path>, rabbitmq: &Path) -> Result<Self, BrokerError> {
         let own = root.and_then(|root| {
             let root = root.canonicalize().ok()?;
             ERLANG_UNDER_ROOT
@@ -151,14 +151,14 @@ impl Erlang {
             .map(|directory| directory.join("erl"))
             .find(|erl| erl.is_file())
         else {
-            return Err(Error::NoErlang {
+            return Err(BrokerError::NoErlang {
                 rabbitmq: rabbitmq.to_owned(),
                 searched: path.to_string_lossy().into_owned(),
             });
         };
         let path = match &own {
             Some(own) => env::join_paths([own.clone()].into_iter().chain(env::split_paths(&path)))
-                .map_err(|error| Error::config("PATH cannot be used", error, "correct it"))?,
+                .map_err(|error| BrokerError::config("PATH cannot be used", error, "correct it"))?,
             None => path,
         };
         let release = real(&erl)
@@ -208,20 +208,20 @@ impl Release {
     }
 
     /// By starting it, where `erl` is a script of some version manager.
-    fn ask(erl: &Path) -> Result<(PathBuf, Self), Error> {
+    fn ask(erl: &Path) -> Result<(PathBuf, Self), BrokerError> {
         let question = "io:format(\"~ts~n~ts ~ts~n\", [code:root_dir(), \
                         erlang:system_info(version), erlang:system_info(otp_release)]), halt().";
         let output = Command::new(erl)
             .args(["+B", "-boot", "start_clean", "-noinput", "-eval", question])
             .output()
-            .map_err(Error::io("start", erl))?;
+            .map_err(BrokerError::io("start", erl))?;
         let text = String::from_utf8_lossy(&output.stdout);
         let answer = text.lines().next().map(PathBuf::from);
         answer
             .zip(text.lines().nth(1).and_then(Self::parse))
             .ok_or_else(|| {
                 let said = String::from_utf8_lossy(&output.stderr);
-                Error::config(
+                BrokerError::config(
                     format!("{} does not tell its version", erl.display()),
                     format!("{}, and it says {:?}", output.status, said.trim()),
                     "put a working Erlang into PATH",
@@ -230,7 +230,7 @@ impl Release {
     }
 }
 
-fn find_scripts(root: Option<&Path>) -> Result<PathBuf, Error> {
+fn find_scripts(root: Option<&Path>) -> Result<PathBuf, BrokerError> {
     let mut candidates: Vec<PathBuf> = match root {
         Some(root) => SCRIPTS_UNDER_ROOT
             .iter()
@@ -261,7 +261,7 @@ fn find_scripts(root: Option<&Path>) -> Result<PathBuf, Error> {
                     .to_owned(),
             )
         })
-        .ok_or_else(|| Error::NotInstalled {
+        .ok_or_else(|| BrokerError::NotInstalled {
             product: PRODUCT,
             help: "install it (apt-get install rabbitmq-server), or name another with broker.root",
             looked_for: candidates

@@ -5,7 +5,7 @@ use std::time::Duration;
 use load::Endpoint;
 
 use super::super::{
-    Error, Fault,
+    BrokerError, Fault,
     managed::{Managed, Waiting, Workspace},
 };
 use super::{
@@ -34,12 +34,12 @@ impl RabbitMq {
     /// wants the node any more.
     ///
     /// # Errors
-    /// Every [`Error`] but [`Error::Control`] and [`Error::Fault`]; nothing is left behind.
+    /// Every [`BrokerError`] but [`BrokerError::Control`] and [`BrokerError::Fault`]; nothing is left behind.
     pub fn start(
         config: &Config,
         progress: &mut dyn FnMut(&str, Duration),
         cancelled: &dyn Fn() -> bool,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, BrokerError> {
         let mut waiting = Waiting {
             progress,
             cancelled,
@@ -50,7 +50,7 @@ impl RabbitMq {
         let mut attempt = 1;
         loop {
             match Self::try_start(config, &mut waiting) {
-                Err(Error::Exited { log, .. })
+                Err(BrokerError::Exited { log, .. })
                     if log.contains("eaddrinuse") && attempt < PORT_ATTEMPTS =>
                 {
                     attempt += 1;
@@ -61,7 +61,7 @@ impl RabbitMq {
         }
     }
 
-    fn try_start(config: &Config, waiting: &mut Waiting<'_>) -> Result<Self, Error> {
+    fn try_start(config: &Config, waiting: &mut Waiting<'_>) -> Result<Self, BrokerError> {
         let installation = Installation::find(config.root.as_deref())?;
         setup::check(config)?;
         installation.check_plugins(&config.plugins)?;
@@ -138,8 +138,8 @@ impl RabbitMq {
     /// Queues, exchanges and bindings. It costs the node some CPU time, so not in a measured phase.
     ///
     /// # Errors
-    /// [`Error::Control`], also where the node does not answer within 20 s.
-    pub fn topology(&self) -> Result<archive::Topology, Error> {
+    /// [`BrokerError::Control`], also where the node does not answer within 20 s.
+    pub fn topology(&self) -> Result<archive::Topology, BrokerError> {
         control::topology(
             &self.setup,
             &self.installation,
@@ -150,8 +150,8 @@ impl RabbitMq {
     /// Pauses, resumes, kills or restarts the emulator.
     ///
     /// # Errors
-    /// [`Error::Fault`] where it is gone, and those of [`Self::restart`].
-    pub fn inject(&mut self, fault: Fault) -> Result<(), Error> {
+    /// [`BrokerError::Fault`] where it is gone, and those of [`Self::restart`].
+    pub fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
         self.process.inject(fault)
     }
 
@@ -164,7 +164,7 @@ impl RabbitMq {
         &mut self,
         progress: &mut dyn FnMut(&str, Duration),
         cancelled: &dyn Fn() -> bool,
-    ) -> Result<(), Error> {
+    ) -> Result<(), BrokerError> {
         self.process.restart(&mut Waiting {
             progress,
             cancelled,
@@ -175,7 +175,7 @@ impl RabbitMq {
     ///
     /// # Errors
     /// What could not be removed.
-    pub fn stop(self) -> Result<(), Error> {
+    pub fn stop(self) -> Result<(), BrokerError> {
         self.process.stop()
     }
 }

@@ -16,7 +16,7 @@ use std::{
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
 use super::super::{
-    Error,
+    BrokerError,
     certificates::Certificates,
     managed::{Launch, Probe, Workspace, accepts, free_ports},
 };
@@ -76,7 +76,7 @@ impl Setup {
         config: &Config,
         installation: &Installation,
         workspace: &Workspace,
-    ) -> Result<(Self, Launch), Error> {
+    ) -> Result<(Self, Launch), BrokerError> {
         let [port, control_port, tls_port] = free_ports()?;
         let mut setup = Self {
             name: workspace.name().to_owned(),
@@ -85,7 +85,7 @@ impl Setup {
             secured: None,
             control_port,
             no_epmd: RefusingPort::reserve()
-                .map_err(Error::io("find a free port on", "127.0.0.1"))?,
+                .map_err(BrokerError::io("find a free port on", "127.0.0.1"))?,
             notes: Vec::new(),
         };
         setup.fill(config, installation, workspace, tls_port)?;
@@ -124,14 +124,14 @@ impl Setup {
         installation: &Installation,
         workspace: &Workspace,
         tls_port: u16,
-    ) -> Result<(), Error> {
+    ) -> Result<(), BrokerError> {
         let directory = &self.directory;
         let write = |name: &str, text: &str| workspace.write(name, text.as_bytes());
         write(".erlang.cookie", &random_hex(20)?)?;
         let cookie = directory.join(".erlang.cookie");
         // Erlang refuses a cookie file that others can read; its own are read-only.
         fs::set_permissions(&cookie, Permissions::from_mode(0o400))
-            .map_err(Error::io("protect", &cookie))?;
+            .map_err(BrokerError::io("protect", &cookie))?;
         let mut plugins: Vec<&str> = config.plugins.iter().map(String::as_str).collect();
         if config.tls && !plugins.contains(&LOGIN_BY_CERTIFICATE) {
             plugins.push(LOGIN_BY_CERTIFICATE);
@@ -293,16 +293,16 @@ fn base_config() -> String {
 /// third of the node's start. The links go through short ones to the directories (`l/0`), because a
 /// link of 60 bytes or more takes a disk block of its own on ext4, whose removal can take
 /// milliseconds each.
-fn link_modules(installation: &Installation, node: &Path) -> Result<(), Error> {
+fn link_modules(installation: &Installation, node: &Path) -> Result<(), BrokerError> {
     let (ebin, shortcuts) = (node.join("ebin"), node.join("l"));
     for directory in [&ebin, &shortcuts] {
-        fs::create_dir(directory).map_err(Error::io("create", directory))?;
+        fs::create_dir(directory).map_err(BrokerError::io("create", directory))?;
     }
     for (number, directory) in installation.module_directories().into_iter().enumerate() {
         let shortcut = shortcuts.join(number.to_string());
-        symlink(&directory, &shortcut).map_err(Error::io("create", &shortcut))?;
+        symlink(&directory, &shortcut).map_err(BrokerError::io("create", &shortcut))?;
         for entry in fs::read_dir(&directory)
-            .map_err(Error::io("read", &directory))?
+            .map_err(BrokerError::io("read", &directory))?
             .flatten()
         {
             let name = entry.file_name();
@@ -320,7 +320,7 @@ fn link_modules(installation: &Installation, node: &Path) -> Result<(), Error> {
 }
 
 /// Writes an `erl` that starts the Erlang at its present place.
-fn write_starter(erlang: &Erlang, directory: &Path) -> Result<(), Error> {
+fn write_starter(erlang: &Erlang, directory: &Path) -> Result<(), BrokerError> {
     let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
     let text = format!(
         "#!/bin/sh\nROOTDIR={} BINDIR={bin} EMU=beam PROGNAME=erl\n\
@@ -328,24 +328,25 @@ fn write_starter(erlang: &Erlang, directory: &Path) -> Result<(), Error> {
         quoted(&erlang.root),
         bin = quoted(&erlang.emulator_directory),
     );
-    fs::create_dir(directory).map_err(Error::io("create", directory))?;
+    fs::create_dir(directory).map_err(BrokerError::io("create", directory))?;
     let erl = directory.join("erl");
     private_file(&erl, text.as_bytes())?;
-    fs::set_permissions(&erl, Permissions::from_mode(0o700)).map_err(Error::io("protect", &erl))
+    fs::set_permissions(&erl, Permissions::from_mode(0o700))
+        .map_err(BrokerError::io("protect", &erl))
 }
 
 /// Refuses what would break the node's isolation.
-pub(super) fn check(config: &Config) -> Result<(), Error> {
+pub(super) fn check(config: &Config) -> Result<(), BrokerError> {
     for (key, value) in &config.settings {
         if OWN_SETTINGS.iter().any(|own| key.starts_with(own)) {
-            return Err(Error::config(
+            return Err(BrokerError::config(
                 format!("broker.config: {key} cannot be set"),
                 "bellows connects to a managed node as guest, to / on 127.0.0.1 and a free port",
                 "leave it out, or attach to a node of your own",
             ));
         }
         if key.is_empty() || key.contains(['\n', '=', '#']) || value.contains('\n') {
-            return Err(Error::config(
+            return Err(BrokerError::config(
                 "broker.config holds what is not a line of rabbitmq.conf",
                 format!("{key:?} = {value:?}"),
                 "write a key without = and #, and a value without line breaks",
@@ -354,7 +355,7 @@ pub(super) fn check(config: &Config) -> Result<(), Error> {
     }
     for argument in &config.emulator_arguments {
         if argument.is_empty() || argument.contains(char::is_whitespace) {
-            return Err(Error::config(
+            return Err(BrokerError::config(
                 "RabbitMQ's script splits at the blank in an argument of the emulator",
                 format!("{argument:?}"),
                 "give each word by itself, or put the setting into advanced.config",
@@ -362,7 +363,7 @@ pub(super) fn check(config: &Config) -> Result<(), Error> {
         }
     }
     if config.schedulers == Some(0) {
-        return Err(Error::config(
+        return Err(BrokerError::config(
             "a node without schedulers cannot run",
             "broker.schedulers is 0",
             "give at least 1",
