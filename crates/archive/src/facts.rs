@@ -72,6 +72,13 @@ pub struct Facts {
     /// The process on this machine that passes connections on to the broker: a tunnel, a proxy.
     #[serde(default)]
     pub relay: Option<String>,
+    /// How long bytes to the broker stayed in that process, nanoseconds: what it had taken from us and not passed on
+    /// at the end of the measured phase, at the rate at which it passed on.
+    #[serde(default)]
+    pub relay_held_ns: Option<u64>,
+    /// What the kernel says of that process's own connections, to the broker.
+    #[serde(default)]
+    pub behind_relay: Option<ConnectionTime>,
     /// What the kernel says of the connections to the broker.
     pub connections: Option<ConnectionTime>,
     /// What the generator did against the embedded broker on this machine (`bellows calibrate`).

@@ -153,6 +153,11 @@ pub enum Cause {
     },
     /// Sockets were full, and not because the broker did not read.
     NetworkFull,
+    /// A proxy passes on no more, though the broker reads what it passes on.
+    ProxyFull {
+        /// What was waited for.
+        wait: Awaited,
+    },
     /// A proxy hides who is slow.
     ProxyHides {
         /// What was waited for.

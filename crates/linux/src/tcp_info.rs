@@ -2,7 +2,7 @@
 //! grows at its end), asked with socket diagnostics (netlink's `sock_diag`), which need no permission for
 //! one's own sockets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use netlink_packet_core::{
@@ -32,6 +32,8 @@ pub struct TcpInfo {
     pub busy_us: u64,
     /// Time with a full receive window at the peer, microseconds.
     pub peer_full_us: u64,
+    /// Bytes that the peer has acknowledged, since the connection began.
+    pub acknowledged: u64,
     /// Segments that were sent again.
     pub resent: u32,
     /// Segments that were sent.
@@ -50,6 +52,22 @@ impl TcpInfo {
     #[must_use]
     pub fn of_own_connections_to(port: u16) -> BTreeMap<u32, Self> {
         let own = sockets::inodes_of(std::process::id());
+        Self::established(port, &own, |_| true)
+    }
+
+    /// The established connections of a process that listens on a port, without those that it has taken
+    /// there: what a proxy has opened itself. None where they may not be seen.
+    #[must_use]
+    pub fn of_connections_behind(pid: u32, port: u16) -> BTreeMap<u32, Self> {
+        Self::established(0, &sockets::inodes_of(pid), |local| local != port)
+    }
+
+    /// Connections to a port (0: to any) among these sockets, from local ports that `is_from` names.
+    fn established(
+        port: u16,
+        sockets: &BTreeSet<u64>,
+        is_from: impl Fn(u16) -> bool,
+    ) -> BTreeMap<u32, Self> {
         let mut found = BTreeMap::new();
         for (family, socket_id) in [
             (AF_INET, SocketId::new_v4()),
@@ -66,8 +84,8 @@ impl TcpInfo {
                 },
             };
             // Whatever is not told is no evidence.
-            let _ = dump(request, |inode, info| {
-                if own.contains(&u64::from(inode)) {
+            let _ = dump(request, |inode, local, info| {
+                if sockets.contains(&u64::from(inode)) && is_from(local) {
                     found.insert(inode, info);
                 }
             });
@@ -86,6 +104,7 @@ impl TcpInfo {
             bytes.map_or(0, u64::from_ne_bytes)
         };
         Self {
+            acknowledged: large(120),
             resent: small(100),
             segments: small(136),
             round_trip_us: small(68),
@@ -97,7 +116,7 @@ impl TcpInfo {
     }
 }
 
-fn dump(request: InetRequest, mut found: impl FnMut(u32, TcpInfo)) -> rustix::io::Result<()> {
+fn dump(request: InetRequest, mut found: impl FnMut(u32, u16, TcpInfo)) -> rustix::io::Result<()> {
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(
         AddressFamily::NETLINK,
@@ -128,7 +147,7 @@ fn dump(request: InetRequest, mut found: impl FnMut(u32, TcpInfo)) -> rustix::io
 }
 
 /// Takes one part of the answer apart; `false` at its end, and where it cannot be read.
-fn parse(mut part: &[u8], found: &mut impl FnMut(u32, TcpInfo)) -> bool {
+fn parse(mut part: &[u8], found: &mut impl FnMut(u32, u16, TcpInfo)) -> bool {
     while !part.is_empty() {
         let Ok(message) = NetlinkMessage::<SockDiagMessage>::deserialize(part) else {
             return false;
@@ -140,7 +159,8 @@ fn parse(mut part: &[u8], found: &mut impl FnMut(u32, TcpInfo)) -> bool {
                     _ => None,
                 });
                 if let Some(info) = info {
-                    found(response.header.inode, info);
+                    let header = &response.header;
+                    found(header.inode, header.socket_id.source_port, info);
                 }
             }
             NetlinkPayload::Noop => {}
@@ -183,13 +203,20 @@ mod tests {
         let busy = now.busy_us - then.busy_us;
         assert!(full > 150_000 && busy > 150_000, "{now:?}");
         assert!((1..1_000_000).contains(&now.shortest_round_trip_us));
+        assert_eq!(
+            now.acknowledged,
+            now.acknowledged.max(then.acknowledged + 1)
+        );
+        // Ours are behind whoever listens elsewhere, and not behind the one that has taken them.
+        let ours = TcpInfo::of_connections_behind(std::process::id(), port);
+        assert!(ours.contains_key(inode));
         drop(peer);
     }
 
     #[test]
     fn answers_that_are_cut_or_strange_are_no_evidence() {
         let mut seen = 0;
-        let mut count = |_, _| seen += 1;
+        let mut count = |_, _, _| seen += 1;
         assert!(parse(&[], &mut count));
         for header in [[8, 0, 0, 0, 20, 0, 0, 0], [255, 0, 0, 0, 20, 0, 0, 0]] {
             assert!(!parse(&header, &mut count), "no length of what there is");

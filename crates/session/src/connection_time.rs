@@ -29,6 +29,30 @@ impl ConnectionCounts {
         Self(TcpInfo::of_own_connections_to(port))
     }
 
+    /// The connections that a proxy, which listens on a port, has opened itself.
+    pub(crate) fn behind(proxy: u32, port: u16) -> Self {
+        Self(TcpInfo::of_connections_behind(proxy, port))
+    }
+
+    /// How long bytes stay in a proxy between these connections to it and its own, `behind`: what it has taken
+    /// and not passed on, at the rate at which it has passed on since `before`. `None` where the two do not
+    /// belong together.
+    pub(crate) fn held_by_proxy(
+        &self,
+        behind: &Self,
+        before: &Self,
+        length: Nanos,
+    ) -> Option<Nanos> {
+        let taken = |counts: &Self| counts.0.values().map(|c| c.acknowledged).sum::<u64>();
+        let passed = taken(behind).saturating_sub(taken(before));
+        if self.0.len() != behind.0.len() || passed == 0 {
+            return None;
+        }
+        let held = taken(self).saturating_sub(taken(behind)) as f64;
+        let per_second = passed as f64 / length.as_secs_f64();
+        Some(Nanos::from_secs_f64(held / per_second))
+    }
+
     /// What was counted since `before` in a time, over the connections that sent; `None` where nothing
     /// is known.
     pub(crate) fn since(&self, before: &Self, length: Nanos) -> Option<ConnectionTime> {
@@ -86,5 +110,24 @@ mod tests {
         let nothing = ConnectionCounts::default();
         assert_eq!(nothing.since(&nothing, Nanos::SECOND), None);
         assert_eq!(nothing.round_trip(), None);
+    }
+
+    #[test]
+    fn what_a_proxy_has_taken_and_not_passed_on_is_in_it() {
+        let acknowledged = |bytes: &[u64]| {
+            let info = |acknowledged: &u64| TcpInfo {
+                acknowledged: *acknowledged,
+                ..TcpInfo::default()
+            };
+            ConnectionCounts((0..).zip(bytes.iter().map(info)).collect())
+        };
+        let (near, far) = (acknowledged(&[3_000_000]), acknowledged(&[2_500_000]));
+        let held = |near: &ConnectionCounts, before: &[u64]| {
+            near.held_by_proxy(&far, &acknowledged(before), Nanos(2 * Nanos::SECOND.0))
+        };
+        assert_eq!(held(&near, &[500_000]), Some(Nanos(500_000_000)));
+        assert_eq!(held(&near, &[2_500_000]), None, "nothing passed");
+        assert_eq!(held(&acknowledged(&[1, 2]), &[0]), None, "others share it");
+        assert_eq!(held(&acknowledged(&[1]), &[0]), Some(Nanos::ZERO));
     }
 }

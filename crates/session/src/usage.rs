@@ -35,6 +35,10 @@ pub(crate) trait UsageSource {
     fn connections(&mut self) -> ConnectionCounts {
         ConnectionCounts::default()
     }
+    /// What TCP has counted for a proxy's own connections up to now.
+    fn connections_behind(&mut self, _proxy: u32) -> ConnectionCounts {
+        ConnectionCounts::default()
+    }
     /// Who is at the other end of our connections to the broker.
     fn server(&mut self) -> Server {
         Server::Unknown
@@ -105,6 +109,13 @@ impl UsageSource for ProcUsage {
 
     fn connections(&mut self) -> ConnectionCounts {
         self.port.map(ConnectionCounts::read).unwrap_or_default()
+    }
+
+    fn connections_behind(&mut self, proxy: u32) -> ConnectionCounts {
+        let port = self.port;
+        port.map_or_else(ConnectionCounts::default, |port| {
+            ConnectionCounts::behind(proxy, port)
+        })
     }
 
     fn server(&mut self) -> Server {

@@ -18,7 +18,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, getuid, kill_process};
 use session::brokers::{
-    Error,
+    BrokerError,
     rabbitmq::{Config, RabbitMq},
 };
 use session::guardian;
@@ -45,7 +45,7 @@ fn config(parent: &Path) -> Config {
     }
 }
 
-fn start(config: &Config) -> Result<RabbitMq, Error> {
+fn start(config: &Config) -> Result<RabbitMq, BrokerError> {
     RabbitMq::start(config, &mut |_, _| {}, &|| false)
 }
 
@@ -360,7 +360,7 @@ fn a_failed_start_shows_the_log_and_leaves_nothing() {
         ..config(parent.path())
     })
     .unwrap_err();
-    assert!(matches!(error, Error::Exited { .. }), "{error}");
+    assert!(matches!(error, BrokerError::Exited { .. }), "{error}");
     assert!(error.problem().log.contains("channel_max"), "{error:?}");
     assert_eq!(
         left(parent.path(), &[], getuid().as_raw()),
@@ -371,7 +371,7 @@ fn a_failed_start_shows_the_log_and_leaves_nothing() {
     let begin = Instant::now();
     let unwanted = || begin.elapsed() > Duration::from_millis(1_500);
     let error = RabbitMq::start(&config(parent.path()), &mut |_, _| {}, &unwanted).unwrap_err();
-    assert!(matches!(error, Error::Cancelled), "{error}");
+    assert!(matches!(error, BrokerError::Cancelled), "{error}");
     assert!(
         begin.elapsed() < Duration::from_secs(4),
         "{:?}",
@@ -387,7 +387,7 @@ fn a_failed_start_shows_the_log_and_leaves_nothing() {
         ..config(parent.path())
     };
     let error = start(&hasty).unwrap_err();
-    assert!(matches!(error, Error::NotReady { .. }), "{error}");
+    assert!(matches!(error, BrokerError::NotReady { .. }), "{error}");
     assert_eq!(
         left(parent.path(), &[], getuid().as_raw()),
         Vec::<String>::new()
@@ -398,7 +398,7 @@ fn a_failed_start_shows_the_log_and_leaves_nothing() {
         ..config(parent.path())
     };
     let error = start(&no_guard).unwrap_err();
-    assert!(matches!(error, Error::Guard(_)), "{error}");
+    assert!(matches!(error, BrokerError::Guard(_)), "{error}");
     assert_eq!(
         left(parent.path(), &[], getuid().as_raw()),
         Vec::<String>::new()
@@ -510,7 +510,7 @@ fn the_next_start_removes_what_owner_and_guardian_could_not() {
         false
     })
     .unwrap_err();
-    assert!(matches!(error, Error::NotInstalled { .. }), "{error}");
+    assert!(matches!(error, BrokerError::NotInstalled { .. }), "{error}");
     assert_eq!(left(parent.path(), &pids, uid), Vec::<String>::new());
     assert!(
         told.iter().any(|step| step.contains("left behind")),
@@ -558,8 +558,10 @@ fn a_port_that_somebody_takes_first_is_replaced() {
         false
     })
     .unwrap_err();
-    let is_the_second = |error: &Error| match error {
-        Error::Exited { status, log, .. } => status == "exit status 3" && log == "another error",
+    let is_the_second = |error: &BrokerError| match error {
+        BrokerError::Exited { status, log, .. } => {
+            status == "exit status 3" && log == "another error"
+        }
         _ => false,
     };
     assert!(is_the_second(&error), "{error}");

@@ -334,6 +334,15 @@ idle_answer_ns: number | null,
  */
 relay: string | null,
 /**
+ * How long bytes to the broker stayed in that process, nanoseconds: what it had taken from us and not passed on
+ * at the end of the measured phase, at the rate at which it passed on.
+ */
+relay_held_ns: number | null,
+/**
+ * What the kernel says of that process's own connections, to the broker.
+ */
+behind_relay: ConnectionTime | null,
+/**
  * What the kernel says of the connections to the broker.
  */
 connections: ConnectionTime | null,

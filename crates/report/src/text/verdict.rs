@@ -404,6 +404,17 @@ impl<'a> Said<'a> {
                     percent(tcp.resent)
                 )
             }
+            Cause::ProxyFull { wait } => match e.relay_held_ns {
+                Some(held) if held.saturating_mul(2) >= e.answer_ns => format!(
+                    "{}, of which bytes stay in {relay} for {}: it passes on no more; connect to the broker itself",
+                    self.wait(*wait),
+                    duration(held)
+                ),
+                _ => format!(
+                    "{}: {relay} takes no more, though the broker reads what it passes on; connect to the broker itself",
+                    self.wait(*wait)
+                ),
+            },
             Cause::ProxyHides { wait } => format!(
                 "{}, but {relay} passes connections on to the broker, and which of the two is slow cannot be seen \
                  from here: connect to the broker itself, or name its process (--pid)",
@@ -417,7 +428,8 @@ impl<'a> Said<'a> {
             ),
             Cause::BrokerDoesNotRead => {
                 let window = e
-                    .connections
+                    .behind_relay
+                    .or(e.connections)
                     .filter(|_| !e.same_machine)
                     .map_or_else(String::new, |tcp| {
                         format!(", and its receive window for {}", percent(tcp.peer_full))

@@ -67,7 +67,7 @@ fn each_cause_has_its_sentence() {
     use LimitedBy::{Broker, Generator, Network, Schedule, Undecided};
     let wait = Awaited::Answers;
     let busy = Busy::Thread;
-    let cases: [(Cause, LimitedBy, &[&str]); 20] = [
+    let cases: [(Cause, LimitedBy, &[&str]); 21] = [
         (
             Cause::BrokerBusy { wait, busy },
             Broker,
@@ -116,6 +116,13 @@ fn each_cause_has_its_sentence() {
             Cause::ProxyWay,
             Network,
             &["back takes 40.0 ms even without load"],
+        ),
+        (
+            Cause::ProxyFull {
+                wait: Awaited::Sockets,
+            },
+            Network,
+            &["takes no more, though the broker reads what it passes on"],
         ),
         (
             Cause::ProxyHides {

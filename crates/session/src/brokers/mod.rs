@@ -16,7 +16,7 @@ mod registry;
 
 pub use broker::{Broker, Identity, Listener, Processes};
 pub use certificates::Certificates;
-pub use error::Error;
+pub use error::BrokerError;
 pub use fault::{Fault, PlayedFault, PlayedFaults};
 pub use registry::start;
 

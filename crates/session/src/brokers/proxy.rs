@@ -7,9 +7,9 @@ use linux::processes;
 use super::{Listener, registry::BROKERS};
 
 impl Listener {
-    /// The name of the process that passes connections on to a broker that calls itself `product`;
+    /// The number and the name of the process that passes connections on to a broker that calls itself `product`;
     /// `None` where none is seen.
-    pub(crate) fn proxy(&self, product: &str) -> Option<String> {
+    pub(crate) fn proxy(&self, product: &str) -> Option<(u32, String)> {
         let found = self.found?;
         if found == std::process::id() {
             return None;
@@ -20,9 +20,9 @@ impl Listener {
                 let own = given == found
                     || processes::descendants(given).contains(&found)
                     || processes::descendants(found).contains(&given);
-                (!own).then_some(name)
+                (!own).then_some((found, name))
             }
-            None => is_another(product, &name).then_some(name),
+            None => is_another(product, &name).then_some((found, name)),
         }
     }
 }

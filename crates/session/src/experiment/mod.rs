@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 pub use built_in::{BuiltIn, built_ins};
 pub use churn_spec::ChurnSpec;
-pub use error::Error;
+pub use error::ExperimentError;
 pub(crate) use fault_spec::write_faults;
 pub use fault_spec::{FaultKind, FaultSpec, FaultWho, read_faults};
 pub use latency_step::LatencyStep;

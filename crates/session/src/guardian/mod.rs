@@ -8,7 +8,7 @@ mod leftovers;
 mod members;
 mod process;
 
-pub use error::Error;
+pub use error::GuardianError;
 pub use leftovers::clean_leftovers;
 pub use process::{SUBCOMMAND, main};
 

@@ -299,12 +299,37 @@ impl<'a> Derived<'a> {
         if self.link_is_full() {
             return network(Cause::LinkFull { wait }, "connections");
         }
+        if let Some(conclusion) = self.behind_proxy(wait, "in_flight_full") {
+            return Some(conclusion);
+        }
         if e.relay.is_some() && e.broker.is_none() {
             let because = ["in_flight_full", "relay"];
             return Some(Conclusion::undecided(Cause::ProxyHides { wait }, &because));
         }
         (!e.same_machine && most(idle) && idle >= SLOW_IDLE_NS)
             .then(|| Conclusion::undecided(Cause::SlowEvenIdle, &["in_flight_full", "round_trip"]))
+    }
+
+    /// A proxy on this machine takes no more, or holds what is waited for: because the broker does not read, or by
+    /// itself.
+    fn behind_proxy(&self, wait: Awaited, code: &'static str) -> Option<Conclusion> {
+        let e = self.e;
+        let (near, far) = e.connections.zip(e.behind_relay)?;
+        let held = e.relay_held_ns.unwrap_or(0);
+        // No message is there for longer than its answer takes: a proxy that compresses only seems to hold.
+        let holds = held > 0
+            && held.saturating_mul(2) >= e.answer_ns
+            && held <= e.answer_ns.saturating_add(e.answer_ns / 4);
+        if !holds && near.peer_full < DOMINANT {
+            return None;
+        }
+        let because = &[code, "relay", "connections"];
+        if far.peer_full >= DOMINANT {
+            let cause = Cause::BrokerDoesNotRead;
+            return Some(Conclusion::new(LimitedBy::Broker, cause, because));
+        }
+        (far.peer_full < NOT_FULL)
+            .then(|| Conclusion::new(LimitedBy::Network, Cause::ProxyFull { wait }, because))
     }
 
     /// Bytes wait for the link rather than for the broker to read them.
@@ -353,6 +378,9 @@ impl<'a> Derived<'a> {
         }
         if let Some(busy) = busy {
             return broker(Cause::BrokerBusy { wait, busy });
+        }
+        if let Some(conclusion) = self.behind_proxy(wait, "socket_full") {
+            return conclusion;
         }
         if e.relay.is_some() {
             return Conclusion::undecided(Cause::ProxyHides { wait }, &["socket_full", "relay"]);

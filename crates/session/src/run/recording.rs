@@ -78,6 +78,7 @@ pub(crate) struct Recording<'a> {
     pub(crate) against: Against,
     threads_before: ThreadTimes,
     connections_before: (Time, ConnectionCounts),
+    behind_before: ConnectionCounts,
     /// What broker and bellows may use, where they run on one machine.
     pub(crate) combined_cores: Option<CombinedCores>,
     /// What TCP says of our connections in the measured phase.
@@ -88,8 +89,12 @@ pub(crate) struct Recording<'a> {
     pub(crate) round_trip: Option<Nanos>,
     /// Shortest time in which the broker itself answered before the load began.
     pub(crate) idle_answer: Option<Nanos>,
-    /// The process that passes connections on to the broker.
-    pub(crate) proxy: Option<String>,
+    /// The process that passes connections on to the broker: its number and its name.
+    pub(crate) proxy: Option<(u32, String)>,
+    /// What TCP says of that process's own connections in the measured phase.
+    pub(crate) behind_proxy: Option<archive::ConnectionTime>,
+    /// How long bytes stayed in that process.
+    pub(crate) held_by_proxy: Option<Nanos>,
 }
 
 impl<'a> Recording<'a> {
@@ -126,12 +131,15 @@ impl<'a> Recording<'a> {
             against: Against::default(),
             threads_before: ThreadTimes::default(),
             connections_before: (Time(0), ConnectionCounts::default()),
+            behind_before: ConnectionCounts::default(),
             combined_cores: None,
             connections: None,
             broker_threads: None,
             round_trip: None,
             idle_answer: None,
             proxy: None,
+            behind_proxy: None,
+            held_by_proxy: None,
             setting,
         }
     }
@@ -173,6 +181,9 @@ impl<'a> Recording<'a> {
             Phase::Measure => {
                 self.threads_before = self.usage.threads();
                 self.connections_before = (Clock.now(), self.usage.connections());
+                if let Some((proxy, _)) = self.proxy {
+                    self.behind_before = self.usage.connections_behind(proxy);
+                }
                 self.combined_cores = self.usage.combined_cores(self.record.hardware.cores);
             }
             Phase::Drain => {
@@ -181,6 +192,12 @@ impl<'a> Recording<'a> {
                 let length = Clock.now().since(*since);
                 let connections = self.usage.connections();
                 self.connections = connections.since(before, length);
+                if let Some((proxy, _)) = self.proxy {
+                    let behind = self.usage.connections_behind(proxy);
+                    let before = &self.behind_before;
+                    self.behind_proxy = behind.since(before, length);
+                    self.held_by_proxy = connections.held_by_proxy(&behind, before, length);
+                }
                 let shortest = connections.round_trip().into_iter().chain(self.round_trip);
                 self.round_trip = shortest.min();
             }
@@ -197,8 +214,8 @@ impl<'a> Recording<'a> {
 
     fn connected(&mut self, product: &str, version: &str) {
         self.look_who_serves();
-        if let Some(proxy) = self.setting.listener.proxy(product) {
-            self.behind(proxy, product);
+        if let Some((pid, name)) = self.setting.listener.proxy(product) {
+            self.behind(pid, name, product);
         }
         let broker = &mut self.setting.broker;
         if broker.kind.is_empty() && !product.is_empty() {
@@ -210,7 +227,7 @@ impl<'a> Recording<'a> {
     }
 
     /// What listens on the port is not the broker: it is not watched in the broker's place.
-    fn behind(&mut self, proxy: String, product: &str) {
+    fn behind(&mut self, pid: u32, proxy: String, product: &str) {
         if self.proxy.is_some() {
             return;
         }
@@ -223,7 +240,7 @@ impl<'a> Recording<'a> {
             self.setting.shared_machine = false;
         }
         self.note(&text);
-        self.proxy = Some(proxy);
+        self.proxy = Some((pid, proxy));
     }
 
     /// Adds a measured interval to the sums.

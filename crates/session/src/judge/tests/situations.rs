@@ -285,6 +285,46 @@ pub(super) const SITUATIONS: &[Situation] = &[
         "proxy_hides",
     ),
     (
+        "a tunnel that holds what answers are awaited for",
+        |e| {
+            tunnelled(e);
+            (e.answer_ns, e.relay_held_ns) = (1_000_000_000, Some(900_000_000));
+            (e.connections, e.behind_relay) = (Some(tcp(0.0, 0.0)), Some(tcp(0.1, 0.0)));
+        },
+        LimitedBy::Network,
+        "proxy_full",
+    ),
+    (
+        "a tunnel that compresses, and only seems to hold",
+        |e| {
+            tunnelled(e);
+            (e.answer_ns, e.relay_held_ns) = (1_000_000_000, Some(9_000_000_000));
+            (e.connections, e.behind_relay) = (Some(tcp(0.0, 0.0)), Some(tcp(0.1, 0.0)));
+        },
+        LimitedBy::Undecided,
+        "proxy_hides",
+    ),
+    (
+        "a proxy whose own sockets take as much as it gives them",
+        |e| {
+            tunnelled(e);
+            e.producers = producers(|time| time.socket = 1.0);
+            (e.connections, e.behind_relay) = (Some(tcp(0.9, 0.9)), Some(tcp(0.1, 0.0)));
+        },
+        LimitedBy::Network,
+        "proxy_full",
+    ),
+    (
+        "a broker that does not read, behind a proxy",
+        |e| {
+            tunnelled(e);
+            e.producers = producers(|time| time.socket = 1.0);
+            (e.connections, e.behind_relay) = (Some(tcp(0.9, 0.9)), Some(tcp(0.9, 0.8)));
+        },
+        LimitedBy::Broker,
+        "broker_does_not_read",
+    ),
+    (
         "a tunnel that takes no more",
         |e| {
             tunnelled(e);
