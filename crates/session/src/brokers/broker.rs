@@ -56,7 +56,7 @@ pub struct Identity {
     pub kind: &'static str,
     /// As it is called: `RabbitMQ`; empty where it is not known yet.
     pub product: &'static str,
-    /// `3.10.8`.
+    /// Its version, such as `3.10.8`.
     pub version: Option<String>,
     /// What it runs on: `Erlang/OTP 25`.
     pub runtime: Option<String>,

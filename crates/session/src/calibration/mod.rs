@@ -66,7 +66,7 @@ pub struct Point {
     pub workload: Workload,
     /// Bytes of a message.
     pub size: usize,
-    /// Producers.
+    /// Number of producers.
     pub connections: usize,
     /// Event loops.
     pub threads: usize,

@@ -6,7 +6,7 @@ mod machine;
 /// How a check turned out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
-    /// Fine.
+    /// Nothing is to be done.
     Ok,
     /// Works, with less than could be had.
     Warn,

@@ -12,7 +12,7 @@ pub struct FaultSpec {
     /// client's connection on. Absent: as long as there is a broker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Length>,
-    /// What.
+    /// What is done.
     pub kind: FaultKind,
     /// How long; a killed broker is started again then. Absent: to the end.
     #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
@@ -90,7 +90,7 @@ pub enum FaultKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultWho {
-    /// Everybody's.
+    /// Those of all clients.
     All,
     /// Those that have published.
     Producers,

@@ -181,7 +181,7 @@ fn parsed(grammar: &Grammar, fields: &Fields) -> Result<Parsed, String> {
     Ok(Parsed::Profile(profile))
 }
 
-/// `1000@10s,100-5000@60s`.
+/// Reads the steps of a schedule: `1000@10s,100-5000@60s`.
 fn steps(text: &str) -> Result<Vec<Step>, String> {
     text.split(',').map(|step| one_step(step.trim())).collect()
 }

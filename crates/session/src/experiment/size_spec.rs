@@ -220,7 +220,7 @@ fn range(text: &str) -> Result<(usize, usize), String> {
     Ok((whole(min.trim())?, whole(max.trim())?))
 }
 
-/// `1000@30s`.
+/// Reads a size and how long it is sent: `1000@30s`.
 fn one_step(text: &str) -> Result<SizeStep, String> {
     let (size, length) = text
         .split_once('@')
@@ -263,7 +263,7 @@ fn bounded(grammar: &Grammar, fields: &Fields) -> Result<Distribution, String> {
     })
 }
 
-/// `2000x1`.
+/// Reads a size and its weight: `2000x1`.
 fn weighted(text: &str) -> Result<(usize, f64), String> {
     let (size, weight) = text
         .split_once('x')

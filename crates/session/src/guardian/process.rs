@@ -190,7 +190,7 @@ fn watch(
 enum Event {
     /// It is time to end.
     End,
-    /// [`AGAIN`].
+    /// The owner wrote [`AGAIN`].
     Again,
     /// The broker may have ended, or nothing.
     Other,

@@ -14,7 +14,7 @@ use super::trend::trend;
 /// What is known of a load before it begins.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Planned {
-    /// Producers.
+    /// Number of producers.
     pub(crate) producers: u64,
     /// Messages that may be in flight, all producers together.
     pub(crate) in_flight_limit: Option<u64>,

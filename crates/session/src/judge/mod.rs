@@ -28,7 +28,7 @@ pub(crate) struct Judgement {
     pub(crate) findings: Vec<Warning>,
 }
 
-/// Concludes.
+/// Concludes from the facts who limited the run, and what is wrong with its numbers.
 pub(crate) fn judge(facts: Facts) -> Judgement {
     let derived = Derived::new(&facts);
     let Conclusion {

@@ -22,7 +22,7 @@ pub(crate) enum Telling {
     Reason,
     /// That there may be more of them, which are only counted.
     Last,
-    /// Nothing.
+    /// Nothing is told.
     Nothing,
 }
 

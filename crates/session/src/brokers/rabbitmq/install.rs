@@ -41,7 +41,7 @@ pub(super) struct Installation {
     pub(super) scripts: PathBuf,
     /// Has a directory per application.
     pub(super) plugins: PathBuf,
-    /// `3.10.8`.
+    /// Its version, such as `3.10.8`.
     pub(super) version: String,
     pub(super) erlang: Erlang,
 }
@@ -51,12 +51,12 @@ pub(super) struct Installation {
 pub(super) struct Erlang {
     /// `PATH` for everything that is to find this `erl`.
     pub(super) path: OsString,
-    /// `/usr/lib/erlang`.
+    /// Where Erlang is installed, such as `/usr/lib/erlang`.
     pub(super) root: PathBuf,
     /// Whether it may have been moved since it was built: its `erl` has the old place built in
     /// (Debian's even ignores `ERL_ROOTDIR`) and must be replaced.
     pub(super) relocated: bool,
-    /// `25`.
+    /// The release of Erlang/OTP, such as `25`.
     pub(super) release: u32,
     /// Directory with `beam.smp`.
     pub(super) emulator_directory: PathBuf,

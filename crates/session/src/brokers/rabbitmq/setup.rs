@@ -59,7 +59,7 @@ pub(super) struct Setup {
     pub(super) name: String,
     /// Where all of its files are.
     pub(super) directory: PathBuf,
-    /// AMQP.
+    /// The port for AMQP.
     pub(super) port: u16,
     /// AMQP over TLS, where it is requested.
     pub(super) secured: Option<(u16, Certificates)>,
