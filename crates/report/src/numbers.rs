@@ -34,9 +34,60 @@ pub(crate) fn three_digits(value: f64) -> String {
     }
 }
 
+/// A rate in a sentence: `3.11 M`, `54,800`, `12.5`.
+pub(crate) fn rate(value: f64) -> String {
+    if value >= 999_500.0 && value.is_finite() {
+        three_digits(value / 1e6) + " M"
+    } else {
+        three_digits(value)
+    }
+}
+
+/// What to put before a lower bound.
+pub(crate) const fn at_least(lower_bound: bool) -> &'static str {
+    if lower_bound { "at least " } else { "" }
+}
+
+/// A number of things: `1 connection`, `2,000 connections`.
+pub(crate) fn counted(number: u64, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {what}{plural}", count(number))
+}
+
+/// Nanoseconds in the unit that suits them.
+pub(crate) fn duration(ns: u64) -> String {
+    Nanos(ns).to_string()
+}
+
+/// Seconds in the unit that suits them.
+pub(crate) fn seconds(seconds: f64) -> String {
+    Nanos::from_secs_f64(seconds.max(0.0)).to_string()
+}
+
+/// Seconds as a number, without digits that say nothing: `60`, `59.9`, `0.42`.
+pub(crate) fn seconds_digits(value: f64) -> String {
+    let text = three_digits(value);
+    match text.split_once('.') {
+        Some((whole, fraction)) if fraction.bytes().all(|b| b == b'0') => whole.to_owned(),
+        _ => text,
+    }
+}
+
+/// A share (0 to 1) in a sentence: `under 0.1 %`, `5.1 %`, `100 %`.
+pub(crate) fn percent(share: f64) -> String {
+    let value = share * 100.0;
+    if value > 0.0 && value < 0.05 {
+        "under 0.1 %".to_owned()
+    } else if value > 0.0 && value < 9.95 {
+        format!("{value:.1} %")
+    } else {
+        format!("{value:.0} %")
+    }
+}
+
 /// A share (0 to 1) as a percentage without its sign: `9.50`, `0.02`, `100`.
 #[must_use]
-pub(crate) fn percent(share: f64) -> String {
+pub(crate) fn percent_digits(share: f64) -> String {
     let value = share * 100.0;
     if value >= 99.95 {
         format!("{value:.0}")
@@ -85,7 +136,23 @@ mod tests {
         }
         assert_eq!(count(3_288_000), "3,288,000");
         assert_eq!(count(12), "12");
-        assert_eq!(percent(0.0669), "6.69");
-        assert_eq!(percent(1.0), "100");
+        assert_eq!(percent_digits(0.0669), "6.69");
+        assert_eq!(percent_digits(1.0), "100");
+    }
+
+    #[test]
+    fn numbers_read_well_in_sentences() {
+        assert_eq!(rate(3_114_000.0), "3.11 M");
+        assert_eq!(rate(54_812.0), "54,800");
+        assert_eq!(rate(999.6), "1,000");
+        assert_eq!(rate(12.49), "12.5");
+        assert_eq!(rate(0.0), "0");
+        assert_eq!(rate(f64::NAN), "0");
+        assert_eq!(percent(0.051), "5.1 %");
+        assert_eq!(percent(1.0), "100 %");
+        assert_eq!(
+            counted(1, "loop") + ", " + &counted(2, "loop"),
+            "1 loop, 2 loops"
+        );
     }
 }

@@ -4,7 +4,7 @@ use archive::profile::{FunctionCount, Profile};
 
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
-use crate::numbers::{count, percent};
+use crate::numbers::{count, percent_digits};
 
 /// What the rows are ordered by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,8 +60,8 @@ pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -
     );
     for row in &rows {
         table.row(vec![
-            percent(row.share.self_share),
-            percent(row.share.total),
+            percent_digits(row.share.self_share),
+            percent_digits(row.share.total),
             count(row.self_weight),
             sanitise(&row.share.function).into_owned(),
             sanitise(&row.share.module).into_owned(),
@@ -104,8 +104,8 @@ fn footer(
         ),
         format!(
             "unknown share {} % (a frame without a name), complete share {} % (reaches its root)",
-            percent(summary.unknown_share),
-            percent(summary.complete_share)
+            percent_digits(summary.unknown_share),
+            percent_digits(summary.complete_share)
         ),
     ];
     let notes = profile

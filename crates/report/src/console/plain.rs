@@ -8,7 +8,7 @@ use measure::{LatencySummary, Metric, PerMetric, Phase};
 
 use super::shape::Shape;
 use super::text::{Style, sanitise};
-use crate::numbers::{count, per_second, percent, three_digits};
+use crate::numbers::{count, per_second, percent_digits, three_digits};
 
 /// Stalls that a summary shows.
 const MOST_STALLS: usize = 3;
@@ -134,8 +134,8 @@ pub(super) fn requested(asked: Option<&RequestedSummary>, closed_loop: bool) -> 
     let mut line = format!(
         "requested: {} msg/s, {} % of it sent, {} % over 1 ms late",
         three_digits(asked.rate),
-        percent(asked.achieved.unwrap_or(1.0)),
-        percent(asked.late_share)
+        percent_digits(asked.achieved.unwrap_or(1.0)),
+        percent_digits(asked.late_share)
     );
     let share = |window: &RequestedWindow| window.sent / window.requested;
     // Random arrivals have seconds with few messages, of which none is late.

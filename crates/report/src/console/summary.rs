@@ -9,7 +9,7 @@ use super::runs::state_name;
 use super::shape::Shape;
 use super::text::{Style, fit, left, right, sanitise, wrap};
 use super::{cycles, plain};
-use crate::numbers::{count, marked, percent, three_digits};
+use crate::numbers::{count, marked, percent_digits, three_digits};
 
 /// Lines that leave room for the prompt on the smallest screen it is made for, 24 rows.
 const LEAST_LINES: usize = 23;
@@ -343,8 +343,8 @@ fn profile_lines(summary: &RunSummary, functions: usize, columns: usize) -> Vec<
                     sanitise(&profile.event),
                     count(profile.samples),
                     count(profile.lost),
-                    percent(profile.unknown_share),
-                    percent(profile.complete_share)
+                    percent_digits(profile.unknown_share),
+                    percent_digits(profile.complete_share)
                 ),
                 columns,
             )
@@ -357,8 +357,8 @@ fn profile_lines(summary: &RunSummary, functions: usize, columns: usize) -> Vec<
         for row in profile.top.iter().take(functions) {
             let line = format!(
                 "{}{}  {}",
-                right(&percent(row.self_share), 8),
-                right(&percent(row.total), 9),
+                right(&percent_digits(row.self_share), 8),
+                right(&percent_digits(row.total), 9),
                 sanitise(&row.function)
             );
             out.push(fit(&line, columns).into_owned());

@@ -1,7 +1,6 @@
 //! Sentences: what a verdict and warnings, which are data, say to people. Whoever runs an experiment hands these
 //! functions on, so that the archive keeps the sentences beside the data.
 
-mod numbers;
 mod reasons;
 mod verdict;
 mod warnings;

@@ -1,8 +1,8 @@
 //! The findings that a verdict rests on, each in words.
 
-use super::numbers::{at_least, duration, percent, rate};
 use super::verdict::Said;
 use super::warnings::stall;
+use crate::numbers::{at_least, duration, percent, rate};
 
 impl Said<'_> {
     pub(super) fn reason(&self, code: &str) -> String {

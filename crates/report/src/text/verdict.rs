@@ -2,7 +2,7 @@
 
 use archive::{Awaited, Busy, Cause, Facts, Lateness, LimitedBy, Stalled, Verdict};
 
-use super::numbers::{at_least, count, duration, percent, rate, seconds};
+use crate::numbers::{at_least, count, duration, percent, rate, seconds};
 
 /// Makes the sentences of a verdict.
 pub fn verdict(verdict: &mut Verdict) {

@@ -3,7 +3,7 @@
 use archive::{Stall, Stalled, Warning, WarningCode};
 use measure::Nanos;
 
-use super::numbers::{count, percent, rate, seconds};
+use crate::numbers::{count, counted, percent, rate, seconds};
 
 /// Makes the sentence of a warning: text; remedy.
 #[must_use]
@@ -46,11 +46,6 @@ fn stopped(who: &str) -> &'static str {
 
 const fn delayed(cycles: bool) -> &'static str {
     if cycles { "cycle" } else { "message" }
-}
-
-fn counted(number: u64, what: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{} {what}{plural}", count(number))
 }
 
 /// Those of the counts that are not 0, in words.

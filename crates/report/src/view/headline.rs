@@ -7,7 +7,7 @@ use measure::{LatencySummary, Nanos, Step};
 use serde::Serialize;
 
 use super::figures::Figures;
-use crate::numbers::{count, three_digits};
+use crate::numbers::{count, seconds_digits, three_digits};
 
 /// A piece of the sentence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -125,7 +125,7 @@ fn flow(facts: &Facts<'_>) -> String {
         return churned(churn, f);
     }
     let place = place(&facts.record.topology, facts.broker);
-    let length = format!("for {} s", seconds(f.measured_s));
+    let length = format!("for {} s", seconds_digits(f.measured_s));
     let rates = match (f.sent.rate > 0.0, f.received.rate > 0.0) {
         (true, false) => format!("{} msg/s into {place}", three_digits(f.sent.rate)),
         (false, true) => format!("{} msg/s out of {place}", three_digits(f.received.rate)),
@@ -154,7 +154,7 @@ fn churned(churn: &ChurnSummary, f: &Figures) -> String {
         "{} {} a second opened and closed for {} s",
         three_digits(churn.rate),
         churn.kind,
-        seconds(f.measured_s)
+        seconds_digits(f.measured_s)
     );
     match f.requested_rate {
         Some(asked) if churn.rate < asked * 0.995 => {
@@ -256,15 +256,6 @@ fn is_framework(name: &str) -> bool {
     name.strip_prefix('$')
         .and_then(|n| n.split(':').next())
         .is_some_and(|module| FRAMEWORK.contains(&module))
-}
-
-/// Seconds without digits that say nothing: `60`, `59.9`, `0.42`.
-fn seconds(value: f64) -> String {
-    let text = three_digits(value);
-    match text.split_once('.') {
-        Some((whole, fraction)) if fraction.bytes().all(|b| b == b'0') => whole.to_owned(),
-        _ => text,
-    }
 }
 
 #[cfg(test)]
