@@ -9,7 +9,9 @@ mod exit;
 mod failure;
 mod output;
 mod perf_test;
+mod pictures;
 mod prompt;
+mod run_options;
 mod signals;
 
 use std::process::ExitCode;

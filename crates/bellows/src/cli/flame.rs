@@ -6,9 +6,8 @@ use clap::Args;
 use report::flame::{self, FlameOptions};
 
 use super::args::ProfileArgs;
-use super::perform;
 use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{output, pictures};
 
 /// Names of the standard output. A second opening of it would overwrite what the first one prints.
 const STDOUT: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
@@ -39,7 +38,7 @@ impl FlameArgs {
         let profile = self.profile.open()?;
         let samples = format!("{} {}", profile.total_weight(), profile.header.unit);
         let options = FlameOptions {
-            title: self.title.unwrap_or_else(|| perform::heading(&profile)),
+            title: self.title.unwrap_or_else(|| pictures::heading(&profile)),
             subtitle: Some(match self.profile.window() {
                 Some(window) => format!("{}, {window}, {samples}", self.profile.name()),
                 None => format!("{}, {samples}", self.profile.name()),

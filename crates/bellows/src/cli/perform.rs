@@ -2,17 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use archive::profile::Profile;
-use archive::{RunState, RunSummary, Tier, file};
+use archive::{RunState, RunSummary, Tier};
 use report::console::{self, Shape, Style};
-use report::flame::{self, FlameOptions};
 use session::{Error, Experiment, Observer, RunOptions, RunOutcome};
 
 use super::args::OutputArgs;
 use super::command_line;
 use crate::failure::{Done, Failure};
+use crate::run_options::run_options;
 use crate::signals::AtOnce;
-use crate::{output, signals};
+use crate::{output, pictures, signals};
 
 /// A run that has ended and was shown.
 #[derive(Debug)]
@@ -95,7 +94,8 @@ pub(super) fn carry_out(
 ) -> Result<CarriedOut, Failure> {
     let control = load::Control::new();
     let at_once = signals::stop_load(&control)?;
-    let options = run_options(runs_dir)?;
+    let command = command_line::archived(std::env::args_os());
+    let options = run_options(runs_dir, command)?;
     let live = output::live(shape, output.json, output.quiet);
     let mut show = output::Show::new(live, control.clone());
     let outcome = work(&options, &control, &mut show);
@@ -106,7 +106,7 @@ pub(super) fn carry_out(
     let report = match kept {
         Some((dir, profile)) => {
             show.step("writing the report");
-            draw(dir, profile).map(Some)
+            pictures::draw(dir, profile).map(Some)
         }
         None => Ok(None),
     };
@@ -118,44 +118,6 @@ pub(super) fn carry_out(
         report,
         at_once,
     })
-}
-
-/// How this program runs something.
-pub(crate) fn run_options(runs_dir: Option<PathBuf>) -> Result<RunOptions, Failure> {
-    Ok(RunOptions {
-        runs_dir,
-        command: command_line::archived(std::env::args_os()),
-        bellows_exe: std::env::current_exe()
-            .map_err(|e| Failure::io("find", Path::new("the bellows executable"), &e))?,
-        texts: session::Texts {
-            verdict: report::text::verdict,
-            warning: report::text::warning,
-        },
-    })
-}
-
-/// Leaves the flame graph and the report in the run's folder; the report's path.
-pub(crate) fn draw(run_dir: &Path, profile: Option<&Profile>) -> Result<PathBuf, Failure> {
-    if let Some(profile) = profile.filter(|profile| !profile.samples.is_empty()) {
-        let options = FlameOptions {
-            title: heading(profile),
-            ..FlameOptions::default()
-        };
-        let file = run_dir.join(&profile.header.event);
-        flame::write_svg(profile, &options, &file.with_extension(file::FLAME))?;
-    }
-    Ok(report::html::write_report(run_dir, profile)?)
-}
-
-/// The heading of a profile's flame graph.
-pub(super) fn heading(profile: &Profile) -> String {
-    let header = &profile.header;
-    match (header.command.is_empty(), header.frequency) {
-        (true, _) if header.event.is_empty() => "profile".to_owned(),
-        (true, _) => header.event.clone(),
-        (false, 0) => format!("{} of {}", header.event, header.command),
-        (false, hertz) => format!("{} of {} at {hertz} Hz", header.event, header.command),
-    }
 }
 
 /// Prints the summary: for people, or for machines and people.

@@ -28,9 +28,9 @@ use measure::{Nanos, Phase};
 use report::console;
 use session::RunOutcome;
 
-use crate::cli::perform;
 use crate::failure::{Done, Failure};
-use crate::{output, signals};
+use crate::run_options::run_options;
+use crate::{output, pictures, signals};
 use exposition::Exposition;
 use meaning::{Format, Meaning};
 use show::PerfTestObserver;
@@ -48,7 +48,9 @@ pub(crate) fn execute(args: Vec<OsString>) -> Result<Done, Failure> {
         return Ok(Done::Fine);
     }
     let id = format!("test-{}", jiff::Zoned::now().strftime("%H%M%S-%3f"));
-    run(meaning::meaning(&values, id)?)
+    let mut command = vec!["bellows".to_owned(), "perf-test".to_owned()];
+    command.extend(values::archived(&words));
+    run(meaning::meaning(&values, id)?, command)
 }
 
 /// The words of its command line as the archive keeps them, without secrets.
@@ -86,7 +88,7 @@ fn information(values: &Values) -> Option<String> {
 }
 
 /// Runs the test and prints it.
-fn run(mut meaning: Meaning) -> Result<Done, Failure> {
+fn run(mut meaning: Meaning, command: Vec<String>) -> Result<Done, Failure> {
     meaning
         .experiment
         .validate()
@@ -107,9 +109,9 @@ fn run(mut meaning: Meaning) -> Result<Done, Failure> {
     let mut show = PerfTestObserver::new(&meaning, served, control.clone())?;
     output::print(&starting(&meaning))?;
     let runs = std::env::var_os("BELLOWS_RUNS").map_or_else(|| "runs".into(), PathBuf::from);
-    let options = perform::run_options(Some(runs))?;
+    let options = run_options(Some(runs), command)?;
     let outcome = session::run(&meaning.experiment, &options, &control, &mut show)?;
-    let draw = |dir| perform::draw(dir, outcome.profile.as_ref());
+    let draw = |dir| pictures::draw(dir, outcome.profile.as_ref());
     let report = outcome.run_dir.as_deref().map(draw);
     if let Some(failure) = show.failed.take() {
         return Err(failure);

@@ -14,9 +14,10 @@ use report::artemis::Sides;
 use self::options::{ArtemisClientArgs, ArtemisConsumerArgs, ArtemisProducerArgs};
 use self::resolved::Resolved;
 use self::screen::Screen;
-use super::perform;
+use super::command_line;
 use crate::failure::{Done, Failure};
-use crate::{output, signals};
+use crate::run_options::run_options;
+use crate::{output, pictures, signals};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -81,14 +82,15 @@ fn perform(resolved: Resolved) -> Result<Done, Failure> {
     output::print(&format!("Connection brokerURL = {}\n", resolved.shown_url))?;
     let control = load::Control::new();
     let at_once = signals::stop_load(&control)?;
-    let options = perform::run_options(resolved.runs.clone())?;
+    let command = command_line::archived(std::env::args_os());
+    let options = run_options(resolved.runs.clone(), command)?;
     let mut screen = Screen::new(resolved.showing.clone(), control.clone());
     let outcome = session::run(experiment, &options, &control, &mut screen)?;
     let missing = missing(&outcome, resolved.may_expire);
     let failed = outcome.record.state == RunState::Failed || missing.is_some();
     screen.end(!failed, &outcome.measured)?;
     if let Some(dir) = &outcome.run_dir {
-        perform::draw(dir, outcome.profile.as_ref())?;
+        pictures::draw(dir, outcome.profile.as_ref())?;
     }
     at_once.check()?;
     if outcome.record.state == RunState::Failed {

@@ -1,0 +1,24 @@
+//! How this program runs something through `session`.
+
+use std::path::{Path, PathBuf};
+
+use session::RunOptions;
+
+use crate::failure::Failure;
+
+/// How this program runs something, which the archive remembers as `command`.
+pub(crate) fn run_options(
+    runs_dir: Option<PathBuf>,
+    command: Vec<String>,
+) -> Result<RunOptions, Failure> {
+    Ok(RunOptions {
+        runs_dir,
+        command,
+        bellows_exe: std::env::current_exe()
+            .map_err(|e| Failure::io("find", Path::new("the bellows executable"), &e))?,
+        texts: session::Texts {
+            verdict: report::text::verdict,
+            warning: report::text::warning,
+        },
+    })
+}
