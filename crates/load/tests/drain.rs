@@ -2,11 +2,14 @@
 
 mod common;
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use broker::{Config, Fault, FaultKind, Origin, Who};
+use common::peer::{Asked, beating, listen};
 use common::{embedded, started};
 use load::{
     Ack, Argument, Control, Destination, Endpoint, Group, Outcome, Phases, Plan, ReconnectPolicy,
@@ -173,6 +176,63 @@ fn a_connection_that_is_down_does_not_end_the_drain() {
     let unknown = ledger.unconfirmed_missing + ledger.unconfirmed_delivered;
     assert_eq!(unknown, outcome.unconfirmed, "{outcome:?}");
     assert!(ledger.delivered > 150, "{ledger:?}");
+}
+
+/// A broker whose channels answer at once, and whose queue gives the next message so long after the last one's
+/// acknowledgement, as one on another node does.
+fn with_a_distant_queue(wait: Duration) -> SocketAddr {
+    let queue = Arc::new(Mutex::new(VecDeque::new()));
+    listen(beating(0), move |_, mut peer| {
+        let (mut confirmed, mut delivered) = (0, 0);
+        let mut due = None;
+        loop {
+            for asked in peer.turn() {
+                match asked {
+                    Asked::Method(channel, method) => {
+                        peer.answer(channel, method);
+                        if method == "basic.consume" {
+                            due = Some((channel, Instant::now()));
+                        }
+                    }
+                    Asked::Ack { channel, .. } => due = Some((channel, Instant::now() + wait)),
+                    Asked::Publish(channel) => {
+                        confirmed += 1;
+                        peer.server.confirm(channel, confirmed, false);
+                    }
+                    Asked::Gone => return,
+                }
+            }
+            let mut queue = queue.lock().expect("queue");
+            queue.append(&mut peer.published);
+            if let Some((channel, at)) = due
+                && at <= Instant::now()
+                && let Some(body) = queue.pop_front()
+            {
+                (delivered, due) = (delivered + 1, None);
+                peer.deliver(channel, delivered, false, &body);
+            }
+        }
+    })
+}
+
+/// A channel's answer does not say what its last acknowledgement will still release.
+#[test]
+fn what_an_acknowledgement_may_still_release_is_not_lost() {
+    let address = with_a_distant_queue(Duration::from_millis(120));
+    let mut plan = plan(address.port(), 100.0);
+    plan.phases.drain = Nanos::from_millis(300);
+    let group = &mut plan.groups[0];
+    group.destinations = vec![Destination::topic("drained")];
+    group.consumers.prefetch = 1;
+    let (outcome, _) = run(&plan, |_| ());
+    let delivered = outcome.totals.received;
+    let expected = LedgerSummary {
+        delivered,
+        outstanding: outcome.totals.sent - delivered,
+        ..whole(&outcome)
+    };
+    assert!(expected.outstanding > 20, "{outcome:?}");
+    assert_eq!(outcome.ledger, Some(expected));
 }
 
 /// The queue keeps only the newest message that its consumer has not asked for.

@@ -386,13 +386,13 @@ impl<C: Connection> Client<C> {
 
     /// Asks for an answer on each channel on which something may be on its way unseen: to a
     /// consumer, or from a producer whose messages nobody answers.
-    pub(crate) fn fence(&mut self, number: u64) -> Result<(), Error> {
+    pub(crate) fn fence(&mut self, number: u64, now: Time) -> Result<(), Error> {
         if self.state != ConnectionState::Running {
             return Ok(());
         }
         for (at, work) in self.participants.iter_mut().enumerate() {
             match work {
-                Participant::Consumer(consumer) => consumer.fence(),
+                Participant::Consumer(consumer) => consumer.fence(now),
                 Participant::Producer(producer) if producer.has_answers() => continue,
                 Participant::Producer(_) => {}
             }

@@ -20,6 +20,9 @@ use crate::{Ack, Bodies, Error, Refusal, ServiceTime};
 /// than a full batch.
 const IDLE: Nanos = Nanos(20_000_000);
 
+/// The longest after an acknowledgement that a queue may take to send what it releases.
+const RELEASE: Nanos = Nanos::SECOND;
+
 /// What a consumer needs to know to judge a delivery.
 #[derive(Clone, Debug)]
 pub(crate) struct ConsumerSpec {
@@ -123,8 +126,10 @@ pub(crate) struct Consumer {
     uncommitted: u32,
     /// Where the last message's header was: in its trace header, or in its body.
     has_trace_header: bool,
-    /// Something came since [`Self::fence`].
-    came: bool,
+    /// When the last delivery came, …
+    came_at: Time,
+    /// … and from when on none may have come for the last fence to tell.
+    silent_from: Time,
     /// Its connection was lost at least once.
     was_lost: bool,
 }
@@ -155,7 +160,8 @@ impl Consumer {
             polling,
             begin: None,
             uncommitted: 0,
-            came: false,
+            came_at: Time(0),
+            silent_from: Time(0),
             was_lost: false,
             has_trace_header: spec.has_trace_header,
             spec,
@@ -221,9 +227,11 @@ impl Consumer {
         self.spec.recipient
     }
 
-    /// From now on it matters whether something comes.
-    pub(crate) const fn fence(&mut self) {
-        self.came = false;
+    /// From now on it matters whether something comes. Where acknowledgements release deliveries, those
+    /// before matter too: the channel's answer does not wait for the queue, which may be on another node.
+    pub(crate) fn fence(&mut self, now: Time) {
+        let is_limited = self.every > 0 && self.spec.most_unacked > 0;
+        self.silent_from = now - if is_limited { RELEASE } else { Nanos::ZERO };
         if let Some(polling) = &mut self.polling {
             polling.fence();
         }
@@ -240,9 +248,10 @@ impl Consumer {
             self.every > 0 && self.spec.most_unacked > 0 && unanswered >= self.spec.most_unacked;
         // Who asks for each message learns that there is none.
         let may_ask = self.polling.is_some_and(|it| !it.found_nothing());
+        let came = self.came_at > self.silent_from;
         self.begin.is_none()
             && !gives_back
-            && (self.spec.is_counted || !(self.came || is_at_limit || self.is_full() || may_ask))
+            && (self.spec.is_counted || !(came || is_at_limit || self.is_full() || may_ask))
     }
 
     /// Whether it takes no more deliveries for now.
@@ -335,7 +344,7 @@ impl Consumer {
         latency: &mut Nanos,
         ledger: Option<&mut ThreadLedger>,
     ) -> bool {
-        self.came = true;
+        self.came_at = now;
         interval.counters.received += 1;
         interval.counters.redelivered += u64::from(redelivered);
         let read = if self.has_trace_header {

@@ -435,8 +435,9 @@ impl<C: Connection> Worker<C> {
     fn put_up(&mut self, fence: u64) {
         // All are looked at once, whether they are settled already or not.
         self.fenced = (fence, self.clients.len());
+        let now = self.tally.last_now;
         for at in 0..self.clients.len() {
-            if let Err(error) = self.clients[at].fence(fence) {
+            if let Err(error) = self.clients[at].fence(fence, now) {
                 self.client_failed(at, error);
             }
             self.enqueue(at);

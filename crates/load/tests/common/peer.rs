@@ -1,5 +1,6 @@
 //! A broker in a test's hands: it logs everybody in, and does then what the test says.
 
+use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
@@ -37,6 +38,8 @@ pub(crate) struct Peer {
     input: Vec<u8>,
     /// Where the stream consumers of this connection asked to begin, as numbers.
     pub(crate) offsets: Vec<Option<i64>>,
+    /// The bodies that this connection has published.
+    pub(crate) published: VecDeque<Vec<u8>>,
     /// Writes in pieces of up to this many bytes; 0 for all at once.
     pub(crate) dribble: usize,
 }
@@ -58,6 +61,7 @@ pub(crate) fn listen(
                 stream,
                 input: Vec::new(),
                 offsets: Vec::new(),
+                published: VecDeque::new(),
                 dribble: 0,
             };
             let serve = serve.clone();
@@ -127,7 +131,10 @@ impl Peer {
                     tag: delivery_tag,
                     multiple,
                 }),
-                ServerEvent::Publish { channel, .. } => asked.push(Asked::Publish(channel)),
+                ServerEvent::Publish { channel, body, .. } => {
+                    self.published.push_back(body.to_vec());
+                    asked.push(Asked::Publish(channel));
+                }
                 ServerEvent::Closed { .. } | ServerEvent::CloseOk => asked.push(Asked::Gone),
                 _ => {}
             }
