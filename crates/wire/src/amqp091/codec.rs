@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a `shortstr`.
-    #[inline]
+    #[inline(always)]
     pub fn shortstr(&mut self) -> Result<&'a str, DecodeError> {
         let at = self.at;
         let len = self.octet()?;

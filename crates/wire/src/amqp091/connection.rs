@@ -169,9 +169,10 @@ impl<S: Side> Connection<S> {
                     properties,
                     body,
                 } => {
-                    return S::content(channel, id, fields, properties, body)
-                        .map(Some)
-                        .map_err(|what| self.fail_with(what, fields));
+                    return match S::content(channel, id, fields, properties, body) {
+                        Ok(event) => Ok(Some(event)),
+                        Err(what) => Err(self.fail_with(what, fields)),
+                    };
                 }
                 Incoming::Joined { channel, id, body } => {
                     return self.joined_event(channel, id, body).map(Some);

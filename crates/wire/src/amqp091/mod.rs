@@ -60,7 +60,7 @@ pub const DEFAULT_TIMEOUT: Nanos = Nanos(10_000_000_000);
 type Violation = (u16, String);
 
 /// Decodes all fields of a method whose type is known.
-#[inline]
+#[inline(always)]
 fn decode_as<'a, M: DecodeMethod<'a>>(fields: &'a [u8]) -> Result<M, Violation> {
     let mut reader = Reader::new(fields);
     match M::decode_fields(&mut reader) {

@@ -155,7 +155,7 @@ macro_rules! methods {
                     name: $wire_name,
                     kind: Kind::$kind,
                 };
-                #[inline]
+                #[inline(always)]
                 fn decode_fields(_reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
                     Ok(Self { $($field: Field::read(_reader)?,)* })
                 }
