@@ -8,20 +8,33 @@ mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use load::{
     Ack, ArrivalProcess, ArrivalSchedule, Control, Destination, Distribution, Endpoint, Group,
-    Json, Phases, Plan, RateProfile, RunEvent, Sink, Sizes, Spacing,
+    Guarantee, Json, Phases, Plan, RateProfile, RunEvent, Sink, Sizes, Spacing,
 };
-use measure::{Interval, Nanos, Phase};
+use measure::{Interval, Nanos, Phase, Rate};
 
 struct Counting;
 
 /// Allocations of threads that are neither the broker's nor the test's.
 static COUNTED: AtomicU64 = AtomicU64::new(0);
+
+/// What the counts of a histogram take.
+const HISTOGRAM_BYTES: usize = 33 * 1_024 * 8;
+/// Histograms that exist, and the most that existed at once.
+static HISTOGRAMS: AtomicI64 = AtomicI64::new(0);
+static MOST_HISTOGRAMS: AtomicI64 = AtomicI64::new(0);
+
+fn note_histogram(layout: Layout, change: i64) {
+    if layout.size() == HISTOGRAM_BYTES {
+        let now = HISTOGRAMS.fetch_add(change, Ordering::Relaxed) + change;
+        MOST_HISTOGRAMS.fetch_max(now, Ordering::Relaxed);
+    }
+}
 
 thread_local! {
     /// 0: not looked at yet; 1: counted; 2: not.
@@ -53,11 +66,13 @@ unsafe impl GlobalAlloc for Counting {
         if is_counted() {
             COUNTED.fetch_add(1, Ordering::Relaxed);
         }
+        note_histogram(layout, 1);
         // SAFETY: the caller's promise.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        note_histogram(layout, -1);
         // SAFETY: the caller's promise.
         unsafe { System.dealloc(pointer, layout) }
     }
@@ -131,6 +146,33 @@ fn no_event_loop_allocates_after_warm_up() {
     );
 }
 
+/// Histograms are nearly all of the generator's memory: an event loop has one for each of its intervals and
+/// for each metric that it records, also for what was due in the warm-up.
+#[test]
+fn histograms_are_as_many_as_are_recorded() {
+    let histogram = measure::new_histogram();
+    assert_eq!(histogram.distinct_values() * 8, HISTOGRAM_BYTES);
+    drop(histogram);
+    let broker = common::embedded();
+    let confirmed = group(Endpoint::new("127.0.0.1", broker.local_addr().port()));
+    let mut unconfirmed = confirmed.clone();
+    unconfirmed.producers.guarantee = Guarantee::Unconfirmed;
+    let mut scheduled = confirmed.clone();
+    scheduled.producers.arrivals =
+        ArrivalProcess::constant(Rate::per_second(3_000.0).expect("rate"));
+    // End-to-end and transfer; with confirms also send ack and ack response; with a schedule also send delay.
+    for (group, metrics) in [(unconfirmed, 2), (confirmed, 4), (scheduled, 5)] {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = HISTOGRAMS.load(Ordering::Relaxed);
+        MOST_HISTOGRAMS.store(before, Ordering::Relaxed);
+        let mut watch = Watch::default();
+        let outcome = load::run(&plan(vec![group]), &Control::new(), &mut watch).expect("load");
+        assert!(outcome.error.is_none(), "{outcome:?}");
+        let most = MOST_HISTOGRAMS.load(Ordering::Relaxed) - before;
+        assert_eq!(most, 6 * metrics, "histograms at once");
+    }
+}
+
 /// `rustls` allocates for each record; a record holds as many messages as there are.
 #[test]
 fn over_tls_allocations_are_by_the_record() {
@@ -158,12 +200,8 @@ fn group(endpoint: Endpoint) -> Group {
     group
 }
 
-/// One at a time: they share the count.
-static ALONE: Mutex<()> = Mutex::new(());
-
-/// Allocations of the event loop in the measured phase, and the messages that passed.
-fn allocated(groups: Vec<Group>) -> (u64, u64) {
-    let plan = Plan {
+fn plan(groups: Vec<Group>) -> Plan {
+    Plan {
         groups,
         phases: Phases {
             warmup: Nanos::from_millis(1_500),
@@ -171,11 +209,18 @@ fn allocated(groups: Vec<Group>) -> (u64, u64) {
             ..Phases::default()
         },
         ..Plan::default()
-    };
+    }
+}
+
+/// One at a time: they share the count.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Allocations of the event loop in the measured phase, and the messages that passed.
+fn allocated(groups: Vec<Group>) -> (u64, u64) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut watch = Watch::default();
     let before = COUNTED.load(Ordering::Relaxed);
-    let outcome = load::run(&plan, &Control::new(), &mut watch).expect("load");
+    let outcome = load::run(&plan(groups), &Control::new(), &mut watch).expect("load");
     assert!(outcome.error.is_none(), "{outcome:?}");
     assert!(watch.messages > 5_000, "only {} messages", watch.messages);
     let first = watch.at_measure.expect("a measured interval");
