@@ -25,7 +25,7 @@ pub fn record() -> Vec<Row> {
         .collect();
     let start = Instant::now();
     for i in 0..COUNT {
-        recorder.record(Metric::AckResponse, Nanos(values[(i & 0xffff) as usize]));
+        recorder.record(Metric::ACK_RESPONSE, Nanos(values[(i & 0xffff) as usize]));
     }
     let ns = start.elapsed().as_nanos() as f64 / COUNT as f64;
     black_box(&recorder);

@@ -134,13 +134,15 @@ pub struct Ended {
     pub stalls: Vec<Stall>,
     /// Latencies with too few samples for a percentile: name, samples, and the first such percentile.
     pub too_few: Vec<(String, u64, String)>,
-    /// What became of cycles, in a run of churn.
+    /// What became of cycles, where there is churn.
     pub churn: Option<ChurnFacts>,
 }
 
 /// What was observed of the cycles that were due in the measured phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChurnFacts {
+    /// Whether it ran beside messages, which the verdict is about.
+    pub beside: bool,
     /// `connections`, `channels` or `queues`.
     pub kind: String,
     /// Cycles that began.
@@ -149,11 +151,19 @@ pub struct ChurnFacts {
     pub failed: u64,
     /// Cycles that were due and found no room until the end.
     pub not_begun: u64,
+    /// Cycles that may be in flight.
+    pub in_flight_limit: u64,
     /// Why the first one failed, and what to do.
     pub first_failure: Option<String>,
 }
 
 impl Facts {
+    /// Whether the verdict is about cycles rather than messages.
+    #[must_use]
+    pub fn is_churn(&self) -> bool {
+        self.ended.churn.as_ref().is_some_and(|churn| !churn.beside)
+    }
+
     /// All cores that broker and generator could share.
     #[must_use]
     pub const fn all_cores(&self) -> u32 {

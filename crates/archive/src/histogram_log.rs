@@ -18,7 +18,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
-use measure::{DueHistogram, Interval, Measured, Phase, Time};
+use measure::{DueHistogram, Interval, Metric, MetricKind, Phase, Time};
 
 use crate::bounded::Line;
 use crate::line_file::LineFile;
@@ -36,23 +36,30 @@ const MOST_NOTES: usize = 10;
 /// Characters of a note's cause, which may repeat the line.
 const LONGEST_CAUSE: usize = 200;
 
-/// The tag of a histogram in the log.
-pub(crate) fn tag(measured: Measured, due: Phase) -> String {
-    let name = measured.name().replace(' ', "_");
+/// What is recorded of a metric and was due in a phase; nothing is due in the drain.
+pub(crate) fn tag(metric: Metric, due: Phase) -> String {
+    let info = metric.info();
+    let spelled = info.name.replace(' ', "_");
+    let name = if spelled.replace('-', "_") == info.key {
+        spelled.as_str()
+    } else {
+        info.key
+    };
     if due == Phase::Warmup {
         format!("{WARMUP}{name}")
     } else {
-        name
+        name.to_owned()
     }
 }
 
-fn measured_of(tag: &str) -> Option<(Measured, Phase)> {
+/// What a tag stands for; a metric that is not known is registered. `None` where it can be none.
+fn metric_of(tag: &str) -> Option<(Metric, Phase)> {
     let (name, phase) = match tag.strip_prefix(WARMUP) {
         Some(name) => (name, Phase::Warmup),
         None => (tag, Phase::Measure),
     };
-    let measured = Measured::all().find(|m| m.name().replace(' ', "_") == name)?;
-    Some((measured, phase))
+    let metric = Metric::named(&name.replace('-', "_"), MetricKind::Histogram)?;
+    Some((metric, phase))
 }
 
 /// Appends histograms; opens the file with its header when the first arrives.
@@ -87,7 +94,7 @@ impl HistogramLogWriter {
         for line in interval.histograms() {
             let DueHistogram {
                 due,
-                measured,
+                metric,
                 histogram,
             } = line;
             self.bytes.clear();
@@ -96,7 +103,7 @@ impl HistogramLogWriter {
                 .map_err(io::Error::other)?;
             let line = format!(
                 "Tag={},{:.6},{:.6},{:.3},{}",
-                tag(measured, due),
+                tag(metric, due),
                 interval.start.since(origin.0).as_secs_f64(),
                 interval.length().as_secs_f64(),
                 histogram.max() as f64 / NS_PER_MS,
@@ -140,7 +147,7 @@ fn begin(path: &Path, origin_unix_ns: u64) -> io::Result<LineFile> {
 #[derive(Clone, Debug)]
 pub struct HistogramRecord {
     /// What it holds.
-    pub measured: Measured,
+    pub metric: Metric,
     /// The phase in which it was due: [`Phase::Warmup`], or [`Phase::Measure`], also of what was
     /// answered in the drain.
     pub due: Phase,
@@ -158,7 +165,7 @@ impl HistogramRecord {
     pub const fn as_due(&self) -> DueHistogram<'_> {
         DueHistogram {
             due: self.due,
-            measured: self.measured,
+            metric: self.metric,
             histogram: &self.histogram,
         }
     }
@@ -269,14 +276,13 @@ impl HistogramLog {
         let _max = field("the largest value")?;
         let encoded = field("the histogram")?;
         let tag = tag.strip_prefix("Tag=").ok_or("it has no tag")?;
-        let (measured, due) =
-            measured_of(tag).ok_or_else(|| format!("the tag {tag:?} is unknown"))?;
+        let (metric, due) = metric_of(tag).ok_or_else(|| format!("the tag {tag:?} is unknown"))?;
         let bytes = STANDARD
             .decode(encoded)
             .map_err(|e| format!("base64: {e}"))?;
         let histogram = histogram_decode::decode(&bytes)?;
         Ok(HistogramRecord {
-            measured,
+            metric,
             due,
             t,
             dt,
@@ -308,13 +314,13 @@ mod tests {
 
     #[test]
     fn tags_hold_no_blank_and_are_found_again() {
-        for measured in Measured::all() {
+        for metric in Metric::MESSAGES {
             for phase in [Phase::Warmup, Phase::Measure] {
-                let tag = tag(measured, phase);
+                let tag = tag(metric, phase);
                 assert!(!tag.contains([' ', ',']), "{tag}");
-                assert_eq!(measured_of(&tag), Some((measured, phase)));
+                assert_eq!(metric_of(&tag), Some((metric, phase)));
             }
-            assert_eq!(tag(measured, Phase::Drain), tag(measured, Phase::Measure));
+            assert_eq!(tag(metric, Phase::Drain), tag(metric, Phase::Measure));
         }
     }
 }

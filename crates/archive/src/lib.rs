@@ -14,6 +14,7 @@ pub mod profile;
 mod reader;
 mod record;
 mod replace;
+mod scenario;
 mod series;
 mod stall;
 mod summary;
@@ -33,11 +34,12 @@ pub use record::{
     Topology, Versions, default_runs_dir,
 };
 pub use replace::{Replacement, replace_file};
-pub use series::{CyclePoint, ProcessUsage, SeriesPoint};
+pub use scenario::{FailureCount, ScenarioPoint};
+pub use series::{ProcessUsage, SeriesPoint};
 pub use stall::{Stall, Stalled};
 pub use summary::{
-    BrokerSummary, ChurnSummary, FailureCount, FaultOutcome, FunctionShare, PerMessage,
-    ProfileSummary, RequestedSummary, RequestedWindow, Rss, RunSummary, Throughput,
+    BrokerSummary, FaultOutcome, FunctionShare, PerMessage, ProfileSummary, RequestedSummary,
+    RequestedWindow, Rss, RunSummary, ScenarioSummary, Throughput,
 };
 pub use verdict::{Awaited, Busy, Cause, Lateness, LimitedBy, Reason, Verdict};
 pub use warning::{Tier, Warning, WarningCode};

@@ -235,6 +235,7 @@ fn unknown_record(dir: &Path) -> RunRecord {
         seed: 0,
         origin: Time::default(),
         origin_unix_ns: 0,
+        metrics: Vec::new(),
         phases: Vec::new(),
         events: Vec::new(),
         topology: Topology::default(),

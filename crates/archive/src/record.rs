@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use measure::{Phase, Problem, Time};
+use measure::{Metric, Phase, Problem, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::{RunSummary, Warning};
@@ -46,6 +46,9 @@ pub struct RunRecord {
     pub origin: Time,
     /// The same instant by the wall clock, nanoseconds since 1970-01-01 UTC.
     pub origin_unix_ns: u64,
+    /// What is measured: each metric with its name, unit, kind and meaning.
+    #[serde(default, with = "measure::described")]
+    pub metrics: Vec<Metric>,
     /// Phases in the order of time, as far as they have ended.
     pub phases: Vec<PhaseSpan>,
     /// Labelled moments: faults, reconnects, alarms.

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use measure::{Counters, CycleCounts, Interval, LatencySummary, PerMetric, Phase, Step, Waits};
+use measure::{Counters, Phase, Summaries, Waits};
 use serde::{Deserialize, Serialize};
+
+use crate::ScenarioPoint;
+use crate::scenario::CHURN;
 
 /// One line of `series.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,7 +24,7 @@ pub struct SeriesPoint {
     pub counters: Counters,
     /// Latencies of what was answered in the interval and was due in its phase, or in the measured
     /// phase where this is the drain; whole histograms are in `latency.hlog`.
-    pub latency: PerMetric<LatencySummary>,
+    pub latency: Summaries,
     /// How late the generator's own event loop was at worst, nanoseconds.
     pub loop_lag_max_ns: u64,
     /// The broker's process tree; absent where its pid is unknown.
@@ -36,29 +39,39 @@ pub struct SeriesPoint {
     /// What producers and event loops waited for, nanoseconds, added up over all of them.
     #[serde(default)]
     pub waits: Waits,
-    /// Cycles of churn; absent where there are none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cycles: Option<CyclePoint>,
+    /// Churn; absent where there is none.
+    #[serde(default, rename = "cycles", skip_serializing_if = "Option::is_none")]
+    pub churn: Option<ScenarioPoint>,
+    /// Further scenarios by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub scenarios: BTreeMap<String, ScenarioPoint>,
 }
 
-/// What one interval saw of the cycles of churn.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct CyclePoint {
-    /// Counts by the time at which something happened.
-    #[serde(flatten)]
-    pub counts: CycleCounts,
-    /// The steps that were taken; whole histograms are in `latency.hlog`.
-    pub steps: BTreeMap<Step, LatencySummary>,
-}
+impl SeriesPoint {
+    /// Adds what the interval saw of a scenario.
+    pub fn insert(&mut self, name: &str, point: ScenarioPoint) {
+        match name {
+            CHURN => self.churn = Some(point),
+            _ => {
+                self.scenarios.insert(name.to_owned(), point);
+            }
+        }
+    }
 
-impl CyclePoint {
-    /// That of an interval; `None` where it has no cycles.
+    /// All scenarios other than messages.
+    pub fn scenarios(&self) -> impl Iterator<Item = (&str, &ScenarioPoint)> {
+        let further = self.scenarios.iter();
+        let churn = self.churn.as_ref().map(|point| (CHURN, point));
+        churn
+            .into_iter()
+            .chain(further.map(|(name, it)| (name.as_str(), it)))
+    }
+
+    /// One of them.
     #[must_use]
-    pub fn of(interval: &Interval) -> Option<Self> {
-        Some(Self {
-            counts: interval.cycles?,
-            steps: interval.latencies.steps(),
-        })
+    pub fn scenario(&self, name: &str) -> Option<&ScenarioPoint> {
+        let found = self.scenarios().find(|(found, _)| *found == name);
+        found.map(|(_, point)| point)
     }
 }
 

@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use measure::ledger::LedgerSummary;
-use measure::{CycleCounts, LatencySummary, PerMetric, Problem, Step};
+use measure::{LatencySummary, Metric, Problem, Summaries};
 use serde::{Deserialize, Serialize};
 
+use crate::scenario::{CHURN, FailureCount, counts};
 use crate::{Stall, Verdict, Warning};
 
 /// The whole object.
@@ -43,16 +44,19 @@ pub struct RunSummary {
     #[serde(default)]
     pub stalls: Vec<Stall>,
     /// Latencies of the measured phase.
-    pub latency: PerMetric<LatencySummary>,
+    pub latency: Summaries,
     /// CPU time of the measured phase per message.
     pub cpu_us_per_message: PerMessage,
     /// Peak resident memory of the measured phase.
     pub rss_mb: Rss,
     /// One per profiled event.
     pub profiles: Vec<ProfileSummary>,
-    /// What became of the cycles, and how long their steps took; absent in a run of messages.
+    /// What became of churn; absent where there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub churn: Option<ChurnSummary>,
+    pub churn: Option<ScenarioSummary>,
+    /// What became of further scenarios, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub scenarios: BTreeMap<String, ScenarioSummary>,
     /// Who limited the run; `None` where there was no load.
     #[serde(default)]
     pub verdict: Option<Verdict>,
@@ -66,42 +70,85 @@ pub struct RunSummary {
 impl RunSummary {
     /// Name and version of the format.
     pub const SCHEMA: &'static str = "bellows.run/1";
+
+    /// Adds what became of a scenario.
+    pub fn insert(&mut self, name: &str, summary: ScenarioSummary) {
+        match name {
+            CHURN => self.churn = Some(summary),
+            _ => {
+                self.scenarios.insert(name.to_owned(), summary);
+            }
+        }
+    }
+
+    /// All scenarios other than messages.
+    pub fn scenarios(&self) -> impl Iterator<Item = (&str, &ScenarioSummary)> {
+        let further = self.scenarios.iter();
+        let churn = self.churn.as_ref().map(|summary| (CHURN, summary));
+        churn
+            .into_iter()
+            .chain(further.map(|(name, it)| (name.as_str(), it)))
+    }
+
+    /// Whether messages were sent or received.
+    #[must_use]
+    pub const fn has_messages(&self) -> bool {
+        self.sent.total > 0 || self.received.total > 0
+    }
 }
 
-/// Objects that came and went. Counts are of the cycles that were due in the measured phase: each is in
-/// exactly one of `completed`, `failed` and `not_begun`, but where the run broke off.
+/// What became of the operations of a scenario. Counts are of those that were due in the measured
+/// phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
-pub struct ChurnSummary {
-    /// `connections`, `channels` or `queues`.
+pub struct ScenarioSummary {
+    /// What was loaded: `connections`, `channels` or `queues`.
     pub kind: String,
-    /// Cycles that ended in order inside the measured phase, per second of its measured length.
+    /// What its operations are called.
+    #[serde(default = "cycles")]
+    pub unit: String,
+    /// Operations that ended in order inside the measured phase, per second of its measured length.
     pub rate: f64,
     /// The counts.
-    #[serde(flatten)]
-    pub counts: CycleCounts,
-    /// Cycles that were due and found no room before the end; they have no latency, and would have
-    /// had the worst.
-    pub not_begun: u64,
-    /// Why cycles failed.
+    #[serde(flatten, deserialize_with = "counts")]
+    pub counts: BTreeMap<Metric, u64>,
+    /// What its schedule asked for, in operations; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested: Option<RequestedSummary>,
+    /// Why operations failed.
     pub failures: Vec<FailureCount>,
-    /// Messages that each cycle sent.
-    pub messages: u32,
-    /// CPU time of the measured phase per cycle that ended in it, in milliseconds.
-    pub cpu_ms_per_cycle: PerMessage,
-    /// How long each step took: `cycle` and `open` from the time that a cycle was due, the others
-    /// each from the end of the one before.
-    pub steps: BTreeMap<Step, LatencySummary>,
+    /// CPU time of the measured phase per operation that ended in it, in milliseconds; absent where
+    /// other load ran beside it.
+    #[serde(rename = "cpu_ms_per_cycle")]
+    pub cpu_ms_each: PerMessage,
+    /// The latency of a whole operation among `steps`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headline: Option<Metric>,
+    /// How long operations took, and each step of them.
+    #[serde(rename = "steps")]
+    pub latency: Summaries,
 }
 
-/// Cycles that failed for one reason.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
-pub struct FailureCount {
-    /// The reason.
-    pub reason: String,
-    /// How many.
-    pub count: u64,
+fn cycles() -> String {
+    "cycles".to_owned()
+}
+
+impl ScenarioSummary {
+    /// The count with this key; 0 where there is none.
+    #[must_use]
+    pub fn count(&self, key: &str) -> u64 {
+        let found = self.counts.iter().find(|(metric, _)| metric.key() == key);
+        found.map_or(0, |(_, count)| *count)
+    }
+
+    /// The latency of a whole operation, where one was recorded.
+    #[must_use]
+    pub fn headline(&self) -> Option<(Metric, &LatencySummary)> {
+        let mut filled = self.latency.filled();
+        match self.headline {
+            Some(metric) => filled.find(|(of, _)| *of == metric),
+            None => filled.next(),
+        }
+    }
 }
 
 /// A fault of the broker. Times after it are in seconds since it began; `None` where they did not

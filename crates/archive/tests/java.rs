@@ -27,9 +27,9 @@ fn javas_histogram_log_processor_finds_the_same_percentiles() {
     common::write_run(&mut writer, RunState::Complete);
     let run = RunReader::open(writer.dir()).unwrap();
     for (tag, phase, metric) in [
-        ("send_ack", Phase::Measure, Metric::SendAck),
-        ("ack_response", Phase::Measure, Metric::AckResponse),
-        ("warmup_send_ack", Phase::Warmup, Metric::SendAck),
+        ("send_ack", Phase::Measure, Metric::SEND_ACK),
+        ("ack_response", Phase::Measure, Metric::ACK_RESPONSE),
+        ("warmup_send_ack", Phase::Warmup, Metric::SEND_ACK),
     ] {
         let out = Command::new("java")
             .args(["-cp", jar, "org.HdrHistogram.HistogramLogProcessor", "-csv"])

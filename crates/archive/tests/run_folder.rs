@@ -48,9 +48,9 @@ fn histograms_of_the_warm_up_stay_apart() {
     let run = RunReader::open(written(runs.path(), RunState::Complete).dir()).unwrap();
     let warmup = run.merged(Phase::Warmup).unwrap();
     let counted = run.merged(Phase::Measure).unwrap();
-    assert_eq!(warmup.histogram(Metric::SendAck).len(), 1_000);
-    assert_eq!(counted.histogram(Metric::SendAck).len(), 3_000);
-    assert!(counted.histogram(Metric::Transfer).is_empty());
+    assert_eq!(warmup.histogram(Metric::SEND_ACK).len(), 1_000);
+    assert_eq!(counted.histogram(Metric::SEND_ACK).len(), 3_000);
+    assert!(counted.histogram(Metric::TRANSFER).is_empty());
     let expected = [1, 2, 3]
         .into_iter()
         .fold(measure::Recorder::new(), |mut sum, second| {
@@ -64,7 +64,7 @@ fn histograms_of_the_warm_up_stay_apart() {
             "{metric:?}"
         );
     }
-    assert_eq!(expected.histogram(Metric::SendAck).len(), 3_000);
+    assert_eq!(expected.histogram(Metric::SEND_ACK).len(), 3_000);
 }
 
 /// What `kill -9` or a full disk leaves: any file ends anywhere. Every prefix must read, and what

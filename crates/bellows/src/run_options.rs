@@ -16,6 +16,7 @@ pub(crate) fn run_options(
         command,
         bellows_exe: std::env::current_exe()
             .map_err(|e| Failure::io("find", Path::new("the bellows executable"), &e))?,
+        scenarios: session::SCENARIOS,
         texts: session::Texts {
             verdict: report::text::verdict,
             warning: report::text::warning,

@@ -5,12 +5,9 @@
 mod common;
 
 use std::fmt::Write as _;
-use std::io::Read as _;
-use std::path::Path;
 
 use archive::{RunReader, RunSummary};
-use base64::Engine as _;
-use common::{folder, run};
+use common::{folder, page, run};
 use measure::{LatencySummary, Metric, Phase, Recorder};
 use serde_json::Value;
 use testkit::Random;
@@ -44,24 +41,6 @@ fn experiment(random: &mut Random, round: u64) -> String {
     text
 }
 
-/// The data of a page.
-fn page(path: &Path) -> Value {
-    let text = std::fs::read_to_string(path).expect("a report");
-    let mark = "<script type=\"text/plain\" id=\"data\">";
-    let (_, rest) = text.split_once(mark).expect("data");
-    let (packed, _) = rest.split_once("</script>").expect("its end");
-    let packed = base64::engine::general_purpose::STANDARD
-        .decode(packed)
-        .expect("base64");
-    let mut bytes = Vec::new();
-    flate2::read::GzDecoder::new(packed.as_slice())
-        .read_to_end(&mut bytes)
-        .expect("gzip");
-    let (length, rest) = bytes.split_at(4);
-    let length = u32::from_le_bytes(length.try_into().expect("4 bytes")) as usize;
-    serde_json::from_slice(&rest[..length]).expect("JSON")
-}
-
 fn named(list: &Value, metric: Metric) -> Option<&Value> {
     let all = list.as_array().expect("a list");
     all.iter().find(|it| it["metric"] == metric.key())
@@ -87,7 +66,7 @@ fn values_at(curve: &Value, percentile: f64) -> (f64, f64) {
 
 /// The page shows what the log holds.
 fn check_page(page: &Value, measured: &Recorder, warmup: &Recorder) {
-    for metric in Metric::ALL {
+    for metric in Metric::MESSAGES {
         let expected = LatencySummary::of(measured.histogram(metric));
         let shown: LatencySummary =
             serde_json::from_value(page["figures"]["latency"][metric.key()].clone())
@@ -129,11 +108,11 @@ fn check_page(page: &Value, measured: &Recorder, warmup: &Recorder) {
 /// The console's summary has these numbers.
 fn check_console(text: &str, summary: &RunSummary) {
     for (metric, name) in [
-        (Metric::AckResponse, "ack response time:"),
-        (Metric::EndToEnd, "end-to-end time:"),
-        (Metric::SendDelay, "delay send time:"),
-        (Metric::SendAck, "send time:"),
-        (Metric::Transfer, "transfer time:"),
+        (Metric::ACK_RESPONSE, "ack response time:"),
+        (Metric::END_TO_END, "end-to-end time:"),
+        (Metric::SEND_DELAY, "delay send time:"),
+        (Metric::SEND_ACK, "send time:"),
+        (Metric::TRANSFER, "transfer time:"),
     ] {
         let latency = summary.latency.get(metric);
         let start = format!("--- aggregated {name}");
@@ -168,14 +147,14 @@ fn whatever_shows_a_run_shows_the_same() {
             run.merged(Phase::Measure).expect("a log"),
             run.merged(Phase::Warmup).expect("a log"),
         );
-        assert_eq!(summary.latency, measured.summaries(), "JSON and log");
+        assert_eq!(summary.latency, measured.messages(), "JSON and log");
         check_console(&ended.stdout, &summary);
         check_page(&page(&folder.join("report.html")), &measured, &warmup);
 
         // Everything that was sent was acknowledged, and is in one of the phases.
         let all = |metric| measured.histogram(metric).len() + warmup.histogram(metric).len();
-        assert_eq!(all(Metric::AckResponse), summary.completed.total);
-        assert_eq!(all(Metric::EndToEnd), summary.received.total);
+        assert_eq!(all(Metric::ACK_RESPONSE), summary.completed.total);
+        assert_eq!(all(Metric::END_TO_END), summary.received.total);
         // What the schedule had due in the measured phase, to a message at either end.
         let due = summary.requested.as_ref().expect("a schedule").rate
             * run
@@ -185,7 +164,7 @@ fn whatever_shows_a_run_shows_the_same() {
                 .filter(|p| p.phase == Phase::Measure)
                 .map(|p| p.end - p.start)
                 .sum::<f64>();
-        let counted = measured.histogram(Metric::AckResponse).len() as f64;
+        let counted = measured.histogram(Metric::ACK_RESPONSE).len() as f64;
         assert!((counted - due).abs() <= 2.0, "{counted} of {due}");
 
         // A run that was cut off before it could write its record shows the same.

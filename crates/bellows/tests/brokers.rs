@@ -95,6 +95,7 @@ fn experiment(text: &str) -> Experiment {
 
 fn run_on(broker: &mut dyn Broker, experiment: &Experiment, runs: &Path) -> RunOutcome {
     let options = RunOptions {
+        scenarios: session::SCENARIOS,
         runs_dir: Some(runs.to_owned()),
         command: Vec::new(),
         bellows_exe: BELLOWS.into(),

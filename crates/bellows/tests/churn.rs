@@ -161,6 +161,57 @@ fn a_broker_that_refuses_every_login_is_an_error_and_leaves_no_folder() {
     assert_eq!(left, 0);
 }
 
+/// The ready-made experiment, short: both kinds of load start and end together, and each keeps its rate.
+#[test]
+fn connections_come_and_go_beside_messages() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = folder();
+    let ended = run(
+        dir.path(),
+        &[
+            "run",
+            "churn-beside",
+            "--set",
+            "phases.warmup=1s",
+            "--set",
+            "phases.measure=3s",
+            "--set",
+            "load.0.rate=500",
+            "--set",
+            "churn.rate=20",
+            "--json",
+            "--quiet",
+        ],
+    );
+    ended.assert_ok();
+    let object = object(&ended.stdout);
+    let churn = &object["churn"];
+    assert_eq!(
+        (&churn["begun"], &churn["completed"]),
+        (&60.into(), &60.into())
+    );
+    assert_eq!(churn["steps"]["log_in"]["count"], 60, "{churn:#}");
+    assert_eq!(object["sent"]["total"], 2_000, "{object:#}");
+    assert_eq!(object["received"]["total"], 2_000);
+    assert_eq!(object["latency"]["end_to_end"]["count"], 1_500);
+    assert_eq!(object["ledger"]["lost"], 0);
+    // The CPU of either cannot be told from the other's.
+    assert_eq!(object["cpu_us_per_message"]["broker"], Value::Null);
+    assert_eq!(churn["cpu_ms_per_cycle"]["broker"], Value::Null);
+    let rate = |of: &Value| of["requested"]["rate"].as_f64().map(f64::round);
+    assert_eq!((rate(&object), rate(churn)), (Some(500.0), Some(20.0)));
+    let series = only(&dir.path().join("runs")).join("series.jsonl");
+    let series = fs::read_to_string(series).expect("a series");
+    let both = series.lines().filter(|line| {
+        let point: Value = serde_json::from_str(line).expect("JSON");
+        point["counters"]["sent"].as_u64() > Some(400)
+            && point["cycles"]["begun"].as_u64() > Some(10)
+    });
+    assert!(both.count() >= 3, "each second has both: {series}");
+}
+
 /// The ready-made experiment, short: RabbitMQ takes every kind, and the flame graph has its code.
 #[test]
 fn rabbitmq_ends_every_cycle_in_order() {

@@ -6,12 +6,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// A handle that stops a running load; clones share their state. Safe to use in a signal handler
 /// thread. Answered within about 20 ms.
 #[derive(Clone, Debug, Default)]
-pub struct Control(Arc<State>);
-
-#[derive(Debug, Default)]
-struct State {
-    request: AtomicU8,
-    watch: AtomicU8,
+pub struct Control {
+    request: Arc<AtomicU8>,
+    watch: Arc<AtomicU8>,
 }
 
 /// What has been asked of the load.
@@ -40,15 +37,23 @@ impl Control {
         Self::default()
     }
 
+    /// The same handle for a load that is not asked to watch.
+    pub(crate) fn without_watch(&self) -> Self {
+        Self {
+            request: Arc::clone(&self.request),
+            watch: Arc::default(),
+        }
+    }
+
     /// Orderly end: nothing more is sent, what is under way is drained, queues are handled as
     /// planned.
     pub fn stop(&self) {
-        self.0.request.fetch_max(1, Ordering::Relaxed);
+        self.request.fetch_max(1, Ordering::Relaxed);
     }
 
     /// End at once: no drain, connections are dropped. Queues that were to be deleted stay.
     pub fn abort(&self) {
-        self.0.request.fetch_max(2, Ordering::Relaxed);
+        self.request.fetch_max(2, Ordering::Relaxed);
     }
 
     /// Whether an end was asked for.
@@ -61,11 +66,11 @@ impl Control {
     /// end of the backlog ([`crate::RunEvent::BacklogGone`]). Call it when a broker that was away is
     /// about to come back.
     pub fn watch_return(&self) {
-        self.0.watch.store(1, Ordering::Relaxed);
+        self.watch.store(1, Ordering::Relaxed);
     }
 
     pub(crate) fn request(&self) -> Request {
-        match self.0.request.load(Ordering::Relaxed) {
+        match self.request.load(Ordering::Relaxed) {
             0 => Request::Run,
             1 => Request::Stop,
             _ => Request::Abort,
@@ -74,7 +79,7 @@ impl Control {
 
     #[inline]
     pub(crate) fn watch(&self) -> Watch {
-        match self.0.watch.load(Ordering::Relaxed) {
+        match self.watch.load(Ordering::Relaxed) {
             0 => Watch::Off,
             1 => Watch::Confirm,
             _ => Watch::Backlog,
@@ -89,8 +94,7 @@ impl Control {
             Watch::Backlog => 2,
         };
         let (order, failed) = (Ordering::Relaxed, Ordering::Relaxed);
-        self.0
-            .watch
+        self.watch
             .compare_exchange(number(from), number(to), order, failed)
             .is_ok()
     }

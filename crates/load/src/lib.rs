@@ -2,7 +2,6 @@
 //! of the schedule. [`run`] takes a resolved [`Plan`] and reports to a [`Sink`] once a second.
 //! What every number means is said in `docs/measurement.md`.
 
-pub mod churn;
 mod control;
 mod endpoint;
 mod engine;
@@ -17,9 +16,11 @@ mod random;
 mod report;
 mod requested;
 mod resolve;
+pub mod scenario;
 mod schedule;
 mod sizes;
 mod subscription;
+mod together;
 mod token;
 mod window;
 
@@ -32,12 +33,15 @@ pub use plan::{
     Producers, QueueHandling, QueueType, RandomKeys, ReconnectPolicy, Refusal, ServiceTime, Spin,
     StartDelay, StopCondition, StreamOffset,
 };
-pub use report::{Censored, Outcome, PhaseTimes, RunEvent, Silence, Sink, ThreadUsage};
+pub use report::{
+    Censored, OperationTally, Outcome, PhaseTimes, RunEvent, Silence, Sink, ThreadUsage,
+};
 pub use requested::Requested;
 pub use resolve::Resolver;
 pub use schedule::{ArrivalProcess, ArrivalSchedule, RateProfile, Spacing, Step, Trace};
 pub use sizes::{Bodies, Distribution, Json, SizeStep, Sizes};
 pub use subscription::Subscription;
+pub use together::Together;
 pub use token::Token;
 pub use transport::SocketOptions;
 pub use transport::tls::{ClientTls, Identity};
@@ -56,5 +60,5 @@ pub fn validate(plan: &Plan) -> Result<(), Error> {
 /// Where the load could not start: see [`Error`]. What goes wrong after the start ends the run and
 /// stands in [`Outcome::error`], beside what was counted until then.
 pub fn run(plan: &Plan, control: &Control, sink: &mut dyn Sink) -> Result<Outcome, Error> {
-    engine::run::<protocol::amqp091::AmqpConnection>(plan, control, sink)
+    scenario::Scenario::run(plan, &Together::alone(), control, sink)
 }

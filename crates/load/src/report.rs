@@ -1,10 +1,11 @@
 //! What a running load tells its caller, and what is left when it has ended.
 
+use std::collections::BTreeMap;
+
 use measure::ledger::LedgerSummary;
-use measure::{Counters, Interval, Metric, Nanos, Phase, Time};
+use measure::{Clock, Counters, Counts, Interval, Metric, Nanos, Phase, Time};
 
 use crate::Error;
-use crate::churn::ChurnTally;
 
 /// Takes what the load reports, on the thread that called [`crate::run`]. A sink that is slow
 /// never slows the load down: intervals grow longer instead (but never across phases).
@@ -122,8 +123,72 @@ pub struct Outcome {
     /// Whether the loops spun before messages were due: their CPU time then says nothing about
     /// the cost of a message.
     pub spun: bool,
-    /// What became of the cycles of a churn; `None` for a load of messages.
-    pub churn: Option<Box<ChurnTally>>,
+    /// What became of the operations of each scenario that has such, by its name.
+    pub tallies: BTreeMap<&'static str, OperationTally>,
+}
+
+impl Outcome {
+    /// That of a load which was stopped before it started.
+    pub(crate) fn never_started() -> Self {
+        Self {
+            interrupted: true,
+            ..Self::started(Clock.now())
+        }
+    }
+
+    /// That of a load which started then, and of which nothing more is known.
+    #[must_use]
+    pub fn started(start: Time) -> Self {
+        Self {
+            start,
+            phases: Vec::new(),
+            totals: Counters::default(),
+            measured: Counters::default(),
+            unconfirmed: 0,
+            censored: None,
+            interrupted: false,
+            error: None,
+            ledger: None,
+            threads: Vec::new(),
+            spun: false,
+            tallies: BTreeMap::new(),
+        }
+    }
+}
+
+/// What became of the operations of a scenario that were due in the measured phase.
+#[derive(Clone, Debug, Default)]
+pub struct OperationTally {
+    /// Counts by the time at which an operation was due.
+    pub counts: Counts,
+    /// Why operations failed, and how many for that reason; where there are more reasons than
+    /// [`OperationTally::MOST_REASONS`], the last ones are counted together.
+    pub failures: BTreeMap<String, u64>,
+    /// Why the first one failed.
+    pub first_failure: Option<Error>,
+}
+
+impl OperationTally {
+    /// Reasons that are told apart.
+    pub const MOST_REASONS: usize = 16;
+    /// What the others are counted as.
+    pub const OTHERS: &'static str = "other reasons";
+
+    /// Counts a failure; its reason where that is new.
+    pub fn fail(&mut self, error: Error) -> Option<String> {
+        let reason = error.to_string();
+        self.first_failure.get_or_insert(error);
+        if let Some(count) = self.failures.get_mut(&reason) {
+            *count += 1;
+            return None;
+        }
+        if self.failures.len() >= Self::MOST_REASONS {
+            *self.failures.entry(Self::OTHERS.to_owned()).or_default() += 1;
+            return None;
+        }
+        self.failures.insert(reason.clone(), 1);
+        Some(reason)
+    }
 }
 
 /// A time of at least 100 ms in which clients had messages in flight and heard nothing of their broker, in which
@@ -181,7 +246,7 @@ impl Censored {
         let waited = end.since(intended);
         self.interval
             .due(intended)
-            .record(Metric::AckResponse, waited);
+            .record(Metric::ACK_RESPONSE, waited);
     }
 
     /// Takes one that should have been answered, where there are answers, and delivered so many times.
@@ -190,11 +255,11 @@ impl Censored {
         let waited = end.since(due);
         let latencies = self.interval.due(due);
         if is_answered {
-            latencies.record(Metric::AckResponse, waited);
+            latencies.record(Metric::ACK_RESPONSE, waited);
         }
         if deliveries > 0 {
             // A count of 0 would still move the maximum.
-            latencies.record_n(Metric::EndToEnd, waited, deliveries);
+            latencies.record_n(Metric::END_TO_END, waited, deliveries);
         }
     }
 

@@ -7,9 +7,10 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use load::churn::{ChurnKind, ChurnPlan, ChurnTally, run};
-use load::{ArrivalSchedule, Control, Endpoint, Error, Outcome, RunEvent, Sink};
-use measure::{CycleCounts, Interval, LatencySummary, Nanos, Phase, Rate, Recorder, Step};
+use common::{Tally, metric};
+use load::scenario::churn::{ChurnKind, ChurnPlan};
+use load::{ArrivalSchedule, Endpoint, Error, Outcome, RunEvent, Sink};
+use measure::{Counts, Interval, LatencySummary, Nanos, Phase, Rate, Recorder};
 
 fn plan(port: u16, kind: ChurnKind, rate: Option<f64>) -> ChurnPlan {
     ChurnPlan {
@@ -32,8 +33,8 @@ fn plan(port: u16, kind: ChurnKind, rate: Option<f64>) -> ChurnPlan {
 #[derive(Default)]
 struct Heard {
     /// Counts by time, warm-up excluded.
-    cycles: CycleCounts,
-    warmup: CycleCounts,
+    cycles: Counts,
+    warmup: Counts,
     /// Of what was due in the measured phase.
     steps: Recorder,
     phases: Vec<Phase>,
@@ -46,7 +47,7 @@ impl Sink for Heard {
             Phase::Warmup => &mut self.warmup,
             Phase::Measure | Phase::Drain => &mut self.cycles,
         };
-        sum.add(interval.cycles.as_ref().expect("cycles"));
+        sum.merge(&interval.counts);
         self.steps
             .add_due(Phase::Measure, interval.histograms())
             .expect("one shape");
@@ -67,15 +68,14 @@ impl Sink for Heard {
 }
 
 impl Heard {
-    fn step(&self, step: Step) -> LatencySummary {
-        LatencySummary::of(self.steps.histogram(step))
+    fn step(&self, step: &str) -> LatencySummary {
+        LatencySummary::of(self.steps.histogram(metric(step)))
     }
 }
 
-fn churned(plan: &ChurnPlan) -> (Heard, ChurnTally, Outcome) {
+fn churned(plan: &ChurnPlan) -> (Heard, Tally, Outcome) {
     let mut heard = Heard::default();
-    let mut outcome = run(plan, &Control::new(), &mut heard).expect("it starts");
-    let tally = *outcome.churn.take().expect("a tally");
+    let (tally, outcome) = common::churned(plan, &mut heard).expect("it starts");
     (heard, tally, outcome)
 }
 
@@ -84,9 +84,9 @@ fn every_kind_keeps_its_rate_and_ends_every_cycle() {
     let broker = common::embedded();
     let port = broker.local_addr().port();
     let (connections, channels, queues) = (
-        [Step::Connect, Step::LogIn, Step::OpenChannel, Step::Close].as_slice(),
-        [Step::OpenChannel, Step::CloseChannel].as_slice(),
-        [Step::Declare, Step::Delete].as_slice(),
+        ["connect", "log_in", "open_channel", "close"].as_slice(),
+        ["open_channel", "close_channel"].as_slice(),
+        ["declare", "delete"].as_slice(),
     );
     for (kind, steps) in [
         (ChurnKind::Connections, connections),
@@ -96,27 +96,31 @@ fn every_kind_keeps_its_rate_and_ends_every_cycle() {
         let (heard, tally, outcome) = churned(&plan(port, kind, Some(200.0)));
         assert_eq!(outcome.error, None, "{kind:?}");
         assert_eq!(
-            (tally.counts.begun, tally.counts.completed),
+            (tally.count("begun"), tally.count("completed")),
             (200, 200),
             "{kind:?}"
         );
-        assert_eq!((tally.not_begun, tally.counts.failed), (0, 0));
+        assert_eq!((tally.count("not_begun"), tally.count("failed")), (0, 0));
         assert_eq!(heard.phases, [Phase::Warmup, Phase::Measure, Phase::Drain]);
         // By the time at which they began: on a busy machine some of the warm-up's begin late.
-        let begun = heard.warmup.begun + heard.cycles.begun;
+        let begun = heard.warmup.get(metric("begun")) + heard.cycles.get(metric("begun"));
         assert_eq!(begun, 240, "{kind:?}");
-        let whole = [Step::Cycle, Step::Open, Step::Wait];
-        let taken: Vec<_> = heard.steps.steps().into_keys().collect();
+        let whole = ["cycle", "open", "wait"];
+        let taken: Vec<_> = heard
+            .steps
+            .filled()
+            .map(|(metric, _)| metric.key())
+            .collect();
         assert_eq!(taken, [whole.as_slice(), steps].concat(), "{kind:?}");
         // Nothing of the warm-up, and every step of every cycle.
         assert!(
-            heard.steps.steps().values().all(|s| s.count == 200),
+            heard.steps.filled().all(|(_, steps)| steps.len() == 200),
             "{kind:?}"
         );
         // The parts add up to the whole: means are from bucket mid-points, three digits.
-        let parts = [&[Step::Wait], steps].concat();
-        let sum: u64 = parts.iter().map(|step| heard.step(*step).mean_ns).sum();
-        let cycle = heard.step(Step::Cycle).mean_ns;
+        let parts = [&["wait"], steps].concat();
+        let sum: u64 = parts.iter().map(|step| heard.step(step).mean_ns).sum();
+        let cycle = heard.step("cycle").mean_ns;
         assert!(
             sum.abs_diff(cycle) * 50 < cycle,
             "{kind:?}: {sum} of {cycle}"
@@ -136,12 +140,15 @@ fn without_a_rate_one_cycle_follows_the_other() {
     let mut plan = plan(broker.local_addr().port(), ChurnKind::Channels, None);
     plan.most_open = 4;
     let (heard, tally, _) = churned(&plan);
-    let counts = tally.counts;
-    assert!(counts.completed > 1_000, "{tally:?}");
-    assert_eq!(counts.begun, counts.completed, "the drain waits for all");
-    assert_eq!(counts.under_way, 4, "{tally:?}");
+    assert!(tally.count("completed") > 1_000, "{tally:?}");
+    assert_eq!(
+        tally.count("begun"),
+        tally.count("completed"),
+        "the drain waits for all"
+    );
+    assert_eq!(tally.count("under_way"), 4, "{tally:?}");
     assert!(
-        heard.step(Step::Wait).p99_ns < 1_000_000,
+        heard.step("wait").p99_ns < 1_000_000,
         "nothing was due before"
     );
 }
@@ -159,17 +166,26 @@ fn latency_counts_from_the_time_that_a_cycle_was_due() {
     plan.warmup = Nanos::ZERO;
     plan.measure = Nanos::from_millis(600);
     let (heard, tally, _) = churned(&plan);
-    let counts = tally.counts;
-    assert!(counts.late * 10 > counts.begun * 9, "{tally:?}");
+    assert!(
+        tally.count("late") * 10 > tally.count("begun") * 9,
+        "{tally:?}"
+    );
     // Every cycle that was due is accounted for.
-    assert_eq!(counts.begun + tally.not_begun, 300_000, "{tally:?}");
-    assert_eq!(counts.begun, counts.completed + counts.failed);
+    assert_eq!(
+        tally.count("begun") + tally.count("not_begun"),
+        300_000,
+        "{tally:?}"
+    );
+    assert_eq!(
+        tally.count("begun"),
+        tally.count("completed") + tally.count("failed")
+    );
     // The last one to begin was due almost at the beginning.
     let floor = plan.measure.0 - plan.measure.0 / 4;
-    assert!(heard.step(Step::Open).max_ns > floor, "{tally:?}");
-    assert!(heard.step(Step::Wait).max_ns > floor, "{tally:?}");
+    assert!(heard.step("open").max_ns > floor, "{tally:?}");
+    assert!(heard.step("wait").max_ns > floor, "{tally:?}");
     assert!(
-        heard.step(Step::LogIn).p50_ns < floor / 10,
+        heard.step("log_in").p50_ns < floor / 10,
         "the broker itself is fast"
     );
 }
@@ -179,18 +195,14 @@ fn what_cannot_start_says_why_and_what_hangs_ends() {
     let nobody = TcpListener::bind("127.0.0.1:0").expect("bind");
     let port = nobody.local_addr().expect("address").port();
     let since = Instant::now();
-    let error = run(
-        &plan(port, ChurnKind::Queues, None),
-        &Control::new(),
-        &mut Heard::default(),
-    )
-    .expect_err("nobody answers");
+    let nothing = plan(port, ChurnKind::Queues, None);
+    let error = common::churned(&nothing, &mut Heard::default()).expect_err("nobody answers");
     assert!(matches!(error, Error::TimedOut { .. }), "{error}");
     assert!(since.elapsed() < Duration::from_secs(10));
 
     let mut plan = plan(port, ChurnKind::Queues, None);
     plan.most_open = 0;
-    let error = run(&plan, &Control::new(), &mut Heard::default()).expect_err("no room");
+    let error = common::churned(&plan, &mut Heard::default()).expect_err("no room");
     assert!(error.is_usage() && error.problem().help.contains("--max-open"));
 }
 
@@ -242,17 +254,25 @@ fn resets_in_the_handshake_are_counted_exactly() {
     plan.warmup = Nanos::ZERO;
     let (heard, tally, outcome) = churned(&plan);
     assert_eq!(outcome.error, None, "some came through");
-    let counts = tally.counts;
     // The first connection only asks whether the broker is there.
-    assert_eq!((counts.begun, counts.failed), (100, 20), "{tally:?}");
-    assert_eq!(counts.completed, 80);
-    assert_eq!(tally.failures.values().sum::<u64>(), 20, "{tally:?}");
-    assert_eq!(heard.cycles.failed, 20);
+    assert_eq!(
+        (tally.count("begun"), tally.count("failed")),
+        (100, 20),
+        "{tally:?}"
+    );
+    assert_eq!(tally.count("completed"), 80);
+    assert_eq!(tally.0.failures.values().sum::<u64>(), 20, "{tally:?}");
+    assert_eq!(heard.cycles.get(metric("failed")), 20);
     // A reset that comes at once may be all that the loop sees of a connection.
-    assert!((80..=100).contains(&heard.step(Step::Connect).count));
-    assert_eq!(heard.step(Step::LogIn).count, 80);
-    assert_eq!(heard.step(Step::Cycle).count, 80);
-    assert_eq!(heard.notes.len(), tally.failures.len(), "{:?}", heard.notes);
+    assert!((80..=100).contains(&heard.step("connect").count));
+    assert_eq!(heard.step("log_in").count, 80);
+    assert_eq!(heard.step("cycle").count, 80);
+    assert_eq!(
+        heard.notes.len(),
+        tally.0.failures.len(),
+        "{:?}",
+        heard.notes
+    );
 }
 
 #[test]
@@ -265,15 +285,15 @@ fn the_handshake_of_tls_is_a_step_of_its_own() {
     plan.endpoint.tls = Some(authority.trusted());
     let (heard, tally, _) = churned(&plan);
     assert_eq!(
-        (tally.counts.begun, tally.counts.completed),
+        (tally.count("begun"), tally.count("completed")),
         (50, 50),
         "{tally:?}"
     );
-    for step in [Step::Connect, Step::Secure, Step::LogIn, Step::Close] {
+    for step in ["connect", "secure", "log_in", "close"] {
         assert_eq!(heard.step(step).count, 50, "{step:?}");
     }
     assert!(
-        heard.step(Step::Secure).p50_ns > 100_000,
+        heard.step("secure").p50_ns > 100_000,
         "it takes some arithmetic"
     );
 }

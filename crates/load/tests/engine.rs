@@ -99,7 +99,7 @@ fn all_out_nothing_is_lost_between_sender_broker_and_receiver() {
             (0, 0, 0)
         );
         let measured = kept.measured.expect("measured");
-        for metric in [Metric::AckResponse, Metric::EndToEnd, Metric::Transfer] {
+        for metric in [Metric::ACK_RESPONSE, Metric::END_TO_END, Metric::TRANSFER] {
             assert!(
                 measured.latencies.histogram(metric).len() > 50,
                 "{destination}: {metric:?}"
@@ -163,7 +163,7 @@ fn a_rate_is_kept_over_producers_and_threads() {
     );
     assert_eq!(outcome.totals.received, outcome.totals.sent);
     let measured = kept.measured.expect("measured");
-    assert!(measured.latencies.histogram(Metric::SendDelay).len() >= 1_990);
+    assert!(measured.latencies.histogram(Metric::SEND_DELAY).len() >= 1_990);
 }
 
 #[test]

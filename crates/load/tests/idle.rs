@@ -8,8 +8,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Instant;
 
-use load::churn::{ChurnKind, ChurnPlan, ChurnTally, run};
-use load::{ArrivalSchedule, Control, Endpoint, Error, Outcome, RunEvent, Sink, Token};
+use load::scenario::churn::{ChurnKind, ChurnPlan};
+use load::{ArrivalSchedule, Endpoint, Error, Outcome, RunEvent, Sink, Token};
 use measure::{Interval, Nanos, Rate};
 use testkit::Random;
 
@@ -36,10 +36,8 @@ fn plan(port: u16, kind: ChurnKind, rate: f64, measure_ms: u64) -> ChurnPlan {
     }
 }
 
-fn churned(plan: &ChurnPlan) -> Result<(ChurnTally, Outcome), Error> {
-    let mut outcome = run(plan, &Control::new(), &mut Ignore)?;
-    let tally = *outcome.churn.take().expect("a tally");
-    Ok((tally, outcome))
+fn churned(plan: &ChurnPlan) -> Result<(common::Tally, Outcome), Error> {
+    common::churned(plan, &mut Ignore)
 }
 
 /// The broker gives up who is silent for two heartbeats, as RabbitMQ does.
@@ -63,9 +61,12 @@ fn connections_that_stay_live_longer_than_their_heartbeat() {
             let what = format!("seed {seed}: {kind:?}, heartbeat {heartbeat_s} s, {rate}/s");
             let (tally, outcome) = churned(&plan).expect("it starts");
             assert_eq!(outcome.error, None, "{what}");
-            let counts = tally.counts;
-            assert!(counts.begun > 0, "{what}: {tally:?}");
-            assert_eq!(counts.begun, counts.completed, "{what}: {tally:?}");
+            assert!(tally.count("begun") > 0, "{what}: {tally:?}");
+            assert_eq!(
+                tally.count("begun"),
+                tally.count("completed"),
+                "{what}: {tally:?}"
+            );
         })
     });
     for run in runs.collect::<Vec<_>>() {
@@ -135,10 +136,13 @@ fn a_line_that_is_never_quiet_keeps_nobody_from_ending() {
     let took = since.elapsed();
     assert_eq!(outcome.error, None);
     assert!(took.as_millis() < 4_000, "{took:?}");
-    let counts = tally.counts;
-    assert_eq!(counts.begun + tally.not_begun, 20, "{tally:?}");
-    assert!(counts.begun > 0, "{tally:?}");
-    assert_eq!(counts.begun, counts.completed, "{tally:?}");
+    assert_eq!(
+        tally.count("begun") + tally.count("not_begun"),
+        20,
+        "{tally:?}"
+    );
+    assert!(tally.count("begun") > 0, "{tally:?}");
+    assert_eq!(tally.count("begun"), tally.count("completed"), "{tally:?}");
 }
 
 /// The broker closes connections whose token it has not been told is renewed.

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use broker::{Fault, FaultKind};
-use load::churn::{ChurnKind, ChurnPlan, run as churn};
+use load::scenario::churn::{ChurnKind, ChurnPlan};
 use load::{
     Control, Destination, Endpoint, Group, Outcome, Phases, Plan, ReconnectPolicy, Resolver,
     RunEvent, Sink,
@@ -59,7 +59,7 @@ fn plan(endpoint: Endpoint, ms: u64) -> Plan {
     }
 }
 
-fn churned(endpoint: Endpoint, kind: ChurnKind) -> Outcome {
+fn churned(endpoint: Endpoint, kind: ChurnKind) -> (common::Tally, Outcome) {
     let plan = ChurnPlan {
         endpoint,
         kind,
@@ -72,7 +72,7 @@ fn churned(endpoint: Endpoint, kind: ChurnKind) -> Outcome {
         source_addresses: Vec::new(),
         timeout: Nanos::from_millis(2_000),
     };
-    churn(&plan, &Control::new(), &mut Count::default()).expect("it starts")
+    common::churned(&plan, &mut Count::default()).expect("it starts")
 }
 
 fn loaded(plan: &Plan) -> (Outcome, u64) {
@@ -180,7 +180,7 @@ fn connections_spread_over_the_addresses_of_a_name() {
     let spread = counts();
     assert!(spread.iter().all(|count| *count >= 2), "{spread:?}");
     for kind in [ChurnKind::Connections, ChurnKind::Channels] {
-        let outcome = churned(endpoint.clone(), kind);
+        let (_, outcome) = churned(endpoint.clone(), kind);
         assert_eq!(outcome.error, None);
         let spread = counts();
         let (least, most) = (spread.iter().min(), spread.iter().max());
@@ -204,10 +204,9 @@ fn an_address_that_refuses_or_is_silent_is_passed_over() {
             let (outcome, received) = loaded(&plan);
             assert_eq!(outcome.error, None, "{what}");
             assert!(received > 50, "{what}: {received}");
-            let outcome = churned(endpoint, ChurnKind::Channels);
+            let (tally, outcome) = churned(endpoint, ChurnKind::Channels);
             assert_eq!(outcome.error, None, "{what}");
-            let tally = outcome.churn.expect("a tally");
-            assert!(tally.counts.completed > 0, "{what}: {tally:?}");
+            assert!(tally.count("completed") > 0, "{what}: {tally:?}");
         }
     }
     let nowhere = name(|| Ok(vec![refuses(), refuses()]));

@@ -190,8 +190,8 @@ fn computed(case: &Case, start: Time, service: u64, stalls: &[(Time, Time)]) -> 
         let ack = served(served(sent, stalls) + service, stalls);
         own.push(ack);
         if due >= begin {
-            result.record(Metric::AckResponse, Nanos(ack - due));
-            result.record(Metric::SendAck, Nanos(ack - sent));
+            result.record(Metric::ACK_RESPONSE, Nanos(ack - due));
+            result.record(Metric::SEND_ACK, Nanos(ack - sent));
         }
     }
     result
@@ -217,7 +217,7 @@ fn attempt(case: &Case) -> Attempt {
     let (kept, stalls) = run(case);
     let service = kept
         .warmup
-        .histogram(Metric::AckResponse)
+        .histogram(Metric::ACK_RESPONSE)
         .value_at_percentile(50.0);
     let share = kept.waited as f64 / (WARMUP + MEASURE).0 as f64;
     let mut table = format!(
@@ -240,9 +240,9 @@ fn attempt(case: &Case) -> Attempt {
     }
     let expected = computed(case, kept.start, service, &stalls);
     for (percentile, name) in PERCENTILES {
-        let should = at(&expected, Metric::AckResponse, percentile);
-        let is = at(&kept.measured, Metric::AckResponse, percentile);
-        let naive = at(&kept.measured, Metric::SendAck, percentile);
+        let should = at(&expected, Metric::ACK_RESPONSE, percentile);
+        let is = at(&kept.measured, Metric::ACK_RESPONSE, percentile);
+        let naive = at(&kept.measured, Metric::SEND_ACK, percentile);
         table += &format!("| {name} | {should:.2} ms | {is:.2} ms | {naive:.2} ms |\n");
         let off = (is - should).abs() / should;
         let line = format!("{name}: {is} ms instead of {should} ms");
@@ -254,7 +254,7 @@ fn attempt(case: &Case) -> Attempt {
             wrong.push(line);
         }
     }
-    let count = |recorder: &Recorder| recorder.histogram(Metric::AckResponse).len();
+    let count = |recorder: &Recorder| recorder.histogram(Metric::ACK_RESPONSE).len();
     let (is, should) = (count(&kept.measured), count(&expected));
     // What is due in the last moments may miss the end.
     if is.abs_diff(should) > should / 100 {

@@ -117,7 +117,11 @@ fn a_broker_that_hangs_costs_time_and_nothing_else() {
     assert!(outcome.error.is_none(), "{outcome:?}");
     assert_eq!(outcome.unconfirmed, 0);
     assert_eq!(outcome.totals.received, outcome.totals.sent);
-    let felt = kept.measured.latencies.histogram(Metric::AckResponse).max();
+    let felt = kept
+        .measured
+        .latencies
+        .histogram(Metric::ACK_RESPONSE)
+        .max();
     assert!(felt > 140_000_000, "{felt} ns");
 }
 
@@ -241,6 +245,10 @@ fn blocked_publishers_wait_and_say_so() {
     ] {
         assert!(kept.events.iter().any(wanted), "{:?}", kept.events);
     }
-    let felt = kept.measured.latencies.histogram(Metric::AckResponse).max();
+    let felt = kept
+        .measured
+        .latencies
+        .histogram(Metric::ACK_RESPONSE)
+        .max();
     assert!(felt > 80_000_000, "{felt} ns");
 }

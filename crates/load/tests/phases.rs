@@ -111,7 +111,7 @@ fn check(case: &Case) {
         (&heard.measured, case.warmup, end),
     ] {
         let due = (to - from) * RATE / 1_000;
-        let metrics = [Metric::SendDelay, Metric::AckResponse, Metric::EndToEnd];
+        let metrics = [Metric::SEND_DELAY, Metric::ACK_RESPONSE, Metric::END_TO_END];
         for metric in metrics {
             let name = metric.name();
             let histogram = recorder.histogram(metric);
@@ -137,7 +137,7 @@ fn a_stall_across_the_end_of_the_warm_up_stays_out_of_the_measured_phase() {
     let heard = played(&case);
     // 1,000 ms of the warm-up were answered after it, by 4 metrics and the delay of sending.
     assert!(heard.carried > 4 * 190, "{}", heard.carried);
-    let response = heard.measured.histogram(Metric::AckResponse);
+    let response = heard.measured.histogram(Metric::ACK_RESPONSE);
     let p99 = response.value_at_percentile(99.0);
     assert!(p99 < 400_000_000, "{p99} ns: no message waited over 50 ms");
 }
@@ -153,7 +153,7 @@ fn a_stall_across_the_end_of_the_measured_phase_is_part_of_it() {
     };
     check(&case);
     let heard = played(&case);
-    let response = heard.measured.histogram(Metric::AckResponse);
+    let response = heard.measured.histogram(Metric::ACK_RESPONSE);
     // Two thirds of the messages waited for the end of the stall.
     let median = response.value_at_percentile(50.0);
     assert!(median > 300_000_000, "{median} ns");
@@ -239,9 +239,9 @@ fn other_programs_messages_belong_to_the_phase_that_they_were_due_in() {
         std::thread::sleep(std::time::Duration::from_millis(400));
         load::run(&receiver, &Control::new(), &mut received).expect("load");
     });
-    let count = received.measured.histogram(Metric::EndToEnd).len();
+    let count = received.measured.histogram(Metric::END_TO_END).len();
     assert!((99..=101).contains(&count), "{count} of 100 messages");
     // With what had piled up before.
-    let before = received.warmup.histogram(Metric::EndToEnd).len();
+    let before = received.warmup.histogram(Metric::END_TO_END).len();
     assert!(before > 150, "{before}");
 }

@@ -91,7 +91,7 @@ fn a_load_outlives_its_broker_and_keeps_its_schedule() {
     assert_eq!(answered, 3_000, "{outcome:?}");
     assert!(outcome.unconfirmed <= 200, "{outcome:?}");
     // What its users felt: somebody waited all the time that the broker was away.
-    let response = kept.measured.latencies.histogram(Metric::AckResponse);
+    let response = kept.measured.latencies.histogram(Metric::ACK_RESPONSE);
     assert!(response.max() >= 480_000_000, "{} ns", response.max());
     assert!(response.max() <= 1_500_000_000, "{} ns", response.max());
     // So did what was in flight when the connections were lost: no message is missing.

@@ -147,7 +147,7 @@ fn a_message_waits_for_the_last_answer_and_the_think_time() {
     let sent = outcome.totals.sent;
     assert!((100..=4 * 51).contains(&sent), "{sent}");
     let delays = kept.measured.expect("measured");
-    let delays = delays.latencies.histogram(Metric::SendDelay);
+    let delays = delays.latencies.histogram(Metric::SEND_DELAY);
     assert_eq!(delays.len(), sent);
 }
 
@@ -223,7 +223,7 @@ fn files_are_sent_as_they_are() {
         let (outcome, kept) = run(&plan);
         assert_eq!(outcome.totals.sent, 60);
         let measured = kept.measured.expect("measured");
-        let seen = measured.latencies.histogram(Metric::EndToEnd).len();
+        let seen = measured.latencies.histogram(Metric::END_TO_END).len();
         assert_eq!(seen, 60, "every message tells its latency");
         assert_eq!(outcome.ledger.is_some(), ledger);
         if let Some(ledger) = outcome.ledger {

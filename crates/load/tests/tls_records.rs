@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::Authority;
-use load::churn::{ChurnKind, ChurnPlan, run};
-use load::{Auth, Control, Endpoint, RunEvent, Sink};
+use load::scenario::churn::{ChurnKind, ChurnPlan};
+use load::{Auth, Endpoint, RunEvent, Sink};
 use measure::{Interval, Nanos};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -216,8 +216,7 @@ fn a_broker_with_a_long_chain_is_churned() {
         source_addresses: Vec::new(),
         timeout: Nanos::from_millis(5_000),
     };
-    let outcome = run(&plan, &Control::new(), &mut Ignore).expect("it starts");
-    let tally = outcome.churn.expect("a tally");
-    assert!(tally.counts.completed > 0, "{tally:?}");
-    assert_eq!(tally.counts.failed, 0, "{tally:?}");
+    let (tally, _) = common::churned(&plan, &mut Ignore).expect("it starts");
+    assert!(tally.count("completed") > 0, "{tally:?}");
+    assert_eq!(tally.count("failed"), 0, "{tally:?}");
 }

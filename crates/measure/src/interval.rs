@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CycleCounts, DueHistogram, Measured, Nanos, Recorder, Step, Time, Waits};
+use crate::{Counts, DueHistogram, Metric, Nanos, Recorder, Time, Waits};
 
 /// The part of a run that an interval belongs to. No interval spans two.
 #[derive(
@@ -102,8 +102,8 @@ pub struct Interval {
     pub loop_lag_max: Nanos,
     /// What the clients and the event loops waited for.
     pub waits: Waits,
-    /// Cycles of churn; `None` where there are none.
-    pub cycles: Option<CycleCounts>,
+    /// Counters of the scenarios that have such.
+    pub counts: Counts,
 }
 
 impl Interval {
@@ -115,28 +115,19 @@ impl Interval {
 
     /// An empty interval that has all that recording these will ever need.
     #[must_use]
-    pub fn with(measured: &[Measured]) -> Self {
+    pub fn with(metrics: &[Metric]) -> Self {
         Self {
             start: Time(0),
             end: Time(0),
             phase: Phase::Warmup,
             counters: Counters::default(),
-            latencies: Recorder::with(measured),
+            latencies: Recorder::with(metrics),
             carried: None,
             due_from: Time(0),
             due_until: Time(u64::MAX),
             loop_lag_max: Nanos::ZERO,
             waits: Waits::default(),
-            cycles: None,
-        }
-    }
-
-    /// An empty interval of churn; allocates its histograms.
-    #[must_use]
-    pub fn of_cycles() -> Self {
-        Self {
-            cycles: Some(CycleCounts::default()),
-            ..Self::with(&Step::ALL.map(Measured::Cycle))
+            counts: Counts::with(metrics),
         }
     }
 
@@ -198,9 +189,7 @@ impl Interval {
         self.set_due(Time(0), Time(u64::MAX));
         self.loop_lag_max = Nanos::ZERO;
         self.waits = Waits::default();
-        if let Some(cycles) = &mut self.cycles {
-            *cycles = CycleCounts::default();
-        }
+        self.counts.reset();
     }
 
     /// Adds another thread's interval of the same time, or the following interval of the same
@@ -220,9 +209,7 @@ impl Interval {
         self.counters.add(&other.counters);
         self.loop_lag_max = self.loop_lag_max.max(other.loop_lag_max);
         self.waits.add(&other.waits);
-        if let Some(theirs) = &other.cycles {
-            self.cycles.get_or_insert_default().add(theirs);
-        }
+        self.counts.merge(&other.counts);
     }
 }
 

@@ -4,22 +4,22 @@
 //! Nothing here allocates after construction on a recording path.
 
 mod clock;
-mod cycles;
+mod counts;
 mod interval;
 pub mod ledger;
 mod metric;
 mod problem;
 mod recorder;
+mod summaries;
 mod units;
 mod waits;
 
 pub use clock::{Clock, wall_clock_unix_ns};
-pub use cycles::{CycleCounts, Measured, Step};
+pub use counts::Counts;
 pub use interval::{Counters, Interval, Phase};
-pub use metric::{Metric, PerMetric};
+pub use metric::{Metric, MetricInfo, MetricKind, described};
 pub use problem::Problem;
-pub use recorder::{
-    DueHistogram, HIGHEST_NS, LatencySummary, Recorder, SIGNIFICANT_DIGITS, new_histogram,
-};
+pub use recorder::{DueHistogram, HIGHEST_NS, Recorder, SIGNIFICANT_DIGITS, new_histogram};
+pub use summaries::{LatencySummary, Summaries};
 pub use units::{Nanos, Rate, Time};
 pub use waits::{Wait, Waits};

@@ -1,116 +1,358 @@
-//! The five latencies of a message and the containers that hold one value for each.
+//! The registry of metrics: what each is called, its unit and kind, and what it means.
+//!
+//! A scenario registers its metrics before it runs and records by [`Metric`], an index: recording is
+//! an array access. Readers of an archive register what its files name, and so show metrics of
+//! scenarios that they know nothing of.
 
-use serde::{Deserialize, Serialize};
+use std::sync::{LazyLock, PoisonError, RwLock};
 
-/// The latencies of a message's life. With a target rate the headline latencies are
-/// [`Metric::AckResponse`] and [`Metric::EndToEnd`], which count from the intended time; the
-/// other three are there to explain them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Metrics that files may add to the registry; a damaged archive must not fill the memory.
+const MOST_FROM_FILES: usize = 256;
+/// Letters of a key at most.
+const LONGEST_KEY: usize = 64;
+/// Letters of a name, a unit or a meaning at most.
+const LONGEST_TEXT: usize = 300;
+
+/// How the values of a metric are kept and summed up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
-pub enum Metric {
-    /// Intended send time to the broker's acknowledgement.
-    AckResponse,
-    /// Intended send time to delivery.
-    EndToEnd,
-    /// Actual send time to the broker's acknowledgement.
-    SendAck,
-    /// Actual send time to delivery.
-    Transfer,
-    /// Intended to actual send time.
-    SendDelay,
+pub enum MetricKind {
+    /// Durations in nanoseconds, in an HDR histogram.
+    #[default]
+    Histogram,
+    /// A count; intervals add up.
+    Counter,
+    /// The largest value of an interval; of several intervals the largest counts.
+    Peak,
+}
+
+/// What is known of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct MetricInfo {
+    /// The key in JSON and the tag in the HDR log: lower case, digits and `_`.
+    pub key: &'static str,
+    /// The name that people read.
+    pub name: &'static str,
+    /// `ns` for a histogram; what is counted for the others, such as `cycles`.
+    pub unit: &'static str,
+    /// How values are kept.
+    pub kind: MetricKind,
+    /// The scenario that it belongs to.
+    pub scenario: &'static str,
+    /// Whether it is one part of a whole that another histogram of the scenario measures: the means
+    /// of all parts add up.
+    pub part: bool,
+    /// What it means, in one sentence.
+    pub meaning: &'static str,
+}
+
+impl MetricInfo {
+    const fn of_messages(key: &'static str, name: &'static str, meaning: &'static str) -> Self {
+        Self {
+            key,
+            name,
+            unit: "ns",
+            kind: MetricKind::Histogram,
+            scenario: "messages",
+            part: false,
+            meaning,
+        }
+    }
+}
+
+/// The latencies of a message's life, headline first.
+static MESSAGES: [MetricInfo; 5] = [
+    MetricInfo::of_messages(
+        "ack_response",
+        "ack response",
+        "intended send time to the broker's acknowledgement",
+    ),
+    MetricInfo::of_messages("end_to_end", "end-to-end", "intended send time to delivery"),
+    MetricInfo::of_messages(
+        "send_ack",
+        "send ack",
+        "actual send time to the broker's acknowledgement",
+    ),
+    MetricInfo::of_messages("transfer", "transfer", "actual send time to delivery"),
+    MetricInfo::of_messages("send_delay", "send delay", "intended to actual send time"),
+];
+
+/// A metric, as its index in the registry.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS), ts(type = "string"))]
+pub struct Metric(u16);
+
+struct Entry {
+    info: &'static MetricInfo,
+    /// A file named the key and nothing more.
+    is_bare: bool,
+}
+
+#[derive(Default)]
+struct Registry {
+    entries: Vec<Entry>,
+    from_files: usize,
+}
+
+static REGISTRY: LazyLock<RwLock<Registry>> = LazyLock::new(|| {
+    let mut registry = Registry::default();
+    for info in &MESSAGES {
+        registry.push(info, false);
+    }
+    RwLock::new(registry)
+});
+
+impl Registry {
+    fn push(&mut self, info: &'static MetricInfo, is_bare: bool) -> Metric {
+        let index = self.entries.len().min(usize::from(u16::MAX)) as u16;
+        self.entries.push(Entry { info, is_bare });
+        Metric(index)
+    }
+
+    fn find(&self, key: &str) -> Option<Metric> {
+        let at = self.entries.iter().position(|entry| entry.info.key == key);
+        Some(Metric(u16::try_from(at?).ok()?))
+    }
 }
 
 impl Metric {
-    /// All metrics, headline first.
-    pub const ALL: [Self; 5] = [
-        Self::AckResponse,
-        Self::EndToEnd,
-        Self::SendAck,
-        Self::Transfer,
-        Self::SendDelay,
+    /// Intended send time to the broker's acknowledgement.
+    pub const ACK_RESPONSE: Self = Self(0);
+    /// Intended send time to delivery.
+    pub const END_TO_END: Self = Self(1);
+    /// Actual send time to the broker's acknowledgement.
+    pub const SEND_ACK: Self = Self(2);
+    /// Actual send time to delivery.
+    pub const TRANSFER: Self = Self(3);
+    /// Intended to actual send time.
+    pub const SEND_DELAY: Self = Self(4);
+
+    /// The latencies of messages, headline first. With a target rate the headline latencies are
+    /// [`Metric::ACK_RESPONSE`] and [`Metric::END_TO_END`], which count from the intended time; the
+    /// other three explain them.
+    pub const MESSAGES: [Self; 5] = [
+        Self::ACK_RESPONSE,
+        Self::END_TO_END,
+        Self::SEND_ACK,
+        Self::TRANSFER,
+        Self::SEND_DELAY,
     ];
 
-    /// The name that people read and the tag in the HDR log.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::AckResponse => "ack response",
-            Self::EndToEnd => "end-to-end",
-            Self::SendAck => "send ack",
-            Self::Transfer => "transfer",
-            Self::SendDelay => "send delay",
+    /// The metric of a scenario; registers it where it is new. Scenarios resolve their metrics before
+    /// they run. A key names one metric: what another scenario has registered with it is an error of the
+    /// program.
+    pub fn register(info: &'static MetricInfo) -> Self {
+        let mut registry = REGISTRY.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(metric) = registry.find(info.key) else {
+            return registry.push(info, false);
+        };
+        if let Some(entry) = registry.entries.get_mut(metric.index()) {
+            debug_assert!(
+                entry.is_bare || entry.info.scenario == info.scenario,
+                "two scenarios call a metric {}",
+                info.key
+            );
+            if entry.is_bare {
+                *entry = Entry {
+                    info,
+                    is_bare: false,
+                };
+            }
         }
+        metric
     }
 
-    /// The key in JSON.
-    #[must_use]
-    pub const fn key(self) -> &'static str {
-        match self {
-            Self::AckResponse => "ack_response",
-            Self::EndToEnd => "end_to_end",
-            Self::SendAck => "send_ack",
-            Self::Transfer => "transfer",
-            Self::SendDelay => "send_delay",
+    /// The metric with this key, which a file has named: registered where it is new. `None` where the
+    /// key can be none, or files have named too many.
+    pub fn named(key: &str, kind: MetricKind) -> Option<Self> {
+        Self::described(&Described {
+            key: key.to_owned(),
+            name: key.replace('_', " "),
+            unit: match kind {
+                MetricKind::Histogram => "ns".to_owned(),
+                MetricKind::Counter | MetricKind::Peak => String::new(),
+            },
+            kind,
+            ..Described::default()
+        })
+    }
+
+    fn described(found: &Described) -> Option<Self> {
+        let mut registry = REGISTRY.write().unwrap_or_else(PoisonError::into_inner);
+        let is_bare = found.scenario.is_empty();
+        let known = registry.find(&found.key);
+        if let Some(metric) = known {
+            let bare = registry.entries.get(metric.index())?.is_bare;
+            if is_bare || !bare {
+                return Some(metric);
+            }
         }
+        let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        let is_key =
+            (1..=LONGEST_KEY).contains(&found.key.len()) && found.key.chars().all(is_letter);
+        // What replaces a bare name takes memory once more.
+        if !is_key || registry.from_files >= 2 * MOST_FROM_FILES {
+            return known;
+        }
+        registry.from_files += 1;
+        let kept = |text: &str| -> &'static str {
+            let text: String = text.chars().take(LONGEST_TEXT).collect();
+            Box::leak(text.into_boxed_str())
+        };
+        let info = Box::leak(Box::new(MetricInfo {
+            key: kept(&found.key),
+            name: kept(&found.name),
+            unit: kept(&found.unit),
+            kind: found.kind,
+            scenario: kept(&found.scenario),
+            part: found.part,
+            meaning: kept(&found.meaning),
+        }));
+        let Some(metric) = known else {
+            return Some(registry.push(info, is_bare));
+        };
+        *registry.entries.get_mut(metric.index())? = Entry { info, is_bare };
+        Some(metric)
+    }
+
+    /// Its position in the registry.
+    #[inline]
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The metric at this position; see [`Metric::index`].
+    pub(crate) const fn at(index: usize) -> Self {
+        Self(index as u16)
+    }
+
+    /// What is known of it.
+    #[must_use]
+    pub fn info(self) -> &'static MetricInfo {
+        let registry = REGISTRY.read().unwrap_or_else(PoisonError::into_inner);
+        let entry = registry.entries.get(self.index());
+        entry.map_or(&MESSAGES[0], |entry| entry.info)
+    }
+
+    /// The name that people read.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.info().name
+    }
+
+    /// The key in JSON, and the tag in the HDR log.
+    #[must_use]
+    pub fn key(self) -> &'static str {
+        self.info().key
     }
 }
 
-/// One value per metric.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
-#[serde(deny_unknown_fields)]
-pub struct PerMetric<T> {
-    /// See [`Metric::AckResponse`].
-    pub ack_response: T,
-    /// See [`Metric::EndToEnd`].
-    pub end_to_end: T,
-    /// See [`Metric::SendAck`].
-    pub send_ack: T,
-    /// See [`Metric::Transfer`].
-    pub transfer: T,
-    /// See [`Metric::SendDelay`].
-    pub send_delay: T,
+impl std::fmt::Debug for Metric {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.key())
+    }
 }
 
-impl<T> PerMetric<T> {
-    /// Makes each value from its metric.
-    pub fn from_fn(mut make: impl FnMut(Metric) -> T) -> Self {
-        Self {
-            ack_response: make(Metric::AckResponse),
-            end_to_end: make(Metric::EndToEnd),
-            send_ack: make(Metric::SendAck),
-            transfer: make(Metric::Transfer),
-            send_delay: make(Metric::SendDelay),
+impl Serialize for Metric {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.key())
+    }
+}
+
+impl<'de> Deserialize<'de> for Metric {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let key = String::deserialize(deserializer)?;
+        let metric = Self::named(&key, MetricKind::Histogram);
+        metric.ok_or_else(|| D::Error::custom(format!("{key:?} can be no metric's key")))
+    }
+}
+
+/// What a file says of a metric.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Described {
+    key: String,
+    name: String,
+    unit: String,
+    kind: MetricKind,
+    scenario: String,
+    part: bool,
+    meaning: String,
+}
+
+/// The metrics of a run with all that is known of them, as its record keeps them.
+pub mod described {
+    use super::{Described, Deserialize, Deserializer, Metric, Serializer};
+
+    /// Writes what is known of each.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(metrics: &[Metric], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(metrics.iter().map(|metric| metric.info()))
+    }
+
+    /// Registers those that are new, and leaves out those that can be none.
+    ///
+    /// # Errors
+    /// Those of the deserializer.
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<Metric>, D::Error> {
+        let all = Vec::<Described>::deserialize(deserializer)?;
+        Ok(all.iter().filter_map(Metric::described).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static PROBE: MetricInfo = MetricInfo {
+        key: "test_probe",
+        name: "test probe",
+        unit: "ns",
+        kind: MetricKind::Histogram,
+        scenario: "test",
+        part: true,
+        meaning: "nothing",
+    };
+
+    #[test]
+    fn a_metric_is_registered_once_and_found_by_its_key() {
+        let bare = Metric::named("test_probe", MetricKind::Histogram).unwrap();
+        assert_eq!((bare.name(), bare.info().part), ("test probe", false));
+        let metric = Metric::register(&PROBE);
+        assert_eq!(
+            metric, bare,
+            "what a file named first is described by the code"
+        );
+        assert_eq!(metric.info(), &PROBE);
+        assert_eq!(Metric::register(&PROBE), metric);
+        assert_eq!(serde_json::to_value(metric).unwrap(), "test_probe");
+        let read: Metric = serde_json::from_str("\"send_ack\"").unwrap();
+        assert_eq!(read, Metric::SEND_ACK);
+    }
+
+    #[test]
+    fn messages_have_the_first_places_and_their_names_are_their_keys() {
+        let keys = MESSAGES.map(|info| info.key);
+        assert_eq!(Metric::MESSAGES.map(Metric::key), keys);
+        for info in &MESSAGES {
+            assert_eq!(info.name.replace([' ', '-'], "_"), info.key);
         }
     }
 
-    /// The value of one metric.
-    pub const fn get(&self, metric: Metric) -> &T {
-        match metric {
-            Metric::AckResponse => &self.ack_response,
-            Metric::EndToEnd => &self.end_to_end,
-            Metric::SendAck => &self.send_ack,
-            Metric::Transfer => &self.transfer,
-            Metric::SendDelay => &self.send_delay,
+    #[test]
+    fn files_cannot_register_what_is_no_key() {
+        for key in ["", "Tag", "a b", "a,b", "\u{1b}[31m", &"a".repeat(65)] {
+            assert_eq!(Metric::named(key, MetricKind::Counter), None, "{key:?}");
         }
-    }
-
-    /// The value of one metric, to change.
-    pub const fn get_mut(&mut self, metric: Metric) -> &mut T {
-        match metric {
-            Metric::AckResponse => &mut self.ack_response,
-            Metric::EndToEnd => &mut self.end_to_end,
-            Metric::SendAck => &mut self.send_ack,
-            Metric::Transfer => &mut self.transfer,
-            Metric::SendDelay => &mut self.send_delay,
-        }
-    }
-
-    /// Metric and value, headline first.
-    pub fn iter(&self) -> impl Iterator<Item = (Metric, &T)> {
-        Metric::ALL
-            .into_iter()
-            .map(|metric| (metric, self.get(metric)))
     }
 }

@@ -191,8 +191,8 @@ impl Lines {
                 String::new()
             });
         }
-        let consumer = self.values(interval, Metric::EndToEnd);
-        let confirm = self.values(interval, Metric::AckResponse);
+        let consumer = self.values(interval, Metric::END_TO_END);
+        let confirm = self.values(interval, Metric::ACK_RESPONSE);
         let kinds = [(has.received, consumer), (has.confirms(), confirm)];
         for range in [0..5, 5..8] {
             for (shown, values) in &kinds {
@@ -253,10 +253,10 @@ impl Lines {
         let has = self.columns;
         let mut all = Vec::new();
         if has.received {
-            all.push(("consumer", self.values(interval, Metric::EndToEnd)));
+            all.push(("consumer", self.values(interval, Metric::END_TO_END)));
         }
         if has.confirms() {
-            all.push(("confirm", self.values(interval, Metric::AckResponse)));
+            all.push(("confirm", self.values(interval, Metric::ACK_RESPONSE)));
         }
         all
     }
@@ -344,7 +344,7 @@ mod tests {
         assert_eq!(line, "id: t, time 1.000 s, sent: 5.0 msg/s");
         lines.columns.confirmed = true;
         let millis = Nanos::from_millis(3);
-        interval.latencies.record_n(Metric::AckResponse, millis, 5);
+        interval.latencies.record_n(Metric::ACK_RESPONSE, millis, 5);
         lines.unit = Unit::Millis;
         let line = lines.default_line(&interval, end);
         assert!(line.ends_with("max confirm latency: 3/3/3 ms"), "{line}");

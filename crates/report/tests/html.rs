@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use archive::profile::{Frame, FrameKind, ProfileHeader, Sample, StacksWriter};
 use archive::{RunReader, RunWriter, SeriesPoint};
-use measure::{Counters, Interval, Metric, Nanos, PerMetric, Phase, Time};
+use measure::{Counters, Interval, Metric, Nanos, Phase, Summaries, Time};
 use report::html;
 
 const ORIGIN: Time = Time(1_000);
@@ -20,7 +20,7 @@ fn cut_off(dir: &Path) -> PathBuf {
         interval.end = interval.start + Nanos::SECOND;
         for us in 1..=100 {
             let value = Nanos::from_micros(us);
-            interval.latencies.record(Metric::AckResponse, value);
+            interval.latencies.record(Metric::ACK_RESPONSE, value);
         }
         writer.append_histograms(&interval);
         writer.append_point(&SeriesPoint {
@@ -32,14 +32,15 @@ fn cut_off(dir: &Path) -> PathBuf {
                 sent: 2_000,
                 ..Counters::default()
             },
-            latency: PerMetric::default(),
+            latency: Summaries::default(),
             loop_lag_max_ns: 0,
             broker: None,
             client: None,
             steal: None,
             idle: None,
             waits: measure::Waits::default(),
-            cycles: None,
+            churn: None,
+            scenarios: Default::default(),
         });
     }
     let series = writer.dir().join(archive::file::SERIES);

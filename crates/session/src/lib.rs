@@ -14,9 +14,11 @@ mod oauth2;
 mod observer;
 pub mod redact;
 mod run;
+mod scenarios;
 mod usage;
 
 pub use error::Error;
 pub use experiment::Experiment;
 pub use observer::{NoObserver, Observer};
 pub use run::{RecordOptions, RunOptions, RunOutcome, Target, Texts, record, run, run_on};
+pub use scenarios::{MakeScenario, SCENARIOS};

@@ -3,45 +3,41 @@
 import type {
   Figures,
   LatencySummary,
-  Measured,
   Metric,
+  MetricInfo,
   ProducerTime,
   ProfileHead,
   RunView,
-  Step,
 } from './view';
-
-/** What is measured of a message, headline first. */
-export const METRICS = [
-  'ack_response',
-  'end_to_end',
-  'send_ack',
-  'transfer',
-  'send_delay',
-] as const satisfies readonly Metric[];
-/** The parts of a cycle of churn in the order of time. */
-export const PARTS = [
-  'wait',
-  'connect',
-  'secure',
-  'log_in',
-  'open_channel',
-  'declare',
-  'delete',
-  'close_channel',
-  'close',
-] as const satisfies readonly Step[];
-/** What is measured of a cycle: twice from when it was due, and each part. */
-export const STEPS = ['cycle', 'open', ...PARTS] as const satisfies readonly Step[];
 
 /** What producers wait for. */
 export type WaitKey = keyof ProducerTime;
 
-/** A latency of the measured phase, of messages or of a step. */
-export function latencyOf(figures: Figures, key: Measured): LatencySummary | undefined {
-  const messages: Partial<Record<Measured, LatencySummary>> = figures.latency;
-  const steps: Partial<Record<Measured, LatencySummary>> = figures.churn?.steps ?? {};
-  return messages[key] ?? steps[key];
+export type Column = (number | null)[];
+
+/** A latency of the measured phase, of messages or of another scenario. */
+export function latencyOf(figures: Figures, key: Metric): LatencySummary | undefined {
+  const scenarios = Object.values(figures.scenarios).map((scenario) => scenario?.latency[key]);
+  return figures.latency[key] ?? scenarios.find((latency) => latency !== undefined);
+}
+
+/** What is known of a metric; its key stands for one that the run does not describe. */
+export function infoOf(run: RunView, key: Metric): MetricInfo {
+  const unknown: MetricInfo = {
+    key,
+    name: key.replaceAll('_', ' '),
+    unit: 'ns',
+    kind: 'histogram',
+    scenario: '',
+    part: false,
+    meaning: '',
+  };
+  return run.metrics.find((metric) => metric.key === key) ?? unknown;
+}
+
+/** The latencies of the run, in the order in which they are shown. */
+export function latencyKeys(run: RunView): Metric[] {
+  return run.metrics.filter((metric) => metric.kind === 'histogram').map((metric) => metric.key);
 }
 
 /** The frame kinds by their number in the columns. */

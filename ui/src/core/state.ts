@@ -1,7 +1,6 @@
 // What the reader has chosen. It lives in the URL's fragment, so that a link shows what one saw.
 
-import { METRICS, STEPS } from './data';
-import type { Measured } from './view';
+import type { Metric } from './view';
 
 export type Theme = 'auto' | 'light' | 'dark';
 export type Shape = 'icicle' | 'flame' | 'callers';
@@ -19,7 +18,7 @@ export interface State {
   shape: Shape;
   order: Order;
   sort: SortBy;
-  metric: Measured | null;
+  metric: Metric | null;
   theme: Theme;
 }
 
@@ -34,8 +33,6 @@ export const INITIAL: State = {
   metric: null,
   theme: 'auto',
 };
-
-const MEASURED: readonly Measured[] = [...METRICS, ...STEPS];
 
 /** The fragment of a state, without `#`; only what differs from the initial state. */
 export function toFragment(state: State): string {
@@ -74,7 +71,7 @@ export function fromFragment(fragment: string): State {
     shape: one('shape', ['icicle', 'flame', 'callers'], INITIAL.shape),
     order: one('order', ['heavy', 'name'], INITIAL.order),
     sort: one('sort', ['self', 'total', 'name'], INITIAL.sort),
-    metric: MEASURED.find((m) => m === input.get('metric')) ?? null,
+    metric: /^[a-z0-9_]{1,64}$/.exec(input.get('metric') ?? '')?.[0] ?? null,
     theme: one('theme', ['auto', 'light', 'dark'], INITIAL.theme),
   };
 }

@@ -75,62 +75,6 @@ shape: string,
 at_least: boolean, };
 
 /**
- * Objects that came and went. Counts are of the cycles that were due in the measured phase: each is in
- * exactly one of `completed`, `failed` and `not_begun`, but where the run broke off.
- */
-export type ChurnSummary = {
-/**
- * `connections`, `channels` or `queues`.
- */
-kind: string,
-/**
- * Cycles that ended in order inside the measured phase, per second of its measured length.
- */
-rate: number,
-/**
- * Cycles that were due and found no room before the end; they have no latency, and would have
- * had the worst.
- */
-not_begun: number,
-/**
- * Why cycles failed.
- */
-failures: Array<FailureCount>,
-/**
- * Messages that each cycle sent.
- */
-messages: number,
-/**
- * CPU time of the measured phase per cycle that ended in it, in milliseconds.
- */
-cpu_ms_per_cycle: PerMessage,
-/**
- * How long each step took: `cycle` and `open` from the time that a cycle was due, the others
- * each from the end of the one before.
- */
-steps: { [key in Step]?: LatencySummary },
-/**
- * Cycles that began.
- */
-begun: number,
-/**
- * Cycles that ended in order.
- */
-completed: number,
-/**
- * Cycles that did not.
- */
-failed: number,
-/**
- * Cycles that began over 1 ms after they were due.
- */
-late: number,
-/**
- * Most cycles that were under way at the same time.
- */
-under_way: number, };
-
-/**
  * What the kernel's TCP says of the connections to the broker, all added up.
  */
 export type ConnectionTime = {
@@ -163,7 +107,7 @@ export type Curve = {
 /**
  * What it is of.
  */
-metric: Measured,
+metric: Metric,
 /**
  * Samples that it is made of.
  */
@@ -176,31 +120,6 @@ nines: Array<number>,
  * The values, nanoseconds.
  */
 ns: Array<number>, };
-
-/**
- * Cycles of churn per interval.
- */
-export type CycleColumns = {
-/**
- * Cycles per second that began.
- */
-begun: Array<number>,
-/**
- * Cycles per second that ended in order.
- */
-completed: Array<number>,
-/**
- * Cycles per second that failed.
- */
-failed: Array<number>,
-/**
- * Cycles that were open at the same time.
- */
-under_way: Array<number>,
-/**
- * The mean of each step, nanoseconds.
- */
-mean_ns: { [key in Step]?: Array<number | null> }, };
 
 /**
  * A labelled moment.
@@ -365,7 +284,7 @@ name: string,
 type: string, };
 
 /**
- * Cycles that failed for one reason.
+ * Operations that failed for one reason.
  */
 export type FailureCount = {
 /**
@@ -432,7 +351,7 @@ measured_s: number,
 /**
  * Latencies of messages.
  */
-latency: PerMetric<LatencySummary>,
+latency: Summaries,
 /**
  * CPU time per message, microseconds.
  */
@@ -446,9 +365,9 @@ cpu_cores: PerMessage,
  */
 rss_mb: Rss,
 /**
- * What became of cycles; absent where messages were the load.
+ * What became of the operations of scenarios other than messages, by their names.
  */
-churn?: ChurnSummary, };
+scenarios: { [key in string]: ScenarioFigures }, };
 
 /**
  * The machine, as the kernel describes it.
@@ -494,7 +413,7 @@ export type HeatMap = {
 /**
  * What it is of.
  */
-metric: Measured,
+metric: Metric,
 /**
  * Start of each column in seconds since the origin.
  */
@@ -644,16 +563,48 @@ idle: number,
 starved: number | null, };
 
 /**
- * What a histogram of a run is of; in JSON the key of either.
+ * A metric, as its index in the registry.
  */
-export type Measured = Metric | Step;
+export type Metric = string;
 
 /**
- * The latencies of a message's life. With a target rate the headline latencies are
- * [`Metric::AckResponse`] and [`Metric::EndToEnd`], which count from the intended time; the
- * other three are there to explain them.
+ * What is known of a metric.
  */
-export type Metric = "ack_response" | "end_to_end" | "send_ack" | "transfer" | "send_delay";
+export type MetricInfo = {
+/**
+ * The key in JSON and the tag in the HDR log: lower case, digits and `_`.
+ */
+key: string,
+/**
+ * The name that people read.
+ */
+name: string,
+/**
+ * `ns` for a histogram; what is counted for the others, such as `cycles`.
+ */
+unit: string,
+/**
+ * How values are kept.
+ */
+kind: MetricKind,
+/**
+ * The scenario that it belongs to.
+ */
+scenario: string,
+/**
+ * Whether it is one part of a whole that another histogram of the scenario measures: the means
+ * of all parts add up.
+ */
+part: boolean,
+/**
+ * What it means, in one sentence.
+ */
+meaning: string, };
+
+/**
+ * How the values of a metric are kept and summed up.
+ */
+export type MetricKind = "histogram" | "counter" | "peak";
 
 /**
  * A piece of the sentence.
@@ -683,31 +634,6 @@ broker: number | null,
 client: number | null, };
 
 /**
- * One value per metric.
- */
-export type PerMetric<T> = {
-/**
- * See [`Metric::AckResponse`].
- */
-ack_response: T,
-/**
- * See [`Metric::EndToEnd`].
- */
-end_to_end: T,
-/**
- * See [`Metric::SendAck`].
- */
-send_ack: T,
-/**
- * See [`Metric::Transfer`].
- */
-transfer: T,
-/**
- * See [`Metric::SendDelay`].
- */
-send_delay: T, };
-
-/**
  * Percentiles in nanoseconds, per interval; `null` where nothing was recorded in it.
  */
 export type Percentiles = {
@@ -722,7 +648,11 @@ p99: Array<number | null>,
 /**
  * The highest value.
  */
-max: Array<number | null>, };
+max: Array<number | null>,
+/**
+ * The mean, of a part: means of parts add up.
+ */
+mean?: Array<number | null>, };
 
 /**
  * The part of a run that an interval belongs to. No interval spans two.
@@ -1009,6 +939,10 @@ events: Array<Event>,
  */
 span: [number, number],
 /**
+ * What is measured, in the order in which it is shown.
+ */
+metrics: Array<MetricInfo>,
+/**
  * What the panels on the time axis draw.
  */
 series: SeriesColumns,
@@ -1048,6 +982,47 @@ command: Array<string>,
  * The CPU profile, whose columns travel beside this.
  */
 profile: ProfileHead | null, };
+
+/**
+ * What became of the operations of a scenario.
+ */
+export type ScenarioFigures = {
+/**
+ * What was loaded: `connections`.
+ */
+kind: string,
+/**
+ * What its operations are called: `cycles`.
+ */
+unit: string,
+/**
+ * Operations that ended in order in the measured phase, per second.
+ */
+rate: number,
+/**
+ * Operations per second that its schedule requested; `null` when unthrottled.
+ */
+requested_rate: number | null,
+/**
+ * The counts of its operations that were due in the measured phase.
+ */
+counts: { [key in Metric]: number },
+/**
+ * Why operations failed.
+ */
+failures: Array<FailureCount>,
+/**
+ * CPU time per operation, milliseconds.
+ */
+cpu_ms_each: PerMessage,
+/**
+ * The latency of a whole operation.
+ */
+headline: Metric | null,
+/**
+ * Latencies of the measured phase.
+ */
+latency: Summaries, };
 
 /**
  * The series: one entry per interval in each column; `null` where something could not be had.
@@ -1110,18 +1085,18 @@ steal: Array<number | null>,
  */
 waits: WaitShares,
 /**
- * Percentiles of each metric, and of each step that cycles took.
+ * Latencies of each metric.
  */
-latency: { [key in Measured]?: Percentiles },
+latency: { [key in Metric]: Percentiles },
 /**
- * Cycles; absent where messages were the load.
+ * Counts of scenarios other than messages: per second for counters, as they are for peaks.
  */
-cycles?: CycleColumns, };
+counts: { [key in Metric]: Array<number | null> }, };
 
 /**
- * A part of a cycle, or the whole.
+ * Latencies by metric, in the order of the registry.
  */
-export type Step = "cycle" | "open" | "wait" | "connect" | "secure" | "log_in" | "open_channel" | "declare" | "delete" | "close_channel" | "close";
+export type Summaries = { [key in Metric]: LatencySummary };
 
 /**
  * A total that includes warm-up and drain, and a rate over the measured phase alone.

@@ -1,6 +1,6 @@
 // The first screen: what happened, whether to believe it, how much and how slow.
 
-import { latencyOf } from '../core/data';
+import { infoOf, latencyKeys, latencyOf } from '../core/data';
 import { type Child, h } from '../core/dom';
 import {
   duration,
@@ -13,9 +13,9 @@ import {
   significant,
   supports,
 } from '../core/format';
-import type { LatencySummary, LedgerSummary, Measured, RunView } from '../core/view';
-import { churnTiles, failures } from './churn';
-import { METRIC_NAMES, subject } from './panels';
+import type { LatencySummary, LedgerSummary, RunView } from '../core/view';
+import { subject } from './panels';
+import { failures, scenarioTiles } from './scenario';
 import { tile } from './tile';
 
 const STATES: Record<RunView['state'], string> = {
@@ -124,8 +124,10 @@ export function tiles(run: RunView): HTMLElement {
           `${grouped(t.rate, 2)} msg/s in the measured phase; ${grouped(t.total)} messages with warm-up and drain`,
         );
   const asked = f.requested_rate === null ? '' : `, ${significant(f.requested_rate)} msg/s asked`;
-  if (f.churn) items.push(...churnTiles(run, f.churn));
   items.push(flow('sent', f.sent, asked), flow('received', f.received));
+  const scenarios = Object.entries(f.scenarios);
+  for (const [name, of] of scenarios) if (of) items.push(...scenarioTiles(run, name, of));
+  const told = scenarios.some(([, of]) => of && of.cpu_ms_each.broker !== null);
   if (f.refused > 0)
     items.push(tile('refused', grouped(f.refused), 'messages', '', 'negative acknowledgements'));
   if (f.returned > 0 && !f.ledger)
@@ -136,7 +138,7 @@ export function tiles(run: RunView): HTMLElement {
       tile('redelivered', grouped(f.redelivered), 'deliveries', '', 'redelivered flag set'),
     );
   }
-  if (!f.churn)
+  if (!told)
     items.push(cost(`${subject(run)} CPU`, f.cpu_us_per_message.broker, f.cpu_cores.broker, run));
   if (f.rss_mb.broker !== null) {
     const [value, unit] = megabytes(f.rss_mb.broker).split(' ') as [string, string];
@@ -144,8 +146,7 @@ export function tiles(run: RunView): HTMLElement {
       tile(`${subject(run)} memory`, value, unit, 'peak, resident', `${f.rss_mb.broker} MB`),
     );
   }
-  if (!f.churn)
-    items.push(cost('bellows CPU', f.cpu_us_per_message.client, f.cpu_cores.client, run));
+  if (!told) items.push(cost('bellows CPU', f.cpu_us_per_message.client, f.cpu_cores.client, run));
   return h(
     'section',
     { id: 'figures', 'aria-labelledby': 'figures-title' },
@@ -234,8 +235,11 @@ function cost(
 
 /** The two latencies that users feel, in one small table. */
 function latencies(run: RunView): HTMLElement | null {
-  const keys: Measured[] = ['ack_response', 'end_to_end', 'cycle', 'open'];
-  const rows = keys.filter((k) => (latencyOf(run.figures, k)?.count ?? 0) > 0);
+  const explains = ['send_ack', 'transfer', 'send_delay'];
+  const rows = latencyKeys(run).filter(
+    (k) =>
+      !infoOf(run, k).part && !explains.includes(k) && (latencyOf(run.figures, k)?.count ?? 0) > 0,
+  );
   if (rows.length === 0) return null;
   const shown = PERCENTILES.filter(([name]) => name !== 'p90' && name !== 'p99.99');
   const late = run.figures.late_share;
@@ -265,14 +269,14 @@ function latencies(run: RunView): HTMLElement | null {
           return h(
             'tr',
             { class: key },
-            h('th', { scope: 'row' }, METRIC_NAMES[key]),
+            h('th', { scope: 'row' }, infoOf(run, key).name),
             shown.map(([, p, field]) => h('td', { class: 'num' }, percentileCell(l, p, l[field]))),
             h('td', { class: 'num', title: exactDuration(l.max_ns) }, duration(l.max_ns)),
           );
         }),
       ),
     ),
-    run.figures.churn ? failures(run.figures.churn) : null,
+    Object.values(run.figures.scenarios).map((of) => (of ? failures(of) : null)),
     late !== null && late > 0
       ? h(
           'p',

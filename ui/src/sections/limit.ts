@@ -6,6 +6,7 @@ import type { WaitKey } from '../core/data';
 import { type Child, fill, h, later, table } from '../core/dom';
 import { duration, grouped, percent, significant, timeTick } from '../core/format';
 import type { Evidence, RunView, Verdict } from '../core/view';
+import { isFirst } from './scenario';
 import type { View } from './timeline';
 
 /** From the bottom of the stack to its top: the generator's own, the broker's, the schedule's. */
@@ -327,7 +328,7 @@ export function limit(run: RunView): View | null {
   const verdict = run.verdict;
   if (!verdict) return null;
   const all = bars(run);
-  const spoken = words(run.figures.churn !== undefined);
+  const spoken = words(Object.keys(run.figures.scenarios).some((name) => isFirst(run, name)));
   const list = marks(totals(run, all), spoken);
   const plot = h('div', { class: 'plot' });
   const frame = h('div', { class: 'frame' }, plot);

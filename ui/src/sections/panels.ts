@@ -3,23 +3,16 @@
 import type uPlot from 'uplot';
 import { bounds, drawHeat, latencyTick, logTicks } from '../charts/heat';
 import type { Line, PanelSpec } from '../charts/panel';
+import { infoOf } from '../core/data';
 import { duration, megabytes, si, significant } from '../core/format';
-import type { HeatMap, Measured, RunView, SeriesColumns } from '../core/view';
-import { churnPanels, STEP_NAMES } from './churn';
-
-export const METRIC_NAMES: Record<Measured, string> = {
-  ack_response: 'ack response',
-  end_to_end: 'end-to-end',
-  send_ack: 'send ack',
-  transfer: 'transfer',
-  send_delay: 'send delay',
-  ...STEP_NAMES,
-};
+import type { HeatMap, Metric, RunView, SeriesColumns } from '../core/view';
+import { scenarioPanels } from './scenario';
 
 /** What was profiled and measured beside bellows: a broker under load, or any process. */
 export function subject(run: RunView): 'broker' | 'process' {
-  const { sent, received, churn } = run.figures;
-  return churn || sent.total + received.total > 0 ? 'broker' : 'process';
+  const { sent, received, scenarios } = run.figures;
+  const loaded = sent.total + received.total > 0 || Object.keys(scenarios).length > 0;
+  return loaded ? 'broker' : 'process';
 }
 
 type Column = (number | null)[];
@@ -31,8 +24,7 @@ const count = (v: number): string => si(Math.round(v));
 
 function rates(s: SeriesColumns): PanelSpec | null {
   const lines: Line[] = [];
-  if (s.cycles) return null;
-  if (some(s.requested)) {
+  if (some(s.requested) && (some(s.sent) || some(s.received))) {
     lines.push({
       label: 'requested',
       values: s.requested,
@@ -75,7 +67,7 @@ function rates(s: SeriesColumns): PanelSpec | null {
 }
 
 /** The latency panel of one metric: the heat map with its percentiles over it. */
-export function latency(run: RunView, metric: Measured, tools: HTMLElement[]): PanelSpec | null {
+export function latency(run: RunView, metric: Metric, tools: HTMLElement[]): PanelSpec | null {
   const map = run.heat.find((m) => m.metric === metric);
   if (!map || map.cells.length === 0) return null;
   const series = run.series.latency[metric];
@@ -93,7 +85,7 @@ export function latency(run: RunView, metric: Measured, tools: HTMLElement[]): P
   });
   return {
     id: 'latency',
-    title: `latency: ${METRIC_NAMES[metric]}`,
+    title: `latency: ${infoOf(run, metric).name}`,
     unit: 'log axis; the stronger the colour, the more samples',
     height: 196,
     lines: [line('max', max, 1, [2, 3]), line('p99', p99, 1.75), line('p50', p50, 1.25)],
@@ -177,7 +169,7 @@ export function backlog(run: RunView): { unit: string; values: Column } | null {
 /** All panels but the latency one, which depends on the metric chosen. */
 export function panels(run: RunView): { before: PanelSpec[]; after: PanelSpec[] } {
   const level = backlog(run);
-  const churn = churnPanels(run);
+  const scenarios = Object.keys(run.figures.scenarios).map((name) => scenarioPanels(run, name));
   const waiting: PanelSpec | null = level && {
     id: 'backlog',
     title: 'backlog',
@@ -185,7 +177,7 @@ export function panels(run: RunView): { before: PanelSpec[]; after: PanelSpec[] 
     height: 64,
     lines: [
       {
-        label: 'under way',
+        label: 'in flight',
         values: level.values,
         color: (p) => p.receive,
         format: count,
@@ -195,7 +187,7 @@ export function panels(run: RunView): { before: PanelSpec[]; after: PanelSpec[] 
   };
   const keep = (list: (PanelSpec | null)[]): PanelSpec[] => list.filter((s) => s !== null);
   return {
-    before: keep([rates(run.series), ...churn.before]),
-    after: keep([...churn.after, cpu(run), memory(run), waiting]),
+    before: keep([rates(run.series), ...scenarios.flatMap((it) => it.before)]),
+    after: keep([...scenarios.flatMap((it) => it.after), cpu(run), memory(run), waiting]),
   };
 }

@@ -3,18 +3,17 @@
 import uPlot from 'uplot';
 import { type Drawn, panelSvg, png, svg } from '../charts/export';
 import { logTicks } from '../charts/heat';
-import { latencyOf } from '../core/data';
+import { infoOf, latencyKeys, latencyOf } from '../core/data';
 import { button, csv, fill, h, save, table } from '../core/dom';
 import { duration, durationTick, exactDuration, grouped, PERCENTILES } from '../core/format';
 import { type Palette, palette } from '../core/theme';
-import type { Curve, Measured, RunView, Step } from '../core/view';
-import { partColor } from './churn';
+import type { Curve, Metric, RunView } from '../core/view';
 import { percentileCell } from './head';
-import { METRIC_NAMES } from './panels';
+import { partColor } from './scenario';
 import type { View } from './timeline';
 
 /** How each metric is drawn: intended time strong, actual time faint beside it. */
-const STYLES: Partial<Record<Measured, LineStyle>> = {
+const STYLES: Partial<Record<Metric, LineStyle>> = {
   ack_response: { color: (p) => p.send, faint: false },
   end_to_end: { color: (p) => p.receive, faint: false },
   send_ack: { color: (p) => p.send, faint: true },
@@ -29,9 +28,10 @@ interface LineStyle {
   faint: boolean;
 }
 
-/** The other steps of a cycle are parts of it, in one hue. */
-function styleOf(metric: Measured): LineStyle {
-  const part: LineStyle = { color: (p) => partColor(metric as Step, p.dark), faint: false };
+/** The parts of a whole are drawn in one hue. */
+function styleOf(run: RunView, metric: Metric): LineStyle {
+  const info = infoOf(run, metric);
+  const part: LineStyle = { color: (p) => partColor(run, info, p.dark), faint: false };
   return STYLES[metric] ?? part;
 }
 
@@ -131,7 +131,7 @@ export function percentiles(run: RunView): View | null {
     const digits = Math.min(6, Math.max(0, Math.ceil(x)));
     const texts = curves.map((c) => {
       const value = valueAt(c, x);
-      return value === null ? '' : `${METRIC_NAMES[c.metric]} ${duration(value)}`;
+      return value === null ? '' : `${infoOf(run, c.metric).name} ${duration(value)}`;
     });
     fill(readout, [`p${share.toFixed(digits)}`, ...texts.filter((t) => t)].join(' · '));
   };
@@ -178,8 +178,8 @@ export function percentiles(run: RunView): View | null {
             values: (_, s) => s.map((v) => (v === null ? null : durationTick(v))),
           },
         ],
-        series: [{}, ...parts.map((part) => lineStyle(part, p))],
-        hooks: { setCursor: [moved], ready: [(u) => labels(u, curves, ends, p, narrow)] },
+        series: [{}, ...parts.map((part) => lineStyle(run, part, p))],
+        hooks: { setCursor: [moved], ready: [(u) => labels(run, u, curves, ends, p, narrow)] },
       },
       [xs, ...parts.map((part) => part.values)],
       plot,
@@ -199,7 +199,7 @@ export function percentiles(run: RunView): View | null {
         { class: 'tools' },
         button('SVG', () => chart && exportSvg(run, chart, parts, 'svg')),
         button('PNG', () => chart && exportSvg(run, chart, parts, 'png')),
-        button('CSV', () => save(`${run.id}-percentiles.csv`, curveCsv(curves), 'text/csv')),
+        button('CSV', () => save(`${run.id}-percentiles.csv`, curveCsv(run, curves), 'text/csv')),
       ),
     ),
     readout,
@@ -207,7 +207,7 @@ export function percentiles(run: RunView): View | null {
     h(
       'p',
       { class: 'hint' },
-      `${run.figures.churn ? 'Whole cycle and until open count from the time that a cycle was due, the steps from the end of the one before.' : 'Strong lines count from the intended send time, faint ones from the actual one.'} Dashed: fewer than 10 samples lie beyond.`,
+      `${run.metrics.some((it) => it.part) ? 'Parts of an operation count from the end of the one before, the others from the time that it was due.' : 'Strong lines count from the intended send time, faint ones from the actual one.'} Dashed: fewer than 10 samples lie beyond.`,
     ),
     h('div', { class: 'scroll' }, summaryTable(run)),
   );
@@ -215,8 +215,8 @@ export function percentiles(run: RunView): View | null {
   return { element, draw };
 }
 
-function lineStyle(part: Part, p: Palette): uPlot.Series {
-  const style = styleOf(part.curve.metric);
+function lineStyle(run: RunView, part: Part, p: Palette): uPlot.Series {
+  const style = styleOf(run, part.curve.metric);
   const color = style.color(p);
   return {
     points: { show: false },
@@ -227,7 +227,14 @@ function lineStyle(part: Part, p: Palette): uPlot.Series {
 }
 
 /** Names at the right ends of the lines. */
-function labels(u: uPlot, curves: Curve[], ends: HTMLElement, p: Palette, narrow: boolean): void {
+function labels(
+  run: RunView,
+  u: uPlot,
+  curves: Curve[],
+  ends: HTMLElement,
+  p: Palette,
+  narrow: boolean,
+): void {
   ends.replaceChildren();
   ends.classList.toggle('row', narrow);
   const marks = curves.map((curve) => {
@@ -235,9 +242,9 @@ function labels(u: uPlot, curves: Curve[], ends: HTMLElement, p: Palette, narrow
       'span',
       { class: 'mark' },
       h('i'),
-      h('span', { class: 'name' }, METRIC_NAMES[curve.metric]),
+      h('span', { class: 'name' }, infoOf(run, curve.metric).name),
     );
-    const style = styleOf(curve.metric);
+    const style = styleOf(run, curve.metric);
     const color = style.color(p);
     mark.style.setProperty(
       '--c',
@@ -258,13 +265,13 @@ function labels(u: uPlot, curves: Curve[], ends: HTMLElement, p: Palette, narrow
 
 /** Every metric's percentiles: the chart's table, and the numbers to quote. */
 function summaryTable(run: RunView): HTMLElement {
-  const rows = (Object.keys(METRIC_NAMES) as Measured[])
+  const rows = latencyKeys(run)
     .flatMap((key) => {
       const l = latencyOf(run.figures, key);
       return l && l.count > 0 ? [{ key, l }] : [];
     })
     .map(({ key, l }) => [
-      METRIC_NAMES[key],
+      infoOf(run, key).name,
       h('span', { title: exactDuration(l.mean_ns) }, duration(l.mean_ns)),
       ...PERCENTILES.map(([, p, field]) => percentileCell(l, p, l[field])),
       h('span', { title: exactDuration(l.max_ns) }, duration(l.max_ns)),
@@ -290,11 +297,11 @@ function summaryTable(run: RunView): HTMLElement {
   return made;
 }
 
-function curveCsv(curves: Curve[]): string {
+function curveCsv(run: RunView, curves: Curve[]): string {
   return csv([
     ['metric', 'share_at_or_below', 'ns'],
     ...curves.flatMap((c) =>
-      c.nines.map((n, i) => [METRIC_NAMES[c.metric], 1 - 10 ** -n, c.ns[i]!]),
+      c.nines.map((n, i) => [infoOf(run, c.metric).name, 1 - 10 ** -n, c.ns[i]!]),
     ),
   ]);
 }
@@ -306,9 +313,9 @@ function exportSvg(run: RunView, chart: uPlot, parts: Part[], kind: 'svg' | 'png
     unit: 'axis of nines; log axis',
     chart,
     lines: parts.map((part) => {
-      const style = lineStyle(part, p);
+      const style = lineStyle(run, part, p);
       return {
-        label: part.strong ? '' : METRIC_NAMES[part.curve.metric],
+        label: part.strong ? '' : infoOf(run, part.curve.metric).name,
         color: String(style.stroke),
         dash: part.strong ? undefined : [3, 3],
         width: style.width ?? 1,

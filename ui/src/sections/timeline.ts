@@ -2,12 +2,13 @@
 
 import { type Drawn, panelSvg, png, svg, xml } from '../charts/export';
 import { margins, Panel, type PanelSpec, type Shared } from '../charts/panel';
+import { infoOf, latencyKeys } from '../core/data';
 import { button, choice, csv, fill, h, later, save, table } from '../core/dom';
 import { duration, grouped, seconds, significant } from '../core/format';
 import type { Pointer, Store } from '../core/state';
 import { type Palette, palette } from '../core/theme';
-import type { Measured, RunView } from '../core/view';
-import { latency, METRIC_NAMES, panels, subject } from './panels';
+import type { Metric, RunView } from '../core/view';
+import { latency, panels, subject } from './panels';
 
 export interface View {
   element: HTMLElement;
@@ -26,11 +27,11 @@ const PHASE_LABELS = { warmup: 'warm-up', measure: 'measured', drain: 'drain' } 
 
 export function timeline(run: RunView, store: Store, pointer: Pointer): View | null {
   const metrics = run.heat.filter((m) => m.cells.length > 0).map((m) => m.metric);
-  const metric = (): Measured | undefined =>
+  const metric = (): Metric | undefined =>
     metrics.find((m) => m === store.state.metric) ?? metrics[0];
   const picker = choice(
     'latency metric',
-    metrics.map((m) => [m, METRIC_NAMES[m]] as const),
+    metrics.map((m) => [m, infoOf(run, m).name] as const),
     metric() ?? 'ack_response',
     (m) => store.set({ metric: m }),
   );
@@ -237,18 +238,22 @@ function drawLane(lane: HTMLElement, run: RunView, width: number): void {
 
 function columns(run: RunView): { label: string; values: (number | null)[]; exact?: boolean }[] {
   const s = run.series;
+  const messages = run.figures.sent.total + run.figures.received.total > 0;
   const all = [
-    { label: s.cycles ? 'requested, cycles/s' : 'requested, msg/s', values: s.requested },
-    { label: 'begun, cycles/s', values: s.cycles?.begun ?? [] },
-    { label: 'completed, cycles/s', values: s.cycles?.completed ?? [] },
-    { label: 'failed, cycles/s', values: s.cycles?.failed ?? [] },
+    { label: messages ? 'requested, msg/s' : 'requested, 1/s', values: s.requested },
+    ...run.metrics
+      .filter((metric) => metric.kind !== 'histogram')
+      .map((metric) => ({
+        label: `${metric.name}, ${metric.unit}${metric.kind === 'counter' ? '/s' : ''}`,
+        values: s.counts[metric.key] ?? [],
+      })),
     { label: 'sent, msg/s', values: s.sent },
     { label: 'completed, msg/s', values: s.completed },
     { label: 'received, msg/s', values: s.received },
     { label: 'blocked, msg/s', values: s.blocked },
-    ...(Object.keys(METRIC_NAMES) as Measured[]).flatMap((m) =>
+    ...latencyKeys(run).flatMap((m) =>
       (['p50', 'p99', 'max'] as const).map((q) => ({
-        label: `${METRIC_NAMES[m]} ${q}, ns`,
+        label: `${infoOf(run, m).name} ${q}, ns`,
         values: s.latency[m]?.[q] ?? [],
         exact: true,
       })),
@@ -313,7 +318,7 @@ function seriesCsv(run: RunView): string {
 async function exportPicture(
   run: RunView,
   list: Panel[],
-  metric: Measured | undefined,
+  metric: Metric | undefined,
   kind: 'svg' | 'png',
 ): Promise<void> {
   const p: Palette = palette();

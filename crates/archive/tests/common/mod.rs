@@ -1,11 +1,13 @@
 //! A small run to write and read.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+use std::collections::BTreeMap;
+
 use archive::{
     BrokerSummary, Event, Hardware, PerMessage, ProcessUsage, Rss, RunRecord, RunState, RunSummary,
     RunWriter, SeriesPoint, Throughput, Topology, Versions,
 };
-use measure::{Counters, Interval, LatencySummary, Metric, Nanos, PerMetric, Phase, Time};
+use measure::{Counters, Interval, Metric, Nanos, Phase, Summaries, Time};
 
 /// 2026-11-21T00:12:33Z.
 pub(crate) const CREATED: u64 = 1_795_219_953_000_000_000;
@@ -30,6 +32,7 @@ pub(crate) fn record(id: &str, state: RunState) -> RunRecord {
         seed: 1,
         origin: ORIGIN,
         origin_unix_ns: CREATED,
+        metrics: Vec::new(),
         phases: Vec::new(),
         events: vec![Event {
             t: 1.5,
@@ -66,8 +69,9 @@ fn summary(id: &str) -> RunSummary {
         requested: None,
         closed_loop: false,
         churn: None,
+        scenarios: BTreeMap::new(),
         ledger: None,
-        latency: PerMetric::default(),
+        latency: Summaries::default(),
         cpu_us_per_message: PerMessage::default(),
         rss_mb: Rss::default(),
         profiles: Vec::new(),
@@ -88,10 +92,10 @@ pub(crate) fn interval(second: u64, phase: Phase) -> Interval {
     };
     for us in 1..=1_000 {
         let value = Nanos::from_micros(us * (second + 1));
-        interval.latencies.record(Metric::SendAck, value);
+        interval.latencies.record(Metric::SEND_ACK, value);
         interval
             .latencies
-            .record(Metric::AckResponse, value + Nanos::from_millis(5));
+            .record(Metric::ACK_RESPONSE, value + Nanos::from_millis(5));
     }
     interval
 }
@@ -103,9 +107,7 @@ pub(crate) fn point(interval: &Interval) -> SeriesPoint {
         phase: interval.phase,
         requested_rate: Some(1_000.0),
         counters: interval.counters,
-        latency: PerMetric::from_fn(|metric| {
-            LatencySummary::of(interval.latencies.histogram(metric))
-        }),
+        latency: interval.latencies.messages(),
         loop_lag_max_ns: 12_000,
         broker: Some(ProcessUsage {
             cpu_cores: 0.9,
@@ -116,7 +118,8 @@ pub(crate) fn point(interval: &Interval) -> SeriesPoint {
         steal: Some(0.0),
         idle: None,
         waits: measure::Waits::default(),
-        cycles: None,
+        churn: None,
+        scenarios: BTreeMap::new(),
     }
 }
 

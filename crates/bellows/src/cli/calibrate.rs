@@ -75,6 +75,7 @@ impl CalibrateArgs {
         let options = RunOptions {
             runs_dir: None,
             command: Vec::new(),
+            scenarios: session::SCENARIOS,
             bellows_exe: std::env::current_exe().map_err(|e| {
                 Failure::io("find", std::path::Path::new("the bellows executable"), &e)
             })?,

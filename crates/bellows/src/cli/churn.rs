@@ -1,7 +1,7 @@
 //! `churn`: connections, channels or queues that come and go at a rate.
 
 use clap::{Args, Subcommand};
-use load::churn::ChurnKind;
+use load::scenario::churn::ChurnKind;
 use measure::Rate;
 use session::Experiment;
 use session::experiment::{ChurnSpec, Length, Phases, ProfileSpec, ScheduleSpec};

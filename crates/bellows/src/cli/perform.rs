@@ -44,7 +44,6 @@ pub(super) fn shape(experiment: &Experiment) -> Shape {
         producers: any(session::experiment::LoadSpec::has_producers),
         consumers: any(session::experiment::LoadSpec::has_consumers),
         paced: any(session::experiment::LoadSpec::is_paced),
-        cycles: experiment.churn.is_some(),
         latency: true,
         warmup: experiment.phases.warmup.0,
         measure: (!measure.is_zero()).then_some(measure.0),

@@ -280,7 +280,7 @@ impl Page {
 }
 
 /// Consumer and confirm latency; see `report::perf_test`.
-const METRICS: [Metric; 2] = [Metric::EndToEnd, Metric::AckResponse];
+const METRICS: [Metric; 2] = [Metric::END_TO_END, Metric::ACK_RESPONSE];
 
 /// Answers one request.
 fn answer(mut stream: TcpStream, path: &str, page: &str) -> io::Result<()> {

@@ -260,3 +260,22 @@ pub(crate) fn seconds_recorded(dir: &Path) -> usize {
 pub(crate) fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("temporary folder")
 }
+
+/// The data of a page.
+pub(crate) fn page(path: &Path) -> serde_json::Value {
+    use base64::Engine as _;
+    let text = std::fs::read_to_string(path).expect("a report");
+    let mark = "<script type=\"text/plain\" id=\"data\">";
+    let (_, rest) = text.split_once(mark).expect("data");
+    let (packed, _) = rest.split_once("</script>").expect("its end");
+    let packed = base64::engine::general_purpose::STANDARD
+        .decode(packed)
+        .expect("base64");
+    let mut bytes = Vec::new();
+    flate2::read::GzDecoder::new(packed.as_slice())
+        .read_to_end(&mut bytes)
+        .expect("gzip");
+    let (length, rest) = bytes.split_at(4);
+    let length = u32::from_le_bytes(length.try_into().expect("4 bytes")) as usize;
+    serde_json::from_slice(&rest[..length]).expect("JSON")
+}

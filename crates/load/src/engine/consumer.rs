@@ -468,9 +468,9 @@ impl Consumer {
                 None => return,
             },
         };
-        latencies.record_n(Metric::EndToEnd, *latency, count);
+        latencies.record_n(Metric::END_TO_END, *latency, count);
         if let Some(sent) = sent {
-            latencies.record_n(Metric::Transfer, now.since(sent), count);
+            latencies.record_n(Metric::TRANSFER, now.since(sent), count);
         }
     }
 

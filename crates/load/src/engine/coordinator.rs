@@ -4,13 +4,14 @@
 mod drain;
 mod stop;
 
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use measure::{Clock, Counters, Interval, Nanos, Phase, Time};
+use measure::{Clock, Interval, Nanos, Phase, Time};
 use mio::Waker;
 
 use self::stop::StopWatcher;
@@ -26,7 +27,7 @@ use super::worker::{Worker, WorkerConfig};
 use crate::control::{Request, Watch};
 use crate::protocol::Connection;
 use crate::report::Censored;
-use crate::{Control, Error, Outcome, PhaseTimes, Plan, RunEvent, Sink, ThreadUsage};
+use crate::{Control, Error, Outcome, PhaseTimes, Plan, RunEvent, Sink, ThreadUsage, Together};
 
 /// How often the coordinator looks at its [`Control`], and at progress while draining.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -39,27 +40,11 @@ const PROGRESS_INTERVAL: Nanos = Nanos(500_000_000);
 /// Reports that are not intervals have this much room.
 const EVENT_ROOM: usize = 64;
 
-pub(super) fn never_started() -> Outcome {
-    Outcome {
-        start: Clock.now(),
-        phases: Vec::new(),
-        totals: Counters::default(),
-        measured: Counters::default(),
-        unconfirmed: 0,
-        censored: None,
-        interrupted: true,
-        error: None,
-        ledger: None,
-        threads: Vec::new(),
-        spun: false,
-        churn: None,
-    }
-}
-
 /// Watches over the event loops of one load.
 pub(super) struct Coordinator<'a, C: Connection> {
     protocol: PhantomData<C>,
     plan: &'a Plan,
+    together: &'a Together,
     control: &'a Control,
     sink: &'a mut dyn Sink,
     shared: Arc<Shared>,
@@ -86,6 +71,7 @@ pub(super) struct Coordinator<'a, C: Connection> {
 impl<'a, C: Connection> Coordinator<'a, C> {
     pub(super) fn start(
         plan: &'a Plan,
+        together: &'a Together,
         control: &'a Control,
         sink: &'a mut dyn Sink,
         assignment: Assignment<C::ClientSpec>,
@@ -128,6 +114,7 @@ impl<'a, C: Connection> Coordinator<'a, C> {
         let mut coordinator = Self {
             protocol: PhantomData,
             plan,
+            together,
             control,
             sink,
             shared,
@@ -174,11 +161,14 @@ impl<'a, C: Connection> Coordinator<'a, C> {
                 return Err(error);
             }
             if self.control.is_stopping() {
-                return Ok(never_started());
+                return Ok(Outcome::never_started());
             }
         }
-        let start = self.announce_start();
+        let Some(start) = self.announce_start()? else {
+            return Ok(Outcome::never_started());
+        };
         let drain_at = self.load(start)?;
+        self.together.end(drain_at);
         let end_at = self.drain(drain_at)?;
         while self.finished < self.threads.len() {
             self.receive(POLL_INTERVAL)?;
@@ -193,8 +183,21 @@ impl<'a, C: Connection> Coordinator<'a, C> {
         Ok(self.outcome(start, drain_at, end_at))
     }
 
-    fn announce_start(&mut self) -> Time {
-        let start = Clock.now() + LEAD_TIME;
+    /// Waits for the other scenarios of the run; `None` where one of them could not start.
+    fn announce_start(&mut self) -> Result<Option<Time>, Error> {
+        self.together.ready();
+        let start = loop {
+            if let Some(start) = self.together.start() {
+                break start.max(Clock.now() + LEAD_TIME);
+            }
+            self.receive(POLL_INTERVAL)?;
+            if let Some(error) = self.error.take() {
+                return Err(error);
+            }
+            if self.control.is_stopping() || self.together.ended().is_some() {
+                return Ok(None);
+            }
+        };
         self.shared
             .set_start(start, self.plan.phases.warmup, self.plan.phases.measure);
         self.wake();
@@ -208,7 +211,7 @@ impl<'a, C: Connection> Coordinator<'a, C> {
             phase: first,
             at: start,
         });
-        start
+        Ok(Some(start))
     }
 
     /// Waits for the end of sending, and returns its instant.
@@ -245,7 +248,8 @@ impl<'a, C: Connection> Coordinator<'a, C> {
                 .is_some_and(|e| e.has_come(received, now) && self.shared.all_is_sent());
             let counted = self.shared.counts_reached(self.anybody_counts)
                 && (stop_watcher.is_none() || !self.shared.budgets.is_empty());
-            let ends = self.control.is_stopping() || ended || self.error.is_some() || counted;
+            let stopped = self.control.is_stopping() || self.together.ended().is_some();
+            let ends = stopped || ended || self.error.is_some() || counted;
             if ends && boundaries.drain_at > Clock.now() + LEAD_TIME {
                 self.shared.drain_at((Clock.now() + LEAD_TIME).max(start));
                 self.wake();
@@ -393,7 +397,7 @@ impl<'a, C: Connection> Coordinator<'a, C> {
                 .map(|collector| collector.summary(&self.recipients, &self.found)),
             threads: std::mem::take(&mut self.usage),
             spun: self.spin,
-            churn: None,
+            tallies: BTreeMap::new(),
         }
     }
 }

@@ -22,7 +22,7 @@ mod recipients;
 mod report;
 mod routes;
 mod routing_keys;
-mod series;
+pub(crate) mod series;
 mod service;
 mod shared;
 pub(crate) mod silence;
@@ -32,12 +32,12 @@ mod unique_properties;
 mod worker;
 
 use self::assignment::assign;
-use self::coordinator::{Coordinator, never_started};
+use self::coordinator::Coordinator;
 use self::spec::Cluster;
 use crate::control::Request;
 use crate::node::{Node, Nodes};
 use crate::protocol::{Admin, Connection, Interruption, connect_options};
-use crate::{Control, Error, Outcome, Plan, RunEvent, Sink};
+use crate::{Control, Error, Outcome, Plan, RunEvent, Sink, Together};
 
 /// See [`crate::validate`].
 pub(crate) fn validate<C: Connection>(plan: &Plan) -> Result<(), Error> {
@@ -48,6 +48,7 @@ pub(crate) fn validate<C: Connection>(plan: &Plan) -> Result<(), Error> {
 /// See [`crate::run`].
 pub(crate) fn run<C: Connection>(
     plan: &Plan,
+    together: &Together,
     control: &Control,
     sink: &mut dyn Sink,
 ) -> Result<Outcome, Error> {
@@ -55,10 +56,10 @@ pub(crate) fn run<C: Connection>(
     crate::limits::make_room(plan)?;
     let outcome = match prepare::<C>(plan, control, sink) {
         Ok((nodes, clusters)) => assign::<C>(plan, &nodes, &clusters).and_then(|assignment| {
-            Coordinator::<C>::start(plan, control, sink, assignment)?.supervise()
+            Coordinator::<C>::start(plan, together, control, sink, assignment)?.supervise()
         }),
         Err(Interruption::Failed(error)) => Err(error),
-        Err(Interruption::Stopped) => Ok(never_started()),
+        Err(Interruption::Stopped) => Ok(Outcome::never_started()),
     };
     // A broker that could not be reached, or says nothing, has nothing to clean up either.
     let reached = !matches!(outcome, Err(Error::Connect { .. } | Error::TimedOut { .. }));

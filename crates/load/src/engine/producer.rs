@@ -462,7 +462,7 @@ impl Producer {
         interval: &mut Interval,
     ) {
         let delay = now.since(due);
-        interval.due(due).record(Metric::SendDelay, delay);
+        interval.due(due).record(Metric::SEND_DELAY, delay);
         interval.counters.late += u64::from(delay > LATE);
         self.send_one::<VARIED>(due, now, sender);
     }

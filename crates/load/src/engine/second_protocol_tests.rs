@@ -481,7 +481,7 @@ fn the_engine_speaks_a_protocol_without_channels() {
         },
         ..Plan::default()
     };
-    let outcome = run::<Toy>(&plan, &Control::new(), &mut Unheard).unwrap();
+    let outcome = run::<Toy>(&plan, &Together::alone(), &Control::new(), &mut Unheard).unwrap();
     assert_eq!(outcome.error, None);
     let totals = outcome.totals;
     assert_eq!((totals.sent, totals.completed), (1_000, 1_000));

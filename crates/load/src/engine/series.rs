@@ -13,7 +13,7 @@
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 
-use measure::{Counters, Interval, Measured, Nanos, Phase, Recorder, Time};
+use measure::{Counters, Interval, Metric, Nanos, Phase, Recorder, Time};
 
 use super::report::Report;
 use super::shared::Boundaries;
@@ -50,10 +50,10 @@ impl Series {
         thread: usize,
         reports: SyncSender<Report>,
         returned: Receiver<Box<Interval>>,
-        measured: &[Measured],
+        metrics: &[Metric],
         warms_up: bool,
     ) -> Self {
-        let recorder = || Recorder::with(measured);
+        let recorder = || Recorder::with(metrics);
         let mut current = Box::<Interval>::default();
         current.latencies = recorder();
         Self {
@@ -201,10 +201,17 @@ struct Spacing {
     waiting: std::collections::VecDeque<Box<Interval>>,
     /// End of what has gone into the present merged interval, or into the one before.
     covered: Time,
+    /// No more will come.
+    has_ended: bool,
     give_back: SyncSender<Box<Interval>>,
 }
 
 impl Spacing {
+    /// All that has come was taken, and no more will come.
+    fn is_over(&self) -> bool {
+        self.has_ended && self.waiting.is_empty()
+    }
+
     /// Empties an interval here rather than on the event loop, which would be late by a tenth of a
     /// millisecond for it.
     fn give_back(&self, mut interval: Box<Interval>) {
@@ -228,6 +235,7 @@ impl Merger {
             .map(|give_back| Spacing {
                 waiting: std::collections::VecDeque::with_capacity(POOL),
                 covered: Time(0),
+                has_ended: false,
                 give_back,
             })
             .collect();
@@ -256,6 +264,14 @@ impl Merger {
     ) {
         if let Some(arrivals) = self.threads.get_mut(thread) {
             arrivals.waiting.push_back(interval);
+        }
+        while self.step(&mut show) {}
+    }
+
+    /// No more will come from this thread: the others do not wait for it.
+    pub(crate) fn end(&mut self, thread: usize, mut show: impl FnMut(&Interval)) {
+        if let Some(arrivals) = self.threads.get_mut(thread) {
+            arrivals.has_ended = true;
         }
         while self.step(&mut show) {}
     }
@@ -299,7 +315,8 @@ impl Merger {
             return false;
         }
         let end = self.merged.end;
-        if self.threads.iter().all(|thread| thread.covered == end) {
+        let done = |thread: &Spacing| thread.covered == end || thread.is_over();
+        if self.threads.iter().all(done) {
             self.emit(show);
         }
         true
@@ -313,7 +330,10 @@ impl Merger {
             phase.zip(next).is_none_or(|(phase, next)| next <= phase)
         };
         (0..self.threads.len())
-            .filter(|at| stays(&self.threads[*at]) && wanted(&self.threads[*at]))
+            .filter(|at| {
+                let thread = &self.threads[*at];
+                !thread.is_over() && stays(thread) && wanted(thread)
+            })
             .min_by_key(|at| self.threads[*at].covered)
     }
 

@@ -21,7 +21,7 @@ struct Thread {
 fn thread(number: usize, warms_up: bool) -> Thread {
     let (reports, arrive) = sync_channel(64);
     let (returns, returned) = sync_channel(POOL + 1);
-    let measured = [Metric::AckResponse.into()];
+    let measured = [Metric::ACK_RESPONSE];
     Thread {
         series: Series::new(number, reports, returned, &measured, warms_up),
         reports: arrive,
@@ -37,7 +37,7 @@ impl Thread {
         interval.counters.completed += 1;
         interval
             .due(due)
-            .record(Metric::AckResponse, now.since(due));
+            .record(Metric::ACK_RESPONSE, now.since(due));
     }
 
     #[expect(clippy::vec_box, reason = "boxes go back as they came")]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
-use measure::{Clock, Interval, Measured, Metric, Nanos, Time};
+use measure::{Clock, Interval, Metric, Nanos, Time};
 use mio::{Events, Poll, Token, Waker};
 use transport::{Timer, sleep_until};
 
@@ -569,7 +569,7 @@ impl<C: Connection> Drop for Worker<C> {
 }
 
 /// What these clients will record, so that its memory can be had before the load begins.
-fn recorded<S>(clients: &[ClientSpec<S>]) -> Vec<Measured> {
+fn recorded<S>(clients: &[ClientSpec<S>]) -> Vec<Metric> {
     let participants = || clients.iter().flat_map(|client| &client.participants);
     let consumers = participants().any(|it| matches!(it.kind, ParticipantKind::Consumer(_)));
     let producers = || {
@@ -580,13 +580,13 @@ fn recorded<S>(clients: &[ClientSpec<S>]) -> Vec<Measured> {
     };
     let mut metrics = Vec::new();
     if producers().any(|it| !matches!(it.arrivals, ResolvedArrivals::Unthrottled)) {
-        metrics.push(Metric::SendDelay);
+        metrics.push(Metric::SEND_DELAY);
     }
     if producers().any(|it| it.guarantee != Guarantee::Unconfirmed) {
-        metrics.extend([Metric::SendAck, Metric::AckResponse]);
+        metrics.extend([Metric::SEND_ACK, Metric::ACK_RESPONSE]);
     }
     if consumers {
-        metrics.extend([Metric::EndToEnd, Metric::Transfer]);
+        metrics.extend([Metric::END_TO_END, Metric::TRANSFER]);
     }
-    metrics.into_iter().map(Measured::from).collect()
+    metrics
 }

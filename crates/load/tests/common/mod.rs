@@ -114,3 +114,30 @@ pub(crate) fn started(config: broker::Config) -> broker::Running {
         .spawn()
         .expect("spawn")
 }
+
+/// Churns alone, and tells what became of the cycles.
+pub(crate) fn churned(
+    plan: &load::scenario::churn::ChurnPlan,
+    sink: &mut dyn load::Sink,
+) -> Result<(Tally, load::Outcome), load::Error> {
+    use load::Together;
+    use load::scenario::Scenario as _;
+    let mut outcome = plan.run(&Together::alone(), &load::Control::new(), sink)?;
+    let tally = outcome.tallies.remove("churn").expect("a tally");
+    Ok((Tally(tally), outcome))
+}
+
+/// What became of cycles, by the keys of the metrics.
+#[derive(Debug)]
+pub(crate) struct Tally(pub(crate) load::OperationTally);
+
+impl Tally {
+    pub(crate) fn count(&self, key: &str) -> u64 {
+        self.0.counts.get(metric(key))
+    }
+}
+
+/// The metric with this key.
+pub(crate) fn metric(key: &str) -> measure::Metric {
+    measure::Metric::named(key, measure::MetricKind::Counter).expect("a key")
+}

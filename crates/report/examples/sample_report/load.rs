@@ -178,15 +178,15 @@ fn record(
         (wait + delay, 0.0)
     };
     let recorder = &mut interval.latencies;
-    recorder.record_n(Metric::SendAck, ns(service + slow), each);
-    recorder.record_n(Metric::AckResponse, ns(service + slow + late), each);
+    recorder.record_n(Metric::SEND_ACK, ns(service + slow), each);
+    recorder.record_n(Metric::ACK_RESPONSE, ns(service + slow + late), each);
     if shape != Shape::AllOut {
-        recorder.record_n(Metric::SendDelay, ns(late), each);
+        recorder.record_n(Metric::SEND_DELAY, ns(late), each);
     }
     if consumed {
         let way = service * (0.9 + 0.3 * random.unit()) + 0.15;
-        recorder.record_n(Metric::Transfer, ns(way), each);
-        recorder.record_n(Metric::EndToEnd, ns(way + late), each);
+        recorder.record_n(Metric::TRANSFER, ns(way), each);
+        recorder.record_n(Metric::END_TO_END, ns(way + late), each);
     }
 }
 
@@ -212,7 +212,7 @@ fn point(
         requested_rate: (state.load == Some(Shape::Rate) && interval.phase != Phase::Drain)
             .then_some(RATE),
         counters: interval.counters,
-        latency: interval.latencies.summaries(),
+        latency: interval.latencies.messages(),
         loop_lag_max_ns: interval.loop_lag_max.0,
         broker: known.then(|| ProcessUsage {
             cpu_cores: busy * (1.0 + 0.04 * random.normal()),
@@ -227,7 +227,8 @@ fn point(
         steal: Some(if second % 13 == 7 { 0.01 } else { 0.0 }),
         idle: None,
         waits: waits(state.load, stall, length),
-        cycles: None,
+        churn: None,
+        scenarios: Default::default(),
     }
 }
 

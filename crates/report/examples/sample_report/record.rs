@@ -38,6 +38,7 @@ pub(crate) fn record(id: &str, state: &State, run: &Run) -> RunRecord {
         seed: u64::MAX - 41,
         origin: ORIGIN,
         origin_unix_ns: STARTED_UNIX_NS,
+        metrics: Vec::new(),
         phases: if ended { phases(run) } else { Vec::new() },
         events: events(state),
         topology: topology(state),
@@ -244,8 +245,9 @@ fn summary(state: &State, run: &Run) -> RunSummary {
         requested: None,
         closed_loop: false,
         churn: None,
+        scenarios: Default::default(),
         ledger: Some(ledger()),
-        latency: m.latencies.summaries(),
+        latency: m.latencies.messages(),
         cpu_us_per_message: PerMessage {
             broker: cpu(|p| p.broker.map(|u| u.cpu_cores)),
             client: cpu(|p| p.client.map(|u| u.cpu_cores)),

@@ -38,8 +38,8 @@ pub fn histogram_lines(sides: Sides, interval: &Interval, unix_s: f64) -> io::Re
     for (metric, recorder, warmup) in own.chain(carried) {
         let histogram = in_microseconds(recorder.histogram(metric))?;
         let tag = match metric {
-            Metric::SendDelay => "delay send",
-            Metric::SendAck => "send",
+            Metric::SEND_DELAY => "delay send",
+            Metric::SEND_ACK => "send",
             _ => "transfer",
         };
         lines += &format!(

@@ -30,9 +30,9 @@ impl Sides {
     /// The latencies that are shown, in Artemis' order.
     fn metrics(self) -> impl Iterator<Item = Metric> {
         let shown = [
-            (Metric::SendDelay, self.producers && self.paced),
-            (Metric::SendAck, self.producers),
-            (Metric::Transfer, self.consumers),
+            (Metric::SEND_DELAY, self.producers && self.paced),
+            (Metric::SEND_ACK, self.producers),
+            (Metric::TRANSFER, self.consumers),
         ];
         shown
             .into_iter()

@@ -86,7 +86,7 @@ impl Distribution {
 
 /// Those of a run's latencies that are shown: delay, send and transfer.
 fn distributions(sides: Sides, interval: &Interval) -> [Option<Distribution>; 3] {
-    [Metric::SendDelay, Metric::SendAck, Metric::Transfer].map(|wanted| {
+    [Metric::SEND_DELAY, Metric::SEND_ACK, Metric::TRANSFER].map(|wanted| {
         let shown = sides.metrics().any(|metric| metric == wanted);
         shown.then(|| Distribution::of(&latency(interval, wanted)))
     })

@@ -27,11 +27,11 @@ fn interval(phase: Phase) -> Interval {
         blocked: 12,
         ..Counters::default()
     };
-    for metric in [Metric::SendDelay, Metric::SendAck, Metric::Transfer] {
+    for metric in [Metric::SEND_DELAY, Metric::SEND_ACK, Metric::TRANSFER] {
         interval.latencies.record_n(metric, Nanos(100_500), 9);
     }
     let slow = Nanos::from_millis(2);
-    interval.latencies.record(Metric::Transfer, slow);
+    interval.latencies.record(Metric::TRANSFER, slow);
     interval
 }
 
@@ -133,8 +133,8 @@ fn what_was_due_in_the_warm_up_keeps_its_tag_after_it() {
     let mut interval = interval(Phase::Measure);
     interval.set_due(Time(7), Time(u64::MAX));
     let took = Nanos::from_millis(3);
-    interval.due(Time(6)).record(Metric::SendAck, took);
-    interval.due(Time(7)).record(Metric::SendAck, took);
+    interval.due(Time(6)).record(Metric::SEND_ACK, took);
+    interval.due(Time(7)).record(Metric::SEND_ACK, took);
     let lines = histogram_lines(CLIENT, &interval, 9.0).unwrap();
     let tags: Vec<_> = lines
         .lines()

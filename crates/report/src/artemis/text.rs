@@ -31,8 +31,8 @@ pub fn block(sides: Sides, interval: &Interval, latencies: bool) -> String {
     let metrics = sides.metrics().filter(|_| latencies);
     lines.extend(metrics.map(|metric| {
         let name = match metric {
-            Metric::SendDelay => "send delay time:",
-            Metric::SendAck => "send ack time:  ",
+            Metric::SEND_DELAY => "send delay time:",
+            Metric::SEND_ACK => "send ack time:  ",
             _ => "transfer time:  ",
         };
         line(name, &latency(interval, metric))
@@ -57,8 +57,8 @@ pub fn summary(sides: Sides, end: End<'_>) -> String {
     }
     for metric in sides.metrics() {
         let name = match metric {
-            Metric::SendDelay => "aggregated delay send time:",
-            Metric::SendAck => "aggregated send time:      ",
+            Metric::SEND_DELAY => "aggregated delay send time:",
+            Metric::SEND_ACK => "aggregated send time:      ",
             _ => "aggregated transfer time:  ",
         };
         text += NEXT;

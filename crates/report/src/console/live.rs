@@ -1,17 +1,17 @@
 //! The view of a run that goes on: one redrawn table on a terminal, a block a second in a pipe,
 //! nothing where nothing is wanted.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
 use std::time::Duration;
 
-use archive::{CyclePoint, Event, ProcessUsage, SeriesPoint, Warning};
+use archive::{Event, ProcessUsage, ScenarioPoint, SeriesPoint, Warning};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use measure::{Interval, LatencySummary, Metric, Nanos, Phase};
+use measure::{Interval, Metric, Nanos, Phase, Summaries};
 
 use super::shape::Shape;
 use super::text::{Style, clock, fit, left, right, sanitise, sparkline, wrap};
-use super::{cycles, out, plain};
+use super::{out, plain, scenario};
 use crate::numbers::{count, marked, per_second, three_digits};
 
 /// How many seconds the sparklines look back.
@@ -260,8 +260,8 @@ pub(super) struct LiveTable {
     recent: VecDeque<SeriesPoint>,
     measured: [u64; 4],
     measured_seconds: f64,
-    latency: measure::PerMetric<LatencySummary>,
-    cycles: Option<CyclePoint>,
+    latency: Summaries,
+    scenarios: BTreeMap<&'static str, ScenarioPoint>,
     warnings: Vec<String>,
 }
 
@@ -278,8 +278,8 @@ impl LiveTable {
             recent: VecDeque::with_capacity(LOOK_BACK + 1),
             measured: [0; 4],
             measured_seconds: 0.0,
-            latency: measure::PerMetric::default(),
-            cycles: None,
+            latency: Summaries::default(),
+            scenarios: BTreeMap::new(),
             warnings: Vec::new(),
         }
     }
@@ -300,8 +300,8 @@ impl LiveTable {
         let c = &measured.counters;
         self.measured = [c.sent, c.completed, c.received, c.blocked];
         self.measured_seconds = measured.length().as_secs_f64();
-        self.latency = measured.latencies.summaries();
-        self.cycles = CyclePoint::of(measured);
+        self.latency = measured.latencies.messages();
+        self.scenarios = ScenarioPoint::all_of(measured);
         self.recent.push_back(point.clone());
         if self.recent.len() > LOOK_BACK {
             self.recent.pop_front();
@@ -323,31 +323,28 @@ impl LiveTable {
         }
         out.push(self.bar(columns));
         out.push(fit(self.waiting.as_deref().unwrap_or_default(), columns).into_owned());
-        if self.shape.cycles {
-            let measured = self.cycles.as_ref().map(|c| (c, self.measured_seconds));
-            out.extend(cycles::live_rates(&self.recent, measured, self.style));
-            out.push(String::new());
-            // Before the measured phase there is only the warm-up to look at.
-            let last = self.recent.back().and_then(|point| point.cycles.as_ref());
-            if let Some(shown) = self.cycles.as_ref().or(last) {
-                out.extend(cycles::steps(&shown.steps, self.style));
-                out.push(String::new());
-            }
-        } else if self.has_load() {
+        if self.has_messages() {
             self.rates(&mut out, columns);
             out.push(String::new());
             self.latencies(&mut out, columns);
             out.push(String::new());
         }
+        let (measured, seconds) = (&self.scenarios, self.measured_seconds);
+        out.extend(scenario::live(&self.recent, measured, seconds, self.style));
         out.extend(self.usage().map(|line| fit(&line, columns).into_owned()));
         out.extend(self.warning_lines(columns));
         out.truncate(self.style.rows.saturating_sub(1).max(3));
         out
     }
 
-    /// Whether there are messages to speak of; a profile alone has none.
-    const fn has_load(&self) -> bool {
-        self.shape.producers || self.shape.consumers || self.shape.cycles
+    /// Whether there is any load; a profile alone has none.
+    fn has_load(&self) -> bool {
+        let mut points = self.recent.iter();
+        self.has_messages() || points.any(|point| point.scenarios().next().is_some())
+    }
+
+    const fn has_messages(&self) -> bool {
+        self.shape.producers || self.shape.consumers
     }
 
     /// One segment per phase, as long as the phase is, and the time in the present one.
@@ -461,7 +458,10 @@ impl LiveTable {
             right("max", 10)
         );
         out.push(self.style.faint(&fit(&head, columns)));
-        for metric in Metric::ALL.into_iter().filter(|m| self.shape.shows(*m)) {
+        for metric in Metric::MESSAGES
+            .into_iter()
+            .filter(|m| self.shape.shows(*m))
+        {
             let whole = self.latency.get(metric);
             // Before the measured phase there is only the warm-up to look at.
             let last = self.recent.back().map(|p| p.latency.get(metric));

@@ -5,7 +5,6 @@
 //! harmless by [`sanitise`] before they are printed.
 
 mod calibration;
-mod cycles;
 mod doctor;
 mod error;
 mod functions;
@@ -13,6 +12,7 @@ mod live;
 pub mod out;
 mod plain;
 mod runs;
+mod scenario;
 mod shape;
 mod summary;
 mod table;

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use archive::{RequestedSummary, RequestedWindow, RunRecord, RunState, RunSummary, SeriesPoint};
-use measure::{LatencySummary, Metric, PerMetric, Phase};
+use measure::{LatencySummary, Metric, Phase, Summaries};
 
 use super::shape::Shape;
 use super::text::{Style, sanitise};
@@ -15,20 +15,20 @@ const MOST_STALLS: usize = 3;
 
 /// Order and names of the latencies in a block: headline first, then as Artemis has them.
 const BLOCK: [(Metric, &str); 5] = [
-    (Metric::AckResponse, "ack response time:"),
-    (Metric::EndToEnd, "end-to-end time:"),
-    (Metric::SendDelay, "send delay time:"),
-    (Metric::SendAck, "send ack time:"),
-    (Metric::Transfer, "transfer time:"),
+    (Metric::ACK_RESPONSE, "ack response time:"),
+    (Metric::END_TO_END, "end-to-end time:"),
+    (Metric::SEND_DELAY, "send delay time:"),
+    (Metric::SEND_ACK, "send ack time:"),
+    (Metric::TRANSFER, "transfer time:"),
 ];
 
 /// The same in the summary, where Artemis calls them differently.
 const SUMMARY: [(Metric, &str); 5] = [
-    (Metric::AckResponse, "aggregated ack response time:"),
-    (Metric::EndToEnd, "aggregated end-to-end time:"),
-    (Metric::SendDelay, "aggregated delay send time:"),
-    (Metric::SendAck, "aggregated send time:"),
-    (Metric::Transfer, "aggregated transfer time:"),
+    (Metric::ACK_RESPONSE, "aggregated ack response time:"),
+    (Metric::END_TO_END, "aggregated end-to-end time:"),
+    (Metric::SEND_DELAY, "aggregated delay send time:"),
+    (Metric::SEND_ACK, "aggregated send time:"),
+    (Metric::TRANSFER, "aggregated transfer time:"),
 ];
 
 /// What the mark in a latency line means.
@@ -36,9 +36,6 @@ const FOOTNOTE: &str = "--- ~: fewer than ten samples lie beyond this percentile
 
 /// The block of one interval, ending in a newline.
 pub(super) fn block(shape: &Shape, point: &SeriesPoint) -> String {
-    if let Some(cycles) = &point.cycles {
-        return super::cycles::block(cycles, point);
-    }
     let counters = &point.counters;
     let mut out = format!("--- warmup {}\n", point.phase == Phase::Warmup);
     let mut rate = |label: &str, count| {
@@ -58,6 +55,9 @@ pub(super) fn block(shape: &Shape, point: &SeriesPoint) -> String {
     }
     if shape.latency {
         latencies(&mut out, &BLOCK, shape, &point.latency);
+    }
+    for (_, scenario) in point.scenarios() {
+        out.push_str(&super::scenario::block(scenario, point));
     }
     out
 }
@@ -81,14 +81,18 @@ pub(super) fn summary(shape: &Shape, record: &RunRecord, summary: &RunSummary) -
     if shape.consumers {
         total("total received:", summary.received.total);
     }
-    if let Some(churn) = &summary.churn {
+    for (_, scenario) in summary.scenarios() {
         let style = Style {
             columns: 120,
             ..Style::PLAIN
         };
-        let _ = writeln!(out, "--- {}", super::cycles::rate(churn, summary));
-        let lines = super::cycles::account(churn, summary).into_iter();
-        for line in lines.chain(super::cycles::steps(&churn.steps, style)) {
+        let _ = writeln!(
+            out,
+            "--- {}",
+            super::scenario::headline(scenario).join("; ")
+        );
+        let lines = super::scenario::account(scenario).into_iter();
+        for line in lines.chain(super::scenario::latencies(&scenario.latency, style)) {
             let _ = writeln!(out, "--- {line}");
         }
     }
@@ -100,17 +104,18 @@ pub(super) fn summary(shape: &Shape, record: &RunRecord, summary: &RunSummary) -
     {
         let _ = writeln!(out, "--- {line}");
     }
-    if summary.churn.is_none() && latencies(&mut out, &SUMMARY, shape, &summary.latency) {
+    let messages = shape.producers || shape.consumers || summary.scenarios().next().is_none();
+    if messages && latencies(&mut out, &SUMMARY, shape, &summary.latency) {
         let _ = writeln!(out, "{FOOTNOTE}");
     }
     out
 }
 
-/// The line on what was asked for, where messages were; that of cycles stands in their rate.
+/// The line on the requested messages; what was requested of another scenario stands in its headline.
 pub(super) fn messages_requested(summary: &RunSummary) -> Option<String> {
     let asked = summary.requested.as_ref();
     requested(
-        asked.filter(|_| summary.churn.is_none()),
+        asked.filter(|_| summary.has_messages() || summary.scenarios().next().is_none()),
         summary.closed_loop,
     )
 }
@@ -251,7 +256,7 @@ fn latencies(
     out: &mut String,
     names: &[(Metric, &str)],
     shape: &Shape,
-    values: &PerMetric<LatencySummary>,
+    values: &Summaries,
 ) -> bool {
     let shown: Vec<_> = names
         .iter()

@@ -1,7 +1,7 @@
 //! The archive as a table.
 
 use archive::{RunEntry, RunRecord, RunState};
-use measure::Nanos;
+use measure::{Metric, Nanos};
 
 use super::table::{Align, Table};
 use super::text::{Style, sanitise};
@@ -41,17 +41,18 @@ pub fn runs(entries: &[RunEntry], style: Style) -> String {
 
 fn row(record: &RunRecord) -> Vec<String> {
     let summary = record.summary.as_ref();
-    let churn = summary.and_then(|s| s.churn.as_ref());
+    let scenario = summary.and_then(|s| s.scenarios().next());
+    let scenario = scenario.filter(|_| !summary.is_some_and(archive::RunSummary::has_messages));
     let rate = summary.map_or(0.0, |s| s.sent.rate.max(s.received.rate));
-    let rate = match churn {
+    let rate = match scenario {
         None => three_digits(rate),
-        Some(churn) => format!("{} cycles", three_digits(churn.rate)),
+        Some((_, of)) => format!("{} {}", three_digits(of.rate), sanitise(&of.unit)),
     };
-    let cycle = churn.and_then(|churn| churn.steps.get(&measure::Step::Cycle));
+    let headline = scenario.and_then(|(_, of)| Some(of.headline()?.1));
     let p99 = summary
-        .map(|s| &s.latency.ack_response)
+        .map(|s| s.latency.get(Metric::ACK_RESPONSE))
         .filter(|latency| latency.count > 0)
-        .or(cycle)
+        .or(headline)
         .map_or_else(|| "-".into(), |latency| Nanos(latency.p99_ns).to_string());
     let broker = summary.map(|s| match &s.broker.version {
         Some(version) => format!("{} {version}", s.broker.kind),

@@ -11,8 +11,6 @@ pub struct Shape {
     pub producers: bool,
     /// Something is received.
     pub consumers: bool,
-    /// Connections, channels or queues come and go, in place of messages.
-    pub cycles: bool,
     /// There is a target rate, so that intended and actual send time differ.
     pub paced: bool,
     /// Latencies are shown while the run goes on.
@@ -28,9 +26,9 @@ impl Shape {
     #[must_use]
     pub const fn shows(&self, metric: Metric) -> bool {
         match metric {
-            Metric::AckResponse | Metric::SendAck => self.producers,
-            Metric::EndToEnd | Metric::Transfer => self.consumers,
-            Metric::SendDelay => self.producers && self.paced,
+            Metric::END_TO_END | Metric::TRANSFER => self.consumers,
+            Metric::SEND_DELAY => self.producers && self.paced,
+            _ => self.producers,
         }
     }
 

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 use archive::{RunRecord, RunState, RunSummary, Throughput, Warning};
-use measure::{LatencySummary, Metric, Nanos, Phase, Step};
+use measure::{LatencySummary, Metric, Nanos, Phase};
 
 use super::runs::state_name;
 use super::shape::Shape;
 use super::text::{Style, fit, left, right, sanitise, wrap};
-use super::{cycles, plain};
+use super::{plain, scenario};
 use crate::numbers::{count, marked, percent_digits, three_digits};
 
 /// Lines that leave room for the prompt on the smallest screen it is made for, 24 rows.
@@ -50,7 +50,7 @@ pub fn summary(
             .into_iter()
             .chain(failure(summary))
             .chain(because(summary).map(|reason| format!("  because {reason}")))
-            .chain(cost(summary).filter(|_| summary.churn.is_none()))
+            .chain(cost(summary))
             .chain(profile_lines(summary, FUNCTIONS, 100))
         {
             text.push_str(&line);
@@ -88,23 +88,20 @@ fn compact(
             .chain(verdict(summary))
             .flat_map(|text| wrap(&text, columns)),
     );
-    let mut sections = match &summary.churn {
-        Some(churn) => vec![
-            first,
-            cycles::account(churn, summary)
-                .iter()
-                .chain(&plain::faults(summary).collect::<Vec<_>>())
-                .chain(&plain::stalls(summary))
-                .flat_map(|line| wrap(line, columns))
-                .collect(),
-            cycles::steps(&churn.steps, style),
-        ],
-        None => vec![
-            first,
-            rates(shape, summary, style),
-            latencies(shape, summary, style),
-        ],
-    };
+    let mut sections = vec![first];
+    if summary.has_messages() || summary.scenarios().next().is_none() {
+        sections.push(rates(shape, summary, style));
+        sections.push(latencies(shape, summary, style));
+    } else {
+        let lines = memory(summary).into_iter().chain(plain::faults(summary));
+        let lines = lines.chain(plain::stalls(summary));
+        sections.push(lines.flat_map(|line| wrap(&line, columns)).collect());
+    }
+    for (_, of) in summary.scenarios() {
+        let account = scenario::account(of).into_iter();
+        sections.push(account.flat_map(|line| wrap(&line, columns)).collect());
+        sections.push(scenario::latencies(&of.latency, style));
+    }
     let used: usize = sections.iter().map(Vec::len).sum();
     let reserved = if summary.profiles.is_empty() {
         0
@@ -178,15 +175,7 @@ fn reason_lines(summary: &RunSummary, columns: usize, room: usize) -> Vec<String
 fn headline(record: &RunRecord, summary: &RunSummary) -> String {
     let mut parts = Vec::new();
     let rate = |t: &Throughput| format!("{} msg/s", three_digits(t.rate));
-    if let Some(churn) = &summary.churn {
-        parts.push(cycles::rate(churn, summary));
-        if let Some(cycle) = churn.steps.get(&Step::Cycle) {
-            let (p99, max) = (Nanos(cycle.p99_ns), Nanos(cycle.max_ns));
-            parts.push(format!("cycle p99 {p99}, max {max}"));
-        }
-    }
     match (summary.sent.total > 0, summary.received.total > 0) {
-        _ if summary.churn.is_some() => {}
         (true, true) => {
             parts.push(format!(
                 "{} in, {} out",
@@ -196,20 +185,26 @@ fn headline(record: &RunRecord, summary: &RunSummary) -> String {
         }
         (true, false) => parts.push(format!("{} in", rate(&summary.sent))),
         (false, true) => parts.push(format!("{} out", rate(&summary.received))),
-        (false, false) => parts.push("no message".into()),
+        (false, false) if summary.scenarios().next().is_none() => parts.push("no message".into()),
+        (false, false) => {}
     }
+    for metric in [Metric::ACK_RESPONSE, Metric::END_TO_END] {
+        let latency = summary.latency.get(metric);
+        if latency.count > 0 {
+            parts.push(format!("{} p99 {}", metric.name(), Nanos(latency.p99_ns)));
+        }
+    }
+    parts.extend(
+        summary
+            .scenarios()
+            .flat_map(|(_, of)| scenario::headline(of)),
+    );
     let measured = record.phases.iter().find(|p| p.phase == Phase::Measure);
     if let (Some(span), Some(first)) = (measured, parts.first_mut()) {
         first.push_str(&format!(
             " for {}",
             Nanos::from_secs_f64(span.end - span.start)
         ));
-    }
-    for metric in [Metric::AckResponse, Metric::EndToEnd] {
-        let latency = summary.latency.get(metric);
-        if latency.count > 0 {
-            parts.push(format!("{} p99 {}", metric.name(), Nanos(latency.p99_ns)));
-        }
     }
     let state = match record.state {
         RunState::Complete => String::new(),
@@ -305,6 +300,20 @@ fn latencies(shape: &Shape, summary: &RunSummary, style: Style) -> Vec<String> {
         out.push(style.faint("~ fewer than ten samples lie beyond this percentile"));
     }
     out
+}
+
+/// The largest memory of both sides.
+fn memory(summary: &RunSummary) -> Option<String> {
+    let mb = [
+        ("broker", summary.rss_mb.broker),
+        ("bellows", summary.rss_mb.client),
+    ];
+    let known = mb.into_iter().filter_map(|(who, mb)| {
+        let mb = three_digits(mb?);
+        Some(format!("{who} {mb} MB at most"))
+    });
+    let text = known.collect::<Vec<_>>().join("; ");
+    (!text.is_empty()).then_some(text)
 }
 
 /// What a message cost on both sides.

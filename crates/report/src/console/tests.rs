@@ -1,5 +1,7 @@
 //! What people see, held to the screens it is made for.
 
+mod ledger;
+mod scenario;
 mod verdict;
 
 use archive::profile::{Frame, FrameKind, Profile, Sample, StackNode};
@@ -8,10 +10,7 @@ use archive::{
     Rss, RunEntry, RunRecord, RunState, RunSummary, SeriesPoint, Throughput, Tier, Topology,
     Versions, Warning, WarningCode,
 };
-use measure::ledger::LedgerSummary;
-use measure::{
-    Counters, Interval, LatencySummary, Metric, Nanos, PerMetric, Phase, Problem, Recorder, Time,
-};
+use measure::{Counters, Interval, LatencySummary, Metric, Nanos, Phase, Problem, Recorder, Time};
 
 use super::{live::LiveTable, text::width, *};
 
@@ -27,7 +26,6 @@ fn shape() -> Shape {
         title: "stream-publish".into(),
         producers: true,
         consumers: true,
-        cycles: false,
         paced: true,
         latency: true,
         warmup: Nanos(5_000_000_000),
@@ -61,7 +59,10 @@ fn point(phase: Phase, t: f64) -> SeriesPoint {
             blocked: 8_114,
             ..Counters::default()
         },
-        latency: PerMetric::from_fn(|_| latency(8_114)),
+        latency: Metric::MESSAGES
+            .into_iter()
+            .map(|m| (m, latency(8_114)))
+            .collect(),
         loop_lag_max_ns: 12_000,
         broker: Some(ProcessUsage {
             cpu_cores: 1.2,
@@ -76,7 +77,8 @@ fn point(phase: Phase, t: f64) -> SeriesPoint {
         steal: None,
         idle: None,
         waits: measure::Waits::default(),
-        cycles: None,
+        churn: None,
+        scenarios: Default::default(),
     }
 }
 
@@ -104,8 +106,12 @@ fn run_summary(warnings: usize) -> RunSummary {
         requested: None,
         closed_loop: false,
         churn: None,
+        scenarios: Default::default(),
         ledger: None,
-        latency: PerMetric::from_fn(|_| latency(50_000)),
+        latency: Metric::MESSAGES
+            .into_iter()
+            .map(|m| (m, latency(50_000)))
+            .collect(),
         cpu_us_per_message: PerMessage {
             broker: Some(21.9),
             client: Some(0.61),
@@ -155,6 +161,7 @@ fn record(state: RunState, summary: Option<RunSummary>) -> RunRecord {
         seed: 1,
         origin: Time(0),
         origin_unix_ns: 0,
+        metrics: Vec::new(),
         phases: vec![PhaseSpan {
             phase: Phase::Measure,
             start: 5.0,
@@ -345,7 +352,7 @@ fn the_live_table_fits_the_terminal_in_every_phase() {
                 _ => Phase::Drain,
             };
             let mut recorder = Recorder::new();
-            recorder.record_n(Metric::AckResponse, Nanos(4_210_000), 8_114);
+            recorder.record_n(Metric::ACK_RESPONSE, Nanos(4_210_000), 8_114);
             if phase == Phase::Measure {
                 measured.latencies.merge(&recorder);
                 measured.counters.sent += 8_114;
@@ -546,54 +553,4 @@ fn a_profile_alone_shows_no_messages_and_no_drain() {
         "{text}"
     );
     assert!(!text.contains("msg/s") && !text.contains("drain"), "{text}");
-}
-
-#[test]
-fn the_ledger_is_one_line_where_all_is_well() {
-    let mut run = run_summary(0);
-    let clean = LedgerSummary {
-        sent: 1_234_567,
-        delivered: 1_234_567,
-        exact: true,
-        ..LedgerSummary::default()
-    };
-    run.ledger = Some(clean);
-    for style in [TERMINAL, Style::PLAIN] {
-        let text = summary(
-            &shape(),
-            &record(RunState::Complete, None),
-            &run,
-            None,
-            style,
-        );
-        assert!(
-            text.contains("ledger: 0 lost, 0 duplicated, 0 redelivered, 0 reordered, 0 corrupt\n"),
-            "{text}"
-        );
-        assert!(!text.contains("unconfirmed"), "{text}");
-    }
-    run.ledger = Some(LedgerSummary {
-        lost: 1_234,
-        outstanding: 6,
-        returned: 9,
-        unconfirmed_missing: 5,
-        foreign: 7,
-        exact: false,
-        ..clean
-    });
-    let text = summary(
-        &shape(),
-        &record(RunState::Complete, None),
-        &run,
-        None,
-        TERMINAL,
-    );
-    assert_fits(&text, 80, 24);
-    let text = text.replace('\n', " ");
-    assert!(
-        text.contains("about 1,234 lost")
-            && text.contains("6 outstanding (confirmed and not delivered;")
-            && text.contains("9 returned as unroutable, 5 unconfirmed and missing"),
-        "{text}"
-    );
 }

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use measure::{LatencySummary, Metric, Problem};
+use measure::{LatencySummary, Problem};
 use sha2::{Digest as _, Sha256};
 
 use crate::view::{RunPage, RunView};
@@ -96,15 +96,10 @@ fn static_summary(run: &RunView) -> String {
     }
     out.push_str("<th>max</th></tr></thead><tbody>");
     let figures = &run.figures;
-    let messages = Metric::ALL
-        .into_iter()
-        .map(|m| (m.name(), figures.latency.get(m)));
-    let steps = figures.churn.iter().flat_map(|churn| &churn.steps);
-    for (name, latency) in messages.chain(steps.map(|(step, l)| (step.name(), l))) {
-        if latency.count == 0 {
-            continue;
-        }
-        let _ = write!(out, "<tr><th>{name}</th>");
+    let scenarios = figures.scenarios.values().map(|it| &it.latency);
+    let all = std::iter::once(&figures.latency).chain(scenarios);
+    for (metric, latency) in all.flat_map(measure::Summaries::filled) {
+        let _ = write!(out, "<tr><th>{}</th>", escape(metric.name()));
         for ns in latency.percentile_values() {
             let _ = write!(out, "<td>{}</td>", measure::Nanos(ns));
         }

@@ -9,7 +9,7 @@ impl Said<'_> {
         let e = self.e;
         let time = e.producers.unwrap_or_default();
         let waited = |share: f64, what: &str| {
-            let whose = if e.ended.churn.is_some() {
+            let whose = if e.is_churn() {
                 "time"
             } else {
                 "producers' time"

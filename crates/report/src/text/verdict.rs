@@ -31,8 +31,8 @@ pub(super) struct Said<'a> {
 }
 
 impl<'a> Said<'a> {
-    const fn new(e: &'a Facts) -> Self {
-        if e.ended.churn.is_some() {
+    fn new(e: &'a Facts) -> Self {
+        if e.is_churn() {
             Self {
                 e,
                 unit: "cycles/s",
@@ -125,7 +125,7 @@ impl<'a> Said<'a> {
                 )
             ),
             Cause::GeneratorBusy => {
-                let remedy = if e.ended.churn.is_some() {
+                let remedy = if e.is_churn() {
                     "run several at once".to_owned()
                 } else {
                     format!("use more --threads (now {})", e.loops.len())
@@ -452,7 +452,7 @@ impl<'a> Said<'a> {
                 } else {
                     time.budget
                 };
-                let who = if self.e.ended.churn.is_some() {
+                let who = if self.e.is_churn() {
                     "cycles that were due"
                 } else {
                     "producers"
@@ -475,7 +475,7 @@ impl<'a> Said<'a> {
     /// The in-flight limit, and how long each took.
     fn window(&self) -> String {
         let e = self.e;
-        let answer = if e.ended.churn.is_some() {
+        let answer = if e.is_churn() {
             format!("{} each", duration(e.answer_ns))
         } else {
             format!("{} until confirmed", duration(e.answer_ns))

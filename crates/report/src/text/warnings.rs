@@ -383,7 +383,12 @@ fn rate_not_achieved(w: &Warning) -> (String, &'static str) {
             count(w.count("not_begun")),
             count(w.count("in_flight_limit"))
         );
-        return (text, "see the verdict for why");
+        let remedy = if w.values.contains_key("beside") {
+            "raise it, or request fewer"
+        } else {
+            "see the verdict for why"
+        };
+        return (text, remedy);
     }
     let text = format!(
         "{} a second were sent where {} were requested: rates are the broker's or the generator's, not the schedule's, \

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use archive::{HistogramRecord, RunReader};
 use hdrhistogram::Histogram;
-use measure::{LatencySummary, Measured, PerMetric, Phase, Problem, Recorder, Step};
+use measure::{Metric, Phase, Problem, Recorder};
 use serde::Serialize;
 
 use super::series::short;
@@ -26,7 +26,7 @@ const LEAST_RATIO: f64 = 0.01;
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct HeatMap {
     /// What it is of.
-    pub metric: Measured,
+    pub metric: Metric,
     /// Start of each column in seconds since the origin.
     pub t: Vec<f64>,
     /// End of each column.
@@ -46,7 +46,7 @@ pub struct HeatMap {
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct Curve {
     /// What it is of.
-    pub metric: Measured,
+    pub metric: Metric,
     /// Samples that it is made of.
     pub count: u64,
     /// Share of samples at or below the value, as the number of nines: `-log10(1 - share)`.
@@ -60,22 +60,18 @@ pub struct Curve {
 pub(super) struct Distributions {
     pub(super) heat: Vec<HeatMap>,
     pub(super) curves: Vec<Curve>,
-    /// Summaries of the measured phase, for runs that have none of their own.
-    pub(super) summaries: PerMetric<LatencySummary>,
-    pub(super) steps: BTreeMap<Step, LatencySummary>,
+    /// What was due in the measured phase, for runs that have no summary of their own.
+    pub(super) measured: Recorder,
 }
 
 /// Reads the log once. The heat map shows all that was answered, when it was; curves and summaries hold
 /// what was due in the measured phase, whenever it was answered.
 pub(super) fn read(run: &RunReader, span: (f64, f64)) -> Result<Distributions, Problem> {
     let width = (span.1 - span.0) / MOST_COLUMNS;
-    let mut grids: BTreeMap<Measured, Grid> = BTreeMap::new();
+    let mut grids: BTreeMap<Metric, Grid> = BTreeMap::new();
     let mut sum = Recorder::new();
     for record in run.histograms()? {
-        grids
-            .entry(record.measured)
-            .or_default()
-            .add(&record, width);
+        grids.entry(record.metric).or_default().add(&record, width);
         // Another program's log may hold another shape; what cannot be added is not counted.
         let _ = sum.add_due(Phase::Measure, [record.as_due()]);
     }
@@ -85,8 +81,7 @@ pub(super) fn read(run: &RunReader, span: (f64, f64)) -> Result<Distributions, P
             .filter_map(|(m, grid)| grid.finish(*m))
             .collect(),
         curves: sum.filled().filter_map(|(m, sum)| curve(m, sum)).collect(),
-        summaries: sum.summaries(),
-        steps: sum.steps(),
+        measured: sum,
     })
 }
 
@@ -120,7 +115,7 @@ impl Grid {
         }
     }
 
-    fn finish(&self, metric: Measured) -> Option<HeatMap> {
+    fn finish(&self, metric: Metric) -> Option<HeatMap> {
         let low = self.cells.keys().map(|(_, row)| *row).min()?;
         let high = self.cells.keys().map(|(_, row)| *row).max()?;
         let mut cells = Vec::with_capacity(self.cells.len() * 3);
@@ -143,7 +138,7 @@ impl Grid {
     }
 }
 
-fn curve(metric: Measured, histogram: &Histogram<u64>) -> Option<Curve> {
+fn curve(metric: Metric, histogram: &Histogram<u64>) -> Option<Curve> {
     let count = histogram.len();
     if count == 0 {
         return None;
@@ -177,8 +172,6 @@ fn curve(metric: Measured, histogram: &Histogram<u64>) -> Option<Curve> {
 
 #[cfg(test)]
 mod tests {
-    use measure::Metric;
-
     use super::*;
 
     fn record(t: f64, values: &[u64]) -> HistogramRecord {
@@ -187,7 +180,7 @@ mod tests {
             histogram.saturating_record(value);
         }
         HistogramRecord {
-            measured: Measured::Message(Metric::SendAck),
+            metric: Metric::SEND_ACK,
             due: Phase::Measure,
             t,
             dt: 1.0,
@@ -200,9 +193,7 @@ mod tests {
         let mut grid = Grid::default();
         grid.add(&record(0.0, &[1_000, 1_010, 50_000]), 0.0);
         grid.add(&record(1.0, &[1_000]), 0.0);
-        let map = grid
-            .finish(Measured::Message(Metric::SendAck))
-            .expect("cells");
+        let map = grid.finish(Metric::SEND_ACK).expect("cells");
         assert_eq!(map.t, [0.0, 1.0]);
         let counts: u64 = map.cells.chunks(3).filter_map(|c| c.get(2)).sum();
         assert_eq!(counts, 4);
@@ -217,9 +208,7 @@ mod tests {
         for second in 0..1_000 {
             grid.add(&record(f64::from(second), &[1_000]), 4.0);
         }
-        let map = grid
-            .finish(Measured::Message(Metric::SendAck))
-            .expect("cells");
+        let map = grid.finish(Metric::SEND_ACK).expect("cells");
         assert_eq!(map.t.len(), 250);
     }
 
@@ -239,9 +228,7 @@ mod tests {
             for record in &records {
                 grid.add(record, 0.0);
             }
-            let map = grid
-                .finish(Measured::Message(Metric::SendAck))
-                .expect("cells");
+            let map = grid.finish(Metric::SEND_ACK).expect("cells");
             assert_eq!(map.t.len(), 1);
             assert!(
                 map.end.iter().zip(&map.t).all(|(end, t)| end > t),
@@ -258,7 +245,7 @@ mod tests {
         for us in 1..=1_000u64 {
             histogram.saturating_record(us * 1_000);
         }
-        let curve = curve(Measured::Message(Metric::Transfer), &histogram).expect("samples");
+        let curve = curve(Metric::TRANSFER, &histogram).expect("samples");
         // The first point at or above p90 (one nine) is the 900th value.
         let at = curve
             .nines

@@ -1,9 +1,11 @@
 //! The figures of the measured phase: the run's own summary, or what its seconds add up to where
 //! it was cut off before it could write one.
 
-use archive::{ChurnSummary, PerMessage, Rss, RunReader, SeriesPoint, Throughput};
+use std::collections::BTreeMap;
+
+use archive::{FailureCount, PerMessage, Rss, RunReader, ScenarioSummary, SeriesPoint, Throughput};
 use measure::ledger::LedgerSummary;
-use measure::{Counters, CycleCounts, LatencySummary, PerMetric, Phase};
+use measure::{Counters, Counts, LatencySummary, Metric, Phase, Summaries};
 use serde::Serialize;
 
 use super::distributions::Distributions;
@@ -38,17 +40,72 @@ pub struct Figures {
     /// Measured length of the measured phase, seconds.
     pub measured_s: f64,
     /// Latencies of messages.
-    pub latency: PerMetric<LatencySummary>,
+    pub latency: Summaries,
     /// CPU time per message, microseconds.
     pub cpu_us_per_message: PerMessage,
     /// CPU in cores.
     pub cpu_cores: PerMessage,
     /// Peak resident memory, 10^6 bytes.
     pub rss_mb: Rss,
-    /// What became of cycles; absent where messages were the load.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, ts(optional))]
-    pub churn: Option<ChurnSummary>,
+    /// What became of the operations of scenarios other than messages, by their names.
+    pub scenarios: BTreeMap<String, ScenarioFigures>,
+}
+
+/// What became of the operations of a scenario.
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct ScenarioFigures {
+    /// What was loaded: `connections`.
+    pub kind: String,
+    /// What its operations are called: `cycles`.
+    pub unit: String,
+    /// Operations that ended in order in the measured phase, per second.
+    pub rate: f64,
+    /// Operations per second that its schedule requested; `null` when unthrottled.
+    pub requested_rate: Option<f64>,
+    /// The counts of its operations that were due in the measured phase.
+    pub counts: BTreeMap<Metric, u64>,
+    /// Why operations failed.
+    pub failures: Vec<FailureCount>,
+    /// CPU time per operation, milliseconds.
+    pub cpu_ms_each: PerMessage,
+    /// The latency of a whole operation.
+    pub headline: Option<Metric>,
+    /// Latencies of the measured phase.
+    pub latency: Summaries,
+}
+
+impl ScenarioFigures {
+    /// The count with this key; 0 where there is none.
+    pub(super) fn count(&self, key: &str) -> u64 {
+        let found = self.counts.iter().find(|(metric, _)| metric.key() == key);
+        found.map_or(0, |(_, count)| *count)
+    }
+
+    /// The latency of a whole operation, where one was recorded.
+    pub(super) fn headline(&self) -> Option<(Metric, &LatencySummary)> {
+        let mut filled = self.latency.filled();
+        match self.headline {
+            Some(metric) => filled.find(|(of, _)| *of == metric),
+            None => filled.next(),
+        }
+    }
+}
+
+impl From<&ScenarioSummary> for ScenarioFigures {
+    fn from(of: &ScenarioSummary) -> Self {
+        Self {
+            kind: of.kind.clone(),
+            unit: of.unit.clone(),
+            rate: of.rate,
+            requested_rate: of.requested.as_ref().map(|requested| requested.rate),
+            counts: of.counts.clone(),
+            failures: of.failures.clone(),
+            cpu_ms_each: of.cpu_ms_each,
+            headline: of.headline,
+            latency: of.latency.clone(),
+        }
+    }
 }
 
 impl Figures {
@@ -56,7 +113,7 @@ impl Figures {
     pub(super) fn of(run: &RunReader, found: &Distributions) -> Self {
         let all = Sum::of(&run.points, |_| true);
         let measured = Sum::of(&run.points, |p| p.phase == Phase::Measure);
-        let mut figures = measured.figures(&all, found.summaries.clone());
+        let mut figures = measured.figures(&all, found.measured.messages());
         if let Some(summary) = &run.record.summary {
             figures.sent = summary.sent;
             figures.completed = summary.completed;
@@ -67,33 +124,51 @@ impl Figures {
             figures.closed_loop = summary.closed_loop;
             figures.cpu_us_per_message = summary.cpu_us_per_message;
             figures.rss_mb = summary.rss_mb;
-            figures.churn.clone_from(&summary.churn);
-        } else if let Some(counts) = measured.cycles {
-            figures.churn = Some(ChurnSummary {
-                kind: kind_of_churn(&run.record.experiment),
-                rate: ratio(counts.completed as f64, measured.seconds).unwrap_or(0.0),
-                counts,
-                steps: found.steps.clone(),
-                ..ChurnSummary::default()
-            });
+            let scenarios = summary.scenarios();
+            figures.scenarios = scenarios
+                .map(|(name, of)| (name.to_owned(), of.into()))
+                .collect();
+        } else {
+            for (name, counts) in &measured.scenarios {
+                let scenario = ScenarioFigures {
+                    kind: kind_of(&run.record.experiment, name),
+                    unit: unit_of(counts),
+                    rate: ratio(counted(counts, "completed"), measured.seconds).unwrap_or(0.0),
+                    counts: counts.iter().collect(),
+                    latency: found.measured.of_scenario(name),
+                    ..ScenarioFigures::default()
+                };
+                figures.scenarios.insert(name.clone(), scenario);
+            }
         }
         figures
     }
 }
 
-/// What comes and goes, of a run that wrote no summary.
-fn kind_of_churn(experiment: &serde_json::Value) -> String {
-    let kind = experiment.pointer("/churn/kind");
-    kind.and_then(serde_json::Value::as_str)
-        .unwrap_or("cycles")
-        .to_owned()
+/// What was loaded, of a run that wrote no summary.
+fn kind_of(experiment: &serde_json::Value, scenario: &str) -> String {
+    let kind = experiment
+        .get(scenario)
+        .and_then(|options| options.get("kind"));
+    let kind = kind.and_then(serde_json::Value::as_str);
+    kind.unwrap_or(scenario).to_owned()
+}
+
+fn unit_of(counts: &Counts) -> String {
+    let first = counts.iter().next();
+    first.map_or_else(String::new, |(metric, _)| metric.info().unit.to_owned())
+}
+
+fn counted(counts: &Counts, key: &str) -> f64 {
+    let found = counts.iter().find(|(metric, _)| metric.key() == key);
+    found.map_or(0.0, |(_, count)| count as f64)
 }
 
 /// Intervals added up.
 #[derive(Debug, Default)]
 struct Sum {
     counters: Counters,
-    cycles: Option<CycleCounts>,
+    scenarios: BTreeMap<String, Counts>,
     seconds: f64,
     /// Requested messages, and the seconds in which a rate was requested.
     requested: (f64, f64),
@@ -110,8 +185,13 @@ impl Sum {
         let mut sum = Self::default();
         for point in points.iter().filter(|p| wanted(p)) {
             sum.counters.add(&point.counters);
-            if let Some(cycles) = &point.cycles {
-                sum.cycles.get_or_insert_default().add(&cycles.counts);
+            for (name, scenario) in point.scenarios() {
+                let counts = scenario
+                    .counts
+                    .iter()
+                    .map(|(metric, count)| (*metric, *count));
+                let own = sum.scenarios.entry(name.to_owned()).or_default();
+                own.merge(&counts.collect());
             }
             sum.seconds += point.dt;
             if let Some(rate) = point.requested_rate {
@@ -132,7 +212,7 @@ impl Sum {
         sum
     }
 
-    fn figures(&self, all: &Self, latency: PerMetric<LatencySummary>) -> Figures {
+    fn figures(&self, all: &Self, latency: Summaries) -> Figures {
         let c = &self.counters;
         let throughput = |total: u64, count: u64| Throughput {
             total,
@@ -167,7 +247,7 @@ impl Sum {
                 broker: megabytes(self.broker_rss),
                 client: megabytes(self.client_rss),
             },
-            churn: None,
+            scenarios: BTreeMap::new(),
         }
     }
 }
@@ -191,7 +271,7 @@ mod tests {
                 sent,
                 ..Counters::default()
             },
-            latency: PerMetric::default(),
+            latency: Summaries::default(),
             loop_lag_max_ns: 0,
             broker: Some(ProcessUsage {
                 cpu_cores: cores,
@@ -202,7 +282,8 @@ mod tests {
             steal: None,
             idle: None,
             waits: measure::Waits::default(),
-            cycles: None,
+            churn: None,
+            scenarios: BTreeMap::new(),
         }
     }
 
@@ -215,7 +296,7 @@ mod tests {
         ];
         let all = Sum::of(&points, |_| true);
         let measured = Sum::of(&points, |p| p.phase == Phase::Measure);
-        let figures = measured.figures(&all, PerMetric::default());
+        let figures = measured.figures(&all, Summaries::default());
         assert_eq!(figures.sent.total, 5_500);
         assert!((figures.sent.rate - 2_000.0).abs() < 1e-9);
         // 3 CPU-seconds for 5,000 messages.
@@ -228,7 +309,7 @@ mod tests {
 
     #[test]
     fn nothing_measured_gives_no_nonsense() {
-        let figures = Sum::default().figures(&Sum::default(), PerMetric::default());
+        let figures = Sum::default().figures(&Sum::default(), Summaries::default());
         assert!(figures.sent.rate.abs() < f64::EPSILON);
         assert_eq!(figures.cpu_us_per_message.broker, None);
     }

@@ -2,11 +2,11 @@
 //! where it burned, and what the limit was as far as the data shows one.
 
 use archive::profile::{FrameKind, Profile};
-use archive::{BrokerSummary, ChurnSummary, RunRecord, RunState, Topology, Verdict};
-use measure::{LatencySummary, Nanos, Step};
+use archive::{BrokerSummary, RunRecord, RunState, Topology, Verdict};
+use measure::{LatencySummary, Metric, Nanos};
 use serde::Serialize;
 
-use super::figures::Figures;
+use super::figures::{Figures, ScenarioFigures};
 use crate::numbers::{count, seconds_digits, three_digits};
 
 /// A piece of the sentence.
@@ -121,9 +121,14 @@ fn prefix(facts: &Facts<'_>) -> String {
 /// `54,800 msg/s into a stream for 60 s`.
 fn flow(facts: &Facts<'_>) -> String {
     let f = facts.figures;
-    if let Some(churn) = &f.churn {
-        return churned(churn, f);
-    }
+    let mut flows = vec![messages(facts)];
+    flows.extend(f.scenarios.values().map(|it| operations(it, f)));
+    flows.retain(|flow| !flow.is_empty());
+    flows.join(", beside ")
+}
+
+fn messages(facts: &Facts<'_>) -> String {
+    let f = facts.figures;
     let place = place(&facts.record.topology, facts.broker);
     let length = format!("for {} s", seconds_digits(f.measured_s));
     let rates = match (f.sent.rate > 0.0, f.received.rate > 0.0) {
@@ -149,26 +154,31 @@ fn flow(facts: &Facts<'_>) -> String {
 }
 
 /// `198 connections a second opened and closed for 30 s, of 200 requested; cycle p99 31 ms`.
-fn churned(churn: &ChurnSummary, f: &Figures) -> String {
+fn operations(of: &ScenarioFigures, f: &Figures) -> String {
     let mut text = format!(
-        "{} {} a second opened and closed for {} s",
-        three_digits(churn.rate),
-        churn.kind,
+        "{} {} a second{} for {} s",
+        three_digits(of.rate),
+        of.kind,
+        if of.unit == "cycles" {
+            " opened and closed"
+        } else {
+            ""
+        },
         seconds_digits(f.measured_s)
     );
-    match f.requested_rate {
-        Some(asked) if churn.rate < asked * 0.995 => {
+    match of.requested_rate {
+        Some(asked) if of.rate < asked * 0.995 => {
             text.push_str(&format!(", of {} requested", three_digits(asked)));
         }
         Some(_) => text.push_str(", as requested"),
         None => {}
     }
-    if churn.counts.failed > 0 {
-        let failed = count(churn.counts.failed);
-        text.push_str(&format!(", {failed} failed"));
+    if of.count("failed") > 0 {
+        text.push_str(&format!(", {} failed", count(of.count("failed"))));
     }
-    if let Some(cycle) = churn.steps.get(&Step::Cycle) {
-        text.push_str(&format!("; whole cycle p99 {}", Nanos(cycle.p99_ns)));
+    if let Some((metric, latency)) = of.headline() {
+        let p99 = Nanos(latency.p99_ns);
+        text.push_str(&format!("; {} p99 {p99}", metric.name()));
     }
     text
 }
@@ -201,8 +211,8 @@ fn latencies(f: &Figures) -> String {
         (l.count > 0).then(|| format!("{name} p99 {}", Nanos(l.p99_ns)))
     };
     let both = [
-        p99("ack response", &f.latency.ack_response),
-        p99("end-to-end", &f.latency.end_to_end),
+        p99("ack response", f.latency.get(Metric::ACK_RESPONSE)),
+        p99("end-to-end", f.latency.get(Metric::END_TO_END)),
     ];
     both.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
@@ -213,7 +223,7 @@ fn cpu(facts: &Facts<'_>) -> String {
     };
     let f = facts.figures;
     // A profile without load may be of any process.
-    let who = if f.sent.total + f.received.total > 0 || f.churn.is_some() {
+    let who = if f.sent.total + f.received.total > 0 || !f.scenarios.is_empty() {
         "the broker"
     } else {
         "the process"

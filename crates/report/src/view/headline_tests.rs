@@ -2,7 +2,7 @@
 
 use super::*;
 use archive::{PerMessage, QueueRecord, Rss, Throughput};
-use measure::PerMetric;
+use std::collections::BTreeMap;
 
 fn figures() -> Figures {
     let none = Throughput {
@@ -28,21 +28,23 @@ fn figures() -> Figures {
         ledger: None,
         late_share: None,
         measured_s: 60.0,
-        latency: PerMetric {
-            ack_response: LatencySummary {
+        latency: [(
+            Metric::ACK_RESPONSE,
+            LatencySummary {
                 count: 100_000,
                 p99_ns: 31_000_000,
                 ..LatencySummary::default()
             },
-            ..PerMetric::default()
-        },
+        )]
+        .into_iter()
+        .collect(),
         cpu_us_per_message: PerMessage::default(),
         cpu_cores: PerMessage {
             broker: Some(1.204),
             client: Some(0.1),
         },
         rss_mb: Rss::default(),
-        churn: None,
+        scenarios: BTreeMap::new(),
     }
 }
 
@@ -66,6 +68,7 @@ fn record(state: RunState, queues: &[&str]) -> RunRecord {
         seed: 1,
         origin: measure::Time(0),
         origin_unix_ns: 0,
+        metrics: Vec::new(),
         phases: Vec::new(),
         events: Vec::new(),
         topology: Topology {
@@ -140,7 +143,7 @@ fn a_run_that_was_cut_off_says_so_first() {
 fn without_anything_measured_it_says_that() {
     let mut figures = figures();
     figures.sent.rate = 0.0;
-    figures.latency = PerMetric::default();
+    figures.latency = measure::Summaries::default();
     figures.cpu_cores = PerMessage::default();
     assert_eq!(
         said(&record(RunState::Complete, &[]), &figures, None, false),

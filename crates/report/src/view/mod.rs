@@ -15,15 +15,15 @@ use archive::{
     BrokerSummary, Event, Hardware, PhaseSpan, RunReader, RunRecord, RunState, SeriesPoint,
     Topology, Verdict, Versions, Warning,
 };
-use measure::{Phase, Problem};
+use measure::{MetricInfo, Phase, Problem};
 use serde::Serialize;
 
 pub use distributions::{Curve, HeatMap};
-pub use figures::Figures;
+pub use figures::{Figures, ScenarioFigures};
 pub use headline::Part;
 pub use profile::ProfileHead;
 pub(crate) use profile::encode;
-pub use series::{CycleColumns, Percentiles, SeriesColumns, WaitShares};
+pub use series::{Percentiles, SeriesColumns, WaitShares};
 
 /// A run as a person sees it.
 #[derive(Clone, Debug, Serialize)]
@@ -59,6 +59,8 @@ pub struct RunView {
     pub events: Vec<Event>,
     /// First and last moment of anything that is drawn, in seconds since the origin.
     pub span: (f64, f64),
+    /// What is measured, in the order in which it is shown.
+    pub metrics: Vec<&'static MetricInfo>,
     /// What the panels on the time axis draw.
     pub series: SeriesColumns,
     /// A heat map for each metric.
@@ -151,6 +153,7 @@ impl RunView {
             .map(|p| (p.start, p.end));
         let found = distributions::read(run, span)?;
         let figures = Figures::of(run, &found);
+        let series = SeriesColumns::of(&run.points);
         let warnings = match &record.summary {
             Some(summary) => summary.warnings.clone(),
             None => record.warnings.clone(),
@@ -185,7 +188,8 @@ impl RunView {
             phases,
             events: events(record),
             span,
-            series: SeriesColumns::of(&run.points),
+            metrics: series.metrics().map(measure::Metric::info).collect(),
+            series,
             heat: found.heat,
             curves: found.curves,
             topology: record.topology.clone(),

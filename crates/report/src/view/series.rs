@@ -1,9 +1,9 @@
 //! The series as columns: what the panels on the time axis draw.
 
-use archive::SeriesPoint;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use measure::{CycleCounts, LatencySummary, Measured, Metric, Nanos, Step, Waits};
+use archive::SeriesPoint;
+use measure::{LatencySummary, Metric, MetricKind, Nanos, Waits};
 use serde::Serialize;
 
 use crate::numbers::per_second;
@@ -40,28 +40,10 @@ pub struct SeriesColumns {
     pub steal: Vec<Option<f64>>,
     /// What producers waited for.
     pub waits: WaitShares,
-    /// Percentiles of each metric, and of each step that cycles took.
-    pub latency: BTreeMap<Measured, Percentiles>,
-    /// Cycles; absent where messages were the load.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, ts(optional))]
-    pub cycles: Option<CycleColumns>,
-}
-
-/// Cycles of churn per interval.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(test, derive(ts_rs::TS))]
-pub struct CycleColumns {
-    /// Cycles per second that began.
-    pub begun: Vec<f64>,
-    /// Cycles per second that ended in order.
-    pub completed: Vec<f64>,
-    /// Cycles per second that failed.
-    pub failed: Vec<f64>,
-    /// Cycles that were open at the same time.
-    pub under_way: Vec<u64>,
-    /// The mean of each step, nanoseconds.
-    pub mean_ns: BTreeMap<Step, Vec<Option<u64>>>,
+    /// Latencies of each metric.
+    pub latency: BTreeMap<Metric, Percentiles>,
+    /// Counts of scenarios other than messages: per second for counters, as they are for peaks.
+    pub counts: BTreeMap<Metric, Vec<Option<f64>>>,
 }
 
 /// What producers waited for: shares of their time; `null` where there were none.
@@ -94,6 +76,10 @@ pub struct Percentiles {
     pub p99: Vec<Option<u64>>,
     /// The highest value.
     pub max: Vec<Option<u64>>,
+    /// The mean, of a part: means of parts add up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
+    pub mean: Option<Vec<Option<u64>>>,
 }
 
 /// Keeps four significant digits after the point at most: the page never prints more, and every
@@ -107,6 +93,12 @@ pub(super) fn short(value: f64) -> f64 {
 }
 
 impl SeriesColumns {
+    /// All metrics of the series, in the order in which they are shown.
+    pub(super) fn metrics(&self) -> impl Iterator<Item = Metric> {
+        let (latency, counts) = (self.latency.keys(), self.counts.keys());
+        latency.chain(counts).copied()
+    }
+
     /// The columns of a series in the order of time.
     pub(super) fn of(points: &[SeriesPoint]) -> Self {
         let every = |get: fn(&SeriesPoint) -> f64| points.iter().map(get).map(short).collect();
@@ -128,10 +120,12 @@ impl SeriesColumns {
             client_mb: maybe(|p| p.client.map(|u| u.rss_bytes as f64 / 1e6)),
             steal: maybe(|p| p.steal),
             waits: WaitShares::of(points),
-            latency: measured(points)
-                .map(|measured| (measured, Percentiles::of(points, measured)))
+            latency: latencies(points)
+                .map(|metric| (metric, Percentiles::of(points, metric)))
                 .collect(),
-            cycles: CycleColumns::of(points),
+            counts: counters(points)
+                .map(|metric| (metric, counts(points, metric)))
+                .collect(),
         }
     }
 }
@@ -159,67 +153,50 @@ impl WaitShares {
 }
 
 impl Percentiles {
-    fn of(points: &[SeriesPoint], measured: Measured) -> Self {
+    fn of(points: &[SeriesPoint], metric: Metric) -> Self {
         let column = |get: fn(&LatencySummary) -> u64| {
-            let summaries = points.iter().map(|p| summary(p, measured));
+            let summaries = points.iter().map(|p| summary(p, metric));
             summaries.map(|l| l.map(get)).collect()
         };
         Self {
             p50: column(|l| l.p50_ns),
             p99: column(|l| l.p99_ns),
             max: column(|l| l.max_ns),
+            mean: metric.info().part.then(|| column(|l| l.mean_ns)),
         }
     }
 }
 
-/// All metrics, and the steps that were taken.
-fn measured(points: &[SeriesPoint]) -> impl Iterator<Item = Measured> {
-    let metrics = Metric::ALL.into_iter().map(Measured::Message);
-    metrics.chain(steps(points).map(Measured::Cycle))
+/// The latencies of messages, and those that other scenarios recorded.
+fn latencies(points: &[SeriesPoint]) -> impl Iterator<Item = Metric> {
+    let scenarios = points.iter().flat_map(SeriesPoint::scenarios);
+    let recorded = scenarios.flat_map(|(_, point)| point.latency.filled());
+    let recorded: BTreeSet<Metric> = recorded.map(|(metric, _)| metric).collect();
+    Metric::MESSAGES.into_iter().chain(recorded)
 }
 
-fn steps(points: &[SeriesPoint]) -> impl Iterator<Item = Step> {
-    let taken = |step: &Step| {
-        points
-            .iter()
-            .any(|p| summary(p, Measured::Cycle(*step)).is_some())
-    };
-    Step::ALL.into_iter().filter(taken)
+/// What other scenarios counted.
+fn counters(points: &[SeriesPoint]) -> impl Iterator<Item = Metric> {
+    let scenarios = points.iter().flat_map(SeriesPoint::scenarios);
+    let counted = scenarios.flat_map(|(_, point)| point.counts.keys());
+    counted.copied().collect::<BTreeSet<Metric>>().into_iter()
 }
 
 /// What one interval recorded; `None` where that is nothing.
-fn summary(point: &SeriesPoint, measured: Measured) -> Option<&LatencySummary> {
-    let summary = match measured {
-        Measured::Message(metric) => point.latency.get(metric),
-        Measured::Cycle(step) => point.cycles.as_ref()?.steps.get(&step)?,
-    };
-    (summary.count > 0).then_some(summary)
+fn summary(point: &SeriesPoint, metric: Metric) -> Option<&LatencySummary> {
+    let scenarios = point.scenarios().map(|(_, point)| &point.latency);
+    let mut all = std::iter::once(&point.latency).chain(scenarios);
+    all.find_map(|latency| Some(latency.get(metric)).filter(|summary| summary.count > 0))
 }
 
-impl CycleColumns {
-    fn of(points: &[SeriesPoint]) -> Option<Self> {
-        points.iter().find(|p| p.cycles.is_some())?;
-        let counts = |p: &SeriesPoint| {
-            let cycles = p.cycles.as_ref();
-            cycles.map_or_else(CycleCounts::default, |cycles| cycles.counts)
-        };
-        let rates = |get: fn(CycleCounts) -> u64| {
-            points
-                .iter()
-                .map(|p| short(per_second(get(counts(p)), p.dt)))
-                .collect()
-        };
-        Some(Self {
-            begun: rates(|c| c.begun),
-            completed: rates(|c| c.completed),
-            failed: rates(|c| c.failed),
-            under_way: points.iter().map(|p| counts(p).under_way).collect(),
-            mean_ns: steps(points)
-                .map(|step| {
-                    let means = points.iter().map(|p| summary(p, Measured::Cycle(step)));
-                    (step, means.map(|l| l.map(|l| l.mean_ns)).collect())
-                })
-                .collect(),
+fn counts(points: &[SeriesPoint], metric: Metric) -> Vec<Option<f64>> {
+    let value = |point: &SeriesPoint| {
+        let mut scenarios = point.scenarios();
+        let count = *scenarios.find_map(|(_, it)| it.counts.get(&metric))?;
+        Some(match metric.info().kind {
+            MetricKind::Peak => count as f64,
+            MetricKind::Histogram | MetricKind::Counter => short(per_second(count, point.dt)),
         })
-    }
+    };
+    points.iter().map(value).collect()
 }

@@ -345,7 +345,7 @@ fn lateness(
         ..LoadSpec::default()
     };
     let summary = run(load, 1, false, options, control)?;
-    let delay: &LatencySummary = &summary.latency.send_delay;
+    let delay: &LatencySummary = summary.latency.get(measure::Metric::SEND_DELAY);
     let late = Lateness {
         rate,
         p50_ns: delay.p50_ns,

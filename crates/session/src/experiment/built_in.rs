@@ -3,7 +3,7 @@
 use super::error::unknown_name;
 use super::{Experiment, ExperimentError};
 
-const FILES: [(&str, &str); 10] = [
+const FILES: [(&str, &str); 11] = [
     (
         "stream-publish",
         include_str!("../../../../experiments/stream-publish.toml"),
@@ -20,6 +20,10 @@ const FILES: [(&str, &str); 10] = [
     (
         "connection-churn",
         include_str!("../../../../experiments/connection-churn.toml"),
+    ),
+    (
+        "churn-beside",
+        include_str!("../../../../experiments/churn-beside.toml"),
     ),
     ("rated", include_str!("../../../../experiments/rated.toml")),
     (

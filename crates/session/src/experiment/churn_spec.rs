@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use load::churn::{ChurnKind, ChurnPlan};
+use load::scenario::churn::{ChurnKind, ChurnPlan};
 use load::{ArrivalSchedule, Endpoint};
 use measure::{Nanos, Rate};
 use serde::{Deserialize, Serialize};
@@ -79,15 +79,15 @@ impl Experiment {
     pub(super) fn churn_problem(&self) -> Option<String> {
         let spec = self.churn.as_ref()?;
         let unused = [
-            ("load", !self.load.is_empty()),
             ("until", self.until.is_some()),
             ("threads", self.threads > 1),
             ("broker.further-urls", !self.broker.further_urls.is_empty()),
         ];
-        if let Some((key, _)) = unused.into_iter().find(|(_, given)| *given) {
+        let alone = self.load.is_empty();
+        if let Some((key, _)) = unused.into_iter().find(|(_, given)| *given && alone) {
             return Some(format!(
-                "{key} has no effect on churn, which is a load of its own with one event loop; leave \
-                 it or [churn] out"
+                "{key} has no effect on churn, which has one event loop and one node; leave it or \
+                 [churn] out, or add [[load]]"
             ));
         }
         (spec.rate.is_some() && spec.schedule.is_some()).then(|| {

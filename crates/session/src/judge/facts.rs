@@ -1,8 +1,9 @@
 //! From what a run observed to the facts that are judged.
 
 use archive::{BrokerUse, Capacity, ChurnFacts, Ended, Facts, LoopUse, ProducerTime};
-use load::{ArrivalProcess, DestinationKind, Plan, QueueType};
-use measure::{LatencySummary, Measured, Metric, Nanos, Phase, Step, Waits};
+use load::scenario::Scenario;
+use load::{DestinationKind, Plan, QueueType};
+use measure::{LatencySummary, Metric, Nanos, Phase, Waits};
 
 use crate::run::Recording;
 use crate::usage::Usage;
@@ -27,56 +28,53 @@ pub(crate) struct Planned {
 }
 
 impl Planned {
-    pub(crate) fn of(plan: &Plan) -> Self {
-        let producing: Vec<_> = plan
-            .groups
-            .iter()
-            .filter(|group| group.producer_count() > 0)
-            .collect();
-        let limit = |group: &&load::Group| {
-            let producers = &group.producers;
-            let each = if matches!(producers.arrivals, ArrivalProcess::ThinkTime(_)) {
-                1
-            } else {
-                producers.max_pending
-            };
-            let limited = producers.guarantee.has_answers() && each > 0;
-            limited.then(|| u64::from(each) * group.producer_count() as u64)
+    pub(crate) fn of(scenario: &dyn Scenario) -> Self {
+        let planned = Self {
+            in_flight_limit: scenario.in_flight_limit(),
+            closed_loop: scenario.is_closed_loop(),
+            ..Self::default()
         };
-        let deliveries = |group: &&load::Group| {
-            let consumers = group.consumer_count();
-            let copies = |d: &load::Destination| {
-                d.kind == DestinationKind::Topic || d.amqp091.queue_type == QueueType::Stream
-            };
-            // What an exchange makes of a message is its own affair.
-            let known = group
-                .destinations
-                .iter()
-                .all(|d| d.amqp091.exchange.is_none());
-            let each = if group.destinations.iter().all(copies) {
-                (consumers / group.destinations.len().max(1)).max(1) as f64
-            } else {
-                1.0
-            };
-            (known && consumers > 0).then_some(each)
-        };
-        let fewest = |sum: Option<f64>, each: f64| Some(sum.map_or(each, |sum| sum.min(each)));
-        let deliveries: Option<Vec<f64>> = producing.iter().map(deliveries).collect();
-        Self {
-            producers: producing
-                .iter()
-                .map(|group| group.producer_count() as u64)
-                .sum(),
-            in_flight_limit: producing.iter().map(limit).sum::<Option<u64>>(),
-            deliveries_each: deliveries.and_then(|all| all.into_iter().fold(None, fewest)),
-            closed_loop: plan.is_closed_loop(),
-            slow_consumers: plan
-                .groups
-                .iter()
-                .any(|g| g.consumer_count() > 0 && takes_its_time(&g.consumers)),
-            capacity: None,
+        match scenario.plan() {
+            None => planned,
+            Some(plan) => Self {
+                producers: plan
+                    .groups
+                    .iter()
+                    .map(|group| group.producer_count() as u64)
+                    .sum(),
+                deliveries_each: deliveries_each(plan),
+                slow_consumers: plan
+                    .groups
+                    .iter()
+                    .any(|g| g.consumer_count() > 0 && takes_its_time(&g.consumers)),
+                ..planned
+            },
         }
     }
+}
+
+fn deliveries_each(plan: &Plan) -> Option<f64> {
+    let deliveries = |group: &load::Group| {
+        let consumers = group.consumer_count();
+        let copies = |d: &load::Destination| {
+            d.kind == DestinationKind::Topic || d.amqp091.queue_type == QueueType::Stream
+        };
+        // What an exchange makes of a message is its own affair.
+        let known = group
+            .destinations
+            .iter()
+            .all(|d| d.amqp091.exchange.is_none());
+        let each = if group.destinations.iter().all(copies) {
+            (consumers / group.destinations.len().max(1)).max(1) as f64
+        } else {
+            1.0
+        };
+        (known && consumers > 0).then_some(each)
+    };
+    let fewest = |sum: Option<f64>, each: f64| Some(sum.map_or(each, |sum| sum.min(each)));
+    let producing = plan.groups.iter().filter(|it| it.producer_count() > 0);
+    let all: Option<Vec<f64>> = producing.map(deliveries).collect();
+    all.and_then(|all| all.into_iter().fold(None, fewest))
 }
 
 fn takes_its_time(consumers: &load::Consumers) -> bool {
@@ -87,7 +85,7 @@ impl Recording<'_> {
     /// What is known of the run.
     pub(crate) fn facts(&self, outcome: &load::Outcome, usage: &Usage) -> Facts {
         let seconds = self.measured_length.as_secs_f64();
-        if !self.setting.loaded {
+        if !self.context.loaded() {
             // Without a load nothing is slowed down, by whatever build of bellows.
             return Facts {
                 seconds,
@@ -106,32 +104,30 @@ impl Recording<'_> {
             }
         };
         let counters = &self.measured.counters;
-        let asked = self
-            .setting
-            .requested
-            .as_ref()
-            .map(|_| self.against.measured());
-        let (begun, late) = self.begun();
+        let first = self.first();
+        let asked = first.filter(|first| first.requested.is_some());
+        let asked = asked.map(|first| first.achieved.measured());
+        let (begun, late) = first.map_or((0, 0), |first| first.begun(&self.measured));
         let producers = outcome.totals.sent > 0 || self.measured.waits.producing() > Nanos::ZERO;
-        let service = self.measured.latencies.histogram(Metric::SendAck);
+        let service = self.measured.latencies.histogram(Metric::SEND_ACK);
         let lags: Vec<u64> = self.lag_and_p99.iter().map(|(lag, _)| *lag).collect();
         Facts {
             seconds,
             requested_rate: asked.map(|(messages, _)| messages / seconds.max(1e-9)),
             requested_deviation: asked.map_or(0.0, |(_, deviation)| deviation),
-            closed_loop: self.setting.planned.closed_loop,
-            slow_consumers: self.setting.planned.slow_consumers,
+            closed_loop: self.context.planned.closed_loop,
+            slow_consumers: self.context.planned.slow_consumers,
             sent_rate: rate(begun),
             received_rate: rate(counters.received),
             expected_rate: self
-                .setting
+                .context
                 .planned
                 .deliveries_each
                 .map(|each| each * rate(counters.sent)),
             late_share: late as f64 / begun.max(1) as f64,
             producers: producers.then(|| producer_time(&self.measured.waits)),
-            in_flight_limit: self.setting.planned.in_flight_limit,
-            answer_ns: match self.cycle_took() {
+            in_flight_limit: self.context.planned.in_flight_limit,
+            answer_ns: match first.and_then(|first| first.operation_took(&self.measured)) {
                 Some(took) => took,
                 None if service.is_empty() => 0,
                 None => service.mean() as u64,
@@ -148,14 +144,14 @@ impl Recording<'_> {
             steal: usage.steal,
             client_cores: usage.client.map(|used| used.cpu_cores),
             broker: usage.broker.map(|used| self.broker_use(used.cpu_cores)),
-            same_machine: self.setting.shared_machine,
+            same_machine: self.context.shared_machine,
             round_trip_ns: self.round_trip.map(|took| took.0),
             idle_answer_ns: self.idle_answer.map(|took| took.0),
             relay: self.proxy.as_ref().map(|(_, name)| name.clone()),
             relay_held_ns: self.held_by_proxy.map(|held| held.0),
             behind_relay: self.behind_proxy,
             connections: self.connections,
-            capacity: self.setting.planned.capacity.clone(),
+            capacity: self.context.planned.capacity.clone(),
             ended: self.ended(outcome),
         }
     }
@@ -173,7 +169,7 @@ impl Recording<'_> {
             debug_build: cfg!(debug_assertions),
             broke_off: outcome.error.is_some(),
             interrupted: outcome.interrupted,
-            insecure: self.setting.insecure,
+            insecure: self.context.insecure,
             own_cores: self
                 .combined_cores
                 .filter(|combined| !combined.whole_machine)
@@ -210,24 +206,27 @@ impl Recording<'_> {
 
     /// Whether the rate has a trend. That of a schedule is what it should be.
     fn trend(&self) -> Option<f64> {
-        let publishes = self.measured.counters.sent > 0 || self.setting.churn.is_some();
+        let first = self.first();
+        let operates = first.is_some_and(|first| first.operations.is_some());
+        let publishes = self.measured.counters.sent > 0 || operates;
         let rate = |&(sent, received, seconds): &(u64, u64, f64)| {
             (if publishes { sent } else { received }) as f64 / seconds
         };
         let rates: Vec<f64> = self.seconds.iter().map(rate).collect();
-        trend(&rates).filter(|_| self.setting.requested.is_none())
+        trend(&rates).filter(|_| first.is_none_or(|first| first.requested.is_none()))
     }
 
     fn stalls(&self, connections: u64) -> Vec<archive::Stall> {
-        let answers = match self.setting.churn {
-            None => self.measured.latencies.histogram(Metric::SendAck),
-            Some(_) => self.measured.latencies.histogram(Step::Cycle),
-        };
+        let first = self.first();
+        let operations = first.and_then(|first| first.operations);
+        let answers = operations.map_or(Metric::SEND_ACK, |of| of.latency);
+        let answers = self.measured.latencies.histogram(answers);
         let typical = Nanos(answers.value_at_quantile(0.5));
-        let producers = self.setting.planned.producers.max(1) as f64;
-        let origin = self.setting.origin;
+        let producers = self.context.planned.producers.max(1) as f64;
+        let requested = first.and_then(|first| first.requested.as_ref());
+        let origin = self.context.origin;
         stalls(&self.silences, origin, typical, connections, |silence| {
-            let (Some(requested), Some(start)) = (&self.setting.requested, self.started) else {
+            let (Some(requested), Some(start)) = (requested, self.started) else {
                 return 0;
             };
             let became_due =
@@ -238,44 +237,38 @@ impl Recording<'_> {
 
     /// The headline latencies that have too few samples for a percentile.
     fn too_few(&self) -> Vec<(String, u64, String)> {
-        let headline = [
-            Measured::from(Metric::AckResponse),
-            Metric::EndToEnd.into(),
-            Step::Cycle.into(),
-        ];
-        let too_few = |measured: Measured| {
-            let summary = LatencySummary::of(self.measured.latencies.histogram(measured));
+        let operations = self.context.scenarios.iter().filter_map(|it| it.operations);
+        let headline = [Metric::ACK_RESPONSE, Metric::END_TO_END].into_iter();
+        let too_few = |metric: Metric| {
+            let summary = LatencySummary::of(self.measured.latencies.histogram(metric));
             let percentiles = LatencySummary::PERCENTILES.iter();
             let (_, first) = percentiles
                 .into_iter()
                 .find(|(p, _)| !summary.supports(*p))?;
-            (summary.count > 0).then(|| {
-                (
-                    measured.name().to_owned(),
-                    summary.count,
-                    (*first).to_owned(),
-                )
-            })
+            (summary.count > 0)
+                .then(|| (metric.name().to_owned(), summary.count, (*first).to_owned()))
         };
-        headline.into_iter().filter_map(too_few).collect()
+        let headline = headline.chain(operations.map(|of| of.latency));
+        headline.filter_map(too_few).collect()
     }
 
+    /// What became of the operations of the first scenario that has such.
     fn churn_facts(&self, outcome: &load::Outcome) -> Option<ChurnFacts> {
-        let churn = self.setting.churn?;
-        let tally = outcome.churn.as_deref()?;
-        Some(ChurnFacts {
-            kind: churn.kind.name().to_owned(),
-            begun: tally.counts.begun,
-            failed: tally.counts.failed,
-            not_begun: if self.setting.requested.is_some() {
-                tally.not_begun
-            } else {
-                0
-            },
-            first_failure: tally
-                .first_failure
-                .as_ref()
-                .map(|error| error.problem().sentence()),
+        let mut scenarios = self.context.scenarios.iter().enumerate();
+        scenarios.find_map(|(index, scenario)| {
+            let operations = scenario.operations.as_ref()?;
+            let tally = outcome.tallies.get(scenario.name)?;
+            let not_begun = tally.counts.get(operations.not_begun);
+            let first_failure = tally.first_failure.as_ref();
+            Some(ChurnFacts {
+                beside: index > 0,
+                kind: scenario.subject.clone(),
+                begun: tally.counts.get(operations.begun),
+                failed: tally.counts.get(operations.failed),
+                not_begun: scenario.requested.as_ref().map_or(0, |_| not_begun),
+                in_flight_limit: scenario.in_flight_limit.unwrap_or(0),
+                first_failure: first_failure.map(|error| error.problem().sentence()),
+            })
         })
     }
 

@@ -17,6 +17,7 @@ pub(super) fn findings(derived: &Derived<'_>, cause: &Cause) -> Vec<Warning> {
     all.extend(of_generator(derived, cause));
     all.extend(stalled(derived.e));
     all.extend(rate_not_achieved(derived, cause));
+    all.extend(churn_not_begun(derived.e));
     all.extend(of_machine(derived.e));
     all.extend(of_messages(derived.e));
     all.extend(of_run(derived.e));
@@ -131,7 +132,8 @@ fn lost(warning: Warning, count: u64, e: &Facts) -> Warning {
 fn rate_not_achieved(derived: &Derived<'_>, cause: &Cause) -> Option<Warning> {
     let e = derived.e;
     let requested = e.requested_rate?;
-    let not_begun = e.ended.churn.as_ref().map_or(0, |churn| churn.not_begun);
+    let churn = e.ended.churn.as_ref().filter(|_| e.is_churn());
+    let not_begun = churn.map_or(0, |churn| churn.not_begun);
     // These say it themselves.
     let told = matches!(
         cause,
@@ -149,6 +151,18 @@ fn rate_not_achieved(derived: &Derived<'_>, cause: &Cause) -> Option<Warning> {
             .with("requested_rate", requested)
             .with("not_begun", not_begun)
             .with("in_flight_limit", e.in_flight_limit.unwrap_or(0)),
+    )
+}
+
+/// The verdict is about messages, and says nothing of the churn beside them.
+fn churn_not_begun(e: &Facts) -> Option<Warning> {
+    let churn = e.ended.churn.as_ref();
+    let churn = churn.filter(|churn| churn.beside && churn.not_begun > 0)?;
+    Some(
+        Warning::new(Code::RateNotAchieved, Tier::Caution)
+            .with("not_begun", churn.not_begun)
+            .with("in_flight_limit", churn.in_flight_limit)
+            .with("beside", true),
     )
 }
 

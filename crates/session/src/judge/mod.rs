@@ -122,10 +122,7 @@ fn reasons(derived: &Derived<'_>) -> Vec<&'static str> {
         (e.round_trip_ns.is_some(), "round_trip"),
         (e.connections.is_some(), "connections"),
         (e.capacity.is_some(), "capacity"),
-        (
-            e.capacity.is_none() && e.ended.churn.is_none(),
-            "not_calibrated",
-        ),
+        (e.capacity.is_none() && !e.is_churn(), "not_calibrated"),
     ];
     let requested = e.requested_rate.map(|_| "requested");
     let rest = rest

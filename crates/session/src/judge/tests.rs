@@ -213,6 +213,40 @@ fn a_churn_that_meets_its_rate_is_advised_nothing() {
 }
 
 #[test]
+fn churn_beside_messages_is_warned_of_and_the_verdict_is_about_the_messages() {
+    let churn = ChurnFacts {
+        beside: true,
+        kind: "connections".to_owned(),
+        begun: 90,
+        failed: 3,
+        not_begun: 10,
+        in_flight_limit: 7,
+        ..ChurnFacts::default()
+    };
+    let facts = Facts {
+        seconds: 10.0,
+        requested_rate: Some(5_000.0),
+        sent_rate: 5_000.0,
+        producers: producers(|time| time.schedule = 1.0),
+        cores: 8,
+        ended: Ended {
+            churn: Some(churn),
+            ..Ended::default()
+        },
+        ..Facts::default()
+    };
+    let found = judge(facts.clone());
+    assert_eq!(found.verdict.cause, Some(Cause::RateMet { late: None }));
+    let codes = codes(&facts);
+    assert_eq!(
+        codes,
+        [WarningCode::RateNotAchieved, WarningCode::CyclesFailed]
+    );
+    let limit = found.findings[0].count("in_flight_limit");
+    assert_eq!(limit, 7, "that of churn, not of the messages");
+}
+
+#[test]
 fn a_run_that_broke_off_is_not_on_time() {
     let mut facts = waiting_for_answers();
     (facts.requested_rate, facts.ended.broke_off) = (Some(100_000.0), true);

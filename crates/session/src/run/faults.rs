@@ -6,10 +6,10 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use archive::FaultOutcome;
+use load::scenario::Scenario;
 use measure::{Clock, Interval, Time};
 
 use super::recording::Recording;
-use super::work::Work;
 use crate::brokers::{self, Broker, Fault, PlayedFaults};
 use crate::experiment::{FaultKind, FaultSpec};
 
@@ -205,7 +205,7 @@ impl load::Sink for Played<'_, '_, '_> {
     fn event(&mut self, event: load::RunEvent) {
         if let load::RunEvent::Started { at } = event {
             self.timeline
-                .begin(at + self.recording.setting.phases.warmup);
+                .begin(at + self.recording.context.phases.warmup);
         }
         self.take_events();
         self.recording.event(event);
@@ -216,19 +216,19 @@ impl Recording<'_> {
     /// Runs the load, and meanwhile the faults.
     pub(crate) fn run(
         &mut self,
-        work: &Work,
+        scenarios: &[Box<dyn Scenario>],
         control: &load::Control,
         timeline: Option<Timeline<'_>>,
     ) -> Result<load::Outcome, load::Error> {
         let Some(timeline) = timeline else {
-            return work.run(control, self);
+            return load::scenario::run(scenarios, control, self);
         };
         let mut played = Played {
             recording: self,
             timeline,
             away: None,
         };
-        let outcome = work.run(control, &mut played);
+        let outcome = load::scenario::run(scenarios, control, &mut played);
         played.timeline.end();
         played.take_events();
         outcome

@@ -1,15 +1,18 @@
 //! The end of a run: its sums, its warnings, and the last writing of its record.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use archive::{
-    PerMessage, PhaseSpan, Rss, RunRecord, RunState, RunSummary, RunWriter, Throughput, Topology,
-    Warning,
+    FailureCount, PerMessage, PhaseSpan, Rss, RunRecord, RunState, RunSummary, RunWriter,
+    ScenarioSummary, Throughput, Topology, Warning,
 };
-use measure::{Counters, LatencySummary, Nanos, PerMetric, Phase, Problem};
+use load::OperationTally;
+use measure::{Counters, Nanos, Phase, Problem};
 
 use super::profiling::Profiled;
 use super::recording::Recording;
+use super::scenarios::ScenarioContext;
 use super::{RunOutcome, Texts};
 use crate::Observer;
 use crate::judge::{Judgement, judge};
@@ -66,8 +69,8 @@ impl Recording<'_> {
         summary.error = problem;
         summary.warnings = found;
         summary.stalls.clone_from(&verdict.facts.ended.stalls);
-        summary.verdict = self.setting.loaded.then_some(verdict);
-        let texts = &self.setting.texts;
+        summary.verdict = self.context.loaded().then_some(verdict);
+        let texts = &self.context.texts;
         let record = close(
             self.writer.as_mut(),
             self.record,
@@ -92,7 +95,7 @@ impl Recording<'_> {
             return Profiled::default();
         };
         self.observer.step("writing the profile");
-        let since_origin = |at: measure::Time| at.since(self.setting.origin).0;
+        let since_origin = |at: measure::Time| at.since(self.context.origin).0;
         let measured = outcome
             .phases
             .iter()
@@ -114,34 +117,36 @@ impl Recording<'_> {
             .counters
             .sent
             .max(self.measured.counters.received);
+        let alone = self.context.scenarios.len() == 1;
         let us_each = |cores: f64| {
-            (messages > 0)
+            (messages > 0 && alone)
                 .then(|| cores * self.measured_length.as_secs_f64() * 1e6 / messages as f64)
         };
         let mb = |bytes: u64| (bytes > 0).then(|| bytes as f64 / 1e6);
-        let (begun, late) = self.begun();
-        RunSummary {
+        let requested = self.first().and_then(|first| {
+            let (begun, late) = first.begun(&self.measured);
+            let requested = first.requested.as_ref();
+            requested.map(|_| first.achieved.summary(begun, late))
+        });
+        let mut summary = RunSummary {
             schema: RunSummary::SCHEMA.to_owned(),
             run_dir: self
                 .writer
                 .as_ref()
                 .map_or_else(String::new, |w| shown(w.dir())),
-            broker: self.setting.broker.clone(),
+            broker: self.context.broker.clone(),
             sent: throughput(|counters| counters.sent),
             completed: throughput(|counters| counters.completed),
             received: throughput(|counters| counters.received),
             blocked: throughput(|counters| counters.blocked),
-            requested: self
-                .setting
-                .requested
-                .as_ref()
-                .map(|_| self.against.summary(begun, late)),
-            closed_loop: self.setting.closed_loop,
-            churn: self.churn_summary(outcome, usage, profiled.own_cores),
+            requested,
+            closed_loop: self.context.planned.closed_loop,
+            churn: None,
+            scenarios: BTreeMap::new(),
             ledger: outcome.ledger,
             faults: self.faults.clone(),
             stalls: Vec::new(),
-            latency: self.latency(),
+            latency: self.measured.latencies.messages(),
             cpu_us_per_message: PerMessage {
                 broker: usage.broker.and_then(|used| us_each(used.cpu_cores)),
                 // The profiler is no part of what sending a message costs.
@@ -159,11 +164,64 @@ impl Recording<'_> {
             verdict: None,
             error: None,
             warnings: Vec::new(),
+        };
+        for (name, scenario) in self.scenario_summaries(outcome, usage, profiled.own_cores) {
+            summary.insert(name, scenario);
         }
+        summary
     }
 
-    fn latency(&self) -> PerMetric<LatencySummary> {
-        self.measured.latencies.summaries()
+    /// What became of the operations of each scenario that has such.
+    fn scenario_summaries(
+        &self,
+        outcome: &load::Outcome,
+        usage: &Usage,
+        own_cores: f64,
+    ) -> Vec<(&'static str, ScenarioSummary)> {
+        let of = |scenario: &ScenarioContext| {
+            let operations = scenario.operations.as_ref()?;
+            let none = OperationTally::default();
+            let tally = outcome.tallies.get(scenario.name).unwrap_or(&none);
+            let count = |metric| self.measured.counts.get(metric);
+            let seconds = self.measured_length.as_secs_f64();
+            let ended = count(operations.completed) + count(operations.failed);
+            let alone = self.context.scenarios.len() == 1;
+            let ms_each =
+                |cores: f64| (ended > 0 && alone).then(|| cores * seconds * 1e3 / ended as f64);
+            let mut failures: Vec<FailureCount> = tally
+                .failures
+                .iter()
+                .map(|(reason, count)| FailureCount {
+                    reason: crate::redact::text(reason),
+                    count: *count,
+                })
+                .collect();
+            failures.sort_by_key(|failure| std::cmp::Reverse(failure.count));
+            let (begun, late) = scenario.begun(&self.measured);
+            let requested = scenario.requested.as_ref();
+            let summary = ScenarioSummary {
+                kind: scenario.subject.clone(),
+                unit: operations.many.to_owned(),
+                rate: if seconds > 0.0 {
+                    count(operations.completed) as f64 / seconds
+                } else {
+                    0.0
+                },
+                counts: tally.counts.iter().collect(),
+                requested: requested.map(|_| scenario.achieved.summary(begun, late)),
+                failures,
+                cpu_ms_each: PerMessage {
+                    broker: usage.broker.and_then(|used| ms_each(used.cpu_cores)),
+                    client: usage
+                        .client
+                        .and_then(|used| ms_each((used.cpu_cores - own_cores).max(0.0))),
+                },
+                headline: Some(operations.latency),
+                latency: self.measured.latencies.of_scenario(scenario.name),
+            };
+            Some((scenario.name, summary))
+        };
+        self.context.scenarios.iter().filter_map(of).collect()
     }
 
     /// What has no answer counts with the time it has waited.

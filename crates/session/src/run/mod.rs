@@ -1,17 +1,16 @@
 //! One experiment, from broker to archive.
 
 mod blocked;
-mod churned;
 mod faults;
 mod finish;
 mod profiling;
 mod record;
 mod recording;
 mod requested;
+mod scenarios;
 mod served;
 #[cfg(test)]
 mod tests;
-mod work;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
@@ -23,15 +22,17 @@ use measure::{Clock, Interval, Time, wall_clock_unix_ns};
 
 use crate::brokers::{self, Broker, Identity};
 use crate::experiment::ProfileSpec;
+use crate::judge::Planned;
+use crate::scenarios::MakeScenario;
 use crate::usage::ProcUsage;
-use crate::{Error, Experiment, Observer, hardware, redact};
+use crate::{Error, Experiment, Observer, calibration, hardware, redact};
 use faults::Timeline;
 use finish::Ending;
 use profiling::Profiling;
 pub use record::{RecordOptions, Target, record};
 pub(crate) use recording::Recording;
-use recording::Setting;
-use work::Work;
+use recording::RunContext;
+pub(crate) use scenarios::ScenarioContext;
 
 /// Lines of the broker's log that a run keeps that broke off.
 const LAST_LINES: usize = 5;
@@ -47,6 +48,8 @@ pub struct RunOptions {
     /// The `bellows` executable, which is started again for the embedded broker and for the
     /// guardian of a managed one.
     pub bellows_exe: PathBuf,
+    /// The kinds of load that an experiment can ask for: [`crate::SCENARIOS`].
+    pub scenarios: &'static [MakeScenario],
     /// Makes the sentences that the archive keeps beside the data.
     pub texts: Texts,
 }
@@ -138,11 +141,16 @@ fn apply_load(
     let endpoint = broker.endpoint().clone();
     let processes = broker.processes();
     let identity = broker.identity().clone();
-    let work = Work::of(experiment, &endpoint, start.seed)?;
+    let mut scenarios = Vec::new();
+    for make in options.scenarios {
+        scenarios.extend(make(experiment, &endpoint, start.seed)?);
+    }
+    let first = scenarios.first().ok_or(Error::Stopped)?;
     let mut record = start.record(&experiment.name, options);
     record.experiment = experiment.to_json();
     record.versions.broker = identity.name();
     record.versions.runtime.clone_from(&identity.runtime);
+    record.metrics = scenarios.iter().flat_map(|it| it.metrics()).collect();
     let writer = start.writer(options, &mut record)?;
 
     observer.step("preparing the profiler");
@@ -150,27 +158,30 @@ fn apply_load(
         Some(writer) => attach(&experiment.profile, processes.main, &start, writer),
         None => Profiling::off(),
     };
-    let setting = Setting {
+    let contexts = scenarios.iter().map(|it| ScenarioContext::of(&**it));
+    let context = RunContext {
         origin: start.origin,
-        requested: work.requested()?,
-        closed_loop: work.is_closed_loop(),
-        phases: work.phases(),
-        churn: work.churning(),
+        phases: first.phases(),
+        scenarios: contexts.collect::<Result<_, _>>()?,
         broker: identity.summary(processes.main),
         shared_machine: processes.on_this_machine,
         listener: processes.listener,
         profile: experiment.profile.options(),
-        loaded: true,
         insecure: endpoint.tls.as_ref().is_some_and(|tls| tls.insecure),
-        planned: work.planned(),
+        planned: Planned {
+            capacity: first
+                .plan()
+                .and_then(|plan| calibration::kept()?.capacity(plan)),
+            ..Planned::of(&**first)
+        },
         texts: options.texts,
     };
     let usage = Box::new(ProcUsage::new(processes.main).connected_to(endpoint.port));
     observer.step("connecting");
-    let mut recording = Recording::new(setting, record, writer, profiling, usage, observer);
+    let mut recording = Recording::new(context, record, writer, profiling, usage, observer);
     let result = thread::scope(|scope| {
         let timeline = Timeline::start(scope, &experiment.fault, &mut *broker, control);
-        recording.run(&work, control, timeline)
+        recording.run(&scenarios, control, timeline)
     });
     match result {
         Ok(outcome) => {
@@ -263,6 +274,7 @@ impl Start {
             seed: self.seed.into(),
             origin: self.origin,
             origin_unix_ns: self.unix_ns,
+            metrics: Vec::new(),
             phases: Vec::new(),
             events: Vec::new(),
             topology: Topology::default(),

@@ -6,10 +6,10 @@ use std::time::Duration;
 use archive::{BrokerSummary, Topology, Warning};
 use linux::processes::{self, ProcessId};
 use load::{Control, Outcome, PhaseTimes, Phases, RunEvent, Sink};
-use measure::{Clock, Counters, Interval, Nanos, Phase, Problem};
+use measure::{Clock, Interval, Nanos, Phase, Problem};
 
 use super::finish::Ending;
-use super::recording::{Recording, Setting};
+use super::recording::{Recording, RunContext};
 use super::{RunOptions, RunOutcome, Start};
 use crate::brokers::Listener;
 use crate::judge::{Planned, profile_incomplete};
@@ -82,16 +82,14 @@ pub fn record(
         }
     };
     let stat = process.stat();
-    let setting = Setting {
+    let context = RunContext {
         origin: start.origin,
-        requested: None,
-        closed_loop: false,
         phases: Phases {
             warmup: Nanos::ZERO,
             measure: what.duration,
             drain: Nanos::ZERO,
         },
-        churn: None,
+        scenarios: Vec::new(),
         broker: BrokerSummary {
             kind: stat.map_or_else(|| "process".to_owned(), |stat| stat.command),
             version: None,
@@ -100,13 +98,12 @@ pub fn record(
         shared_machine: true,
         listener: Listener::default(),
         profile: Some(sampling),
-        loaded: false,
         insecure: false,
         planned: Planned::default(),
         texts: options.texts,
     };
     let usage = Box::new(ProcUsage::new(Some(process.pid)));
-    let mut recording = Recording::new(setting, record, Some(writer), profiling, usage, observer);
+    let mut recording = Recording::new(context, record, Some(writer), profiling, usage, observer);
     let outcome = watch(process, what.duration, control, &mut recording);
     let ended = (!process.is_alive()).then(|| {
         let length = recording.measured_length;
@@ -149,22 +146,13 @@ fn watch(
         sink.interval(&interval);
     }
     Outcome {
-        start: from,
         phases: vec![PhaseTimes {
             phase,
             start: from,
             end: at,
         }],
-        totals: Counters::default(),
-        measured: Counters::default(),
-        unconfirmed: 0,
-        censored: None,
         interrupted: control.is_stopping() && duration.is_some(),
-        error: None,
-        ledger: None,
-        threads: Vec::new(),
-        spun: false,
-        churn: None,
+        ..Outcome::started(from)
     }
 }
 
@@ -241,6 +229,7 @@ mod tests {
             runs_dir: Some(runs.path().join("runs")),
             command: Vec::new(),
             bellows_exe: "bellows".into(),
+            scenarios: &[],
             texts: crate::Texts::default(),
         };
         let e = record(&what, &options, &Control::new(), &mut crate::NoObserver).unwrap_err();

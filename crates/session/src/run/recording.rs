@@ -1,15 +1,18 @@
 //! What the load reports, on its way into the archive, to the observer and into the sums.
 
-use archive::{BrokerSummary, CyclePoint, Event, FaultOutcome, RunRecord, RunWriter, SeriesPoint};
+use std::collections::BTreeMap;
+
+use archive::{
+    BrokerSummary, Event, FaultOutcome, RunRecord, RunWriter, ScenarioPoint, SeriesPoint,
+};
 use linux::CombinedCores;
 use linux::threads::{ThreadTimes, ThreadUse};
-use measure::{Clock, Counters, Interval, Nanos, Phase, Step, Time};
+use measure::{Clock, Counters, Interval, Metric, Nanos, Phase, Time};
 
 use super::Texts;
 use super::blocked::{Blocked, Telling};
 use super::profiling::{LEAD, Profiling};
-use super::requested::Against;
-use super::work::Churning;
+use super::scenarios::ScenarioContext;
 use crate::Observer;
 use crate::brokers::Listener;
 use crate::connection_time::ConnectionCounts;
@@ -23,31 +26,32 @@ pub(crate) const WHOLE_SECOND: Nanos = Nanos::from_millis(500);
 
 /// What is known before the load begins.
 #[derive(Clone, Debug)]
-pub(crate) struct Setting {
+pub(crate) struct RunContext {
     pub(crate) origin: Time,
-    /// What the schedules ask for; `None` where somebody sends all-out or waits for answers.
-    pub(crate) requested: Option<load::Requested>,
-    /// Somebody waits for answers before going on.
-    pub(crate) closed_loop: bool,
     pub(crate) phases: load::Phases,
-    /// Cycles are what is counted.
-    pub(crate) churn: Option<Churning>,
+    /// The first is the one that requested rate, verdict and phases are about; none in a recording.
+    pub(crate) scenarios: Vec<ScenarioContext>,
     pub(crate) broker: BrokerSummary,
     pub(crate) shared_machine: bool,
     pub(crate) listener: Listener,
     /// How the broker is sampled, where a profile is wanted.
     pub(crate) profile: Option<profile::Options>,
-    /// Whether there is a load, so that its numbers are judged.
-    pub(crate) loaded: bool,
     /// The broker's certificate is not checked.
     pub(crate) insecure: bool,
     pub(crate) planned: Planned,
     pub(crate) texts: Texts,
 }
 
+impl RunContext {
+    /// Whether there is a load, so that its numbers are judged.
+    pub(crate) fn loaded(&self) -> bool {
+        !self.scenarios.is_empty()
+    }
+}
+
 /// The sink of a load.
 pub(crate) struct Recording<'a> {
-    pub(crate) setting: Setting,
+    pub(crate) context: RunContext,
     pub(crate) record: RunRecord,
     pub(crate) writer: Option<RunWriter>,
     pub(crate) profiling: Profiling,
@@ -74,8 +78,6 @@ pub(crate) struct Recording<'a> {
     last_usage: Reading,
     /// When the load began.
     pub(crate) started: Option<Time>,
-    /// What was asked for so far.
-    pub(crate) against: Against,
     threads_before: ThreadTimes,
     connections_before: (Time, ConnectionCounts),
     behind_before: ConnectionCounts,
@@ -99,14 +101,14 @@ pub(crate) struct Recording<'a> {
 
 impl<'a> Recording<'a> {
     pub(crate) fn new(
-        setting: Setting,
+        context: RunContext,
         record: RunRecord,
         writer: Option<RunWriter>,
         mut profiling: Profiling,
         mut usage: Box<dyn UsageSource>,
         observer: &'a mut dyn Observer,
     ) -> Self {
-        if setting.phases.warmup == Nanos::ZERO {
+        if context.phases.warmup == Nanos::ZERO {
             // There is no later moment that is early enough.
             profiling.start();
         }
@@ -128,7 +130,6 @@ impl<'a> Recording<'a> {
             last_usage: usage.read(),
             usage,
             started: None,
-            against: Against::default(),
             threads_before: ThreadTimes::default(),
             connections_before: (Time(0), ConnectionCounts::default()),
             behind_before: ConnectionCounts::default(),
@@ -140,7 +141,7 @@ impl<'a> Recording<'a> {
             proxy: None,
             behind_proxy: None,
             held_by_proxy: None,
-            setting,
+            context,
         }
     }
 
@@ -158,7 +159,7 @@ impl<'a> Recording<'a> {
     }
 
     pub(crate) fn seconds_since_origin(&self, at: Time) -> f64 {
-        at.since(self.setting.origin).as_secs_f64()
+        at.since(self.context.origin).as_secs_f64()
     }
 
     pub(super) fn keep_event(&mut self, at: Time, label: String) {
@@ -205,7 +206,7 @@ impl<'a> Recording<'a> {
     }
 
     fn start_profile_when_due(&mut self, now: Time) {
-        let warmup = self.setting.phases.warmup;
+        let warmup = self.context.phases.warmup;
         let due = self.started.is_some_and(|at| now + LEAD >= at + warmup);
         if due && self.profiling.is_waiting() {
             self.profiling.start();
@@ -214,10 +215,10 @@ impl<'a> Recording<'a> {
 
     fn connected(&mut self, product: &str, version: &str) {
         self.look_who_serves();
-        if let Some((pid, name)) = self.setting.listener.proxy(product) {
+        if let Some((pid, name)) = self.context.listener.proxy(product) {
             self.behind(pid, name, product);
         }
-        let broker = &mut self.setting.broker;
+        let broker = &mut self.context.broker;
         if broker.kind.is_empty() && !product.is_empty() {
             broker.kind = product.to_lowercase();
             broker.version = Some(version.to_owned()).filter(|version| !version.is_empty());
@@ -232,12 +233,12 @@ impl<'a> Recording<'a> {
             return;
         }
         let mut text = format!("{proxy} passes connections on to {product}");
-        if self.setting.listener.given.is_none() {
+        if self.context.listener.given.is_none() {
             text += "; name the broker's own process (--pid, broker.pid) if it runs here";
             self.usage.leave();
             self.give_up_profile();
-            self.setting.broker.pid = None;
-            self.setting.shared_machine = false;
+            self.context.broker.pid = None;
+            self.context.shared_machine = false;
         }
         self.note(&text);
         self.proxy = Some((pid, proxy));
@@ -257,56 +258,74 @@ impl<'a> Recording<'a> {
         self.peak_rss.1 = self.peak_rss.1.max(rss(point.client));
         if interval.length() >= WHOLE_SECOND {
             let counters = interval.counters;
-            let cycles = interval.cycles.map_or(0, |counts| counts.completed);
+            let operations = self.first().and_then(|first| first.operations);
+            let completed = operations.map_or(0, |of| interval.counts.get(of.completed));
             self.seconds
-                .push((counters.sent + cycles, counters.received, point.dt));
-            let cycle = point
-                .cycles
-                .as_ref()
-                .and_then(|c| c.steps.get(&Step::Cycle));
-            let p99 = point
-                .latency
-                .ack_response
-                .p99_ns
-                .max(point.latency.end_to_end.p99_ns)
-                .max(cycle.map_or(0, |latency| latency.p99_ns));
+                .push((counters.sent + completed, counters.received, point.dt));
+            let headline = match operations {
+                None => [Metric::ACK_RESPONSE, Metric::END_TO_END],
+                Some(of) => [of.latency, of.latency],
+            };
+            let p99 = headline.map(|metric| {
+                let histogram = interval.latencies.histogram(metric);
+                measure::LatencySummary::of(histogram).p99_ns
+            });
+            let p99 = p99.into_iter().max().unwrap_or(0);
             self.lag_and_p99.push((interval.loop_lag_max.0, p99));
         }
     }
 
-    /// Messages asked for in an interval, and their standard deviation where that is by chance.
-    fn requested(&self, interval: &Interval) -> Option<(f64, f64)> {
-        let requested = self.setting.requested.as_ref()?;
+    /// The scenario that requested rate, verdict and phases are about.
+    pub(crate) fn first(&self) -> Option<&ScenarioContext> {
+        self.context.scenarios.first()
+    }
+
+    /// Sets what was achieved in an interval against what was requested in it; messages or operations
+    /// that were requested of the first scenario.
+    fn achieve(&mut self, interval: &Interval) -> Option<f64> {
         let start = self.started.filter(|_| interval.phase != Phase::Drain)?;
         let (from, to) = (interval.start.since(start), interval.end.since(start));
-        Some((requested.messages(from, to), requested.deviation(from, to)))
+        let origin = self.context.origin;
+        let mut all = self.context.scenarios.iter_mut().map(|scenario| {
+            let (begun, _) = scenario.begun(interval);
+            let requested = scenario.requested.as_ref()?;
+            let amount = requested.messages(from, to);
+            let deviation = requested.deviation(from, to);
+            let achieved = &mut scenario.achieved;
+            achieved.add(interval, origin, begun, amount, deviation);
+            Some(amount)
+        });
+        let first = all.next().flatten();
+        all.for_each(drop);
+        first
     }
 
     fn point(&mut self, interval: &Interval, before: &Reading) -> SeriesPoint {
         let usage = between(before, &self.last_usage);
-        let requested = self.requested(interval);
-        if let Some((messages, deviation)) = requested {
-            self.against
-                .add(interval, self.setting.origin, messages, deviation);
-        }
+        let requested = self.achieve(interval);
         let seconds = interval.length().as_secs_f64();
-        SeriesPoint {
+        let mut point = SeriesPoint {
             t: self.seconds_since_origin(interval.start),
             dt: interval.length().as_secs_f64(),
             phase: interval.phase,
             requested_rate: requested
                 .filter(|_| seconds > 0.0)
-                .map(|(messages, _)| messages / seconds),
+                .map(|amount| amount / seconds),
             counters: interval.counters,
-            latency: interval.latencies.summaries(),
+            latency: interval.latencies.messages(),
             loop_lag_max_ns: interval.loop_lag_max.0,
             broker: usage.broker,
             client: usage.client,
             steal: usage.steal,
             idle: usage.idle,
             waits: interval.waits,
-            cycles: CyclePoint::of(interval),
+            churn: None,
+            scenarios: BTreeMap::new(),
+        };
+        for (name, scenario) in ScenarioPoint::all_of(interval) {
+            point.insert(name, scenario);
         }
+        point
     }
 }
 
@@ -325,7 +344,7 @@ impl load::Sink for Recording<'_> {
         debug_assert!(added.is_ok());
         if let Some(writer) = &mut self.writer {
             writer.append_point(&point);
-            if self.setting.loaded {
+            if self.context.loaded() {
                 writer.append_histograms(interval);
             }
         }
@@ -357,7 +376,7 @@ impl load::Sink for Recording<'_> {
                 self.start_profile_when_due(at);
             }
             load::RunEvent::PhaseStarted { phase, .. } => {
-                let phases = &self.setting.phases;
+                let phases = &self.context.phases;
                 let length = match phase {
                     Phase::Warmup => Some(phases.warmup),
                     Phase::Measure => phases.measure,
@@ -387,11 +406,12 @@ impl load::Sink for Recording<'_> {
                 self.keep_event(at, "all connections are back".to_owned());
             }
             load::RunEvent::FirstConfirm { at } => {
-                let what = match self.setting.churn {
-                    None => "first confirm",
-                    Some(_) => "first cycle that ended in order",
-                };
-                self.since_fault(at, what, |fault| &mut fault.first_confirm_s);
+                let operations = self.first().and_then(|first| first.operations);
+                let what = operations.map_or_else(
+                    || "first confirm".to_owned(),
+                    |of| format!("first {} that ended in order", of.one),
+                );
+                self.since_fault(at, &what, |fault| &mut fault.first_confirm_s);
             }
             load::RunEvent::BacklogGone { at } => {
                 self.since_fault(at, "backlog gone", |fault| &mut fault.backlog_gone_s);

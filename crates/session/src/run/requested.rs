@@ -1,4 +1,4 @@
-//! What was asked for, summed up against what was sent.
+//! What was requested, and what of it was achieved.
 
 use archive::{RequestedSummary, RequestedWindow};
 use measure::{Interval, Phase, Time};
@@ -6,15 +6,9 @@ use measure::{Interval, Phase, Time};
 /// Windows that a summary has at most.
 const MOST_WINDOWS: usize = 600;
 
-/// Messages that were sent, or cycles that began.
-fn begun(interval: &Interval) -> u64 {
-    let cycles = interval.cycles.map_or(0, |counts| counts.begun);
-    interval.counters.sent + cycles
-}
-
 /// Sums over a run.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Against {
+pub(crate) struct Achieved {
     /// Warm-up and measured phase.
     total: f64,
     /// Messages of the measured phase, and the variance of their number.
@@ -45,22 +39,30 @@ impl Window {
     }
 }
 
-impl Against {
-    /// Takes an interval in which so many messages were asked for, give or take so many.
-    pub(super) fn add(&mut self, interval: &Interval, origin: Time, messages: f64, deviation: f64) {
-        self.total += messages;
+impl Achieved {
+    /// Adds an interval of the run with this origin, in which this many messages or operations began;
+    /// requested was the amount, with its standard deviation.
+    pub(super) fn add(
+        &mut self,
+        interval: &Interval,
+        origin: Time,
+        begun: u64,
+        amount: f64,
+        deviation: f64,
+    ) {
+        self.total += amount;
         if interval.phase != Phase::Measure {
             return;
         }
-        self.measured += messages;
+        self.measured += amount;
         self.variance += deviation * deviation;
         let seconds = interval.length().as_secs_f64();
         self.seconds += seconds;
         self.keep(Window {
             start: interval.start.since(origin).as_secs_f64(),
             seconds,
-            requested: messages,
-            sent: begun(interval),
+            requested: amount,
+            sent: begun,
         });
     }
 
@@ -97,7 +99,7 @@ impl Against {
         (self.measured, self.variance.sqrt())
     }
 
-    /// Against what was sent in the measured phase, and what of it over 1 ms late.
+    /// Sets it against what was sent in the measured phase, and what of it over 1 ms late.
     pub(super) fn summary(&self, sent: u64, late: u64) -> RequestedSummary {
         let per = |count: f64, seconds: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
         RequestedSummary {
@@ -127,8 +129,8 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn after(seconds: u64) -> (Against, Counters) {
-        let (mut against, mut counters) = (Against::default(), Counters::default());
+    fn after(seconds: u64) -> (Achieved, Counters) {
+        let (mut achieved, mut counters) = (Achieved::default(), Counters::default());
         for second in 0..seconds {
             let mut interval = Interval::new();
             let phase = if second < 2 {
@@ -143,15 +145,15 @@ mod tests {
                 counters.sent += 90;
                 counters.late += 9;
             }
-            against.add(&interval, Time(5 * SECOND), 100.0, 3.0);
+            achieved.add(&interval, Time(5 * SECOND), 90, 100.0, 3.0);
         }
-        (against, counters)
+        (achieved, counters)
     }
 
     #[test]
     fn the_measured_phase_stands_against_what_was_asked_for() {
-        let (against, counters) = after(12);
-        let summary = against.summary(counters.sent, counters.late);
+        let (achieved, counters) = after(12);
+        let summary = achieved.summary(counters.sent, counters.late);
         assert_eq!((summary.total, summary.rate), (1_200.0, 100.0));
         assert_eq!(summary.achieved, Some(0.9));
         assert_eq!(summary.late_share, 0.1);
@@ -163,14 +165,14 @@ mod tests {
             sent: 90.0,
         };
         assert_eq!(summary.over_time[0], first);
-        assert_eq!(against.measured(), (1_000.0, 90f64.sqrt()));
+        assert_eq!(achieved.measured(), (1_000.0, 90f64.sqrt()));
     }
 
     #[test]
     fn a_long_run_has_longer_windows_and_not_more() {
         for seconds in [602, 603, 5_002, 40_000] {
-            let (against, counters) = after(seconds);
-            let windows = against.summary(counters.sent, counters.late).over_time;
+            let (achieved, counters) = after(seconds);
+            let windows = achieved.summary(counters.sent, counters.late).over_time;
             assert!((300..=MOST_WINDOWS).contains(&windows.len()), "{seconds}");
             let length: f64 = windows.iter().map(|w| w.dt).sum();
             assert_eq!(length, (seconds - 2) as f64);
@@ -183,7 +185,7 @@ mod tests {
 
     #[test]
     fn nothing_asked_for_is_no_achievement() {
-        let summary = Against::default().summary(0, 0);
+        let summary = Achieved::default().summary(0, 0);
         assert_eq!((summary.rate, summary.achieved), (0.0, None));
     }
 }

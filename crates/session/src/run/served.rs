@@ -17,10 +17,10 @@ impl Recording<'_> {
     /// by its port. Does nothing where the broker is known.
     pub(super) fn look_who_serves(&mut self) {
         // A broker that was started for the run, or that has already said what it is.
-        if !self.setting.broker.kind.is_empty() {
+        if !self.context.broker.kind.is_empty() {
             return;
         }
-        let presumed = self.setting.listener.found;
+        let presumed = self.context.listener.found;
         let served = match self.usage.server() {
             Server::Unknown => return,
             Server::Elsewhere => None,
@@ -33,10 +33,10 @@ impl Recording<'_> {
         if served == presumed {
             return;
         }
-        self.setting.listener.found = served;
-        if self.setting.listener.given.is_none() {
+        self.context.listener.found = served;
+        if self.context.listener.given.is_none() {
             self.usage.leave();
-            self.setting.broker.pid = served;
+            self.context.broker.pid = served;
             match served {
                 Some(pid) => self.watch(pid),
                 None => self.watch_nobody(presumed),
@@ -46,18 +46,18 @@ impl Recording<'_> {
 
     fn watch(&mut self, pid: u32) {
         self.usage.follow(pid);
-        self.setting.shared_machine = true;
+        self.context.shared_machine = true;
         let name = processes::stat(pid).map_or_else(String::new, |stat| stat.command);
         self.note(&format!("process {pid} ({name}) serves our connections"));
-        let (Some(options), Some(writer)) = (&self.setting.profile, &self.writer) else {
+        let (Some(options), Some(writer)) = (&self.context.profile, &self.writer) else {
             return;
         };
         // It would be written to the same file.
         self.profiling.abandon();
-        let header = ProfileHeader::new(self.setting.origin, self.record.origin_unix_ns);
+        let header = ProfileHeader::new(self.context.origin, self.record.origin_unix_ns);
         let profiling = Profiling::attach(options, pid, header, writer.dir());
         self.profiling = profiling.unwrap_or_else(|e| Profiling::unavailable(&e.to_string()));
-        if self.setting.phases.warmup == Nanos::ZERO {
+        if self.context.phases.warmup == Nanos::ZERO {
             self.profiling.start();
         }
     }
@@ -66,7 +66,7 @@ impl Recording<'_> {
         let Some(pid) = presumed else {
             return;
         };
-        self.setting.shared_machine = false;
+        self.context.shared_machine = false;
         self.note(&format!(
             "process {pid} listens on the broker's port, but our connections come to another \
              process, which cannot be seen; {NAME_IT}"

@@ -68,7 +68,7 @@ fn interval(second: u64, phase: Phase, count: u64, latency_ms: u64) -> Interval 
     let latency = measure::Nanos(latency_ms * MS);
     interval
         .latencies
-        .record_n(Metric::AckResponse, latency, count);
+        .record_n(Metric::ACK_RESPONSE, latency, count);
     interval
 }
 
@@ -104,12 +104,12 @@ fn outcome(error: Option<load::Error>) -> Outcome {
         }),
         threads: vec![ThreadUsage::default()],
         spun: false,
-        churn: None,
+        tallies: Default::default(),
     }
 }
 
 /// What is known when a run begins, with two seconds of warm-up and ten measured ones.
-pub(super) fn begun(dir: &std::path::Path) -> (Setting, RunRecord, Option<RunWriter>) {
+pub(super) fn begun(dir: &std::path::Path) -> (RunContext, RunRecord, Option<RunWriter>) {
     let start = Start {
         origin: Time(9 * SECOND),
         unix_ns: 1_700_000_000 * SECOND,
@@ -119,15 +119,22 @@ pub(super) fn begun(dir: &std::path::Path) -> (Setting, RunRecord, Option<RunWri
         runs_dir: Some(dir.to_owned()),
         command: vec!["bellows".into(), "--password".into(), "s3cret".into()],
         bellows_exe: PathBuf::from("bellows"),
+        scenarios: &[],
         texts: Texts::default(),
     };
     let mut record = start.record("played", &options);
     let writer = start.writer(&options, &mut record).unwrap();
-    let setting = Setting {
-        origin: start.origin,
+    let messages = ScenarioContext {
+        name: "messages",
+        subject: "messages".to_owned(),
+        operations: None,
         requested: None,
-        closed_loop: false,
-        churn: None,
+        in_flight_limit: None,
+        achieved: Default::default(),
+    };
+    let context = RunContext {
+        origin: start.origin,
+        scenarios: vec![messages],
         phases: load::Phases {
             warmup: measure::Nanos(2 * SECOND),
             measure: Some(measure::Nanos(10 * SECOND)),
@@ -137,19 +144,18 @@ pub(super) fn begun(dir: &std::path::Path) -> (Setting, RunRecord, Option<RunWri
         shared_machine: false,
         listener: brokers::Listener::default(),
         profile: None,
-        loaded: true,
         insecure: false,
-        planned: crate::judge::Planned::default(),
+        planned: Planned::default(),
         texts: Texts::default(),
     };
-    (setting, record, writer)
+    (context, record, writer)
 }
 
 /// Warm-up, measured phase and a second of drain, as a load would tell them.
 fn play(dir: &std::path::Path, observer: &mut Heard, error: Option<load::Error>) -> RunOutcome {
-    let (setting, record, writer) = begun(dir);
+    let (context, record, writer) = begun(dir);
     let usage = Box::new(Metered::default());
-    let mut recording = Recording::new(setting, record, writer, Profiling::off(), usage, observer);
+    let mut recording = Recording::new(context, record, writer, Profiling::off(), usage, observer);
     recording.event(RunEvent::Connected {
         endpoint: "amqp://guest@h:1/".into(),
         product: "RabbitMQ".into(),
@@ -196,7 +202,7 @@ fn what_a_load_reports_reaches_summary_archive_and_observer() {
     // Totals hold the warm-up, rates do not; they divide by the measured length.
     assert_eq!((summary.sent.total, summary.sent.rate), (12_000, 990.0));
     // Messages answered in the drain were sent in the measured phase: 100 of 10,000 took 500 ms.
-    let latency = &summary.latency.ack_response;
+    let latency = summary.latency.get(Metric::ACK_RESPONSE);
     assert_eq!(latency.count, 10_000);
     assert!(latency.p90_ns.abs_diff(2 * MS) < MS / 100, "{latency:?}");
     assert!(latency.max_ns.abs_diff(500 * MS) < MS, "{latency:?}");
@@ -229,9 +235,9 @@ fn what_a_load_reports_reaches_summary_archive_and_observer() {
     assert_eq!(read.points.len(), 13);
     assert_eq!(read.record.phases[1].start, 3.0, "seconds since the origin");
     let measured = read.merged(Phase::Measure).unwrap();
-    assert_eq!(measured.histogram(Metric::AckResponse).len(), 10_000);
+    assert_eq!(measured.histogram(Metric::ACK_RESPONSE).len(), 10_000);
     let warmup = read.merged(Phase::Warmup).unwrap();
-    assert_eq!(warmup.histogram(Metric::AckResponse).len(), 2_000);
+    assert_eq!(warmup.histogram(Metric::ACK_RESPONSE).len(), 2_000);
     let text = std::fs::read_to_string(run.join("run.json")).unwrap();
     assert!(!text.contains("s3cret"), "{text}");
 }

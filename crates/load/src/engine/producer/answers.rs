@@ -76,8 +76,8 @@ impl Producer {
                 }
                 let (response, service) = (now.since(run.intended), now.since(run.sent));
                 let latencies = interval.due(run.intended);
-                latencies.record_n(Metric::AckResponse, response, run.count);
-                latencies.record_n(Metric::SendAck, service, run.count);
+                latencies.record_n(Metric::ACK_RESPONSE, response, run.count);
+                latencies.record_n(Metric::SEND_ACK, service, run.count);
                 *latency = service;
             }
         })?;
@@ -135,7 +135,7 @@ impl Producer {
         };
         for intended in window.unanswered() {
             let latencies = interval.due(intended);
-            latencies.record(Metric::AckResponse, now.since(intended));
+            latencies.record(Metric::ACK_RESPONSE, now.since(intended));
         }
         self.abandoned += window.restart();
     }

@@ -71,22 +71,22 @@ struct Seen {
 /// what the broker is.
 fn look(listener: Listener, kind: &str, answers: &[Server]) -> Seen {
     let dir = tempfile::tempdir().expect("folder");
-    let (mut setting, record, writer) = begun(dir.path());
-    setting.listener = listener;
-    setting.broker.kind = kind.into();
-    setting.broker.pid = listener.given.or(listener.found);
-    setting.shared_machine = setting.broker.pid.is_some();
+    let (mut context, record, writer) = begun(dir.path());
+    context.listener = listener;
+    context.broker.kind = kind.into();
+    context.broker.pid = listener.given.or(listener.found);
+    context.shared_machine = context.broker.pid.is_some();
     let (source, mut heard) = (Played::default(), Heard::default());
     let usage = Box::new(source.clone());
     let mut recording =
-        Recording::new(setting, record, writer, Profiling::off(), usage, &mut heard);
+        Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
     for answer in answers {
         source.0.borrow_mut().0 = answer.clone();
         recording.look_who_serves();
     }
-    let setting = &recording.setting;
-    let (found, pid) = (setting.listener.found, setting.broker.pid);
-    let shares_machine = setting.shared_machine;
+    let context = &recording.context;
+    let (found, pid) = (context.listener.found, context.broker.pid);
+    let shares_machine = context.shared_machine;
     drop(recording);
     Seen {
         told: source.0.take().1,
@@ -236,20 +236,20 @@ fn the_profile_is_of_the_process_that_serves() {
         (Server::Elsewhere, false),
     ] {
         let dir = tempfile::tempdir().expect("folder");
-        let (mut setting, record, writer) = begun(dir.path());
+        let (mut context, record, writer) = begun(dir.path());
         let options = profile::Options::default();
-        let header = ProfileHeader::new(setting.origin, record.origin_unix_ns);
+        let header = ProfileHeader::new(context.origin, record.origin_unix_ns);
         let run = writer.as_ref().expect("an archive").dir().to_owned();
         let profiling = match Profiling::attach(&options, port.pid(), header, &run) {
             Ok(profiling) => profiling,
             Err(error) => testkit::skip!("no process can be profiled here: {error}"),
         };
-        setting.listener = found(port.pid());
-        setting.profile = Some(options);
+        context.listener = found(port.pid());
+        context.profile = Some(options);
         let (source, mut heard) = (Played::default(), Heard::default());
         source.0.borrow_mut().0 = server.clone();
         let usage = Box::new(source);
-        let mut recording = Recording::new(setting, record, writer, profiling, usage, &mut heard);
+        let mut recording = Recording::new(context, record, writer, profiling, usage, &mut heard);
         assert!(recording.profiling.is_waiting());
         recording.look_who_serves();
         assert_eq!(recording.profiling.is_waiting(), is_profiled, "{server:?}");

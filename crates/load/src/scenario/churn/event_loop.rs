@@ -1,17 +1,16 @@
 //! The event loop of churn, on a thread of its own: whoever takes its reports may take their time.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
-use measure::{Clock, Counters, Interval, Nanos, Phase, Time};
+use measure::{Clock, Interval, Nanos, Phase, Time};
 use mio::{Events, Poll, Token};
 use transport::tls::Connector;
 use transport::{ConnectAttempt, ConnectOptions, Timer};
 
-use super::counts::{Awaited, Counts, spent};
+use super::counts::{Awaited, CycleCounts, spent};
 use super::slot::{Slot, State};
 use super::{ChurnKind, ChurnPlan};
 use crate::control::{Request, Watch};
@@ -20,7 +19,7 @@ use crate::protocol::amqp091::AmqpConnection;
 use crate::protocol::{Admin, Connection, Interruption, connect_options};
 use crate::resolve::Addresses;
 use crate::schedule::DueTimes;
-use crate::{Control, Error, Outcome, PhaseTimes, RunEvent, Sink, ThreadUsage};
+use crate::{Control, Error, Outcome, PhaseTimes, RunEvent, ThreadUsage, Together};
 
 const TIMER: Token = Token(usize::MAX);
 /// How often heartbeats and hanging cycles are looked for.
@@ -34,46 +33,18 @@ const ASK_AFTER: Nanos = Nanos(5_000_000_000);
 /// Without a schedule, nothing else slows down a slot that only fails.
 const REST: Nanos = Nanos(100_000_000);
 
-/// What the loop tells.
-enum News {
+/// What the event loop tells its caller.
+pub(super) enum LoopReport {
     Interval(Box<Interval>),
     Event(RunEvent),
 }
 
-/// Churns on a thread of its own, and hands what it tells to `sink` on this one.
-pub(super) fn run(
-    plan: &ChurnPlan,
-    control: &Control,
-    sink: &mut dyn Sink,
-) -> Result<Outcome, Error> {
-    let (tell, news) = channel();
-    let (give_back, spare) = channel();
-    thread::scope(|scope| {
-        let work = || Churn::start(plan, control, tell, spare)?.run();
-        let thread = thread::Builder::new().name("bellows-churn".to_owned());
-        let worker = thread
-            .spawn_scoped(scope, work)
-            .map_err(|error| Error::machine("start a thread", error))?;
-        for news in news {
-            match news {
-                News::Event(event) => sink.event(event),
-                News::Interval(interval) => {
-                    sink.interval(&interval);
-                    // Nobody needs it any more where that was the last one.
-                    let _ = give_back.send(interval);
-                }
-            }
-        }
-        worker
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
-}
-
-struct Churn<'a> {
+/// The event loop.
+pub(super) struct Churn<'a> {
     plan: &'a ChurnPlan,
+    together: &'a Together,
     control: &'a Control,
-    tell: Sender<News>,
+    tell: Sender<LoopReport>,
     /// Intervals that were told.
     spare: Receiver<Box<Interval>>,
     poll: Poll,
@@ -89,7 +60,9 @@ struct Churn<'a> {
     unread: Vec<usize>,
     plain: Vec<u8>,
     cipher: Vec<u8>,
-    counts: Counts,
+    counts: CycleCounts,
+    /// The next whole second of the phase.
+    tick: Time,
     dialled: usize,
     /// Since when there has been room for a cycle; `None`: there is none.
     room_since: Option<Time>,
@@ -105,27 +78,22 @@ struct Churn<'a> {
 
 impl<'a> Churn<'a> {
     /// Logs in once, and opens what stays.
-    fn start(
+    pub(super) fn start(
         plan: &'a ChurnPlan,
+        together: &'a Together,
         control: &'a Control,
-        tell: Sender<News>,
+        tell: Sender<LoopReport>,
         spare: Receiver<Box<Interval>>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, Interruption> {
         let options = connect_options(&plan.endpoint, &plan.source_addresses)?;
         let tls = options.tls.clone();
-        let failed = |interruption| match interruption {
-            Interruption::Failed(error) => error,
-            Interruption::Stopped => stopped(),
-        };
         let admin = <<AmqpConnection as Connection>::Admin<'_>>::connect(
             &plan.endpoint,
             options,
             plan.timeout,
             control,
-        )
-        .map_err(failed)?;
+        )?;
         let server = admin.server().clone();
-        let addresses = server.addresses;
         let connected = RunEvent::Connected {
             endpoint: plan.endpoint.to_string(),
             product: server.product,
@@ -133,19 +101,20 @@ impl<'a> Churn<'a> {
             round_trip: server.round_trip,
             answer: server.answer,
         };
-        admin.close().map_err(failed)?;
+        admin.close()?;
         let now = Clock.now();
         let slots = (0..plan.most_open).map(|number| Slot::new(number, now));
         let poll = Poll::new().map_err(|error| Error::machine("set up an event loop", error))?;
         let mut churn = Self {
             plan,
+            together,
             control,
             tell,
             spare,
             timer: Timer::register(poll.registry(), TIMER)
                 .map_err(|error| Error::machine("create a timer", error))?,
             poll,
-            addresses,
+            addresses: server.addresses,
             tls,
             slots: slots.collect(),
             free: (0..plan.most_open).rev().collect(),
@@ -153,7 +122,8 @@ impl<'a> Churn<'a> {
             unread: Vec::new(),
             plain: vec![0; 256 << 10],
             cipher: Vec::new(),
-            counts: Counts::new(now),
+            counts: CycleCounts::new(now),
+            tick: now,
             dialled: 0,
             room_since: Some(now),
             idle: Nanos::ZERO,
@@ -170,7 +140,7 @@ impl<'a> Churn<'a> {
         Ok(churn)
     }
 
-    fn connect_all(&mut self) -> Result<(), Error> {
+    fn connect_all(&mut self) -> Result<(), Interruption> {
         let mut events = Events::with_capacity(1_024);
         let mut next = 0;
         let mut told = Clock.now();
@@ -181,8 +151,8 @@ impl<'a> Churn<'a> {
                 self.dial(next, now)?;
                 next += 1;
             }
-            if self.control.is_stopping() {
-                return Err(stopped());
+            if self.control.is_stopping() || self.together.ended().is_some() {
+                return Err(Interruption::Stopped);
             }
             if now.since(told) >= TELL {
                 told = now;
@@ -203,7 +173,7 @@ impl<'a> Churn<'a> {
 
     fn say(&self, event: RunEvent) {
         // Whoever listens does so until this end is dropped.
-        let _ = self.tell.send(News::Event(event));
+        let _ = self.tell.send(LoopReport::Event(event));
     }
 
     fn dial(&mut self, at: usize, now: Time) -> Result<(), Error> {
@@ -217,24 +187,35 @@ impl<'a> Churn<'a> {
         let tls = self.tls.clone();
         let addresses = self.addresses.in_turn(turn, source);
         let attempt = ConnectAttempt::new(addresses, ConnectOptions { source, tls }, deadline);
-        let registry = self.poll.registry();
         match self.slots.get_mut(at) {
-            Some(slot) => slot.dial(self.plan, attempt, registry, now),
+            Some(slot) => slot.dial(self.plan, attempt, self.poll.registry(), now),
             None => Ok(()),
         }
     }
 
-    fn run(mut self) -> Result<Outcome, Error> {
+    pub(super) fn run(mut self) -> Result<Outcome, Interruption> {
         let mut due_times = self.begin_run()?;
         let error = self.turn_until_done(&mut due_times).err();
         Ok(self.end_run(due_times, error))
     }
 
-    /// The schedule counts from here.
-    fn begin_run(&mut self) -> Result<Option<DueTimes>, Error> {
+    /// Waits for the other scenarios. The schedule counts from the common start.
+    fn begin_run(&mut self) -> Result<Option<DueTimes>, Interruption> {
         let schedule = self.plan.schedule.as_ref();
         let pacer = schedule.map(|it| it.pacer(1)).transpose()?;
-        self.start = Clock.now();
+        let mut events = Events::with_capacity(1_024);
+        self.together.ready();
+        self.start = loop {
+            if let Some(start) = self.together.start() {
+                break start;
+            }
+            if self.control.is_stopping() || self.together.ended().is_some() {
+                return Err(Interruption::Stopped);
+            }
+            let asked = self.wait(&mut events, Clock.now() + Nanos::from_millis(10))?;
+            self.hear(&events)?;
+            self.keep_time(asked)?;
+        };
         self.counts
             .measure_from(self.start, self.start + self.plan.warmup);
         self.last = self.counts.measure_at + self.plan.measure;
@@ -244,7 +225,6 @@ impl<'a> Churn<'a> {
         } else {
             Phase::Measure
         };
-        self.counts.interval.reset(self.start, first);
         self.counts.wait_for(self.start, Awaited::Due(self.start));
         self.counts.interval.reset(self.start, first);
         self.enter(first, self.start);
@@ -260,14 +240,17 @@ impl<'a> Churn<'a> {
                 self.stopped = now < self.last;
                 self.last = self.last.min(now);
             }
+            if let Some(end) = self.together.ended() {
+                self.last = self.last.min(end);
+            }
             let next_report = self.report(now);
             let next_due = self.begin_due(due_times, now)?;
-            let idle = self.free.len() + self.resting.len() == self.slots.len();
-            if now >= self.last && idle || self.control.request() == Request::Abort {
+            if now >= self.last && self.in_flight() == 0 || self.control.request() == Request::Abort
+            {
                 return Ok(());
             }
-            let wake = [Some(next_look), Some(next_report), next_due];
-            let wake = wake.into_iter().flatten().min().unwrap_or(next_look);
+            let wake = next_due.map_or(next_look, |due| due.min(next_look));
+            let wake = wake.min(next_report);
             let asked = self.wait(&mut events, wake)?;
             self.hear(&events)?;
             if asked >= next_look {
@@ -301,12 +284,15 @@ impl<'a> Churn<'a> {
                 self.enter(next, end);
                 continue;
             }
-            let second = self.counts.interval.start + Nanos::SECOND;
-            if now >= second {
-                self.flush(now, phase);
+            if now >= self.tick {
+                // Intervals of all scenarios end at the same instants: whole seconds of the phase.
+                let seconds = now.since(self.tick).0 / Nanos::SECOND.0;
+                let second = self.tick + Nanos(seconds * Nanos::SECOND.0);
+                self.flush(second, phase);
+                self.tick = second + Nanos::SECOND;
                 continue;
             }
-            return second.min(end);
+            return self.tick.min(end);
         }
     }
 
@@ -315,11 +301,10 @@ impl<'a> Churn<'a> {
         let spare = self
             .spare
             .try_recv()
-            .unwrap_or_else(|_| Box::new(Interval::of_cycles()));
+            .unwrap_or_else(|_| Box::new(Interval::with(&self.counts.metrics.recorded())));
         let done = self.counts.exchange(spare, end, next);
-        let _ = self.tell.send(News::Interval(done));
-        self.counts
-            .under_way(self.slots.len() - self.free.len() - self.resting.len());
+        let _ = self.tell.send(LoopReport::Interval(done));
+        self.counts.in_flight(self.in_flight());
     }
 
     fn enter(&mut self, phase: Phase, at: Time) {
@@ -329,6 +314,7 @@ impl<'a> Churn<'a> {
                 self.usage = spent(self.idle, self.usage);
             }
         }
+        self.tick = at + Nanos::SECOND;
         if phase == Phase::Measure {
             self.usage = spent(self.idle, ThreadUsage::default());
         }
@@ -338,6 +324,10 @@ impl<'a> Churn<'a> {
             end: at,
         });
         self.say(RunEvent::PhaseStarted { phase, at });
+    }
+
+    fn in_flight(&self) -> usize {
+        self.slots.len() - self.free.len() - self.resting.len()
     }
 
     /// Begins the cycles whose time has come, as far as there are slots; tells when the next is due.
@@ -376,8 +366,7 @@ impl<'a> Churn<'a> {
             if let Err(error) = begun {
                 self.failed(at, error)?;
             }
-            self.counts
-                .under_way(self.slots.len() - self.free.len() - self.resting.len());
+            self.counts.in_flight(self.in_flight());
         };
         if !late && self.control.watch_on(Watch::Backlog, Watch::Off) {
             self.say(RunEvent::BacklogGone { at: now });
@@ -386,16 +375,14 @@ impl<'a> Churn<'a> {
     }
 
     fn begin(&mut self, at: usize, due: Time, now: Time) -> Result<(), Error> {
-        if let Some(slot) = self.slots.get_mut(at) {
-            slot.due = due;
-        }
+        let Some(slot) = self.slots.get_mut(at) else {
+            return Ok(());
+        };
+        slot.due = due;
         if self.plan.kind == ChurnKind::Connections {
             return self.dial(at, now);
         }
-        match self.slots.get_mut(at) {
-            Some(slot) => slot.begin(self.plan, due, now)?,
-            None => return Ok(()),
-        }
+        slot.begin(self.plan, due, now)?;
         self.give_turn(at)
     }
 
@@ -421,9 +408,9 @@ impl<'a> Churn<'a> {
         }
         let back = Clock.now();
         if timeout.is_none() && back.since(wake) >= SHORTEST && !self.phases.is_empty() {
-            let under_way = self.slots.len() - self.free.len() - self.resting.len();
-            let moment = (back, under_way as u64, self.counts.handled);
-            self.counts.silences.come_back(wake, moment, under_way);
+            let in_flight = self.in_flight();
+            let moment = (back, in_flight as u64, self.counts.handled);
+            self.counts.silences.come_back(wake, moment, in_flight);
         }
         let slept = back.since(now);
         self.idle += slept;
@@ -469,7 +456,9 @@ impl<'a> Churn<'a> {
             if counts.note(what, moments) {
                 free.push(at);
                 if control.watch_on(Watch::Confirm, Watch::Backlog) {
-                    let _ = tell.send(News::Event(RunEvent::FirstConfirm { at: moments.now }));
+                    let _ = tell.send(LoopReport::Event(RunEvent::FirstConfirm {
+                        at: moments.now,
+                    }));
                 }
             }
         };
@@ -541,18 +530,19 @@ impl<'a> Churn<'a> {
         Ok(())
     }
 
-    /// What became of it.
+    /// Tells of the last interval, and sums up.
     fn end_run(mut self, due_times: Option<DueTimes>, error: Option<Error>) -> Outcome {
         let now = Clock.now();
         if error.is_some() || self.control.request() == Request::Abort {
             self.last = self.last.min(now);
         }
+        self.together.end(self.last);
         self.report(now);
         self.tell_silences(true);
         // A drain of nothing is no interval: its rates would be those of a few microseconds.
         let interval = &self.counts.interval;
         let ended = interval.histograms().next().is_some()
-            || interval.cycles.is_some_and(|counts| counts.failed > 0);
+            || interval.counts.get(self.counts.metrics.failed) > 0;
         if interval.phase != Phase::Drain || ended {
             self.flush(now, Phase::Drain);
         }
@@ -560,33 +550,18 @@ impl<'a> Churn<'a> {
             phase.end = now;
         }
         self.phases.retain(|span| span.start < span.end);
-        let mut tally = std::mem::take(&mut self.counts.tally);
-        if let Some(mut due_times) = due_times {
-            while due_times.due() < self.last {
-                tally.not_begun += u64::from(due_times.due() >= self.counts.measure_at);
-                due_times.advance();
-            }
-        }
+        let tally = self.counts.finish(due_times, self.last, self.plan.messages);
         // All that is known of a broker that refuses everything is why.
-        let none = tally.counts.completed == 0 && tally.counts.failed > 0;
-        let error = error.or_else(|| tally.first_failure.clone().filter(|_| none));
+        let completed = tally.counts.get(self.counts.metrics.completed);
+        let failure = tally.first_failure.clone().filter(|_| completed == 0);
+        let error = error.or(failure);
         Outcome {
-            start: self.start,
             phases: std::mem::take(&mut self.phases),
-            totals: Counters::default(),
-            measured: Counters::default(),
-            unconfirmed: 0,
-            censored: None,
             interrupted: self.stopped,
             error,
-            ledger: None,
             threads: vec![self.usage],
-            spun: false,
-            churn: Some(Box::new(tally)),
+            tallies: BTreeMap::from([(super::NAME, tally)]),
+            ..Outcome::started(self.start)
         }
     }
-}
-
-fn stopped() -> Error {
-    Error::machine("begin", "it was stopped before")
 }

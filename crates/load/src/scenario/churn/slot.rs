@@ -1,9 +1,10 @@
 //! One place for a cycle: a connection of its own, or one that stays.
 
-use measure::{Clock, Step, Time};
+use measure::{Clock, Time};
 use mio::{Registry, Token};
 use transport::ConnectAttempt;
 
+use super::metrics::Step;
 use super::{ChurnKind, ChurnPlan};
 use crate::Error;
 use crate::protocol::amqp091::{AmqpConnection, ChannelSpec, Queue, Request, Role};

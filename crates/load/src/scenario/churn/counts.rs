@@ -1,25 +1,27 @@
 //! What is counted of churn: the interval of the moment, and the tally of the measured phase.
 
-use measure::{Clock, Interval, Measured, Nanos, Phase, Recorder, Step, Time, Wait};
+use measure::{Clock, Interval, Nanos, Phase, Recorder, Time, Wait};
 
-use super::ChurnTally;
+use super::metrics::{ChurnMetrics, Step};
 use super::slot::{Moments, Told};
 use crate::engine::silence::{SHORTEST, Silences};
 use crate::engine::thread_time::{run_queue_wait, thread_cpu};
-use crate::{Error, RunEvent, ThreadUsage};
+use crate::schedule::DueTimes;
+use crate::{Error, OperationTally, RunEvent, ThreadUsage};
 
 /// A cycle that begins later than this after its time counts as late.
 const LATE: Nanos = Nanos(1_000_000);
 
-/// What was counted.
-pub(super) struct Counts {
+/// The interval of the moment, and the tally of cycles that were due in the measured phase.
+pub(super) struct CycleCounts {
+    pub(super) metrics: ChurnMetrics,
     /// Cycles that were due before are warm-up.
     pub(super) measure_at: Time,
     /// Being filled.
     pub(super) interval: Box<Interval>,
     /// For what was due in the warm-up and ends after it.
     pub(super) carried: Vec<Recorder>,
-    pub(super) tally: ChurnTally,
+    pub(super) tally: OperationTally,
     /// Connections that stay and are ready.
     pub(super) ready: usize,
     /// Steps that took long, and times in which the loop did not run.
@@ -39,13 +41,19 @@ pub(super) enum Awaited {
     Due(Time),
 }
 
-impl Counts {
+impl CycleCounts {
     pub(super) fn new(now: Time) -> Self {
+        let metrics = ChurnMetrics::resolve();
+        let recorded = metrics.recorded();
         Self {
+            metrics,
             measure_at: Time(0),
-            interval: Box::new(Interval::of_cycles()),
+            interval: Box::new(Interval::with(&recorded)),
             carried: Vec::new(),
-            tally: ChurnTally::default(),
+            tally: OperationTally {
+                counts: measure::Counts::with(&metrics.all()),
+                ..OperationTally::default()
+            },
             ready: 0,
             silences: Silences::default(),
             handled: 0,
@@ -57,8 +65,8 @@ impl Counts {
     pub(super) fn measure_from(&mut self, start: Time, measure_at: Time) {
         self.measure_at = measure_at;
         if measure_at > start {
-            let steps = Step::ALL.map(Measured::Cycle);
-            self.carried.resize_with(2, || Recorder::with(&steps));
+            let recorded = self.metrics.recorded();
+            self.carried.resize_with(2, || Recorder::with(&recorded));
         }
     }
 
@@ -86,26 +94,24 @@ impl Counts {
         let late = u64::from(now.since(due) > LATE);
         let lag = now.since(possible);
         self.interval.loop_lag_max = self.interval.loop_lag_max.max(lag);
-        if let Some(cycles) = &mut self.interval.cycles {
-            cycles.begun += 1;
-            cycles.late += late;
-        }
+        let ChurnMetrics {
+            begun, late: lates, ..
+        } = self.metrics;
+        self.interval.counts.add(begun, 1);
+        self.interval.counts.add(lates, late);
         if due >= self.measure_at {
-            self.tally.counts.begun += 1;
-            self.tally.counts.late += late;
+            self.tally.counts.add(begun, 1);
+            self.tally.counts.add(lates, late);
         }
         self.record(Step::Wait, due, now.since(due));
     }
 
-    /// So many cycles are under way.
-    pub(super) fn under_way(&mut self, cycles: usize) {
-        let cycles = cycles as u64;
-        if let Some(current) = &mut self.interval.cycles {
-            current.under_way = current.under_way.max(cycles);
-        }
+    /// Notes how many cycles are in flight.
+    pub(super) fn in_flight(&mut self, cycles: usize) {
+        let in_flight = self.metrics.in_flight;
+        self.interval.counts.peak(in_flight, cycles as u64);
         if self.interval.phase == Phase::Measure {
-            let most = &mut self.tally.counts.under_way;
-            *most = cycles.max(*most);
+            self.tally.counts.peak(in_flight, cycles as u64);
         }
     }
 
@@ -120,10 +126,10 @@ impl Counts {
             Told::Opened => self.record(Step::Open, at.due, at.now.since(at.due)),
             Told::Ready => self.ready += 1,
             Told::Done => {
-                if let Some(cycles) = &mut self.interval.cycles {
-                    cycles.completed += 1;
-                }
-                self.tally.counts.completed += u64::from(at.due >= self.measure_at);
+                let completed = self.metrics.completed;
+                self.interval.counts.add(completed, 1);
+                let counts = u64::from(at.due >= self.measure_at);
+                self.tally.counts.add(completed, counts);
                 self.record(Step::Cycle, at.due, at.now.since(at.due));
                 return true;
             }
@@ -138,34 +144,40 @@ impl Counts {
         }
     }
 
+    /// Hands out the tally. Those that were due before `last` and are left found no room; the others
+    /// sent so many messages each.
+    pub(super) fn finish(
+        &mut self,
+        due_times: Option<DueTimes>,
+        last: Time,
+        messages: u32,
+    ) -> OperationTally {
+        let mut tally = std::mem::take(&mut self.tally);
+        tally.counts.add(self.metrics.messages, messages.into());
+        if let Some(mut due_times) = due_times {
+            while due_times.due() < last {
+                let counts = u64::from(due_times.due() >= self.measure_at);
+                tally.counts.add(self.metrics.not_begun, counts);
+                due_times.advance();
+            }
+        }
+        tally
+    }
+
     /// A cycle has failed; an event where that is the first time for this reason.
     pub(super) fn fail(&mut self, due: Time, error: Error) -> Option<RunEvent> {
-        if let Some(cycles) = &mut self.interval.cycles {
-            cycles.failed += 1;
-        }
+        self.interval.counts.add(self.metrics.failed, 1);
         if due < self.measure_at {
             return None;
         }
-        let tally = &mut self.tally;
-        tally.counts.failed += 1;
-        let reason = error.to_string();
-        tally.first_failure.get_or_insert(error);
-        if let Some(count) = tally.failures.get_mut(&reason) {
-            *count += 1;
-            return None;
-        }
-        if tally.failures.len() >= ChurnTally::MOST_REASONS {
-            let others = ChurnTally::OTHERS.to_owned();
-            *tally.failures.entry(others).or_default() += 1;
-            return None;
-        }
-        let event = RunEvent::Note(format!("a cycle failed: {reason}"));
-        tally.failures.insert(reason, 1);
-        Some(event)
+        self.tally.counts.add(self.metrics.failed, 1);
+        let reason = self.tally.fail(error)?;
+        Some(RunEvent::Note(format!("a cycle failed: {reason}")))
     }
 
     fn record(&mut self, step: Step, due: Time, took: Nanos) {
-        self.interval.due(due).record(step, took);
+        let metric = self.metrics.step(step);
+        self.interval.due(due).record(metric, took);
     }
 
     /// Notes what the time since the last call went into, and what the next cycle waits for now.

@@ -6,16 +6,27 @@
 //! of all cycles that were due meanwhile, and not only of those that were under way.
 
 mod counts;
+mod event_loop;
+mod metrics;
 mod slot;
-mod turn;
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::mpsc::channel;
+use std::thread;
 
-use measure::{CycleCounts, Nanos};
+use measure::{Metric, Nanos};
 use serde::{Deserialize, Serialize};
 
-use crate::{ArrivalSchedule, Control, Endpoint, Error, Outcome, Phases, Requested, Sink};
+use self::event_loop::{Churn, LoopReport};
+use self::metrics::ChurnMetrics;
+use super::{Operations, Scenario};
+use crate::protocol::Interruption;
+use crate::{
+    ArrivalSchedule, Control, Endpoint, Error, Outcome, Phases, Requested, Sink, Together,
+};
+
+/// The key of experiment files and of JSON.
+const NAME: &str = "churn";
 
 /// What comes and goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,29 +80,6 @@ pub struct ChurnPlan {
     pub timeout: Nanos,
 }
 
-/// What became of the cycles that were due in the measured phase. Each of them is in exactly one of
-/// `completed`, `failed` and `not_begun`, but where the run broke off.
-#[derive(Clone, Debug, Default)]
-pub struct ChurnTally {
-    /// Counts by the time at which a cycle was due.
-    pub counts: CycleCounts,
-    /// Cycles that were due and not begun before the end, for want of room
-    /// ([`ChurnPlan::most_open`]); their latencies are missing, and would be the worst.
-    pub not_begun: u64,
-    /// Why cycles failed, and how many for that reason; where there are more reasons than
-    /// [`ChurnTally::MOST_REASONS`], the last ones are counted together.
-    pub failures: BTreeMap<String, u64>,
-    /// Why the first one failed.
-    pub first_failure: Option<Error>,
-}
-
-impl ChurnTally {
-    /// Reasons that are told apart.
-    pub const MOST_REASONS: usize = 16;
-    /// What the others are counted as.
-    pub const OTHERS: &'static str = "other reasons";
-}
-
 impl ChurnPlan {
     /// Checks what can be checked before anything is begun.
     ///
@@ -119,14 +107,32 @@ impl ChurnPlan {
                 "ask for 100000 bytes at most",
             ));
         }
-        self.requested().map(drop)
+        Scenario::requested(self).map(drop)
+    }
+}
+
+/// Counts of [`Outcome::tallies`] go by the time at which a cycle was due: each cycle that was due in
+/// the measured phase is in exactly one of `completed`, `failed` and `not_begun`, but where the run
+/// broke off. Counts of intervals go by the time at which something happened.
+impl Scenario for ChurnPlan {
+    fn name(&self) -> &'static str {
+        NAME
     }
 
-    /// What the schedule asks for over time, in cycles; `None` without one.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for a schedule that cannot be kept.
-    pub fn requested(&self) -> Result<Option<Requested>, Error> {
+    fn subject(&self) -> &str {
+        self.kind.name()
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        ChurnMetrics::resolve().all()
+    }
+
+    fn operations(&self) -> Option<Operations> {
+        Some(ChurnMetrics::resolve().operations())
+    }
+
+    /// In cycles.
+    fn requested(&self) -> Result<Option<Requested>, Error> {
         let Some(schedule) = &self.schedule else {
             return Ok(None);
         };
@@ -135,27 +141,65 @@ impl ChurnPlan {
         Ok(Some(requested))
     }
 
-    /// The lengths of the phases; the drain is as long as anything may take.
-    #[must_use]
-    pub const fn phases(&self) -> Phases {
+    fn in_flight_limit(&self) -> Option<u64> {
+        Some(self.most_open as u64)
+    }
+
+    /// The drain is as long as anything may take.
+    fn phases(&self) -> Phases {
         Phases {
             warmup: self.warmup,
             measure: Some(self.measure),
             drain: self.timeout,
         }
     }
+
+    fn run(
+        &self,
+        together: &Together,
+        control: &Control,
+        sink: &mut dyn Sink,
+    ) -> Result<Outcome, Error> {
+        self.validate()?;
+        crate::limits::enough_for(self.most_open as u64)?;
+        run(self, together, control, sink)
+    }
 }
 
-/// Churns until the plan is done, and reports to `sink` about once a second: intervals with
-/// [`measure::Interval::cycles`], counts by the time at which something happened, histograms without
-/// cycles that were due in the warm-up. [`Outcome::churn`] has the counts by the time at which cycles
-/// were due.
-///
-/// # Errors
-/// Where it could not start. What goes wrong later (a connection that was to stay is lost, or every
-/// cycle fails) stands in [`Outcome::error`].
-pub fn run(plan: &ChurnPlan, control: &Control, sink: &mut dyn Sink) -> Result<Outcome, Error> {
-    plan.validate()?;
-    crate::limits::enough_for(plan.most_open as u64)?;
-    turn::run(plan, control, sink)
+/// Churns on a thread of its own, and hands what it tells to `sink` on this one.
+fn run(
+    plan: &ChurnPlan,
+    together: &Together,
+    control: &Control,
+    sink: &mut dyn Sink,
+) -> Result<Outcome, Error> {
+    let (tell, told) = channel();
+    let (give_back, spare) = channel();
+    thread::scope(|scope| {
+        let work = || {
+            let churned = Churn::start(plan, together, control, tell, spare);
+            match churned.and_then(Churn::run) {
+                Ok(outcome) => Ok(outcome),
+                Err(Interruption::Stopped) => Ok(Outcome::never_started()),
+                Err(Interruption::Failed(error)) => Err(error),
+            }
+        };
+        let thread = thread::Builder::new().name("bellows-churn".to_owned());
+        let worker = thread
+            .spawn_scoped(scope, work)
+            .map_err(|error| Error::machine("start a thread", error))?;
+        for event in told {
+            match event {
+                LoopReport::Event(event) => sink.event(event),
+                LoopReport::Interval(interval) => {
+                    sink.interval(&interval);
+                    // Nobody needs it any more where that was the last one.
+                    let _ = give_back.send(interval);
+                }
+            }
+        }
+        worker
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }

@@ -1,0 +1,164 @@
+//! Scenarios beside each other: each on threads of its own, with one merged series.
+
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::thread;
+
+use measure::{Clock, Interval, Nanos, Waits};
+
+use super::Scenario;
+use crate::engine::series::{Merger, POOL};
+use crate::{Control, Error, Outcome, RunEvent, Sink, Together};
+
+/// What the scenario with this index tells.
+enum Told {
+    Interval(usize, Box<Interval>),
+    Event(usize, RunEvent),
+    /// It has ended, and tells no more.
+    Ended(usize),
+}
+
+/// Sends what one scenario reports to the thread that merges.
+struct Forward {
+    scenario: usize,
+    tell: Sender<Told>,
+    /// Intervals that were merged.
+    spare: Receiver<Box<Interval>>,
+}
+
+impl Sink for Forward {
+    fn interval(&mut self, interval: &Interval) {
+        let mut copy = self.spare.try_recv().unwrap_or_default();
+        copy.reset(interval.start, interval.phase);
+        copy.merge(interval);
+        if self.scenario > 0 {
+            // What producers waited for belongs to the first scenario; all have event loops.
+            copy.waits = Waits {
+                loop_idle: interval.waits.loop_idle,
+                loop_time: interval.waits.loop_time,
+                ..Waits::default()
+            };
+        }
+        // Whoever listens does so until all scenarios have ended.
+        let _ = self.tell.send(Told::Interval(self.scenario, copy));
+    }
+
+    fn event(&mut self, event: RunEvent) {
+        let _ = self.tell.send(Told::Event(self.scenario, event));
+    }
+}
+
+/// Runs scenarios to their end and reports to `sink` on the calling thread. The phases, and what is
+/// told of them and of silences, are those of the first one. All start at the same instant, and when one of them ends
+/// its load, so do the others.
+///
+/// # Errors
+/// Where one of them could not start.
+pub fn run(
+    scenarios: &[Box<dyn Scenario>],
+    control: &Control,
+    sink: &mut dyn Sink,
+) -> Result<Outcome, Error> {
+    match scenarios {
+        [] => Err(Error::invalid(
+            "there is no load",
+            "give [[load]] or another scenario",
+        )),
+        [alone] => alone.run(&Together::alone(), control, sink),
+        several => run_all(several, control, sink),
+    }
+}
+
+fn run_all(
+    scenarios: &[Box<dyn Scenario>],
+    control: &Control,
+    sink: &mut dyn Sink,
+) -> Result<Outcome, Error> {
+    let together = Together::of(scenarios.len());
+    let (tell, told) = channel();
+    let (give_back, spares): (Vec<_>, Vec<_>) =
+        scenarios.iter().map(|_| sync_channel(POOL + 1)).unzip();
+    let mut merger = Merger::new(give_back);
+    thread::scope(|scope| {
+        let mut threads = Vec::with_capacity(scenarios.len());
+        for (index, (scenario, spare)) in scenarios.iter().zip(spares).enumerate() {
+            let mut forward = Forward {
+                scenario: index,
+                tell: tell.clone(),
+                spare,
+            };
+            let together = &together;
+            // A broker's return is watched by the first one.
+            let control = if index == 0 {
+                control.clone()
+            } else {
+                control.without_watch()
+            };
+            let work = move || {
+                let outcome = scenario.run(together, &control, &mut forward);
+                together.end(Clock.now());
+                let _ = forward.tell.send(Told::Ended(index));
+                outcome
+            };
+            let thread = thread::Builder::new().name(scenario.name().to_owned());
+            match thread.spawn_scoped(scope, work) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    together.end(Clock.now());
+                    return Err(Error::machine("start a thread", error));
+                }
+            }
+        }
+        drop(tell);
+        for told in told {
+            match told {
+                Told::Interval(scenario, interval) => {
+                    merger.add(scenario, interval, |merged| sink.interval(merged));
+                }
+                Told::Ended(scenario) => merger.end(scenario, |merged| sink.interval(merged)),
+                Told::Event(0, event) => sink.event(event),
+                Told::Event(
+                    _,
+                    RunEvent::Started { .. } | RunEvent::PhaseStarted { .. } | RunEvent::Silence(_),
+                ) => {}
+                Told::Event(_, event) => sink.event(event),
+            }
+        }
+        merger.finish(|merged| sink.interval(merged));
+        let outcomes = threads.into_iter().map(|thread| {
+            thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        let outcomes: Vec<Result<Outcome, Error>> = outcomes.collect();
+        joined(outcomes)
+    })
+}
+
+/// All outcomes in one. Phases are those of the first scenario, and the drain is as long as the
+/// longest.
+fn joined(outcomes: Vec<Result<Outcome, Error>>) -> Result<Outcome, Error> {
+    // Where one could not start, the others have never started either: its error is the cause.
+    let all: Result<Vec<Outcome>, Error> = outcomes.into_iter().collect();
+    let mut all = all?.into_iter();
+    let mut sum = all.next().unwrap_or_else(Outcome::never_started);
+    for other in all {
+        sum.totals.add(&other.totals);
+        sum.measured.add(&other.measured);
+        sum.unconfirmed += other.unconfirmed;
+        sum.interrupted |= other.interrupted;
+        sum.error = sum.error.or(other.error);
+        sum.censored = sum.censored.or(other.censored);
+        sum.ledger = sum.ledger.or(other.ledger);
+        sum.threads.extend(other.threads);
+        sum.spun |= other.spun;
+        sum.tallies.extend(other.tallies);
+        if let (Some(last), Some(theirs)) = (sum.phases.last_mut(), other.phases.last())
+            && last.phase == theirs.phase
+        {
+            last.end = last.end.max(theirs.end);
+        }
+    }
+    sum.phases
+        .retain(|span| span.end.since(span.start) > Nanos::ZERO);
+    Ok(sum)
+}

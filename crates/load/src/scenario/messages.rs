@@ -1,0 +1,66 @@
+//! Messages from producers through queues to consumers: the event loops of `engine`.
+
+use measure::Metric;
+
+use super::{Operations, Scenario};
+use crate::protocol::amqp091::AmqpConnection;
+use crate::{ArrivalProcess, Control, Error, Outcome, Phases, Plan, Requested, Sink, Together};
+
+impl Scenario for Plan {
+    fn name(&self) -> &'static str {
+        "messages"
+    }
+
+    fn subject(&self) -> &str {
+        "messages"
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        Metric::MESSAGES.to_vec()
+    }
+
+    fn operations(&self) -> Option<Operations> {
+        None
+    }
+
+    fn requested(&self) -> Result<Option<Requested>, Error> {
+        Self::requested(self)
+    }
+
+    /// The in-flight windows of all producers; `None` where one has no limit.
+    fn in_flight_limit(&self) -> Option<u64> {
+        let limit = |group: &crate::Group| {
+            let producers = &group.producers;
+            let each = if matches!(producers.arrivals, ArrivalProcess::ThinkTime(_)) {
+                1
+            } else {
+                producers.max_pending
+            };
+            let limited = producers.guarantee.has_answers() && each > 0;
+            limited.then(|| u64::from(each) * group.producer_count() as u64)
+        };
+        let producing = self.groups.iter().filter(|it| it.producer_count() > 0);
+        producing.map(limit).sum()
+    }
+
+    fn plan(&self) -> Option<&Plan> {
+        Some(self)
+    }
+
+    fn is_closed_loop(&self) -> bool {
+        Self::is_closed_loop(self)
+    }
+
+    fn phases(&self) -> Phases {
+        self.phases
+    }
+
+    fn run(
+        &self,
+        together: &Together,
+        control: &Control,
+        sink: &mut dyn Sink,
+    ) -> Result<Outcome, Error> {
+        crate::engine::run::<AmqpConnection>(self, together, control, sink)
+    }
+}

@@ -1,0 +1,89 @@
+//! Kinds of load. Each brings its metrics, what it requests, and how it runs; several run beside each
+//! other on one time axis ([`run`]).
+
+mod beside;
+pub mod churn;
+mod messages;
+
+use std::fmt;
+
+use measure::Metric;
+
+use crate::{Control, Error, Outcome, Phases, Plan, Requested, Sink, Together};
+
+pub use beside::run;
+
+/// A kind of load, resolved: nothing about it changes while it runs. Metrics are registered before it
+/// runs, and are indices while it does.
+pub trait Scenario: fmt::Debug + Send + Sync {
+    /// The key of experiment files and of JSON, and [`measure::MetricInfo::scenario`] of its metrics.
+    fn name(&self) -> &'static str;
+
+    /// What is loaded, as people read it: `connections`, `messages`.
+    fn subject(&self) -> &str;
+
+    /// All its metrics, in the order in which they are shown.
+    fn metrics(&self) -> Vec<Metric>;
+
+    /// Which of them count its operations; `None` for messages, whose counts are
+    /// [`measure::Counters`].
+    fn operations(&self) -> Option<Operations>;
+
+    /// What its schedule asks for over time; `None` without a schedule.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a schedule that cannot be kept.
+    fn requested(&self) -> Result<Option<Requested>, Error>;
+
+    /// Messages or operations that may be in flight; `None` where nothing limits them.
+    fn in_flight_limit(&self) -> Option<u64>;
+
+    /// The plan of a load of messages, for what is known of such beforehand.
+    fn plan(&self) -> Option<&Plan> {
+        None
+    }
+
+    /// Whether it waits for answers before it goes on, so that a slow broker is asked less often.
+    fn is_closed_loop(&self) -> bool {
+        false
+    }
+
+    /// The lengths of its phases.
+    fn phases(&self) -> Phases;
+
+    /// Runs to its end and reports to `sink` about once a second, in intervals that end at whole
+    /// seconds of a phase. It calls [`Together::ready`] when it could begin, begins at
+    /// [`Together::start`], and ends at [`Together::ended`] where that comes before its own end.
+    ///
+    /// # Errors
+    /// Where it could not start. What goes wrong later stands in [`Outcome::error`].
+    fn run(
+        &self,
+        together: &Together,
+        control: &Control,
+        sink: &mut dyn Sink,
+    ) -> Result<Outcome, Error>;
+}
+
+/// What a scenario does again and again, and the metrics that count it.
+#[derive(Clone, Copy, Debug)]
+pub struct Operations {
+    /// The word for one: `cycle`.
+    pub one: &'static str,
+    /// The word for several: `cycles`.
+    pub many: &'static str,
+    /// Operations that began.
+    pub begun: Metric,
+    /// Operations that ended in order.
+    pub completed: Metric,
+    /// Operations that did not.
+    pub failed: Metric,
+    /// Operations that began over 1 ms after they were due.
+    pub late: Metric,
+    /// Operations that were due and did not begin before the end.
+    pub not_begun: Metric,
+    /// The latency of a whole operation, from the time at which it was due.
+    pub latency: Metric,
+    /// From the time at which it was due until it began.
+    pub wait: Metric,
+}

@@ -1,0 +1,49 @@
+//! The scenarios of a run: what is known of each, and what it achieved.
+
+use load::scenario::{Operations, Scenario};
+use measure::Interval;
+
+use super::requested::Achieved;
+
+/// What a run knows of one of its scenarios.
+#[derive(Clone, Debug)]
+pub(crate) struct ScenarioContext {
+    pub(crate) name: &'static str,
+    pub(crate) subject: String,
+    /// `None` for messages.
+    pub(crate) operations: Option<Operations>,
+    /// What its schedules ask for; `None` where it is unthrottled or waits for answers.
+    pub(crate) requested: Option<load::Requested>,
+    pub(crate) in_flight_limit: Option<u64>,
+    /// What was requested and achieved so far.
+    pub(crate) achieved: Achieved,
+}
+
+impl ScenarioContext {
+    pub(crate) fn of(scenario: &dyn Scenario) -> Result<Self, load::Error> {
+        Ok(Self {
+            name: scenario.name(),
+            subject: scenario.subject().to_owned(),
+            operations: scenario.operations(),
+            requested: scenario.requested()?,
+            in_flight_limit: scenario.in_flight_limit(),
+            achieved: Achieved::default(),
+        })
+    }
+
+    /// Messages that were sent or operations that began, and how many of them over 1 ms late.
+    pub(crate) fn begun(&self, interval: &Interval) -> (u64, u64) {
+        match &self.operations {
+            None => (interval.counters.sent, interval.counters.late),
+            Some(of) => (interval.counts.get(of.begun), interval.counts.get(of.late)),
+        }
+    }
+
+    /// How long operations took once they had begun, nanoseconds on average.
+    pub(crate) fn operation_took(&self, measured: &Interval) -> Option<u64> {
+        let operations = self.operations.as_ref()?;
+        let whole = measured.latencies.histogram(operations.latency);
+        let waited = measured.latencies.histogram(operations.wait);
+        (!whole.is_empty()).then(|| (whole.mean() - waited.mean()).max(0.0) as u64)
+    }
+}

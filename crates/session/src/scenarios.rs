@@ -1,0 +1,34 @@
+//! The kinds of load that an experiment can ask for.
+
+use load::scenario::Scenario;
+use load::{Endpoint, Error};
+
+use crate::Experiment;
+
+/// Makes a scenario from the options that an experiment has for it, for messages that are marked with
+/// this run's number; `None` where the experiment does not ask for it.
+pub type MakeScenario = fn(&Experiment, &Endpoint, u32) -> Result<Option<Box<dyn Scenario>>, Error>;
+
+/// All kinds of load, one line each. Where an experiment asks for several, they run beside each other;
+/// requested rate, verdict and phases are those of the first.
+pub const SCENARIOS: &[MakeScenario] = &[messages, churn];
+
+fn messages(
+    experiment: &Experiment,
+    endpoint: &Endpoint,
+    run_id: u32,
+) -> Result<Option<Box<dyn Scenario>>, Error> {
+    if experiment.load.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Box::new(experiment.plan(endpoint, run_id)?)))
+}
+
+fn churn(
+    experiment: &Experiment,
+    endpoint: &Endpoint,
+    _: u32,
+) -> Result<Option<Box<dyn Scenario>>, Error> {
+    let plan = experiment.churn_plan(endpoint)?;
+    Ok(plan.map(|plan| Box::new(plan) as Box<dyn Scenario>))
+}

@@ -1,0 +1,183 @@
+// Scenarios other than messages: what each did, by the metrics that the run describes.
+
+import type { Line, PanelSpec } from '../charts/panel';
+import type { Column } from '../core/data';
+import { h } from '../core/dom';
+import { duration, durationTick, grouped, si, significant } from '../core/format';
+import { heatColor, type Palette } from '../core/theme';
+import type { Metric, MetricInfo, RunView, ScenarioFigures } from '../core/view';
+import { type Tile, tile } from './tile';
+
+/** The parts of a whole, in the order of time. */
+function parts(run: RunView, scenario: string): MetricInfo[] {
+  return run.metrics.filter((metric) => metric.part && metric.scenario === scenario);
+}
+
+/** One hue, stronger with each part of the whole. */
+export function partColor(run: RunView, part: MetricInfo, dark: boolean): string {
+  const all = parts(run, part.scenario);
+  const at = all.findIndex((metric) => metric.key === part.key);
+  return heatColor(0.3 + (0.7 * Math.max(0, at)) / Math.max(1, all.length - 1), dark);
+}
+
+function count(scenario: ScenarioFigures, key: Metric): number {
+  return scenario.counts[key] ?? 0;
+}
+
+/** How many operations, what became of them, and what each cost the broker. */
+export function scenarioTiles(run: RunView, name: string, scenario: ScenarioFigures): Tile[] {
+  const { kind, unit, rate, requested_rate: requested } = scenario;
+  const counts = run.metrics.filter((it) => it.scenario === name && it.kind !== 'histogram');
+  const exact = counts.map((it) => `${it.name}: ${grouped(count(scenario, it.key))}`);
+  const asked = requested === null ? '' : `, ${significant(requested)} ${unit}/s requested`;
+  const failures = scenario.failures.map((f) => `${grouped(f.count)}: ${f.reason}`);
+  const tiles = [
+    tile(
+      kind,
+      significant(rate),
+      `${unit}/s`,
+      `${grouped(count(scenario, 'completed'))} in order${asked}`,
+      `${grouped(rate, 2)} ${unit}/s in the measured phase\n${exact.join('\n')}`,
+    ),
+    tile(
+      'failed',
+      grouped(count(scenario, 'failed')),
+      unit,
+      `of ${grouped(count(scenario, 'begun'))}`,
+      failures.join('\n') || 'none',
+    ),
+  ];
+  const missed = count(scenario, 'not_begun');
+  if (missed > 0)
+    tiles.push(tile('not begun', grouped(missed), unit, 'no room in time', 'due, and no room'));
+  const one = unit.replace(/s$/, '');
+  const cost = (who: string, ms: number | null, cores: number | null): void => {
+    if (ms === null) return;
+    const under = cores === null ? '' : `${significant(cores)} of ${run.hardware.cores} cores`;
+    const exactly = `${ms} CPU-milliseconds per ${one}`;
+    tiles.push(tile(`${who} CPU`, significant(ms), `ms/${one}`, under, exactly));
+  };
+  cost('broker', scenario.cpu_ms_each.broker, run.figures.cpu_cores.broker);
+  cost('bellows', scenario.cpu_ms_each.client, run.figures.cpu_cores.client);
+  return tiles;
+}
+
+/** Why operations failed; null where none did. */
+export function failures(scenario: ScenarioFigures): HTMLElement | null {
+  if (scenario.failures.length === 0) return null;
+  return h(
+    'ul',
+    { class: 'hint' },
+    scenario.failures.map((f) => h('li', {}, `${grouped(f.count)} failed: ${f.reason}`)),
+  );
+}
+
+const perSecond = (v: number): string => `${si(v)}/s`;
+const COLORS: readonly ((p: Palette) => string)[] = [
+  (p) => p.receive,
+  (p) => p.send,
+  (p) => p.delay,
+  (p) => p.faint,
+];
+
+/** Whether the rate that the series requests is that of this scenario. */
+export function isFirst(run: RunView, name: string): boolean {
+  const { sent, received, scenarios } = run.figures;
+  return sent.total + received.total === 0 && Object.keys(scenarios)[0] === name;
+}
+
+/** Operations per second, peaks, and where the time of an operation goes. */
+export function scenarioPanels(
+  run: RunView,
+  name: string,
+): { before: PanelSpec[]; after: PanelSpec[] } {
+  const { counts, requested } = run.series;
+  const own = run.metrics.filter((metric) => metric.scenario === name);
+  const rates: Line[] = [];
+  if (isFirst(run, name) && requested.some((v) => v !== null && v > 0))
+    rates.push({
+      label: 'requested',
+      values: requested,
+      color: (p) => p.faint,
+      format: perSecond,
+      width: 1,
+    });
+  const counters = own.filter((it) => it.kind === 'counter' && some(counts[it.key]));
+  counters.forEach((metric, i) => {
+    rates.push({
+      label: metric.name,
+      values: counts[metric.key]!,
+      color: COLORS[i % COLORS.length]!,
+      format: perSecond,
+      ...(i === 0 ? { width: 1, dash: [4, 3] } : {}),
+      area: i === 1,
+    });
+  });
+  const unit = counters[0]?.unit ?? 'operations';
+  const before: PanelSpec[] =
+    rates.length === 0
+      ? []
+      : [
+          {
+            id: `rates-${name}`,
+            title: unit,
+            unit: `${unit} per second`,
+            height: 116,
+            lines: rates,
+          },
+        ];
+  const stack = stacked(run, name);
+  const peaks = own.filter((it) => it.kind === 'peak' && some(counts[it.key]));
+  const after: PanelSpec[] = [
+    ...(stack ? [stack] : []),
+    ...peaks.map((metric) => ({
+      id: `peak-${metric.key}`,
+      title: metric.name,
+      unit: metric.meaning,
+      height: 64,
+      lines: [
+        {
+          label: metric.name,
+          values: counts[metric.key]!,
+          color: (p: Palette) => p.receive,
+          format: (v: number) => grouped(v),
+          area: true,
+        },
+      ],
+    })),
+  ];
+  return { before, after };
+}
+
+function some(column: Column | undefined): boolean {
+  return column?.some((v) => v !== null && v > 0) ?? false;
+}
+
+/** The means of the parts upon each other: means add up to the whole's, percentiles do not. */
+function stacked(run: RunView, name: string): PanelSpec | null {
+  const mean = (part: MetricInfo) => run.series.latency[part.key]?.mean;
+  const taken = parts(run, name).filter((part) => some(mean(part)));
+  if (taken.length === 0) return null;
+  let below: Column = run.series.t.map(() => null);
+  const lines: Line[] = taken.map((part) => {
+    const own = mean(part)!;
+    below = own.map((v, i) => (v === null ? below[i]! : (below[i] ?? 0) + v));
+    return {
+      label: part.name,
+      values: below,
+      shown: own,
+      color: (p) => partColor(run, part, p.dark),
+      format: duration,
+      width: 1,
+      solid: true,
+    };
+  });
+  return {
+    id: `steps-${name}`,
+    title: 'where the time goes',
+    unit: 'mean of each step, upon each other',
+    height: 150,
+    lines: lines.toReversed(),
+    tick: durationTick,
+  };
+}
