@@ -179,7 +179,7 @@ fn a_connection_that_is_down_does_not_end_the_drain() {
 }
 
 /// A broker whose channels answer at once, and whose queue gives the next message so long after the last one's
-/// acknowledgement, as one on another node does.
+/// acknowledgement, or the subscription, as one on another node does.
 fn with_a_distant_queue(wait: Duration) -> SocketAddr {
     let queue = Arc::new(Mutex::new(VecDeque::new()));
     listen(beating(0), move |_, mut peer| {
@@ -191,7 +191,7 @@ fn with_a_distant_queue(wait: Duration) -> SocketAddr {
                     Asked::Method(channel, method) => {
                         peer.answer(channel, method);
                         if method == "basic.consume" {
-                            due = Some((channel, Instant::now()));
+                            due = Some((channel, Instant::now() + wait));
                         }
                     }
                     Asked::Ack { channel, .. } => due = Some((channel, Instant::now() + wait)),
@@ -215,24 +215,28 @@ fn with_a_distant_queue(wait: Duration) -> SocketAddr {
     })
 }
 
-/// A channel's answer does not say what its last acknowledgement will still release.
+/// A channel's answer does not say what its last acknowledgement will still release, nor what comes of a
+/// subscription: one that begins with the load, or just after the deadline.
 #[test]
-fn what_an_acknowledgement_may_still_release_is_not_lost() {
-    let address = with_a_distant_queue(Duration::from_millis(120));
-    let mut plan = plan(address.port(), 100.0);
-    plan.phases.drain = Nanos::from_millis(300);
-    let group = &mut plan.groups[0];
-    group.destinations = vec![Destination::topic("drained")];
-    group.consumers.prefetch = 1;
-    let (outcome, _) = run(&plan, |_| ());
-    let delivered = outcome.totals.received;
-    let expected = LedgerSummary {
-        delivered,
-        outstanding: outcome.totals.sent - delivered,
-        ..whole(&outcome)
-    };
-    assert!(expected.outstanding > 20, "{outcome:?}");
-    assert_eq!(outcome.ledger, Some(expected));
+fn what_may_still_be_released_is_not_lost() {
+    for start_after in [0, 850] {
+        let address = with_a_distant_queue(Duration::from_millis(120));
+        let mut plan = plan(address.port(), 100.0);
+        plan.phases.drain = Nanos::from_millis(300);
+        let group = &mut plan.groups[0];
+        group.destinations = vec![Destination::topic("drained")];
+        group.consumers.prefetch = 1;
+        group.consumers.start_after = Nanos::from_millis(start_after);
+        let (outcome, _) = run(&plan, |_| ());
+        let delivered = outcome.totals.received;
+        let expected = LedgerSummary {
+            delivered,
+            outstanding: outcome.totals.sent - delivered,
+            ..whole(&outcome)
+        };
+        assert!(expected.outstanding > 20, "{outcome:?}");
+        assert_eq!(outcome.ledger, Some(expected), "{start_after}");
+    }
 }
 
 /// The queue keeps only the newest message that its consumer has not asked for.

@@ -1,6 +1,7 @@
 //! The receiving side of one client: what a delivery says, and when it is acknowledged.
 
 mod polling;
+mod wanted;
 
 use std::num::NonZeroU32;
 use std::ops::Range;
@@ -10,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use measure::{Interval, Metric, Nanos, Time};
 
 use self::polling::Polling;
+pub(crate) use self::wanted::Wanted;
 use super::ledger::{ProducerBitmaps, ThreadLedger};
 use super::service::Service;
 use crate::payload::{self, Header, Unreadable};
@@ -126,7 +128,7 @@ pub(crate) struct Consumer {
     uncommitted: u32,
     /// Where the last message's header was: in its trace header, or in its body.
     has_trace_header: bool,
-    /// When the last delivery came, …
+    /// When the last delivery came, or could begin to, …
     came_at: Time,
     /// … and from when on none may have come for the last fence to tell.
     silent_from: Time,
@@ -227,6 +229,11 @@ impl Consumer {
         self.spec.recipient
     }
 
+    /// What its queue holds begins to come.
+    pub(crate) const fn subscribed(&mut self, now: Time) {
+        self.came_at = now;
+    }
+
     /// From now on it matters whether something comes. Where acknowledgements release deliveries, those
     /// before matter too: the channel's answer does not wait for the queue, which may be on another node.
     pub(crate) fn fence(&mut self, now: Time) {
@@ -275,6 +282,7 @@ impl Consumer {
                 return Ok(Some(begin));
             }
             self.begin = None;
+            self.subscribed(now);
             receiver.subscribe()?;
         }
         let mut due = None;
@@ -584,15 +592,6 @@ impl Consumer {
 #[inline]
 fn read_trace_header<C: Connection>(properties: &[u8], body: &[u8], now: Time) -> Option<Header> {
     payload::read_trace_header(C::trace_header(properties)?, body.len(), now).ok()
-}
-
-/// Whether a group of consumers still waits for deliveries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    Yes,
-    /// This one, and no more.
-    Last,
-    No,
 }
 
 #[cfg(test)]

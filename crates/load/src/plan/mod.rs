@@ -40,8 +40,9 @@ pub struct Plan {
     pub ledger: bool,
     /// What ends the load, beside the phases' lengths and message counts.
     pub stop: Option<StopCondition>,
-    /// The longest that any single step of setting up or closing may take (name look-up,
-    /// connecting, each answer of the broker).
+    /// The longest that any single step beside the load may take (name look-up, connecting, each
+    /// answer of the broker, closing), and that the set-up of one of the load's connections may take
+    /// in all, for each 128 channels begun: no answer, wanted or not, gives it more time.
     pub timeout: Nanos,
 }
 

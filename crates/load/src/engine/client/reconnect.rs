@@ -132,6 +132,11 @@ impl<C: Connection> Client<C> {
             producer.give_up(now, context.series.current());
         }
         let tally = &mut *context.tally;
+        for work in &mut self.participants {
+            if let Participant::Consumer(consumer) = work {
+                consumer.subscribed(tally.last_now);
+            }
+        }
         tally.broken = tally.broken.saturating_sub(1);
         if tally.broken == 0 {
             let at = tally.last_now;
