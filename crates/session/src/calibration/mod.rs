@@ -134,7 +134,7 @@ impl Point {
 fn workload_text(workload: Workload, tls: bool) -> String {
     let name = workload.name();
     if tls {
-        format!("{name}, TLS")
+        format!("TLS {name}")
     } else {
         name.to_owned()
     }
