@@ -139,7 +139,7 @@ pub struct BrokerSpec {
     /// `rabbitmq`: further environment of the node.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// `rabbitmq`: connect over TLS, with certificates made for this run.
+    /// `rabbitmq`, `embedded`: connect over TLS, with certificates made for this run.
     #[serde(skip_serializing_if = "is_false")]
     pub tls: bool,
     /// `attach`: `amqp://user:password@host:port/vhost`, or `amqps://` for TLS; this machine where

@@ -123,6 +123,7 @@ impl BrokerSpec {
     pub(super) fn security_problem(&self) -> Option<String> {
         let set = |file: &Option<PathBuf>| file.is_some();
         let keys = [
+            ("tls", self.tls),
             ("ca", set(&self.ca)),
             ("cert", set(&self.cert)),
             ("key", set(&self.key)),
@@ -211,6 +212,7 @@ mod tests {
     fn keys_without_effect_are_refused() {
         for (text, part) in [
             ("kind = 'attach'\nurl = 'amqp://h'\nca = 'x'", "amqps://"),
+            ("kind = 'attach'\nurl = 'amqp://h'\ntls = true", "amqps://"),
             ("kind = 'rabbitmq'\ninsecure = true", "broker.tls = true"),
             ("kind = 'embedded'\nauth = 'external'", "broker.tls = true"),
             (

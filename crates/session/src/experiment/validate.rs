@@ -244,7 +244,6 @@ fn broker_problem(broker: &BrokerSpec) -> Option<String> {
     let zero = |set: bool, text: &str| set.then(|| text.to_owned());
     misplaced(&for_attach, BrokerKind::Attach)
         .or_else(|| misplaced(&for_rabbitmq, BrokerKind::Rabbitmq))
-        .or_else(|| zero(broker.tls && broker.kind == BrokerKind::Attach, "broker.tls has no effect on kind = \"attach\"; write the URL with amqps://, or leave it out"))
         .or_else(|| plugin_problem(broker))
         .or_else(|| broker.security_problem())
         .or_else(|| zero(broker.schedulers == Some(0), "broker.schedulers = 0 runs nothing; take 1 or more, or leave it out for one per core"))
