@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use load::scenario::churn::ChurnKind;
 use measure::Rate;
 use session::Experiment;
-use session::experiment::{ChurnSpec, Length, Phases, ProfileSpec, ScheduleSpec};
+use session::experiment::{ChurnSpec, Length, PhasesSpec, ProfileSpec, ScheduleSpec};
 
 use super::args::{OutputArgs, from_one};
 use super::connect::ConnectArgs;
@@ -98,10 +98,10 @@ impl Options {
                 source_addresses: self.connect.source_addresses.clone(),
             }),
             broker: self.connect.spec()?,
-            phases: Phases {
+            phases: PhasesSpec {
                 warmup: self.warmup,
                 measure: self.duration,
-                ..Phases::default()
+                ..PhasesSpec::default()
             },
             profile: ProfileSpec {
                 events: if self.profile {

@@ -7,7 +7,7 @@ use clap::Args;
 use load::{Ack, Argument, Declare, QueueType};
 use session::Experiment;
 use session::experiment::{
-    Length, LengthRange, LoadSpec, Phases, ProfileSpec, ScheduleSpec, SizeSpec,
+    Length, LengthRange, LoadSpec, PhasesSpec, ProfileSpec, ScheduleSpec, SizeSpec,
 };
 
 use super::args::{OutputArgs, choice, from_one};
@@ -254,10 +254,10 @@ impl Common {
             threads: self.threads,
             ledger: !self.no_ledger,
             broker: self.connect.spec()?,
-            phases: Phases {
+            phases: PhasesSpec {
                 warmup: self.warmup,
                 measure: self.duration,
-                ..Phases::default()
+                ..PhasesSpec::default()
             },
             profile: ProfileSpec {
                 events,

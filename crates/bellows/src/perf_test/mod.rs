@@ -1,17 +1,17 @@
 //! PerfTest (RabbitMQ's load generator) as a command: its options, its meaning, its output.
 //!
 //! [`table`] holds every option as data; [`parser`] reads a command line as PerfTest does;
-//! [`values`] adds the environment and refuses what has no meaning here; [`meaning`] turns the rest
+//! [`values`] adds the environment and refuses what has no meaning here; [`resolved`] turns the rest
 //! into an experiment; [`show`] prints PerfTest's lines, whose text is `report::perf_test`'s.
 
 mod clients;
 mod exposition;
 mod help;
-mod meaning;
 mod nodes;
 mod parser;
 mod properties;
 mod queues;
+mod resolved;
 mod show;
 mod table;
 mod text;
@@ -32,7 +32,7 @@ use crate::failure::{Done, Failure};
 use crate::run_options::run_options;
 use crate::{output, pictures, signals};
 use exposition::Exposition;
-use meaning::{Format, Meaning};
+use resolved::{Format, ResolvedRun};
 use show::PerfTestObserver;
 use values::Values;
 
@@ -50,7 +50,7 @@ pub(crate) fn execute(args: Vec<OsString>) -> Result<Done, Failure> {
     let id = format!("test-{}", jiff::Zoned::now().strftime("%H%M%S-%3f"));
     let mut command = vec!["bellows".to_owned(), "perf-test".to_owned()];
     command.extend(values::archived(&words));
-    run(meaning::meaning(&values, id)?, command)
+    run(resolved::resolve(&values, id)?, command)
 }
 
 /// The words of its command line as the archive keeps them, without secrets.
@@ -88,35 +88,35 @@ fn information(values: &Values) -> Option<String> {
 }
 
 /// Runs the test and prints it.
-fn run(mut meaning: Meaning, command: Vec<String>) -> Result<Done, Failure> {
-    meaning
+fn run(mut resolved: ResolvedRun, command: Vec<String>) -> Result<Done, Failure> {
+    resolved
         .experiment
         .validate()
         .map_err(session::Error::from)?;
-    for note in &meaning.notes {
+    for note in &resolved.notes {
         say(&format!("note: {note}"));
     }
-    wait::for_brokers(&mut meaning)?;
+    wait::for_brokers(&mut resolved)?;
     let control = load::Control::new();
     let at_once = signals::stop_load(&control)?;
-    let served = match meaning.exposition.take().map(Exposition::serve) {
+    let served = match resolved.exposition.take().map(Exposition::serve) {
         Some(served) => Some(served?),
         None => None,
     };
     if let Some(served) = &served {
         say(&format!("metrics: {}", served.url));
     }
-    let mut show = PerfTestObserver::new(&meaning, served, control.clone())?;
-    output::print(&starting(&meaning))?;
+    let mut show = PerfTestObserver::new(&resolved, served, control.clone())?;
+    output::print(&starting(&resolved))?;
     let runs = std::env::var_os("BELLOWS_RUNS").map_or_else(|| "runs".into(), PathBuf::from);
     let options = run_options(Some(runs), command)?;
-    let outcome = session::run(&meaning.experiment, &options, &control, &mut show)?;
+    let outcome = session::run(&resolved.experiment, &options, &control, &mut show)?;
     let draw = |dir| pictures::draw(dir, outcome.profile.as_ref());
     let report = outcome.run_dir.as_deref().map(draw);
     if let Some(failure) = show.failed.take() {
         return Err(failure);
     }
-    output::print(&ending(&meaning, &outcome))?;
+    output::print(&ending(&resolved, &outcome))?;
     remarks(&outcome.record);
     at_once.check()?;
     if let Some(report) = report {
@@ -134,16 +134,16 @@ fn say(text: &str) {
 }
 
 /// The lines that announce every client.
-fn starting(meaning: &Meaning) -> String {
+fn starting(resolved: &ResolvedRun) -> String {
     let mut text = String::new();
-    let agents = meaning.agents;
+    let agents = resolved.agents;
     for (what, count, channels) in [
         ("consumer", agents.consumers, agents.consumer_channels),
         ("producer", agents.producers, agents.producer_channels),
     ] {
         for client in 0..count {
             for channel in std::iter::once(None).chain((0..channels).map(Some)) {
-                text.push_str(&meaning.lines.starting(what, client, channel));
+                text.push_str(&resolved.lines.starting(what, client, channel));
                 text.push('\n');
             }
         }
@@ -152,13 +152,13 @@ fn starting(meaning: &Meaning) -> String {
 }
 
 /// Why it stopped, and the sums.
-fn ending(meaning: &Meaning, outcome: &RunOutcome) -> String {
-    let named = meaning.format == Format::Default;
+fn ending(resolved: &ResolvedRun, outcome: &RunOutcome) -> String {
+    let named = resolved.format == Format::Default;
     let length = measured(&outcome.record);
     format!(
         "test stopped{}\n{}",
-        reason(meaning, &outcome.record, length),
-        meaning.lines.summary(&outcome.measured, length, named)
+        reason(resolved, &outcome.record, length),
+        resolved.lines.summary(&outcome.measured, length, named)
     )
 }
 
@@ -171,9 +171,9 @@ fn measured(record: &RunRecord) -> Nanos {
     Nanos(span.map_or(0.0, |span| (span.end - span.start) * 1e9) as u64)
 }
 
-fn reason(meaning: &Meaning, record: &RunRecord, length: Nanos) -> String {
-    let limit = meaning.experiment.phases.measure.0;
-    let loads = &meaning.experiment.load;
+fn reason(resolved: &ResolvedRun, record: &RunRecord, length: Nanos) -> String {
+    let limit = resolved.experiment.phases.measure.0;
+    let loads = &resolved.experiment.load;
     match record.state {
         RunState::Failed => return " (error)".to_owned(),
         RunState::Interrupted => return String::new(),
@@ -190,24 +190,24 @@ fn reason(meaning: &Meaning, record: &RunRecord, length: Nanos) -> String {
     if loads.iter().any(|load| load.message_count > 0) {
         reasons.push(counted(
             "Producer reached message limit",
-            meaning.agents.all_producers(),
+            resolved.agents.all_producers(),
         ));
     }
     if loads.iter().any(|load| load.consume_count > 0) {
         reasons.push(counted(
             "Consumer reached message limit",
-            meaning.agents.all_consumers(),
+            resolved.agents.all_consumers(),
         ));
     }
     let counting = loads.iter().any(|load| load.consume_count > 0);
-    match meaning.experiment.until.filter(|_| !counting) {
+    match resolved.experiment.until.filter(|_| !counting) {
         None => {}
         Some(until) => {
             let why = match until {
                 StopCondition::Idle => "Consumer is idle for more than 1 second",
                 StopCondition::Empty => "Consumer queue(s) empty",
             };
-            reasons.push(counted(why, meaning.agents.all_consumers()));
+            reasons.push(counted(why, resolved.agents.all_consumers()));
         }
     }
     if reasons.is_empty() {

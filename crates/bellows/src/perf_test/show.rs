@@ -10,7 +10,7 @@ use report::perf_test::Lines;
 use session::Observer;
 
 use super::exposition::Served;
-use super::meaning::{Format, Meaning};
+use super::resolved::{Format, ResolvedRun};
 use crate::failure::Failure;
 use crate::output;
 
@@ -44,18 +44,18 @@ struct Csv {
 impl PerfTestObserver {
     /// Opens the CSV file, which it empties.
     pub(super) fn new(
-        meaning: &Meaning,
+        resolved: &ResolvedRun,
         served: Option<Served>,
         control: load::Control,
     ) -> Result<Self, Failure> {
-        let csv = match &meaning.csv {
-            Some(path) => Some(Csv::create(path, &meaning.lines)?),
+        let csv = match &resolved.csv {
+            Some(path) => Some(Csv::create(path, &resolved.lines)?),
             None => None,
         };
         Ok(Self {
-            lines: meaning.lines.clone(),
-            format: meaning.format,
-            every: meaning.interval,
+            lines: resolved.lines.clone(),
+            format: resolved.format,
+            every: resolved.interval,
             csv,
             served,
             control,

@@ -4,7 +4,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::meaning::Meaning;
+use super::resolved::ResolvedRun;
 use crate::failure::Failure;
 
 /// Between two rounds, and the longest that one broker is waited for in a round.
@@ -13,11 +13,11 @@ const ONE: Duration = Duration::from_secs(1);
 
 /// Waits until enough ports answer, where that was requested. The test then has the brokers that are
 /// up.
-pub(super) fn for_brokers(meaning: &mut Meaning) -> Result<(), Failure> {
-    if meaning.wait.is_zero() {
+pub(super) fn for_brokers(resolved: &mut ResolvedRun) -> Result<(), Failure> {
+    if resolved.wait.is_zero() {
         return Ok(());
     }
-    let broker = &mut meaning.experiment.broker;
+    let broker = &mut resolved.experiment.broker;
     let urls: Vec<String> = broker
         .url
         .iter()
@@ -28,18 +28,18 @@ pub(super) fn for_brokers(meaning: &mut Meaning) -> Result<(), Failure> {
     let mut up: Vec<String> = Vec::new();
     loop {
         for url in &urls {
-            if up.len() < meaning.enough && !up.contains(url) && is_up(url) {
+            if up.len() < resolved.enough && !up.contains(url) && is_up(url) {
                 up.push(url.clone());
             }
         }
-        if up.len() >= meaning.enough {
+        if up.len() >= resolved.enough {
             let mut up = up.into_iter();
             broker.url = up.next();
             broker.further_urls = up.collect();
             return Ok(());
         }
-        if begun.elapsed() >= meaning.wait {
-            return Err(late(meaning, urls.iter().find(|url| !up.contains(url))));
+        if begun.elapsed() >= resolved.wait {
+            return Err(late(resolved, urls.iter().find(|url| !up.contains(url))));
         }
         thread::sleep(PAUSE);
     }
@@ -54,13 +54,13 @@ fn is_up(url: &str) -> bool {
     addresses.is_ok_and(|mut all| all.any(|a| TcpStream::connect_timeout(&a, ONE).is_ok()))
 }
 
-fn late(meaning: &Meaning, missing: Option<&String>) -> Failure {
+fn late(resolved: &ResolvedRun, missing: Option<&String>) -> Failure {
     let endpoint = missing.and_then(|url| url.parse::<load::Endpoint>().ok());
     Failure::failed(
         format!(
             "the broker at {} was not up within {} s",
             endpoint.map_or_else(String::new, |endpoint| endpoint.to_string()),
-            meaning.wait.as_secs()
+            resolved.wait.as_secs()
         ),
         "start it, or wait longer with -sst/--servers-startup-timeout",
     )

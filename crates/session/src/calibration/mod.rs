@@ -13,7 +13,9 @@ use load::{Ack, Argument};
 use measure::{LatencySummary, Problem, Rate};
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::{BrokerKind, BrokerSpec, Length, LoadSpec, Phases, ProfileSpec, SizeSpec};
+use crate::experiment::{
+    BrokerKind, BrokerSpec, Length, LoadSpec, PhasesSpec, ProfileSpec, SizeSpec,
+};
 use crate::{Error, Experiment, NoObserver, RunOptions, hardware};
 
 pub use store::{Keeping, keep, kept};
@@ -284,7 +286,7 @@ fn experiment(load: LoadSpec, threads: usize, tls: bool) -> Experiment {
             tls,
             ..BrokerSpec::default()
         },
-        phases: Phases {
+        phases: PhasesSpec {
             warmup: WARMUP,
             measure: MEASURE,
             drain: Length::seconds(3),

@@ -52,7 +52,7 @@ pub struct Experiment {
     /// What is under load.
     pub broker: BrokerSpec,
     /// How long each phase lasts.
-    pub phases: Phases,
+    pub phases: PhasesSpec,
     /// What is sampled while the measured phase lasts.
     pub profile: ProfileSpec,
     /// Faults that are injected while the load runs.
@@ -77,7 +77,7 @@ impl Default for Experiment {
             threads: 1,
             ledger: true,
             broker: BrokerSpec::default(),
-            phases: Phases::default(),
+            phases: PhasesSpec::default(),
             profile: ProfileSpec::default(),
             fault: Vec::new(),
             until: None,
@@ -208,7 +208,7 @@ fn is_plain(auth: &Auth) -> bool {
 /// How long each phase lasts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub struct Phases {
+pub struct PhasesSpec {
     /// Load runs, but does not count.
     pub warmup: Length,
     /// What the summary is about; `"0s"` measures until `message-count` is reached or somebody
@@ -218,7 +218,7 @@ pub struct Phases {
     pub drain: Length,
 }
 
-impl Default for Phases {
+impl Default for PhasesSpec {
     fn default() -> Self {
         Self {
             warmup: Length::seconds(5),

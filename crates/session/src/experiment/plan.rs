@@ -8,7 +8,7 @@ use load::{
 };
 use measure::Nanos;
 
-use super::{Experiment, Length, LoadSpec, Phases};
+use super::{Experiment, Length, LoadSpec, PhasesSpec};
 
 impl Experiment {
     /// The load against `endpoint`. `run_id` marks this run's messages.
@@ -52,7 +52,7 @@ impl Experiment {
     }
 }
 
-fn phases(spec: &Phases) -> load::Phases {
+fn phases(spec: &PhasesSpec) -> load::Phases {
     load::Phases {
         warmup: spec.warmup.0,
         measure: Some(spec.measure.0).filter(|length| *length > Nanos::ZERO),

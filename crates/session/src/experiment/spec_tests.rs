@@ -300,7 +300,7 @@ fn the_docs_name_every_key() {
         keys::<Experiment>(),
         keys::<super::BrokerSpec>(),
         keys::<super::OAuth2Spec>(),
-        keys::<super::Phases>(),
+        keys::<super::PhasesSpec>(),
         keys::<super::ProfileSpec>(),
         keys::<super::FaultSpec>(),
         keys::<super::ChurnSpec>(),

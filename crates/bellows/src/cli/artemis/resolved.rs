@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use load::Endpoint;
 use report::artemis::Sides;
 use session::Experiment;
-use session::experiment::{Length, LoadSpec, Phases, ProfileSpec, SizeSpec};
+use session::experiment::{Length, LoadSpec, PhasesSpec, ProfileSpec, SizeSpec};
 
 use super::Showing;
 use super::options::{
@@ -227,10 +227,10 @@ impl Common {
         let shown_url = endpoint.map_err(session::Error::from)?.to_string();
         let experiment = Experiment {
             broker: self.login.spec(),
-            phases: Phases {
+            phases: PhasesSpec {
                 warmup: Length::seconds(self.warmup.into()),
                 measure: Length::seconds(self.duration.into()),
-                ..Phases::default()
+                ..PhasesSpec::default()
             },
             profile: ProfileSpec {
                 events: Vec::new(),

@@ -6,16 +6,16 @@ use session::experiment::{Length, LoadSpec};
 
 use super::*;
 
-fn read(line: &str) -> Result<Meaning, Failure> {
+fn read(line: &str) -> Result<ResolvedRun, Failure> {
     let args: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
-    meaning(&Values::read(&args, &|_| None)?, "id".into())
+    resolve(&Values::read(&args, &|_| None)?, "id".into())
 }
 
 fn experiment(line: &str) -> Experiment {
-    let meaning = read(line).unwrap_or_else(|e| panic!("{line}: {e:?}"));
-    let valid = meaning.experiment.validate();
+    let resolved = read(line).unwrap_or_else(|e| panic!("{line}: {e:?}"));
+    let valid = resolved.experiment.validate();
     valid.unwrap_or_else(|e| panic!("{line}: {e}"));
-    meaning.experiment
+    resolved.experiment
 }
 
 /// The load, as far as the file of an experiment says it.

@@ -7,7 +7,7 @@ use load::StopCondition;
 use measure::Nanos;
 use report::perf_test::{Columns, Lines, Unit};
 use session::Experiment;
-use session::experiment::{Length, LoadSpec, Phases, ProfileSpec};
+use session::experiment::{Length, LoadSpec, PhasesSpec, ProfileSpec};
 
 use super::clients::{self, Agents};
 use super::exposition::Exposition;
@@ -19,7 +19,7 @@ use crate::failure::Failure;
 
 /// A test, ready to run.
 #[derive(Debug)]
-pub(super) struct Meaning {
+pub(super) struct ResolvedRun {
     pub(super) experiment: Experiment,
     pub(super) lines: Lines,
     pub(super) format: Format,
@@ -44,7 +44,7 @@ pub(super) enum Format {
 }
 
 /// Finds out what was meant. `id` names a test that was given no name.
-pub(super) fn meaning(values: &Values, id: String) -> Result<Meaning, Failure> {
+pub(super) fn resolve(values: &Values, id: String) -> Result<ResolvedRun, Failure> {
     values.check()?;
     flags(values)?;
     threads(values)?;
@@ -72,11 +72,11 @@ pub(super) fn meaning(values: &Values, id: String) -> Result<Meaning, Failure> {
     let spec = clients::producing(values, &kind, agents, LoadSpec::default())?;
     let spec = clients::consuming(values, &kind, agents, spec)?;
     let (load, ledger) = topology::topology(values, &kind, agents, &lines.id, spec)?;
-    Ok(Meaning {
+    Ok(ResolvedRun {
         experiment: Experiment {
             name: "perf-test".to_owned(),
             broker: nodes::broker(values)?,
-            phases: Phases {
+            phases: PhasesSpec {
                 warmup: clients::slow_start(values, agents)?.unwrap_or_default(),
                 measure: Length::seconds(values.whole("time", 0)?.into()),
                 drain: Length::seconds(values.whole("shutdown-timeout", 5)?.into()),
@@ -204,5 +204,5 @@ fn threads(values: &Values) -> Result<(), Failure> {
 }
 
 #[cfg(test)]
-#[path = "meaning_tests.rs"]
+#[path = "resolved_tests.rs"]
 mod tests;
