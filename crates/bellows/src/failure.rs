@@ -29,12 +29,12 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Something did not work; the cause quotes what was observed.
+    /// Something did not work; beside the cause there is nothing to observe.
     pub(crate) fn failed(cause: impl Into<String>, help: impl Into<String>) -> Self {
         Self::Failed(Problem::new(cause, "", help))
     }
 
-    /// The request itself makes no sense; the cause quotes it.
+    /// The request itself makes no sense; the cause says all of it.
     pub(crate) fn usage(cause: impl Into<String>, help: impl Into<String>) -> Self {
         Self::Usage(Problem::new(cause, "", help))
     }
@@ -56,10 +56,11 @@ impl From<io::Error> for Failure {
         if source.kind() == ErrorKind::BrokenPipe {
             return Self::Closed;
         }
-        Self::failed(
-            format!("cannot write to standard output: {source}"),
+        Self::Failed(Problem::new(
+            "cannot write to standard output",
+            source,
             "send it elsewhere",
-        )
+        ))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 
+use measure::Problem;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use crate::failure::Failure;
@@ -23,10 +24,11 @@ pub(crate) fn secret(question: &str) -> Result<Option<String>, Failure> {
         return Ok(None);
     };
     let failed = |error: &dyn std::fmt::Display| {
-        Failure::failed(
-            format!("cannot ask for a secret: {error}"),
+        Failure::Failed(Problem::new(
+            "cannot ask for a secret",
+            error,
             "give it in the environment",
-        )
+        ))
     };
     let before = tcgetattr(&terminal).map_err(|error| failed(&error))?;
     // A Ctrl-C would end the process without anything being dropped.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use measure::Problem;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -82,10 +83,11 @@ const ENDINGS: [i32; 2] = [SIGINT, SIGTERM];
 
 fn watch(which: &[i32], mut act: impl FnMut(i32, u32) + Send + 'static) -> Result<(), Failure> {
     let failed = |source: io::Error| {
-        Failure::failed(
-            format!("cannot watch for signals: {source}"),
+        Failure::Failed(Problem::new(
+            "cannot watch for signals",
+            source,
             "see ulimit -a",
-        )
+        ))
     };
     let mut signals = Signals::new(which).map_err(failed)?;
     let run = move || {

@@ -7,7 +7,7 @@ use std::thread;
 
 use broker::{Broker, Config, FaultLog, Origin, Stop};
 use clap::Args;
-use measure::Time;
+use measure::{Problem, Time};
 
 use super::broker_faults;
 use super::broker_tls::BrokerTlsArgs;
@@ -101,10 +101,11 @@ impl BrokerArgs {
             (None, Some(path)) => {
                 let origin = path.display().to_string();
                 let text = std::fs::read_to_string(path).map_err(|e| {
-                    Failure::usage(
-                        format!("cannot read {origin}: {e}"),
+                    Failure::Usage(Problem::new(
+                        format!("cannot read {origin}"),
+                        e,
                         "give a file of [[fault]] entries; see docs/faults.md",
-                    )
+                    ))
                 })?;
                 (text, origin)
             }
@@ -150,7 +151,7 @@ fn follow_stdin(stop: Stop, log: FaultLog) -> Result<(), Failure> {
         .name("stdin".into())
         .spawn(wait)
         .map(|_| ())
-        .map_err(|e| Failure::failed(format!("cannot start a thread: {e}"), "see ulimit -u"))
+        .map_err(|e| Failure::Failed(Problem::new("cannot start a thread", e, "see ulimit -u")))
 }
 
 /// A number of bytes with an optional unit.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use archive::RunEntry;
+use measure::Problem;
 
 use crate::failure::Failure;
 
@@ -40,10 +41,11 @@ fn among_runs(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
                 "`bellows runs` lists them; a part at either end of the id is enough, or `last`",
             );
         }
-        Failure::failed(
-            format!("{name:?} means {} runs: {}", candidates.len(), candidates.join(", ")),
+        Failure::Failed(Problem::new(
+            format!("{name:?} means {} runs", candidates.len()),
+            candidates.join(", "),
             "give more of the id",
-        )
+        ))
     })
 }
 

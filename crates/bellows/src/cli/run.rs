@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use measure::Problem;
 use session::{Error, Experiment};
 
 use super::args::OutputArgs;
@@ -114,10 +115,11 @@ fn load(name: &str) -> Result<Experiment, Failure> {
         return Ok(Experiment::built_in(name).map_err(Error::from)?);
     }
     let text = std::fs::read_to_string(path).map_err(|source| {
-        Failure::usage(
-            format!("cannot read {name}: {source}"),
+        Failure::Usage(Problem::new(
+            format!("cannot read {name}"),
+            source,
             "`bellows run --list` lists the built-in experiments",
-        )
+        ))
     })?;
     Ok(Experiment::from_toml(&text, name).map_err(Error::from)?)
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use measure::{Interval, Metric};
+use measure::{Interval, Metric, Problem};
 
 use super::values::{Values, bad};
 use crate::failure::Failure;
@@ -81,10 +81,11 @@ impl Exposition {
     /// Starts to serve; what is served is set with [`Served::update`].
     pub(super) fn serve(self) -> Result<Served, Failure> {
         let failed = |e: io::Error| {
-            Failure::failed(
-                format!("cannot serve metrics on {}: {e}", self.address),
+            Failure::Failed(Problem::new(
+                format!("cannot serve metrics on {}", self.address),
+                e,
                 "choose another port with -mpp/--metrics-prometheus-port",
-            )
+            ))
         };
         let listener = TcpListener::bind(&self.address).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;

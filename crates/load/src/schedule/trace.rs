@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
+use measure::Problem;
+
 use super::exact::seconds;
 use crate::Error;
 
@@ -31,10 +33,11 @@ impl Trace {
     pub fn read(path: &Path) -> Result<Self, Error> {
         let name = path.display().to_string();
         let file = File::open(path).map_err(|error| {
-            Error::invalid(
-                format!("cannot read the trace {name}: {error}"),
+            Error::Invalid(Problem::new(
+                format!("cannot read the trace {name}"),
+                error,
                 "name a file with one message per line: seconds,bytes",
-            )
+            ))
         })?;
         Self::parse(BufReader::with_capacity(1 << 18, file), &name)
     }
@@ -54,23 +57,21 @@ impl Trace {
                 .take(Self::LONGEST_LINE)
                 .read_until(b'\n', &mut line);
             let read = read.map_err(|error| {
-                Error::invalid(
-                    format!("cannot read the trace {}: {error}", place()),
+                Error::Invalid(Problem::new(
+                    format!("cannot read the trace {}", place()),
+                    error,
                     "name a file with one message per line: seconds,bytes",
-                )
+                ))
             })?;
             if read == 0 {
                 break;
             }
             if read as u64 == Self::LONGEST_LINE && line.last() != Some(&b'\n') {
-                return Err(Error::invalid(
-                    format!(
-                        "{}: the line is longer than {} bytes",
-                        place(),
-                        Self::LONGEST_LINE - 1
-                    ),
+                return Err(Error::Invalid(Problem::new(
+                    place(),
+                    format!("the line is longer than {} bytes", Self::LONGEST_LINE - 1),
                     "write one message per line: seconds,bytes",
-                ));
+                )));
             }
             let text = String::from_utf8_lossy(&line);
             let text = text.trim();
@@ -80,7 +81,7 @@ impl Trace {
             }
             trace
                 .add(text)
-                .map_err(|(what, help)| Error::invalid(format!("{}: {what}", place()), help))?;
+                .map_err(|(what, help)| Error::Invalid(Problem::new(place(), what, help)))?;
         }
         if trace.times.is_empty() {
             return Err(Error::invalid(

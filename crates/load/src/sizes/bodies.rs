@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use measure::Problem;
+
 use crate::Error;
 
 /// Bodies are kept in memory.
@@ -108,11 +110,9 @@ fn files_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 fn failed(path: &Path, cause: &dyn std::fmt::Display) -> Error {
-    Error::invalid(
-        format!(
-            "cannot read message bodies from {}: {cause}",
-            path.display()
-        ),
+    Error::Invalid(Problem::new(
+        format!("cannot read message bodies from {}", path.display()),
+        cause,
         "name a file, or a folder of files, that may be read",
-    )
+    ))
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use measure::Problem;
 use wire::amqp091::{FieldTable, Value};
 
 use super::STREAM_OFFSET;
@@ -28,10 +29,11 @@ pub(crate) fn table_of(arguments: &BTreeMap<String, Argument>) -> Result<FieldTa
             Argument::Flag(flag) => table.insert(name, *flag),
         }
         .map_err(|error| {
-            Error::invalid(
-                format!("the argument {name:?} cannot be sent: {error}"),
+            Error::Invalid(Problem::new(
+                format!("the argument {name:?} cannot be sent"),
+                error,
                 "shorten it",
-            )
+            ))
         })?;
     }
     Ok(table)

@@ -95,10 +95,11 @@ pub(crate) fn of_wire(endpoint: &Endpoint, stage: &Stage, error: &amqp091::Error
             detail,
             "receive with fewer connections or channels at the same time, or smaller messages",
         )),
-        amqp091::Error::Encode(_) => Error::invalid(
-            format!("cannot {} at {endpoint}: {detail}", action(stage)),
+        amqp091::Error::Encode(_) => Error::Invalid(Problem::new(
+            format!("cannot {} at {endpoint}", action(stage)),
+            detail,
             "shorten the name or argument",
-        ),
+        )),
         _ => Error::Protocol { endpoint, detail },
     }
 }

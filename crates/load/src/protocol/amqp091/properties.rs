@@ -1,5 +1,6 @@
 //! The content header's property list.
 
+use measure::Problem;
 use wire::amqp091::{BasicProperties, EncodeError, Properties, Value};
 
 use super::arguments::table_of;
@@ -55,8 +56,9 @@ pub(super) fn of_reply<'a>(
 }
 
 fn unfit(error: EncodeError) -> Error {
-    Error::invalid(
-        format!("the message properties cannot be sent: {error}"),
+    Error::Invalid(Problem::new(
+        "the message properties cannot be sent",
+        error,
         "shorten them: AMQP 0.9.1 allows 255 bytes each",
-    )
+    ))
 }
