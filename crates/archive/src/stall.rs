@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Who stood still.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Stalled {
     /// The broker: messages were in flight, and it answered none.

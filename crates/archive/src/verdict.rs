@@ -45,7 +45,6 @@ pub struct Verdict {
     pub limited_by: LimitedBy,
     /// Why; `None` in a run that another version wrote.
     #[serde(default)]
-    #[cfg_attr(feature = "typescript", ts(skip))]
     pub cause: Option<Cause>,
     /// One sentence, without a full stop.
     pub sentence: String,
@@ -71,6 +70,7 @@ pub struct Reason {
 
 /// Why the verdict is what it is; the figures are in [`Facts`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(tag = "code", rename_all = "snake_case")]
 pub enum Cause {
     /// The load broke off with an error.
@@ -179,6 +179,7 @@ pub enum Cause {
 
 /// What producers or consumers waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Awaited {
     /// Answers: as many messages were in flight as may be.
@@ -191,6 +192,7 @@ pub enum Awaited {
 
 /// What shows that the broker has no CPU left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Busy {
     /// It fills the machine.
@@ -203,6 +205,7 @@ pub enum Busy {
 
 /// Why messages left late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Lateness {
     /// The broker did not answer, or all connections were down, for a while.

@@ -9,6 +9,7 @@ use serde_json::Value;
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
     /// The number must not be used. `--strict` heeds only these.
@@ -66,16 +67,12 @@ pub enum WarningCode {
     /// Part of the archive could not be written.
     ArchiveIncomplete,
     /// Messages left late although nothing but the generator held them up.
-    #[cfg_attr(feature = "typescript", ts(skip))]
     GeneratorLate,
     /// Connections were down when the run ended: the broker never came back.
-    #[cfg_attr(feature = "typescript", ts(skip))]
     BrokerGone,
     /// The broker, the generator or the machine stood still for a while.
-    #[cfg_attr(feature = "typescript", ts(skip))]
     Stalled,
     /// Messages were due and had no answer when the run ended.
-    #[cfg_attr(feature = "typescript", ts(skip))]
     MessagesUnanswered,
 }
 
@@ -87,11 +84,10 @@ pub struct Warning {
     pub code: WarningCode,
     /// What it means for the numbers.
     #[serde(default)]
-    #[cfg_attr(feature = "typescript", ts(skip))]
     pub tier: Tier,
     /// What was observed, by name.
     #[serde(default)]
-    #[cfg_attr(feature = "typescript", ts(skip))]
+    #[cfg_attr(feature = "typescript", ts(type = "Record<string, unknown>"))]
     pub values: BTreeMap<String, Value>,
     /// The observed value, which number it puts in doubt, and the remedy.
     pub text: String,

@@ -43,6 +43,7 @@ export interface Drawn {
   /** Shaded parts of the time axis, and labelled moments, in seconds. */
   shaded?: { start: number; end: number }[];
   events?: { t: number; label: string }[];
+  stalls?: { start: number; end: number; text: string }[];
 }
 
 interface AxisInternals {
@@ -102,6 +103,12 @@ export function panelSvg(d: Drawn, p: Palette, top: number): { body: string[]; h
       `<text x="${n(left + w + 6)}" y="${n(free)}" fill="${xml(name.color)}">${xml(name.label)}</text>`,
     );
     free += 13;
+  }
+  for (const { start, end, text } of d.stalls ?? []) {
+    const width = Math.max(1, x(end) - x(start));
+    body.push(
+      `<rect x="${n(x(start))}" y="${n(y0)}" width="${n(width)}" height="${n(hgt)}" fill="${xml(p.delay)}" fill-opacity="0.16"><title>${xml(text)}</title></rect>`,
+    );
   }
   for (const event of d.events ?? []) {
     body.push(

@@ -52,6 +52,7 @@ export interface Shared {
   span: readonly [number, number];
   phases: PhaseSpan[];
   events: { t: number; label: string }[];
+  stalls: { start: number; end: number }[];
   window(): readonly [number, number];
   chosen(): boolean;
   choose(from: number, to: number): void;
@@ -292,6 +293,12 @@ export class Panel {
     const { ctx, bbox } = u;
     const px = uPlot.pxRatio;
     ctx.save();
+    ctx.fillStyle = p.delay;
+    ctx.globalAlpha = 0.16;
+    for (const { start, end } of this.shared.stalls) {
+      const x = u.valToPos(start, 'x', true);
+      ctx.fillRect(x, bbox.top, Math.max(px, u.valToPos(end, 'x', true) - x), bbox.height);
+    }
     for (const event of this.shared.events) {
       const x = Math.round(u.valToPos(event.t, 'x', true)) + 0.5;
       ctx.strokeStyle = p.ink;

@@ -2,6 +2,11 @@
 // Renew with: make view
 
 /**
+ * What producers or consumers waited for.
+ */
+export type Awaited = "answers" | "sockets" | "deliveries";
+
+/**
  * A binding.
  */
 export type BindingRecord = {
@@ -57,6 +62,11 @@ busiest_thread_name: string | null,
 starved: number | null, };
 
 /**
+ * What shows that the broker has no CPU left.
+ */
+export type Busy = "machine" | "thread" | "cores";
+
+/**
  * What the generator did against the embedded broker on this machine.
  */
 export type Capacity = {
@@ -73,6 +83,59 @@ shape: string,
  * shared it, was the limit.
  */
 at_least: boolean, };
+
+/**
+ * Why the verdict is what it is; the figures are in [`Facts`].
+ */
+export type Cause = { "code": "broke_off" } | { "code": "too_short" } | { "code": "no_load" } | { "code": "rate_met",
+/**
+ * What matters more: the broker stood still for a while, or some of it was late for this reason.
+ */
+late: Lateness | null, } | { "code": "consumers_slow" } | { "code": "consumers_behind",
+/**
+ * Why they did.
+ */
+why: Cause, } | { "code": "think_time" } | { "code": "service_time" } | { "code": "others_fill_machine" } | { "code": "generator_lacks_cores",
+/**
+ * Cores that other processes took, where that is much.
+ */
+others: number | null, } | { "code": "both_fill_machine" } | { "code": "machine_full" } | { "code": "both_busy" } | { "code": "generator_busy" } | { "code": "generator_late" } | { "code": "unclear" } | { "code": "broker_busy",
+/**
+ * What was waited for.
+ */
+wait: Awaited,
+/**
+ * What shows that it has none left.
+ */
+busy: Busy, } | { "code": "broker_lacks_cores",
+/**
+ * What was waited for.
+ */
+wait: Awaited, } | { "code": "broker_stalled",
+/**
+ * How long in all, seconds.
+ */
+for_s: number,
+/**
+ * How often.
+ */
+times: number, } | { "code": "broker_slow",
+/**
+ * What was waited for.
+ */
+wait: Awaited, } | { "code": "in_flight_limit" } | { "code": "broker_unknown" } | { "code": "round_trip" } | { "code": "proxy_way" } | { "code": "link_full",
+/**
+ * What was waited for.
+ */
+wait: Awaited, } | { "code": "network_full" } | { "code": "proxy_full",
+/**
+ * What was waited for.
+ */
+wait: Awaited, } | { "code": "proxy_hides",
+/**
+ * What was waited for.
+ */
+wait: Awaited, } | { "code": "slow_even_idle" } | { "code": "broker_does_not_read" } | { "code": "sockets_full" } | { "code": "alarm" } | { "code": "no_connection" } | { "code": "consumers_idle" };
 
 /**
  * What the kernel's TCP says of the connections to the broker, all added up.
@@ -475,6 +538,11 @@ p99_ns: number,
  * Largest value, to the histogram's precision.
  */
 max_ns: number, };
+
+/**
+ * Why messages left late.
+ */
+export type Lateness = "broker_stalled" | "broker" | "generator_stalled" | "machine_stalled" | "cores" | "generator";
 
 /**
  * Where a message can stand. All counts are of messages, per queue, or per subscriber where each
@@ -935,6 +1003,10 @@ phases: Array<PhaseSpan>,
  */
 events: Array<Event>,
 /**
+ * Times in which somebody stood still.
+ */
+stalls: Array<StallBand>,
+/**
  * First and last moment of anything that is drawn, in seconds since the origin.
  */
 span: [number, number],
@@ -1094,6 +1166,36 @@ latency: { [key in Metric]: Percentiles },
 counts: { [key in Metric]: Array<number | null> }, };
 
 /**
+ * A time in which somebody stood still, in seconds since the origin.
+ */
+export type StallBand = {
+/**
+ * When it began.
+ */
+start: number,
+/**
+ * When it ended.
+ */
+end: number,
+/**
+ * Who stood still.
+ */
+who: Stalled,
+/**
+ * All connections were down.
+ */
+away: boolean,
+/**
+ * All of it, in a sentence.
+ */
+text: string, };
+
+/**
+ * Who stood still.
+ */
+export type Stalled = "broker" | "generator" | "machine";
+
+/**
  * Latencies by metric, in the order of the registry.
  */
 export type Summaries = { [key in Metric]: LatencySummary };
@@ -1110,6 +1212,11 @@ total: number,
  * Messages per second of the measured phase, by its measured length.
  */
 rate: number, };
+
+/**
+ * How much a warning takes from the numbers.
+ */
+export type Tier = "invalid" | "caution" | "note";
 
 /**
  * The broker's objects.
@@ -1140,6 +1247,10 @@ export type Verdict = {
  * Who or what.
  */
 limited_by: LimitedBy,
+/**
+ * Why; `None` in a run that another version wrote.
+ */
+cause: Cause | null,
 /**
  * One sentence, without a full stop.
  */
@@ -1217,6 +1328,14 @@ export type Warning = {
  */
 code: WarningCode,
 /**
+ * What it means for the numbers.
+ */
+tier: Tier,
+/**
+ * What was observed, by name.
+ */
+values: Record<string, unknown>,
+/**
  * The observed value, which number it puts in doubt, and the remedy.
  */
 text: string, };
@@ -1224,4 +1343,4 @@ text: string, };
 /**
  * The kinds of warning, for machines.
  */
-export type WarningCode = "generator_saturated" | "rate_not_achieved" | "too_few_cores" | "debug_build" | "too_few_samples" | "lost_samples" | "profiler_throttled" | "profile_incomplete" | "clock_not_steady" | "cpu_steal" | "not_steady_state" | "connection_blocked" | "certificate_not_checked" | "connections_lost" | "messages_lost" | "messages_outstanding" | "messages_not_accepted" | "cycles_failed" | "interrupted" | "archive_incomplete";
+export type WarningCode = "generator_saturated" | "rate_not_achieved" | "too_few_cores" | "debug_build" | "too_few_samples" | "lost_samples" | "profiler_throttled" | "profile_incomplete" | "clock_not_steady" | "cpu_steal" | "not_steady_state" | "connection_blocked" | "certificate_not_checked" | "connections_lost" | "messages_lost" | "messages_outstanding" | "messages_not_accepted" | "cycles_failed" | "interrupted" | "archive_incomplete" | "generator_late" | "broker_gone" | "stalled" | "messages_unanswered";

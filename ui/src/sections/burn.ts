@@ -275,6 +275,7 @@ function timeStrip(
     span: run.span,
     phases: run.phases,
     events: run.events,
+    stalls: run.stalls,
     window: () => effectiveWindow(run, store),
     chosen: () => store.state.window !== null,
     choose: (a, b) => store.set({ window: clampWindow(run.span, a, b) }, true),

@@ -13,7 +13,7 @@ import {
   significant,
   supports,
 } from '../core/format';
-import type { LatencySummary, LedgerSummary, RunView } from '../core/view';
+import type { LatencySummary, LedgerSummary, RunView, WarningCode } from '../core/view';
 import { subject } from './panels';
 import { failures, scenarioTiles } from './scenario';
 import { tile } from './tile';
@@ -45,7 +45,7 @@ export function masthead(run: RunView): HTMLElement[] {
   ];
 }
 
-const CODES: Record<string, string> = {
+const CODES: Record<WarningCode, string> = {
   generator_saturated: 'Generator saturated',
   rate_not_achieved: 'Rate not achieved',
   too_few_cores: 'Too few cores',
@@ -58,6 +58,7 @@ const CODES: Record<string, string> = {
   cpu_steal: 'CPU taken by the hypervisor',
   not_steady_state: 'Not steady',
   connection_blocked: 'Publishers blocked',
+  certificate_not_checked: 'Certificate not checked',
   connections_lost: 'Connections lost',
   messages_lost: 'Messages lost or damaged',
   messages_outstanding: 'Messages still in the broker',
@@ -65,6 +66,10 @@ const CODES: Record<string, string> = {
   cycles_failed: 'Cycles failed',
   interrupted: 'Ended early',
   archive_incomplete: 'Archive incomplete',
+  generator_late: 'Generator late',
+  broker_gone: 'Broker gone',
+  stalled: 'Stalled',
+  messages_unanswered: 'Messages without an answer',
 };
 
 /** What the absence of warnings means: the checks are made when a run ends. */
@@ -77,7 +82,7 @@ function fine(state: RunView['state']): string {
 /** Warnings, or that there are none; notes of the reader of the archive after them. */
 export function warnings(run: RunView): HTMLElement {
   const list = run.warnings.map((w) =>
-    h('li', {}, h('b', {}, `${CODES[w.code] ?? w.code.replaceAll('_', ' ')}:`), ' ', w.text),
+    h('li', { class: w.tier }, h('b', {}, `${CODES[w.code] ?? w.code}:`), ' ', w.text),
   );
   if (run.error) {
     const { cause, value, help } = run.error;

@@ -52,6 +52,7 @@ export function timeline(run: RunView, store: Store, pointer: Pointer): View | n
     span: run.span,
     phases: run.phases,
     events: run.events.filter((e) => e.t >= run.span[0] && e.t <= run.span[1]),
+    stalls: run.stalls,
     window: () => effectiveWindow(run, store),
     chosen: () => store.state.window !== null,
     choose: (from, to) => store.set({ window: clampWindow(run.span, from, to) }, true),
@@ -195,7 +196,27 @@ function keyboard(e: KeyboardEvent, run: RunView, store: Store, pointer: Pointer
   return true;
 }
 
-/** Phases by name, and events as labelled marks, above the panels. */
+/** Who stood still, when and for how long, as bars; those with room for it with their length. */
+function drawStalls(lane: HTMLElement, run: RunView, x: (t: number) => number, edge: number): void {
+  run.stalls.forEach((stall, i) => {
+    const at = x(stall.start);
+    const width = Math.max(2, x(stall.end) - at);
+    const next = run.stalls[i + 1];
+    const what = stall.away ? 'away' : stall.who === 'broker' ? 'silent' : `${stall.who} stopped`;
+    const text = `${what} ${duration((stall.end - stall.start) * 1e9)}`;
+    const room = (next ? x(next.start) : edge) - at - width;
+    const bar = h('span', { class: `stall ${stall.who}`, title: stall.text });
+    bar.style.left = `${at}px`;
+    bar.style.width = `${width}px`;
+    lane.append(bar);
+    if (text.length * 6.6 + 8 > room) return;
+    const label = h('span', { class: 'stall-label', title: stall.text }, text);
+    label.style.left = `${at + width + 4}px`;
+    lane.append(label);
+  });
+}
+
+/** Phases by name, stalls as bars and events as labelled marks, above the panels. */
 function drawLane(lane: HTMLElement, run: RunView, width: number): void {
   const { left, right } = margins(width);
   const inner = width - left - right;
@@ -210,6 +231,8 @@ function drawLane(lane: HTMLElement, run: RunView, width: number): void {
     mark.style.width = `${size}px`;
     lane.append(mark);
   }
+  drawStalls(lane, run, x, width);
+  const top = run.stalls.length > 0 ? 36 : 18;
   // A label keeps its line as long as it does not run into the one before.
   const free: number[] = [];
   const letter = 6.6;
@@ -230,10 +253,10 @@ function drawLane(lane: HTMLElement, run: RunView, width: number): void {
     );
     mark.style.left = `${at}px`;
     mark.style.maxWidth = `${room}px`;
-    mark.style.top = `${18 + row * 16}px`;
+    mark.style.top = `${top + row * 16}px`;
     lane.append(mark);
   }
-  lane.style.height = `${20 + free.length * 16}px`;
+  lane.style.height = `${top + 2 + free.length * 16}px`;
 }
 
 function columns(run: RunView): { label: string; values: (number | null)[]; exact?: boolean }[] {
@@ -340,11 +363,13 @@ async function exportPicture(
       panel.spec.id === 'latency' ? run.heat.find((m) => m.metric === metric) : undefined;
     const { title, unit } = panel.spec;
     const shaded = run.phases.filter((phase) => phase.phase !== 'measure');
-    return [{ title, unit, chart, lines, heat, shaded, events: run.events }];
+    return [{ title, unit, chart, lines, heat, shaded, events: run.events, stalls: run.stalls }];
   });
   const body: string[] = [];
   let top = 8;
-  for (const event of run.events) {
+  const stalls = run.stalls.map((s) => ({ t: s.start, label: s.text }));
+  const told = [...run.events, ...stalls].sort((a, b) => a.t - b.t);
+  for (const event of told) {
     body.push(
       `<text x="8" y="${top + 12}" fill="${xml(p.ink)}">${xml(`${seconds(event.t)}: ${event.label}`)}</text>`,
     );

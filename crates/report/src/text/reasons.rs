@@ -35,13 +35,19 @@ impl Said<'_> {
                 rate(e.received_rate),
                 rate(e.expected_rate.unwrap_or(0.0))
             ),
-            "stalls" => e.ended.stalls.first().map_or_else(String::new, |first| {
-                let more = match e.ended.stalls.len() {
-                    1 => String::new(),
-                    all => format!("; {} more stalls", all - 1),
-                };
-                stall(first, e.ended.churn.is_some()) + &more
-            }),
+            "stalls" => e
+                .ended
+                .stalls
+                .iter()
+                .max_by(|a, b| a.for_s.total_cmp(&b.for_s))
+                .map_or_else(String::new, |longest| {
+                    let more = match e.ended.stalls.len() {
+                        1 => String::new(),
+                        2 => "; 1 shorter stall".to_owned(),
+                        all => format!("; {} shorter stalls", all - 1),
+                    };
+                    stall(longest, e.ended.churn.is_some()) + &more
+                }),
             "loop_busy" => self.loop_busy(),
             "loop_run_queue_wait" => format!(
                 "{} waited {} of the time in the run queue",

@@ -13,7 +13,7 @@ mod typescript;
 use archive::profile::Profile;
 use archive::{
     BrokerSummary, Event, Hardware, PhaseSpan, RunReader, RunRecord, RunState, SeriesPoint,
-    Topology, Verdict, Versions, Warning,
+    Stalled, Topology, Verdict, Versions, Warning,
 };
 use measure::{MetricInfo, Phase, Problem};
 use serde::Serialize;
@@ -57,6 +57,8 @@ pub struct RunView {
     pub phases: Vec<PhaseSpan>,
     /// Labelled moments.
     pub events: Vec<Event>,
+    /// Times in which somebody stood still.
+    pub stalls: Vec<StallBand>,
     /// First and last moment of anything that is drawn, in seconds since the origin.
     pub span: (f64, f64),
     /// What is measured, in the order in which it is shown.
@@ -82,6 +84,22 @@ pub struct RunView {
     pub command: Vec<String>,
     /// The CPU profile, whose columns travel beside this.
     pub profile: Option<ProfileHead>,
+}
+
+/// A time in which somebody stood still, in seconds since the origin.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct StallBand {
+    /// When it began.
+    pub start: f64,
+    /// When it ended.
+    pub end: f64,
+    /// Who stood still.
+    pub who: Stalled,
+    /// All connections were down.
+    pub away: bool,
+    /// All of it, in a sentence.
+    pub text: String,
 }
 
 /// How far a run got.
@@ -186,7 +204,8 @@ impl RunView {
             verdict,
             broker,
             phases,
-            events: events(record),
+            events: record.events.clone(),
+            stalls: stalls(record),
             span,
             metrics: series.metrics().map(measure::Metric::info).collect(),
             series,
@@ -243,18 +262,20 @@ fn point_end(point: &SeriesPoint) -> f64 {
     point.t + point.dt
 }
 
-/// What happened, and who stood still: the marks of the time axis.
-fn events(record: &RunRecord) -> Vec<Event> {
-    let marks = record.summary.iter().flat_map(|summary| {
+/// The times in which somebody stood still.
+fn stalls(record: &RunRecord) -> Vec<StallBand> {
+    let summary = record.summary.iter();
+    let bands = summary.flat_map(|summary| {
         let cycles = summary.churn.is_some();
-        summary.stalls.iter().map(move |stall| Event {
-            t: stall.at_s,
-            label: crate::text::stall(stall, cycles),
+        summary.stalls.iter().map(move |stall| StallBand {
+            start: stall.at_s,
+            end: stall.at_s + stall.for_s,
+            who: stall.who,
+            away: stall.away,
+            text: crate::text::stall(stall, cycles),
         })
     });
-    let mut events: Vec<Event> = record.events.iter().cloned().chain(marks).collect();
-    events.sort_by(|a, b| a.t.total_cmp(&b.t));
-    events
+    bands.collect()
 }
 
 /// First and last moment of anything that is drawn.
