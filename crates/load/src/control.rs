@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use crate::Error;
+
 /// A handle that stops a running load; clones share their state. Safe to use in a signal handler
 /// thread. Answered within about 20 ms.
 #[derive(Clone, Debug, Default)]
@@ -13,7 +15,7 @@ pub struct Control {
 
 /// What has been asked of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Request {
+pub(crate) enum StopRequest {
     Run,
     Stop,
     Abort,
@@ -59,7 +61,7 @@ impl Control {
     /// Whether an end was asked for.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
-        self.request() != Request::Run
+        self.request() != StopRequest::Run
     }
 
     /// From now on watches for the first confirm ([`crate::RunEvent::FirstConfirm`]), and then for the
@@ -69,11 +71,11 @@ impl Control {
         self.watch.store(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn request(&self) -> Request {
+    pub(crate) fn request(&self) -> StopRequest {
         match self.request.load(Ordering::Relaxed) {
-            0 => Request::Run,
-            1 => Request::Stop,
-            _ => Request::Abort,
+            0 => StopRequest::Run,
+            1 => StopRequest::Stop,
+            _ => StopRequest::Abort,
         }
     }
 
@@ -97,5 +99,19 @@ impl Control {
         self.watch
             .compare_exchange(number(from), number(to), order, failed)
             .is_ok()
+    }
+}
+
+/// Why a wait ended without an answer.
+#[derive(Debug)]
+pub(crate) enum Interruption {
+    Failed(Error),
+    /// [`Control`] requested the end.
+    Stopped,
+}
+
+impl From<Error> for Interruption {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
     }
 }

@@ -10,8 +10,10 @@ use transport::tls::{ClientTls, Connector};
 use measure::Problem;
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::amqp091::FRAME_MAX;
 use crate::{Error, Resolver, Token};
+
+/// The largest frame requested: RabbitMQ's own limit.
+pub(crate) const FRAME_MAX: u32 = 131_072;
 
 /// A broker's address and the login used there. Neither `Debug` nor `Display` shows the password.
 #[derive(Clone, PartialEq, Eq)]

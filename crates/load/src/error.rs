@@ -39,7 +39,7 @@ pub enum Error {
     },
     /// The broker refused a step of setting up.
     Refused {
-        /// Where.
+        /// The broker's address, without a password.
         endpoint: String,
         /// The step: `declare queue "x"`.
         action: String,
@@ -50,21 +50,21 @@ pub enum Error {
     },
     /// An answer did not come in time.
     TimedOut {
-        /// Where.
+        /// The broker's address, without a password.
         endpoint: String,
         /// What was awaited, for how long, and what came instead.
         detail: String,
     },
     /// A connection that worked has ended before its time.
     Lost {
-        /// Where.
+        /// The broker's address, without a password.
         endpoint: String,
         /// The system's or the broker's words.
         detail: String,
     },
     /// The other side does not speak the protocol, or not correctly.
     Protocol {
-        /// Where.
+        /// The broker's address, without a password.
         endpoint: String,
         /// Offset and bytes.
         detail: String,

@@ -16,10 +16,10 @@ mod random;
 mod report;
 mod requested;
 mod resolve;
+mod resolver;
 pub mod scenario;
 mod schedule;
 mod sizes;
-mod subscription;
 mod together;
 mod token;
 mod window;
@@ -31,16 +31,15 @@ pub use plan::{
     Ack, Allocation, AmqpConsumers, AmqpDestination, AmqpProducers, Argument, Consumers, Declare,
     Destination, DestinationKind, Exchange, Group, Guarantee, MessageProperties, Phases, Plan,
     Producers, QueueHandling, QueueType, RandomKeys, ReconnectPolicy, Refusal, ServiceTime, Spin,
-    StartDelay, StopCondition, StreamOffset,
+    StartDelay, StopCondition, StreamOffset, Subscription,
 };
 pub use report::{
     Censored, OperationTally, Outcome, PhaseTimes, RunEvent, Silence, Sink, ThreadUsage,
 };
 pub use requested::Requested;
-pub use resolve::Resolver;
+pub use resolver::Resolver;
 pub use schedule::{ArrivalProcess, ArrivalSchedule, RateProfile, Spacing, Step, Trace};
 pub use sizes::{Bodies, Distribution, Json, SizeStep, Sizes};
-pub use subscription::Subscription;
 pub use together::Together;
 pub use token::Token;
 pub use transport::SocketOptions;

@@ -48,9 +48,9 @@ pub struct Header {
     pub producer: u32,
     /// Position among the producer's messages; low 32 bits in the compact form.
     pub sequence: u64,
-    /// `t_i`.
+    /// When the message was due, `t_i`.
     pub intended: Time,
-    /// `s_i`; `None` in the compact form.
+    /// When it was sent, `s_i`; `None` in the compact form.
     pub sent: Option<Time>,
 }
 
@@ -196,7 +196,8 @@ pub(crate) const fn has_check(len: usize) -> bool {
 pub fn is_ours(
     body: &[u8],
     run: u32,
-    (start, now): (Time, Time),
+    start: Time,
+    now: Time,
     known: impl FnOnce(&Header) -> bool,
 ) -> bool {
     let head = body.get(..FULL_LEN).unwrap_or(body);

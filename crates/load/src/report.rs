@@ -49,29 +49,29 @@ pub enum RunEvent {
     },
     /// A phase has begun.
     PhaseStarted {
-        /// Which.
+        /// The phase that begins.
         phase: Phase,
         /// The instant that divides it from the one before.
         at: Time,
     },
     /// The broker asked a connection to stop publishing (`connection.blocked`).
     Blocked {
-        /// When.
+        /// When it asked.
         at: Time,
         /// The broker's words.
         reason: String,
     },
     /// The broker lifted [`RunEvent::Blocked`].
     Unblocked {
-        /// When.
+        /// When it did.
         at: Time,
     },
     /// The first of an event loop's connections was lost; the load goes on, as
     /// [`crate::ReconnectPolicy`] asks.
     Lost {
-        /// When.
+        /// When it was lost.
         at: Time,
-        /// Why.
+        /// The system's or the broker's words.
         detail: String,
     },
     /// All of an event loop's connections are back.
@@ -273,7 +273,7 @@ impl Censored {
 /// A phase that took place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PhaseTimes {
-    /// Which.
+    /// The phase that took place.
     pub phase: Phase,
     /// First instant.
     pub start: Time,

@@ -2,17 +2,16 @@
 //! system's resolver has no time-out of ours; whoever waits for an answer says for how long.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use measure::{Clock, Nanos, Time};
 
-use crate::protocol::Interruption;
-use crate::{Control, Endpoint, Error};
+use crate::control::Interruption;
+use crate::{Control, Endpoint, Error, Resolver};
 
 /// How often a wait looks whether the user wants to stop.
 const SLICE: Duration = Duration::from_millis(20);
@@ -23,47 +22,6 @@ const WAIT: Nanos = Nanos::SECOND;
 const LOOK: Nanos = Nanos::from_millis(10);
 /// A name is looked up no more often than this.
 const APART: Nanos = Nanos::from_millis(500);
-
-type LookUp = dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync;
-
-/// Looks up names; by default the system does. `Debug` shows nothing of it.
-#[derive(Clone, Default)]
-pub struct Resolver(Option<Arc<LookUp>>);
-
-impl Resolver {
-    /// Looks names up with this function, which gets host and port.
-    #[must_use]
-    pub fn new(
-        look_up: impl Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync + 'static,
-    ) -> Self {
-        Self(Some(Arc::new(look_up)))
-    }
-
-    fn look_up(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        match &self.0 {
-            Some(look_up) => look_up(host, port),
-            None => Ok((host, port).to_socket_addrs()?.collect()),
-        }
-    }
-}
-
-impl PartialEq for Resolver {
-    fn eq(&self, other: &Self) -> bool {
-        match (&self.0, &other.0) {
-            (None, None) => true,
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-            _ => false,
-        }
-    }
-}
-
-impl Eq for Resolver {}
-
-impl fmt::Debug for Resolver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Resolver")
-    }
-}
 
 /// The addresses of a broker's node, shared by all who connect to it.
 #[derive(Debug)]

@@ -55,7 +55,7 @@ pub enum Sizes {
 /// A part of [`Sizes::Steps`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeStep {
-    /// Bytes.
+    /// Bytes of a message.
     pub size: usize,
     /// How long messages are as large; above 0.
     pub length: Nanos,

@@ -8,6 +8,7 @@ mod counts;
 mod interval;
 pub mod ledger;
 mod metric;
+mod phase;
 mod problem;
 mod recorder;
 mod summaries;
@@ -16,8 +17,9 @@ mod waits;
 
 pub use clock::{Clock, wall_clock_unix_ns};
 pub use counts::Counts;
-pub use interval::{Counters, Interval, Phase};
+pub use interval::{Counters, Interval};
 pub use metric::{Metric, MetricInfo, MetricKind, described};
+pub use phase::Phase;
 pub use problem::Problem;
 pub use recorder::{DueHistogram, HIGHEST_NS, Recorder, SIGNIFICANT_DIGITS, new_histogram};
 pub use summaries::{LatencySummary, Summaries};

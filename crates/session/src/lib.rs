@@ -2,6 +2,7 @@
 //! sampled and profiled on one time axis, and what may be wrong with the numbers is said.
 
 pub mod brokers;
+mod calibrate;
 pub mod calibration;
 mod connection_time;
 pub mod doctor;
@@ -17,6 +18,7 @@ mod run;
 mod scenarios;
 mod usage;
 
+pub use calibrate::calibrate;
 pub use error::Error;
 pub use experiment::Experiment;
 pub use observer::{NoObserver, Observer};

@@ -86,7 +86,7 @@ impl CalibrateArgs {
             terminal: style.terminal && !self.quiet,
             ..style
         });
-        let found = calibration::calibrate(&options, &control, |done, of, text| {
+        let found = session::calibrate(&options, &control, |done, of, text| {
             steps.at(done, of, text);
         });
         steps.clear();

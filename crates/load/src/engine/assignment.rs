@@ -183,15 +183,12 @@ fn consumers<C: Connection>(
         };
         participants.push((channel, participant));
     }
-    let kind = ("consumer", 0);
-    connect(
-        plan,
-        group,
-        nodes,
-        (kind, group.consumer_connections()),
-        participants,
-        clients,
-    );
+    let sharing = Sharing {
+        role: "consumer",
+        first: 0,
+        connections: group.consumer_connections(),
+    };
+    connect(plan, group, nodes, sharing, participants, clients);
     Ok(())
 }
 
@@ -219,26 +216,40 @@ fn node_of(plan: &Plan, group: &Group, n: usize, nodes: usize) -> usize {
     (n % nodes.max(1) as u64) as usize
 }
 
+/// How clients of one role share connections.
+#[derive(Clone, Copy, Debug)]
+struct Sharing {
+    role: &'static str,
+    /// The number of the first client.
+    first: u32,
+    /// Connections for all of them; by default one each.
+    connections: Option<usize>,
+}
+
 /// Distributes the participants of a group over the requested number of connections, by default one each.
-/// They are counted from `first` on.
+/// They are counted from [`Sharing::first`] on.
 fn connect<S>(
     plan: &Plan,
     group: &Group,
     nodes: &Nodes,
-    ((kind, first), connections): ((&str, u32), Option<usize>),
+    sharing: Sharing,
     participants: Vec<(S, ParticipantSpec)>,
     clients: &mut Vec<ClientSpec<S>>,
 ) {
-    let count = connections
+    let count = sharing
+        .connections
         .unwrap_or(participants.len())
         .clamp(1, participants.len().max(1));
     let before = clients.len();
     for (n, (spec, participant)) in participants.into_iter().enumerate() {
         if n < count {
-            let number = first as usize + n;
+            let number = sharing.first as usize + n;
             let at = node_of(plan, group, n, nodes.len());
             let sources = &group.source_addresses;
-            let name = format!("bellows {kind} {number} of {}", participant.destination);
+            let name = format!(
+                "bellows {} {number} of {}",
+                sharing.role, participant.destination
+            );
             clients.push(ClientSpec {
                 node: at,
                 index: n / nodes.len().max(1),
@@ -334,15 +345,12 @@ fn producers<C: Connection>(
         };
         participants.push((channel, participant));
     }
-    let kind = ("producer", first_id);
-    connect(
-        plan,
-        group,
-        nodes,
-        (kind, wanted.connections),
-        participants,
-        clients,
-    );
+    let sharing = Sharing {
+        role: "producer",
+        first: first_id,
+        connections: wanted.connections,
+    };
+    connect(plan, group, nodes, sharing, participants, clients);
     Ok(())
 }
 

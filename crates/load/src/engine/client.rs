@@ -121,7 +121,7 @@ impl<C: Connection> Client<C> {
         let node = &spec.nodes[spec.node];
         let attempt = attempt(node, spec.index, spec.source, set_up_deadline);
         let connection = C::new(spec.connection, now);
-        let driver = Driver::connect(connection, attempt, (registry, token), now)?;
+        let driver = Driver::connect(connection, attempt, registry, token, now)?;
         let participants = spec
             .participants
             .into_iter()

@@ -1,22 +1,23 @@
 //! The receiving side of one client: what a delivery says, and when it is acknowledged.
 
+mod known;
 mod polling;
 mod wanted;
 
 use std::num::NonZeroU32;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use measure::{Interval, Metric, Nanos, Time};
 
+pub(crate) use self::known::Known;
 use self::polling::Polling;
 pub(crate) use self::wanted::Wanted;
 use super::ledger::{ProducerBitmaps, ThreadLedger};
 use super::service::Service;
 use crate::payload::{self, Header, Unreadable};
-use crate::protocol::{Connection, Receiver, WireSizes};
-use crate::{Ack, Bodies, Error, Refusal, ServiceTime};
+use crate::protocol::{Connection, Received, Receiver, WireSizes};
+use crate::{Ack, Error, Refusal, ServiceTime};
 
 /// Deliveries that stay unacknowledged for this long are acknowledged although there are fewer
 /// than a full batch.
@@ -73,30 +74,6 @@ pub(crate) struct Ours {
     pub(crate) unthrottled: bool,
     /// The bodies of those who send more than filler.
     pub(crate) bodies: Option<Arc<Known>>,
-}
-
-/// The bodies that producers send as they are.
-#[derive(Debug)]
-pub(crate) struct Known {
-    /// By the numbers of their producers.
-    pub(crate) groups: Vec<(Range<u32>, Arc<Bodies>)>,
-}
-
-impl Known {
-    /// Whether a body is what was sent.
-    fn is_whole(&self, header: &Header, body: &[u8]) -> bool {
-        // A trace header is always a full header, which alone has a run.
-        let ours = header.run.and_then(|_| {
-            let groups = self.groups.iter();
-            groups
-                .clone()
-                .find(|(ids, _)| ids.contains(&header.producer))
-        });
-        match ours {
-            Some((_, bodies)) => body == bodies.content(header.sequence),
-            None => payload::is_whole(body),
-        }
-    }
 }
 
 /// Neighbouring deliveries with the same times.
@@ -346,12 +323,17 @@ impl Consumer {
     #[inline(always)]
     pub(crate) fn take<C: Connection>(
         &mut self,
-        (body, properties, redelivered): (&[u8], &[u8], bool),
+        delivery: Received<'_>,
         now: Time,
         interval: &mut Interval,
         latency: &mut Nanos,
         ledger: Option<&mut ThreadLedger>,
     ) -> bool {
+        let Received {
+            body,
+            properties,
+            redelivered,
+        } = delivery;
         self.came_at = now;
         interval.counters.received += 1;
         interval.counters.redelivered += u64::from(redelivered);
@@ -361,7 +343,7 @@ impl Consumer {
             payload::read(body, now).ok()
         };
         let Some(header) = read.or_else(|| self.look_elsewhere::<C>(body, properties, now)) else {
-            self.refuse::<C>((body, properties), now, false, ledger);
+            self.refuse::<C>(body, properties, now, false, ledger);
             return false;
         };
         let mut ledger = ledger;
@@ -369,7 +351,7 @@ impl Consumer {
         if let Some(ours) = &self.spec.ours {
             let foreign = header.run.is_some_and(|run| run != ours.run_id);
             if foreign || header.intended < self.start {
-                self.refuse::<C>((body, properties), now, true, ledger);
+                self.refuse::<C>(body, properties, now, true, ledger);
                 return false;
             }
             if ours.unthrottled {
@@ -433,7 +415,8 @@ impl Consumer {
     #[cold]
     fn refuse<C: Connection>(
         &self,
-        (body, properties): (&[u8], &[u8]),
+        body: &[u8],
+        properties: &[u8],
         now: Time,
         is_read: bool,
         ledger: Option<&mut ThreadLedger>,
@@ -441,12 +424,11 @@ impl Consumer {
         let Some(ledger) = ledger else {
             return;
         };
-        let times = (self.start, now);
         let head = C::trace_header(properties).unwrap_or(body);
         let right = is_read && payload::has_check(head.len());
         let ours = self.spec.ours.as_ref().filter(|_| !right);
         let ours = ours.is_some_and(|ours| {
-            payload::is_ours(head, ours.run_id, times, |header| {
+            payload::is_ours(head, ours.run_id, self.start, now, |header| {
                 let bitmaps = self.bitmaps.as_ref();
                 bitmaps.is_some_and(|bitmaps| bitmaps.knows(header, ledger))
             })

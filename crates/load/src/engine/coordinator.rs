@@ -24,7 +24,7 @@ use super::report::Report;
 use super::series::{Merger, POOL};
 use super::shared::Shared;
 use super::worker::{Worker, WorkerConfig};
-use crate::control::{Request, Watch};
+use crate::control::{StopRequest, Watch};
 use crate::protocol::Connection;
 use crate::report::Censored;
 use crate::{Control, Error, Outcome, PhaseTimes, Plan, RunEvent, Sink, ThreadUsage, Together};
@@ -172,7 +172,7 @@ impl<'a, C: Connection> Coordinator<'a, C> {
         let end_at = self.drain(drain_at)?;
         while self.finished < self.threads.len() {
             self.receive(POLL_INTERVAL)?;
-            if self.control.request() == Request::Abort {
+            if self.control.request() == StopRequest::Abort {
                 self.shared.abort();
                 self.wake();
             }

@@ -14,7 +14,7 @@ pub(crate) const BATCHES: usize = 4;
 
 /// How much each producer has sent, for all event loops. Written before a message can reach its
 /// broker, so that nothing is delivered which does not count here.
-pub(crate) type Sent = Arc<[AtomicU64]>;
+pub(crate) type SentCounts = Arc<[AtomicU64]>;
 
 /// An event loop's part of the ledger, with the way to the coordinator.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct ThreadLedger {
     thread: usize,
     pub(crate) shard: LedgerShard,
     pub(crate) anomalies: AnomalyCounts,
-    sent: Sent,
+    sent: SentCounts,
     spare: Vec<LedgerBatch>,
     returned: Receiver<LedgerBatch>,
 }
@@ -32,7 +32,7 @@ impl ThreadLedger {
     pub(crate) fn new(
         thread: usize,
         bitmaps: &[u32],
-        sent: Sent,
+        sent: SentCounts,
         returned: Receiver<LedgerBatch>,
     ) -> Self {
         Self {

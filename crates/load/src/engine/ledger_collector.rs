@@ -7,7 +7,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 
 use measure::ledger::{Ledger, LedgerBatch, LedgerSummary};
 
-use super::ledger::{BATCHES, Sent, ThreadLedger};
+use super::ledger::{BATCHES, SentCounts, ThreadLedger};
 use super::ledger_layout::LedgerLayout;
 use super::recipients::{Found, Recipient};
 use super::report::LastBatch;
@@ -17,7 +17,7 @@ use super::report::LastBatch;
 pub(crate) struct LedgerCollector {
     ledger: Ledger,
     give_back: Vec<SyncSender<LedgerBatch>>,
-    sent: Sent,
+    sent: SentCounts,
     /// Recipients to which something may still be on its way.
     unsettled: HashSet<u32>,
 }
@@ -33,7 +33,7 @@ impl LedgerCollector {
         };
         let mut give_back = Vec::with_capacity(threads);
         let mut shards = VecDeque::with_capacity(threads);
-        let sent: Sent = std::iter::repeat_with(AtomicU64::default)
+        let sent: SentCounts = std::iter::repeat_with(AtomicU64::default)
             .take(ledger_layout.producers)
             .collect();
         for (thread, bitmaps) in ledger_layout.threads.iter().enumerate() {

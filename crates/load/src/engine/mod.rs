@@ -34,9 +34,10 @@ mod worker;
 use self::assignment::assign;
 use self::coordinator::Coordinator;
 use self::spec::Cluster;
-use crate::control::Request;
+use crate::control::Interruption;
+use crate::control::StopRequest;
 use crate::node::{Node, Nodes};
-use crate::protocol::{Admin, Connection, Interruption, connect_options};
+use crate::protocol::{Admin, Connection, connect_options};
 use crate::{Control, Error, Outcome, Plan, RunEvent, Sink, Together};
 
 /// See [`crate::validate`].
@@ -63,7 +64,7 @@ pub(crate) fn run<C: Connection>(
     };
     // A broker that could not be reached, or says nothing, has nothing to clean up either.
     let reached = !matches!(outcome, Err(Error::Connect { .. } | Error::TimedOut { .. }));
-    if reached && control.request() != Request::Abort {
+    if reached && control.request() != StopRequest::Abort {
         clean_up::<C>(plan, sink, outcome.is_ok());
     }
     outcome

@@ -370,9 +370,9 @@ impl Producer {
             return send_state;
         }
         if self.is_varied() {
-            self.send_until::<true>((until, now), count, due_times, sender, interval);
+            self.send_until::<true>(until, now, count, due_times, sender, interval);
         } else {
-            self.send_until::<false>((until, now), count, due_times, sender, interval);
+            self.send_until::<false>(until, now, count, due_times, sender, interval);
         }
         if due_times.due() > until || self.spec.limit == Some(self.sequence) {
             self.until(due_times)
@@ -427,7 +427,8 @@ impl Producer {
     #[inline]
     fn send_until<const VARIED: bool>(
         &mut self,
-        (until, now): (Time, Time),
+        until: Time,
+        now: Time,
         count: u64,
         due_times: &mut DueTimes,
         sender: &mut impl Sender,

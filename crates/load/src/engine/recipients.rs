@@ -12,7 +12,8 @@ use measure::Nanos;
 use super::consumer::ConsumerSpec;
 use super::ledger_layout::LedgerLayout;
 use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
-use crate::protocol::{Admin, Connection, Interruption, connect_options};
+use crate::control::Interruption;
+use crate::protocol::{Admin, Connection, connect_options};
 use crate::{Control, DestinationKind, Error, Plan};
 
 /// A queue that consumers compete for, or what one subscriber has alone.

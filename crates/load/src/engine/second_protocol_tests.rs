@@ -17,8 +17,8 @@ use measure::{Interval, Nanos, Time};
 use super::*;
 use crate::payload::FULL_LEN;
 use crate::protocol::{
-    BodyLengths, ConnectionSpec, Event, Named, Outgoing, Progress, Receiver, Reply, Routing,
-    RoutingAddress, Sender, Server, WireSizes,
+    BodyLengths, Confirm, ConnectionSpec, Event, Named, Outgoing, Progress, Receiver, Reply,
+    Routing, RoutingAddress, Sender, Server, WireSizes,
 };
 use crate::resolve::Addresses;
 use crate::{Destination, Endpoint, Group, Phases, Sizes};
@@ -195,14 +195,7 @@ impl Connection for Toy {
                 };
                 (client, event)
             }
-            b'C' => {
-                let event = Event::Confirm {
-                    tag: number(payload),
-                    multiple: false,
-                    nack: false,
-                };
-                (0, event)
-            }
+            b'C' => (0, Event::Confirm(Confirm::of(number(payload)))),
             kind => {
                 self.answer = kind;
                 (0, Event::Answer)

@@ -4,8 +4,8 @@ use measure::{Nanos, Rate};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::AmqpConsumers;
-use crate::{Error, Subscription};
+use super::{AmqpConsumers, Subscription};
+use crate::Error;
 
 /// The receiving side of a group.
 #[derive(Clone, Debug)]

@@ -5,6 +5,7 @@ mod consumers;
 mod destination;
 mod producers;
 mod properties;
+mod subscription;
 
 use std::net::IpAddr;
 
@@ -19,6 +20,7 @@ pub use self::consumers::{Ack, Consumers, Refusal, ServiceTime};
 pub use self::destination::{Destination, DestinationKind};
 pub use self::producers::{Guarantee, Producers, RandomKeys, StartDelay};
 pub use self::properties::{Argument, MessageProperties};
+pub use self::subscription::Subscription;
 use crate::random::scatter;
 use crate::{ArrivalProcess, Endpoint, Error, Requested};
 

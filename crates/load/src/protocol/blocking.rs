@@ -9,6 +9,7 @@ use mio::{Events, Poll, Token};
 use transport::{ConnectAttempt, ConnectOptions};
 
 use super::{Connection, ConnectionSpec, Driver, Event, Input, Progress};
+use crate::control::Interruption;
 use crate::resolve::Addresses;
 use crate::{Control, Endpoint, Error};
 
@@ -16,20 +17,6 @@ use crate::{Control, Endpoint, Error};
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// A wait lasts this much longer than its time-out, for the protocol's own time-out says it better.
 const GRACE: Nanos = Nanos::from_millis(100);
-
-/// Why there is no answer.
-#[derive(Debug)]
-pub(crate) enum Interruption {
-    Failed(Error),
-    /// [`Control`] requested the end.
-    Stopped,
-}
-
-impl From<Error> for Interruption {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
 
 /// How to connect to an endpoint, with its certificates read; the load comes from the `sources`.
 pub(crate) fn connect_options(
@@ -73,8 +60,7 @@ impl<'a, C: Connection> Blocking<'a, C> {
         let now = Clock.now();
         let untried = addresses.in_turn(0, options.source);
         let attempt = ConnectAttempt::new(untried, options, now + timeout);
-        let registration = (poll.registry(), Token(0));
-        let driver = Driver::connect(C::new(spec, now), attempt, registration, now)?;
+        let driver = Driver::connect(C::new(spec, now), attempt, poll.registry(), Token(0), now)?;
         let mut blocking = Self {
             driver,
             poll,

@@ -60,7 +60,8 @@ impl<C: Connection> Driver<C> {
     pub(crate) fn connect(
         connection: C,
         mut attempt: ConnectAttempt,
-        (registry, token): (&Registry, Token),
+        registry: &Registry,
+        token: Token,
         now: Time,
     ) -> Result<Self, Error> {
         let dialled = attempt.connect(registry, token, now);

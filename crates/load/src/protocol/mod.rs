@@ -24,8 +24,9 @@ use std::sync::Arc;
 use measure::{Nanos, Time};
 use transport::ConnectOptions;
 
-pub(crate) use self::blocking::{Blocking, Interruption, connect_options};
+pub(crate) use self::blocking::{Blocking, connect_options};
 pub(crate) use self::driver::{Driver, Input};
+use crate::control::Interruption;
 use crate::payload::FULL_LEN;
 use crate::resolve::Addresses;
 use crate::{Control, Destination, Endpoint, Error, Group, MessageProperties};
@@ -318,12 +319,7 @@ pub(crate) enum Event<'a> {
     /// An answer to a step: call [`Connection::proceed`].
     Answer,
     /// Answers of the broker to a producer's messages, counted 1, 2, 3, … on each connection.
-    Confirm {
-        tag: u64,
-        /// Whether all earlier ones are meant too; with tag 0 all so far.
-        multiple: bool,
-        nack: bool,
-    },
+    Confirm(Confirm),
     /// The last transaction is committed.
     Committed,
     /// A message.
@@ -348,6 +344,43 @@ pub(crate) enum Event<'a> {
     Unblocked,
     /// Nothing of interest.
     Other,
+}
+
+/// A delivery, without its tag.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Received<'a> {
+    pub(crate) body: &'a [u8],
+    /// What comes beside the body, as the protocol encodes it.
+    pub(crate) properties: &'a [u8],
+    /// It may have been delivered before.
+    pub(crate) redelivered: bool,
+}
+
+/// An answer of the broker to messages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Confirm {
+    pub(crate) tag: u64,
+    /// Whether all earlier ones are meant too; with tag 0 all so far.
+    pub(crate) multiple: bool,
+    pub(crate) nack: bool,
+}
+
+impl Confirm {
+    /// All messages so far have arrived.
+    pub(crate) const ALL: Self = Self {
+        tag: 0,
+        multiple: true,
+        nack: false,
+    };
+
+    /// The message with this tag has arrived.
+    pub(crate) const fn of(tag: u64) -> Self {
+        Self {
+            tag,
+            multiple: false,
+            nack: false,
+        }
+    }
 }
 
 /// What a [`Connection::proceed`] led to.

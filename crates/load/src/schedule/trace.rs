@@ -152,7 +152,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Messages.
+    /// Messages in the trace.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.times.len()

@@ -69,7 +69,7 @@ impl Bodies {
         Ok(Self { bodies })
     }
 
-    /// Bodies.
+    /// Number of bodies.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.bodies.len()

@@ -22,7 +22,7 @@ const LETTERS: &[u8; 62] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXY
 pub struct Json {
     /// Bytes of each, 12 at least.
     pub size: usize,
-    /// Documents.
+    /// Number of documents.
     pub count: usize,
     /// Names and values that they are made of.
     pub fields: usize,

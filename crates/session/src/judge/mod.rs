@@ -6,19 +6,22 @@
 //! producers' waiting says little, for what they wait for may lie unread. Only a generator with time to spare
 //! makes it evidence that its producers waited for the broker.
 
-mod facts;
 mod findings;
 mod limits;
+mod planned;
 mod stalls;
 mod thresholds;
 mod trend;
 
 use archive::{Cause, Facts, LimitedBy, Reason, Verdict, Warning};
 
-pub(crate) use facts::Planned;
 pub(crate) use findings::{profile_findings, profile_incomplete};
 use limits::Derived;
+pub(crate) use planned::Planned;
+pub(crate) use stalls::stalls;
 use thresholds::{AWAY, WORTH};
+pub(crate) use thresholds::{LAG_NS, LAG_PART};
+pub(crate) use trend::trend;
 
 /// What is to be said of a run; its sentences are made by `report`.
 #[derive(Debug)]

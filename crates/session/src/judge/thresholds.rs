@@ -47,11 +47,11 @@ pub(super) const BEHIND: f64 = 0.95;
 pub(super) const WORTH: f64 = 0.01;
 /// The loop lag explains a second's latency where it is 1 ms or more, which an operating system does, and at least
 /// this part of its 99th percentile, …
-pub(super) const LAG_NS: u64 = 1_000_000;
+pub(crate) const LAG_NS: u64 = 1_000_000;
 /// See [`LAG_NS`].
-pub(super) const LAG_PART: f64 = 0.5;
+pub(crate) const LAG_PART: f64 = 0.5;
 /// … and the run's where that holds for this share of the seconds.
-pub(super) const LAG_SECONDS: f64 = 0.5;
+pub(crate) const LAG_SECONDS: f64 = 0.5;
 /// A stall is longer than this, nanoseconds, …
 pub(super) const STALL_NS: u64 = 100_000_000;
 /// … and than so many times the median answer time: slow answers are no stall.

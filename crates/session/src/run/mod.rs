@@ -1,6 +1,7 @@
 //! One experiment, from broker to archive.
 
 mod blocked;
+mod facts;
 mod faults;
 mod finish;
 mod profiling;
@@ -30,7 +31,7 @@ use faults::Timeline;
 use finish::Ending;
 use profiling::Profiling;
 pub use record::{RecordOptions, Target, record};
-pub(crate) use recording::Recording;
+use recording::Recording;
 use recording::RunContext;
 pub(crate) use scenarios::ScenarioContext;
 

@@ -325,27 +325,12 @@ fn parsed(sources: &[(PathBuf, String)]) -> Vec<(String, syn::File)> {
     files
 }
 
-/// Crates that do not keep a rule yet. Delete a crate's name when it does: the test fails until then.
-const MODULE_CIRCLES: &[&str] = &["load", "measure", "session"];
-const DOUBLE_TYPES: &[&str] = &["load"];
-const ONE_WORD_DOCS: &[&str] = &["load"];
-const TUPLE_PARAMETERS: &[&str] = &["load"];
-
-/// Fails with what breaks a rule, by crate, except in those crates that do not keep it yet.
-fn check(rule: &str, excepted: &[&str], found: &BTreeMap<String, Vec<String>>) {
-    let mut wrong = Vec::new();
-    for (name, found) in found {
-        let is_excepted = excepted.contains(&name.as_str());
-        if !is_excepted {
-            wrong.extend(found.iter().map(|what| format!("{name}: {what}")));
-        } else if found.is_empty() {
-            wrong.push(format!(
-                "{name} keeps the rule now: take its name off the list in tidy/main.rs"
-            ));
-        } else {
-            eprintln!("{rule}, not yet kept by {name}:\n  {}", found.join("\n  "));
-        }
-    }
+/// Fails with what breaks a rule, by crate.
+fn check(rule: &str, found: &BTreeMap<String, Vec<String>>) {
+    let each = found.iter();
+    let wrong: Vec<String> = each
+        .flat_map(|(name, found)| found.iter().map(move |what| format!("{name}: {what}")))
+        .collect();
     assert!(wrong.is_empty(), "{rule}:\n{}", wrong.join("\n"));
 }
 
@@ -374,11 +359,7 @@ fn modules_of_a_crate_form_a_tree() {
         "benches".to_owned(),
         circles(&sources_in(&root().join("benches/src"))),
     );
-    check(
-        "modules do not use each other in circles",
-        MODULE_CIRCLES,
-        &found,
-    );
+    check("modules do not use each other in circles", &found);
 }
 
 #[test]
@@ -391,7 +372,7 @@ fn a_type_has_its_name_alone() {
             .collect();
         names::doubles(declared.iter().map(|(path, declared)| (*path, declared)))
     });
-    check("one name, one type", DOUBLE_TYPES, &found);
+    check("one name, one type", &found);
 }
 
 #[test]
@@ -405,7 +386,7 @@ fn doc_comments_are_sentences() {
         }
         riddles
     });
-    check("a doc comment is more than one word", ONE_WORD_DOCS, &found);
+    check("a doc comment is more than one word", &found);
 }
 
 #[test]
@@ -420,9 +401,5 @@ fn parameters_have_names_of_their_own() {
         });
         lines.collect()
     });
-    check(
-        "a parameter is no tuple of parameters",
-        TUPLE_PARAMETERS,
-        &found,
-    );
+    check("a parameter is no tuple of parameters", &found);
 }

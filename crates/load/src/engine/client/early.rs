@@ -1,5 +1,7 @@
 //! A delivery that came before the load began.
 
+use crate::protocol::Received;
+
 /// A copy of the first delivery of a connection that is set up and waits for the common start.
 /// Nothing is read behind it until the load begins: what waits is with the broker, and in the
 /// socket's buffers.
@@ -30,8 +32,12 @@ impl EarlyDelivery {
         }
     }
 
-    /// Its body, what came with it, and whether it may have been delivered before.
-    pub(super) fn parts(&self) -> (&[u8], &[u8], bool) {
-        (&self.body, &self.properties, self.redelivered)
+    /// What it brings, without its tag.
+    pub(super) fn delivery(&self) -> Received<'_> {
+        Received {
+            body: &self.body,
+            properties: &self.properties,
+            redelivered: self.redelivered,
+        }
     }
 }

@@ -12,7 +12,7 @@ use crate::engine::context::Context;
 use crate::engine::producer::{BATCH_BYTES, SendState};
 use crate::engine::report::{Reason, Report};
 use crate::engine::shared::CATCH_UP;
-use crate::protocol::{Connection, Event, Progress, Receiver, Sender};
+use crate::protocol::{Confirm, Connection, Event, Progress, Received, Receiver, Sender};
 use crate::{Error, RunEvent};
 
 /// The broker gives a message back.
@@ -40,7 +40,7 @@ fn returned<C: Connection>(
 
 /// What a delivery was.
 enum Taken {
-    /// Nobody's.
+    /// Nobody is to be answered.
     Nothing,
     /// The answer to the message with this number on its channel.
     Reply(u64),
@@ -53,10 +53,13 @@ enum Taken {
 #[inline(always)]
 fn receive<C: Connection>(
     work: &mut Participant,
-    (body, properties, redelivered): (&[u8], &[u8], bool),
+    delivery: Received<'_>,
     now: Time,
     context: &mut Context<'_>,
 ) -> Taken {
+    let Received {
+        body, properties, ..
+    } = delivery;
     let consumer = match work {
         Participant::Consumer(consumer) => consumer,
         Participant::Producer(producer) => {
@@ -70,7 +73,7 @@ fn receive<C: Connection>(
         return Taken::Nothing;
     }
     let ours = consumer.take::<C>(
-        (body, properties, redelivered),
+        delivery,
         now,
         context.series.current(),
         &mut context.tally.latency,
@@ -86,7 +89,7 @@ fn receive<C: Connection>(
     }
     context.tally.handled += 1;
     context.tally.progress.received += u64::from(ours);
-    context.tally.progress.redelivered += u64::from(ours && redelivered);
+    context.tally.progress.redelivered += u64::from(ours && delivery.redelivered);
     if wanted == Wanted::Last {
         context.tell(Report::CountReached);
     }
@@ -140,9 +143,13 @@ impl<C: Connection> Client<C> {
                     },
                 )) => match (self.state, self.participants.get_mut(client)) {
                     (ConnectionState::Running, Some(work)) if !is_over => {
-                        let taken =
-                            receive::<C>(work, (body, properties, redelivered), now, context);
-                        self.follow_up(client, (tag, taken), now, context)?;
+                        let delivery = Received {
+                            body,
+                            properties,
+                            redelivered,
+                        };
+                        let taken = receive::<C>(work, delivery, now, context);
+                        self.follow_up(client, tag, taken, now, context)?;
                     }
                     (ConnectionState::SettingUp | ConnectionState::Ready, _) => {
                         self.early = Some(EarlyDelivery::new(
@@ -160,15 +167,8 @@ impl<C: Connection> Client<C> {
                     // After the end of the drain nothing is counted, nor acknowledged.
                     _ => {}
                 },
-                Some((
-                    client,
-                    Event::Confirm {
-                        tag,
-                        multiple,
-                        nack,
-                    },
-                )) => {
-                    self.confirmed(client, (tag, multiple, nack), now, context)?;
+                Some((client, Event::Confirm(confirm))) => {
+                    self.confirmed(client, confirm, now, context)?;
                 }
                 Some((client, Event::Committed)) => self.committed(client, now, context)?,
                 Some((_, Event::Answer)) => {
@@ -214,8 +214,8 @@ impl<C: Connection> Client<C> {
         let Some(work) = self.participants.get_mut(early.client) else {
             return Ok(());
         };
-        let taken = receive::<C>(work, early.parts(), now, context);
-        self.follow_up(early.client, (early.tag, taken), now, context)
+        let taken = receive::<C>(work, early.delivery(), now, context);
+        self.follow_up(early.client, early.tag, taken, now, context)
     }
 
     /// Does what a delivery asks for.
@@ -223,12 +223,13 @@ impl<C: Connection> Client<C> {
     fn follow_up(
         &mut self,
         client: usize,
-        (tag, taken): (u64, Taken),
+        tag: u64,
+        taken: Taken,
         now: Time,
         context: &mut Context<'_>,
     ) -> Result<(), Error> {
         match (taken, self.participants.get_mut(client)) {
-            (Taken::Reply(of), _) => self.confirmed(client, (of, false, false), now, context)?,
+            (Taken::Reply(of), _) => self.confirmed(client, Confirm::of(of), now, context)?,
             (Taken::Message { is_request }, Some(Participant::Consumer(consumer))) => {
                 let mut receiver = self.driver.connection.receiver(client);
                 if is_request {
@@ -281,7 +282,7 @@ impl<C: Connection> Client<C> {
     ) -> Result<(), Error> {
         if let Some(Participant::Producer(producer)) = self.participants.get_mut(client) {
             producer.committed();
-            self.confirmed(client, (0, true, false), now, context)?;
+            self.confirmed(client, Confirm::ALL, now, context)?;
         }
         Ok(())
     }
@@ -290,7 +291,7 @@ impl<C: Connection> Client<C> {
     fn confirmed(
         &mut self,
         client: usize,
-        answer: (u64, bool, bool),
+        confirm: Confirm,
         now: Time,
         context: &mut Context<'_>,
     ) -> Result<(), Error> {
@@ -302,16 +303,16 @@ impl<C: Connection> Client<C> {
         let (interval, latency) = (context.series.current(), &mut context.tally.latency);
         let ledger = context.ledger.as_mut().filter(|_| counts);
         let count = producer
-            .answer(answer, now, interval, latency, ledger)
+            .answer(confirm, now, interval, latency, ledger)
             .map_err(|_| Error::Protocol {
                 endpoint: self.driver.connection.endpoint().to_string(),
                 detail: format!(
                     "the broker confirmed message {}, which was never sent",
-                    answer.0
+                    confirm.tag
                 ),
             })?;
         if context.shared.control.watch() == Watch::Confirm
-            && !answer.2
+            && !confirm.nack
             && context
                 .shared
                 .control
@@ -321,7 +322,7 @@ impl<C: Connection> Client<C> {
         }
         let progress = &mut context.tally.progress;
         progress.open = progress.open.saturating_sub(count);
-        if answer.2 {
+        if confirm.nack {
             let lost = count * producer.spec.expected_deliveries;
             progress.expected = progress.expected.saturating_sub(lost);
         }

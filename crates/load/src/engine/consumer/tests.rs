@@ -1,4 +1,5 @@
 use super::*;
+use crate::Bodies;
 use crate::payload::FULL_LEN;
 
 #[test]

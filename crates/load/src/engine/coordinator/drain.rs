@@ -12,7 +12,7 @@ use std::time::Duration;
 use measure::{Clock, Nanos, Phase, Time};
 
 use super::{Coordinator, LEAD_TIME, POLL_INTERVAL};
-use crate::control::Request;
+use crate::control::StopRequest;
 use crate::engine::recipients::{Found, Inquiry};
 use crate::engine::shared::{CATCH_UP, ProgressTotals};
 use crate::protocol::Connection;
@@ -101,7 +101,7 @@ impl<C: Connection> Coordinator<'_, C> {
     }
 
     fn ends_at_once(&self) -> bool {
-        self.error.is_some() || self.control.request() == Request::Abort
+        self.error.is_some() || self.control.request() == StopRequest::Abort
     }
 
     /// Whether every message that consumers should get has come, or will not because the broker has

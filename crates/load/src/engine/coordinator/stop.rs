@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use measure::{Nanos, Time};
 
-use crate::protocol::{Admin, Connection, Interruption, connect_options};
+use crate::control::Interruption;
+use crate::protocol::{Admin, Connection, connect_options};
 use crate::{Control, DestinationKind, Error, Group, Plan, StopCondition};
 
 /// Without a delivery for this long, consumers are idle.

@@ -9,9 +9,10 @@ use std::sync::mpsc::sync_channel;
 use measure::ledger::{Ledger, LedgerBatch, LedgerSummary};
 use measure::{Interval, Nanos, Time};
 
-use super::{Sent, ThreadLedger, whole_sequence};
+use super::{SentCounts, ThreadLedger, whole_sequence};
 use crate::engine::consumer::{BitmapSpec, Consumer, ConsumerSpec, Ours};
 use crate::payload::{self, Header};
+use crate::protocol::Received;
 use crate::protocol::amqp091::AmqpConnection;
 use crate::{Ack, ServiceTime};
 
@@ -27,7 +28,7 @@ struct Rig {
     /// Each with its loop.
     consumers: Vec<(usize, Consumer)>,
     batches: Vec<LedgerBatch>,
-    sent: Sent,
+    sent: SentCounts,
     size: usize,
     now: Time,
     interval: Box<Interval>,
@@ -39,7 +40,7 @@ impl Rig {
         let receivers = consumers.iter().map(|c| c.1 + 1).max().unwrap_or(0);
         let loops = consumers.iter().map(|c| c.0 + 1).max().unwrap_or(0);
         let names: Vec<u32> = (0..(producers * (1 + receivers)) as u32).collect();
-        let sent: Sent = std::iter::repeat_with(AtomicU64::default)
+        let sent: SentCounts = std::iter::repeat_with(AtomicU64::default)
             .take(producers)
             .collect();
         let page = |at| ThreadLedger::new(at, &names, Arc::clone(&sent), sync_channel(8).1);
@@ -103,7 +104,11 @@ impl Rig {
         let ledger = Some(&mut self.loops[*at]);
         let mut latency = Nanos(0);
         consumer.take::<AmqpConnection>(
-            (body, &[][..], flagged),
+            Received {
+                body,
+                properties: &[],
+                redelivered: flagged,
+            },
             self.now,
             &mut self.interval,
             &mut latency,

@@ -8,7 +8,7 @@ use super::Producer;
 use crate::Guarantee;
 use crate::engine::ledger::{ThreadLedger, whole_sequence};
 use crate::payload::{self, Header};
-use crate::protocol::Connection;
+use crate::protocol::{Confirm, Connection};
 use crate::sizes::Contents;
 use crate::window::NeverSent;
 
@@ -58,12 +58,17 @@ impl Producer {
     #[inline]
     pub(crate) fn answer(
         &mut self,
-        (tag, multiple, nack): (u64, bool, bool),
+        confirm: Confirm,
         now: Time,
         interval: &mut Interval,
         latency: &mut Nanos,
         ledger: Option<&mut ThreadLedger>,
     ) -> Result<u64, NeverSent> {
+        let Confirm {
+            tag,
+            multiple,
+            nack,
+        } = confirm;
         let window = self.window.as_mut().ok_or(NeverSent)?;
         let mut count = 0;
         let mut shard = ledger.zip(self.spec.bitmap);

@@ -11,15 +11,16 @@ use super::arguments::arguments;
 use super::request::{Answer, Question, Request};
 use super::routing::{binding, is_durable, publishes_to};
 use super::spec::{ChannelSpec, Queue, Role};
-use crate::protocol::{self, Blocking, ConnectionSpec, Interruption, Progress, Server};
+use crate::control::Interruption;
+use crate::protocol::{Admin, Blocking, ConnectionSpec, Progress, Server};
 use crate::{Control, Declare, Destination, DestinationKind, Endpoint, Exchange, Group, QueueType};
 
-pub(crate) struct Admin<'a> {
+pub(crate) struct AmqpAdmin<'a> {
     blocking: Blocking<'a, AmqpConnection>,
     server: Server,
 }
 
-impl<'a> protocol::Admin<'a> for Admin<'a> {
+impl<'a> Admin<'a> for AmqpAdmin<'a> {
     fn connect(
         endpoint: &Endpoint,
         options: ConnectOptions,
@@ -123,7 +124,7 @@ impl<'a> protocol::Admin<'a> for Admin<'a> {
     }
 }
 
-impl Admin<'_> {
+impl AmqpAdmin<'_> {
     /// Makes the queues behind a group's subscriptions, and binds them.
     fn subscribe(&mut self, group: &Group) -> Result<(), Interruption> {
         let durable = group.consumers.subscription.as_ref();
@@ -131,7 +132,7 @@ impl Admin<'_> {
         for (queue, topic) in group.subscription_queues() {
             let (exchange, key) = publishes_to(topic);
             let action = format!("subscribe {queue:?} to {topic}");
-            let bind = Request::bind(action, (&queue, exchange, key));
+            let bind = Request::bind(action, &queue, exchange, key);
             let action = format!("declare subscription {queue:?}");
             let queue = Queue {
                 name: queue,
@@ -203,7 +204,7 @@ impl Admin<'_> {
         let (exchange, _) = publishes_to(destination);
         let queue = &destination.name;
         let action = format!("bind queue {queue:?} to exchange {exchange:?}");
-        self.request(Request::bind(action, (queue, exchange, key)))
+        self.request(Request::bind(action, queue, exchange, key))
             .map(drop)
     }
 

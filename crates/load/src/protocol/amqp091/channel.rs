@@ -25,7 +25,7 @@ enum Template {
 /// What a channel has asked the broker for, beside the steps of its set-up.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Asked {
-    /// Deliveries.
+    /// The channel's subscription.
     pub(super) subscription: bool,
     /// The subscription's end.
     cancel: bool,
@@ -315,7 +315,7 @@ fn set_up(role: &Role, declaration: Option<&Declaration>, again: &str) -> VecDeq
                 let action = format!("subscribe to {key:?} of exchange {exchange:?}");
                 requests.extend([
                     Request::declare_queue("declare a subscriber's queue", own),
-                    Request::bind(action, ("", exchange, key)),
+                    Request::bind(action, "", exchange, key),
                 ]);
             }
             if consuming.transacted {
@@ -347,7 +347,7 @@ fn declare(declaration: &Declaration, again: &str, requests: &mut VecDeque<Reque
     if let (Some((exchange, key)), Some(queue)) = (&declaration.binding, queue) {
         let queue = queue.name.as_str();
         let action = format!("bind queue {queue:?} to exchange {exchange:?}{again}");
-        requests.push_back(Request::bind(action, (queue, exchange, key)));
+        requests.push_back(Request::bind(action, queue, exchange, key));
     }
 }
 

@@ -24,7 +24,7 @@ use wire::amqp091::{
     Method, Properties, SecretStr,
 };
 
-use self::admin::Admin;
+use self::admin::AmqpAdmin;
 use self::channel::Channel;
 pub(crate) use self::channel::ChannelHandle;
 use self::failure::Stage;
@@ -32,7 +32,8 @@ use self::properties::encode;
 pub(crate) use self::request::{Answer, Request};
 use self::routing::Topology;
 pub(crate) use self::spec::{ChannelSpec, Queue, Role};
-use super::{ConnectionSpec, Event, Outgoing, Progress, WireSizes};
+use super::{Confirm, ConnectionSpec, Event, Outgoing, Progress, WireSizes};
+use crate::endpoint::FRAME_MAX;
 use crate::payload::TRACE_HEADER;
 use crate::{Auth, Destination, Endpoint, Error, Group, Token};
 
@@ -43,8 +44,6 @@ const TOPIC_EXCHANGE: &str = "amq.topic";
 /// RabbitMQ's pseudo-queue: what is sent to a message's `reply-to` comes back over the channel that
 /// published it, without a queue.
 const REPLY_TO: &str = "amq.rabbitmq.reply-to";
-/// The largest frame requested: RabbitMQ's own limit. A reader needs room for one.
-pub(crate) const FRAME_MAX: u32 = 131_072;
 
 /// How far a connection's channels have got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +104,7 @@ fn client_of(spec: &ConnectionSpec<ChannelSpec>, now: Time) -> Client {
 impl super::Connection for AmqpConnection {
     type ClientSpec = ChannelSpec;
     type Routing = Topology;
-    type Admin<'a> = Admin<'a>;
+    type Admin<'a> = AmqpAdmin<'a>;
     type Sender<'a> = ChannelHandle<'a>;
     type Receiver<'a> = ChannelHandle<'a>;
 
@@ -254,12 +253,12 @@ impl super::Connection for AmqpConnection {
                         if nack { "basic.nack" } else { "basic.ack" },
                     ));
                 }
-                let event = Event::Confirm {
+                let confirm = Confirm {
                     tag: delivery_tag,
                     multiple,
                     nack,
                 };
-                (at(channel), event)
+                (at(channel), Event::Confirm(confirm))
             }
             Ok(Some(WireEvent::GetOk {
                 channel,
@@ -534,7 +533,8 @@ impl AmqpConnection {
         &mut self,
         at: usize,
         queue: &str,
-        (messages, size): (u32, usize),
+        messages: u32,
+        size: usize,
     ) -> Result<(), Error> {
         self.channel(at).publish_zeros(queue, messages, size)
     }

@@ -100,10 +100,7 @@ impl Request {
         Self::new(action, Question::DeclareQueue { queue, passive })
     }
 
-    pub(crate) fn bind(
-        action: impl Into<String>,
-        (queue, exchange, key): (&str, &str, &str),
-    ) -> Self {
+    pub(crate) fn bind(action: impl Into<String>, queue: &str, exchange: &str, key: &str) -> Self {
         let question = Question::Bind {
             queue: queue.to_owned(),
             exchange: exchange.to_owned(),

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use wire::topic::{TopicPatterns, has_wildcards};
 
 use super::TOPIC_EXCHANGE;
-use crate::protocol::{self, Named};
+use crate::protocol::{Named, Routing, RoutingAddress};
 use crate::{AmqpDestination, Destination, DestinationKind, QueueType};
 
 /// The exchange that producers publish to, and the routing key.
@@ -35,7 +35,7 @@ pub(super) const fn is_durable(options: &AmqpDestination) -> bool {
 /// Where messages are published to, or what a queue is bound to. Exchanges that look at no routing key
 /// have one address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct RoutingAddress {
+pub(crate) struct ExchangeKey {
     cluster: usize,
     exchange: String,
     key: String,
@@ -43,7 +43,7 @@ pub(crate) struct RoutingAddress {
     is_topic: bool,
 }
 
-impl protocol::RoutingAddress for RoutingAddress {
+impl RoutingAddress for ExchangeKey {
     fn is_pattern(&self) -> bool {
         self.is_topic && has_wildcards(&self.key)
     }
@@ -64,11 +64,11 @@ pub(crate) struct Topology {
     /// The topic exchanges: not every group says what kind an exchange is, but one does.
     topics: HashSet<(usize, String)>,
     /// What each queue is bound to.
-    queues: HashMap<(usize, String), Vec<RoutingAddress>>,
+    queues: HashMap<(usize, String), Vec<ExchangeKey>>,
 }
 
-impl protocol::Routing for Topology {
-    type Address = RoutingAddress;
+impl Routing for Topology {
+    type Address = ExchangeKey;
 
     fn new<'a>(named: impl Iterator<Item = Named<'a>> + Clone) -> Self {
         let is_topic = |named: &Named<'_>| kind(named.destination) == "topic";
@@ -92,7 +92,7 @@ impl protocol::Routing for Topology {
         cluster: usize,
         destination: &Destination,
         random_key: Option<String>,
-    ) -> RoutingAddress {
+    ) -> ExchangeKey {
         let mut address = self.address(cluster, destination);
         // All random keys are one word that no pattern spells out: one stands for all.
         if let Some(key) = random_key.filter(|_| address.is_topic) {
@@ -101,7 +101,7 @@ impl protocol::Routing for Topology {
         address
     }
 
-    fn bindings(&self, cluster: usize, destination: &Destination) -> Vec<RoutingAddress> {
+    fn bindings(&self, cluster: usize, destination: &Destination) -> Vec<ExchangeKey> {
         match destination.kind {
             DestinationKind::Topic => vec![self.address(cluster, destination)],
             DestinationKind::Queue => {
@@ -130,7 +130,7 @@ impl Topology {
             .entry((cluster, destination.name.clone()))
             .or_insert_with(|| {
                 // Every queue is bound to the default exchange by its name.
-                vec![RoutingAddress {
+                vec![ExchangeKey {
                     cluster,
                     exchange: String::new(),
                     key: destination.name.clone(),
@@ -144,14 +144,14 @@ impl Topology {
     }
 
     /// What is published to the same address reaches the same queues.
-    fn address(&self, cluster: usize, destination: &Destination) -> RoutingAddress {
+    fn address(&self, cluster: usize, destination: &Destination) -> ExchangeKey {
         let (exchange, key) = publishes_to(destination);
         let key = match kind(destination) {
             "fanout" | "headers" => "",
             _ => key,
         };
         let exchange = (cluster, exchange.to_owned());
-        RoutingAddress {
+        ExchangeKey {
             is_topic: self.topics.contains(&exchange),
             cluster,
             exchange: exchange.1,

@@ -2,7 +2,7 @@
 
 use measure::{Clock, Interval, Nanos, Phase, Recorder, Time, Wait};
 
-use super::metrics::{ChurnMetrics, Step};
+use super::metrics::{ChurnMetrics, CycleStep};
 use super::slot::{Moments, Told};
 use crate::engine::silence::{SHORTEST, Silences};
 use crate::engine::thread_time::{run_queue_wait, thread_cpu};
@@ -103,7 +103,7 @@ impl CycleCounts {
             self.tally.counts.add(begun, 1);
             self.tally.counts.add(lates, late);
         }
-        self.record(Step::Wait, due, now.since(due));
+        self.record(CycleStep::Wait, due, now.since(due));
     }
 
     /// Notes how many cycles are in flight.
@@ -123,14 +123,14 @@ impl CycleCounts {
                 self.answered(at.step_began, at.now);
                 self.record(step, at.due, at.now.since(at.step_began));
             }
-            Told::Opened => self.record(Step::Open, at.due, at.now.since(at.due)),
+            Told::Opened => self.record(CycleStep::Open, at.due, at.now.since(at.due)),
             Told::Ready => self.ready += 1,
             Told::Done => {
                 let completed = self.metrics.completed;
                 self.interval.counts.add(completed, 1);
                 let counts = u64::from(at.due >= self.measure_at);
                 self.tally.counts.add(completed, counts);
-                self.record(Step::Cycle, at.due, at.now.since(at.due));
+                self.record(CycleStep::Cycle, at.due, at.now.since(at.due));
                 return true;
             }
         }
@@ -175,7 +175,7 @@ impl CycleCounts {
         Some(RunEvent::Note(format!("a cycle failed: {reason}")))
     }
 
-    fn record(&mut self, step: Step, due: Time, took: Nanos) {
+    fn record(&mut self, step: CycleStep, due: Time, took: Nanos) {
         let metric = self.metrics.step(step);
         self.interval.due(due).record(metric, took);
     }

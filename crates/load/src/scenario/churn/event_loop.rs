@@ -11,12 +11,13 @@ use transport::tls::Connector;
 use transport::{ConnectAttempt, ConnectOptions, Timer};
 
 use super::counts::{Awaited, CycleCounts, spent};
-use super::slot::{Slot, State};
+use super::slot::{Buffers, Slot, State};
 use super::{ChurnKind, ChurnPlan};
-use crate::control::{Request, Watch};
+use crate::control::Interruption;
+use crate::control::{StopRequest, Watch};
 use crate::engine::silence::SHORTEST;
 use crate::protocol::amqp091::AmqpConnection;
-use crate::protocol::{Admin, Connection, Interruption, connect_options};
+use crate::protocol::{Admin, Connection, connect_options};
 use crate::resolve::Addresses;
 use crate::schedule::DueTimes;
 use crate::{Control, Error, Outcome, PhaseTimes, RunEvent, ThreadUsage, Together};
@@ -245,7 +246,8 @@ impl<'a> Churn<'a> {
             }
             let next_report = self.report(now);
             let next_due = self.begin_due(due_times, now)?;
-            if now >= self.last && self.in_flight() == 0 || self.control.request() == Request::Abort
+            if now >= self.last && self.in_flight() == 0
+                || self.control.request() == StopRequest::Abort
             {
                 return Ok(());
             }
@@ -462,7 +464,10 @@ impl<'a> Churn<'a> {
                 }
             }
         };
-        let buffers = (plain.as_mut_slice(), cipher);
+        let buffers = Buffers {
+            plain: plain.as_mut_slice(),
+            cipher,
+        };
         match slot.turn(plan, Clock.now(), buffers, poll.registry(), &mut told) {
             Ok(()) => {
                 if slot.wants_turn() && !std::mem::replace(&mut slot.is_unread, true) {
@@ -533,7 +538,7 @@ impl<'a> Churn<'a> {
     /// Tells of the last interval, and sums up.
     fn end_run(mut self, due_times: Option<DueTimes>, error: Option<Error>) -> Outcome {
         let now = Clock.now();
-        if error.is_some() || self.control.request() == Request::Abort {
+        if error.is_some() || self.control.request() == StopRequest::Abort {
             self.last = self.last.min(now);
         }
         self.together.end(self.last);

@@ -17,7 +17,7 @@ use crate::scenario::Operations;
 
 /// A part of a cycle, or the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum CycleStep {
     Cycle,
     Open,
     Wait,
@@ -65,7 +65,7 @@ const fn count(
     }
 }
 
-/// In the order of [`Step`]: the whole first, then the parts in the order of time.
+/// In the order of [`CycleStep`]: the whole first, then the parts in the order of time.
 static STEPS: [MetricInfo; 11] = [
     step("cycle", "cycle", false, "due time to the end of the cycle"),
     step(
@@ -199,7 +199,7 @@ impl ChurnMetrics {
     }
 
     #[inline]
-    pub(crate) const fn step(&self, step: Step) -> Metric {
+    pub(crate) const fn step(&self, step: CycleStep) -> Metric {
         self.steps[step as usize]
     }
 
@@ -231,8 +231,8 @@ impl ChurnMetrics {
             failed: self.failed,
             late: self.late,
             not_begun: self.not_begun,
-            latency: self.step(Step::Cycle),
-            wait: self.step(Step::Wait),
+            latency: self.step(CycleStep::Cycle),
+            wait: self.step(CycleStep::Wait),
         }
     }
 }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use self::event_loop::{Churn, LoopReport};
 use self::metrics::ChurnMetrics;
 use super::{Operations, Scenario};
-use crate::protocol::Interruption;
+use crate::control::Interruption;
 use crate::{
     ArrivalSchedule, Control, Endpoint, Error, Outcome, Phases, Requested, Sink, Together,
 };
@@ -56,9 +56,9 @@ impl ChurnKind {
 /// A load of churn.
 #[derive(Clone, Debug)]
 pub struct ChurnPlan {
-    /// Where.
+    /// The broker's address.
     pub endpoint: Endpoint,
-    /// What.
+    /// What is opened and closed.
     pub kind: ChurnKind,
     /// When cycles are due; `None`: the next begins as soon as one of [`ChurnPlan::most_open`] ends.
     pub schedule: Option<ArrivalSchedule>,

@@ -4,7 +4,7 @@ use measure::{Clock, Time};
 use mio::{Registry, Token};
 use transport::ConnectAttempt;
 
-use super::metrics::Step;
+use super::metrics::CycleStep;
 use super::{ChurnKind, ChurnPlan};
 use crate::Error;
 use crate::protocol::amqp091::{AmqpConnection, ChannelSpec, Queue, Request, Role};
@@ -17,6 +17,14 @@ const NO_QUEUE: &str = "bellows-churn";
 /// Reads of one connection before the others get their turn: a peer that is never quiet must not
 /// keep the loop to itself.
 const READS_PER_TURN: usize = 4;
+
+/// Room for what is read, shared by all slots.
+#[derive(Debug)]
+pub(super) struct Buffers<'a> {
+    pub(super) plain: &'a mut [u8],
+    /// For encrypted bytes.
+    pub(super) cipher: &'a mut Vec<u8>,
+}
 
 /// How far a slot is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +60,7 @@ impl State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     /// A step of a cycle has been taken.
-    Took(Step),
+    Took(CycleStep),
     /// What the cycle opens is open.
     Opened,
     /// The cycle has ended.
@@ -133,9 +141,14 @@ impl Slot {
                 Vec::new()
             },
         };
-        let registration = (registry, Token(self.number));
         let connection = AmqpConnection::new(spec, now);
-        self.driver = Some(Driver::connect(connection, attempt, registration, now)?);
+        self.driver = Some(Driver::connect(
+            connection,
+            attempt,
+            registry,
+            Token(self.number),
+            now,
+        )?);
         self.state = State::Connecting;
         Ok(())
     }
@@ -203,14 +216,14 @@ impl Slot {
         &mut self,
         plan: &ChurnPlan,
         now: Time,
-        (plain, cipher): (&mut [u8], &mut Vec<u8>),
+        buffers: Buffers<'_>,
         registry: &Registry,
         told: &mut Hear<'_>,
     ) -> Result<(), Error> {
         let Some(mut driver) = self.driver.take() else {
             return Ok(());
         };
-        let result = self.exchange(&mut driver, plan, now, (plain, cipher, registry), told);
+        let result = self.exchange(&mut driver, plan, now, buffers, registry, told);
         if self.state != State::Empty {
             self.driver = Some(driver);
         }
@@ -222,14 +235,15 @@ impl Slot {
         driver: &mut Driver<AmqpConnection>,
         plan: &ChurnPlan,
         now: Time,
-        (plain, cipher, registry): (&mut [u8], &mut Vec<u8>, &Registry),
+        buffers: Buffers<'_>,
+        registry: &Registry,
         told: &mut Hear<'_>,
     ) -> Result<(), Error> {
         if self.state == State::Connecting {
             if !driver.finish_connecting(registry, now)? {
                 return Ok(());
             }
-            self.took(plan, Step::Connect, told);
+            self.took(plan, CycleStep::Connect, told);
             self.state = if driver.is_being_secured() {
                 State::Securing
             } else {
@@ -241,17 +255,17 @@ impl Slot {
             if !driver.is_readable() || self.state == State::Empty {
                 break;
             }
-            let input = driver.read(plain, cipher)?;
+            let input = driver.read(buffers.plain, buffers.cipher)?;
             // A handshake goes on with what was read, and may be over with it.
             if self.state == State::Securing && !driver.is_being_secured() {
-                self.took(plan, Step::Secure, told);
+                self.took(plan, CycleStep::Secure, told);
                 self.state = State::SettingUp;
             }
             match input {
                 Input::Nothing => {}
                 Input::End => return Err(driver.ended()),
                 Input::Bytes(filled) => {
-                    let bytes = plain.get(..filled).unwrap_or_default();
+                    let bytes = buffers.plain.get(..filled).unwrap_or_default();
                     self.decode(driver, bytes, plan, now, told)?;
                 }
             }
@@ -291,10 +305,10 @@ impl Slot {
         told: &mut Hear<'_>,
     ) -> Result<(), Error> {
         use ChurnKind::{Channels, Connections, Queues};
-        let load = (plan.messages, plan.message_size);
+        let (messages, size) = (plan.messages, plan.message_size);
         match (progress, plan.kind, self.state) {
             (Progress::Ready, Connections, _) => {
-                self.took(plan, Step::LogIn, told);
+                self.took(plan, CycleStep::LogIn, told);
                 self.state = State::Opening;
                 if plan.messages > 0 {
                     connection.ask(CHANNEL, Request::open_channel())?;
@@ -304,12 +318,12 @@ impl Slot {
                 self.tell(Told::Opened, told);
             }
             (Progress::Answered, Connections, State::Opening) => {
-                self.took(plan, Step::OpenChannel, told);
-                connection.publish_zeros(CHANNEL, NO_QUEUE, load)?;
+                self.took(plan, CycleStep::OpenChannel, told);
+                connection.publish_zeros(CHANNEL, NO_QUEUE, messages, size)?;
                 self.leave(connection, now)?;
             }
             (Progress::Closed, Connections, _) => {
-                self.took(plan, Step::Close, told);
+                self.took(plan, CycleStep::Close, told);
                 self.state = State::Empty;
                 self.tell(Told::Done, told);
             }
@@ -319,24 +333,24 @@ impl Slot {
             }
             (Progress::Ready, Queues, _) => connection.ask(CHANNEL, Request::open_channel())?,
             (Progress::Answered, Channels, State::Opening) => {
-                self.took(plan, Step::OpenChannel, told);
-                connection.publish_zeros(CHANNEL, NO_QUEUE, load)?;
+                self.took(plan, CycleStep::OpenChannel, told);
+                connection.publish_zeros(CHANNEL, NO_QUEUE, messages, size)?;
                 self.state = State::Closing;
                 connection.ask(CHANNEL, Request::close_channel())?;
                 self.tell(Told::Opened, told);
             }
             (Progress::Answered, Queues, State::Opening) => {
-                self.took(plan, Step::Declare, told);
+                self.took(plan, CycleStep::Declare, told);
                 let queue = std::mem::take(&mut self.queue);
-                connection.publish_zeros(CHANNEL, &queue, load)?;
+                connection.publish_zeros(CHANNEL, &queue, messages, size)?;
                 self.state = State::Closing;
                 connection.ask(CHANNEL, Request::delete_queue(&queue))?;
                 self.tell(Told::Opened, told);
             }
             (Progress::Answered, Channels | Queues, State::Closing) => {
                 let step = match plan.kind {
-                    Queues => Step::Delete,
-                    _ => Step::CloseChannel,
+                    Queues => CycleStep::Delete,
+                    _ => CycleStep::CloseChannel,
                 };
                 self.took(plan, step, told);
                 self.state = State::Free;
@@ -348,7 +362,7 @@ impl Slot {
     }
 
     /// Tells of a step, where it is one of a cycle, and begins the next.
-    fn took(&mut self, plan: &ChurnPlan, step: Step, told: &mut Hear<'_>) {
+    fn took(&mut self, plan: &ChurnPlan, step: CycleStep, told: &mut Hear<'_>) {
         let of_a_cycle = plan.kind == ChurnKind::Connections
             || matches!(self.state, State::Opening | State::Closing);
         if of_a_cycle {

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Destination, DestinationKind, Error, Group};
+use super::{Destination, DestinationKind, Group};
+use crate::Error;
 
 /// Named queues behind a topic, as JMS subscribers have them: made and bound before the load, and
 /// deleted after it, also where it fails. (An end at once, see [`crate::Control::abort`], leaves

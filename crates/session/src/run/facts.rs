@@ -1,85 +1,11 @@
 //! From what a run observed to the facts that are judged.
 
-use archive::{BrokerUse, Capacity, ChurnFacts, Ended, Facts, LoopUse, ProducerTime};
-use load::scenario::Scenario;
-use load::{DestinationKind, Plan, QueueType};
+use archive::{BrokerUse, ChurnFacts, Ended, Facts, LoopUse, ProducerTime};
 use measure::{LatencySummary, Metric, Nanos, Phase, Waits};
 
-use crate::run::Recording;
+use super::recording::Recording;
+use crate::judge::{LAG_NS, LAG_PART, stalls, trend};
 use crate::usage::Usage;
-
-use super::stalls::stalls;
-use super::thresholds::{LAG_NS, LAG_PART};
-use super::trend::trend;
-
-/// What is known of a load before it begins.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Planned {
-    /// Number of producers.
-    pub(crate) producers: u64,
-    /// Messages that may be in flight, all producers together.
-    pub(crate) in_flight_limit: Option<u64>,
-    /// Deliveries that each message should lead to at least; `None` where only one side is here.
-    pub(crate) deliveries_each: Option<f64>,
-    pub(crate) closed_loop: bool,
-    pub(crate) slow_consumers: bool,
-    /// What calibration says of such a load.
-    pub(crate) capacity: Option<Capacity>,
-}
-
-impl Planned {
-    pub(crate) fn of(scenario: &dyn Scenario) -> Self {
-        let planned = Self {
-            in_flight_limit: scenario.in_flight_limit(),
-            closed_loop: scenario.is_closed_loop(),
-            ..Self::default()
-        };
-        match scenario.plan() {
-            None => planned,
-            Some(plan) => Self {
-                producers: plan
-                    .groups
-                    .iter()
-                    .map(|group| group.producer_count() as u64)
-                    .sum(),
-                deliveries_each: deliveries_each(plan),
-                slow_consumers: plan
-                    .groups
-                    .iter()
-                    .any(|g| g.consumer_count() > 0 && takes_its_time(&g.consumers)),
-                ..planned
-            },
-        }
-    }
-}
-
-fn deliveries_each(plan: &Plan) -> Option<f64> {
-    let deliveries = |group: &load::Group| {
-        let consumers = group.consumer_count();
-        let copies = |d: &load::Destination| {
-            d.kind == DestinationKind::Topic || d.amqp091.queue_type == QueueType::Stream
-        };
-        // What an exchange makes of a message is its own affair.
-        let known = group
-            .destinations
-            .iter()
-            .all(|d| d.amqp091.exchange.is_none());
-        let each = if group.destinations.iter().all(copies) {
-            (consumers / group.destinations.len().max(1)).max(1) as f64
-        } else {
-            1.0
-        };
-        (known && consumers > 0).then_some(each)
-    };
-    let fewest = |sum: Option<f64>, each: f64| Some(sum.map_or(each, |sum| sum.min(each)));
-    let producing = plan.groups.iter().filter(|it| it.producer_count() > 0);
-    let all: Option<Vec<f64>> = producing.map(deliveries).collect();
-    all.and_then(|all| all.into_iter().fold(None, fewest))
-}
-
-fn takes_its_time(consumers: &load::Consumers) -> bool {
-    !consumers.service.is_zero() || consumers.poll.is_some() || consumers.start_after > Nanos::ZERO
-}
 
 impl Recording<'_> {
     /// What is known of the run.

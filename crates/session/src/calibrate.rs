@@ -1,0 +1,250 @@
+//! Measures what the generator can make on this machine.
+
+use load::{Ack, Argument};
+use measure::{LatencySummary, Problem, Rate};
+
+use crate::calibration::{BUSY, Calibration, Lateness, Point, Workload, workload_text};
+use crate::experiment::{
+    BrokerKind, BrokerSpec, Length, LoadSpec, PhasesSpec, ProfileSpec, SizeSpec,
+};
+use crate::{Error, Experiment, NoObserver, RunOptions};
+
+/// Bytes of a message.
+const SIZES: [usize; 3] = [12, 1_024, 16_384];
+/// Connections; where messages also come out again, twice as many.
+const CONNECTIONS: [usize; 2] = [1, 100];
+/// Lengths of one load; all of them together stay below a minute.
+const WARMUP: Length = Length(measure::Nanos::from_millis(200));
+const MEASURE: Length = Length(measure::Nanos::from_millis(550));
+/// Messages in flight per connection, so many together that no load waits for them.
+const IN_FLIGHT: usize = 2_000;
+/// Message rates at which it is looked how late the event loop wakes: at rest, and under load.
+const RATES: [f64; 2] = [1_000.0, 50_000.0];
+
+/// A load to be measured.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    workload: Workload,
+    size: usize,
+    connections: usize,
+    threads: usize,
+    tls: bool,
+}
+
+/// The loads: all of them with one event loop, those with many connections with one for each core.
+fn loads(cores: usize) -> Vec<Job> {
+    let plain = one_loop().into_iter().map(|load| (load, false));
+    // What encryption costs grows evenly with the size: the smallest and the largest tell.
+    let secured = one_loop().into_iter().map(|load| (load, true));
+    let secured = secured.filter(|((_, size, _), _)| *size != SIZES[1]);
+    let jobs = plain.chain(secured);
+    let mut all: Vec<Job> = jobs
+        .map(|((workload, size, connections), tls)| Job {
+            workload,
+            size,
+            connections,
+            threads: 1,
+            tls,
+        })
+        .collect();
+    if cores > 1 {
+        let many = all
+            .iter()
+            .filter(|job| job.connections >= cores && job.connections > 1)
+            .filter(|job| job.workload != Workload::OneByOne);
+        let many: Vec<Job> = many
+            .map(|job| Job {
+                threads: cores,
+                ..*job
+            })
+            .collect();
+        all.extend(many);
+    }
+    all
+}
+
+fn one_loop() -> Vec<(Workload, usize, usize)> {
+    let mut all = Vec::new();
+    for workload in [Workload::Publish, Workload::Confirm, Workload::InOut] {
+        for connections in CONNECTIONS {
+            all.extend(SIZES.map(|size| (workload, size, connections)));
+        }
+    }
+    // The size of a message hardly counts where each waits for an answer.
+    all.extend(CONNECTIONS.map(|connections| (Workload::OneByOne, SIZES[0], connections)));
+    // Without confirms nothing is gained from many connections that sizes do not show.
+    all.retain(|load| !matches!(load, (Workload::Publish, 1_024.., 100..)));
+    all
+}
+
+/// Measures this machine. `progress` gets the number of loads done, that of all, and what comes next.
+///
+/// # Errors
+/// Where the embedded broker or a load could not be started, or where it was stopped.
+pub fn calibrate(
+    options: &RunOptions,
+    control: &load::Control,
+    mut progress: impl FnMut(usize, usize, &str),
+) -> Result<Calibration, Error> {
+    let mut calibration = Calibration::here();
+    let loads = loads(usize::try_from(calibration.cores).unwrap_or(1));
+    let all = loads.len() + RATES.len();
+    for (done, rate) in RATES.into_iter().enumerate() {
+        progress(done, all, &format!("waking at {rate:.0} msg/s"));
+        let (late, others) = lateness(rate, options, control)?;
+        calibration.lateness.push(late);
+        calibration.others_cores += others / all as f64;
+    }
+    for (at, job) in loads.into_iter().enumerate() {
+        let text = format!(
+            "{}, {} B, {} x, {} loops",
+            workload_text(job.workload, job.tls),
+            job.size,
+            job.connections,
+            job.threads
+        );
+        progress(RATES.len() + at, all, &text);
+        let point = point(job, options, control)?;
+        calibration.others_cores += point.others_cores / all as f64;
+        calibration.points.push(point);
+    }
+    progress(all, all, "done");
+    Ok(calibration)
+}
+
+fn experiment(load: LoadSpec, threads: usize, tls: bool) -> Experiment {
+    Experiment {
+        name: "calibrate".to_owned(),
+        broker: BrokerSpec {
+            kind: BrokerKind::Embedded,
+            tls,
+            ..BrokerSpec::default()
+        },
+        phases: PhasesSpec {
+            warmup: WARMUP,
+            measure: MEASURE,
+            drain: Length::seconds(3),
+        },
+        profile: ProfileSpec {
+            events: Vec::new(),
+            ..ProfileSpec::default()
+        },
+        ledger: false,
+        threads,
+        load: vec![load],
+        ..Experiment::default()
+    }
+}
+
+fn run(
+    load: LoadSpec,
+    threads: usize,
+    tls: bool,
+    options: &RunOptions,
+    control: &load::Control,
+) -> Result<archive::RunSummary, Error> {
+    let options = RunOptions {
+        runs_dir: None,
+        ..options.clone()
+    };
+    let outcome = crate::run(
+        &experiment(load, threads, tls),
+        &options,
+        control,
+        &mut NoObserver,
+    )?;
+    if control.is_stopping() {
+        return Err(Error::Stopped);
+    }
+    match (outcome.record.error, outcome.record.summary) {
+        (None, Some(summary)) => Ok(summary),
+        (error, _) => Err(Problem::new(
+            "a load against the embedded broker broke off",
+            error.unwrap_or_default(),
+            "run it again on an idle machine",
+        )
+        .into()),
+    }
+}
+
+fn lateness(
+    rate: f64,
+    options: &RunOptions,
+    control: &load::Control,
+) -> Result<(Lateness, f64), Error> {
+    let load = LoadSpec {
+        rate: Rate::per_second(rate),
+        message_size: SizeSpec::fixed(64),
+        max_pending: 0,
+        prefetch: 0,
+        ack: Ack::Every(100),
+        ..LoadSpec::default()
+    };
+    let summary = run(load, 1, false, options, control)?;
+    let delay: &LatencySummary = summary.latency.get(measure::Metric::SEND_DELAY);
+    let late = Lateness {
+        rate,
+        p50_ns: delay.p50_ns,
+        p99_ns: delay.p99_ns,
+        max_ns: delay.max_ns,
+    };
+    Ok((late, others_cores(&summary)))
+}
+
+fn point(job: Job, options: &RunOptions, control: &load::Control) -> Result<Point, Error> {
+    let Job {
+        workload,
+        size,
+        connections,
+        threads,
+        tls,
+    } = job;
+    let in_flight = match workload {
+        Workload::OneByOne => 1,
+        _ => (IN_FLIGHT / connections).max(20),
+    };
+    // What nobody consumes must not fill the broker's memory.
+    let kept = (20_000_000 / size).clamp(500, 100_000);
+    let in_out = workload == Workload::InOut;
+    let mut load = LoadSpec {
+        message_size: SizeSpec::fixed(size),
+        producers: connections,
+        consumers: if in_out { connections } else { 0 },
+        confirm: workload != Workload::Publish,
+        max_pending: u32::try_from(in_flight).unwrap_or(u32::MAX),
+        prefetch: u16::try_from(in_flight).unwrap_or(u16::MAX),
+        ack: Ack::Every(u32::try_from((in_flight / 10).max(1)).unwrap_or(1)),
+        ..LoadSpec::default()
+    };
+    if !in_out {
+        let kept = Argument::Integer(i64::try_from(kept).unwrap_or(i64::MAX));
+        load.arguments.insert("x-max-length".to_owned(), kept);
+    }
+    let summary = run(load, threads, tls, options, control)?;
+    let ns = |us: Option<f64>| us.unwrap_or(0.0) * 1e3;
+    let others_cores = others_cores(&summary);
+    let verdict = summary.verdict.unwrap_or_default();
+    Ok(Point {
+        workload,
+        size,
+        connections,
+        threads,
+        tls,
+        rate: summary.sent.rate.min(if in_out {
+            summary.received.rate
+        } else {
+            f64::INFINITY
+        }),
+        client_ns: ns(summary.cpu_us_per_message.client),
+        broker_ns: ns(summary.cpu_us_per_message.broker),
+        loop_lag_max_ns: verdict.facts.loop_lag_max_ns,
+        others_cores,
+        at_least: others_cores >= BUSY || verdict.limited_by != archive::LimitedBy::Generator,
+    })
+}
+
+/// CPU that neither bellows nor its broker used.
+fn others_cores(summary: &archive::RunSummary) -> f64 {
+    let facts = summary.verdict.as_ref().map(|verdict| &verdict.facts);
+    facts.and_then(archive::Facts::other_cores).unwrap_or(0.0)
+}
