@@ -29,14 +29,23 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Something did not work; beside the cause there is nothing to observe.
+    /// Something did not work; see [`Failure::observed`].
     pub(crate) fn failed(cause: impl Into<String>, help: impl Into<String>) -> Self {
         Self::Failed(Problem::new(cause, "", help))
     }
 
-    /// The request itself makes no sense; the cause says all of it.
+    /// The request itself makes no sense; see [`Failure::observed`].
     pub(crate) fn usage(cause: impl Into<String>, help: impl Into<String>) -> Self {
         Self::Usage(Problem::new(cause, "", help))
+    }
+
+    /// The same with what was observed, which the cause quotes.
+    pub(crate) fn observed(self, value: impl std::fmt::Display) -> Self {
+        match self {
+            Self::Usage(problem) => Self::Usage(problem.observed(value)),
+            Self::Failed(problem) => Self::Failed(problem.observed(value)),
+            other => other,
+        }
     }
 
     /// A file could not be read or written.

@@ -85,6 +85,14 @@ impl Error {
         Self::Invalid(Problem::new(cause, "", help))
     }
 
+    /// The same with what was observed, which the cause quotes.
+    pub(crate) fn observed(self, value: impl fmt::Display) -> Self {
+        match self {
+            Self::Invalid(problem) => Self::Invalid(problem.observed(value)),
+            other => other,
+        }
+    }
+
     pub(crate) fn machine(action: impl Into<String>, source: impl fmt::Display) -> Self {
         Self::Machine {
             action: action.into(),

@@ -106,7 +106,8 @@ impl Sizes {
             return Err(Error::invalid(
                 format!("a list of {count} message sizes cannot be used"),
                 format!("give 1 to {MOST_VALUES} sizes"),
-            ));
+            )
+            .observed(count));
         }
         match self {
             Self::Random { distribution, .. } => distribution.validate()?,
@@ -140,13 +141,15 @@ pub(crate) fn check_range(least: usize, most: usize, headed: bool) -> Result<(),
                 "ask for at least {COMPACT_LEN} bytes, or for no ledger (--no-ledger), which \
                  gives up end-to-end latency too"
             ),
-        ));
+        )
+        .observed(least));
     }
     if most > LARGEST_MESSAGE {
         return Err(Error::invalid(
             format!("a message of {most} bytes is larger than brokers accept"),
             format!("ask for at most {LARGEST_MESSAGE} bytes"),
-        ));
+        )
+        .observed(most));
     }
     Ok(())
 }

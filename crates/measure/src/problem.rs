@@ -16,7 +16,7 @@ pub struct Problem {
     /// amqp://guest@localhost:5672/`.
     pub cause: String,
     /// What was observed: the system's words, the broker's reply, the number that is out of
-    /// range. Empty where the cause quotes it.
+    /// range. Where the cause quotes it, text leaves it out here.
     pub value: String,
     /// The remedy.
     pub help: String,
@@ -53,6 +53,13 @@ impl Problem {
         Self::new(format!("cannot {action} {}", path.display()), source, help)
     }
 
+    /// The same with what was observed, which the cause quotes.
+    #[must_use]
+    pub fn observed(mut self, value: impl fmt::Display) -> Self {
+        self.value = value.to_string();
+        self
+    }
+
     /// Cause, observed value and remedy in one line: `cannot read x: no such file; check the path`.
     #[must_use]
     pub fn sentence(&self) -> String {
@@ -64,7 +71,7 @@ impl Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.cause)?;
-        if self.value.is_empty() {
+        if self.value.is_empty() || self.cause.contains(&self.value) {
             return Ok(());
         }
         write!(f, ": {}", self.value)
@@ -86,6 +93,9 @@ mod tests {
             "cannot read x: no such file; check the path"
         );
         let quoted = Problem::new("0 threads cannot carry a load", "", "ask for at least 1");
+        assert_eq!(quoted.to_string(), "0 threads cannot carry a load");
+        let quoted = quoted.observed(0);
+        assert_eq!(quoted.value, "0");
         assert_eq!(quoted.to_string(), "0 threads cannot carry a load");
     }
 }

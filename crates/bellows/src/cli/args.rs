@@ -67,7 +67,8 @@ impl ProfileArgs {
             return Err(Failure::usage(
                 format!("the window from {from} s to {to} s is empty"),
                 "give --from a smaller number than --to",
-            ));
+            )
+            .observed(format_args!("from {from} s to {to} s")));
         }
         let window = profile.window((from * 1e9) as u64, (to * 1e9) as u64);
         if window.samples.is_empty() {
@@ -132,6 +133,7 @@ pub(super) fn no_samples(profile: &str) -> Failure {
         format!("{profile} has no samples: the process used no CPU while it was sampled"),
         "record it while it works, or longer (`bellows record --duration`)",
     )
+    .observed(profile)
 }
 
 /// A number of seconds, zero or more.

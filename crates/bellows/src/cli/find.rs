@@ -33,13 +33,13 @@ fn among_runs(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
             return Failure::failed(
                 format!("there is no run in {}", runs.display()),
                 "make one with `bellows demo`, or name the folder with --runs",
-            );
+            ).observed(runs.display());
         }
         if candidates.is_empty() {
             return Failure::failed(
                 format!("no run or file is named {name:?} (looked among {} runs in {})", entries.len(), runs.display()),
                 "`bellows runs` lists them; a part at either end of the id is enough, or `last`",
-            );
+            ).observed(name);
         }
         Failure::Failed(Problem::new(
             format!("{name:?} means {} runs", candidates.len()),

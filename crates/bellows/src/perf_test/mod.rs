@@ -67,6 +67,7 @@ fn not_text(arg: OsString) -> Failure {
         format!("the argument {:?} is not UTF-8", arg.to_string_lossy()),
         "write it in UTF-8",
     )
+    .observed(arg.to_string_lossy())
 }
 
 /// The text of an option that only prints.

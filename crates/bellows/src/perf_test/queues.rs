@@ -106,7 +106,8 @@ fn from_file(path: &Path) -> Result<Vec<String>, Failure> {
         return Err(Failure::usage(
             format!("{} has a line without a queue's name", path.display()),
             "write one name on each line",
-        ));
+        )
+        .observed(path.display()));
     }
     Ok(names)
 }

@@ -37,7 +37,8 @@ impl Values {
             return Err(Failure::usage(
                 format!("perf-test takes no argument {word} outside of an option"),
                 "write it behind the option that it belongs to, or leave it out",
-            ));
+            )
+            .observed(&word));
         }
         let mut values = Self::default();
         for given in parsed.given {
@@ -232,6 +233,7 @@ pub(super) fn bad(long: &str, value: &str, needed: &str) -> Failure {
         format!("{name} {value:?} makes no sense"),
         format!("give {needed}"),
     )
+    .observed(&value)
 }
 
 /// The note; where it points to another option's, that one's.
@@ -251,6 +253,7 @@ fn unreadable(error: &ParseError) -> Failure {
                 |option| format!("the nearest is {}", option.name()),
             );
             Failure::usage(format!("perf-test has no option {:?}", shown(word)), help)
+                .observed(shown(word))
         }
         ParseError::Ambiguous(word, names) => {
             let names: Vec<_> = names.iter().map(|name| format!("--{name}")).collect();
@@ -258,11 +261,13 @@ fn unreadable(error: &ParseError) -> Failure {
                 format!("{word} begins several options"),
                 format!("write one of {} out", names.join(", ")),
             )
+            .observed(word)
         }
         ParseError::Missing(option) => Failure::usage(
             format!("{} has no value", option.name()),
             format!("it is: {}", option.help),
-        ),
+        )
+        .observed(option.name()),
     }
 }
 

@@ -154,13 +154,15 @@ impl Consumers {
             return Err(Error::invalid(
                 "acknowledging every 0 deliveries would never acknowledge",
                 "ask for every 1 or more, or for automatic acknowledgement",
-            ));
+            )
+            .observed(0));
         }
         if self.connections == Some(0) {
             return Err(Error::invalid(
                 "consumers cannot share 0 connections",
                 "ask for 1 or more, or for one each",
-            ));
+            )
+            .observed(0));
         }
         if self.ack == Ack::Auto && (self.refuse.is_some() || self.commit_every > 0) {
             return Err(Error::invalid(

@@ -61,7 +61,8 @@ impl Destination {
             return Err(Error::invalid(
                 format!("destination {text:?} has no name"),
                 "write queue://NAME or topic://NAME",
-            ));
+            )
+            .observed(text));
         }
         Ok(destination)
     }

@@ -243,7 +243,8 @@ impl Group {
                          belongs to one connection"
                     ),
                     "leave the number of consumers' connections out",
-                ))
+                )
+                .observed(n))
             }
             _ => Ok(()),
         }
@@ -354,10 +355,9 @@ impl Plan {
     /// Finds what no protocol can do.
     pub(crate) fn validate(&self) -> Result<(), Error> {
         if self.threads == 0 {
-            return Err(Error::invalid(
-                "0 threads cannot carry a load",
-                "ask for at least 1",
-            ));
+            return Err(
+                Error::invalid("0 threads cannot carry a load", "ask for at least 1").observed(0),
+            );
         }
         let clients: usize = self
             .groups
@@ -374,7 +374,8 @@ impl Plan {
             return Err(Error::invalid(
                 format!("{} groups are too many", self.groups.len()),
                 "describe equal clients as one group",
-            ));
+            )
+            .observed(self.groups.len()));
         }
         self.groups
             .iter()
@@ -391,7 +392,8 @@ impl Group {
             (Some(four), Some(six)) => Err(Error::invalid(
                 format!("the source addresses {four} and {six} cannot reach the same broker"),
                 "give addresses of one kind: IPv4 or IPv6",
-            )),
+            )
+            .observed(format_args!("{four} and {six}"))),
             _ => Ok(()),
         }
     }

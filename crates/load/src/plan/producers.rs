@@ -198,20 +198,23 @@ impl Producers {
             return Err(Error::invalid(
                 "producers cannot share 0 connections",
                 "ask for 1 or more, or for one each",
-            ));
+            )
+            .observed(0));
         }
         if self.guarantee == Guarantee::Commits(0) {
             return Err(Error::invalid(
                 "transactions of 0 messages would never commit",
                 "ask for 1 or more, or for no transactions",
-            ));
+            )
+            .observed(0));
         }
         let (least, most) = self.size_range();
         if self.has_replies() && least < FULL_LEN && !self.has_trace_header() {
             return Err(Error::invalid(
                 format!("a request of {least} bytes has no room for what its reply is known by"),
                 format!("ask for at least {FULL_LEN} bytes"),
-            ));
+            )
+            .observed(least));
         }
         if self.guarantee.commit_every() > 0
             && matches!(self.arrivals, ArrivalProcess::ThinkTime(_))
@@ -246,7 +249,7 @@ impl Producers {
                         self.max_pending
                     ),
                     "leave --max-pending at 1, and ask for as many producers as there are users",
-                ));
+                ).observed(self.max_pending));
             }
             ArrivalProcess::ThinkTime(_) => {}
         }

@@ -72,7 +72,8 @@ impl Group {
             return Err(Error::invalid(
                 format!("{queue} is a queue, and only topics have subscriptions"),
                 "write topic://NAME, or leave the subscription out",
-            ));
+            )
+            .observed(queue));
         }
         if subscription.name.is_empty() {
             return Err(Error::invalid(

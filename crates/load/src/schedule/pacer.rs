@@ -152,6 +152,7 @@ fn refused_rate(rate: f64) -> Error {
         format!("a rate of {rate} messages per second cannot be kept"),
         "ask for 0.000001 to 1000000000, or for no rate to send unthrottled",
     )
+    .observed(rate)
 }
 
 /// Billionths of a message per second of all producers together.
@@ -161,6 +162,7 @@ fn rate_of(rate: f64, times: u64) -> Result<u64, Error> {
             format!("a rate of {rate} messages per second cannot be part of a schedule"),
             "ask for 0 to 1000000000 with at most nine decimal places",
         )
+        .observed(rate)
     })?;
     whole
         .checked_mul(times)
@@ -173,7 +175,8 @@ fn steps_of(steps: &[Step], repeat: bool, times: u64) -> Result<Linear, Error> {
         return Err(Error::invalid(
             format!("a schedule of {} steps cannot be kept", steps.len()),
             format!("give 1 to {MOST_STEPS} steps of a rate and a length"),
-        ));
+        )
+        .observed(steps.len()));
     }
     let mut parts = Vec::with_capacity(steps.len());
     for step in steps {
@@ -186,7 +189,8 @@ fn steps_of(steps: &[Step], repeat: bool, times: u64) -> Result<Linear, Error> {
                     step.from, step.to, step.length
                 ),
                 "give each step a length above 0; a ramp lasts 10 days (240h) at most",
-            ));
+            )
+            .observed(step.length));
         }
         parts.push((from, to, length));
     }
@@ -198,7 +202,8 @@ fn steps_of(steps: &[Step], repeat: bool, times: u64) -> Result<Linear, Error> {
                 length / 1_000_000_000
             ),
             "let them last 30 years at most",
-        ));
+        )
+        .observed(length / 1_000_000_000));
     }
     if parts.iter().all(|(from, to, _)| from + to == 0) {
         return Err(Error::invalid(
@@ -221,13 +226,15 @@ fn sine_of(mean: f64, amplitude: f64, period: Nanos, times: u64) -> Result<Sine,
         return Err(Error::invalid(
             format!("a sine of mean {mean} and amplitude {amplitude} would go below 0"),
             "give a mean above 0 and an amplitude from 0 to the mean",
-        ));
+        )
+        .observed(amplitude));
     }
     if period.0 == 0 || period.0 > LONGEST_SLOPE {
         return Err(Error::invalid(
             format!("a sine cannot have a period of {period}"),
             "give a period above 0 and of at most 10 days (240h)",
-        ));
+        )
+        .observed(period));
     }
     Ok(Sine::new(rate, swing, period.0))
 }
@@ -240,7 +247,8 @@ fn round_of(trace: &Trace, every: Option<Nanos>) -> Result<Option<u64>, Error> {
                 Nanos(trace.last())
             ),
             "let it begin anew after its own length at least",
-        )),
+        )
+        .observed(every)),
         every => Ok(every.map(|every| every.0)),
     }
 }

@@ -87,7 +87,8 @@ impl Trace {
             return Err(Error::invalid(
                 format!("the trace {name} has no message"),
                 "write one message per line: seconds,bytes",
-            ));
+            )
+            .observed(name));
         }
         trace.times.shrink_to_fit();
         trace.sizes.shrink_to_fit();

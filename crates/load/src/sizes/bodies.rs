@@ -44,7 +44,8 @@ impl Bodies {
             return Err(Error::invalid(
                 format!("cannot take message bodies from {} files", files.len()),
                 format!("name 1 to {MOST_BODIES} files, or a folder with as many"),
-            ));
+            )
+            .observed(files.len()));
         }
         let mut left = MOST_BYTES;
         let mut bodies = Vec::with_capacity(files.len());
@@ -62,6 +63,7 @@ impl Bodies {
                     ),
                     "take fewer or smaller files: they are kept in memory",
                 )
+                .observed(file.display())
             })?;
             let content = std::fs::read(file).map_err(|e| failed(file, &e))?;
             bodies.push(content.into_boxed_slice());

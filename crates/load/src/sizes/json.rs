@@ -64,7 +64,8 @@ impl Json {
                     self.size
                 ),
                 format!("ask for at least {SMALLEST} bytes"),
-            ));
+            )
+            .observed(self.size));
         }
         for (what, number) in [("JSON documents", self.count), ("names", self.fields)] {
             if number == 0 || number > MOST_BODIES {

@@ -105,10 +105,13 @@ fn missing(outcome: &session::RunOutcome, may_expire: bool) -> Option<Failure> {
     let summary = outcome.record.summary.as_ref()?;
     let lost = summary.ledger.map_or(0, |ledger| ledger.lost);
     if lost > 0 && !may_expire {
-        return Some(Failure::failed(
-            format!("{lost} messages were sent and acknowledged, and did not arrive"),
-            "see whether somebody else consumes from these destinations, and the broker's log",
-        ));
+        return Some(
+            Failure::failed(
+                format!("{lost} messages were sent and acknowledged, and did not arrive"),
+                "see whether somebody else consumes from these destinations, and the broker's log",
+            )
+            .observed(lost),
+        );
     }
     let outstanding = summary.ledger.map_or(0, |ledger| ledger.outstanding);
     if outstanding > 0 && !may_expire {
@@ -119,7 +122,7 @@ fn missing(outcome: &session::RunOutcome, may_expire: bool) -> Option<Failure> {
             ),
             "see whether somebody else consumes from these destinations, and whether consumers \
              keep up",
-        ));
+        ).observed(outstanding));
     }
     let missing = [
         WarningCode::BrokerGone,

@@ -57,7 +57,7 @@ impl ArtemisClientArgs {
                 format!(
                     "ask for {SMALLEST_MEASURED} bytes or more, or run producer and consumer apart"
                 ),
-            ));
+            ).observed(sending.message_size));
         }
         common.check_subscriptions(&consuming)?;
         if let Some(url) = &consumer_side.consumer_url {
@@ -159,7 +159,8 @@ impl Common {
             return Err(Failure::usage(
                 format!("--acceptor {name} names an entry of an Artemis broker's configuration"),
                 "leave it out, and give the address with --url amqp://HOST:PORT",
-            ));
+            )
+            .observed(name));
         }
         if self.tx_size > 0 {
             notes.push("--tx-size is deprecated, please use --commit-interval".to_owned());
@@ -168,7 +169,8 @@ impl Common {
             return Err(Failure::usage(
                 format!("{name:?} names a queue of an Artemis address, which AMQP 0.9.1 has not"),
                 "give the queue's own name: queue://QUEUE",
-            ));
+            )
+            .observed(name));
         }
         Ok(notes)
     }
@@ -203,7 +205,8 @@ impl Common {
                 return Err(Failure::usage(
                     format!("{option} is about subscriptions, and queues have none"),
                     "write topic://NAME, or leave it out: this command's queues are durable",
-                ));
+                )
+                .observed(option));
             }
         }
         if consuming.durable && self.client_id.is_none() {
@@ -307,7 +310,8 @@ fn check_url(option: &str, url: &str) -> Result<(), Failure> {
         return Err(Failure::usage(
             format!("{option} has options after its ?, which are for Artemis' own clients"),
             "leave out what follows the ?; acknowledgements are always asked for here",
-        ));
+        )
+        .observed(option));
     }
     url.parse::<Endpoint>()
         .map(drop)

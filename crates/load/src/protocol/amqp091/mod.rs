@@ -354,7 +354,7 @@ impl super::Connection for AmqpConnection {
                             spec.endpoint
                         ),
                         "ask for more connections",
-                    ));
+                    ).observed(channels.len()));
                 }
                 for channel in channels.iter_mut() {
                     channel.is_awaited = true;

@@ -27,7 +27,8 @@ pub(super) fn validate(group: &Group) -> Result<(), Error> {
         return Err(Error::invalid(
             format!("the subscription's queue {name:?} has {} bytes", name.len()),
             "AMQP 0.9.1 allows at most 255: shorten the subscription's name",
-        ));
+        )
+        .observed(name.len()));
     }
     Ok(())
 }
@@ -44,7 +45,8 @@ fn names(destination: &Destination) -> Result<(), Error> {
         Some((what, name)) => Err(Error::invalid(
             format!("the {what} of {destination} is {} bytes long", name.len()),
             "AMQP 0.9.1 allows at most 255",
-        )),
+        )
+        .observed(name.len())),
     }
 }
 
@@ -56,14 +58,16 @@ fn topic(destination: &Destination) -> Result<(), Error> {
         return Err(Error::invalid(
             format!("{destination} has the default exchange, to which nothing can be bound"),
             "name another exchange, or a queue:// as destination",
-        ));
+        )
+        .observed(destination));
     }
     match destination.amqp091.queue_type {
         QueueType::Classic => Ok(()),
         other => Err(Error::invalid(
             format!("{destination} cannot have queues of type {}", other.name()),
             "topics use an exclusive classic queue per consumer: leave the queue type out",
-        )),
+        )
+        .observed(other.name())),
     }
 }
 
@@ -77,13 +81,15 @@ fn stream(group: &Group, destination: &Destination) -> Result<(), Error> {
         return Err(Error::invalid(
             format!("consumers of the stream {destination} have no prefetch limit"),
             "streams need one: ask for a prefetch of 1 or more, such as 200",
-        ));
+        )
+        .observed(destination));
     }
     if consumers.ack == Ack::Auto {
         return Err(Error::invalid(
             format!("consumers of the stream {destination} acknowledge automatically"),
             "streams need acknowledgements: ask for one every N deliveries",
-        ));
+        )
+        .observed(destination));
     }
     Ok(())
 }

@@ -90,7 +90,8 @@ impl ChurnPlan {
             return Err(Error::invalid(
                 format!("{} cycles at the same time cannot be had", self.most_open),
                 "ask for 1 to 60000 (--max-open)",
-            ));
+            )
+            .observed(self.most_open));
         }
         if self.measure == Nanos::ZERO {
             return Err(Error::invalid(
@@ -105,7 +106,8 @@ impl ChurnPlan {
                     self.message_size
                 ),
                 "ask for 100000 bytes at most",
-            ));
+            )
+            .observed(self.message_size));
         }
         Scenario::requested(self).map(drop)
     }
