@@ -193,7 +193,7 @@ mod tests {
         client.write_all(b"one").unwrap();
         assert_eq!(server.read(&mut got).unwrap(), 3);
         proxy.hold(true);
-        thread::sleep(4 * LOOK);
+        thread::sleep(40 * LOOK);
         client.write_all(b"two").unwrap();
         server
             .set_read_timeout(Some(Duration::from_millis(50)))

@@ -757,7 +757,7 @@ export type Problem = {
 cause: string,
 /**
  * What was observed: the system's words, the broker's reply, the number that is out of
- * range. Empty where the cause quotes it.
+ * range. Where the cause quotes it, text leaves it out here.
  */
 value: string,
 /**
