@@ -71,6 +71,12 @@ impl RunSummary {
     /// Name and version of the format.
     pub const SCHEMA: &'static str = "bellows.run/1";
 
+    /// Whether it was churn alone, without messages: what a stall delays are cycles then.
+    #[must_use]
+    pub fn is_churn(&self) -> bool {
+        self.churn.is_some() && self.sent.total + self.received.total == 0
+    }
+
     /// Adds what became of a scenario.
     pub fn insert(&mut self, name: &str, summary: ScenarioSummary) {
         match name {

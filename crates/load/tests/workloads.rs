@@ -326,3 +326,26 @@ fn plans_that_make_no_sense_are_refused() {
         "routing key",
     );
 }
+
+#[test]
+fn a_load_that_never_took_place_deletes_nothing() {
+    let broker = embedded();
+    let mut filled = group(&broker, &["queue://kept"]);
+    filled.consumers.per_destination = 0;
+    filled.producers.message_count = Some(50);
+    run(&plan(filled.clone()));
+
+    // Stopped before it begins.
+    filled.queues.delete = true;
+    let control = Control::new();
+    control.stop();
+    let outcome = load::run(&plan(filled), &control, &mut Nothing).expect("a plan");
+    assert!(outcome.interrupted && outcome.phases.is_empty());
+
+    let mut emptied = group(&broker, &["queue://kept"]);
+    emptied.producers.per_destination = 0;
+    emptied.consumers.message_count = Some(50);
+    emptied.queues.delete = true;
+    let outcome = run(&plan(emptied));
+    assert_eq!(outcome.totals.received, 50);
+}

@@ -65,7 +65,8 @@ pub(crate) fn run<C: Connection>(
     // A broker that could not be reached, or says nothing, has nothing to clean up either.
     let reached = !matches!(outcome, Err(Error::Connect { .. } | Error::TimedOut { .. }));
     if reached && control.request() != StopRequest::Abort {
-        clean_up::<C>(plan, sink, outcome.is_ok());
+        let took_place = outcome.as_ref().is_ok_and(|it| !it.phases.is_empty());
+        clean_up::<C>(plan, sink, took_place);
     }
     outcome
 }

@@ -206,12 +206,9 @@ pub(super) fn stalls(summary: &RunSummary) -> Vec<String> {
     longest.truncate(MOST_STALLS);
     longest.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
     let more = (more > 0).then(|| format!("and {more} shorter stalls"));
-    let lines = longest.into_iter().map(|stall| {
-        format!(
-            "stall: {}",
-            crate::text::stall(stall, summary.churn.is_some())
-        )
-    });
+    let lines = longest
+        .into_iter()
+        .map(|stall| format!("stall: {}", crate::text::stall(stall, summary.is_churn())));
     lines.chain(more).collect()
 }
 

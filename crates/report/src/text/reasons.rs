@@ -46,7 +46,7 @@ impl Said<'_> {
                         2 => "; 1 shorter stall".to_owned(),
                         all => format!("; {} shorter stalls", all - 1),
                     };
-                    stall(longest, e.ended.churn.is_some()) + &more
+                    stall(longest, e.is_churn()) + &more
                 }),
             "loop_busy" => self.loop_busy(),
             "loop_run_queue_wait" => format!(

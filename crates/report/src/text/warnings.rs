@@ -293,16 +293,27 @@ fn too_few_cores(w: &Warning) -> (String, &'static str) {
         w.number("broker_run_queue_wait")
     );
     let others = w.number("other_cores");
+    // A rate that was met is not too low.
+    let met = w.values.get("rate_met").is_some_and(|it| it == true);
     if others > 0.0 {
         let text = format!(
             "other processes took {others:.1} of the {cores} cores that the broker ({broker:.1}) and bellows \
-             ({client:.1}) run on ({waits}): rates are too low and latencies too high"
+             ({client:.1}) run on ({waits}): {}",
+            if met {
+                "latencies are too high"
+            } else {
+                "rates are too low and latencies too high"
+            }
         );
         return (text, "stop them, and run again");
     }
     let text = format!(
-        "the broker used {broker:.1} cores and bellows {client:.1} of the {cores} they share ({waits}): apart, rates \
-         would be higher and latencies lower"
+        "the broker used {broker:.1} cores and bellows {client:.1} of the {cores} they share ({waits}): apart, {}",
+        if met {
+            "latencies would be lower"
+        } else {
+            "rates would be higher and latencies lower"
+        }
     );
     (
         text,

@@ -266,7 +266,7 @@ fn point_end(point: &SeriesPoint) -> f64 {
 fn stalls(record: &RunRecord) -> Vec<StallBand> {
     let summary = record.summary.iter();
     let bands = summary.flat_map(|summary| {
-        let cycles = summary.churn.is_some();
+        let cycles = summary.is_churn();
         summary.stalls.iter().map(move |stall| StallBand {
             start: stall.at_s,
             end: stall.at_s + stall.for_s,

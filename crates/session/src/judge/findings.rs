@@ -6,7 +6,9 @@ use archive::{Cause, Facts, Lateness, Stall, Stalled, Tier, Warning};
 use measure::ledger::LedgerSummary;
 
 use super::limits::Derived;
-use super::thresholds::{FULL, LAG_SECONDS, POOR_CLOCKS, RUN_QUEUE_WAIT, SATURATED, STEAL};
+use super::thresholds::{
+    FULL, LAG_SECONDS, POOR_CLOCKS, RUN_QUEUE_WAIT, SATURATED, SHORTEST, STEAL,
+};
 
 /// All of them, the gravest first.
 pub(super) fn findings(derived: &Derived<'_>, cause: &Cause) -> Vec<Warning> {
@@ -28,6 +30,10 @@ pub(super) fn findings(derived: &Derived<'_>, cause: &Cause) -> Vec<Warning> {
 /// The generator's event loops, and the cores that it shares: the first of these explains the others.
 fn of_generator(derived: &Derived<'_>, cause: &Cause) -> Option<Warning> {
     let e = derived.e;
+    // What happened at the start of a phase says nothing of the rest.
+    if e.seconds < SHORTEST {
+        return None;
+    }
     let late = match cause {
         Cause::RateMet { late } => *late,
         _ => None,
@@ -49,7 +55,8 @@ fn of_generator(derived: &Derived<'_>, cause: &Cause) -> Option<Warning> {
                 .with("client_cores", e.client_cores.unwrap_or(0.0))
                 .with("other_cores", derived.others.unwrap_or(0.0))
                 .with("run_queue_wait", derived.run_queue_wait)
-                .with("broker_run_queue_wait", e.broker_run_queue_wait()),
+                .with("broker_run_queue_wait", e.broker_run_queue_wait())
+                .with("rate_met", derived.reached_rate()),
         );
     }
     let unscheduled = e.requested_rate.is_none() && e.lag_explains >= LAG_SECONDS;
@@ -101,7 +108,7 @@ fn stalled(e: &Facts) -> impl Iterator<Item = Warning> {
                 Tier::Caution
             };
             let warning = Warning::new(Code::Stalled, tier).with("who", who.name());
-            let cycles = e.ended.churn.is_some();
+            let cycles = e.is_churn();
             with_longest(warning, all).map(|warning| warning.with("cycles", cycles))
         })
 }

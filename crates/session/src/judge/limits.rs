@@ -148,7 +148,7 @@ impl<'a> Derived<'a> {
 
     /// Unthrottled, or at a rate that was not met.
     fn producers(&self) -> Conclusion {
-        if let Some(conclusion) = self.lacks_cores() {
+        if let Some(conclusion) = self.stood_still().or_else(|| self.lacks_cores()) {
             return conclusion;
         }
         if self.at_work >= SATURATED {
@@ -169,15 +169,6 @@ impl<'a> Derived<'a> {
         if lost < LOST {
             return late();
         }
-        let (for_s, times, _) = self.stalls(Stalled::Broker);
-        if for_s >= theirs * self.e.seconds * DOMINANT && theirs >= lost * DOMINANT {
-            let cause = Cause::BrokerStalled { for_s, times };
-            return Conclusion::new(
-                LimitedBy::Broker,
-                cause,
-                &["stalls", "in_flight_full", "broker_cpu"],
-            );
-        }
         let waits = [
             (time.budget, Self::window as fn(&Self) -> Conclusion),
             (time.socket, Self::back_pressure),
@@ -192,6 +183,24 @@ impl<'a> Derived<'a> {
             _ if time.ready >= lost * DOMINANT => late(),
             _ => Conclusion::undecided(Cause::Unclear, &["ready", "in_flight_full", "socket_full"]),
         }
+    }
+
+    /// The broker stood still, or was away, for most of the time that producers lost: whoever else took CPU
+    /// meanwhile did not cause that.
+    fn stood_still(&self) -> Option<Conclusion> {
+        let time = self.e.producers?;
+        let theirs = time.budget + time.socket + time.blocked + time.away;
+        let (for_s, times, _) = self.stalls(Stalled::Broker);
+        let explains = for_s >= self.e.seconds * LOST.max(theirs * DOMINANT)
+            && theirs >= (theirs + time.ready) * DOMINANT;
+        explains.then(|| {
+            let because = ["stalls", "in_flight_full", "broker_cpu"];
+            Conclusion::new(
+                LimitedBy::Broker,
+                Cause::BrokerStalled { for_s, times },
+                &because,
+            )
+        })
     }
 
     /// The event loop, or the broker, was ready to run and had no core.

@@ -135,6 +135,31 @@ fn a_broker_that_stopped_for_a_while_is_not_told_as_anything_else() {
         "{cause:?}"
     );
     assert!(!codes(&short).contains(&WarningCode::GeneratorLate));
+    // Other processes that fill the machine meanwhile did not stop the broker.
+    let busy = Facts {
+        cores: 2,
+        machine_cores: 2,
+        idle: Some(0.0),
+        client_cores: Some(0.2),
+        broker: Some(BrokerUse {
+            run_queue_wait: Some(0.5),
+            ..broker(0.3, 0.3)
+        }),
+        ..short
+    };
+    let cause = verdict(busy).cause;
+    assert!(
+        matches!(cause, Some(Cause::BrokerStalled { times: 1, .. })),
+        "{cause:?}"
+    );
+}
+
+#[test]
+fn what_was_hardly_measured_is_not_warned_about() {
+    let mut facts = stopped_broker();
+    (facts.seconds, facts.sent_rate) = (0.01, 0.0);
+    facts.loops = vec![a_loop(1.0, 0.0)];
+    assert!(!codes(&facts).contains(&WarningCode::GeneratorSaturated));
 }
 
 #[test]
