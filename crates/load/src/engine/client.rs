@@ -106,6 +106,8 @@ pub(crate) struct Client<C> {
     due: Option<Time>,
     /// When the broker last answered or delivered a message.
     heard: Time,
+    /// When its connection was last re-established.
+    resumed: Option<Time>,
 }
 
 impl<C: Connection> Client<C> {
@@ -154,6 +156,7 @@ impl<C: Connection> Client<C> {
             waiting: None,
             due: None,
             heard: now,
+            resumed: None,
         })
     }
 

@@ -537,8 +537,18 @@ impl Producer {
         self.window.as_ref()?.oldest()
     }
 
-    /// Takes what was due before `drain_at` and has no answer at `end`: it has waited at least this long.
-    pub(crate) fn censor(&mut self, drain_at: Time, end: Time, censored: &mut Censored) {
+    /// Takes what was due before `drain_at` and has no answer at `end`: it has waited at least this long. What was
+    /// never sent waited for the broker until the connection was `free` and everything else was answered; that
+    /// nothing more is sent after `drain_at` is not the broker's doing.
+    pub(crate) fn censor(
+        &mut self,
+        drain_at: Time,
+        free: Time,
+        end: Time,
+        censored: &mut Censored,
+    ) {
+        let is_answered = self.window.as_ref().is_none_or(|window| window.open() == 0);
+        let waited_until = if is_answered { drain_at.max(free) } else { end };
         if let Some(window) = &self.window {
             for intended in window.unanswered() {
                 censored.unanswered(intended, end);
@@ -551,7 +561,12 @@ impl Producer {
         let mut sequence = self.sequence;
         while sequence < limit && !due_times.is_over() && due_times.due() < drain_at {
             let deliveries = self.spec.expected_deliveries;
-            censored.unsent(due_times.due(), end, self.window.is_some(), deliveries);
+            censored.unsent(
+                due_times.due(),
+                waited_until,
+                self.window.is_some(),
+                deliveries,
+            );
             due_times.advance();
             sequence += 1;
         }

@@ -174,7 +174,7 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
         ),
         WarningCode::MessagesUnanswered => (
             format!(
-                "{}: they count in the latencies with the time they had waited when the run ended, so high \
+                "{}: they count in the latencies with the time they had waited at the end, so high \
                  percentiles and the maximum are at least what is printed",
                 parts(
                     w,

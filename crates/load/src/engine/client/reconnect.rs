@@ -128,6 +128,7 @@ impl<C: Connection> Client<C> {
             self.state = ConnectionState::Running;
         }
         let now = context.tally.last_now;
+        self.resumed = Some(now);
         for producer in self.producers_mut() {
             producer.give_up(now, context.series.current());
         }

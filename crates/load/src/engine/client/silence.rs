@@ -26,8 +26,14 @@ pub(crate) fn end_silences<C: Connection>(
     tally.silences.note_away(false, tally.last_now, all);
     for client in clients {
         client.end_silence(tally);
+        let end = boundaries.end_at;
+        // Who could send, and did not any more, had waited for the broker until then.
+        let free = match client.state {
+            ConnectionState::Running if !client.withheld => client.resumed.unwrap_or_default(),
+            _ => end,
+        };
         client.producers_mut().for_each(|producer| {
-            producer.censor(boundaries.drain_at, boundaries.end_at, &mut censored);
+            producer.censor(boundaries.drain_at, free, end, &mut censored);
         });
     }
     tally.tell_silences(true, reports);
