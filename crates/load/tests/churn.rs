@@ -8,8 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Tally, metric};
+use load::scenario::Scenario as _;
 use load::scenario::churn::{ChurnKind, ChurnPlan};
-use load::{ArrivalSchedule, Endpoint, Error, Outcome, RunEvent, Sink};
+use load::{ArrivalSchedule, Control, Endpoint, Error, Outcome, RunEvent, Sink, Together};
 use measure::{Counts, Interval, LatencySummary, Nanos, Phase, Rate, Recorder};
 
 fn plan(port: u16, kind: ChurnKind, rate: Option<f64>) -> ChurnPlan {
@@ -151,6 +152,51 @@ fn without_a_rate_one_cycle_follows_the_other() {
         heard.step("wait").p99_ns < 1_000_000,
         "nothing was due before"
     );
+}
+
+/// The other scenario is ready first, and the start that all share is still to come.
+#[test]
+fn without_a_rate_no_cycle_begins_before_the_common_start() {
+    let broker = common::embedded();
+    let mut plan = plan(broker.local_addr().port(), ChurnKind::Channels, None);
+    plan.most_open = 4;
+    plan.warmup = Nanos::ZERO;
+    plan.measure = Nanos::from_millis(300);
+    let together = Together::of(2);
+    together.ready();
+    let mut heard = Heard::default();
+    let outcome = plan
+        .run(&together, &Control::new(), &mut heard)
+        .expect("it starts");
+    let tally = Tally(outcome.tallies["churn"].clone());
+    assert!(tally.count("completed") > 100, "{tally:?}");
+    assert_eq!(
+        heard.step("cycle").count,
+        tally.count("completed"),
+        "{tally:?}"
+    );
+    for key in ["begun", "completed"] {
+        let by_time = heard.cycles.get(metric(key));
+        assert_eq!(by_time, tally.count(key), "{key}: {tally:?}");
+    }
+}
+
+/// The last cycle is due a nanosecond before the end: no loop is back in time for it.
+#[test]
+fn a_cycle_that_was_due_before_the_end_begins_where_there_is_room() {
+    let broker = common::embedded();
+    let port = broker.local_addr().port();
+    let mut plan = plan(port, ChurnKind::Channels, Some(100.0));
+    plan.warmup = Nanos::ZERO;
+    plan.measure = Nanos(100_000_001);
+    let (heard, tally, _) = churned(&plan);
+    let of = |key| tally.count(key);
+    assert_eq!(
+        (of("begun"), of("completed"), of("not_begun")),
+        (11, 11, 0),
+        "{tally:?}"
+    );
+    assert_eq!(heard.step("cycle").count, 11, "{tally:?}");
 }
 
 /// Cycles wait for room, and the wait counts.

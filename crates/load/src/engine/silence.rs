@@ -12,6 +12,14 @@ use crate::report::Silence;
 /// Shorter silences are what a busy broker does.
 pub(crate) const SHORTEST: Nanos = Nanos(100_000_000);
 
+/// What was in flight on a client's connection when that was lost.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CutOff {
+    messages: u64,
+    /// [`Silences::times_away`] at that moment.
+    times_away: u64,
+}
+
 /// The silences of one event loop that are not told yet.
 #[derive(Debug, Default)]
 pub(crate) struct Silences {
@@ -23,8 +31,10 @@ pub(crate) struct Silences {
     /// Since when no client has a connection.
     away_from: Option<Time>,
     away: Option<Silence>,
-    /// Messages that were in flight on connections when they were lost.
-    pub(crate) cut_off: u64,
+    /// Messages that were in flight on connections when they were lost, of the clients that are not back.
+    cut_off: u64,
+    /// Times without any connection that are over: what was cut off before belongs to them.
+    times_away: u64,
     /// The loop did not run; the second is [`super::context::Tally::handled`] when it came back.
     own: Option<(Silence, u64)>,
 }
@@ -54,6 +64,23 @@ impl Silences {
         all.in_flight += in_flight;
     }
 
+    /// A client has lost its connection with so many messages in flight.
+    pub(crate) fn cut_off(&mut self, messages: u64) -> CutOff {
+        self.cut_off += messages;
+        CutOff {
+            messages,
+            times_away: self.times_away,
+        }
+    }
+
+    /// A client has a connection again. Where others had one all the time, what it lost is no part of a time
+    /// without any.
+    pub(crate) fn is_back(&mut self, cut_off: CutOff) {
+        if self.away_from.is_none() && cut_off.times_away == self.times_away {
+            self.cut_off = self.cut_off.saturating_sub(cut_off.messages);
+        }
+    }
+
     /// Notes whether all of so many clients are without a connection.
     #[inline]
     pub(crate) fn note_away(&mut self, is_away: bool, now: Time, clients: usize) {
@@ -69,6 +96,7 @@ impl Silences {
             return;
         }
         let in_flight = std::mem::take(&mut self.cut_off);
+        self.times_away += 1;
         let from = self.away_from.take();
         let away = from.map(|from| Silence {
             from,
@@ -160,7 +188,7 @@ mod tests {
     #[test]
     fn a_time_without_any_connection_is_told_with_what_was_cut_off() {
         let mut silences = Silences::default();
-        silences.cut_off += 5;
+        silences.cut_off(5);
         silences.note_away(false, Time(100 * MS), 2);
         silences.note_away(true, Time(110 * MS), 2);
         silences.note_away(true, Time(400 * MS), 2);
@@ -174,6 +202,34 @@ mod tests {
         silences.note_away(true, Time(800 * MS), 2);
         silences.note_away(false, Time(850 * MS), 2);
         assert_eq!(told(&mut silences, 900, 0, true), [], "a moment");
+    }
+
+    #[test]
+    fn what_was_cut_off_while_others_were_up_is_no_part_of_a_later_time_without_any() {
+        let mut silences = Silences::default();
+        // One of two is lost, and back.
+        let first = silences.cut_off(500);
+        silences.note_away(false, Time(100 * MS), 2);
+        silences.is_back(first);
+        // Both are lost, one after the other, and one returns.
+        let first = silences.cut_off(3);
+        silences.note_away(false, Time(200 * MS), 2);
+        let second = silences.cut_off(4);
+        silences.note_away(true, Time(210 * MS), 2);
+        silences.is_back(second);
+        silences.note_away(false, Time(700 * MS), 2);
+        let away = Silence {
+            is_away: true,
+            ..silence(210, 700, 2, 7)
+        };
+        assert_eq!(told(&mut silences, 700, 0, false), [away]);
+        // The other one's messages were told with that.
+        silences.cut_off(2);
+        silences.is_back(first);
+        silences.note_away(true, Time(800 * MS), 2);
+        silences.note_away(false, Time(900 * MS), 2);
+        let [_, away, ..] = silences.take(Time(900 * MS), 0, true);
+        assert_eq!(away.unwrap().in_flight, 2);
     }
 
     #[test]

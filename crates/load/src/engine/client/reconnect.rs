@@ -11,6 +11,7 @@ use measure::Time;
 use super::{Client, ConnectionState, Participant};
 use crate::engine::context::Context;
 use crate::engine::report::Report;
+use crate::engine::silence::CutOff;
 use crate::protocol::Connection;
 use crate::{Error, ReconnectPolicy, RunEvent};
 
@@ -27,16 +28,19 @@ pub(super) struct Reconnect {
     is_accepted: bool,
     /// Between the loss of the connection and the return.
     under_way: bool,
+    /// What was in flight on the connection that was lost last.
+    cut_off: CutOff,
 }
 
 impl Reconnect {
-    pub(super) const fn new(reconnect: ReconnectPolicy) -> Self {
+    pub(super) fn new(reconnect: ReconnectPolicy) -> Self {
         Self {
             reconnect,
             due: Time(0),
             attempts: 0,
             is_accepted: false,
             under_way: false,
+            cut_off: CutOff::default(),
         }
     }
 }
@@ -80,16 +84,17 @@ impl<C: Connection> Client<C> {
                     .try_send(Report::Event(RunEvent::Lost { at: now, detail }));
             }
         }
+        let mut open = 0;
         for work in &mut self.participants {
             match work {
-                Participant::Producer(producer) if was_up => {
-                    let open = producer.restart(now);
-                    tally.progress.open = tally.progress.open.saturating_sub(open);
-                    tally.silences.cut_off += open;
-                }
+                Participant::Producer(producer) if was_up => open += producer.restart(now),
                 Participant::Producer(_) => {}
                 Participant::Consumer(consumer) => consumer.restart(now),
             }
+        }
+        if was_up {
+            tally.progress.open = tally.progress.open.saturating_sub(open);
+            reconnect.cut_off = tally.silences.cut_off(open);
         }
         self.fenced = 0;
         self.hang_up();
@@ -124,6 +129,7 @@ impl<C: Connection> Client<C> {
             return;
         };
         reconnect.under_way = false;
+        context.tally.silences.is_back(reconnect.cut_off);
         if self.has_begun {
             self.state = ConnectionState::Running;
         }

@@ -34,6 +34,9 @@ const ASK_AFTER: Nanos = Nanos(5_000_000_000);
 /// Without a schedule, nothing else slows down a slot that only fails.
 const REST: Nanos = Nanos(100_000_000);
 
+/// A loop that is late for the end may still begin what was due before it, for this long.
+const OVERTIME: Nanos = Nanos(20_000_000);
+
 /// What the event loop tells its caller.
 pub(super) enum LoopReport {
     Interval(Box<Interval>),
@@ -70,8 +73,10 @@ pub(super) struct Churn<'a> {
     /// Time with nothing to do.
     idle: Nanos,
     start: Time,
-    /// First instant at which no more cycles begin.
+    /// First instant at which no more cycles are due.
     last: Time,
+    /// When the loop first looked after that.
+    over_since: Option<Time>,
     stopped: bool,
     phases: Vec<PhaseTimes>,
     usage: ThreadUsage,
@@ -130,6 +135,7 @@ impl<'a> Churn<'a> {
             idle: Nanos::ZERO,
             start: now,
             last: now,
+            over_since: None,
             stopped: false,
             phases: Vec::new(),
             usage: ThreadUsage::default(),
@@ -245,10 +251,11 @@ impl<'a> Churn<'a> {
                 self.last = self.last.min(end);
             }
             let next_report = self.report(now);
+            if self.control.request() == StopRequest::Abort {
+                return Ok(());
+            }
             let next_due = self.begin_due(due_times, now)?;
-            if now >= self.last && self.in_flight() == 0
-                || self.control.request() == StopRequest::Abort
-            {
+            if now >= self.last && self.in_flight() == 0 {
                 return Ok(());
             }
             let wake = next_due.map_or(next_look, |due| due.min(next_look));
@@ -342,9 +349,12 @@ impl<'a> Churn<'a> {
             self.free.push(at);
         }
         let mut late = false;
+        // What was due before the end may still begin for a moment, from when the loop is back.
+        let is_over = now >= self.last && now.since(*self.over_since.get_or_insert(now)) > OVERTIME;
+        let unthrottled = now.max(self.start);
         let next = loop {
-            let due = due_times.as_ref().map_or(now, DueTimes::due);
-            if due >= self.last || now >= self.last {
+            let due = due_times.as_ref().map_or(unthrottled, DueTimes::due);
+            if due >= self.last || is_over {
                 self.counts.wait_for(now, Awaited::Due(Time(u64::MAX)));
                 break None;
             }
