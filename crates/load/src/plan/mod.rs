@@ -213,9 +213,19 @@ impl Group {
     /// Connections of the whole group.
     #[must_use]
     pub fn connection_count(&self) -> usize {
-        let shared = |clients: usize, on: Option<usize>| on.unwrap_or(clients).min(clients);
-        shared(self.producer_count(), self.producers.connections)
-            + shared(self.consumer_count(), self.consumer_connections())
+        let consumers = self.consumer_count();
+        let consuming = self.consumer_connections().unwrap_or(consumers);
+        self.producer_connection_count() + consuming.min(consumers)
+    }
+
+    /// Connections of the whole group's producers.
+    #[must_use]
+    pub fn producer_connection_count(&self) -> usize {
+        let producers = self.producer_count();
+        self.producers
+            .connections
+            .unwrap_or(producers)
+            .min(producers)
     }
 
     /// Connections that consumers share. An exclusive queue's must have the same.

@@ -148,16 +148,17 @@ impl Recording<'_> {
         let answers = operations.map_or(Metric::SEND_ACK, |of| of.latency);
         let answers = self.measured.latencies.histogram(answers);
         let typical = Nanos(answers.value_at_quantile(0.5));
-        let producers = self.context.planned.producers.max(1) as f64;
+        let planned = &self.context.planned;
         let requested = first.and_then(|first| first.requested.as_ref());
         let origin = self.context.origin;
-        stalls(&self.silences, origin, typical, connections, |silence| {
+        let silences = self.silences.all();
+        stalls(silences, origin, typical, connections, |silence| {
             let (Some(requested), Some(start)) = (requested, self.started) else {
                 return 0;
             };
             let became_due =
                 requested.messages(silence.from.since(start), silence.until.since(start));
-            (became_due * (silence.connections as f64 / producers).min(1.0)).round() as u64
+            (became_due * planned.delayed_share(silence, connections)).round() as u64
         })
     }
 

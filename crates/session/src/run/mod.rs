@@ -10,6 +10,7 @@ mod recording;
 mod requested;
 mod scenarios;
 mod served;
+mod silences;
 #[cfg(test)]
 mod tests;
 

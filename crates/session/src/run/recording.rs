@@ -13,6 +13,7 @@ use super::Texts;
 use super::blocked::{Blocked, Telling};
 use super::profiling::{LEAD, Profiling};
 use super::scenarios::ScenarioContext;
+use super::silences::Silences;
 use crate::Observer;
 use crate::brokers::Listener;
 use crate::connection_time::ConnectionCounts;
@@ -71,7 +72,7 @@ pub(crate) struct Recording<'a> {
     pub(crate) seconds: Vec<(u64, u64, f64)>,
     pub(crate) blocked: Blocked,
     /// Times in which event loops heard nothing or did not run.
-    pub(crate) silences: Vec<load::Silence>,
+    pub(crate) silences: Silences,
     /// What was done to the broker so far.
     pub(crate) faults: Vec<FaultOutcome>,
     pub(super) usage: Box<dyn UsageSource>,
@@ -125,7 +126,7 @@ impl<'a> Recording<'a> {
             lag_and_p99: Vec::new(),
             seconds: Vec::new(),
             blocked: Blocked::default(),
-            silences: Vec::new(),
+            silences: Silences::default(),
             faults: Vec::new(),
             last_usage: usage.read(),
             usage,
@@ -417,9 +418,7 @@ impl load::Sink for Recording<'_> {
                 self.since_fault(at, "backlog gone", |fault| &mut fault.backlog_gone_s);
             }
             load::RunEvent::Silence(silence) => {
-                if self.silences.len() < MOST_EVENTS {
-                    self.silences.push(silence);
-                }
+                self.silences.keep(silence);
             }
             load::RunEvent::Note(text) => self.note(&text),
         }
