@@ -100,9 +100,12 @@ fn functions_have_the_shares_that_they_burn() {
     assert!(share(&profile, "::work") > 0.97);
     // One sample per tick of CPU time; attaching takes some of it.
     let expected = burnt.as_secs_f64() * f64::from(FREQUENCY);
+    // The timer goes on where a hypervisor takes the core, the account of CPU time does not: no more than one
+    // thread can burn.
+    let most = expected.max(elapsed * f64::from(FREQUENCY));
     assert!(
-        samples < expected * 1.05 && samples > expected * 0.6,
-        "{samples} of {expected}"
+        samples < most * 1.05 && samples > expected * 0.6,
+        "{samples} of {expected}, {most} at most"
     );
     assert_eq!(
         (outcome.lost, profile.samples.len() as u64),

@@ -85,11 +85,13 @@ pub(super) fn kill_members(
         if ancestor == Some(std::process::id()) {
             reap_all();
         }
-        if members.is_empty() {
+        // One whose parent is gone already is no member any more, and may still be dying.
+        let dying: Vec<ProcessId> = seen.iter().copied().filter(|id| id.is_alive()).collect();
+        if members.is_empty() && dying.is_empty() {
             return Ok(seen);
         }
         if Instant::now() > deadline {
-            return Err(members);
+            return Err(dying);
         }
         thread::sleep(Duration::from_millis(5));
     }
