@@ -62,6 +62,17 @@ pub struct Probe {
     pub answers: fn(u16) -> bool,
 }
 
+/// Whether who listens on this port is of the broker `name`, as far as that may be seen: after a kill somebody else
+/// may have taken the port.
+fn is_ours(port: u16, name: &str) -> bool {
+    let listeners = linux::sockets::listening_on(&[(Ipv4Addr::LOCALHOST, port).into()]);
+    let is_member = |pid: &u32| {
+        let members = guardian::members(name, None);
+        members.iter().any(|member| member.pid == *pid)
+    };
+    listeners.is_empty() || listeners.iter().any(is_member)
+}
+
 /// How a broker is started, and how one sees that it is ready.
 #[derive(Clone, Debug)]
 pub struct Launch {
@@ -336,7 +347,8 @@ impl Managed {
                 None => {}
             }
             let mut probes = self.launch.probes.iter();
-            let is_ready = |probe: &Probe| (probe.answers)(probe.port);
+            let name = &self.workspace.name;
+            let is_ready = |probe: &Probe| (probe.answers)(probe.port) && is_ours(probe.port, name);
             if let Some(id) = started.filter(|_| probes.all(is_ready)) {
                 self.process = Some(self.find_process(id));
                 return Ok(());
@@ -468,6 +480,17 @@ mod tests {
             error.contains("/proc has 0 MB free") && error.contains("TMPDIR"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_stranger_on_the_brokers_port_is_not_the_broker() {
+        let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = stranger.local_addr().unwrap().port();
+        let name = format!("test-port-{port}");
+        assert!(!is_ours(port, &name));
+        // Where nobody is seen, nothing is said against it.
+        drop(stranger);
+        assert!(is_ours(port, &name));
     }
 
     #[test]
