@@ -18,6 +18,7 @@ use load::{
 use measure::ledger::LedgerSummary;
 use measure::{Interval, Nanos, Rate};
 use testkit::Proxy;
+use wire::amqp091::{MethodId, QueueDeclareOk};
 
 /// Tells somebody when the load begins.
 struct Beginning<F>(F);
@@ -237,6 +238,141 @@ fn what_may_still_be_released_is_not_lost() {
         assert!(expected.outstanding > 20, "{outcome:?}");
         assert_eq!(outcome.ledger, Some(expected), "{start_after}");
     }
+}
+
+/// `queue.declare`.
+const DECLARE: MethodId = MethodId {
+    class: 50,
+    method: 10,
+};
+
+/// What a broker does with what is published.
+#[derive(Clone, Copy, PartialEq)]
+enum Does {
+    Delivers,
+    /// Its consumer gets nothing, and the queue's count says so.
+    Keeps,
+    /// The same; whoever looks into the queue is told that there is none.
+    Hides,
+    /// What it confirms is gone.
+    Drops,
+}
+
+/// A broker of this cluster name, with one queue.
+fn named(cluster: &str, does: Does) -> SocketAddr {
+    let mut config = beating(0);
+    let properties = &mut config.properties;
+    properties.insert("cluster_name", cluster).expect("a name");
+    let (queue, consumers) = (
+        Arc::new(Mutex::new(VecDeque::new())),
+        Arc::new(Mutex::new(0)),
+    );
+    listen(config, move |_, mut peer| {
+        let (mut confirmed, mut delivered) = (0, 0);
+        let mut consumer = None;
+        loop {
+            for asked in peer.turn() {
+                match asked {
+                    Asked::Method(channel, "queue.declare") => {
+                        let message_count = queue.lock().expect("queue").len() as u32;
+                        if does == Does::Hides && message_count > 0 {
+                            let cause = DECLARE;
+                            peer.server.close_channel(channel, 404, "no queue", cause);
+                            continue;
+                        }
+                        let declared = QueueDeclareOk {
+                            queue: "drained",
+                            message_count,
+                            consumer_count: *consumers.lock().expect("consumers"),
+                        };
+                        peer.send(channel, &declared);
+                    }
+                    Asked::Method(channel, method) => {
+                        peer.answer(channel, method);
+                        if method == "basic.consume" {
+                            *consumers.lock().expect("consumers") += 1;
+                            consumer = Some(channel);
+                        }
+                    }
+                    Asked::Ack { .. } => {}
+                    Asked::Publish(channel) => {
+                        confirmed += 1;
+                        peer.server.confirm(channel, confirmed, false);
+                    }
+                    Asked::Gone => return,
+                }
+            }
+            let mut queue = queue.lock().expect("queue");
+            queue.append(&mut peer.published);
+            if does == Does::Drops {
+                queue.clear();
+            }
+            if let Some(channel) = consumer.filter(|_| does == Does::Delivers) {
+                for body in queue.drain(..) {
+                    delivered += 1;
+                    peer.deliver(channel, delivered, false, &body);
+                }
+            }
+        }
+    })
+}
+
+/// Two brokers that were set up alike call themselves the same: both are asked.
+#[test]
+fn what_another_broker_of_the_same_name_holds_is_not_lost() {
+    for does in [Does::Keeps, Does::Hides] {
+        let brokers = [Does::Delivers, does].map(|does| named("alike", does));
+        let mut plan = plan(brokers[0].port(), 100.0);
+        plan.phases.drain = Nanos::from_millis(300);
+        let mut other = plan.groups[0].clone();
+        other.endpoint = Endpoint::new("127.0.0.1", brokers[1].port());
+        plan.groups.push(other);
+        let (outcome, _) = run(&plan, |_| ());
+        let delivered = outcome.totals.received;
+        let expected = LedgerSummary {
+            delivered,
+            outstanding: outcome.totals.sent - delivered,
+            ..whole(&outcome)
+        };
+        assert!(delivered > 20 && expected.outstanding > 20, "{outcome:?}");
+        assert_eq!(outcome.ledger, Some(expected));
+    }
+}
+
+/// A queue that cannot be found may be on a node that is down.
+#[test]
+fn what_was_in_a_queue_that_is_not_there_is_not_lost() {
+    let broker = named("", Does::Hides);
+    let mut plan = plan(broker.port(), 100.0);
+    plan.phases.drain = Nanos::from_millis(300);
+    let (outcome, _) = run(&plan, |_| ());
+    let expected = LedgerSummary {
+        delivered: 0,
+        outstanding: outcome.totals.sent,
+        ..whole(&outcome)
+    };
+    assert!(expected.outstanding > 20, "{outcome:?}");
+    assert_eq!(outcome.ledger, Some(expected));
+}
+
+/// Groups that reach one queue over two addresses.
+#[test]
+fn what_one_broker_loses_is_lost_whatever_addresses_it_has() {
+    let broker = named("one", Does::Drops);
+    let proxy = Proxy::new(broker).expect("proxy");
+    let mut plan = plan(broker.port(), 100.0);
+    let mut other = plan.groups[0].clone();
+    other.endpoint = Endpoint::new("127.0.0.1", proxy.address().port());
+    other.producers.per_destination = 0;
+    plan.groups.push(other);
+    let (outcome, took) = run(&plan, |_| ());
+    let expected = LedgerSummary {
+        delivered: 0,
+        lost: outcome.totals.sent,
+        ..whole(&outcome)
+    };
+    assert_eq!(outcome.ledger, Some(expected));
+    assert!(took < Duration::from_secs(8), "{took:?}");
 }
 
 /// The queue keeps only the newest message that its consumer has not asked for.

@@ -292,6 +292,55 @@ fn a_run_ends_when_consumers_are_idle_or_queues_are_empty() {
     }
 }
 
+/// The first node goes while the queues are looked into; the next one answers as well.
+#[test]
+fn empty_queues_are_found_where_the_first_node_is_gone() {
+    let broker = embedded();
+    let proxy = std::sync::Arc::new(testkit::Proxy::new(broker.local_addr()).expect("proxy"));
+    let mut group = group(&broker, &["queue://next-node"]);
+    let url = format!("amqp://{}", proxy.address());
+    let second = std::mem::replace(&mut group.endpoint, url.parse().expect("url"));
+    group.further = vec![second];
+    group.producers.message_count = Some(100);
+    group.producers.arrivals = Rate::per_second(200.0).expect("a rate").into();
+    group.reconnect = Some(load::ReconnectPolicy {
+        min: Nanos::from_millis(5),
+        max: Nanos::from_millis(5),
+    });
+    let mut plan = plan(group);
+    plan.stop = Some(StopCondition::Empty);
+    // A run that does not find them empty ends here.
+    plan.phases.measure = Some(Nanos::from_millis(20_000));
+    let began = std::time::Instant::now();
+    let away = std::sync::Arc::clone(&proxy);
+    std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        away.keep_away(true);
+        away.cut(std::time::Duration::ZERO);
+    });
+    let outcome = run(&plan);
+    assert_eq!(outcome.totals.sent, 100, "{outcome:?}");
+    assert!(began.elapsed().as_secs() < 12, "{:?}", began.elapsed());
+}
+
+#[test]
+fn queues_behind_topics_are_looked_into_as_well() {
+    let broker = embedded();
+    for durable in [true, false] {
+        let mut group = group(&broker, &["topic://behind"]);
+        group.consumers.subscription = Some(load::Subscription {
+            name: "subscribed".into(),
+            durable,
+            shared: 1,
+        });
+        group.consumers.start_after = Nanos::from_millis(2_500);
+        let mut plan = plan(group);
+        plan.stop = Some(StopCondition::Empty);
+        plan.phases.drain = Nanos::from_millis(100);
+        assert_eq!(run(&plan).totals.received, 1_000, "{durable}");
+    }
+}
+
 fn clean_sent(outcome: &Outcome) {
     assert_eq!(
         (outcome.totals.sent, outcome.totals.completed),

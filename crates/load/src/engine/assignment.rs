@@ -37,6 +37,8 @@ pub(crate) struct Assignment<S> {
     pub(crate) anybody_counts: bool,
     /// Who keeps which part of the ledger; otherwise why there is none, where somebody might wonder.
     pub(crate) ledger_layout: Result<LedgerLayout, Option<String>>,
+    /// Whether it is known how many deliveries each message leads to.
+    pub(crate) knows_expected: bool,
     /// What the plan's consumers receive from.
     pub(crate) recipients: Vec<Recipient>,
 }
@@ -89,8 +91,9 @@ pub(crate) fn assign<C: Connection>(
         threads[i % count].push(client);
     }
     let ledger_layout = ledger_layout::open(plan, &mut threads, &mut routes);
-    let recipients = recipients::find(&mut threads, &ledger_layout);
+    let recipients = recipients::find(plan, &mut threads, &ledger_layout);
     Ok(Assignment {
+        knows_expected: routes.unknown().is_none(),
         recipients,
         ledger_layout,
         threads,
@@ -105,7 +108,7 @@ fn assign_clusters<S>(clusters: &[Cluster], group: usize, clients: &mut [ClientS
     let own = clusters.get(group);
     let cluster = clusters.iter().position(|cluster| Some(cluster) == own);
     for client in clients {
-        client.cluster = cluster.unwrap_or(group);
+        (client.group, client.cluster) = (group, cluster.unwrap_or(group));
     }
 }
 
@@ -255,6 +258,7 @@ fn connect<S>(
                 index: n / nodes.len().max(1),
                 source: sources.get(n % sources.len().max(1)).copied(),
                 nodes: Arc::clone(nodes),
+                group: 0,
                 cluster: 0,
                 connection: ConnectionSpec {
                     endpoint: nodes[at].endpoint.clone(),

@@ -52,6 +52,8 @@ pub(super) struct Coordinator<'a, C: Connection> {
     merger: Merger,
     collector: Option<LedgerCollector>,
     recipients: Vec<Recipient>,
+    /// Whether it is known how many deliveries each message leads to.
+    knows_expected: bool,
     /// What the last questions in the drain have shown.
     found: Found,
     wakers: Vec<Waker>,
@@ -122,6 +124,7 @@ impl<'a, C: Connection> Coordinator<'a, C> {
             merger: Merger::new(give_back),
             collector,
             recipients: assignment.recipients,
+            knows_expected: assignment.knows_expected,
             found: Found::default(),
             wakers: Vec::with_capacity(count),
             threads: Vec::with_capacity(count),

@@ -47,6 +47,9 @@ pub(crate) fn open<S, R: Routing>(
     if !plan.ledger || consumers_count || producers == 0 || !consumers {
         return Err(None);
     }
+    if let Some(reason) = routes.unknown() {
+        return Err(Some(format!("no ledger is kept: {reason}")));
+    }
     if producers > MOST_PRODUCERS {
         return Err(Some(format!(
             "no ledger is kept of {producers} producers: {MOST_PRODUCERS} are the most"

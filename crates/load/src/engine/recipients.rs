@@ -14,14 +14,17 @@ use super::ledger_layout::LedgerLayout;
 use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
 use crate::control::Interruption;
 use crate::protocol::{Admin, Connection, connect_options};
-use crate::{Control, DestinationKind, Error, Plan};
+use crate::{Control, DestinationKind, Endpoint, Error, Group, Plan};
 
 /// A queue that consumers compete for, or what one subscriber has alone.
 #[derive(Debug, Default)]
 pub(crate) struct Recipient {
-    /// Whose count says how many messages there are: the group where it can be asked, and its name.
+    /// The name of the queue whose count says how many messages there are.
     /// `None` for queues that are one connection's alone, and for streams, which keep everything.
-    pub(crate) queue: Option<(usize, String)>,
+    pub(crate) queue: Option<String>,
+    /// Where it has to be asked: wherever somebody consumes from it or publishes to it. Brokers that call
+    /// themselves by one name may still be several.
+    places: Vec<Place>,
     /// Consumers that subscribe to it.
     subscribers: u32,
     /// Its bitmaps in the ledger.
@@ -30,16 +33,28 @@ pub(crate) struct Recipient {
     budget: Option<Arc<AtomicU64>>,
 }
 
+/// A broker, by the first of the groups that connect there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    group: usize,
+    /// The consumers that subscribe there.
+    subscribers: u32,
+}
+
 /// Finds out who receives from what, and tells consumers which recipient is theirs.
 pub(crate) fn find<S>(
+    plan: &Plan,
     threads: &mut [Vec<ClientSpec<S>>],
     ledger_layout: &Result<LedgerLayout, Option<String>>,
 ) -> Vec<Recipient> {
     let mut recipients: Vec<Recipient> = Vec::new();
     let mut shared: HashMap<(usize, bool, String), usize> = HashMap::new();
+    let places = places(plan);
+    let producers = producers(threads, &places);
     for (thread, clients) in threads.iter_mut().enumerate() {
         for client in clients {
             let cluster = client.cluster;
+            let place = places.get(client.group).copied().unwrap_or(client.group);
             for participant in &mut client.participants {
                 let (named, is_counted) = name(participant);
                 let ParticipantKind::Consumer(consumer) = &mut participant.kind else {
@@ -53,23 +68,55 @@ pub(crate) fn find<S>(
                     None => next,
                 };
                 if at == next {
-                    recipients.push(Recipient {
-                        queue: named
-                            .filter(|_| is_counted)
-                            .map(|(_, name)| (cluster, name)),
+                    let mut recipient = Recipient {
+                        queue: named.filter(|_| is_counted).map(|(_, name)| name),
                         bitmaps: bitmaps(consumer, thread, ledger_layout),
                         budget: consumer.budget.clone(),
                         ..Recipient::default()
-                    });
+                    };
+                    let ids = consumer.bitmaps.as_ref().map(|it| &*it.producers);
+                    for id in ids.unwrap_or_default() {
+                        if let Some(place) = producers.get(id) {
+                            recipient.add(*place, 0);
+                        }
+                    }
+                    recipients.push(recipient);
                 }
                 if let Some(recipient) = recipients.get_mut(at) {
-                    recipient.subscribers += u32::from(consumer.poll.is_none());
+                    recipient.add(place, u32::from(consumer.poll.is_none()));
                 }
                 (consumer.recipient, consumer.is_counted) = (at as u32, is_counted);
             }
         }
     }
     recipients
+}
+
+/// The place of each group.
+fn places(plan: &Plan) -> Vec<usize> {
+    let place = |(at, group): (usize, &Group)| {
+        let mut all = plan.groups.iter();
+        all.position(|other| other.endpoint == group.endpoint)
+            .unwrap_or(at)
+    };
+    plan.groups.iter().enumerate().map(place).collect()
+}
+
+/// Where each producer publishes. Of one place nobody has to be told.
+fn producers<S>(threads: &[Vec<ClientSpec<S>>], places: &[usize]) -> HashMap<u32, usize> {
+    if places.iter().all(|place| *place == 0) {
+        return HashMap::new();
+    }
+    let clients = threads.iter().flatten();
+    let producers = clients.flat_map(|client| {
+        let place = places.get(client.group).copied().unwrap_or(client.group);
+        let participants = client.participants.iter();
+        participants.filter_map(move |participant| match &participant.kind {
+            ParticipantKind::Producer(producer) => Some((producer.id, place)),
+            ParticipantKind::Consumer(_) => None,
+        })
+    });
+    producers.collect()
 }
 
 /// The name of a queue that others may take from too, with whether it is behind a topic; and whether
@@ -103,8 +150,8 @@ fn bitmaps(
 /// longer holds when it is asked has come to its consumers before they answer.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// By recipient: what its queue answered, where it did.
-    depths: Vec<Option<Depth>>,
+    /// By recipient: what its queue answered, at each place where it did.
+    depths: Vec<Vec<Depth>>,
     /// The consumers have to pass this one; 0 where none was put up.
     pub(crate) fence: u64,
 }
@@ -114,12 +161,14 @@ pub(crate) struct Found {
 struct Depth {
     messages: u32,
     consumers: u32,
+    /// Consumers of the plan's that subscribe where it was asked.
+    subscribers: u32,
 }
 
 impl Found {
     pub(crate) fn new(recipients: usize) -> Self {
         Self {
-            depths: vec![None; recipients],
+            depths: vec![Vec::new(); recipients],
             fence: 0,
         }
     }
@@ -133,10 +182,27 @@ impl Found {
         if recipient.queue.is_none() {
             return Some(0);
         }
-        let depth = self.depths.get(at).copied().flatten()?;
+        let depths = self.depths.get(at)?;
+        if depths.len() != recipient.places.len() {
+            return None;
+        }
+        let messages = depths.iter().map(|depth| u64::from(depth.messages));
+        let is_one = depths
+            .iter()
+            .all(|depth| depth.consumers == recipient.subscribers)
+            && depths
+                .iter()
+                .any(|depth| depth.consumers > depth.subscribers);
+        if is_one {
+            // A queue that counts those who subscribe elsewhere is the same there.
+            return messages.max();
+        }
         // What a stranger, or a connection of ours that the broker believes to be up, has taken and
         // not acknowledged comes back.
-        (depth.consumers <= recipient.subscribers).then_some(u64::from(depth.messages))
+        let all_ours = depths
+            .iter()
+            .all(|depth| depth.consumers <= depth.subscribers);
+        all_ours.then(|| messages.sum())
     }
 
     /// Whether no recipient that still wants something can get anything.
@@ -149,6 +215,15 @@ impl Found {
 }
 
 impl Recipient {
+    /// Notes subscribers at a place.
+    fn add(&mut self, group: usize, subscribers: u32) {
+        self.subscribers += subscribers;
+        match self.places.iter_mut().find(|place| place.group == group) {
+            Some(place) => place.subscribers += subscribers,
+            None => self.places.push(Place { group, subscribers }),
+        }
+    }
+
     /// Whether its group has all the deliveries that it counts.
     pub(crate) fn wants_no_more(&self) -> bool {
         let budget = self.budget.as_ref();
@@ -174,10 +249,11 @@ impl Inquiry {
     ) -> Result<Self, Error> {
         let (sender, answers) = channel();
         let (control, is_over) = (Control::new(), Arc::new(AtomicBool::new(false)));
-        let mut queues: Vec<(usize, usize, String)> = Vec::new();
+        let mut queues: Vec<(Place, usize, String)> = Vec::new();
         for (at, recipient) in recipients.iter().enumerate() {
-            if let Some((group, name)) = recipient.queue.as_ref() {
-                queues.push((*group, at, name.clone()));
+            if let Some(name) = &recipient.queue {
+                let places = recipient.places.iter();
+                queues.extend(places.map(|place| (*place, at, name.clone())));
             }
         }
         let mut plan = plan.clone();
@@ -187,8 +263,10 @@ impl Inquiry {
             .name("ask queues".into())
             .spawn(move || {
                 for group in 0..plan.groups.len() {
-                    let here = queues.iter().filter(|queue| queue.0 == group);
-                    let here: Vec<_> = here.map(|(_, at, name)| (*at, name.as_str())).collect();
+                    let here = queues.iter().filter(|queue| queue.0.group == group);
+                    let here: Vec<_> = here
+                        .map(|(place, at, name)| (*at, place.subscribers, name.as_str()))
+                        .collect();
                     // A broker that does not answer has said what there is to say.
                     let _ = ask::<C>(&plan, group, &here, &stop, &sender);
                 }
@@ -211,8 +289,8 @@ impl Inquiry {
     /// Takes the answers so far.
     pub(crate) fn take(&self, found: &mut Found) {
         for (at, depth) in self.answers.try_iter() {
-            if let Some(place) = found.depths.get_mut(at) {
-                *place = Some(depth);
+            if let Some(depths) = found.depths.get_mut(at) {
+                depths.push(depth);
             }
         }
     }
@@ -227,39 +305,50 @@ impl Drop for Inquiry {
     }
 }
 
-/// Asks a group's broker, at the first of its nodes that answers.
+/// Asks a group's broker.
 fn ask<C: Connection>(
     plan: &Plan,
     group: usize,
-    queues: &[(usize, &str)],
+    queues: &[(usize, u32, &str)],
     control: &Control,
     answers: &Sender<(usize, Depth)>,
 ) -> Result<(), Interruption> {
     let Some(group) = plan.groups.get(group).filter(|_| !queues.is_empty()) else {
         return Ok(());
     };
-    let mut result = Ok(());
-    for endpoint in std::iter::once(&group.endpoint).chain(&group.further) {
-        let options = connect_options(endpoint, &group.source_addresses)?;
-        let mut admin = match <C::Admin<'_>>::connect(endpoint, options, plan.timeout, control) {
-            Ok(admin) => admin,
-            Err(Interruption::Stopped) => return Err(Interruption::Stopped),
-            Err(error) => {
-                result = Err(error);
-                continue;
-            }
+    let mut admin = connect::<C>(plan, group, control)?;
+    for (at, subscribers, name) in queues {
+        // One that is not there may be elsewhere, or come back with what it held.
+        let Some((messages, consumers)) = admin.depth(name)? else {
+            continue;
         };
-        for (at, name) in queues {
-            let answer = admin.depth(name)?;
-            let (messages, consumers) = answer.unwrap_or_default();
-            let depth = Depth {
-                messages,
-                consumers,
-            };
-            // Who asked may have had enough.
-            let _ = answers.send((*at, depth));
+        let depth = Depth {
+            messages,
+            consumers,
+            subscribers: *subscribers,
+        };
+        // Who asked may have had enough.
+        let _ = answers.send((*at, depth));
+    }
+    admin.close()
+}
+
+/// Connects to the first of a group's nodes that answers.
+pub(super) fn connect<'a, C: Connection>(
+    plan: &Plan,
+    group: &Group,
+    control: &'a Control,
+) -> Result<C::Admin<'a>, Interruption> {
+    let connect = |endpoint: &Endpoint| {
+        let options = connect_options(endpoint, &group.source_addresses)?;
+        <C::Admin<'a>>::connect(endpoint, options, plan.timeout, control)
+    };
+    let mut result = connect(&group.endpoint);
+    for endpoint in &group.further {
+        if !matches!(result, Err(Interruption::Failed(_))) {
+            break;
         }
-        return admin.close();
+        result = connect(endpoint);
     }
     result
 }

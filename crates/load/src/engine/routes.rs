@@ -86,6 +86,11 @@ impl<R: Routing> Routes<R> {
         each.sum()
     }
 
+    /// Why nobody knows how many deliveries a message leads to, where nobody does.
+    pub(super) fn unknown(&self) -> Option<String> {
+        self.routing.unknown()
+    }
+
     /// Whether a consumer gets all messages of its destination, and not a share of them.
     pub(super) fn gets_all(participant: &ParticipantSpec) -> bool {
         participant.share.is_none() && R::everyone_gets_all(&participant.destination)

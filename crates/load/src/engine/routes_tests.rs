@@ -130,3 +130,48 @@ fn every_queue_counts_the_producers_whose_keys_its_patterns_take() {
         assert_eq!(expected_of(&plan), expected, "{keys:?} and {patterns:?}");
     }
 }
+
+/// The kind stands where the exchange is declared; whoever only publishes need not repeat it.
+#[test]
+fn kinds_of_exchanges_hold_for_all_groups() {
+    let kinds = |published: &str, consumed: &str| {
+        let mut plan = plan(vec![to("x", "p", "p")], vec![to("x", "b", "b")]);
+        for (group, kind) in plan.groups.iter_mut().zip([published, consumed]) {
+            group.destinations[0].amqp091.exchange = Some(Exchange::new("x", kind));
+        }
+        expected_of(&plan)
+    };
+    assert_eq!(kinds("direct", "direct"), [0]);
+    for kind in ["fanout", "headers"] {
+        for (published, consumed) in [(kind, kind), ("direct", kind), (kind, "direct")] {
+            assert_eq!(kinds(published, consumed), [1], "{published} {consumed}");
+        }
+    }
+}
+
+#[test]
+fn no_ledger_is_kept_where_a_plugin_decides_who_gets_what() {
+    let reason = |published: &str, consumed: &str| {
+        let mut plan = plan(vec![to("x", "p", "p")], vec![to("x", "b", "b")]);
+        for (group, kind) in plan.groups.iter_mut().zip([published, consumed]) {
+            group.destinations[0].amqp091.exchange = Some(Exchange::new("x", kind));
+        }
+        let assignment = assigned_together(&plan);
+        let reason = assignment.ledger_layout.err().flatten();
+        assert_eq!(assignment.knows_expected, reason.is_none());
+        reason
+    };
+    for kind in ["direct", "fanout", "topic", "headers"] {
+        assert_eq!(reason(kind, kind), None, "{kind}");
+    }
+    for kind in ["x-consistent-hash", "x-random", "x-local-random"] {
+        for published in [kind, "direct"] {
+            let reason = reason(published, kind).expect("a reason");
+            assert!(reason.contains(kind), "{reason}");
+        }
+    }
+    // Nobody publishes there.
+    let mut plan = plan(vec![Destination::queue("q")], vec![to("x", "b", "q")]);
+    plan.groups[1].destinations[0].amqp091.exchange = Some(Exchange::new("x", "x-random"));
+    assert!(assigned_together(&plan).knows_expected);
+}

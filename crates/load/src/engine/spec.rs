@@ -40,6 +40,8 @@ pub(crate) struct ClientSpec<S> {
     pub(crate) index: usize,
     /// The address that it connects from, where that matters.
     pub(crate) source: Option<IpAddr>,
+    /// Whose it is, by its position in the plan.
+    pub(crate) group: usize,
     /// Which of the plan's brokers that is: the first group there.
     pub(crate) cluster: usize,
     /// Its clients stand in the order of `participants`.

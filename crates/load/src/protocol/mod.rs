@@ -179,6 +179,11 @@ pub(crate) trait Routing: Sized {
     /// Learns of all destinations of a plan.
     fn new<'a>(named: impl Iterator<Item = Named<'a>> + Clone) -> Self;
 
+    /// Why the plan does not tell who gets whose messages, where it does not.
+    fn unknown(&self) -> Option<String> {
+        None
+    }
+
     /// What a producer publishes to; `random_key` stands for its routing keys where each message has its
     /// own.
     fn published(

@@ -110,7 +110,7 @@ impl<C: Connection> Coordinator<'_, C> {
         if self.recipients.iter().all(|it| it.wants_no_more()) {
             return Ok(true);
         }
-        if totals.received < totals.expected {
+        if !self.knows_expected || totals.received < totals.expected {
             return Ok(false);
         }
         if self.collector.is_none() {

@@ -8,7 +8,8 @@ use std::time::Duration;
 use measure::{Nanos, Time};
 
 use crate::control::Interruption;
-use crate::protocol::{Admin, Connection, connect_options};
+use crate::engine::recipients;
+use crate::protocol::{Admin, Connection};
 use crate::{Control, DestinationKind, Error, Group, Plan, StopCondition};
 
 /// Without a delivery for this long, consumers are idle.
@@ -96,15 +97,21 @@ impl Drop for QueueProbe {
 
 fn are_all_empty<C: Connection>(plan: &Plan, control: &Control) -> Result<bool, Interruption> {
     for group in &plan.groups {
-        let options = connect_options(&group.endpoint, &group.source_addresses)?;
-        let mut admin = <C::Admin<'_>>::connect(&group.endpoint, options, plan.timeout, control)?;
+        let subscription = group.consumers.subscription.as_ref();
+        // A subscription that does not last goes with its consumers, and with what it held.
+        let lasts = subscription.is_none_or(|it| it.durable);
         let queues = group.destinations.iter();
-        for queue in queues.filter(|d| d.kind == DestinationKind::Queue) {
+        let queues = queues.filter(|d| d.kind == DestinationKind::Queue);
+        let queues = queues.map(|queue| (queue.name.clone(), true));
+        let subscriptions = group.subscription_queues();
+        let subscriptions = subscriptions.map(|(queue, _)| (queue, lasts));
+        let mut admin = recipients::connect::<C>(plan, group, control)?;
+        for (queue, lasts) in queues.chain(subscriptions) {
             // One that is not there may come back with messages.
-            if admin
-                .depth(&queue.name)?
-                .is_none_or(|(messages, _)| messages > 0)
-            {
+            if match admin.depth(&queue)? {
+                Some((messages, _)) => messages > 0,
+                None => lasts,
+            } {
                 admin.close()?;
                 return Ok(false);
             }

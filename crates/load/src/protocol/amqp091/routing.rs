@@ -1,6 +1,6 @@
 //! Who gets whose messages: exchanges, routing keys and bindings, from the plan alone.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use wire::topic::{TopicPatterns, has_wildcards};
 
@@ -61,8 +61,10 @@ impl RoutingAddress for ExchangeKey {
 /// The exchanges and bindings of a plan.
 #[derive(Debug, Default)]
 pub(crate) struct Topology {
-    /// The topic exchanges: not every group says what kind an exchange is, but one does.
-    topics: HashSet<(usize, String)>,
+    /// What kinds the exchanges are: not every group says it, but one does.
+    kinds: HashMap<(usize, String), String>,
+    /// An exchange that is published to and whose kind is none of the protocol's own.
+    unknown: Option<String>,
     /// What each queue is bound to.
     queues: HashMap<(usize, String), Vec<ExchangeKey>>,
 }
@@ -71,20 +73,28 @@ impl Routing for Topology {
     type Address = ExchangeKey;
 
     fn new<'a>(named: impl Iterator<Item = Named<'a>> + Clone) -> Self {
-        let is_topic = |named: &Named<'_>| kind(named.destination) == "topic";
-        let exchange = |destination| publishes_to(destination).0.to_owned();
-        let mut topology = Self {
-            topics: named
-                .clone()
-                .filter(is_topic)
-                .map(|named| (named.cluster, exchange(named.destination)))
-                .collect(),
-            queues: HashMap::new(),
-        };
+        let mut topology = Self::default();
+        for named in named.clone() {
+            let exchange = publishes_to(named.destination).0.to_owned();
+            let given = kind(named.destination);
+            let kind = topology.kinds.entry((named.cluster, exchange));
+            let kind = kind.or_insert_with(|| given.to_owned());
+            // Direct is also what an exchange is where nothing is said.
+            if kind == "direct" && given != "direct" {
+                given.clone_into(kind);
+            }
+        }
         for named in named {
+            if !named.consumes && topology.unknown.is_none() {
+                topology.unknown = topology.unknown_kind(&named);
+            }
             topology.add_bindings(&named);
         }
         topology
+    }
+
+    fn unknown(&self) -> Option<String> {
+        self.unknown.clone()
     }
 
     fn published(
@@ -143,16 +153,30 @@ impl Topology {
         }
     }
 
+    /// Why nobody can tell who gets what is published here, where a plugin decides about it.
+    fn unknown_kind(&self, named: &Named<'_>) -> Option<String> {
+        let exchange = publishes_to(named.destination).0;
+        let kind = self.kinds.get(&(named.cluster, exchange.to_owned()))?;
+        let is_known = matches!(kind.as_str(), "direct" | "fanout" | "topic" | "headers");
+        (!is_known).then(|| {
+            format!(
+                "which queues exchange {exchange:?} gives a message to is for its type {kind:?} to \
+                 decide"
+            )
+        })
+    }
+
     /// What is published to the same address reaches the same queues.
     fn address(&self, cluster: usize, destination: &Destination) -> ExchangeKey {
         let (exchange, key) = publishes_to(destination);
-        let key = match kind(destination) {
+        let exchange = (cluster, exchange.to_owned());
+        let kind = self.kinds.get(&exchange).map_or("direct", String::as_str);
+        let key = match kind {
             "fanout" | "headers" => "",
             _ => key,
         };
-        let exchange = (cluster, exchange.to_owned());
         ExchangeKey {
-            is_topic: self.topics.contains(&exchange),
+            is_topic: kind == "topic",
             cluster,
             exchange: exchange.1,
             key: key.to_owned(),
@@ -160,7 +184,7 @@ impl Topology {
     }
 }
 
-/// What kind of exchange it is published to. Every broker has some of their own.
+/// What kind of exchange the destination says that it is published to. Every broker has some of their own.
 fn kind(destination: &Destination) -> &str {
     let given = destination.amqp091.exchange.as_ref();
     match publishes_to(destination).0 {
