@@ -386,3 +386,19 @@ fn files_are_read_once_however_often_an_experiment_is_planned() {
         "another experiment reads its own"
     );
 }
+
+#[test]
+fn where_every_load_has_its_own_broker_the_first_is_watched() {
+    let port = |loads: &str| {
+        let text = format!("name = \"x\"\n[broker]\nkind = \"attach\"\n{loads}");
+        let experiment = Experiment::from_toml(&text, "x.toml").unwrap();
+        experiment.endpoint().unwrap().port
+    };
+    let own = |port: u16| {
+        format!("[[load]]\ndestination = \"queue://q\"\nurl = \"amqp://127.0.0.1:{port}\"\n")
+    };
+    let default = "[[load]]\ndestination = \"queue://q\"\n";
+    assert_eq!(port(&(own(7_001) + &own(7_002))), 7_001);
+    assert_eq!(port(&(own(7_001) + default)), 5_672);
+    assert_eq!(port(default), 5_672);
+}

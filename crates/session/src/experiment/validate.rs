@@ -118,9 +118,13 @@ impl Experiment {
         }
     }
 
-    /// Where an attached broker is; this machine's default port where nothing is said.
+    /// Where an attached broker is. Where nothing is said, that is the first load's, if every load has its own, and
+    /// this machine's default port otherwise: nobody is watched with whom nobody talks.
     pub(crate) fn endpoint(&self) -> Result<Endpoint, load::Error> {
-        self.endpoint_at(self.broker.url.as_deref())
+        let only_own = self.churn.is_none() && self.load.iter().all(|spec| spec.url.is_some());
+        let first = self.load.first().filter(|_| only_own);
+        let own = first.and_then(|spec| spec.url.as_deref());
+        self.endpoint_at(self.broker.url.as_deref().or(own))
     }
 
     /// Where a group of its own broker connects.
