@@ -333,11 +333,14 @@ fn queues_behind_topics_are_looked_into_as_well() {
             durable,
             shared: 1,
         });
-        group.consumers.start_after = Nanos::from_millis(2_500);
+        // For over a second at a time nothing is delivered, while messages wait.
+        group.producers.message_count = Some(3);
+        group.consumers.prefetch = 1;
+        group.consumers.service.latency = vec![(Nanos::from_millis(1_300), Nanos::ZERO)];
         let mut plan = plan(group);
         plan.stop = Some(StopCondition::Empty);
         plan.phases.drain = Nanos::from_millis(100);
-        assert_eq!(run(&plan).totals.received, 1_000, "{durable}");
+        assert_eq!(run(&plan).totals.received, 3, "{durable}");
     }
 }
 
