@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use measure::Nanos;
+use measure::{Metric, Nanos};
 
 use crate::environment::{Bench, Embedded, WARMUP_S, perf_test, rabbitmq};
 use crate::table::Row;
@@ -254,7 +254,7 @@ fn schedule(bench: &Bench) -> Result<Vec<Row>> {
         ],
     )?;
     node.stop()?;
-    let delay = &summary.latency.send_delay;
+    let delay = summary.latency.get(Metric::SEND_DELAY);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let busy = [
         summary.cpu_us_per_message.broker,
