@@ -222,6 +222,7 @@ pub struct Censored {
     pub unanswered: u64,
     /// Messages that were due and never sent.
     pub unsent: u64,
+    measure_at: Time,
 }
 
 impl Censored {
@@ -234,6 +235,7 @@ impl Censored {
             interval,
             unanswered: 0,
             unsent: 0,
+            measure_at,
         }
     }
 
@@ -249,17 +251,40 @@ impl Censored {
             .record(Metric::ACK_RESPONSE, waited);
     }
 
-    /// Takes one that should have been answered, where there are answers, and delivered so many times.
-    pub(crate) fn unsent(&mut self, due: Time, end: Time, is_answered: bool, deliveries: u64) {
-        self.unsent += 1;
+    /// The instant before which everything that is due counts as what is due at `due` does: for the same phase,
+    /// with the same latency at `end`.
+    pub(crate) fn alike_until(&self, due: Time, end: Time) -> Time {
+        let shortest = measure::lowest_equivalent(end.since(due));
+        let same_latency = match shortest {
+            Nanos::ZERO => Time(u64::MAX),
+            Nanos(shortest) => Time(end.0 - shortest + 1),
+        };
+        if due < self.measure_at {
+            same_latency.min(self.measure_at)
+        } else {
+            same_latency
+        }
+    }
+
+    /// Takes `count` that should have been answered, where there are answers, and each delivered so many times.
+    pub(crate) fn unsent(
+        &mut self,
+        due: Time,
+        end: Time,
+        count: u64,
+        is_answered: bool,
+        deliveries: u64,
+    ) {
+        self.unsent += count;
         let waited = end.since(due);
         let latencies = self.interval.due(due);
         if is_answered {
-            latencies.record(Metric::ACK_RESPONSE, waited);
+            latencies.record_n(Metric::ACK_RESPONSE, waited, count);
         }
         if deliveries > 0 {
             // A count of 0 would still move the maximum.
-            latencies.record_n(Metric::END_TO_END, waited, deliveries);
+            let count = count.saturating_mul(deliveries);
+            latencies.record_n(Metric::END_TO_END, waited, count);
         }
     }
 

@@ -21,7 +21,9 @@ pub use interval::{Counters, Interval};
 pub use metric::{Metric, MetricInfo, MetricKind, described};
 pub use phase::Phase;
 pub use problem::Problem;
-pub use recorder::{DueHistogram, HIGHEST_NS, Recorder, SIGNIFICANT_DIGITS, new_histogram};
+pub use recorder::{
+    DueHistogram, HIGHEST_NS, Recorder, SIGNIFICANT_DIGITS, lowest_equivalent, new_histogram,
+};
 pub use summaries::{LatencySummary, Summaries};
 pub use units::{Nanos, Rate, Time};
 pub use waits::{Wait, Waits};

@@ -25,6 +25,12 @@ pub fn new_histogram() -> Histogram<u64> {
 /// What [`Recorder::histogram`] shows of a metric that nothing was recorded of.
 static NOTHING: LazyLock<Histogram<u64>> = LazyLock::new(new_histogram);
 
+/// The shortest latency that is counted as this one is.
+#[must_use]
+pub fn lowest_equivalent(latency: Nanos) -> Nanos {
+    Nanos(NOTHING.lowest_equivalent(latency.0))
+}
+
 /// A histogram of what was due in one phase, whenever it was answered.
 #[derive(Clone, Copy, Debug)]
 pub struct DueHistogram<'a> {

@@ -1,6 +1,7 @@
 //! The sending side of one client: which message is next, and whether it may go.
 
 mod answers;
+mod censored;
 
 use std::sync::Arc;
 
@@ -10,7 +11,6 @@ use super::routing_keys::RoutingKeyGenerator;
 use super::unique_properties::UniqueProperties;
 use crate::payload::{self, FULL_LEN};
 use crate::protocol::Sender;
-use crate::report::Censored;
 use crate::schedule::{DueTimes, Pacer};
 use crate::sizes::Contents;
 use crate::window::Window;
@@ -535,41 +535,6 @@ impl Producer {
     /// When the oldest of them was sent.
     pub(crate) fn oldest(&self) -> Option<Time> {
         self.window.as_ref()?.oldest()
-    }
-
-    /// Takes what was due before `drain_at` and has no answer at `end`: it has waited at least this long. What was
-    /// never sent waited for the broker until the connection was `free` and everything else was answered; that
-    /// nothing more is sent after `drain_at` is not the broker's doing.
-    pub(crate) fn censor(
-        &mut self,
-        drain_at: Time,
-        free: Time,
-        end: Time,
-        censored: &mut Censored,
-    ) {
-        let is_answered = self.window.as_ref().is_none_or(|window| window.open() == 0);
-        let waited_until = if is_answered { drain_at.max(free) } else { end };
-        if let Some(window) = &self.window {
-            for intended in window.unanswered() {
-                censored.unanswered(intended, end);
-            }
-        }
-        let Some(NextSend::Scheduled(due_times)) = &mut self.next_send else {
-            return;
-        };
-        let limit = self.spec.limit.unwrap_or(u64::MAX);
-        let mut sequence = self.sequence;
-        while sequence < limit && !due_times.is_over() && due_times.due() < drain_at {
-            let deliveries = self.spec.expected_deliveries;
-            censored.unsent(
-                due_times.due(),
-                waited_until,
-                self.window.is_some(),
-                deliveries,
-            );
-            due_times.advance();
-            sequence += 1;
-        }
     }
 
     /// Messages without an answer, also those that will never have one.

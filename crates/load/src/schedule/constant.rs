@@ -82,6 +82,23 @@ impl EvenSteps {
             due
         }
     }
+
+    /// Passes over what is due before `end`, at most so many, from an instant before `end` on: how many, and the
+    /// instant after them.
+    pub(super) fn pass(&mut self, due: u64, end: u64, most: u64) -> (u64, u64) {
+        // In parts of a nanosecond, of which there are `modulus`.
+        let step = u128::from(self.step)
+            .saturating_mul(self.modulus)
+            .saturating_add(self.step_rest);
+        let until = u128::from(end - due).saturating_mul(self.modulus) - self.rest;
+        let count = until.div_ceil(step.max(1)).min(u128::from(most)) as u64;
+        let passed = u128::from(count)
+            .saturating_mul(step)
+            .saturating_add(self.rest);
+        self.rest = passed % self.modulus;
+        let passed = u64::try_from(passed / self.modulus).unwrap_or(u64::MAX);
+        (count, due.saturating_add(passed))
+    }
 }
 
 const fn gcd(mut a: u128, mut b: u128) -> u128 {

@@ -35,8 +35,13 @@ enum Steps {
         count: u64,
         sum: u128,
         random: Random,
+        /// How many more are passed over by their own gaps; later ones have the mean gap.
+        to_draw: u64,
     },
 }
+
+/// Random arrivals of a group that are passed over one by one.
+const MOST_DRAWN: u64 = 1 << 20;
 
 /// What never comes.
 const NEVER: Time = Time(u64::MAX);
@@ -56,6 +61,7 @@ impl DueTimes {
                     count: 0,
                     sum: 0,
                     random: Random::new(seed, u64::from(id)),
+                    to_draw: MOST_DRAWN / producers,
                 },
             },
             (Curve::Constant(constant), Spacing::Even) => {
@@ -122,6 +128,7 @@ impl DueTimes {
                 count,
                 sum,
                 random,
+                ..
             } => {
                 // An exponential number of mean 1, by inversion.
                 *sum += Position::of(-random.unit(*count).ln()).0;
@@ -130,10 +137,96 @@ impl DueTimes {
                 (pacer, *start, position)
             }
         };
-        let next = pacer
-            .instant(position)
-            .and_then(|offset| start.0.checked_add(offset));
         // The last bit of a root may not turn the order around.
-        self.due = next.map_or(NEVER, |next| Time(next).max(self.due));
+        self.due = instant(pacer, start, position).max(self.due);
     }
+
+    /// Passes over what is due before `end`, at most so many, and tells how many those were. Takes time by the
+    /// logarithm of their number.
+    pub(crate) fn pass(&mut self, end: Time, most: u64) -> u64 {
+        if self.due >= end || most == 0 {
+            return 0;
+        }
+        match &mut self.steps {
+            Steps::Even(even_steps) => {
+                let (count, due) = even_steps.pass(self.due.0, end.0, most);
+                self.due = Time(due);
+                count
+            }
+            Steps::Positions { .. } => self.pass_positions(end, most),
+            Steps::Random { .. } => self.pass_random(end, most),
+        }
+    }
+
+    /// The same for random arrivals. Nobody sees the gaps of messages that are never sent: where those are very
+    /// many, the last ones have the mean gap.
+    fn pass_random(&mut self, end: Time, most: u64) -> u64 {
+        let mut count = 0;
+        while count < most && self.due < end {
+            let Steps::Random {
+                pacer,
+                start,
+                sum,
+                to_draw,
+                ..
+            } = &mut self.steps
+            else {
+                return count + self.pass_positions(end, most - count);
+            };
+            if let Some(left) = to_draw.checked_sub(1) {
+                *to_draw = left;
+                self.advance_by_position();
+                count += 1;
+            } else {
+                let producers = u128::from(pacer.producers);
+                let next = sum.saturating_add(Position::whole(1).0);
+                self.steps = Steps::Positions {
+                    next: Position(next.saturating_mul(producers)),
+                    step: Position::whole(pacer.producers),
+                    pacer: Arc::clone(pacer),
+                    start: *start,
+                };
+            }
+        }
+        count
+    }
+
+    fn pass_positions(&mut self, end: Time, most: u64) -> u64 {
+        let Steps::Positions {
+            pacer,
+            start,
+            next,
+            step,
+        } = &mut self.steps
+        else {
+            return 0;
+        };
+        let ahead = |count: u64| Position(next.0.saturating_add(u128::from(count) * step.0));
+        // Whether the `count`-th after this one is due before.
+        let is_before = |count: u64| instant(pacer, *start, ahead(count - 1)) < end;
+        let (mut low, mut high) = (0, 1);
+        while high < most && is_before(high) {
+            (low, high) = (high, high.saturating_mul(2).min(most));
+        }
+        while high - low > 1 {
+            let middle = low.midpoint(high);
+            if is_before(middle) {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        // The last bit of a root may turn the order around.
+        let first = (high.saturating_sub(3).max(1)..high).find(|count| !is_before(*count));
+        let count = first.unwrap_or(high);
+        *next = ahead(count - 1);
+        self.advance_by_position();
+        count
+    }
+}
+
+fn instant(pacer: &Pacer, start: Time, position: Position) -> Time {
+    let offset = pacer.instant(position);
+    let due = offset.and_then(|offset| start.0.checked_add(offset));
+    due.map_or(NEVER, Time)
 }

@@ -43,7 +43,7 @@ impl Position {
 pub(crate) struct Pacer {
     pub(super) curve: Curve,
     pub(super) spacing: Spacing,
-    pub(super) producers: u64,
+    pub(crate) producers: u64,
 }
 
 #[derive(Clone, Debug)]
