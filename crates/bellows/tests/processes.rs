@@ -35,6 +35,56 @@ fn of_two_brokers_on_one_port_ours_is_watched() {
     }
 }
 
+/// CPU time that a process has used, by its ticks of 10 ms.
+fn cpu_seconds(pid: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
+    let (_, fields) = stat.rsplit_once(')').expect("a name");
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    ticks
+        .map(|it| it.parse::<f64>().expect("a number"))
+        .sum::<f64>()
+        / 100.0
+}
+
+/// Groups on brokers of their own: all CPU against all messages. One broker's alone would be a wrong number about
+/// it.
+#[test]
+fn the_cpu_of_all_loaded_brokers_counts() {
+    let dir = folder();
+    let brokers = [Broker::start(dir.path()), Broker::start(dir.path())];
+    let group = |broker: &Broker, rate: u32| {
+        format!(
+            "[[load]]\ndestination = \"queue://q\"\nproducers = 1\nconsumers = 1\nrate = {rate}\n\
+             url = \"{}\"\n",
+            broker.url
+        )
+    };
+    let groups = [group(&brokers[0], 10), group(&brokers[1], 4_000)].concat();
+    let head = "name = \"two\"\n[broker]\nkind = \"attach\"\n[phases]\nwarmup = \"0s\"\nmeasure = \"2s\"\n\
+                drain = \"1s\"\n[profile]\nevents = []\n";
+    std::fs::write(dir.path().join("two.toml"), [head, &groups].concat()).expect("a file");
+    let used = || {
+        brokers
+            .iter()
+            .map(|broker| cpu_seconds(broker.child.id()))
+            .sum::<f64>()
+    };
+    let before = used();
+    let summary = object(bellows(
+        dir.path(),
+        &["run", "two.toml", "--json", "--quiet"],
+    ));
+    let total = used() - before;
+    let each = summary["cpu_us_per_message"]["broker"].as_f64();
+    let each = each.expect("both processes are known");
+    let messages = summary["sent"]["total"].as_f64().expect("a number");
+    let share = each * messages / 1e6 / total;
+    assert!(
+        (0.6..1.1).contains(&share),
+        "{share} of {total} s: {summary:#}"
+    );
+}
+
 /// Pinning the generator is good practice, and does not make the machine smaller.
 #[test]
 fn a_generator_with_a_core_of_its_own_is_no_lack_of_cores() {

@@ -57,6 +57,8 @@ pub(crate) trait UsageSource {
 #[derive(Debug)]
 pub(crate) struct ProcUsage {
     broker: ProcessTree,
+    /// Those of further brokers that are loaded.
+    further: Vec<ProcessTree>,
     /// The broker's port.
     port: Option<u16>,
     page_bytes: u64,
@@ -66,9 +68,22 @@ impl ProcUsage {
     pub(crate) fn new(broker: Option<u32>) -> Self {
         Self {
             broker: ProcessTree::of(broker),
+            further: Vec::new(),
             port: None,
             page_bytes: rustix::param::page_size() as u64,
         }
+    }
+
+    /// Also counts what the brokers of these processes use; one that is named twice counts once.
+    pub(crate) fn with_further(mut self, pids: impl IntoIterator<Item = u32>) -> Self {
+        let mut counted: Vec<u32> = self.broker.root().into_iter().collect();
+        for pid in pids {
+            if !counted.contains(&pid) {
+                counted.push(pid);
+                self.further.push(ProcessTree::of(Some(pid)));
+            }
+        }
+        self
     }
 
     /// Also watches our connections to this port.
@@ -93,7 +108,15 @@ impl ProcUsage {
 impl UsageSource for ProcUsage {
     fn read(&mut self) -> Reading {
         // The clock is read right beside what divides by it.
-        let broker = self.broker.read();
+        let mut broker = self.broker.read();
+        for tree in &mut self.further {
+            let both = broker.zip(tree.read());
+            broker = both.map(|(sum, next)| ProcessUse {
+                cpu: sum.cpu + next.cpu,
+                rss_bytes: sum.rss_bytes + next.rss_bytes,
+                threads: sum.threads + next.threads,
+            });
+        }
         let at = Clock.now();
         Reading {
             at,
@@ -104,7 +127,8 @@ impl UsageSource for ProcUsage {
     }
 
     fn threads(&mut self) -> ThreadTimes {
-        ThreadTimes::read(self.broker.pids())
+        let trees = std::iter::once(&self.broker).chain(&self.further);
+        ThreadTimes::read(trees.flat_map(ProcessTree::pids))
     }
 
     fn connections(&mut self) -> ConnectionCounts {
@@ -133,6 +157,7 @@ impl UsageSource for ProcUsage {
     }
 
     fn follow(&mut self, pid: u32) {
+        self.further.retain(|tree| tree.root() != Some(pid));
         self.broker.follow(pid);
     }
 }

@@ -1,5 +1,7 @@
 //! A broker that runs already: where it is, and how to log in there.
 
+use std::collections::BTreeSet;
+
 use linux::{processes, sockets};
 use load::Endpoint;
 use measure::Problem;
@@ -24,7 +26,10 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
     let mut endpoint = request.experiment.endpoint()?;
     let renewal = oauth2::log_in(spec, &mut endpoint)?;
     Ok(Box::new(Attached {
-        processes: find_processes(&endpoint, spec.pid)?,
+        processes: Processes {
+            further: find_further(&request.experiment.loaded_endpoints()?, &endpoint),
+            ..find_processes(&endpoint, spec.pid)?
+        },
         endpoint,
         identity: Identity::default(),
         _renewal: renewal,
@@ -50,9 +55,25 @@ fn find_processes(endpoint: &Endpoint, given: Option<u32>) -> Result<Processes, 
     let main = given.or(found);
     Ok(Processes {
         main,
+        further: Vec::new(),
         on_this_machine: !addresses.is_empty() || main.is_some(),
         listener: Listener { found, given },
     })
+}
+
+/// The processes of all other endpoints, one entry for each of them.
+fn find_further(loaded: &[Endpoint], first: &Endpoint) -> Vec<Option<u32>> {
+    let address = |endpoint: &Endpoint| (endpoint.host.clone(), endpoint.port);
+    let others = loaded.iter().map(address);
+    let others: BTreeSet<(String, u16)> = others.filter(|it| *it != address(first)).collect();
+    let find = |(host, port): (String, u16)| {
+        let addresses = sockets::addresses_here(&host, port);
+        match sockets::listening_on(&addresses).as_slice() {
+            [one] => Some(*one),
+            _ => None,
+        }
+    };
+    others.into_iter().map(find).collect()
 }
 
 /// A running broker. Dropping it ends the renewal of its access token.
@@ -74,7 +95,7 @@ impl Broker for Attached {
     }
 
     fn processes(&self) -> Processes {
-        self.processes
+        self.processes.clone()
     }
 
     fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {

@@ -80,10 +80,12 @@ impl Identity {
 }
 
 /// A broker's processes on this machine.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Processes {
     /// The broker's process, with its descendants; where it runs here and could be found.
     pub main: Option<u32>,
+    /// The processes of further brokers or nodes that are loaded, as found by their ports; `None` for one that is not found.
+    pub further: Vec<Option<u32>>,
     /// Whether the broker runs on the machine of its clients.
     pub on_this_machine: bool,
     /// Who listens on its port, where it was not started by bellows.
@@ -96,6 +98,7 @@ impl Processes {
     pub fn started(main: Option<u32>) -> Self {
         Self {
             main,
+            further: Vec::new(),
             on_this_machine: true,
             listener: Listener::default(),
         }

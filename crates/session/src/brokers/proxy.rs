@@ -27,6 +27,15 @@ impl Listener {
     }
 }
 
+/// Whether a process is called like one of a broker that bellows knows, so that it does not only pass
+/// connections on.
+pub(crate) fn is_broker(pid: u32) -> bool {
+    processes::stat(pid).is_some_and(|stat| {
+        let mut names = BROKERS.iter().flat_map(|known| known.processes);
+        names.any(|name| *name == stat.command)
+    })
+}
+
 /// Whether a process of this name is not that of a broker which calls itself `product`. Of brokers
 /// whose processes are not known nothing is concluded.
 fn is_another(product: &str, process: &str) -> bool {

@@ -133,6 +133,15 @@ impl Experiment {
         url.map(|url| self.endpoint_at(Some(url))).transpose()
     }
 
+    /// All places that the load connects to, where a broker is attached to.
+    pub(crate) fn loaded_endpoints(&self) -> Result<Vec<Endpoint>, load::Error> {
+        let mut all = self.further_endpoints()?;
+        for spec in &self.load {
+            all.extend(self.own_endpoint(spec)?);
+        }
+        Ok(all)
+    }
+
     /// Further nodes of an attached broker.
     pub(super) fn further_endpoints(&self) -> Result<Vec<Endpoint>, load::Error> {
         let urls = self.broker.further_urls.iter();

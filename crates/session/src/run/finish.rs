@@ -148,7 +148,10 @@ impl Recording<'_> {
             stalls: Vec::new(),
             latency: self.measured.latencies.messages(),
             cpu_us_per_message: PerMessage {
-                broker: usage.broker.and_then(|used| us_each(used.cpu_cores)),
+                broker: usage
+                    .broker
+                    .filter(|_| self.context.sees_all_brokers)
+                    .and_then(|used| us_each(used.cpu_cores)),
                 // The profiler is no part of what sending a message costs.
                 client: usage
                     .client

@@ -142,6 +142,10 @@ fn apply_load(
     let start = Start::now();
     let endpoint = broker.endpoint().clone();
     let processes = broker.processes();
+    let found = processes.further.iter();
+    let further: Vec<Option<u32>> = found
+        .map(|pid| pid.filter(|pid| brokers::is_broker(*pid)))
+        .collect();
     let identity = broker.identity().clone();
     let mut scenarios = Vec::new();
     for make in options.scenarios {
@@ -167,6 +171,7 @@ fn apply_load(
         scenarios: contexts.collect::<Result<_, _>>()?,
         broker: identity.summary(processes.main),
         shared_machine: processes.on_this_machine,
+        sees_all_brokers: further.iter().all(Option::is_some),
         listener: processes.listener,
         profile: experiment.profile.options(),
         insecure: endpoint.tls.as_ref().is_some_and(|tls| tls.insecure),
@@ -178,7 +183,11 @@ fn apply_load(
         },
         texts: options.texts,
     };
-    let usage = Box::new(ProcUsage::new(processes.main).connected_to(endpoint.port));
+    let usage = Box::new(
+        ProcUsage::new(processes.main)
+            .with_further(further.into_iter().flatten())
+            .connected_to(endpoint.port),
+    );
     observer.step("connecting");
     let mut recording = Recording::new(context, record, writer, profiling, usage, observer);
     let result = thread::scope(|scope| {

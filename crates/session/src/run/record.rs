@@ -96,6 +96,7 @@ pub fn record(
             pid: Some(process.pid),
         },
         shared_machine: true,
+        sees_all_brokers: true,
         listener: Listener::default(),
         profile: Some(sampling),
         insecure: false,

@@ -34,6 +34,8 @@ pub(crate) struct RunContext {
     pub(crate) scenarios: Vec<ScenarioContext>,
     pub(crate) broker: BrokerSummary,
     pub(crate) shared_machine: bool,
+    /// Whether the processes of all brokers that are loaded could be found.
+    pub(crate) sees_all_brokers: bool,
     pub(crate) listener: Listener,
     /// How the broker is sampled, where a profile is wanted.
     pub(crate) profile: Option<profile::Options>,

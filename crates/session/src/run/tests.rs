@@ -142,6 +142,7 @@ pub(super) fn begun(dir: &std::path::Path) -> (RunContext, RunRecord, Option<Run
         },
         broker: archive::BrokerSummary::default(),
         shared_machine: false,
+        sees_all_brokers: true,
         listener: brokers::Listener::default(),
         profile: None,
         insecure: false,
