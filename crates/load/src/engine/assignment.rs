@@ -18,7 +18,7 @@ use crate::protocol::{BodyLengths, Connection, ConnectionSpec, Outgoing};
 use crate::random::Random;
 use crate::schedule::share;
 use crate::sizes::Stock;
-use crate::{Allocation, ArrivalProcess, Error, Group, Plan};
+use crate::{Allocation, ArrivalProcess, Destination, DestinationKind, Error, Group, Plan};
 
 /// All clients' buffers may take twice this many bytes before they are needed. With many clients
 /// each has less to keep at a time; what goes beyond its share grows when it is needed.
@@ -90,10 +90,12 @@ pub(crate) fn assign<C: Connection>(
         client.room = room;
         threads[i % count].push(client);
     }
-    let ledger_layout = ledger_layout::open(plan, &mut threads, &mut routes);
+    let unknown = routes.unknown().or_else(|| seem_one(plan, clusters));
+    let knows_expected = unknown.is_none();
+    let ledger_layout = ledger_layout::open(plan, unknown, &mut threads, &mut routes);
     let recipients = recipients::find(plan, &mut threads, &ledger_layout);
     Ok(Assignment {
-        knows_expected: routes.unknown().is_none(),
+        knows_expected,
         recipients,
         ledger_layout,
         threads,
@@ -106,10 +108,36 @@ pub(crate) fn assign<C: Connection>(
 /// Tells a group's clients which of the brokers is theirs.
 fn assign_clusters<S>(clusters: &[Cluster], group: usize, clients: &mut [ClientSpec<S>]) {
     let own = clusters.get(group);
-    let cluster = clusters.iter().position(|cluster| Some(cluster) == own);
+    let is_own = |cluster: &Cluster| own.is_some_and(|own| own.is(cluster));
+    let cluster = clusters.iter().position(is_own);
     for client in clients {
         (client.group, client.cluster) = (group, cluster.unwrap_or(group));
     }
+}
+
+/// Why it is not known who gets which messages: two brokers call themselves the same, and groups at both of them
+/// use one name for what only one of them can be asked about. Queues are asked at both.
+fn seem_one(plan: &Plan, clusters: &[Cluster]) -> Option<String> {
+    let is_queue = |it: &Destination| {
+        it.kind == DestinationKind::Queue && it.amqp091.exchange.is_none() && !it.exclusive
+    };
+    let share = |one: &Group, other: &Group| {
+        let mut doubtful = one.destinations.iter().filter(|it| !is_queue(it));
+        doubtful.any(|it| other.destinations.iter().any(|other| other.name == it.name))
+    };
+    let all = || plan.groups.iter().zip(clusters);
+    let pairs = all()
+        .enumerate()
+        .flat_map(|(at, of)| all().skip(at + 1).map(move |other| (of, other)));
+    let mut doubtful = pairs.filter(|((one, here), (other, there))| {
+        here.only_seems(there) && (share(one, other) || share(other, one))
+    });
+    doubtful.next().map(|((_, here), (_, there))| {
+        format!(
+            "the brokers at {here} and {there} call themselves the same, and whether they are one cluster is not \
+             known: name the nodes of a cluster in broker.further-urls, or give each broker a cluster_name of its own"
+        )
+    })
 }
 
 /// What consumers must know of this run's producers.

@@ -33,6 +33,15 @@ pub(in crate::engine) fn assigned_together(plan: &Plan) -> Assignment<ChannelSpe
 }
 
 fn assigned_to(plan: &Plan, ports: impl Iterator<Item = u16>) -> Assignment<ChannelSpec> {
+    assigned_to_named(plan, ports, "")
+}
+
+/// With brokers that all call their cluster this.
+fn assigned_to_named(
+    plan: &Plan,
+    ports: impl Iterator<Item = u16>,
+    name: &str,
+) -> Assignment<ChannelSpec> {
     let node = |port: u16, group: &Group| -> Nodes {
         let nodes = std::iter::once(&group.endpoint).chain(&group.further);
         let nodes = nodes.map(|endpoint| Node {
@@ -48,10 +57,45 @@ fn assigned_to(plan: &Plan, ports: impl Iterator<Item = u16>) -> Assignment<Chan
         .collect();
     let cluster = |nodes: &Nodes| {
         let address = nodes[0].addresses.in_turn(0, None)[0];
-        Cluster::new(&nodes[0].endpoint, address, String::new())
+        Cluster::new(&nodes[0].endpoint, address, name.to_owned())
     };
     let clusters: Vec<Cluster> = nodes.iter().map(cluster).collect();
     assign::<AmqpConnection>(plan, &nodes, &clusters).unwrap()
+}
+
+/// Two brokers that were set up alike may be one cluster or not: of queues they are asked, of topics nobody can be.
+#[test]
+fn topics_of_brokers_that_call_themselves_the_same_have_no_ledger() {
+    let url: Endpoint = "amqp://localhost".parse().unwrap();
+    let of = |destination: &Destination| {
+        let mut group = Group::new(url.clone(), vec![destination.clone()]);
+        group.producers.per_destination = 1;
+        group.consumers.per_destination = 1;
+        Plan {
+            groups: vec![group.clone(), group],
+            ..Plan::default()
+        }
+    };
+    let ledger = |destination: &Destination, ports: [u16; 2], name: &str| {
+        let assignment = assigned_to_named(&of(destination), ports.into_iter(), name);
+        assert_eq!(assignment.knows_expected, assignment.ledger_layout.is_ok());
+        assignment.ledger_layout.map(drop)
+    };
+    let topic = Destination::topic("t");
+    let exclusive = Destination {
+        exclusive: true,
+        ..Destination::queue("q")
+    };
+    for doubtful in [&topic, &exclusive] {
+        let reason = ledger(doubtful, [1, 2], "alike")
+            .expect_err("not known")
+            .expect("a reason");
+        assert!(reason.contains("127.0.0.1:1 and 127.0.0.1:2"), "{reason}");
+        assert!(reason.contains("broker.further-urls"), "{reason}");
+        assert_eq!(ledger(doubtful, [1, 1], "alike"), Ok(()), "one address");
+        assert_eq!(ledger(doubtful, [1, 2], ""), Ok(()), "two brokers");
+    }
+    assert_eq!(ledger(&Destination::queue("q"), [1, 2], "alike"), Ok(()));
 }
 
 #[test]

@@ -28,9 +28,10 @@ pub(crate) struct LedgerLayout {
 }
 
 /// Lays out the ledger of all clients, and tells them which are theirs. `None`: this run has no ledger;
-/// with a reason where somebody might wonder.
+/// with a reason where somebody might wonder. `unknown`: why it is not known who gets which messages, where it is not.
 pub(crate) fn open<S, R: Routing>(
     plan: &Plan,
+    unknown: Option<String>,
     threads: &mut [Vec<ClientSpec<S>>],
     routes: &mut Routes<R>,
 ) -> Result<LedgerLayout, Option<String>> {
@@ -47,7 +48,7 @@ pub(crate) fn open<S, R: Routing>(
     if !plan.ledger || consumers_count || producers == 0 || !consumers {
         return Err(None);
     }
-    if let Some(reason) = routes.unknown() {
+    if let Some(reason) = unknown {
         return Err(Some(format!("no ledger is kept: {reason}")));
     }
     if producers > MOST_PRODUCERS {

@@ -1,5 +1,6 @@
 //! Connections and their producers and consumers, as they are assigned to event loops.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use super::consumer::ConsumerSpec;
@@ -10,23 +11,39 @@ use crate::{Destination, Endpoint, ReconnectPolicy};
 
 /// Within what a queue's name means one queue. The nodes of a cluster are one, as far as they say what
 /// it is called.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Cluster {
-    broker: String,
+    /// Empty where the broker has not said.
+    name: String,
+    address: SocketAddr,
     virtual_host: String,
 }
 
 impl Cluster {
-    /// The broker that answered at this address; `cluster` is empty where it has not said.
-    pub(crate) fn new(endpoint: &Endpoint, address: SocketAddr, cluster: String) -> Self {
-        let broker = match cluster.as_str() {
-            "" => address.to_string(),
-            _ => cluster,
-        };
+    /// The broker that answered at this address; `name` is empty where it has not said.
+    pub(crate) fn new(endpoint: &Endpoint, address: SocketAddr, name: String) -> Self {
         Self {
-            broker,
+            name,
+            address,
             virtual_host: endpoint.virtual_host.clone(),
         }
+    }
+
+    /// Whether the two are one, as far as can be told.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        let names = !self.name.is_empty() && self.name == other.name;
+        self.virtual_host == other.virtual_host && (names || self.address == other.address)
+    }
+
+    /// Whether the two may as well be independent brokers that were set up alike.
+    pub(super) fn only_seems(&self, other: &Self) -> bool {
+        self.is(other) && self.address != other.address
+    }
+}
+
+impl fmt::Display for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.address.fmt(f)
     }
 }
 
