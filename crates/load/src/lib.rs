@@ -59,5 +59,6 @@ pub fn validate(plan: &Plan) -> Result<(), Error> {
 /// Where the load could not start: see [`Error`]. What goes wrong after the start ends the run and
 /// stands in [`Outcome::error`], beside what was counted until then.
 pub fn run(plan: &Plan, control: &Control, sink: &mut dyn Sink) -> Result<Outcome, Error> {
+    limits::make_room(plan.connection_count() as u64)?;
     scenario::Scenario::run(plan, &Together::alone(), control, sink)
 }

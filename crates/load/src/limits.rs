@@ -3,19 +3,14 @@
 use measure::Problem;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::{Error, Plan};
+use crate::Error;
 
 /// Files that are open beside the connections: event loops, the profiler's rings, the archive.
 const OTHERS: u64 = 200;
 
 /// Raises this process's limit on open files as far as it may, and says so where that is not enough
-/// for the plan's connections.
-pub(crate) fn make_room(plan: &Plan) -> Result<(), Error> {
-    enough_for(plan.connection_count() as u64)
-}
-
-/// The same for this many connections.
-pub(crate) fn enough_for(connections: u64) -> Result<(), Error> {
+/// for all connections of a run.
+pub(crate) fn make_room(connections: u64) -> Result<(), Error> {
     let limit = getrlimit(Resource::Nofile);
     // Fails where somebody forbids it: the soft limit then counts.
     let raised = setrlimit(

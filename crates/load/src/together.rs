@@ -71,3 +71,39 @@ fn known(instant: &AtomicU64) -> Option<Time> {
     let instant = instant.load(Ordering::Acquire);
     (instant != NEVER).then_some(Time(instant))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_start_at_one_instant_once_the_last_is_ready() {
+        let together = Together::of(3);
+        for _ in 0..2 {
+            together.ready();
+            assert_eq!(together.start(), None);
+        }
+        let before = Clock.now();
+        together.ready();
+        let start = together.start().expect("all are ready");
+        assert!(start >= before + NOTICE, "each has time to hear of it");
+        assert_eq!(together.ended(), None);
+    }
+
+    #[test]
+    fn one_that_fails_to_start_ends_the_others_that_never_start() {
+        let together = Together::of(2);
+        together.ready();
+        together.end(Time(7));
+        assert_eq!((together.start(), together.ended()), (None, Some(Time(7))));
+    }
+
+    #[test]
+    fn the_first_end_counts() {
+        let together = Together::of(2);
+        for at in [9, 7, 8] {
+            together.end(Time(at));
+        }
+        assert_eq!(together.ended(), Some(Time(7)));
+    }
+}

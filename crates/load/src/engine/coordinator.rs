@@ -163,7 +163,7 @@ impl<'a, C: Connection> Coordinator<'a, C> {
             if let Some(error) = self.error.take() {
                 return Err(error);
             }
-            if self.control.is_stopping() {
+            if self.control.is_stopping() || self.together.ended().is_some() {
                 return Ok(Outcome::never_started());
             }
         }

@@ -54,7 +54,6 @@ pub(crate) fn run<C: Connection>(
     sink: &mut dyn Sink,
 ) -> Result<Outcome, Error> {
     validate::<C>(plan)?;
-    crate::limits::make_room(plan)?;
     let outcome = match prepare::<C>(plan, control, sink) {
         Ok((nodes, clusters)) => assign::<C>(plan, &nodes, &clusters).and_then(|assignment| {
             Coordinator::<C>::start(plan, together, control, sink, assignment)?.supervise()

@@ -7,7 +7,7 @@ use measure::{Clock, Interval, Nanos, Waits};
 
 use super::Scenario;
 use crate::engine::series::{Merger, POOL};
-use crate::{Control, Error, Outcome, RunEvent, Sink, Together};
+use crate::{Control, Error, Outcome, RunEvent, Sink, Together, limits};
 
 /// What the scenario with this index tells.
 enum Told {
@@ -58,6 +58,7 @@ pub fn run(
     control: &Control,
     sink: &mut dyn Sink,
 ) -> Result<Outcome, Error> {
+    limits::make_room(scenarios.iter().map(|it| it.connections()).sum())?;
     match scenarios {
         [] => Err(Error::invalid(
             "there is no load",

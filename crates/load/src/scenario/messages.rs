@@ -43,6 +43,10 @@ impl Scenario for Plan {
         producing.map(limit).sum()
     }
 
+    fn connections(&self) -> u64 {
+        self.connection_count() as u64
+    }
+
     fn plan(&self) -> Option<&Plan> {
         Some(self)
     }

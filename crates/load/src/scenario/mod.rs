@@ -38,6 +38,11 @@ pub trait Scenario: fmt::Debug + Send + Sync {
     /// Messages or operations that may be in flight; `None` where nothing limits them.
     fn in_flight_limit(&self) -> Option<u64>;
 
+    /// Connections that it has open at the same time at most.
+    fn connections(&self) -> u64 {
+        0
+    }
+
     /// The plan of a load of messages, for what is known of such beforehand.
     fn plan(&self) -> Option<&Plan> {
         None
