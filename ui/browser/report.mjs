@@ -115,6 +115,45 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     });
   }
 
+  test('the first screen is a picture: two lines, four figures, rates and heat map', async () => {
+    for (const state of ['full', 'rate', 'hostile', 'cut-off', 'million', 'plain', 'record']) {
+      const { page, done } = await open(state);
+      const lines = await page
+        .locator('.headline')
+        .evaluate((e) =>
+          Math.round(e.offsetHeight / Number.parseFloat(getComputedStyle(e).lineHeight)),
+        );
+      assert.ok(lines <= 2, `${state}: ${lines} lines`);
+      const tiles = await page.locator('#glance .tile').count();
+      assert.ok(tiles === 4 || (state === 'record' && tiles > 0), `${state}: ${tiles} tiles`);
+      if (state !== 'record') {
+        const { y, height } = await page.locator('#panel-latency').boundingBox();
+        assert.ok(y + height <= 900, `${state}: the heat map ends at ${y + height}`);
+        assert.ok((await page.locator('#panel-rates').boundingBox()).y < y);
+      }
+      await done();
+    }
+  });
+
+  test('the two warnings that matter most are open, the others behind their count', async () => {
+    const { page, done } = await open('hostile');
+    const open_ = page.locator('#warnings > .warnings li');
+    assert.equal(await open_.count(), 2);
+    assert.match(await open_.first().innerText(), /^Rate not achieved: observed <u>so much<\/u>/);
+    assert.match(await open_.last().innerText(), /^Too few cores:/);
+    const rest = page.locator('#warnings details');
+    assert.equal(await rest.locator('summary').innerText(), '3 more: 1 caution, 2 notes');
+    await rest.locator('summary').click();
+    assert.equal(await rest.locator('li').count(), 3);
+    await page.getByRole('button', { name: '1 invalid, 2 cautions, 2 notes' }).click();
+    const { y } = await page.locator('#warnings').boundingBox();
+    assert.ok(y > -1 && y < 900, `${y}`);
+    await done();
+    const fine = await open('full');
+    assert.match(await fine.page.locator('#warnings').innerText(), /No warnings\./);
+    await fine.done();
+  });
+
   test('a run that was cut off says so and has its figures', async () => {
     const { page, done } = await open('cut-off');
     assert.match(

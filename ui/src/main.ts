@@ -11,10 +11,12 @@ import { choice, fill, h } from './core/dom';
 import { Pointer, Store, type Theme } from './core/state';
 import { burn } from './sections/burn';
 import { details } from './sections/details';
-import { headline, masthead, tiles, warnings } from './sections/head';
+import { figures } from './sections/figures';
+import { glance, headline, masthead } from './sections/head';
 import { limit } from './sections/limit';
 import { percentiles } from './sections/percentiles';
 import { timeline, type View } from './sections/timeline';
+import { warnings } from './sections/warnings';
 
 const root = document.documentElement;
 
@@ -36,10 +38,11 @@ function start(page: Page, app: HTMLElement): void {
     'main',
     {},
     headline(run),
-    warnings(run),
-    tiles(run),
-    use(limit(run)),
+    glance(run),
     use(timeline(run, store, pointer)),
+    warnings(run),
+    use(limit(run)),
+    figures(run),
     profile ? use(burn(run, profile, store, pointer)) : null,
     use(percentiles(run)),
     details(run),
@@ -95,6 +98,9 @@ function follow(store: Store, app: HTMLElement, draw: () => void): void {
   window.addEventListener('popstate', () => store.load(location.hash));
   window.addEventListener('beforeprint', () => {
     root.classList.add('printing');
+    for (const folded of document.querySelectorAll('#warnings details')) {
+      folded.toggleAttribute('open', true);
+    }
     root.dataset.theme = 'light';
     draw();
   });

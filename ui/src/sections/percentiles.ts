@@ -8,7 +8,7 @@ import { button, csv, fill, h, save, table } from '../core/dom';
 import { duration, durationTick, exactDuration, grouped, PERCENTILES } from '../core/format';
 import { type Palette, palette } from '../core/theme';
 import type { Curve, Metric, RunView } from '../core/view';
-import { percentileCell } from './head';
+import { percentileCell } from './figures';
 import { partColor } from './scenario';
 import type { View } from './timeline';
 

@@ -207,6 +207,18 @@ fn warnings(state: &State) -> Vec<Warning> {
     for warning in &mut all {
         warning.text = report::text::warning(warning);
     }
+    if state.hostile {
+        let more = [
+            (WarningCode::NotSteadyState, Tier::Caution),
+            (WarningCode::CpuSteal, Tier::Note),
+            (WarningCode::RateNotAchieved, Tier::Invalid),
+        ];
+        all.extend(more.map(|(code, tier)| {
+            let mut warning = Warning::new(code, tier);
+            warning.text = "observed <u>so much</u>; measure again".into();
+            warning
+        }));
+    }
     all
 }
 

@@ -2,7 +2,7 @@
 //! where it burned, and what the limit was as far as the data shows one.
 
 use archive::profile::{FrameKind, Profile};
-use archive::{BrokerSummary, RunRecord, RunState, Topology, Verdict};
+use archive::{BrokerSummary, LimitedBy, RunRecord, RunState, Topology, Verdict};
 use measure::{LatencySummary, Metric, Nanos};
 use serde::Serialize;
 
@@ -34,10 +34,14 @@ pub(super) struct Facts<'a> {
     pub(super) samples: u64,
 }
 
+/// Two lines of the page at 1280 pixels.
+const MOST_LETTERS: usize = 180;
 /// Below this share a function is no headline.
 const LEAST_SHARE: f64 = 0.05;
 /// Above this share a function is the frame of everything rather than a part of it.
 const MOST_SHARE: f64 = 0.5;
+/// Where fewer stacks reach their thread's start, a share below a function says nothing.
+const LEAST_COMPLETE: f64 = 0.5;
 /// Erlang modules that every process runs in: a share below them says nothing.
 const FRAMEWORK: [&str; 10] = [
     "erts_beamasm",
@@ -52,61 +56,106 @@ const FRAMEWORK: [&str; 10] = [
     "erlang",
 ];
 
-/// The sentence in pieces.
+/// The sentence in pieces: what was sent, then as much of latency, CPU, the function and who limited the
+/// run as two lines hold.
 pub(super) fn sentence(facts: &Facts<'_>) -> Vec<Part> {
-    let mut text = prefix(facts);
-    let mut clauses: Vec<String> = Vec::new();
-    let flow = flow(facts);
-    if flow.is_empty() && facts.samples > 0 {
-        clauses.push(format!("{} samples", count(facts.samples)));
-    } else {
-        clauses.push(flow);
-    }
-    clauses.push(latencies(facts.figures));
-    clauses.push(cpu(facts));
-    clauses.retain(|c| !c.is_empty());
-    if clauses.is_empty() {
-        clauses.push("nothing was measured".into());
-    }
-    text.push_str(&clauses.join("; "));
-    let mut parts = Vec::new();
-    if let Some((name, share)) = &facts.burning {
+    let clauses = Clauses::of(facts);
+    let all = (0..=3).rev().map(|details| clauses.parts(details));
+    let mut tried = all.skip_while(|parts| letters(parts) > MOST_LETTERS);
+    tried.next().unwrap_or_else(|| clauses.parts(0))
+}
+
+fn letters(parts: &[Part]) -> usize {
+    parts.iter().map(|part| part.text.chars().count()).sum()
+}
+
+/// What the sentence consists of; empty where there is nothing to say.
+struct Clauses<'a> {
+    prefix: String,
+    what: String,
+    latencies: String,
+    cpu: String,
+    /// The function below which much of the CPU time lies, and the words before it.
+    function: Option<(String, &'a str)>,
+    limited_by: &'static str,
+}
+
+impl<'a> Clauses<'a> {
+    fn of(facts: &'a Facts<'_>) -> Self {
+        let mut what = flow(facts);
+        if what.is_empty() && facts.samples > 0 {
+            what = format!("{} samples", count(facts.samples));
+        }
         let whose = if facts.figures.cpu_cores.broker.is_some() {
             "of it"
         } else {
             "of the CPU time"
         };
-        text.push_str(&format!(
-            ", {} % {whose} below ",
-            three_digits(share * 100.0)
-        ));
-        parts.push(plain(std::mem::take(&mut text)));
-        parts.push(Part {
-            text: name.clone(),
-            code: true,
+        let function = facts.burning.as_ref().map(|(name, share)| {
+            let before = format!(", {} % {whose} below ", three_digits(share * 100.0));
+            (before, name.as_str())
         });
+        Self {
+            prefix: prefix(facts),
+            what,
+            latencies: latencies(facts.figures),
+            cpu: cpu(facts),
+            function,
+            limited_by: facts.verdict.map_or("", limited_by),
+        }
     }
-    if let Some(verdict) = facts.verdict {
-        text.push_str(&format!("; {}", verdict.sentence));
+
+    /// The sentence with the first `details` of latencies, CPU and function.
+    fn parts(&self, details: usize) -> Vec<Part> {
+        let optional = [&self.latencies, &self.cpu];
+        let said = std::iter::once(&self.what).chain(optional.into_iter().take(details));
+        let mut said: Vec<&str> = said
+            .map(String::as_str)
+            .filter(|it| !it.is_empty())
+            .collect();
+        if said.is_empty() {
+            said.push("nothing was measured");
+        }
+        let mut text = capital(&(self.prefix.clone() + &said.join("; ")));
+        let mut parts = Vec::new();
+        if let Some((before, name)) = self.function.as_ref().filter(|_| details > 2) {
+            parts.push(plain(text + before));
+            parts.push(Part {
+                text: (*name).to_owned(),
+                code: true,
+            });
+            text = String::new();
+        }
+        if !self.limited_by.is_empty() {
+            text.push_str("; ");
+            text.push_str(self.limited_by);
+        }
+        parts.push(plain(text + "."));
+        parts
     }
-    text.push('.');
-    parts.push(plain(capital(text, parts.is_empty())));
-    if let Some(first) = parts.first_mut() {
-        first.text = capital(std::mem::take(&mut first.text), true);
+}
+
+/// The verdict in three words; its sentence stands in a section of its own.
+const fn limited_by(verdict: &Verdict) -> &'static str {
+    match verdict.limited_by {
+        LimitedBy::Broker => "limited by the broker",
+        LimitedBy::Generator => "limited by the generator",
+        LimitedBy::Network => "limited by the network",
+        // Where the rate was met, the flow says so.
+        LimitedBy::Schedule => "",
+        LimitedBy::Undecided => "what limited it is undecided",
     }
-    parts
 }
 
 const fn plain(text: String) -> Part {
     Part { text, code: false }
 }
 
-fn capital(text: String, wanted: bool) -> String {
+fn capital(text: &str) -> String {
     let mut letters = text.chars();
-    match letters.next() {
-        Some(first) if wanted => first.to_uppercase().chain(letters).collect(),
-        _ => text,
-    }
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
 }
 
 fn prefix(facts: &Facts<'_>) -> String {
@@ -237,6 +286,9 @@ fn cpu(facts: &Facts<'_>) -> String {
 /// The function of the broker's own code that has the largest share of the measured phase without
 /// being the frame of everything.
 pub(super) fn burning(profile: &Profile, measured: Option<(f64, f64)>) -> Option<(String, f64)> {
+    if profile.summary(0).complete_share < LEAST_COMPLETE {
+        return None;
+    }
     let ns = |s: f64| Nanos::from_secs_f64(s).0;
     let timed = profile.samples.iter().any(|s| s.t > 0);
     let functions = match measured {

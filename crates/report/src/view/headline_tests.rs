@@ -100,14 +100,14 @@ fn said(record: &RunRecord, figures: &Figures, verdict: Option<&Verdict>, burnin
 fn a_stream_is_published_to() {
     let record = record(RunState::Complete, &["stream"]);
     let verdict = Verdict {
+        limited_by: LimitedBy::Broker,
         sentence: "limited by the broker: it fills the machine".into(),
         ..Verdict::default()
     };
     assert_eq!(
         said(&record, &figures(), Some(&verdict), true),
         "54,800 msg/s into a stream for 60 s; ack response p99 31.0 ms; the broker used 1.20 of \
-         2 cores, 24.1 % of it below rabbit_channel:handle_method/3; limited by the broker: it \
-         fills the machine."
+         2 cores, 24.1 % of it below rabbit_channel:handle_method/3; limited by the broker."
     );
 }
 
@@ -149,4 +149,53 @@ fn without_anything_measured_it_says_that() {
         said(&record(RunState::Complete, &[]), &figures, None, false),
         "Nothing was measured."
     );
+}
+
+#[test]
+fn what_two_lines_do_not_hold_is_left_out_from_the_end() {
+    let mut figures = figures();
+    figures.received.rate = 98_765.0;
+    figures.requested_rate = Some(60_000.0);
+    let record = record(RunState::Failed, &["quorum", "classic"]);
+    let verdict = Verdict {
+        limited_by: LimitedBy::Generator,
+        ..Verdict::default()
+    };
+    assert_eq!(
+        said(&record, &figures, Some(&verdict), true),
+        "Failed after 32 s: 54,800 msg/s into and 98,800 msg/s out of 2 queues for 60 s, of 60,000 requested; \
+         ack response p99 31.0 ms; limited by the generator."
+    );
+}
+
+#[test]
+fn no_function_is_named_from_stacks_that_are_mostly_cut() {
+    use archive::profile::{Frame, Sample, StackNode};
+    let profile = |complete: usize| Profile {
+        frames: vec![
+            Frame::new("$a:b/1", "[jit]", FrameKind::Erlang),
+            Frame::new("$c:d/1", "[jit]", FrameKind::Erlang),
+        ],
+        stacks: (0..2)
+            .map(|frame| StackNode {
+                parent: None,
+                frame,
+            })
+            .collect(),
+        threads: vec!["1_scheduler".into()],
+        samples: (0..10)
+            .map(|i| Sample {
+                t: 0,
+                weight: 1,
+                stack: u32::from(i < 6),
+                thread: 0,
+                cpu: 0,
+                complete: (i as usize) < complete,
+            })
+            .collect(),
+        ..Profile::default()
+    };
+    let named = burning(&profile(5), None).expect("a function");
+    assert_eq!(named.0, "a:b/1");
+    assert_eq!(burning(&profile(4), None), None);
 }

@@ -1,0 +1,267 @@
+// How much, how slow: the figures of the measured phase.
+
+import { infoOf, latencyKeys, latencyOf } from '../core/data';
+import { type Child, h } from '../core/dom';
+import {
+  duration,
+  exactDuration,
+  grouped,
+  megabytes,
+  PERCENTILES,
+  percent,
+  seconds,
+  significant,
+  supports,
+} from '../core/format';
+import type { LatencySummary, LedgerSummary, Metric, RunView } from '../core/view';
+import { subject } from './panels';
+import { failures, scenarioTiles } from './scenario';
+import { type Tile, tile } from './tile';
+
+/** A percentile as text, marked where too few samples lie beyond it. */
+export function percentileCell(latency: LatencySummary, percentile: number, ns: number): Child {
+  if (latency.count === 0) return h('span', { class: 'none' }, '–');
+  if (supports(latency.count, percentile))
+    return h('span', { title: exactDuration(ns) }, duration(ns));
+  const why = `${exactDuration(ns)}; fewer than 10 of ${grouped(latency.count)} samples lie beyond ${percentile} %`;
+  return h('span', { class: 'weak', title: why }, duration(ns), h('sup', {}, '†'));
+}
+
+function flow(
+  label: string,
+  t: { total: number; rate: number },
+  asked: number | null = null,
+): Tile | null {
+  if (t.total === 0) return null;
+  const extra = asked === null ? '' : `, ${significant(asked)} msg/s asked`;
+  return tile(
+    label,
+    significant(t.rate),
+    'msg/s',
+    `${grouped(t.total)} in all${extra}`,
+    `${grouped(t.rate, 2)} msg/s in the measured phase; ${grouped(t.total)} messages with warm-up and drain`,
+  );
+}
+
+/** What was sent and received, and what other scenarios did. */
+function flows(run: RunView): (Tile | null)[] {
+  const f = run.figures;
+  const scenarios = Object.entries(f.scenarios);
+  return [
+    flow('sent', f.sent, f.requested_rate),
+    flow('received', f.received),
+    ...scenarios.flatMap(([name, of]) => (of ? scenarioTiles(run, name, of) : [])),
+  ];
+}
+
+/** CPU and memory of the broker, then of bellows. */
+function costs(run: RunView): (Tile | null)[] {
+  const f = run.figures;
+  // The tiles of a scenario say what one of its operations costs.
+  const told = Object.values(f.scenarios).some((of) => of && of.cpu_ms_each.broker !== null);
+  const cpu = (label: string, who: 'broker' | 'client'): Tile | null =>
+    told ? null : cost(label, f.cpu_us_per_message[who], f.cpu_cores[who], run);
+  return [cpu(`${subject(run)} CPU`, 'broker'), memory(run), cpu('bellows CPU', 'client')];
+}
+
+function memory(run: RunView): Tile | null {
+  const mb = run.figures.rss_mb.broker;
+  if (mb === null) return null;
+  const [value, unit] = megabytes(mb).split(' ') as [string, string];
+  return tile(`${subject(run)} memory`, value, unit, 'peak, resident', `${mb} MB`);
+}
+
+/** What became of the messages, without a ledger as far as the broker told. */
+function fates(run: RunView): Tile[] {
+  const f = run.figures;
+  const told = (label: string, count: number, unit: string, title: string): Tile[] =>
+    count > 0 ? [tile(label, grouped(count), unit, '', title)] : [];
+  const refused = told('refused', f.refused, 'messages', 'negative acknowledgements');
+  if (f.ledger) return [...refused, ...account(f.ledger)];
+  return [
+    ...refused,
+    ...told('returned', f.returned, 'messages', 'unroutable'),
+    ...told('redelivered', f.redelivered, 'deliveries', 'redelivered flag set'),
+  ];
+}
+
+/** The p99 of a latency that users feel. */
+function p99(run: RunView, key: Metric): Tile {
+  const l = latencyOf(run.figures, key) as LatencySummary;
+  const [value, unit] = duration(l.p99_ns).split(' ') as [string, string];
+  const weak = supports(l.count, 99) ? '' : '; fewer than 10 samples lie beyond';
+  return tile(
+    `${infoOf(run, key).name} p99`,
+    value,
+    unit,
+    `p50 ${duration(l.p50_ns)} · max ${duration(l.max_ns)}`,
+    `${exactDuration(l.p99_ns)} of ${grouped(l.count)} samples${weak}`,
+  );
+}
+
+/** The figures of the first screen, those that matter most first. */
+export function firstTiles(run: RunView): Tile[] {
+  const { ledger } = run.figures;
+  const trouble = ledger !== null && ledger.lost + ledger.duplicated + ledger.corrupt > 0;
+  const fate = fates(run);
+  const all = [
+    ...flows(run).slice(0, 1),
+    ...felt(run)
+      .slice(0, 2)
+      .map((key) => p99(run, key)),
+    ...(trouble ? fate.slice(0, 1) : []),
+    ...costs(run),
+    ...(trouble ? [] : fate),
+    ...flows(run).slice(1),
+  ];
+  return all.filter((t) => t !== null);
+}
+
+/** All figures of the measured phase. */
+export function figures(run: RunView): HTMLElement {
+  const items = [...flows(run), ...fates(run), ...costs(run)];
+  const { measured_s: length } = run.figures;
+  return h(
+    'section',
+    { id: 'figures', 'aria-labelledby': 'figures-title' },
+    h(
+      'header',
+      {},
+      h('h2', { id: 'figures-title' }, 'How much, how slow'),
+      h(
+        'span',
+        { class: 'hint' },
+        length > 0 ? `measured phase, ${seconds(Math.round(length * 10) / 10)}` : '',
+      ),
+    ),
+    h('div', { class: 'figures' }, h('dl', { class: 'tiles' }, items), latencies(run)),
+  );
+}
+
+/** What became of the messages. */
+function account(ledger: LedgerSummary): HTMLElement[] {
+  const of = `of ${grouped(ledger.sent)}${ledger.exact ? '' : ', about'}`;
+  const missing = ledger.unconfirmed_missing;
+  const items = [
+    tile(
+      'lost',
+      grouped(ledger.lost),
+      'messages',
+      missing > 0 ? `and ${grouped(missing)} unconfirmed` : of,
+      `confirmed and never delivered, ${of} messages with warm-up and drain`,
+    ),
+    tile(
+      'duplicated',
+      grouped(ledger.duplicated),
+      'deliveries',
+      ledger.duplicated_redelivered > 0
+        ? `and ${grouped(ledger.duplicated_redelivered)} flagged`
+        : of,
+      `delivered again without the redelivered flag; ${grouped(ledger.duplicated_redelivered)} with it`,
+    ),
+  ];
+  if (ledger.outstanding > 0)
+    items.push(
+      tile(
+        'outstanding',
+        grouped(ledger.outstanding),
+        'messages',
+        of,
+        'confirmed and not delivered by the end of the drain; the broker may still hold them',
+      ),
+    );
+  if (ledger.returned > 0)
+    items.push(
+      tile('returned', grouped(ledger.returned), 'messages', of, 'unroutable: no queue was bound'),
+    );
+  if (ledger.reordered > 0)
+    items.push(
+      tile('reordered', grouped(ledger.reordered), 'deliveries', of, 'older than one before it'),
+    );
+  if (ledger.corrupt > 0)
+    items.push(
+      tile('corrupt', grouped(ledger.corrupt), 'deliveries', of, 'not the content that was sent'),
+    );
+  return items;
+}
+
+/** CPU per message where messages were counted, cores otherwise. */
+function cost(
+  label: string,
+  perMessage: number | null,
+  cores: number | null,
+  run: RunView,
+): HTMLElement | null {
+  const of = run.hardware.cores > 0 ? ` of ${run.hardware.cores} cores` : ' cores';
+  if (perMessage !== null && perMessage > 0) {
+    const under = cores === null ? '' : `${significant(cores)}${of}`;
+    return tile(
+      label,
+      significant(perMessage),
+      'us/msg',
+      under,
+      `${perMessage} CPU-microseconds per message`,
+    );
+  }
+  if (cores === null) return null;
+  return tile(label, significant(cores), 'cores', of.trim(), `${cores} cores on average`);
+}
+
+/** The latencies that users feel. */
+function felt(run: RunView): Metric[] {
+  const explains = ['send_ack', 'transfer', 'send_delay'];
+  return latencyKeys(run).filter(
+    (k) =>
+      !infoOf(run, k).part && !explains.includes(k) && (latencyOf(run.figures, k)?.count ?? 0) > 0,
+  );
+}
+
+/** The same in one small table. */
+function latencies(run: RunView): HTMLElement | null {
+  const rows = felt(run);
+  if (rows.length === 0) return null;
+  const shown = PERCENTILES.filter(([name]) => name !== 'p90' && name !== 'p99.99');
+  const late = run.figures.late_share;
+  return h(
+    'div',
+    { class: 'scroll' },
+    h(
+      'table',
+      { class: 'latencies' },
+      h('caption', { class: 'hidden' }, 'Latencies of the measured phase'),
+      h(
+        'thead',
+        {},
+        h(
+          'tr',
+          {},
+          h('td'),
+          shown.map(([name]) => h('th', { scope: 'col', class: 'num' }, name)),
+          h('th', { scope: 'col', class: 'num' }, 'max'),
+        ),
+      ),
+      h(
+        'tbody',
+        {},
+        rows.map((key) => {
+          const l = latencyOf(run.figures, key) as LatencySummary;
+          return h(
+            'tr',
+            { class: key },
+            h('th', { scope: 'row' }, infoOf(run, key).name),
+            shown.map(([, p, field]) => h('td', { class: 'num' }, percentileCell(l, p, l[field]))),
+            h('td', { class: 'num', title: exactDuration(l.max_ns) }, duration(l.max_ns)),
+          );
+        }),
+      ),
+    ),
+    Object.values(run.figures.scenarios).map((of) => (of ? failures(of) : null)),
+    late !== null && late > 0
+      ? h(
+          'p',
+          { class: 'hint' },
+          `${percent(late)} of messages were sent more than 1 ms after their intended time.`,
+        )
+      : null,
+  );
+}

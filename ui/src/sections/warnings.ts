@@ -1,0 +1,96 @@
+// What may be wrong with the numbers: the two warnings that matter most, the others behind their count.
+
+import { h } from '../core/dom';
+import type { RunView, Tier, WarningCode } from '../core/view';
+
+const CODES: Record<WarningCode, string> = {
+  generator_saturated: 'Generator saturated',
+  rate_not_achieved: 'Rate not achieved',
+  too_few_cores: 'Too few cores',
+  debug_build: 'Debug build',
+  too_few_samples: 'Too few samples',
+  lost_samples: 'Profiler lost samples',
+  profiler_throttled: 'Profiler throttled',
+  profile_incomplete: 'Profile incomplete',
+  clock_not_steady: 'Clock not steady',
+  cpu_steal: 'CPU taken by the hypervisor',
+  not_steady_state: 'Not steady',
+  connection_blocked: 'Publishers blocked',
+  certificate_not_checked: 'Certificate not checked',
+  connections_lost: 'Connections lost',
+  messages_lost: 'Messages lost or damaged',
+  messages_outstanding: 'Messages still in the broker',
+  messages_not_accepted: 'Messages not accepted',
+  cycles_failed: 'Cycles failed',
+  interrupted: 'Ended early',
+  archive_incomplete: 'Archive incomplete',
+  generator_late: 'Generator late',
+  broker_gone: 'Broker gone',
+  stalled: 'Stalled',
+  messages_unanswered: 'Messages without an answer',
+};
+
+/** What the absence of warnings means: the checks are made when a run ends. */
+function fine(state: RunView['state']): string {
+  return state === 'cut_off'
+    ? ' None were recorded until the run was cut off; the checks at its end were not made.'
+    : ' All validity checks of this run passed.';
+}
+
+const TIERS: readonly (readonly [Tier, string, string])[] = [
+  ['invalid', 'invalid', 'invalid'],
+  ['caution', 'caution', 'cautions'],
+  ['note', 'note', 'notes'],
+];
+
+/** How many there are of each tier: `1 caution, 2 notes`. */
+export function counted(list: readonly { tier: Tier }[]): string {
+  const parts = TIERS.flatMap(([tier, one, many]) => {
+    const count = list.filter((w) => w.tier === tier).length;
+    return count === 0 ? [] : [`${count} ${count === 1 ? one : many}`];
+  });
+  return parts.join(', ') || 'no warnings';
+}
+
+/** The graver first; equal ones stay in their order. */
+export function ranked<T extends { tier: Tier }>(list: readonly T[]): T[] {
+  return TIERS.flatMap(([tier]) => list.filter((w) => w.tier === tier));
+}
+
+/** Warnings that are open at first. */
+const OPEN = 2;
+
+/** Warnings, or that there are none; notes of the reader of the archive after them. */
+export function warnings(run: RunView): HTMLElement {
+  const all = [
+    ...ranked(run.warnings).map(({ tier, code, text }) => ({
+      tier,
+      item: h('li', { class: tier }, h('b', {}, `${CODES[code] ?? code}:`), ' ', text),
+    })),
+    ...run.notes.map((n) => ({ tier: 'note' as const, item: h('li', { class: 'note' }, n) })),
+  ];
+  const list = (part: typeof all): HTMLElement =>
+    h(
+      'ul',
+      { class: 'warnings' },
+      part.map((w) => w.item),
+    );
+  const rest = all.slice(OPEN);
+  return h(
+    'section',
+    { id: 'warnings', 'aria-labelledby': 'warnings-title' },
+    h('header', {}, h('h2', { id: 'warnings-title' }, 'May I believe it')),
+    run.warnings.length === 0
+      ? h('p', { class: 'fine' }, h('b', {}, 'No warnings.'), fine(run.state))
+      : null,
+    all.length > 0 ? list(all.slice(0, OPEN)) : null,
+    rest.length > 0
+      ? h(
+          'details',
+          { class: 'behind' },
+          h('summary', {}, `${rest.length} more: ${counted(rest)}`),
+          list(rest),
+        )
+      : null,
+  );
+}
