@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Read;
 use std::process::Stdio;
 
-use common::{bellows, folder, run, start};
+use common::{Broker, bellows, folder, run, start};
 
 const COMMANDS: [&str; 18] = [
     "demo",
@@ -334,7 +334,7 @@ fn the_broker_says_when_it_is_ready_and_ends_with_its_signals() {
         );
         assert!(ended.stderr.contains("nothing survives"), "{ended:?}");
     }
-    let broker = common::Broker::start(dir.path());
+    let broker = Broker::start(dir.path());
     run(dir.path(), &["broker", "--listen", broker.address()])
         .assert_error(1, &["cannot listen on", broker.address()]);
 }
@@ -349,5 +349,53 @@ fn a_machine_that_was_never_calibrated_says_how_to() {
     assert!(
         ended.stderr.contains("help: run `bellows calibrate`"),
         "{ended:#?}"
+    );
+}
+
+/// A broker that confirms late holds a closed loop back, and an open one keeps its rate.
+#[test]
+fn a_requested_rate_is_an_open_loop() {
+    let dir = folder();
+    let faults = dir.path().join("slow.toml");
+    fs::write(
+        &faults,
+        "[[fault]]\nkind = \"slow-ack\"\ndelay = \"100ms\"\n",
+    )
+    .unwrap();
+    let broker = Broker::with(dir.path(), &["--faults", &faults.to_string_lossy()]);
+    let sent = |more: &[&str]| {
+        let base = [
+            "producer",
+            "--url",
+            &broker.url,
+            "--no-archive",
+            "--json",
+            "--quiet",
+        ];
+        let args: Vec<&str> = base.iter().chain(more).copied().collect();
+        let ended = run(dir.path(), &args);
+        ended.assert_ok();
+        let summary: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        summary["sent"]["rate"].as_f64().unwrap()
+    };
+    let open = sent(&["--rate", "0.3k", "--duration", "2"]);
+    assert!(open > 200.0, "{open}");
+    let open = sent(&["--schedule", "poisson:18k/min", "--duration", "2"]);
+    assert!(open > 200.0, "{open}");
+    let closed = sent(&["--rate", "300", "--max-pending", "1", "--duration", "2"]);
+    assert!(closed < 20.0, "{closed}");
+    let help = run(dir.path(), &["artemis", "perf", "producer", "--help"]);
+    let option = help
+        .stdout
+        .split("--max-pending")
+        .nth(1)
+        .unwrap_or_default();
+    assert!(
+        option
+            .split("--")
+            .next()
+            .unwrap_or_default()
+            .contains("[default: 1]"),
+        "{option}"
     );
 }

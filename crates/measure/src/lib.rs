@@ -10,6 +10,7 @@ pub mod ledger;
 mod metric;
 mod phase;
 mod problem;
+mod quantity;
 mod recorder;
 mod summaries;
 mod units;
@@ -21,9 +22,10 @@ pub use interval::{Counters, Interval};
 pub use metric::{Metric, MetricInfo, MetricKind, described};
 pub use phase::Phase;
 pub use problem::Problem;
+pub use quantity::{Bytes, Rate, from_number_or_text, per_second};
 pub use recorder::{
     DueHistogram, HIGHEST_NS, Recorder, SIGNIFICANT_DIGITS, lowest_equivalent, new_histogram,
 };
 pub use summaries::{LatencySummary, Summaries};
-pub use units::{Nanos, Rate, Time};
+pub use units::{Nanos, Time};
 pub use waits::{Wait, Waits};

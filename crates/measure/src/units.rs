@@ -1,8 +1,7 @@
-//! Durations, instants and rates as types, so that a number never travels without its unit.
+//! Durations and instants as types, so that a number never travels without its unit.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
-use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -134,46 +133,6 @@ impl Sub<Nanos> for Time {
     }
 }
 
-/// Messages per second; always finite and positive.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize)]
-#[serde(transparent)]
-pub struct Rate(f64);
-
-impl Rate {
-    /// A rate, or `None` where the value is not finite or not above zero.
-    #[must_use]
-    pub fn per_second(value: f64) -> Option<Self> {
-        (value.is_finite() && value > 0.0).then_some(Self(value))
-    }
-
-    /// Messages per second.
-    #[must_use]
-    pub const fn get(self) -> f64 {
-        self.0
-    }
-}
-
-impl FromStr for Rate {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let value = text.parse().ok().and_then(Self::per_second);
-        // The text is not repeated: what was typed in the wrong place may be a secret.
-        value.ok_or_else(|| "a rate is a number per second above 0".to_owned())
-    }
-}
-
-impl<'de> Deserialize<'de> for Rate {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = f64::deserialize(deserializer)?;
-        Self::per_second(value).ok_or_else(|| {
-            serde::de::Error::custom(format!(
-                "a rate is a number per second above 0, not {value}"
-            ))
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -198,14 +157,6 @@ mod tests {
         ] {
             assert_eq!(Nanos(ns).to_string(), text);
         }
-    }
-
-    #[test]
-    fn a_rate_is_finite_and_positive() {
-        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert_eq!(Rate::per_second(bad), None);
-        }
-        assert_eq!(Rate::per_second(0.5).map(Rate::get), Some(0.5));
     }
 
     #[test]

@@ -175,7 +175,7 @@ fn lateness(
     let load = LoadSpec {
         rate: Rate::per_second(rate),
         message_size: SizeSpec::fixed(64),
-        max_pending: 0,
+        max_pending: Some(0),
         prefetch: 0,
         ack: Ack::Every(100),
         ..LoadSpec::default()
@@ -211,7 +211,7 @@ fn point(job: Job, options: &RunOptions, control: &load::Control) -> Result<Poin
         producers: connections,
         consumers: if in_out { connections } else { 0 },
         confirm: workload != Workload::Publish,
-        max_pending: u32::try_from(in_flight).unwrap_or(u32::MAX),
+        max_pending: Some(u32::try_from(in_flight).unwrap_or(u32::MAX)),
         prefetch: u16::try_from(in_flight).unwrap_or(u16::MAX),
         ack: Ack::Every(u32::try_from((in_flight / 10).max(1)).unwrap_or(1)),
         ..LoadSpec::default()

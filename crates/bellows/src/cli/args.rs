@@ -6,6 +6,7 @@ use std::str::FromStr;
 use archive::profile::Profile;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use measure::Bytes;
 
 use super::find;
 use crate::failure::Failure;
@@ -114,6 +115,11 @@ pub(super) fn from_one(text: &str) -> Result<usize, String> {
         .filter(|n| *n > 0)
         .and_then(|n| usize::try_from(n).ok());
     number.ok_or_else(|| "expected a whole number, 1 or more".into())
+}
+
+/// Reads a size for this machine's memory.
+pub(super) fn size(text: &str) -> Result<usize, String> {
+    text.parse().map(Bytes::as_usize)
 }
 
 /// Reads one of several words; each stands in `--help` with what it means.

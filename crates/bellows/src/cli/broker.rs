@@ -7,7 +7,7 @@ use std::thread;
 
 use broker::{Broker, Config, FaultLog, Origin, Stop};
 use clap::Args;
-use measure::{Problem, Time};
+use measure::{Bytes, Problem, Time};
 
 use super::broker_faults;
 use super::broker_tls::BrokerTlsArgs;
@@ -35,8 +35,8 @@ pub(crate) struct BrokerArgs {
     )]
     listen: SocketAddr,
     /// Memory for messages, above which publishers are blocked: 512MiB, 2GB
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    memory_limit: Option<u64>,
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    memory_limit: Option<Bytes>,
     #[command(flatten)]
     tls: BrokerTlsArgs,
     /// Harm clients by a script: stalls, slow confirms, lost deliveries, … (docs/faults.md)
@@ -64,7 +64,7 @@ impl BrokerArgs {
             ..Config::default()
         };
         if let Some(bytes) = self.memory_limit {
-            config.memory_limit_bytes = bytes;
+            config.memory_limit_bytes = bytes.0;
         }
         config.faults = self.script()?;
         config.tls = self.tls.listener()?;
@@ -154,41 +154,9 @@ fn follow_stdin(stop: Stop, log: FaultLog) -> Result<(), Failure> {
         .map_err(|e| Failure::Failed(Problem::new("cannot start a thread", e, "see ulimit -u")))
 }
 
-/// A number of bytes with an optional unit.
-fn size(text: &str) -> Result<u64, String> {
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "kb" | "k" => 1_000,
-        "mb" | "m" => 1_000_000,
-        "gb" | "g" => 1_000_000_000,
-        "kib" => 1 << 10,
-        "mib" => 1 << 20,
-        "gib" => 1 << 30,
-        _ => 0,
-    };
-    number
-        .parse::<u64>()
-        .ok()
-        .and_then(|n| n.checked_mul(factor))
-        .filter(|bytes| *bytes > 0)
-        .ok_or_else(|| "expected a size such as 512MiB or 2GB".into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::size;
-
-    #[test]
-    fn sizes_have_decimal_and_binary_units() {
-        assert_eq!(size("512MiB"), Ok(512 << 20));
-        assert_eq!(size("2GB"), Ok(2_000_000_000));
-        assert_eq!(size("1000"), Ok(1_000));
-        for bad in ["", "0", "x", "5 parsecs", "-1", "99999999999GB"] {
-            assert!(size(bad).is_err(), "{bad}");
-        }
-    }
+fn memory(text: &str) -> Result<Bytes, String> {
+    let bytes: Bytes = text.parse()?;
+    (bytes.0 > 0)
+        .then_some(bytes)
+        .ok_or_else(|| "no message fits into 0 bytes; give a size such as 512MiB".to_owned())
 }

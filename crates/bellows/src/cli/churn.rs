@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use load::scenario::churn::ChurnKind;
-use measure::Rate;
+use measure::{Bytes, Rate};
 use session::Experiment;
 use session::experiment::{ChurnSpec, Length, PhasesSpec, ProfileSpec, ScheduleSpec};
 
@@ -38,7 +38,7 @@ enum Kind {
 
 #[derive(Debug, Args)]
 struct Options {
-    /// Cycles per second; unthrottled if absent
+    /// Cycles per second, such as 200, 2k or 30/min; unthrottled if absent
     #[arg(long, value_name = "PER SECOND")]
     rate: Option<Rate>,
     /// Rate that changes: steps:100@30s,200@30s, ramp:from=10,to=500,over=60s, poisson:200 and more
@@ -54,9 +54,9 @@ struct Options {
     /// Messages per cycle
     #[arg(long, value_name = "N", default_value_t = 0)]
     messages: u32,
-    /// Size of each message in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 100)]
-    message_size: usize,
+    /// Size of each message in bytes, such as 100 or 4KiB
+    #[arg(long, value_name = "BYTES", default_value_t = ChurnSpec::message_size())]
+    message_size: Bytes,
     /// Maximum cycles in flight; channels and queues use as many connections. 1000 connections, or
     /// 10 channels or queues, if absent
     #[arg(long, value_name = "N", value_parser = from_one)]

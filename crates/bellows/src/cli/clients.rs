@@ -38,7 +38,7 @@ pub(super) struct Producing {
     /// Messages survive a restart of the broker
     #[arg(long)]
     persistent: bool,
-    /// Total messages per second, such as 20000 or 0.5; unthrottled if absent
+    /// Total messages per second, such as 20000, 2k, 1M or 10/min; unthrottled if absent
     #[arg(long, value_name = "MSG/S")]
     pub(super) rate: Option<Rate>,
     /// Milliseconds after which the broker may drop a message; 0 = never
@@ -53,9 +53,6 @@ pub(super) struct Producing {
     /// Producers per destination
     #[arg(long, value_name = "N", default_value_t = LoadSpec::default().producers, value_parser = from_one)]
     pub(super) producers: usize,
-    /// Maximum unacknowledged messages per producer (in-flight window); 0 = no limit
-    #[arg(long, value_name = "N", default_value_t = LoadSpec::default().max_pending)]
-    max_pending: u32,
     /// Give every message an id of its own
     #[arg(long)]
     enable_msg_id: bool,
@@ -127,7 +124,6 @@ impl Producing {
             headers: self.headers(),
             message_ids: self.enable_msg_id,
             timestamps: self.enable_timestamp,
-            max_pending: self.max_pending,
             commit_every: commit_interval,
             ..spec
         }

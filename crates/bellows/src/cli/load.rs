@@ -19,12 +19,12 @@ use crate::failure::{Done, Failure};
 const CLIENT_EXAMPLES: &str = "\
 Examples:
   bellows client queue://TEST --url amqp://localhost --max-pending 100 --warmup 5 --duration 20
-  bellows client queue://TEST --rate 30000 --max-pending 1000 --show-latency --duration 60
-  bellows client --schedule steps:1000@30s,5000@30s --max-pending 500 --duration 60
-  bellows client --schedule poisson:2000 --message-size 100-2000 --max-pending 500 --duration 60
-  bellows client --message-size json:1000 --rate 1000 --max-pending 100 --duration 60
+  bellows client queue://TEST --rate 30k --show-latency --duration 60
+  bellows client --schedule steps:1k@30s,5k@30s --duration 60
+  bellows client --schedule poisson:2000 --message-size 100-4KiB --duration 60
+  bellows client --message-size json:1000 --rate 1000 --duration 60
   bellows client --think-time 10ms --producers 50 --duration 60
-  bellows client queue://rpc --request-reply --rate 500 --max-pending 100 --duration 30
+  bellows client queue://rpc --request-reply --rate 500 --duration 30
   bellows client topic://events --producers 3 --consumers 2 --num-destinations 10 --duration 30";
 
 const PRODUCER_EXAMPLES: &str = "\
@@ -138,7 +138,11 @@ struct Common {
 struct Sending {
     #[command(flatten)]
     producing: Producing,
-    /// Body size in bytes, or sizes: 100-2000 (uniform), 100,2000 (in turn),
+    /// Maximum unacknowledged messages per producer (in-flight window); 0 = no limit. 1000 with --rate
+    /// or --schedule, 1 without, if absent
+    #[arg(long, value_name = "N")]
+    max_pending: Option<u32>,
+    /// Body size in bytes (1024, 4KiB), or sizes: 100-2000 (uniform), 100,2000 (in turn),
     /// normal:mean=1000,sd=200, steps:1000@30s,2000@30s and more; or bodies: json:1000, files:DIR
     /// (docs/schedules.md)
     #[arg(long, value_name = "SIZES", default_value_t = LoadSpec::default().message_size)]
@@ -281,6 +285,7 @@ impl Sending {
     fn fill(self, spec: LoadSpec, common: &Common) -> LoadSpec {
         let interval = common.on.commit_interval;
         LoadSpec {
+            max_pending: self.max_pending,
             message_size: self.message_size,
             schedule: self.schedule,
             rate_per_producer: self.rate_per_producer,

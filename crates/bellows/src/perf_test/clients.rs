@@ -122,7 +122,7 @@ pub(super) fn producing(
         schedule,
         start_delay: Some(seconds("producer-random-start-delay")?).filter(|d| !d.is_zero()),
         confirm: confirm.is_some(),
-        max_pending: confirm.unwrap_or(0),
+        max_pending: Some(confirm.unwrap_or(0)),
         confirm_timeout: confirm
             .filter(|limit| *limit > 0 && timeout > 0)
             .map(|_| Length::seconds(timeout.into())),

@@ -32,7 +32,7 @@ fn nothing_said_is_what_perf_test_does() {
     assert_eq!(spec.message_size.to_string(), "12");
     assert_eq!(
         (spec.confirm, spec.max_pending, spec.rate),
-        (false, 0, None)
+        (false, Some(0), None)
     );
     assert_eq!((spec.prefetch, spec.ack), (0, Ack::Every(1)));
     assert!(!spec.durable && !spec.persistent && spec.auto_delete && !spec.delete);
@@ -208,7 +208,7 @@ fn producers_do_what_perf_test_s_do() {
     let spec = load("-u q -c 0 -s 5 -f mandatory");
     assert_eq!(
         (spec.confirm, spec.max_pending, spec.mandatory),
-        (true, 0, true)
+        (true, Some(0), true)
     );
     assert_eq!(
         (spec.message_size.to_string(), spec.confirm_timeout),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use jiff::Timestamp;
-use serde::de::Error as _;
+use measure::from_number_or_text;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -202,15 +202,9 @@ impl Serialize for StreamOffset {
 
 impl<'de> Deserialize<'de> for StreamOffset {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written {
-            Text(String),
-            At(u64),
-        }
-        match Written::deserialize(deserializer)? {
-            Written::At(offset) => Ok(Self::Offset(offset)),
-            Written::Text(text) => text.parse().map_err(D::Error::custom),
-        }
+        from_number_or_text(
+            deserializer,
+            "\"first\", \"last\", \"next\", an offset or a time",
+        )
     }
 }

@@ -1,7 +1,8 @@
 //! The receiving side.
 
-use measure::{Nanos, Rate};
-use serde::de::Error as _;
+use std::str::FromStr;
+
+use measure::{Nanos, Rate, from_number_or_text};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{AmqpConsumers, Subscription};
@@ -87,29 +88,28 @@ impl Serialize for Ack {
     }
 }
 
-impl<'de> Deserialize<'de> for Ack {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written {
-            Text(String),
-            Every(i64),
+impl FromStr for Ack {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let every = || text.parse().ok().filter(|n| *n > 0).map(Self::Every);
+        match text {
+            "auto" => Some(Self::Auto),
+            _ => every(),
         }
-        let refuse = |value: String| {
-            D::Error::custom(format!(
-                "ack = {value} is neither \"auto\" nor a number of deliveries per \
+        .ok_or_else(|| {
+            format!(
+                "ack = {text:?} is neither \"auto\" nor a number of deliveries per \
                  acknowledgement from 1 to {}",
                 u32::MAX
-            ))
-        };
-        match Written::deserialize(deserializer)? {
-            Written::Text(text) if text == "auto" => Ok(Self::Auto),
-            Written::Text(text) => Err(refuse(format!("{text:?}"))),
-            Written::Every(n) => match u32::try_from(n) {
-                Ok(n) if n > 0 => Ok(Self::Every(n)),
-                _ => Err(refuse(n.to_string())),
-            },
-        }
+            )
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Ack {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        from_number_or_text(deserializer, "\"auto\" or a number of deliveries")
     }
 }
 

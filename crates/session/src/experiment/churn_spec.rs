@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use load::scenario::churn::{ChurnKind, ChurnPlan};
 use load::{ArrivalSchedule, Endpoint};
-use measure::{Nanos, Rate};
+use measure::{Bytes, Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
 use super::{Experiment, ScheduleSpec};
@@ -13,7 +13,7 @@ use super::{Experiment, ScheduleSpec};
 const TIMEOUT: Nanos = Nanos::from_millis(10_000);
 
 /// Objects that come and go.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ChurnSpec {
     /// What comes and goes.
@@ -28,8 +28,8 @@ pub struct ChurnSpec {
     #[serde(default)]
     pub messages: u32,
     /// Bytes of each message.
-    #[serde(default = "message_size")]
-    pub message_size: usize,
+    #[serde(default = "ChurnSpec::message_size")]
+    pub message_size: Bytes,
     /// Maximum cycles in flight; channels and queues use as many connections. 1000 connections, or 10
     /// channels or queues, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,8 +39,12 @@ pub struct ChurnSpec {
     pub source_addresses: Vec<IpAddr>,
 }
 
-const fn message_size() -> usize {
-    100
+impl ChurnSpec {
+    /// Bytes of each message where nothing else is said.
+    #[must_use]
+    pub const fn message_size() -> Bytes {
+        Bytes(100)
+    }
 }
 
 impl Experiment {
@@ -65,7 +69,7 @@ impl Experiment {
             warmup: self.phases.warmup.0,
             measure: self.phases.measure.0,
             messages: spec.messages,
-            message_size: spec.message_size,
+            message_size: spec.message_size.as_usize(),
             most_open: spec.max_open.unwrap_or(match spec.kind {
                 ChurnKind::Connections => 1_000,
                 ChurnKind::Channels | ChurnKind::Queues => 10,

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use jiff::SignedDuration;
 use jiff::fmt::friendly::{Designator, Spacing, SpanParser, SpanPrinter};
 use measure::Nanos;
+use measure::from_number_or_text;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A duration: `"60s"`, `"500ms"`, `"2m"`, `"1h30m"`; a bare number is seconds.
@@ -74,17 +75,7 @@ impl Serialize for Length {
 
 impl<'de> Deserialize<'de> for Length {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written {
-            Text(String),
-            Seconds(f64),
-        }
-        let text = match Written::deserialize(deserializer)? {
-            Written::Text(text) => text,
-            Written::Seconds(seconds) => seconds.to_string(),
-        };
-        text.parse().map_err(serde::de::Error::custom)
+        from_number_or_text(deserializer, "a duration such as \"60s\" or \"500ms\"")
     }
 }
 
@@ -128,17 +119,10 @@ impl Serialize for LengthRange {
 
 impl<'de> Deserialize<'de> for LengthRange {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written {
-            Text(String),
-            Seconds(f64),
-        }
-        let text = match Written::deserialize(deserializer)? {
-            Written::Text(text) => text,
-            Written::Seconds(seconds) => seconds.to_string(),
-        };
-        text.parse().map_err(serde::de::Error::custom)
+        from_number_or_text(
+            deserializer,
+            "a duration such as \"1s\", or a range such as \"1s-5s\"",
+        )
     }
 }
 

@@ -78,8 +78,10 @@ pub struct LoadSpec {
     /// Delay before producers start; `start-delay` comes on top.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_after: Option<Length>,
-    /// Messages in flight per producer; 0 = unlimited.
-    pub max_pending: u32,
+    /// Messages in flight per producer; 0 = unlimited. Absent: 1000 with a rate or a schedule, which ask for an
+    /// open loop, and 1 without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_pending: Option<u32>,
     /// Whether the broker acknowledges messages (publisher confirms).
     pub confirm: bool,
     /// Messages per transaction, instead of confirms; 0 = none.
@@ -171,6 +173,14 @@ pub struct LoadSpec {
 }
 
 impl LoadSpec {
+    /// Messages in flight per producer; 0 = unlimited.
+    #[must_use]
+    pub fn in_flight_window(&self) -> u32 {
+        let is_open_loop = self.rate.is_some() || self.schedule.is_some();
+        self.max_pending
+            .unwrap_or(if is_open_loop { 1_000 } else { 1 })
+    }
+
     /// Whether the group sends.
     #[must_use]
     pub fn has_producers(&self) -> bool {
@@ -218,7 +228,7 @@ impl Default for LoadSpec {
             think_time: None,
             start_delay: None,
             start_after: None,
-            max_pending: 1,
+            max_pending: None,
             confirm: true,
             commit_every: 0,
             request_reply: false,

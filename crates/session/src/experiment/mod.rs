@@ -290,7 +290,10 @@ impl Experiment {
     /// The experiment as data for the archive: resolved, and without secrets.
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
-        let public = self.without_secrets();
+        let mut public = self.without_secrets();
+        for load in &mut public.load {
+            load.max_pending = Some(load.in_flight_window());
+        }
         serde_json::to_value(public).unwrap_or(serde_json::Value::Null)
     }
 

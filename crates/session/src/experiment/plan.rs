@@ -92,7 +92,7 @@ fn producers(spec: &LoadSpec) -> Result<Producers, load::Error> {
         connections: spec.producer_connections,
         arrivals: arrivals(spec)?,
         start_delay: start_delay(spec),
-        max_pending: spec.max_pending,
+        max_pending: spec.in_flight_window(),
         sizes: spec.message_size.resolve()?,
         persistent: spec.persistent,
         properties: properties(spec),

@@ -6,14 +6,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use load::{ArrivalSchedule, RateProfile, Spacing, Step, Trace};
-use measure::{Nanos, Rate};
+use measure::{Nanos, Rate, per_second};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Length;
 use super::error::unknown_name;
-use super::grammar::{
-    Fields, Grammar, Written, find, flag, joined, number, serialize, whole, written,
-};
+use super::grammar::{Fields, Grammar, Written, find, flag, joined, serialize, whole, written};
 use super::once::Once;
 
 /// A rate over time. docs/schedules.md describes every shape.
@@ -144,7 +142,7 @@ impl ScheduleSpec {
 }
 
 fn parsed(grammar: &Grammar, fields: &Fields) -> Result<Parsed, String> {
-    let rate = |key| grammar.get(fields, key, 0.0, number);
+    let rate = |key| grammar.get(fields, key, 0.0, rate_or_zero);
     let length = |key| {
         let length = grammar.get(fields, key, Length::default(), str::parse);
         length.map(|length| length.0)
@@ -186,14 +184,19 @@ fn steps(text: &str) -> Result<Vec<Step>, String> {
     text.split(',').map(|step| one_step(step.trim())).collect()
 }
 
+fn rate_or_zero(text: &str) -> Result<f64, String> {
+    per_second(text)
+        .ok_or_else(|| format!("{text:?} is no number from 0 on, such as 2000, 2k or 10/min"))
+}
+
 fn one_step(text: &str) -> Result<Step, String> {
     let (rates, length) = text
         .split_once('@')
         .ok_or_else(|| format!("{text:?} is no rate and length"))?;
     let (from, to) = rates.split_once('-').unwrap_or((rates, rates));
     Ok(Step {
-        from: number(from.trim())?,
-        to: number(to.trim())?,
+        from: rate_or_zero(from)?,
+        to: rate_or_zero(to)?,
         length: length.trim().parse::<Length>()?.0,
     })
 }

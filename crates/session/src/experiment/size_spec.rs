@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use load::{Bodies, Distribution, Json, SizeStep, Sizes};
+use measure::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Length;
@@ -151,9 +152,9 @@ impl FromStr for SizeSpec {
             Some((name, rest)) => parsed(name.trim(), rest)?,
             None if text.contains(',') => parsed("list", text)?,
             None if text.contains('-') && !text.starts_with('-') => parsed("uniform", text)?,
-            None => Parsed::Sizes(Sizes::Fixed(text.parse().map_err(|_| {
+            None => Parsed::Sizes(Sizes::Fixed(size(text).map_err(|_| {
                 format!(
-                    "{text:?} is no message size; write bytes (1024), a range (100-2000), a list \
+                    "{text:?} is no message size; write bytes (1024, 4KiB), a range (100-2000), a list \
                      (100,2000), weighted:12x9,2000x1, normal:mean=1000,sd=200, \
                      steps:1000@30s,2000@30s, json:1000 or files:DIR"
                 )
@@ -180,7 +181,7 @@ fn parsed(name: &str, rest: &str) -> Result<Parsed, String> {
     grammar.check(&fields)?;
     let seed = grammar.get(&fields, "seed", 0, whole)?;
     if grammar.name == "json" {
-        let json = Json::new(grammar.get(&fields, "size", 0, whole)?);
+        let json = Json::new(grammar.get(&fields, "size", 0, size)?);
         return Ok(Parsed::Json(Json {
             count: grammar.get(&fields, "count", json.count, whole)?,
             fields: grammar.get(&fields, "fields", json.fields, whole)?,
@@ -208,34 +209,44 @@ fn parsed(name: &str, rest: &str) -> Result<Parsed, String> {
             random(Distribution::Weighted(values))
         }
         _ => Sizes::List(grammar.get(&fields, "sizes", Vec::new(), |text| {
-            text.split(',').map(|size| whole(size.trim())).collect()
+            text.split(',').map(size).collect()
         })?),
     }))
+}
+
+fn size(text: &str) -> Result<usize, String> {
+    let size = text.parse().map(Bytes::as_usize);
+    size.map_err(|_| format!("{text:?} is no whole number of bytes, such as 1024 or 4KiB"))
+}
+
+/// Bytes on average, which need not be whole.
+fn bytes(text: &str) -> Result<f64, String> {
+    number(text).or_else(|_| size(text).map(|bytes| bytes as f64))
 }
 
 fn range(text: &str) -> Result<(usize, usize), String> {
     let (min, max) = text
         .split_once('-')
         .ok_or_else(|| format!("{text:?} is no range"))?;
-    Ok((whole(min.trim())?, whole(max.trim())?))
+    Ok((size(min)?, size(max)?))
 }
 
 /// Reads a size and how long it is sent: `1000@30s`.
 fn one_step(text: &str) -> Result<SizeStep, String> {
-    let (size, length) = text
+    let (bytes, length) = text
         .split_once('@')
         .ok_or_else(|| format!("{text:?} is no size and length"))?;
     Ok(SizeStep {
-        size: whole(size.trim())?,
+        size: size(bytes)?,
         length: length.trim().parse::<Length>()?.0,
     })
 }
 
 /// A distribution without bounds of its own, cut where hardly anything lies.
 fn bounded(grammar: &Grammar, fields: &Fields) -> Result<Distribution, String> {
-    let value = |key| grammar.get(fields, key, 0.0, number);
-    let (mean, deviation) = (value("mean")?, value("sd")?);
-    let (median, sigma) = (value("median")?, value("sigma")?);
+    let bytes = |key| grammar.get(fields, key, 0.0, bytes);
+    let (mean, deviation, median) = (bytes("mean")?, bytes("sd")?, bytes("median")?);
+    let sigma = grammar.get(fields, "sigma", 0.0, number)?;
     let (low, high) = match grammar.name {
         "normal" => (mean - CUT * deviation, mean + CUT * deviation),
         "lognormal" => (median * (-CUT * sigma).exp(), median * (CUT * sigma).exp()),
@@ -244,8 +255,8 @@ fn bounded(grammar: &Grammar, fields: &Fields) -> Result<Distribution, String> {
     // Sizes far beyond what can be sent are refused when the load is planned.
     let least = (low.floor().max(0.0) as usize).max(load::payload::COMPACT_LEN);
     let most = (high.ceil() as usize).max(least);
-    let min = grammar.get(fields, "min", least, whole)?;
-    let max = grammar.get(fields, "max", most, whole)?;
+    let min = grammar.get(fields, "min", least, size)?;
+    let max = grammar.get(fields, "max", most, size)?;
     Ok(match grammar.name {
         "normal" => Distribution::Normal {
             mean,
@@ -265,10 +276,10 @@ fn bounded(grammar: &Grammar, fields: &Fields) -> Result<Distribution, String> {
 
 /// Reads a size and its weight: `2000x1`.
 fn weighted(text: &str) -> Result<(usize, f64), String> {
-    let (size, weight) = text
+    let (bytes, weight) = text
         .split_once('x')
         .ok_or_else(|| format!("{text:?} is no size and weight"))?;
-    Ok((whole(size.trim())?, number(weight.trim())?))
+    Ok((size(bytes)?, number(weight.trim())?))
 }
 
 /// As it is written on a command line.

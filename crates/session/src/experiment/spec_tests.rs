@@ -1,5 +1,5 @@
 use load::{Distribution, RateProfile, SizeStep, Sizes, Spacing, Step};
-use measure::Nanos;
+use measure::{Bytes, Nanos};
 
 use super::{Experiment, ScheduleSpec, SizeSpec};
 
@@ -278,6 +278,67 @@ fn every_kind_of_sizes_is_read() {
     ] {
         let said = refused_size(text);
         assert!(said.contains(part), "{text}: {part:?} is not in {said:?}");
+    }
+}
+
+#[test]
+fn rates_and_sizes_have_units_in_text_lists_and_tables() {
+    let sizes = |text: &str| text.parse::<SizeSpec>().unwrap().resolve().unwrap();
+    for (text, plain) in [
+        ("4KiB", "4096"),
+        ("1kB-4KiB", "1000-4096"),
+        ("12, 1kB", "12,1000"),
+        ("weighted:12x9,2kBx1", "weighted:12x9,2000x1"),
+        ("steps:1KiB@1s,2kB@1s", "steps:1024@1s,2000@1s"),
+        (
+            "normal:mean=1kB,sd=200B,max=2KiB",
+            "normal:mean=1000,sd=200,max=2048",
+        ),
+    ] {
+        assert_eq!(sizes(text), sizes(plain), "{text}");
+    }
+    for (text, plain) in [
+        ("steps:1k@10s,100-5k@60s", "steps:1000@10s,100-5000@60s"),
+        ("constant:120/min", "constant:2"),
+        (
+            "burst:rate=20k,on=1s,off=4s,idle=6/min",
+            "burst:rate=20000,on=1s,off=4s,idle=0.1",
+        ),
+    ] {
+        assert_eq!(shape(text), shape(plain), "{text}");
+    }
+    let read = |text: &str| experiment(text).unwrap().load.remove(0);
+    assert_eq!(read("rate = \"2k\"").rate, read("rate = 2000").rate);
+    assert_eq!(read("rate = \"30/min\"").rate, read("rate = 0.5").rate);
+    let size = |text: &str| read(text).message_size.resolve().unwrap();
+    assert_eq!(size("message-size = \"4KiB\""), Sizes::Fixed(4_096));
+    assert_eq!(
+        size("message-size = [12, \"1kB\"]"),
+        Sizes::List(vec![12, 1_000])
+    );
+    let churn = Experiment::from_toml("[churn]\nkind = \"queues\"\nmessage-size = \"1KiB\"", "x");
+    assert_eq!(churn.unwrap().churn.unwrap().message_size, Bytes(1_024));
+}
+
+#[test]
+fn an_open_loop_has_a_wide_window_unless_another_is_given() {
+    for (load, window) in [
+        ("", 1),
+        ("rate = 500", 1_000),
+        ("schedule = \"poisson:500\"", 1_000),
+        ("think-time = \"5ms\"", 1),
+        ("rate = 500\nmax-pending = 1", 1),
+        ("max-pending = 0", 0),
+    ] {
+        let experiment = experiment(load).unwrap();
+        experiment.validate().unwrap();
+        let plan = experiment.plan(&experiment.endpoint().unwrap(), 1).unwrap();
+        assert_eq!(plan.groups[0].producers.max_pending, window, "{load}");
+        assert_eq!(
+            experiment.to_json()["load"][0]["max-pending"],
+            window,
+            "{load}"
+        );
     }
 }
 

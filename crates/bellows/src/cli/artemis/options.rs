@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::EXAMPLES;
-use crate::cli::args::from_one;
+use crate::cli::args::{from_one, size};
 use crate::cli::clients::{ConsumerSide, Consuming, DestinationArgs, Producing};
 use crate::cli::connect::LoginArgs;
 
@@ -97,8 +97,11 @@ pub(super) struct Common {
 pub(super) struct Sending {
     #[command(flatten)]
     pub(super) producing: Producing,
-    /// Body size in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 1024)]
+    /// Maximum unacknowledged messages per producer (in-flight window); 0 = no limit
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) max_pending: u32,
+    /// Body size in bytes, such as 1024 or 4KiB
+    #[arg(long, value_name = "BYTES", default_value = "1024", value_parser = size)]
     pub(super) message_size: usize,
     /// Event loops, one thread each
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = from_one)]

@@ -282,6 +282,7 @@ impl Sending {
     fn fill(&self, common: &Common, threads: usize) -> LoadSpec {
         let producing = &self.producing;
         LoadSpec {
+            max_pending: Some(self.max_pending),
             message_size: SizeSpec::fixed(self.message_size),
             ..producing.fill(common.spec(), threads, common.commit_interval())
         }

@@ -1,0 +1,311 @@
+//! Rates and sizes as people write them, on a command line and in a file: `2k`, `10/min`, `4KiB`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::{Error as _, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// Messages per second; always finite and positive.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize)]
+#[serde(transparent)]
+pub struct Rate(f64);
+
+impl Rate {
+    /// A rate, or `None` where the value is not finite or not above zero.
+    #[must_use]
+    pub fn per_second(value: f64) -> Option<Self> {
+        (value.is_finite() && value > 0.0).then_some(Self(value))
+    }
+
+    /// Messages per second.
+    #[must_use]
+    pub const fn get(self) -> f64 {
+        self.0
+    }
+}
+
+/// The text is not repeated in the error: what was typed in the wrong place may be a secret.
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let rate = per_second(text).and_then(Self::per_second);
+        rate.ok_or_else(|| {
+            "a rate is a number per second above 0, such as 20000, 0.5, 2k, 1M or 10/min".to_owned()
+        })
+    }
+}
+
+/// The number per second, which reads back as the same rate.
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<'de> Deserialize<'de> for Rate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        from_number_or_text(deserializer, "a rate such as 20000, \"2k\" or \"10/min\"")
+    }
+}
+
+/// Reads a number per second from 0 on: `20000`, `0.5`, `2k`, `1M`, `10/min`, `90k/h`.
+#[must_use]
+pub fn per_second(text: &str) -> Option<f64> {
+    let (count, period) = text.split_once('/').unwrap_or((text, "s"));
+    let seconds = match period.trim() {
+        "s" => 1.0,
+        "min" => 60.0,
+        "h" => 3_600.0,
+        _ => return None,
+    };
+    let (number, unit) = number_and_unit(count)?;
+    let factor = match unit {
+        "" => 1.0,
+        "k" => 1e3,
+        "M" => 1e6,
+        _ => return None,
+    };
+    let rate = number.parse::<f64>().ok()? * factor / seconds;
+    (rate.is_finite() && rate >= 0.0).then_some(rate)
+}
+
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+impl Bytes {
+    /// The number for this machine's memory; what is beyond it becomes its largest.
+    #[must_use]
+    pub fn as_usize(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
+/// Reads whole bytes with an optional unit, of 1,000 (`2kB`, `1MB`) or of 1,024 (`4KiB`, `1.5MiB`). The
+/// text is not repeated in the error, as with [`Rate`].
+impl FromStr for Bytes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bytes = number_and_unit(text).and_then(|(number, unit)| {
+            let factor: u64 = match unit.to_ascii_lowercase().as_str() {
+                "" | "b" => 1,
+                "k" | "kb" => 1_000,
+                "m" | "mb" => 1_000_000,
+                "g" | "gb" => 1_000_000_000,
+                "kib" => 1 << 10,
+                "mib" => 1 << 20,
+                "gib" => 1 << 30,
+                _ => return None,
+            };
+            if let Ok(whole) = number.parse::<u64>() {
+                return whole.checked_mul(factor);
+            }
+            let bytes = number.parse::<f64>().ok()? * factor as f64;
+            let is_exact = bytes.fract() == 0.0 && (0.0..=EXACT).contains(&bytes);
+            is_exact.then_some(bytes as u64)
+        });
+        bytes.map(Self).ok_or_else(|| {
+            "a size is a whole number of bytes, such as 1024, 4KiB or 1MB".to_owned()
+        })
+    }
+}
+
+/// The largest number up to which a float holds every whole number.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// The number of bytes, which reads back as the same size.
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        from_number_or_text(deserializer, "a size such as 1024, \"4KiB\" or \"1MB\"")
+    }
+}
+
+/// Splits `2.5kB` into the number's text and the unit; a number as `2e4` has no unit.
+fn number_and_unit(text: &str) -> Option<(&str, &str)> {
+    let text = text.trim();
+    let is_unit = |c: char| c.is_ascii_alphabetic();
+    let unit = text.trim_end_matches(is_unit).len();
+    let (number, unit) = text.split_at_checked(unit)?;
+    let number = number.trim_end();
+    // Neither `inf` nor a sign is a quantity.
+    number
+        .starts_with(|c: char| c.is_ascii_digit() || c == '.')
+        .then_some((number, unit))
+}
+
+/// Reads a value that a file holds as a number or as text; `expected` names it in the error about anything
+/// else.
+///
+/// # Errors
+/// What the value's own parser says, and where it is neither a number nor text.
+pub fn from_number_or_text<'de, T, D>(
+    deserializer: D,
+    expected: &'static str,
+) -> Result<T, D::Error>
+where
+    T: FromStr<Err = String>,
+    D: Deserializer<'de>,
+{
+    struct NumberOrText(&'static str);
+    impl Visitor<'_> for NumberOrText {
+        type Value = String;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+        fn visit_i64<E>(self, number: i64) -> Result<String, E> {
+            Ok(number.to_string())
+        }
+        fn visit_u64<E>(self, number: u64) -> Result<String, E> {
+            Ok(number.to_string())
+        }
+        fn visit_f64<E>(self, number: f64) -> Result<String, E> {
+            Ok(number.to_string())
+        }
+        fn visit_str<E>(self, text: &str) -> Result<String, E> {
+            Ok(text.to_owned())
+        }
+    }
+    let text = deserializer.deserialize_any(NumberOrText(expected))?;
+    text.parse().map_err(D::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Random;
+
+    use super::*;
+
+    #[test]
+    fn a_rate_is_finite_and_positive() {
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(Rate::per_second(bad), None);
+        }
+        assert_eq!(Rate::per_second(0.5).map(Rate::get), Some(0.5));
+    }
+
+    #[test]
+    fn rates_have_multiples_and_periods() {
+        for (text, rate) in [
+            ("20000", 20_000.0),
+            (".5", 0.5),
+            ("2e4", 20_000.0),
+            ("2k", 2_000.0),
+            ("1.5k", 1_500.0),
+            (" 1M ", 1e6),
+            ("0.5 k", 500.0),
+            ("10/s", 10.0),
+            ("10/min", 10.0 / 60.0),
+            ("90k / h", 25.0),
+        ] {
+            assert_eq!(text.parse::<Rate>().map(Rate::get), Ok(rate), "{text}");
+        }
+        for bad in [
+            "", "0", "-1", "+1", "abc", "k", "2m", "2kk", "inf", "NaN", "1e999", "2/", "2/day",
+            "1/s/s", "é", "0x10", "2 4",
+        ] {
+            assert!(bad.parse::<Rate>().is_err(), "{bad}");
+        }
+        assert_eq!(per_second("0"), Some(0.0));
+    }
+
+    #[test]
+    fn sizes_have_decimal_and_binary_units() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("1000", 1_000),
+            ("12B", 12),
+            ("4KiB", 4 << 10),
+            ("512 MiB", 512 << 20),
+            ("1.5kib", 1_536),
+            ("2GB", 2_000_000_000),
+            ("1MB", 1_000_000),
+            ("1e3", 1_000),
+            ("18446744073709551615", u64::MAX),
+        ] {
+            assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
+        }
+        for bad in [
+            "",
+            "x",
+            "5 parsecs",
+            "-1",
+            "0.5",
+            "1.0001KiB",
+            "99999999999GB",
+            "1e30",
+            "inf",
+            "é",
+        ] {
+            assert!(bad.parse::<Bytes>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_printed_reads_back_as_the_same() {
+        for seed in testkit::seeds(200) {
+            let mut random = Random::new(seed);
+            let (high, low) = (random.below(1 << 31), random.below(1 << 31));
+            let bits = (high << 33) ^ (low << 7);
+            if let Some(rate) = Rate::per_second(f64::from_bits(bits)) {
+                assert_eq!(rate.to_string().parse(), Ok(rate), "{rate}");
+            }
+            let bytes = Bytes(bits >> random.below(64));
+            assert_eq!(bytes.to_string().parse(), Ok(bytes));
+            let json = serde_json::to_string(&bytes).expect("JSON");
+            assert_eq!(serde_json::from_str::<Bytes>(&json).ok(), Some(bytes));
+
+            let number = random.below(1 << 20);
+            let (unit, factor) = random.of(&[
+                ("", 1),
+                ("kB", 1_000),
+                ("KiB", 1 << 10),
+                ("MB", 1_000_000),
+                ("GiB", 1 << 30),
+            ]);
+            assert_eq!(
+                format!("{number}{unit}").parse(),
+                Ok(Bytes(number * factor))
+            );
+            let (unit, factor) = random.of(&[("", 1.0), ("k", 1e3), ("M", 1e6)]);
+            let (period, seconds) =
+                random.of(&[("", 1.0), ("/s", 1.0), ("/min", 60.0), ("/h", 3_600.0)]);
+            let rate = number as f64 * factor / seconds;
+            assert_eq!(per_second(&format!("{number}{unit}{period}")), Some(rate));
+        }
+    }
+
+    /// Any text gives a value or an error, and nothing else.
+    #[test]
+    fn no_text_breaks_the_parsers() {
+        for seed in testkit::seeds(500) {
+            let mut random = Random::new(seed);
+            let pieces = [
+                "1",
+                "0",
+                ".",
+                "k",
+                "KiB",
+                "/",
+                "min",
+                "-",
+                "e",
+                "é",
+                " ",
+                "9999999999",
+                "inf",
+            ];
+            let text: String = (0..random.below(8)).map(|_| random.of(&pieces)).collect();
+            let _ = (text.parse::<Rate>(), text.parse::<Bytes>());
+        }
+    }
+}
