@@ -184,7 +184,19 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
                     ]
                 )
             ),
-            "look into the broker's log, and at the chart for since when; a longer phases.drain may suffice",
+            match (w.count("unanswered"), w.count("unsent")) {
+                (_, 0) => {
+                    "look into the broker's log, and at the chart for since when; a longer phases.drain may suffice"
+                }
+                (0, _) => {
+                    "see the verdict for what held them up, and request a lower rate; nothing is sent in the drain, so \
+                     a longer one does not help"
+                }
+                _ => {
+                    "look into the broker's log, and at the chart for since when; a longer phases.drain may suffice for \
+                     those that were sent, and nothing is sent in it"
+                }
+            },
         ),
         WarningCode::MessagesNotAccepted => (
             format!(
@@ -461,6 +473,28 @@ mod tests {
             told(latencies.clone()).starts_with(&more),
             "{}",
             told(latencies)
+        );
+        let unanswered = |unanswered: u64, unsent: u64| {
+            let w = Warning::new(WarningCode::MessagesUnanswered, Tier::Caution);
+            warning(&w.with("unanswered", unanswered).with("unsent", unsent))
+        };
+        let told = unanswered(3, 0);
+        assert!(told.starts_with("3 messages had no answer: "), "{told}");
+        assert!(
+            told.ends_with("a longer phases.drain may suffice"),
+            "{told}"
+        );
+        // A drain sends nothing.
+        let told = unanswered(0, 4_000);
+        assert!(
+            told.starts_with("4,000 messages were due and never sent: "),
+            "{told}"
+        );
+        assert!(told.ends_with("a longer one does not help"), "{told}");
+        let told = unanswered(3, 4);
+        assert!(
+            told.ends_with("may suffice for those that were sent, and nothing is sent in it"),
+            "{told}"
         );
         let w = Warning::new(WarningCode::Interrupted, Tier::Note).with("seconds", 3.0);
         assert!(
