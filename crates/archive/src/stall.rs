@@ -42,6 +42,6 @@ pub struct Stall {
     pub away: bool,
     /// Connections that were silent or down.
     pub connections: u64,
-    /// Messages that were in flight or due meanwhile.
+    /// Messages that were in flight or became due meanwhile, before the end of sending.
     pub messages_delayed: u64,
 }

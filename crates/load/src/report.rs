@@ -203,6 +203,9 @@ pub struct Silence {
     pub connections: u64,
     /// Messages without an answer when it ended, or when their connections were lost.
     pub in_flight: u64,
+    /// Messages that became due meanwhile, before the end of sending, and were not sent; not counted where the
+    /// connections were lost.
+    pub unsent: u64,
     /// All connections of the event loop were down meanwhile.
     pub is_away: bool,
     /// The event loop itself did not run meanwhile.

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use common::peer::{Asked, Peer, beating, listen};
 use load::{
     Ack, Control, Destination, Error, Group, Outcome, Phases, Plan, QueueType, ReconnectPolicy,
-    RunEvent, ServiceTime, Sink, StreamOffset,
+    RunEvent, ServiceTime, Silence, Sink, StreamOffset,
 };
-use measure::{Clock, Interval, Nanos};
+use measure::{Clock, Interval, Nanos, Phase, Rate, Time};
 use wire::amqp091::{
     BasicProperties, ConnectionBlocked, ConnectionUnblocked, FieldTable, Properties,
 };
@@ -289,4 +289,93 @@ fn a_stream_goes_on_behind_the_last_offset_that_was_told() {
     assert!(outcome.error.is_none(), "{outcome:?}");
     let offsets = offsets.lock().expect("offsets").clone();
     assert_eq!(offsets, [None, Some(42), Some(i64::MAX)]);
+}
+
+/// Two groups at different rates, told apart by the length of their messages. From some moment after its first
+/// message on, the broker says nothing for a while to those with messages of `silent` bytes.
+fn two_rates(silent: &'static [usize], after_ms: u64, length_ms: u64) -> (Outcome, Vec<Silence>) {
+    let address = listen(beating(0), move |_, mut peer| {
+        let (mut first, mut tags) = (None::<Instant>, 0);
+        let mut unanswered = Vec::new();
+        loop {
+            for asked in peer.turn() {
+                match asked {
+                    Asked::Method(channel, method) => peer.answer(channel, method),
+                    Asked::Publish(channel) => {
+                        tags += 1;
+                        unanswered.push((channel, tags));
+                        let body = peer.published.pop_front().expect("a body");
+                        if silent.contains(&body.len()) {
+                            first.get_or_insert_with(Instant::now);
+                        }
+                    }
+                    Asked::Gone => return,
+                    Asked::Ack { .. } => {}
+                }
+            }
+            let since = first.map_or(0, |at| at.elapsed().as_millis() as u64);
+            if !(after_ms..after_ms + length_ms).contains(&since) {
+                for (channel, tag) in unanswered.drain(..) {
+                    peer.server.confirm(channel, tag, false);
+                }
+            }
+        }
+    });
+    let mut plan = plan(address, 1_000);
+    let second = plan.groups[0].clone();
+    plan.groups.push(second);
+    for (group, (rate, size)) in plan.groups.iter_mut().zip(RATES) {
+        group.consumers.per_destination = 0;
+        group.producers.per_destination = 1;
+        group.producers.arrivals = Rate::per_second(rate).expect("a rate").into();
+        group.producers.sizes = size.into();
+        group.producers.max_pending = 20;
+    }
+    let (outcome, events) = run(&plan);
+    let outcome = outcome.expect("the load starts");
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    let silences = events.iter().filter_map(|event| match event {
+        RunEvent::Silence(silence) => Some(*silence),
+        _ => None,
+    });
+    let silences = silences.filter(|it| !it.is_own).collect();
+    (outcome, silences)
+}
+
+const RATES: [(f64, usize); 2] = [(2_000.0, 100), (200.0, 200)];
+
+/// Whether a silence of so many connections has delayed what was due at this rate while it lasted and sending did,
+/// and the little that was in flight when it began.
+fn delays(silence: &Silence, connections: u64, rate: f64, end_of_sending: Time) -> bool {
+    let length = silence.until.min(end_of_sending).since(silence.from);
+    let due = rate * length.as_secs_f64();
+    let delayed = (silence.in_flight + silence.unsent) as f64;
+    silence.connections == connections && (due - 3.0..due + 25.0).contains(&delayed)
+}
+
+#[test]
+fn a_silence_delays_what_was_due_on_its_own_connections() {
+    let [fast, slow] = RATES.map(|(rate, _)| rate);
+    for (silent, rate) in [
+        (&[100][..], fast),
+        (&[200], slow),
+        (&[100, 200], fast + slow),
+    ] {
+        for (after_ms, length_ms) in [(300, 400), (700, 900)] {
+            let mut told = None;
+            // A machine with other things to do can spoil a run; not every time.
+            let is_right = (0..3).any(|_| {
+                let (outcome, silences) = two_rates(silent, after_ms, length_ms);
+                let measured = outcome.phases.iter();
+                let measured = measured.filter(|it| it.phase == Phase::Measure);
+                let end = measured.map(|it| it.end).max().expect("a measured phase");
+                let connections = silent.len() as u64;
+                let is_right = |it: &Silence| delays(it, connections, rate, end);
+                let is_right = silences.iter().any(is_right);
+                told = Some((silences, end));
+                is_right
+            });
+            assert!(is_right, "{silent:?} after {after_ms} ms: {told:?}");
+        }
+    }
 }

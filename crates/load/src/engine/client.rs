@@ -22,7 +22,7 @@ use super::producer::{BATCH_BYTES, Producer, SendState};
 use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
 use crate::node::{Node, Nodes};
 use crate::protocol::{Connection, Driver, Input, Sender};
-use crate::{Error, failure};
+use crate::{Error, Silence, failure};
 
 /// A client reads nothing more while the answers to what it has read take this much, beside what its
 /// producers may write at once: acknowledgements would pile up.
@@ -276,8 +276,10 @@ impl<C: Connection> Client<C> {
         self.read(context)?;
         if context.tally.handled != before {
             self.heard = context.tally.last_now;
-            if let Some((from, in_flight)) = silence {
-                context.tally.silences.end(from, self.heard, in_flight);
+            if let Some(silence) = silence {
+                let drain_at = context.shared.boundaries().drain_at;
+                let until = self.heard;
+                self.tell_silence(Silence { until, ..silence }, drain_at, context.tally);
             }
         }
         Ok(())

@@ -42,7 +42,8 @@ pub(crate) struct Silences {
 impl Silences {
     /// A client hears something again, or never will.
     #[cold]
-    pub(crate) fn end(&mut self, from: Time, until: Time, in_flight: u64) {
+    pub(crate) fn end(&mut self, silence: Silence) {
+        let Silence { from, until, .. } = silence;
         let (latest, earliest) = (from.max(self.common.0), until.min(self.common.1));
         let shorter = until.since(from).min(self.common.1.since(self.common.0));
         // Many that are silent for a moment, one after the other, are no long silence.
@@ -53,15 +54,15 @@ impl Silences {
             Some(_) => (latest, earliest),
             None => (from, until),
         };
-        let all = self.clients.get_or_insert(Silence {
-            from,
-            until,
-            ..Silence::default()
-        });
+        let Some(all) = &mut self.clients else {
+            self.clients = Some(silence);
+            return;
+        };
         all.from = all.from.min(from);
         all.until = all.until.max(until);
-        all.connections += 1;
-        all.in_flight += in_flight;
+        all.connections += silence.connections;
+        all.in_flight += silence.in_flight;
+        all.unsent += silence.unsent;
     }
 
     /// A client has lost its connection with so many messages in flight.
@@ -109,17 +110,12 @@ impl Silences {
         self.away = away.filter(|away| away.until.since(away.from) >= SHORTEST);
     }
 
-    /// The event loop comes back after a time in which it did not run.
+    /// The event loop comes back after a time in which it did not run, and had handled so much before.
     #[cold]
-    pub(crate) fn come_back(&mut self, from: Time, tally: (Time, u64, u64), connections: usize) {
-        let (until, in_flight, handled) = tally;
+    pub(crate) fn come_back(&mut self, silence: Silence, handled: u64) {
         let own = Silence {
-            from,
-            until,
-            connections: connections as u64,
-            in_flight,
             is_own: true,
-            ..Silence::default()
+            ..silence
         };
         self.own = Some((own, handled));
     }
@@ -154,6 +150,7 @@ mod tests {
             until: Time(until_ms * MS),
             connections,
             in_flight,
+            unsent: 3 * connections,
             ..Silence::default()
         }
     }
@@ -162,8 +159,8 @@ mod tests {
     fn clients_that_fall_silent_together_are_told_once() {
         let mut silences = Silences::default();
         assert_eq!(told(&mut silences, 0, 0, true), []);
-        silences.end(Time(100 * MS), Time(500 * MS), 3);
-        silences.end(Time(90 * MS), Time(510 * MS), 4);
+        silences.end(silence(100, 500, 1, 3));
+        silences.end(silence(90, 510, 1, 4));
         assert_eq!(told(&mut silences, 520, 9, false), [], "others may follow");
         let both = silence(90, 510, 2, 7);
         assert_eq!(told(&mut silences, 610, 9, false), [both]);
@@ -177,7 +174,7 @@ mod tests {
         let mut longest = 0;
         for step in 0..1_000 {
             let from = step * 15;
-            silences.end(Time(from * MS), Time((from + 150) * MS), 1);
+            silences.end(silence(from, from + 150, 1, 1));
             for silence in told(&mut silences, from + 150, 0, step == 999) {
                 longest = longest.max(silence.until.since(silence.from).0 / MS);
             }
@@ -196,6 +193,7 @@ mod tests {
         silences.note_away(false, Time(700 * MS), 2);
         let away = Silence {
             is_away: true,
+            unsent: 0,
             ..silence(110, 700, 2, 5)
         };
         assert_eq!(told(&mut silences, 700, 0, false), [away]);
@@ -220,6 +218,7 @@ mod tests {
         silences.note_away(false, Time(700 * MS), 2);
         let away = Silence {
             is_away: true,
+            unsent: 0,
             ..silence(210, 700, 2, 7)
         };
         assert_eq!(told(&mut silences, 700, 0, false), [away]);
@@ -236,7 +235,7 @@ mod tests {
     fn what_was_answered_meanwhile_is_known_when_everybody_has_read() {
         for (handled, answered) in [(9, false), (10, false), (14, true)] {
             let mut silences = Silences::default();
-            silences.come_back(Time(0), (Time(300 * MS), 5, 9), 2);
+            silences.come_back(silence(0, 300, 2, 5), 9);
             let [own, ..] = silences.take(Time(301 * MS), handled, false);
             let own = own.unwrap();
             assert!(own.is_own && own.was_answered == answered, "{own:?}");

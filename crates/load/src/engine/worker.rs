@@ -23,7 +23,7 @@ use super::spec::{ClientSpec, ParticipantKind};
 use super::thread_time::thread_cpu;
 use crate::control::Watch;
 use crate::protocol::{Connection, Reply};
-use crate::{Error, Guarantee, ThreadUsage};
+use crate::{Error, Guarantee, Silence, ThreadUsage};
 
 const TIMER: Token = Token(usize::MAX - 1);
 const WAKER: Token = Token(usize::MAX);
@@ -352,7 +352,8 @@ impl<C: Connection> Worker<C> {
     }
 
     fn client_failed(&mut self, at: usize, error: Error) {
-        self.clients[at].end_silence(&mut self.tally);
+        let drain_at = self.shared.boundaries().drain_at;
+        self.clients[at].end_silence(drain_at, &mut self.tally);
         let number = ((self.thread as u64) << 32) | at as u64;
         let (mut context, clients) = self.context();
         let client = &mut clients[at];
@@ -499,11 +500,17 @@ impl<C: Connection> Worker<C> {
         interval.waits.loop_time += now.since(poll_start);
         self.tally.idle += idle;
         if lag >= silence::SHORTEST && self.state == WorkerState::Running {
-            let tally = &mut self.tally;
-            let back = (now, tally.progress.open, tally.handled);
-            tally
-                .silences
-                .come_back(waited_for, back, self.clients.len());
+            let due_until = now.min(self.shared.boundaries().drain_at);
+            let clients = self.clients.iter();
+            let own = Silence {
+                from: waited_for,
+                until: now,
+                connections: self.clients.len() as u64,
+                in_flight: self.tally.progress.open,
+                unsent: clients.map(|it| it.unsent(waited_for, due_until)).sum(),
+                ..Silence::default()
+            };
+            self.tally.silences.come_back(own, self.tally.handled);
         }
         Ok(now)
     }

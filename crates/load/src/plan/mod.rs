@@ -213,19 +213,10 @@ impl Group {
     /// Connections of the whole group.
     #[must_use]
     pub fn connection_count(&self) -> usize {
-        let consumers = self.consumer_count();
+        let (producers, consumers) = (self.producer_count(), self.consumer_count());
+        let producing = self.producers.connections.unwrap_or(producers);
         let consuming = self.consumer_connections().unwrap_or(consumers);
-        self.producer_connection_count() + consuming.min(consumers)
-    }
-
-    /// Connections of the whole group's producers.
-    #[must_use]
-    pub fn producer_connection_count(&self) -> usize {
-        let producers = self.producer_count();
-        self.producers
-            .connections
-            .unwrap_or(producers)
-            .min(producers)
+        producing.min(producers) + consuming.min(consumers)
     }
 
     /// Connections that consumers share. An exclusive queue's must have the same.

@@ -7,16 +7,16 @@ use measure::{Nanos, Time};
 use super::thresholds::{MOST_STALLS, STALL_ANSWERS, STALL_NS, STALL_OWN, UNTIL_LOST};
 
 /// The stalls of a run, in the order of time. `typical` is the median time until an answer, all event loops have
-/// so many `connections`, and `delayed` tells how many messages of so many connections became due in a time.
+/// so many `connections`, and `due` tells how many messages of them all became due between two instants.
 pub(crate) fn stalls(
     silences: &[Silence],
     origin: Time,
     typical: Nanos,
     connections: u64,
-    delayed: impl Fn(&Silence) -> u64,
+    due: impl Fn(Time, Time) -> u64,
 ) -> Vec<Stall> {
     let own = together(silences.iter().filter(|silence| silence.is_own));
-    let away = all_away(silences, connections);
+    let away = all_away(silences, connections, due);
     let silent = silences.iter().filter(|it| !it.is_own && !it.is_away);
     let heard_nothing = together(silent.chain(&away));
     let least = STALL_NS.max(typical.0.saturating_mul(STALL_ANSWERS));
@@ -35,7 +35,7 @@ pub(crate) fn stalls(
         who,
         away: silence.is_away,
         connections: silence.connections,
-        messages_delayed: silence.in_flight.max(delayed(silence)),
+        messages_delayed: silence.in_flight + silence.unsent,
     };
     // What falls into a longer silence of the broker is a part of that.
     let within = |own: &Silence| {
@@ -69,7 +69,11 @@ fn overlap(a: &Silence, b: &Silence) -> Nanos {
 }
 
 /// The times in which the clients of every event loop were away, all of so many connections.
-fn all_away(silences: &[Silence], connections: u64) -> Vec<Silence> {
+fn all_away(
+    silences: &[Silence],
+    connections: u64,
+    due: impl Fn(Time, Time) -> u64,
+) -> Vec<Silence> {
     let of_loops = || silences.iter().filter(|silence| silence.is_away);
     let mut moments: Vec<(Time, bool, u64)> = of_loops()
         .flat_map(|it| {
@@ -94,6 +98,7 @@ fn all_away(silences: &[Silence], connections: u64) -> Vec<Silence> {
                 from,
                 until: at,
                 connections,
+                unsent: due(from, at),
                 is_away: true,
                 ..Silence::default()
             };
@@ -142,6 +147,7 @@ fn join(silence: &mut Silence, next: &Silence) {
         silence.connections += next.connections;
         silence.in_flight += next.in_flight;
     }
+    silence.unsent += next.unsent;
     silence.is_away |= next.is_away;
     silence.was_answered |= next.was_answered;
 }
@@ -158,6 +164,7 @@ mod tests {
             until: Time(until_ms * MS),
             connections: 1,
             in_flight: 5,
+            unsent: 7,
             ..Silence::default()
         }
     }
@@ -171,7 +178,7 @@ mod tests {
     }
 
     fn found(silences: &[Silence], typical_ms: u64) -> Vec<(Stalled, u64, u64)> {
-        let all = stalls(silences, Time(0), Nanos(typical_ms * MS), 4, |_| 0);
+        let all = stalls(silences, Time(0), Nanos(typical_ms * MS), 4, |_, _| 0);
         let ms = |seconds: f64| (seconds * 1e3).round() as u64;
         all.iter()
             .map(|it| (it.who, ms(it.at_s), ms(it.for_s)))
@@ -207,16 +214,17 @@ mod tests {
     #[test]
     fn what_several_loops_note_is_one_stall() {
         let all = [silence(100, 700), silence(110, 710), silence(900, 1_100)];
-        let all = stalls(&all, Time(0), Nanos(MS), 4, |_| 7);
+        let all = stalls(&all, Time(0), Nanos(MS), 4, |_, _| 900);
         assert_eq!(all.len(), 2);
-        assert_eq!((all[0].connections, all[0].messages_delayed), (2, 10));
-        assert_eq!((all[1].connections, all[1].messages_delayed), (1, 7));
+        assert_eq!((all[0].connections, all[0].messages_delayed), (2, 24));
+        assert_eq!((all[1].connections, all[1].messages_delayed), (1, 12));
     }
 
     fn away(from_ms: u64, until_ms: u64, connections: u64) -> Silence {
         Silence {
             is_away: true,
             connections,
+            unsent: 0,
             ..silence(from_ms, until_ms)
         }
     }
@@ -236,6 +244,10 @@ mod tests {
         // Two event loops: from the last connection's loss to the first one's return.
         let loops = [away(100, 700, 1), away(200, 900, 3)];
         assert_eq!(found(&loops, 1), [(Stalled::Broker, 200, 500)]);
+        // What was in flight on them all, and a message each millisecond.
+        let due = |from: Time, until: Time| until.since(from).0 / MS;
+        let all = stalls(&loops, Time(0), Nanos(MS), 4, due);
+        assert_eq!((all[0].connections, all[0].messages_delayed), (4, 510));
     }
 
     #[test]
@@ -245,11 +257,15 @@ mod tests {
             away(2_001, 5_000, 4),
             silence(6_000, 6_400),
         ];
-        let all = stalls(&all, Time(0), Nanos(MS), 4, |_| 7);
+        let all = stalls(&all, Time(0), Nanos(MS), 4, |_, _| 400);
         assert_eq!(all.len(), 2, "{all:?}");
         assert!(all[0].away && !all[1].away, "{all:?}");
         assert!((all[0].at_s, all[0].for_s) == (0.1, 4.9), "{all:?}");
-        assert_eq!((all[0].connections, all[0].messages_delayed), (4, 7));
+        // In flight while it was silent, which is cut off then; due meanwhile, and due while it was away.
+        assert_eq!(
+            (all[0].connections, all[0].messages_delayed),
+            (4, 5 + 7 + 400)
+        );
     }
 
     #[test]

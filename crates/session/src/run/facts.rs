@@ -1,7 +1,7 @@
 //! From what a run observed to the facts that are judged.
 
 use archive::{BrokerUse, ChurnFacts, Ended, Facts, LoopUse, ProducerTime};
-use measure::{LatencySummary, Metric, Nanos, Phase, Waits};
+use measure::{LatencySummary, Metric, Nanos, Phase, Time, Waits};
 
 use super::recording::Recording;
 use crate::judge::{LAG_NS, LAG_PART, stalls, trend};
@@ -115,7 +115,7 @@ impl Recording<'_> {
             unanswered: censored.map_or(0, |censored| censored.unanswered),
             unsent: censored.map_or(0, |censored| censored.unsent),
             ledger: outcome.ledger,
-            stalls: self.stalls(threads().map(|thread| thread.connections).sum()),
+            stalls: self.stalls(outcome),
             too_few: self.too_few(),
             churn: self.churn_facts(outcome),
         }
@@ -142,23 +142,27 @@ impl Recording<'_> {
         trend(&rates).filter(|_| first.is_none_or(|first| first.requested.is_none()))
     }
 
-    fn stalls(&self, connections: u64) -> Vec<archive::Stall> {
+    fn stalls(&self, outcome: &load::Outcome) -> Vec<archive::Stall> {
+        let threads = outcome.threads.iter();
+        let connections = threads.map(|thread| thread.connections).sum();
+        let sending = outcome.phases.iter();
+        let sending = sending.filter(|span| span.phase != Phase::Drain);
+        let end_of_sending = sending.map(|span| span.end).max().unwrap_or_default();
         let first = self.first();
         let operations = first.and_then(|first| first.operations);
         let answers = operations.map_or(Metric::SEND_ACK, |of| of.latency);
         let answers = self.measured.latencies.histogram(answers);
         let typical = Nanos(answers.value_at_quantile(0.5));
-        let planned = &self.context.planned;
         let requested = first.and_then(|first| first.requested.as_ref());
         let origin = self.context.origin;
         let silences = self.silences.all();
-        stalls(silences, origin, typical, connections, |silence| {
+        stalls(silences, origin, typical, connections, |from, until| {
             let (Some(requested), Some(start)) = (requested, self.started) else {
                 return 0;
             };
-            let became_due =
-                requested.messages(silence.from.since(start), silence.until.since(start));
-            (became_due * planned.delayed_share(silence, connections)).round() as u64
+            let since_start = |at: Time| at.min(end_of_sending).since(start);
+            let due = requested.messages(since_start(from), since_start(until));
+            due.round() as u64
         })
     }
 

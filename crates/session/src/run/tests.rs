@@ -257,3 +257,47 @@ fn a_load_that_breaks_off_is_kept_as_failed_with_its_cause() {
     assert!(error.contains("a played failure"), "{error}");
     assert!(read.record.summary.is_some(), "what was measured is kept");
 }
+
+/// All connections are down from half a second before the end of sending until after it.
+#[test]
+fn a_stall_counts_what_was_due_to_be_sent_of_every_group() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut context, record, writer) = begun(dir.path());
+    let url: load::Endpoint = "amqp://localhost".parse().unwrap();
+    let group = |rate: f64| {
+        let mut group = load::Group::new(url.clone(), vec![load::Destination::queue("q")]);
+        group.producers.per_destination = 1;
+        group.producers.arrivals = measure::Rate::per_second(rate).unwrap().into();
+        group
+    };
+    let plan = load::Plan {
+        groups: vec![group(1_000.0), group(10.0)],
+        ..load::Plan::default()
+    };
+    context.scenarios[0].requested = plan.requested().unwrap();
+    let mut heard = Heard::default();
+    let usage = Box::new(Metered::default());
+    let mut recording =
+        Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+    recording.event(RunEvent::Started {
+        at: Time(10 * SECOND),
+    });
+    recording.event(RunEvent::Silence(load::Silence {
+        from: Time(21_500 * MS),
+        until: Time(22_900 * MS),
+        connections: 2,
+        in_flight: 4,
+        is_away: true,
+        ..load::Silence::default()
+    }));
+    let mut outcome = outcome(None);
+    outcome.threads[0].connections = 2;
+    let ended = recording.finish(Ending {
+        outcome,
+        topology: Topology::default(),
+        warnings: Vec::new(),
+    });
+    let stalls = &ended.record.summary.as_ref().unwrap().stalls;
+    let delayed: Vec<u64> = stalls.iter().map(|it| it.messages_delayed).collect();
+    assert_eq!(delayed, [4 + 500 + 5], "{stalls:?}");
+}

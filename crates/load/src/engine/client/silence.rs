@@ -11,7 +11,7 @@ use crate::engine::report::Report;
 use crate::engine::shared::Shared;
 use crate::engine::silence::SHORTEST;
 use crate::protocol::Connection;
-use crate::report::Censored;
+use crate::report::{Censored, Silence};
 
 /// At the end of the run, tells of the silences that last, and of what has no answer and never will.
 pub(crate) fn end_silences<C: Connection>(
@@ -25,7 +25,7 @@ pub(crate) fn end_silences<C: Connection>(
     let all = clients.len();
     tally.silences.note_away(false, tally.last_now, all);
     for client in clients {
-        client.end_silence(tally);
+        client.end_silence(boundaries.drain_at, tally);
         let end = boundaries.end_at;
         // Who could send, and did not any more, had waited for the broker until then.
         let free = match client.state {
@@ -43,10 +43,10 @@ pub(crate) fn end_silences<C: Connection>(
 }
 
 impl<C: Connection> Client<C> {
-    /// Since when this client has heard nothing although messages were in flight, and how many are, where
-    /// that is worth telling.
+    /// The time until now in which this client has heard nothing although messages were in flight, where that is
+    /// worth telling.
     #[inline]
-    pub(super) fn silence(&self, now: Time) -> Option<(Time, u64)> {
+    pub(super) fn silence(&self, now: Time) -> Option<Silence> {
         if now.since(self.heard) < SHORTEST {
             return None;
         }
@@ -54,22 +54,39 @@ impl<C: Connection> Client<C> {
     }
 
     #[cold]
-    fn long_silence(&self, now: Time) -> Option<(Time, u64)> {
+    fn long_silence(&self, now: Time) -> Option<Silence> {
         if self.state != ConnectionState::Running {
             return None;
         }
         let producers = || self.producers();
         let oldest = producers().filter_map(Producer::oldest).min()?;
         let from = self.heard.max(oldest);
-        let in_flight = producers().map(Producer::in_flight).sum();
-        (now.since(from) >= SHORTEST).then_some((from, in_flight))
+        (now.since(from) >= SHORTEST).then(|| Silence {
+            from,
+            until: now,
+            connections: 1,
+            in_flight: producers().map(Producer::in_flight).sum(),
+            ..Silence::default()
+        })
     }
 
     /// Its silence ends because its connection does, or the run.
-    pub(crate) fn end_silence(&self, tally: &mut Tally) {
-        let now = tally.last_now;
-        if let Some((from, in_flight)) = self.silence(now) {
-            tally.silences.end(from, now, in_flight);
+    pub(crate) fn end_silence(&self, drain_at: Time, tally: &mut Tally) {
+        if let Some(silence) = self.silence(tally.last_now) {
+            self.tell_silence(silence, drain_at, tally);
         }
+    }
+
+    /// Its silence is over.
+    #[cold]
+    pub(super) fn tell_silence(&self, silence: Silence, drain_at: Time, tally: &mut Tally) {
+        let unsent = self.unsent(silence.from, silence.until.min(drain_at));
+        tally.silences.end(Silence { unsent, ..silence });
+    }
+
+    /// Messages that became due between two instants and were not sent.
+    pub(crate) fn unsent(&self, from: Time, until: Time) -> u64 {
+        let producers = self.producers();
+        producers.map(|producer| producer.unsent(from, until)).sum()
     }
 }

@@ -6,6 +6,18 @@ use super::{NextSend, Producer};
 use crate::report::Censored;
 
 impl Producer {
+    /// Messages that became due between two instants and were not sent.
+    pub(crate) fn unsent(&self, from: Time, until: Time) -> u64 {
+        let Some(NextSend::Scheduled(due_times)) = &self.next_send else {
+            return 0;
+        };
+        let mut due_times = due_times.clone();
+        let limit = self.spec.limit.unwrap_or(u64::MAX);
+        let left = limit.saturating_sub(self.sequence);
+        let before = due_times.pass(from, left);
+        due_times.pass(until, left - before)
+    }
+
     /// Takes what was due before `drain_at` and has no answer at `end`: it has waited at least this long. What was
     /// never sent waited for the broker until the connection was `free` and everything else was answered; that
     /// nothing more is sent after `drain_at` is not the broker's doing.

@@ -7,7 +7,7 @@ use super::slot::{Moments, Told};
 use crate::engine::silence::{SHORTEST, Silences};
 use crate::engine::thread_time::{run_queue_wait, thread_cpu};
 use crate::schedule::DueTimes;
-use crate::{Error, OperationTally, RunEvent, ThreadUsage};
+use crate::{Error, OperationTally, RunEvent, Silence, ThreadUsage};
 
 /// A cycle that begins later than this after its time counts as late.
 const LATE: Nanos = Nanos(1_000_000);
@@ -140,8 +140,29 @@ impl CycleCounts {
     /// A step ends, in order or not, with the broker's answer or without.
     pub(super) fn answered(&mut self, step_began: Time, now: Time) {
         if now.since(step_began) >= SHORTEST {
-            self.silences.end(step_began, now, 1);
+            self.silences.end(Silence {
+                from: step_began,
+                until: now,
+                connections: 1,
+                in_flight: 1,
+                ..Silence::default()
+            });
         }
+    }
+
+    /// The silences that are over, or all at the end. What was due until some time was `due_until` it.
+    pub(super) fn take_silences<F: Fn(Time) -> f64>(
+        &mut self,
+        due_until: F,
+        end: bool,
+    ) -> impl Iterator<Item = Silence> + use<F> {
+        let over = self.silences.take(Clock.now(), self.handled, end);
+        over.into_iter().flatten().map(move |silence| {
+            let due = due_until(silence.until) - due_until(silence.from);
+            // Whatever is in flight began meanwhile.
+            let unsent = (due.round() as u64).saturating_sub(silence.in_flight);
+            Silence { unsent, ..silence }
+        })
     }
 
     /// Hands out the tally. Those that were due before `last` and are left found no room; the others
@@ -155,11 +176,9 @@ impl CycleCounts {
         let mut tally = std::mem::take(&mut self.tally);
         tally.counts.add(self.metrics.messages, messages.into());
         if let Some(mut due_times) = due_times {
-            while due_times.due() < last {
-                let counts = u64::from(due_times.due() >= self.measure_at);
-                tally.counts.add(self.metrics.not_begun, counts);
-                due_times.advance();
-            }
+            due_times.pass(self.measure_at, u64::MAX);
+            let not_begun = due_times.pass(last, u64::MAX);
+            tally.counts.add(self.metrics.not_begun, not_begun);
         }
         tally
     }

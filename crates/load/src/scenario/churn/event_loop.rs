@@ -19,8 +19,8 @@ use crate::engine::silence::SHORTEST;
 use crate::protocol::amqp091::AmqpConnection;
 use crate::protocol::{Admin, Connection, connect_options};
 use crate::resolve::Addresses;
-use crate::schedule::DueTimes;
-use crate::{Control, Error, Outcome, PhaseTimes, RunEvent, ThreadUsage, Together};
+use crate::schedule::{DueTimes, Pacer};
+use crate::{Control, Error, Outcome, PhaseTimes, RunEvent, Silence, ThreadUsage, Together};
 
 const TIMER: Token = Token(usize::MAX);
 /// How often heartbeats and hanging cycles are looked for.
@@ -72,6 +72,8 @@ pub(super) struct Churn<'a> {
     room_since: Option<Time>,
     /// Time with nothing to do.
     idle: Nanos,
+    /// When cycles are due, where that does not depend on others.
+    pacer: Option<Arc<Pacer>>,
     start: Time,
     /// First instant at which no more cycles are due.
     last: Time,
@@ -133,6 +135,7 @@ impl<'a> Churn<'a> {
             dialled: 0,
             room_since: Some(now),
             idle: Nanos::ZERO,
+            pacer: None,
             start: now,
             last: now,
             over_since: None,
@@ -209,7 +212,7 @@ impl<'a> Churn<'a> {
     /// Waits for the other scenarios. The schedule counts from the common start.
     fn begin_run(&mut self) -> Result<Option<DueTimes>, Interruption> {
         let schedule = self.plan.schedule.as_ref();
-        let pacer = schedule.map(|it| it.pacer(1)).transpose()?;
+        self.pacer = schedule.map(|it| it.pacer(1)).transpose()?;
         let mut events = Events::with_capacity(1_024);
         self.together.ready();
         self.start = loop {
@@ -235,7 +238,8 @@ impl<'a> Churn<'a> {
         self.counts.wait_for(self.start, Awaited::Due(self.start));
         self.counts.interval.reset(self.start, first);
         self.enter(first, self.start);
-        Ok(pacer.map(|pacer| DueTimes::new(&pacer, self.start, 0, 0)))
+        let pacer = self.pacer.as_ref();
+        Ok(pacer.map(|pacer| DueTimes::new(pacer, self.start, 0, 0)))
     }
 
     fn turn_until_done(&mut self, due_times: &mut Option<DueTimes>) -> Result<(), Error> {
@@ -271,9 +275,9 @@ impl<'a> Churn<'a> {
     }
 
     fn tell_silences(&mut self, end: bool) {
-        let handled = self.counts.handled;
-        let over = self.counts.silences.take(Clock.now(), handled, end);
-        for silence in over.into_iter().flatten() {
+        let (pacer, start, last) = (self.pacer.as_deref(), self.start, self.last);
+        let due_until = |at: Time| pacer.map_or(0.0, |it| it.until(at.min(last).since(start)));
+        for silence in self.counts.take_silences(due_until, end) {
             self.say(RunEvent::Silence(silence));
         }
     }
@@ -421,8 +425,14 @@ impl<'a> Churn<'a> {
         let back = Clock.now();
         if timeout.is_none() && back.since(wake) >= SHORTEST && !self.phases.is_empty() {
             let in_flight = self.in_flight();
-            let moment = (back, in_flight as u64, self.counts.handled);
-            self.counts.silences.come_back(wake, moment, in_flight);
+            let own = Silence {
+                from: wake,
+                until: back,
+                connections: in_flight as u64,
+                in_flight: in_flight as u64,
+                ..Silence::default()
+            };
+            self.counts.silences.come_back(own, self.counts.handled);
         }
         let slept = back.since(now);
         self.idle += slept;
