@@ -17,7 +17,7 @@ const repository = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const executablePath = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/google-chrome'].find(
   (path) => path && existsSync(path),
 );
-const STATES = ['full', 'cut-off', 'rate', 'record', 'plain', 'hostile', 'million'];
+const STATES = ['full', 'cut-off', 'rate', 'record', 'plain', 'hostile', 'faults', 'million'];
 /** Product budgets, in milliseconds and bytes (report.md); times are the best of a few attempts. */
 const OPENS_MS = 1000;
 const REDRAWS_MS = 100;
@@ -116,7 +116,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
   }
 
   test('the first screen is a picture: two lines, four figures, rates and heat map', async () => {
-    for (const state of ['full', 'rate', 'hostile', 'cut-off', 'million', 'plain', 'record']) {
+    for (const state of STATES) {
       const { page, done } = await open(state);
       const lines = await page
         .locator('.headline')
@@ -270,6 +270,96 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     assert.equal(await page.locator('input[value=flame]').isChecked(), true);
     assert.equal(await page.locator('th[aria-sort=descending]').innerText(), 'total');
     assert.equal(await hash(page), fragment);
+    await done();
+  });
+
+  test('every interval is drawn, also the one before a gap', async () => {
+    const { page, done } = await open('faults');
+    // Seconds 20 to 22 are missing: the line of the rate goes on until 20 and from 23.
+    const inked = await page.locator('#panel-memory canvas').evaluate((canvas) => {
+      const over = canvas.parentElement.querySelector('.u-over');
+      const [left, width] = [over.offsetLeft, over.clientWidth];
+      // A copy may be read often without a warning.
+      const copy = document.createElement('canvas');
+      [copy.width, copy.height] = [canvas.width, canvas.height];
+      const ctx = copy.getContext('2d', { willReadFrequently: true });
+      ctx.drawImage(canvas, 0, 0);
+      const ratio = canvas.width / canvas.clientWidth;
+      const dark = (second) => {
+        const x = Math.round((left + (second / 45.42) * width) * ratio);
+        const column = ctx.getImageData(x, 0, 1, canvas.height - 2).data;
+        for (let i = 0; i < column.length; i += 4) {
+          if (column[i] < 60 && column[i + 1] < 60 && column[i + 2] < 60) return true;
+        }
+        return false;
+      };
+      return [18.5, 19.5, 23.5, 24.5].map(dark);
+    });
+    assert.deepEqual(inked, [true, true, true, true]);
+    await done();
+  });
+
+  test('who stood still differs by colour and pattern, and a legend says who', async () => {
+    const { page, done } = await open('faults');
+    const legend = page.locator('.stall-legend');
+    assert.match(
+      await legend.innerText(),
+      /broker silent 2 times, 1\.70 s\s+no connection 3\.40 s\s+generator stopped 800 ms\s+machine stopped 500 ms/,
+    );
+    const looks = await page
+      .locator('.lane .stall')
+      .evaluateAll((all) => all.map((e) => getComputedStyle(e).background));
+    assert.equal(looks.length, 5);
+    assert.equal(new Set(looks).size, 4);
+    const svg = (await exported(page, '#when', 'SVG')).toString();
+    assert.match(svg, /fill="url\(#hatch-away\)"/);
+    await page.getByText('24 events').click();
+    assert.equal(await page.locator('#when table').first().locator('tbody tr').count(), 24);
+    await done();
+  });
+
+  test('labels of marks are whole, inside the page, and do not touch each other', async () => {
+    for (const width of [1280, 390]) {
+      const { page, done } = await open('faults', '', { viewport: { width, height: 900 } });
+      const boxes = await page.locator('.lane .event').evaluateAll((all) =>
+        all.map((e) => {
+          const { left, right, top, bottom } = e.getBoundingClientRect();
+          return { left, right, top, bottom, cut: e.scrollWidth > e.clientWidth + 1 };
+        }),
+      );
+      assert.ok(boxes.length >= 5, `${boxes.length} labels at ${width}`);
+      boxes.forEach((a, i) => {
+        assert.ok(!a.cut && a.left >= 0 && a.right <= width, `${width}: label ${i} is cut`);
+        for (const b of boxes.slice(i + 1)) {
+          const apart =
+            a.right <= b.left || b.right <= a.left || a.bottom <= b.top || b.bottom <= a.top;
+          assert.ok(apart, `${width}: label ${i} touches another`);
+        }
+      });
+      await done();
+    }
+  });
+
+  test('a chart of percentiles has six curves at most', async () => {
+    const { page, done } = await open('faults');
+    const names = await page
+      .locator('#latency .panel')
+      .evaluateAll((all) =>
+        all.map((e) => [
+          e.querySelector('figcaption b')?.textContent,
+          e.querySelectorAll('.mark').length,
+        ]),
+      );
+    assert.deepEqual(names.slice(0, 2), [
+      ['messages', 5],
+      ['churn', 1],
+    ]);
+    assert.equal(names.length, 2 + 6);
+    const svg = (await exported(page, '#latency', 'SVG')).toString();
+    assert.match(svg, />open_channel</);
+    assert.equal(await page.locator('#panel-latency select').inputValue(), 'ack_response');
+    await page.locator('#panel-latency select').selectOption('cycle');
+    assert.equal(await page.locator('#panel-latency b').innerText(), 'latency: cycle');
     await done();
   });
 

@@ -1,12 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import { bounds, intensity, logTicks } from '../src/charts/heat';
+import { nineName, nineTicks, spaced, supported, valueAt } from '../src/charts/nines';
+import { intervalAt, type Pen, runs, trace } from '../src/charts/steps';
 import { inflate, unpack, Varints } from '../src/core/data';
 import { frameColor, shadeKey } from '../src/core/theme';
 import type { Evidence, HeatMap, RunView } from '../src/core/view';
 import { flatten, shellQuote } from '../src/sections/details';
 import { bars, ours, theirs, ticks, words } from '../src/sections/limit';
-import { backlog } from '../src/sections/panels';
-import { nineName, nineTicks, spaced, supported, valueAt } from '../src/sections/percentiles';
+import { inFlight } from '../src/sections/panels';
+import { groups } from '../src/sections/percentiles';
 import { clampWindow } from '../src/sections/timeline';
 
 describe('unpacking', () => {
@@ -85,6 +87,50 @@ describe('charts', () => {
     expect(valueAt(curve, 2)).toBeNull();
   });
 
+  test('steps: every interval is drawn to its end, also the one before a gap', () => {
+    const times = { t: [0, 1, 2, 5, 6], dt: [1, 1, 1, 1, 1] };
+    const values = [1, 2, null, 3, 4];
+    expect(runs(times, values)).toEqual([
+      [0, 1],
+      [3, 4],
+    ]);
+    const lines: string[] = [];
+    const pen: Pen = {
+      moveTo: (x, y) => lines.push(`M${x},${y}`),
+      lineTo: (x, y) => lines.push(`L${x},${y}`),
+    };
+    const same = (v: number): number => v;
+    trace(pen, times, values, same, same);
+    expect(lines.join(' ')).toBe('M0,1 L1,1 L1,2 L2,2 M5,3 L6,3 L6,4 L7,4');
+    lines.length = 0;
+    trace(pen, { t: [0, 3], dt: [1, 1] }, [1, 2], same, same, 0);
+    expect(lines.join(' ')).toBe('M0,0 L0,1 L1,1 L1,0 M3,0 L3,2 L4,2 L4,0');
+    expect([0, 1.5, 3.5, 5.5, 9].map((time) => intervalAt(times, time))).toEqual([
+      0,
+      1,
+      null,
+      3,
+      null,
+    ]);
+  });
+
+  test('a chart has six curves at most: scenarios apart, parts of an operation on their own', () => {
+    const metrics = [
+      ...['a', 'b', 'c', 'd', 'e'].map((key) => ({ key, scenario: 'messages', part: false })),
+      { key: 'cycle', scenario: 'churn', part: false },
+      { key: 'wait', scenario: 'churn', part: true },
+    ];
+    const run = { metrics } as unknown as RunView;
+    const curves = metrics.map(({ key }) => ({ metric: key, count: 1, nines: [0], ns: [1] }));
+    expect(groups(run, curves.slice(0, 6)).length).toBe(1);
+    const found = groups(run, curves).map((it) => [it.title, it.curves.length, it.alone]);
+    expect(found).toEqual([
+      ['messages', 5, false],
+      ['churn', 1, false],
+      ['parts: churn', 1, true],
+    ]);
+  });
+
   test('a window stays inside the run', () => {
     expect(clampWindow([0, 60], 50, 90)).toEqual([50, 60]);
     expect(clampWindow([0, 60], 20, 10)).toEqual([10, 20]);
@@ -92,7 +138,7 @@ describe('charts', () => {
   });
 });
 
-describe('backlog', () => {
+describe('in flight', () => {
   const run = (sent: number, completed: number, received: number): RunView => {
     const total = (n: number) => ({ total: n, rate: n });
     return {
@@ -108,12 +154,14 @@ describe('backlog', () => {
   };
 
   test('what consumers have not seen, else what is not acknowledged, else nothing', () => {
-    expect(backlog(run(10, 9, 8))).toEqual({ unit: 'sent - received, messages', values: [2, 2] });
-    expect(backlog(run(10, 9, 0))).toEqual({ unit: 'sent - completed, messages', values: [1, 1] });
+    const unit = (done: string): string =>
+      `messages sent and not yet ${done}, at the end of each interval`;
+    expect(inFlight(run(10, 9, 8))).toEqual({ unit: unit('received'), values: [2, 2] });
+    expect(inFlight(run(10, 9, 0))).toEqual({ unit: unit('acknowledged'), values: [1, 1] });
     // A topic delivers more than was sent.
-    expect(backlog(run(10, 9, 20))?.unit).toBe('sent - completed, messages');
-    expect(backlog(run(10, 0, 0))).toBeNull();
-    expect(backlog(run(0, 0, 10))).toBeNull();
+    expect(inFlight(run(10, 9, 20))?.unit).toBe(unit('acknowledged'));
+    expect(inFlight(run(10, 0, 0))).toBeNull();
+    expect(inFlight(run(0, 0, 10))).toBeNull();
   });
 });
 

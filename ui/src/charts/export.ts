@@ -4,7 +4,9 @@ import type uPlot from 'uplot';
 import { visible } from '../core/format';
 import { heatColor, type Palette } from '../core/theme';
 import type { HeatMap } from '../core/view';
+import { type Band, bandsSvg, hatchesSvg } from './bands';
 import { intensity, peak } from './heat';
+import type { Pen } from './steps';
 
 /** Text inside XML. */
 export function xml(text: string): string {
@@ -19,6 +21,7 @@ export function xml(text: string): string {
 export function svg(width: number, height: number, p: Palette, body: string[]): string {
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="${xml(p.font)}" font-size="11">`,
+    hatchesSvg(p, xml),
     `<rect width="100%" height="100%" fill="${xml(p.paper)}"/>`,
     ...body,
     '</svg>',
@@ -27,6 +30,8 @@ export function svg(width: number, height: number, p: Palette, body: string[]): 
 }
 
 const n = (value: number): string => String(Math.round(value * 100) / 100);
+
+type Scale = (value: number) => number;
 
 export interface Drawn {
   title: string;
@@ -37,13 +42,29 @@ export interface Drawn {
     color: string;
     dash?: number[] | undefined;
     width: number;
-    y: number[];
+    /** Draws the line. */
+    trace: (pen: Pen, x: Scale, y: Scale) => void;
+    /** The value at its end; none where nothing was drawn. */
+    end: number | null;
   }[];
   heat?: HeatMap | undefined;
   /** Shaded parts of the time axis, and labelled moments, in seconds. */
   shaded?: { start: number; end: number }[];
   events?: { t: number; label: string }[];
-  stalls?: { start: number; end: number; text: string }[];
+  stalls?: Band[];
+}
+
+/** Writes a path's data in place of drawing it. */
+class SvgPen implements Pen {
+  data = '';
+
+  moveTo(x: number, y: number): void {
+    this.data += `M${n(x)} ${n(y)}`;
+  }
+
+  lineTo(x: number, y: number): void {
+    this.data += `L${n(x)} ${n(y)}`;
+  }
 }
 
 interface AxisInternals {
@@ -87,14 +108,14 @@ export function panelSvg(d: Drawn, p: Palette, top: number): { body: string[]; h
     });
   });
   if (d.heat) body.push(...heatSvg(d.heat, x, y, p));
-  const xs = u.data[0] as number[];
   const names: { label: string; color: string; y: number }[] = [];
   for (const line of d.lines) {
+    const pen = new SvgPen();
+    line.trace(pen, x, y);
     body.push(
-      `<path d="${stepPath(xs, line.y, x, y)}" fill="none" stroke="${xml(line.color)}" stroke-width="${line.width}"${line.dash ? ` stroke-dasharray="${line.dash.join(' ')}"` : ''}/>`,
+      `<path d="${pen.data}" fill="none" stroke="${xml(line.color)}" stroke-width="${line.width}"${line.dash ? ` stroke-dasharray="${line.dash.join(' ')}"` : ''}/>`,
     );
-    const end = line.y.findLast((v) => v !== null);
-    if (end !== undefined && line.label) names.push({ ...line, y: y(end) + 4 });
+    if (line.end !== null && line.label) names.push({ ...line, y: y(line.end) + 4 });
   }
   let free = 0;
   for (const name of names.sort((a, b) => a.y - b.y)) {
@@ -104,12 +125,7 @@ export function panelSvg(d: Drawn, p: Palette, top: number): { body: string[]; h
     );
     free += 13;
   }
-  for (const { start, end, text } of d.stalls ?? []) {
-    const width = Math.max(1, x(end) - x(start));
-    body.push(
-      `<rect x="${n(x(start))}" y="${n(y0)}" width="${n(width)}" height="${n(hgt)}" fill="${xml(p.delay)}" fill-opacity="0.16"><title>${xml(text)}</title></rect>`,
-    );
-  }
+  body.push(...bandsSvg(d.stalls ?? [], x, y0, hgt, p, xml));
   for (const event of d.events ?? []) {
     body.push(
       `<path d="M${n(x(event.t))} ${n(y0)}v${n(hgt)}" stroke="${xml(p.ink)}" stroke-opacity="0.55" stroke-dasharray="2 3"><title>${xml(event.label)}</title></path>`,
@@ -118,32 +134,7 @@ export function panelSvg(d: Drawn, p: Palette, top: number): { body: string[]; h
   return { body, height: hgt + 24 + 24 };
 }
 
-function stepPath(
-  xs: readonly number[],
-  ys: readonly (number | null)[],
-  x: (v: number) => number,
-  y: (v: number) => number,
-): string {
-  let out = '';
-  let pen = false;
-  xs.forEach((t, i) => {
-    const v = ys[i];
-    if (v === null || v === undefined) {
-      pen = false;
-      return;
-    }
-    out += pen ? `H${n(x(t))}V${n(y(v))}` : `M${n(x(t))} ${n(y(v))}`;
-    pen = true;
-  });
-  return out;
-}
-
-function heatSvg(
-  map: HeatMap,
-  x: (v: number) => number,
-  y: (v: number) => number,
-  p: Palette,
-): string[] {
+function heatSvg(map: HeatMap, x: Scale, y: Scale, p: Palette): string[] {
   const top = peak(map);
   const out: string[] = [];
   let column = 0;

@@ -2,7 +2,7 @@
 // hide two modes; this shows them.
 
 import type uPlot from 'uplot';
-import { durationTick } from '../core/format';
+import { duration, durationTick, grouped } from '../core/format';
 import { heatColor, type Palette } from '../core/theme';
 import type { HeatMap } from '../core/view';
 
@@ -46,6 +46,19 @@ export function drawHeat(map: HeatMap, u: uPlot, p: Palette): void {
     ctx.fillStyle = colors[Math.min(LEVELS - 1, Math.floor(level * LEVELS))]!;
     ctx.fillRect(x, y, Math.max(1, right - x), Math.max(1, rowEdges[row]! - y));
   }
+}
+
+/** What lies in the cell at a place: `1.00 ms to 1.12 ms: 1,204 samples`. */
+export function cellAt(map: HeatMap, time: number, ns: number): string | null {
+  const row = Math.floor(Math.log(ns / map.low_ns) / Math.log(map.ratio));
+  let column = 0;
+  for (let i = 0; i < map.cells.length; i += 3) {
+    column += map.cells[i]!;
+    if (map.cells[i + 1] !== row || time < map.t[column]! || time >= map.end[column]!) continue;
+    const low = map.low_ns * map.ratio ** row;
+    return `${duration(low)} to ${duration(low * map.ratio)}: ${grouped(map.cells[i + 2]!)} samples`;
+  }
+  return null;
 }
 
 /**

@@ -3,9 +3,12 @@
 
 import uPlot from 'uplot';
 import { h } from '../core/dom';
-import { siTick, timeTick } from '../core/format';
+import { seconds, siTick, timeTick } from '../core/format';
 import type { Palette } from '../core/theme';
+import { tip, tipRow } from '../core/tip';
 import type { PhaseSpan } from '../core/view';
+import { type Band, paintBands } from './bands';
+import { intervalAt, type Times, trace } from './steps';
 
 export interface Line {
   label: string;
@@ -41,18 +44,20 @@ export interface PanelSpec {
   ticks?: (u: uPlot) => number[];
   /** Drawn below the lines. */
   under?: (u: uPlot, p: Palette) => void;
+  /** What lies at a place, beside the values of the lines. */
+  spot?: (time: number, value: number) => string | null;
+  /** The intervals of its lines, where they are not those of the axis. */
+  times?: Times;
   /** More elements in the title's row. */
   tools?: HTMLElement[];
 }
 
 /** What all panels of an axis share. */
-export interface Shared {
-  t: number[];
-  dt: number[];
+export interface Shared extends Times {
   span: readonly [number, number];
   phases: PhaseSpan[];
   events: { t: number; label: string }[];
-  stalls: { start: number; end: number }[];
+  stalls: Band[];
   window(): readonly [number, number];
   chosen(): boolean;
   choose(from: number, to: number): void;
@@ -95,6 +100,8 @@ export class Panel {
       ),
       h('div', { class: 'frame' }, this.plot, this.labels),
     );
+    this.plot.addEventListener('mousemove', (e) => this.tell(e));
+    this.plot.addEventListener('mouseleave', () => tip.hide());
   }
 
   /** Draws anew, at a width and with colours. */
@@ -149,7 +156,7 @@ export class Panel {
 
   /** Shows the values at a time, or the names alone. */
   pointer(time: number | null): void {
-    this.at = time === null ? null : this.index(time);
+    this.at = time === null ? null : intervalAt(this.times, time);
     this.place();
   }
 
@@ -159,12 +166,8 @@ export class Panel {
     this.chart?.setCursor({ left, top: time === null ? -10 : 10 }, false);
   }
 
-  private index(time: number): number | null {
-    const { t, dt } = this.shared;
-    for (let i = t.length - 1; i >= 0; i--) {
-      if (t[i]! <= time) return time <= t[i]! + dt[i]! + 1e-6 ? i : null;
-    }
-    return null;
+  private get times(): Times {
+    return this.spec.times ?? this.shared;
   }
 
   private cursor(): uPlot.Cursor {
@@ -223,46 +226,44 @@ export class Panel {
     ];
   }
 
+  /** Only the number of columns matters: the lines are drawn from their intervals. */
   private data(): uPlot.AlignedData {
-    const { t, dt } = this.shared;
-    const xs: number[] = [];
-    const columns: (number | null)[][] = this.series(null).map(() => []);
-    const sources = this.spec.lines.flatMap((l) => (l.halo ? [l, l] : [l]));
-    const floor = this.spec.log ? this.spec.log[0] : Number.NEGATIVE_INFINITY;
-    for (let i = 0; i < t.length; i++) {
-      xs.push(t[i]!);
-      sources.forEach((l, s) => {
-        const v = l.values[i] ?? null;
-        columns[s]!.push(v === null ? null : Math.max(v, floor));
-      });
-      const end = t[i]! + dt[i]!;
-      // A step needs its end, and a hole in the series stays a hole.
-      if (i + 1 === t.length || t[i + 1]! - end > dt[i]! * 0.5) {
-        xs.push(end);
-        sources.forEach((_, s) => {
-          columns[s]!.push(columns[s]!.at(-1) ?? null);
-        });
-        if (i + 1 < t.length) {
-          xs.push(end + 1e-6);
-          for (const column of columns) column.push(null);
-        }
-      }
-    }
-    return [xs, ...columns];
+    const { t } = this.times;
+    return [t, ...this.strokes().map(({ line }) => line.values)];
   }
 
-  private series(p: Palette | null): uPlot.Series[] {
-    const paths = uPlot.paths.stepped!({ align: 1 });
-    return this.spec.lines.flatMap((line) => {
+  /** Lines with a halo are drawn twice. */
+  private strokes(): { line: Line; halo: boolean }[] {
+    return this.spec.lines.flatMap((line) => [
+      ...(line.halo ? [{ line, halo: true }] : []),
+      { line, halo: false },
+    ]);
+  }
+
+  private series(p: Palette): uPlot.Series[] {
+    return this.strokes().map(({ line, halo }) => {
       const width = line.width ?? 1.5;
-      const base = { points: { show: false }, paths };
-      const color = p ? line.color(p) : '';
+      const base = { points: { show: false }, paths: (u: uPlot) => this.paths(u, line) };
+      if (halo) return { ...base, stroke: p.paper, width: width + 2.5 };
+      const color = line.color(p);
       const own: uPlot.Series = { ...base, stroke: color, width };
       if (line.dash) own.dash = line.dash;
       if (line.area) own.fill = `color-mix(in oklab, ${color} 16%, transparent)`;
-      if (line.solid) own.fill = `color-mix(in oklab, ${color} 70%, ${p?.paper ?? 'transparent'})`;
-      return line.halo ? [{ ...base, stroke: p?.paper ?? '', width: width + 2.5 }, own] : [own];
+      if (line.solid) own.fill = `color-mix(in oklab, ${color} 70%, ${p.paper})`;
+      return own;
     });
+  }
+
+  private paths(u: uPlot, line: Line): uPlot.Series.Paths {
+    const least = this.spec.log?.[0] ?? Number.NEGATIVE_INFINITY;
+    const x = (v: number): number => Math.round(u.valToPos(v, 'x', true));
+    const y = (v: number): number => Math.round(u.valToPos(Math.max(v, least), 'y', true));
+    const stroke = new Path2D();
+    trace(stroke, this.times, line.values, x, y);
+    if (!line.area && !line.solid) return { stroke };
+    const fill = new Path2D();
+    trace(fill, this.times, line.values, x, y, u.bbox.top + u.bbox.height);
+    return { stroke, fill };
   }
 
   private backdrop(u: uPlot, p: Palette): void {
@@ -293,12 +294,7 @@ export class Panel {
     const { ctx, bbox } = u;
     const px = uPlot.pxRatio;
     ctx.save();
-    ctx.fillStyle = p.delay;
-    ctx.globalAlpha = 0.16;
-    for (const { start, end } of this.shared.stalls) {
-      const x = u.valToPos(start, 'x', true);
-      ctx.fillRect(x, bbox.top, Math.max(px, u.valToPos(end, 'x', true) - x), bbox.height);
-    }
+    paintBands(u, this.shared.stalls, p);
     for (const event of this.shared.events) {
       const x = Math.round(u.valToPos(event.t, 'x', true)) + 0.5;
       ctx.strokeStyle = p.ink;
@@ -339,6 +335,47 @@ export class Panel {
   private moved(u: uPlot): void {
     const left = u.cursor.left ?? -1;
     this.shared.hover(left >= 0 ? u.posToVal(left, 'x') : null);
+  }
+
+  /** What is under the pointer: the interval, its values, and marks close by. */
+  private tell(e: MouseEvent): void {
+    const u = this.chart;
+    const p = this.palette;
+    if (!u || !p || e.buttons !== 0) {
+      tip.hide();
+      return;
+    }
+    const box = u.over.getBoundingClientRect();
+    const [left, top] = [e.clientX - box.left, e.clientY - box.top];
+    if (left < 0 || left > box.width || top < 0 || top > box.height) {
+      tip.hide();
+      return;
+    }
+    const time = u.posToVal(left, 'x');
+    const i = intervalAt(this.times, time);
+    const { t, dt } = this.times;
+    const round = (v: number): number => Math.round(v * 1000) / 1000;
+    const when =
+      i === null ? seconds(round(time)) : `${round(t[i]!)} to ${round(t[i]! + dt[i]!)} s`;
+    const rows = this.spec.lines.map((line) => {
+      const value = i === null ? null : ((line.shown ?? line.values)[i] ?? null);
+      return tipRow(line.color(p), line.label, value === null ? '–' : line.format(value));
+    });
+    const near = (u.scales.x!.max! - u.scales.x!.min!) * (5 / box.width);
+    const events = this.shared.events.filter((it) => Math.abs(it.t - time) <= near);
+    const stalls = this.shared.stalls.filter(
+      (it) => time >= it.start - near && time <= it.end + near,
+    );
+    const spot = this.spec.spot?.(time, u.posToVal(top, 'y'));
+    const more = [...events.map((it) => it.label), ...stalls.map((it) => it.text)];
+    tip.show(
+      e.clientX,
+      e.clientY,
+      h('div', { class: 'when' }, when),
+      ...rows,
+      spot ? h('div', {}, spot) : null,
+      ...more.map((text) => h('div', { class: 'mark-text' }, text)),
+    );
   }
 
   /** Puts each label at the end of its line, pushed apart where they would touch. */
@@ -385,7 +422,7 @@ export class Panel {
     const drain = this.shared.phases.find((p) => p.phase === 'drain')?.start ?? Number.MAX_VALUE;
     for (let i = values.length - 1; i >= 0; i--) {
       const value = values[i];
-      const middle = this.shared.t[i]! + this.shared.dt[i]! / 2;
+      const middle = this.times.t[i]! + this.times.dt[i]! / 2;
       if (value !== null && value !== undefined && middle < drain) return value;
     }
     return 0;

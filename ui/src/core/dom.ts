@@ -55,13 +55,20 @@ export interface Choice<T extends string> {
   set(value: T): void;
 }
 
-/** Radio buttons drawn as one segmented control; arrow keys move as in any radio group. */
+/** More options than this are a list that unfolds. */
+const MOST_BUTTONS = 5;
+
+/**
+ * Radio buttons drawn as one segmented control; arrow keys move as in any radio group. Many options are a list
+ * that unfolds.
+ */
 export function choice<T extends string>(
   label: string,
   options: readonly (readonly [T, string, string?])[],
   value: T,
   change: (value: T) => void,
 ): Choice<T> {
+  if (options.length > MOST_BUTTONS) return list(label, options, value, change);
   const group = `g${Math.random().toString(36).slice(2)}`;
   const inputs = new Map<T, HTMLInputElement>();
   const element = h('fieldset', { class: 'choice' }, h('legend', { class: 'hidden' }, label));
@@ -81,6 +88,26 @@ export function choice<T extends string>(
     set: (next) => {
       const input = inputs.get(next);
       if (input) input.checked = true;
+    },
+  };
+}
+
+function list<T extends string>(
+  label: string,
+  options: readonly (readonly [T, string, string?])[],
+  value: T,
+  change: (value: T) => void,
+): Choice<T> {
+  const element = h(
+    'select',
+    { 'aria-label': label, onchange: () => change(element.value as T) },
+    options.map(([key, text]) => h('option', { value: key }, text)),
+  );
+  element.value = value;
+  return {
+    element,
+    set: (next) => {
+      element.value = next;
     },
   };
 }

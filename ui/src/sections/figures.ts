@@ -30,10 +30,10 @@ export function percentileCell(latency: LatencySummary, percentile: number, ns: 
 function flow(
   label: string,
   t: { total: number; rate: number },
-  asked: number | null = null,
+  requested: number | null = null,
 ): Tile | null {
   if (t.total === 0) return null;
-  const extra = asked === null ? '' : `, ${significant(asked)} msg/s asked`;
+  const extra = requested === null ? '' : `, ${significant(requested)} msg/s requested`;
   return tile(
     label,
     significant(t.rate),

@@ -131,13 +131,12 @@ export class FunctionTable {
       share(row.total, most.total),
       h(
         'td',
-        { class: 'name' },
+        { class: 'name', title: where ? `${name} in ${where}` : name },
         swatch,
         h(
           'button',
           {
             type: 'button',
-            title: where ? `${name} in ${where}` : name,
             'aria-pressed': selected ? 'true' : 'false',
             onclick: () => this.store.set({ frame: selected ? null : row.frame }, true),
           },

@@ -5,6 +5,7 @@ import { margins } from '../charts/panel';
 import type { WaitKey } from '../core/data';
 import { type Child, fill, h, later, table } from '../core/dom';
 import { duration, grouped, percent, significant, timeTick } from '../core/format';
+import { tip } from '../core/tip';
 import type { Evidence, RunView, Verdict } from '../core/view';
 import { isFirst } from './scenario';
 import type { View } from './timeline';
@@ -93,11 +94,6 @@ function shape(
     element.setAttribute(name, typeof value === 'number' ? value.toFixed(2) : value);
   }
   if (text !== undefined) element.textContent = text;
-  return element;
-}
-
-function titled(element: SVGElement, text: string): SVGElement {
-  element.append(shape('title', {}, text));
   return element;
 }
 
@@ -192,20 +188,17 @@ function picture(run: RunView, all: Bar[], words: Words, width: number): SVGElem
   for (const bar of all) {
     let top = HEIGHT;
     const at = { x: x(bar.from), width: Math.max(0.5, x(bar.to) - x(bar.from) - 0.6) };
-    const when = `${timeTick(bar.from, end - start)} s`;
-    words.waits.forEach(([key, name], k) => {
+    words.waits.forEach(([key], k) => {
       const size = bar.shares[k]! * HEIGHT;
       if (size < 0.05) return;
       top -= size;
-      const rect = shape('rect', { ...at, class: `wait-${key}`, y: top, height: size });
-      root.append(titled(rect, `${when}: ${name} ${percent(bar.shares[k]!)}`));
+      root.append(shape('rect', { ...at, class: `wait-${key}`, y: top, height: size }));
     });
     if (bar.working === null) continue;
     const size = bar.working * LOOP_HEIGHT;
     const back = { ...at, class: 'wait-schedule', y: HEIGHT + GAP, height: LOOP_HEIGHT };
     const work = { ...at, class: 'wait-ready', y: bottom - size, height: size };
-    const text = `${when}: event loops at work for ${percent(bar.working)}`;
-    root.append(titled(shape('rect', back), text), titled(shape('rect', work), text));
+    root.append(shape('rect', back), shape('rect', work));
   }
   const tick = (y: number, text: string): SVGElement =>
     shape('text', { x: left - 6, y, 'text-anchor': 'end' }, text);
@@ -218,7 +211,34 @@ function picture(run: RunView, all: Bar[], words: Words, width: number): SVGElem
     const text = timeTick(time, end - start);
     root.append(shape('text', { x: x(time), y: bottom + 14, 'text-anchor': 'middle' }, text));
   }
+  root.addEventListener('mousemove', (e) => {
+    const time =
+      start + ((e.clientX - root.getBoundingClientRect().left - left) / inner) * (end - start);
+    const bar = all.find((it) => time >= it.from && time < it.to);
+    if (bar) tip.show(e.clientX, e.clientY, ...told(bar, words));
+    else tip.hide();
+  });
+  root.addEventListener('mouseleave', () => tip.hide());
   return root;
+}
+
+/** What was waited for in a stretch of time. */
+function told(bar: Bar, words: Words): Child[] {
+  const round = (t: number): number => Math.round(t * 100) / 100;
+  const rows = words.waits.flatMap(([key, name], k) => {
+    const share = bar.shares[k]!;
+    return share > 0 ? [waitRow(key, name, percent(share))] : [];
+  });
+  return [
+    h('div', { class: 'when' }, `${round(bar.from)} to ${round(bar.to)} s`),
+    ...rows.toReversed(),
+    bar.working === null ? null : waitRow('ready', 'event loops at work', percent(bar.working)),
+  ];
+}
+
+function waitRow(key: string, name: string, value: string): HTMLElement {
+  const swatch = h('i', { class: `swatch wait-${key}` });
+  return h('div', { class: 'row' }, swatch, h('span', {}, name), h('b', {}, value));
 }
 
 function reasons(verdict: Verdict): Child[] {

@@ -1,11 +1,11 @@
 // Which panels a run has: only those that its data can fill.
 
 import type uPlot from 'uplot';
-import { bounds, drawHeat, latencyTick, logTicks } from '../charts/heat';
+import { bounds, cellAt, drawHeat, latencyTick, logTicks } from '../charts/heat';
 import type { Line, PanelSpec } from '../charts/panel';
 import { infoOf } from '../core/data';
 import { duration, megabytes, si, significant } from '../core/format';
-import type { HeatMap, Metric, RunView, SeriesColumns } from '../core/view';
+import type { Metric, RunView, SeriesColumns } from '../core/view';
 import { scenarioPanels } from './scenario';
 
 /** What was profiled and measured beside bellows: a broker under load, or any process. */
@@ -92,7 +92,8 @@ export function latency(run: RunView, metric: Metric, tools: HTMLElement[]): Pan
     log: [low, high],
     tick: latencyTick,
     ticks: (u: uPlot) => logTicks(low, high, Math.max(3, u.over.clientHeight / 18 || 9)),
-    under: (u, p) => drawHeat(map as HeatMap, u, p),
+    under: (u, p) => drawHeat(map, u, p),
+    spot: (time, value) => cellAt(map, time, value),
     tools,
   };
 }
@@ -145,8 +146,8 @@ function memory(run: RunView): PanelSpec | null {
   return { id: 'memory', title: 'memory', unit: 'resident, MB', height: 72, lines };
 }
 
-/** Messages that are under way at the end of each interval, and what that means here. */
-export function backlog(run: RunView): { unit: string; values: Column } | null {
+/** Messages in flight at the end of each interval, and what counts as such here. */
+export function inFlight(run: RunView): { unit: string; values: Column } | null {
   const { sent, completed, received } = run.figures;
   if (sent.total === 0) return null;
   const s = run.series;
@@ -161,23 +162,25 @@ export function backlog(run: RunView): { unit: string; values: Column } | null {
     return Math.max(0, Math.round(level));
   });
   return {
-    unit: consumed ? 'sent - received, messages' : 'sent - completed, messages',
+    unit: consumed
+      ? 'messages sent and not yet received, at the end of each interval'
+      : 'messages sent and not yet acknowledged, at the end of each interval',
     values,
   };
 }
 
 /** All panels but the latency one, which depends on the metric chosen. */
 export function panels(run: RunView): { before: PanelSpec[]; after: PanelSpec[] } {
-  const level = backlog(run);
+  const level = inFlight(run);
   const scenarios = Object.keys(run.figures.scenarios).map((name) => scenarioPanels(run, name));
   const waiting: PanelSpec | null = level && {
-    id: 'backlog',
-    title: 'backlog',
+    id: 'in-flight',
+    title: 'in flight',
     unit: level.unit,
     height: 64,
     lines: [
       {
-        label: 'in flight',
+        label: level.unit.includes('received') ? 'not received' : 'not acknowledged',
         values: level.values,
         color: (p) => p.receive,
         format: count,
@@ -186,8 +189,11 @@ export function panels(run: RunView): { before: PanelSpec[]; after: PanelSpec[] 
     ],
   };
   const keep = (list: (PanelSpec | null)[]): PanelSpec[] => list.filter((s) => s !== null);
+  // One panel of rates stands above the latencies, so that both are on the first screen.
+  const [first, ...further] = keep([rates(run.series), ...scenarios.flatMap((it) => it.before)]);
+  const steps = scenarios.flatMap((it) => it.after);
   return {
-    before: keep([rates(run.series), ...scenarios.flatMap((it) => it.before)]),
-    after: keep([...scenarios.flatMap((it) => it.after), cpu(run), memory(run), waiting]),
+    before: first ? [first] : [],
+    after: [...further, ...steps, ...keep([cpu(run), memory(run), waiting])],
   };
 }

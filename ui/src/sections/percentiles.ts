@@ -1,16 +1,20 @@
 // How latency is distributed: percentile curves on an axis of nines, and the same as a table.
 
-import uPlot from 'uplot';
-import { type Drawn, panelSvg, png, svg } from '../charts/export';
-import { logTicks } from '../charts/heat';
+import { panelSvg, png, svg } from '../charts/export';
+import { NinesChart, type NinesLine, nineBounds } from '../charts/nines';
 import { infoOf, latencyKeys, latencyOf } from '../core/data';
-import { button, csv, fill, h, save, table } from '../core/dom';
-import { duration, durationTick, exactDuration, grouped, PERCENTILES } from '../core/format';
+import { button, csv, h, save, table } from '../core/dom';
+import { duration, exactDuration, grouped, PERCENTILES } from '../core/format';
 import { type Palette, palette } from '../core/theme';
-import type { Curve, Metric, RunView } from '../core/view';
+import type { Curve, Metric, MetricInfo, RunView } from '../core/view';
 import { percentileCell } from './figures';
 import { partColor } from './scenario';
 import type { View } from './timeline';
+
+interface LineStyle {
+  color: (p: Palette) => string;
+  faint: boolean;
+}
 
 /** How each metric is drawn: intended time strong, actual time faint beside it. */
 const STYLES: Partial<Record<Metric, LineStyle>> = {
@@ -23,169 +27,78 @@ const STYLES: Partial<Record<Metric, LineStyle>> = {
   open: { color: (p) => p.receive, faint: false },
 };
 
-interface LineStyle {
-  color: (p: Palette) => string;
-  faint: boolean;
+function line(run: RunView, curve: Curve): NinesLine {
+  const info = infoOf(run, curve.metric);
+  const style = STYLES[curve.metric];
+  const color = style?.color ?? ((p: Palette) => partColor(run, info, p.dark));
+  return {
+    curve,
+    name: info.name,
+    color: style?.faint ? (p) => `color-mix(in oklab, ${color(p)} 55%, ${p.paper})` : color,
+    width: style && !style.faint ? 2 : 1.25,
+  };
 }
 
-/** The parts of a whole are drawn in one hue. */
-function styleOf(run: RunView, metric: Metric): LineStyle {
-  const info = infoOf(run, metric);
-  const part: LineStyle = { color: (p) => partColor(run, info, p.dark), faint: false };
-  return STYLES[metric] ?? part;
+/** Lines of one chart at most: more cannot be told apart. */
+const MOST_LINES = 6;
+
+/** The curves of one chart, or, where `alone`, of a chart each. */
+interface Group {
+  title: string;
+  curves: Curve[];
+  alone: boolean;
 }
 
-/** The name of a place on the axis of nines: 0 is p0, 1 is p90, 2 is p99. */
-export function nineName(nines: number): string {
-  if (nines === 0) return 'min';
-  const share = 100 * (1 - 10 ** -nines);
-  if (nines <= 2) return `p${Number(share.toFixed(2))}`;
-  return `p${share.toFixed(Math.max(0, Math.round(nines) - 2))}`;
-}
-
-/** Ticks: the median, then each nine. */
-export function nineTicks(most: number): number[] {
-  const out = [0, Math.log10(2), 1];
-  for (let n = 2; n <= most + 1e-9; n++) out.push(n);
-  return out;
-}
-
-/** Names of ticks, left out where they would run into the one before. */
-export function spaced(ticks: readonly number[], position: (v: number) => number): string[] {
-  let free = Number.NEGATIVE_INFINITY;
-  return ticks.map((tick) => {
-    const name = nineName(tick);
-    const half = name.length * 3.6;
-    const at = position(tick);
-    if (at - half < free) return '';
-    free = at + half + 6;
-    return name;
-  });
-}
-
-/** The number of nines beyond which fewer than ten samples lie. */
-export function supported(count: number): number {
-  return count > 10 ? Math.log10(count / 10) : 0;
-}
-
-/** The value of a curve at a place; curves are steps. */
-export function valueAt(curve: Curve, nines: number): number | null {
-  for (let i = 0; i < curve.nines.length; i++) {
-    if (curve.nines[i]! >= nines - 1e-9) return curve.ns[i]!;
+/**
+ * Curves that a reader compares: all of them, or those of each scenario where there are many. The parts of an
+ * operation then get a small chart each.
+ */
+export function groups(run: RunView, curves: readonly Curve[]): Group[] {
+  if (curves.length <= MOST_LINES) return [{ title: '', curves: [...curves], alone: false }];
+  const kind = ({ scenario, part }: MetricInfo): string => (part ? `parts: ${scenario}` : scenario);
+  const found = new Map<string, Group>();
+  for (const curve of curves) {
+    const info = infoOf(run, curve.metric);
+    const title = kind(info);
+    const group = found.get(title) ?? { title, curves: [], alone: info.part };
+    group.curves.push(curve);
+    found.set(title, group);
   }
-  return null;
+  const all = [...found.values()].map((group) => ({
+    ...group,
+    alone: group.alone || group.curves.length > MOST_LINES,
+  }));
+  return all.toSorted((a, b) => Number(a.alone) - Number(b.alone));
 }
 
-interface Part {
-  curve: Curve;
-  strong: boolean;
-  values: (number | null)[];
-}
-
-/** Curves joined on one axis, each split where its support ends. */
-function join(curves: Curve[]): { xs: number[]; parts: Part[] } {
-  const xs = [...new Set(curves.flatMap((c) => [...c.nines, supported(c.count)]))].sort(
-    (a, b) => a - b,
-  );
-  const parts = curves.flatMap((curve) => {
-    const limit = supported(curve.count);
-    const last = curve.nines.at(-1) ?? 0;
-    const at = (x: number): number | null => (x > last + 1e-9 ? null : valueAt(curve, x));
-    return [
-      { curve, strong: true, values: xs.map((x) => (x <= limit + 1e-9 ? at(x) : null)) },
-      { curve, strong: false, values: xs.map((x) => (x >= limit - 1e-9 ? at(x) : null)) },
-    ];
-  });
-  return { xs, parts };
+/** The charts of a group, each with what it draws. */
+function chartsOf(run: RunView, group: Group): { chart: NinesChart; lines: NinesLine[] }[] {
+  const lines = group.curves.map((curve) => line(run, curve));
+  if (!group.alone) return [{ chart: new NinesChart(group.title, 340, false), lines }];
+  // The others stand in the background of each, for comparison.
+  return lines.map((own) => ({
+    chart: new NinesChart(own.name, 190, true),
+    lines: [
+      ...lines
+        .filter((other) => other !== own)
+        .map((other) => ({ ...other, color: (p: Palette) => p.line, width: 1, behind: true })),
+      { ...own, width: 2 },
+    ],
+  }));
 }
 
 export function percentiles(run: RunView): View | null {
   const curves = run.curves.filter((c) => c.count > 0 && c.ns.length > 0);
   if (curves.length === 0) return null;
-  const plot = h('div', { class: 'plot' });
-  const ends = h('div', { class: 'ends', 'aria-hidden': 'true' });
-  const readout = h('output', { class: 'readout' });
-  const { xs, parts } = join(curves);
-  const most = Math.max(...xs);
-  let low = Number.POSITIVE_INFINITY;
-  let high = 0;
-  for (const c of curves) {
-    // What lies below the median's tenth is noise of the clock: the axis need not show it all.
-    for (const ns of c.ns) {
-      low = Math.min(low, Math.max(ns, 1));
-      high = Math.max(high, ns);
-    }
-  }
-  low /= 1.15;
-  high *= 1.15;
-  let chart: uPlot | null = null;
-
-  const moved = (u: uPlot): void => {
-    const left = u.cursor.left ?? -1;
-    if (left < 0) {
-      fill(readout, '\u00a0');
-      return;
-    }
-    const x = Math.max(0, u.posToVal(left, 'x'));
-    const share = 100 * (1 - 10 ** -x);
-    const digits = Math.min(6, Math.max(0, Math.ceil(x)));
-    const texts = curves.map((c) => {
-      const value = valueAt(c, x);
-      return value === null ? '' : `${infoOf(run, c.metric).name} ${duration(value)}`;
-    });
-    fill(readout, [`p${share.toFixed(digits)}`, ...texts.filter((t) => t)].join(' · '));
-  };
-
+  const all = groups(run, curves).map((group) => {
+    const charts = chartsOf(run, group);
+    return { alone: group.alone, charts, bounds: nineBounds(group.curves) };
+  });
   const draw = (): void => {
     const p = palette();
-    const width = plot.parentElement?.clientWidth ?? 0;
-    if (width === 0) return;
-    const narrow = width < 620;
-    const font = `11px ${p.font}`;
-    const grid = { stroke: p.line, width: 1 };
-    chart?.destroy();
-    chart = new uPlot(
-      {
-        width,
-        height: narrow ? 300 : 340,
-        padding: [8, narrow ? 10 : 128, 0, 0],
-        legend: { show: false },
-        cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
-        scales: {
-          x: { time: false, range: () => [0, most] },
-          y: { distr: 3, log: 10, range: () => [low, high] },
-        },
-        axes: [
-          {
-            font,
-            grid,
-            stroke: p.soft,
-            ticks: { show: false },
-            size: 26,
-            gap: 6,
-            splits: () => nineTicks(most),
-            values: (u, s) => spaced(s, (v) => u.valToPos(v, 'x')),
-          },
-          {
-            font,
-            grid,
-            stroke: p.soft,
-            ticks: { show: false },
-            size: narrow ? 48 : 58,
-            gap: 6,
-            filter: (_, splits) => splits,
-            splits: (u) => logTicks(low, high, Math.max(4, (u.over?.clientHeight ?? 300) / 26)),
-            values: (_, s) => s.map((v) => (v === null ? null : durationTick(v))),
-          },
-        ],
-        series: [{}, ...parts.map((part) => lineStyle(run, part, p))],
-        hooks: { setCursor: [moved], ready: [(u) => labels(run, u, curves, ends, p, narrow)] },
-      },
-      [xs, ...parts.map((part) => part.values)],
-      plot,
-    );
+    for (const { charts, bounds } of all)
+      for (const { chart, lines } of charts) chart.draw(lines, bounds, p);
   };
-
   const element = h(
     'section',
     { id: 'latency', 'aria-labelledby': 'latency-title' },
@@ -197,13 +110,30 @@ export function percentiles(run: RunView): View | null {
       h(
         'div',
         { class: 'tools' },
-        button('SVG', () => chart && exportSvg(run, chart, parts, 'svg')),
-        button('PNG', () => chart && exportSvg(run, chart, parts, 'png')),
+        button('SVG', () =>
+          exportPicture(
+            run,
+            all.flatMap((it) => it.charts),
+            'svg',
+          ),
+        ),
+        button('PNG', () =>
+          exportPicture(
+            run,
+            all.flatMap((it) => it.charts),
+            'png',
+          ),
+        ),
         button('CSV', () => save(`${run.id}-percentiles.csv`, curveCsv(run, curves), 'text/csv')),
       ),
     ),
-    readout,
-    h('div', { class: 'charts nines' }, h('div', { class: 'frame' }, plot, ends)),
+    all.map(({ alone, charts }) =>
+      h(
+        'div',
+        { class: alone ? 'multiples' : 'charts' },
+        charts.map(({ chart }) => chart.element),
+      ),
+    ),
     h(
       'p',
       { class: 'hint' },
@@ -211,56 +141,7 @@ export function percentiles(run: RunView): View | null {
     ),
     h('div', { class: 'scroll' }, summaryTable(run)),
   );
-  fill(readout, '\u00a0');
   return { element, draw };
-}
-
-function lineStyle(run: RunView, part: Part, p: Palette): uPlot.Series {
-  const style = styleOf(run, part.curve.metric);
-  const color = style.color(p);
-  return {
-    points: { show: false },
-    stroke: style.faint ? `color-mix(in oklab, ${color} 55%, ${p.paper})` : color,
-    width: style.faint || !STYLES[part.curve.metric] ? 1.25 : 2,
-    ...(part.strong ? {} : { dash: [3, 3] }),
-  };
-}
-
-/** Names at the right ends of the lines. */
-function labels(
-  run: RunView,
-  u: uPlot,
-  curves: Curve[],
-  ends: HTMLElement,
-  p: Palette,
-  narrow: boolean,
-): void {
-  ends.replaceChildren();
-  ends.classList.toggle('row', narrow);
-  const marks = curves.map((curve) => {
-    const mark = h(
-      'span',
-      { class: 'mark' },
-      h('i'),
-      h('span', { class: 'name' }, infoOf(run, curve.metric).name),
-    );
-    const style = styleOf(run, curve.metric);
-    const color = style.color(p);
-    mark.style.setProperty(
-      '--c',
-      style.faint ? `color-mix(in oklab, ${color} 65%, ${p.paper})` : color,
-    );
-    return { mark, y: u.valToPos(curve.ns.at(-1) ?? 1, 'y') };
-  });
-  ends.style.width = narrow ? '' : '120px';
-  if (!narrow) {
-    marks.sort((a, b) => a.y - b.y);
-    marks.forEach((m, i) => {
-      m.y = Math.max(m.y, i > 0 ? marks[i - 1]!.y + 14 : 0);
-      m.mark.style.top = `${m.y}px`;
-    });
-  }
-  ends.append(...marks.map((m) => m.mark));
 }
 
 /** Every metric's percentiles: the chart's table, and the numbers to quote. */
@@ -306,26 +187,20 @@ function curveCsv(run: RunView, curves: Curve[]): string {
   ]);
 }
 
-function exportSvg(run: RunView, chart: uPlot, parts: Part[], kind: 'svg' | 'png'): void {
+function exportPicture(run: RunView, charts: { chart: NinesChart }[], kind: 'svg' | 'png'): void {
   const p = palette();
-  const drawn: Drawn = {
-    title: 'latency by percentile',
-    unit: 'axis of nines; log axis',
-    chart,
-    lines: parts.map((part) => {
-      const style = lineStyle(run, part, p);
-      return {
-        label: part.strong ? '' : infoOf(run, part.curve.metric).name,
-        color: String(style.stroke),
-        dash: part.strong ? undefined : [3, 3],
-        width: style.width ?? 1,
-        y: part.values as number[],
-      };
-    }),
-  };
-  const part = panelSvg(drawn, p, 8);
-  const text = svg(chart.width, part.height + 16, p, part.body);
-  if (kind === 'svg') save(`${run.id}-percentiles.svg`, text, 'image/svg+xml');
-  else
-    void png(text, chart.width, part.height + 16).then((b) => save(`${run.id}-percentiles.png`, b));
+  const body: string[] = [];
+  let [top, width] = [8, 0];
+  for (const { chart } of charts) {
+    const { drawn } = chart;
+    if (!drawn) continue;
+    const part = panelSvg(drawn, p, top);
+    body.push(...part.body);
+    top += part.height;
+    width = Math.max(width, drawn.chart.width);
+  }
+  const text = svg(width, top + 8, p, body);
+  const name = `${run.id}-percentiles`;
+  if (kind === 'svg') save(`${name}.svg`, text, 'image/svg+xml');
+  else void png(text, width, top + 8).then((blob) => save(`${name}.png`, blob));
 }

@@ -109,7 +109,8 @@ export function scenarioPanels(
       values: counts[metric.key]!,
       color: COLORS[i % COLORS.length]!,
       format: perSecond,
-      ...(i === 0 ? { width: 1, dash: [4, 3] } : {}),
+      // The first, and whatever has the colour of another, is dashed.
+      ...(i === 0 || i >= COLORS.length ? { width: 1, dash: i === 0 ? [4, 3] : [1, 3] } : {}),
       area: i === 1,
     });
   });

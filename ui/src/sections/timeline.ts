@@ -1,13 +1,15 @@
 // One time axis for everything: panels under each other, a common crosshair, a window by dragging.
 
 import { type Drawn, panelSvg, png, svg, xml } from '../charts/export';
-import { margins, Panel, type PanelSpec, type Shared } from '../charts/panel';
+import { Panel, type PanelSpec, type Shared } from '../charts/panel';
+import { trace } from '../charts/steps';
 import { infoOf, latencyKeys } from '../core/data';
 import { button, choice, csv, fill, h, later, save, table } from '../core/dom';
 import { duration, grouped, seconds, significant } from '../core/format';
 import type { Pointer, Store } from '../core/state';
 import { type Palette, palette } from '../core/theme';
 import type { Metric, RunView } from '../core/view';
+import { drawLane, eventTable, PHASE_LABELS } from './lane';
 import { latency, panels, subject } from './panels';
 
 export interface View {
@@ -22,8 +24,6 @@ export function effectiveWindow(run: RunView, store: Store): readonly [number, n
   const measured = run.phases.find((p) => p.phase === 'measure');
   return measured ? [measured.start, measured.end] : run.span;
 }
-
-const PHASE_LABELS = { warmup: 'warm-up', measure: 'measured', drain: 'drain' } as const;
 
 export function timeline(run: RunView, store: Store, pointer: Pointer): View | null {
   const metrics = run.heat.filter((m) => m.cells.length > 0).map((m) => m.metric);
@@ -126,6 +126,7 @@ export function timeline(run: RunView, store: Store, pointer: Pointer): View | n
       ),
     ),
     charts,
+    eventTable(run),
     later('The same as a table', () => seriesTable(run)),
   );
 
@@ -194,69 +195,6 @@ function keyboard(e: KeyboardEvent, run: RunView, store: Store, pointer: Pointer
   }
   pointer.set(next);
   return true;
-}
-
-/** Who stood still, when and for how long, as bars; those with room for it with their length. */
-function drawStalls(lane: HTMLElement, run: RunView, x: (t: number) => number, edge: number): void {
-  run.stalls.forEach((stall, i) => {
-    const at = x(stall.start);
-    const width = Math.max(2, x(stall.end) - at);
-    const next = run.stalls[i + 1];
-    const what = stall.away ? 'away' : stall.who === 'broker' ? 'silent' : `${stall.who} stopped`;
-    const text = `${what} ${duration((stall.end - stall.start) * 1e9)}`;
-    const room = (next ? x(next.start) : edge) - at - width;
-    const bar = h('span', { class: `stall ${stall.who}`, title: stall.text });
-    bar.style.left = `${at}px`;
-    bar.style.width = `${width}px`;
-    lane.append(bar);
-    if (text.length * 6.6 + 8 > room) return;
-    const label = h('span', { class: 'stall-label', title: stall.text }, text);
-    label.style.left = `${at + width + 4}px`;
-    lane.append(label);
-  });
-}
-
-/** Phases by name, stalls as bars and events as labelled marks, above the panels. */
-function drawLane(lane: HTMLElement, run: RunView, width: number): void {
-  const { left, right } = margins(width);
-  const inner = width - left - right;
-  const [start, end] = run.span;
-  const x = (t: number): number => left + ((t - start) / (end - start)) * inner;
-  lane.replaceChildren();
-  for (const phase of run.phases) {
-    const size = x(phase.end) - x(phase.start);
-    if (size < 24) continue;
-    const mark = h('span', { class: `phase ${phase.phase}` }, PHASE_LABELS[phase.phase]);
-    mark.style.left = `${x(phase.start)}px`;
-    mark.style.width = `${size}px`;
-    lane.append(mark);
-  }
-  drawStalls(lane, run, x, width);
-  const top = run.stalls.length > 0 ? 36 : 18;
-  // A label keeps its line as long as it does not run into the one before.
-  const free: number[] = [];
-  const letter = 6.6;
-  for (const event of run.events.filter((e) => e.t >= start && e.t <= end)) {
-    const at = x(event.t);
-    const text = event.label.length > 44 ? event.label.slice(0, 43) + '…' : event.label;
-    const size = text.length * letter + 14;
-    const flip = at + size > width && at > width / 2;
-    const room = flip ? at : width - at;
-    const from = flip ? Math.max(0, at - size) : at;
-    let row = free.findIndex((f) => f <= from);
-    if (row < 0) row = free.push(0) - 1;
-    free[row] = from + Math.min(size, room);
-    const mark = h(
-      'span',
-      { class: flip ? 'event flip' : 'event', title: `${seconds(event.t)}: ${event.label}` },
-      text,
-    );
-    mark.style.left = `${at}px`;
-    mark.style.maxWidth = `${room}px`;
-    mark.style.top = `${top + row * 16}px`;
-    lane.append(mark);
-  }
-  lane.style.height = `${top + 2 + free.length * 16}px`;
 }
 
 function columns(run: RunView): { label: string; values: (number | null)[]; exact?: boolean }[] {
@@ -348,17 +286,16 @@ async function exportPicture(
   const drawn: Drawn[] = list.flatMap((panel) => {
     const chart = panel.current;
     if (!chart) return [];
-    let column = 0;
-    const lines = panel.spec.lines.map((line) => {
-      column += line.halo ? 2 : 1;
-      return {
-        label: line.quiet ? '' : line.label,
-        color: line.color(p),
-        dash: line.dash,
-        width: line.width ?? 1.5,
-        y: chart.data[column] as number[],
-      };
-    });
+    const times = panel.spec.times ?? run.series;
+    const least = panel.spec.log?.[0] ?? Number.NEGATIVE_INFINITY;
+    const lines: Drawn['lines'] = panel.spec.lines.map((line) => ({
+      label: line.quiet ? '' : line.label,
+      color: line.color(p),
+      dash: line.dash,
+      width: line.width ?? 1.5,
+      trace: (pen, x, y) => trace(pen, times, line.values, x, (v) => y(Math.max(v, least))),
+      end: line.values.findLast((v) => v !== null) ?? null,
+    }));
     const heat =
       panel.spec.id === 'latency' ? run.heat.find((m) => m.metric === metric) : undefined;
     const { title, unit } = panel.spec;

@@ -65,7 +65,16 @@ pub(crate) fn write(writer: &mut RunWriter, state: &State) -> Run {
                 &mut random,
             );
         }
-        let point = point(&interval, second, length, state, &mut random);
+        if state.faults {
+            if crate::faults::HOLE.contains(&second) {
+                continue;
+            }
+            crate::faults::fill(&mut interval, &mut random);
+        }
+        let mut point = point(&interval, second, length, state, &mut random);
+        if state.faults {
+            crate::faults::complete(&mut point, &interval);
+        }
         writer.append_point(&point);
         writer.append_histograms(&interval);
         if phase == Phase::Measure {

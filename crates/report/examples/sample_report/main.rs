@@ -7,8 +7,10 @@
 //!
 //! Each state becomes `DIR/STATE/` with its `report.html`: `full`, `cut-off`, `rate`, `record`
 //! (profile without load), `plain` (load without profile or broker data), `hostile` (names that
-//! try to be more than text), `million` (a profile of a million samples). All by default.
+//! try to be more than text), `faults` (stalls, a hole in the series, cycles beside the messages), `million`
+//! (a profile of a million samples). All by default.
 
+mod faults;
 mod load;
 mod random;
 mod record;
@@ -36,9 +38,10 @@ struct State {
     samples: u32,
     state: RunState,
     hostile: bool,
+    faults: bool,
 }
 
-const STATES: [State; 7] = [
+const STATES: [State; 8] = [
     State::new("full", Some(Shape::AllOut), 60, 70_000),
     State {
         state: RunState::Running,
@@ -52,6 +55,10 @@ const STATES: [State; 7] = [
         state: RunState::Failed,
         ..State::new("hostile", Some(Shape::Rate), 15, 8_000)
     },
+    State {
+        faults: true,
+        ..State::new("faults", Some(Shape::Rate), 40, 4_000)
+    },
     State::new("million", Some(Shape::AllOut), 500, 1_000_000),
 ];
 
@@ -64,6 +71,7 @@ impl State {
             samples,
             state: RunState::Complete,
             hostile: false,
+            faults: false,
         }
     }
 }

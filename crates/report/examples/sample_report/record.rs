@@ -46,7 +46,13 @@ pub(crate) fn record(id: &str, state: &State, run: &Run) -> RunRecord {
         error: problem(state).as_ref().map(Problem::sentence),
         problem: problem(state),
         warnings: warnings(state),
-        summary: ended.then(|| summary(state, run)),
+        summary: ended.then(|| {
+            let mut summary = summary(state, run);
+            if state.faults {
+                crate::faults::summarise(&mut summary, &run.measured);
+            }
+            summary
+        }),
     }
 }
 
@@ -125,6 +131,9 @@ fn phases(run: &Run) -> Vec<PhaseSpan> {
 fn events(state: &State) -> Vec<Event> {
     if state.load.is_none() {
         return Vec::new();
+    }
+    if state.faults {
+        return crate::faults::events();
     }
     let stall = 5.0 + f64::from(state.seconds) * 0.45;
     let label = if state.hostile {

@@ -1,0 +1,113 @@
+// Times in which somebody stood still: who, by colour and by pattern, the same in every panel, in the lane
+// above them, and in the legend. The broker is the brown of its waits, bellows its own violet; a machine
+// that ran nobody, and the time without a connection, are hatched.
+
+import type uPlot from 'uplot';
+import type { Palette } from '../core/theme';
+import type { StallBand } from '../core/view';
+
+/** A band as the charts need it. */
+export type Band = Pick<StallBand, 'start' | 'end' | 'who' | 'away' | 'text'>;
+
+export type BandKind = 'broker' | 'away' | 'generator' | 'machine';
+
+/** The kinds in the order of the legend, with their names. */
+export const BANDS: readonly (readonly [BandKind, string])[] = [
+  ['broker', 'broker silent'],
+  ['away', 'no connection'],
+  ['generator', 'generator stopped'],
+  ['machine', 'machine stopped'],
+];
+
+export function bandKind(band: Band): BandKind {
+  return band.away ? 'away' : band.who;
+}
+
+interface Look {
+  color: (p: Palette) => string;
+  /** The way that the hatch's lines go; none where it is filled. */
+  hatch?: 'rising' | 'falling';
+  opacity: number;
+}
+
+const LOOKS: Record<BandKind, Look> = {
+  broker: { color: (p) => p.receive, opacity: 0.24 },
+  generator: { color: (p) => p.delay, opacity: 0.42 },
+  away: { color: (p) => p.ink, hatch: 'rising', opacity: 0.5 },
+  machine: { color: (p) => p.soft, hatch: 'falling', opacity: 0.6 },
+};
+
+/** Distance of a hatch's lines in pixels. */
+const STEP = 6;
+
+/** Draws the bands over a panel. */
+export function paintBands(u: uPlot, bands: readonly Band[], p: Palette): void {
+  const { ctx, bbox } = u;
+  const px = devicePixelRatio || 1;
+  for (const band of bands) {
+    const look = LOOKS[bandKind(band)];
+    const x = Math.max(bbox.left, u.valToPos(band.start, 'x', true));
+    const end = Math.min(bbox.left + bbox.width, u.valToPos(band.end, 'x', true));
+    const width = Math.max(px, end - x);
+    ctx.save();
+    ctx.globalAlpha = look.opacity;
+    ctx.fillStyle = look.color(p);
+    ctx.strokeStyle = look.color(p);
+    ctx.lineWidth = px;
+    ctx.setLineDash([]);
+    if (!look.hatch || width < STEP * px) ctx.fillRect(x, bbox.top, width, bbox.height);
+    else hatch(ctx, x, bbox.top, width, bbox.height, STEP * px, look.hatch);
+    ctx.restore();
+  }
+}
+
+function hatch(
+  ctx: CanvasRenderingContext2D,
+  x: number,
+  y: number,
+  width: number,
+  height: number,
+  step: number,
+  way: 'rising' | 'falling',
+): void {
+  ctx.beginPath();
+  ctx.rect(x, y, width, height);
+  ctx.clip();
+  ctx.beginPath();
+  // Lines keep their places on the canvas, so that neighbouring bands join.
+  for (let at = Math.floor((x - height) / step) * step; at < x + width + height; at += step) {
+    ctx.moveTo(at, way === 'rising' ? y + height : y);
+    ctx.lineTo(at + height, way === 'rising' ? y : y + height);
+  }
+  ctx.stroke();
+}
+
+/** The bands as SVG elements; their document has the patterns of [`hatchesSvg`]. */
+export function bandsSvg(
+  bands: readonly Band[],
+  x: (v: number) => number,
+  top: number,
+  height: number,
+  p: Palette,
+  text: (t: string) => string,
+): string[] {
+  return bands.map((band) => {
+    const kind = bandKind(band);
+    const { color, hatch: way, opacity } = LOOKS[kind];
+    const left = x(band.start);
+    const width = Math.max(1, x(band.end) - left);
+    const at = `x="${left.toFixed(1)}" y="${top.toFixed(1)}" width="${width.toFixed(1)}" height="${height.toFixed(1)}"`;
+    const paint = way ? `url(#hatch-${kind})` : text(color(p));
+    return `<rect class="band" ${at} fill="${paint}" fill-opacity="${opacity}"><title>${text(band.text)}</title></rect>`;
+  });
+}
+
+/** The patterns that [`bandsSvg`] refers to. */
+export function hatchesSvg(p: Palette, text: (t: string) => string): string {
+  const patterns = Object.entries(LOOKS).flatMap(([kind, { color, hatch: way }]) => {
+    if (!way) return [];
+    const turn = way === 'rising' ? 45 : -45;
+    return `<pattern id="hatch-${kind}" width="4.2" height="4.2" patternUnits="userSpaceOnUse" patternTransform="rotate(${turn})"><path d="M0 0V4.2" stroke="${text(color(p))}" stroke-width="1.4"/></pattern>`;
+  });
+  return `<defs>${patterns.join('')}</defs>`;
+}

@@ -1,0 +1,272 @@
+// Percentile curves: latency over the share of samples, on an axis of nines.
+
+import uPlot from 'uplot';
+import { h } from '../core/dom';
+import { duration, durationTick } from '../core/format';
+import type { Palette } from '../core/theme';
+import { tip, tipRow } from '../core/tip';
+import type { Curve } from '../core/view';
+import { logTicks } from './heat';
+import type { Pen } from './steps';
+
+/** The name of a place on the axis of nines: 0 is p0, 1 is p90, 2 is p99. */
+export function nineName(nines: number): string {
+  if (nines === 0) return 'min';
+  const share = 100 * (1 - 10 ** -nines);
+  if (nines <= 2) return `p${Number(share.toFixed(2))}`;
+  return `p${share.toFixed(Math.max(0, Math.round(nines) - 2))}`;
+}
+
+/** Ticks: the median, then each nine. */
+export function nineTicks(most: number): number[] {
+  const out = [0, Math.log10(2), 1];
+  for (let n = 2; n <= most + 1e-9; n++) out.push(n);
+  return out;
+}
+
+/** Names of ticks, left out where they would run into the one before. */
+export function spaced(ticks: readonly number[], position: (v: number) => number): string[] {
+  let free = Number.NEGATIVE_INFINITY;
+  return ticks.map((tick) => {
+    const name = nineName(tick);
+    const half = name.length * 3.6;
+    const at = position(tick);
+    if (at - half < free) return '';
+    free = at + half + 6;
+    return name;
+  });
+}
+
+/** The number of nines beyond which fewer than ten samples lie. */
+export function supported(count: number): number {
+  return count > 10 ? Math.log10(count / 10) : 0;
+}
+
+/** The value of a curve at a place; curves are steps. */
+export function valueAt(curve: Curve, nines: number): number | null {
+  for (let i = 0; i < curve.nines.length; i++) {
+    if (curve.nines[i]! >= nines - 1e-9) return curve.ns[i]!;
+  }
+  return null;
+}
+
+/** A curve and how it is drawn. */
+export interface NinesLine {
+  curve: Curve;
+  name: string;
+  color: (p: Palette) => string;
+  width: number;
+  /** One of many in the background: without a name. */
+  behind?: boolean;
+}
+
+/** What all charts of a section share, so that they can be compared. */
+export interface NinesBounds {
+  most: number;
+  low: number;
+  high: number;
+}
+
+/** Bounds that hold all of some curves, but what lies far below a median: that is noise of the clock. */
+export function nineBounds(curves: readonly Curve[]): NinesBounds {
+  let [most, low, high] = [0, Number.POSITIVE_INFINITY, 0];
+  for (const curve of curves) {
+    const median = valueAt(curve, Math.log10(2)) ?? 1;
+    most = Math.max(most, curve.nines.at(-1) ?? 0);
+    low = Math.min(low, Math.max(curve.ns[0] ?? 1, median / 10, 1));
+    high = Math.max(high, ...curve.ns.slice(-1));
+  }
+  return { most: Math.max(most, 0.5), low: low / 1.15, high: high * 1.15 };
+}
+
+interface Part {
+  line: NinesLine;
+  /** Enough samples lie beyond. */
+  strong: boolean;
+  values: (number | null)[];
+}
+
+/** Curves joined on one axis, each split where its support ends. */
+function join(lines: readonly NinesLine[]): { xs: number[]; parts: Part[] } {
+  const all = lines.flatMap(({ curve }) => [...curve.nines, supported(curve.count)]);
+  const xs = [...new Set(all)].sort((a, b) => a - b);
+  const parts = lines.flatMap((line) => {
+    const limit = supported(line.curve.count);
+    const last = line.curve.nines.at(-1) ?? 0;
+    const at = (x: number): number | null => (x > last + 1e-9 ? null : valueAt(line.curve, x));
+    return [
+      { line, strong: true, values: xs.map((x) => (x <= limit + 1e-9 ? at(x) : null)) },
+      { line, strong: false, values: xs.map((x) => (x >= limit - 1e-9 ? at(x) : null)) },
+    ];
+  });
+  return { xs, parts };
+}
+
+const GUTTER = 128;
+const STEP = 14;
+
+/** One chart of percentile curves. */
+export class NinesChart {
+  readonly element: HTMLElement;
+  private readonly plot = h('div', { class: 'plot' });
+  private readonly ends = h('div', { class: 'ends', 'aria-hidden': 'true' });
+  private chart: uPlot | null = null;
+  private palette: Palette | null = null;
+  private xs: number[] = [];
+  private parts: Part[] = [];
+
+  constructor(
+    readonly title: string,
+    private readonly height: number,
+    /** Without names beside the lines: the title names the one that counts. */
+    private readonly small: boolean,
+  ) {
+    this.element = h(
+      'figure',
+      { class: small ? 'panel nines small' : 'panel nines' },
+      title ? h('figcaption', {}, h('b', {}, title)) : null,
+      h('div', { class: 'frame' }, this.plot, this.ends),
+    );
+    this.plot.addEventListener('mousemove', (e) => this.tell(e));
+    this.plot.addEventListener('mouseleave', () => tip.hide());
+  }
+
+  /** Draws these lines anew, those behind first. */
+  draw(lines: readonly NinesLine[], bounds: NinesBounds, p: Palette): void {
+    const width = this.element.clientWidth;
+    if (width === 0) return;
+    this.palette = p;
+    this.chart?.destroy();
+    const { xs, parts } = join(lines);
+    this.xs = xs;
+    this.parts = parts;
+    const narrow = width < 520;
+    const font = `11px ${p.font}`;
+    const axis = { font, grid: { stroke: p.line, width: 1 }, stroke: p.soft, gap: 6 };
+    const { most, low, high } = bounds;
+    this.chart = new uPlot(
+      {
+        width,
+        height: this.height,
+        padding: [8, narrow || this.small ? 10 : GUTTER, 0, 0],
+        legend: { show: false },
+        cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
+        scales: {
+          x: { time: false, range: () => [0, most] },
+          y: { distr: 3, log: 10, range: () => [low, high] },
+        },
+        axes: [
+          {
+            ...axis,
+            ticks: { show: false },
+            size: 26,
+            splits: () => nineTicks(most),
+            values: (u, s) => spaced(s, (v) => u.valToPos(v, 'x')),
+          },
+          {
+            ...axis,
+            ticks: { show: false },
+            size: narrow ? 48 : 58,
+            filter: (_, splits) => splits,
+            splits: (u) => logTicks(low, high, Math.max(4, (u.over?.clientHeight ?? 300) / 26)),
+            values: (_, s) => s.map((v) => (v === null ? null : durationTick(v))),
+          },
+        ],
+        series: [{}, ...parts.map((part) => stroke(part, p))],
+        hooks: { ready: [(u) => this.label(u, lines, p, narrow)] },
+      },
+      [xs, ...parts.map((part) => part.values)],
+      this.plot,
+    );
+  }
+
+  /** The lines as they are drawn, for export. */
+  get drawn() {
+    const { chart, palette: p, xs, title } = this;
+    if (!chart || !p) return null;
+    const lines = this.parts.map((part) => ({
+      label: part.strong || part.line.behind || this.small ? '' : part.line.name,
+      color: part.line.color(p),
+      dash: part.strong ? undefined : [3, 3],
+      width: part.line.width,
+      trace: (pen: Pen, x: (v: number) => number, y: (v: number) => number) =>
+        polyline(pen, xs, part.values, x, y),
+      end: part.values.findLast((v) => v !== null) ?? null,
+    }));
+    return {
+      title: title || 'latency by percentile',
+      unit: 'axis of nines; log axis',
+      chart,
+      lines,
+    };
+  }
+
+  private tell(e: MouseEvent): void {
+    const { chart: u, palette: p } = this;
+    if (!u || !p) return;
+    const box = u.over.getBoundingClientRect();
+    const left = e.clientX - box.left;
+    if (left < 0 || left > box.width) {
+      tip.hide();
+      return;
+    }
+    const x = Math.max(0, u.posToVal(left, 'x'));
+    const share = (100 * (1 - 10 ** -x)).toFixed(Math.min(6, Math.max(0, Math.ceil(x))));
+    const rows = this.parts.flatMap(({ line, strong }) => {
+      const value = strong && !line.behind ? valueAt(line.curve, x) : null;
+      return value === null ? [] : [tipRow(line.color(p), line.name, duration(value))];
+    });
+    tip.show(e.clientX, e.clientY, h('div', { class: 'when' }, `p${share}`), ...rows);
+  }
+
+  /** Names at the right ends of the lines. */
+  private label(u: uPlot, lines: readonly NinesLine[], p: Palette, narrow: boolean): void {
+    const { ends } = this;
+    ends.replaceChildren();
+    if (this.small) return;
+    ends.classList.toggle('row', narrow);
+    ends.style.width = narrow ? '' : `${GUTTER - 8}px`;
+    const marks = lines
+      .filter((line) => !line.behind)
+      .map((line) => {
+        const mark = h('span', { class: 'mark' }, h('i'), h('span', { class: 'name' }, line.name));
+        mark.style.setProperty('--c', line.color(p));
+        return { mark, y: u.valToPos(line.curve.ns.at(-1) ?? 1, 'y') };
+      });
+    marks.sort((a, b) => a.y - b.y);
+    marks.forEach((m, i) => {
+      m.y = Math.max(m.y, i > 0 ? marks[i - 1]!.y + STEP : 0);
+      if (!narrow) m.mark.style.top = `${m.y}px`;
+    });
+    ends.append(...marks.map((m) => m.mark));
+  }
+}
+
+function stroke(part: Part, p: Palette): uPlot.Series {
+  return {
+    points: { show: false },
+    stroke: part.line.color(p),
+    width: part.line.width,
+    ...(part.strong ? {} : { dash: [3, 3] }),
+  };
+}
+
+function polyline(
+  pen: Pen,
+  xs: readonly number[],
+  ys: readonly (number | null)[],
+  x: (v: number) => number,
+  y: (v: number) => number,
+): void {
+  let down = false;
+  xs.forEach((at, i) => {
+    const v = ys[i];
+    if (v === null || v === undefined) {
+      down = false;
+      return;
+    }
+    if (down) pen.lineTo(x(at), y(v));
+    else pen.moveTo(x(at), y(v));
+    down = true;
+  });
+}
