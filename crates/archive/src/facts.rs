@@ -135,7 +135,7 @@ pub struct Ended {
     /// Latencies with too few samples for a percentile: name, samples, and the first such percentile.
     pub too_few: Vec<(String, u64, String)>,
     /// What became of cycles, where there is churn.
-    pub churn: Option<ChurnFacts>,
+    pub churn: Vec<ChurnFacts>,
 }
 
 /// What was observed of the cycles that were due in the measured phase.
@@ -161,7 +161,7 @@ impl Facts {
     /// Whether the verdict is about cycles rather than messages.
     #[must_use]
     pub fn is_churn(&self) -> bool {
-        self.ended.churn.as_ref().is_some_and(|churn| !churn.beside)
+        self.ended.churn.iter().any(|churn| !churn.beside)
     }
 
     /// All cores that broker and generator could share.

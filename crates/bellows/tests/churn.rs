@@ -202,6 +202,9 @@ fn connections_come_and_go_beside_messages() {
     assert_eq!(churn["cpu_ms_per_cycle"]["broker"], Value::Null);
     let rate = |of: &Value| of["requested"]["rate"].as_f64().map(f64::round);
     assert_eq!((rate(&object), rate(churn)), (Some(500.0), Some(20.0)));
+    // Whenever the last cycle began: requested and achieved are of the same cycles as the counts.
+    let achieved = churn["requested"]["achieved"].as_f64().expect("a share");
+    assert!((achieved - 1.0).abs() < 1e-9, "{churn:#}");
     let series = only(&dir.path().join("runs")).join("series.jsonl");
     let series = fs::read_to_string(series).expect("a series");
     let both = series.lines().filter(|line| {

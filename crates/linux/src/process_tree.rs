@@ -36,6 +36,8 @@ pub struct ProcessTree {
     root: Option<ProcessId>,
     accounts: Accounts,
     next_search: Time,
+    /// While the root lived.
+    rss_bytes: u64,
     page_bytes: u64,
     tick: Nanos,
 }
@@ -50,6 +52,7 @@ impl ProcessTree {
             root: root.and_then(ProcessId::of),
             accounts: Accounts::new(Nanos(tick.0 * ROUNDING_TICKS)),
             next_search: Time(0),
+            rss_bytes: 0,
             page_bytes: rustix::param::page_size() as u64,
             tick,
         }
@@ -86,10 +89,12 @@ impl ProcessTree {
         *self = Self::of(None);
     }
 
-    /// What it has used up to now; `None` where its root is gone.
+    /// What it has used up to now; `None` where its root is gone. A root that ends has given its memory back
+    /// already: then the last that it had counts.
     pub fn read(&mut self) -> Option<ProcessUse> {
         let root = self.root?;
-        root.stat()?;
+        let stat = root.stat()?;
+        let ends = stat.ended() || stat.rss_pages == 0;
         let began = Clock.now();
         if began >= self.next_search {
             self.accounts.join(root);
@@ -115,6 +120,10 @@ impl ProcessTree {
             })
         });
         used.cpu = self.accounts.total;
+        if ends {
+            used.rss_bytes = self.rss_bytes;
+        }
+        self.rss_bytes = used.rss_bytes;
         Some(used)
     }
 }

@@ -35,6 +35,12 @@ impl Together {
         Self::of(1)
     }
 
+    /// Whether nobody shares it.
+    #[must_use]
+    pub const fn is_alone(&self) -> bool {
+        self.scenarios == 1
+    }
+
     /// A scenario is connected and could begin; each says so once. The last one sets the start.
     pub fn ready(&self) {
         let before = self.ready.fetch_add(1, Ordering::AcqRel);

@@ -27,6 +27,8 @@ impl Sink for Deaf {
 /// Needs connections, and cannot start once it has heard of a reason.
 #[derive(Debug)]
 struct Toy {
+    name: &'static str,
+    metrics: Vec<Metric>,
     connections: u64,
     reason: Mutex<Receiver<()>>,
 }
@@ -34,6 +36,8 @@ struct Toy {
 impl Toy {
     fn new(connections: u64) -> Self {
         Self {
+            name: "toy",
+            metrics: Vec::new(),
             connections,
             reason: Mutex::new(channel().1),
         }
@@ -42,13 +46,13 @@ impl Toy {
 
 impl Scenario for Toy {
     fn name(&self) -> &'static str {
-        "toy"
+        self.name
     }
     fn subject(&self) -> &str {
         "toys"
     }
     fn metrics(&self) -> Vec<Metric> {
-        Vec::new()
+        self.metrics.clone()
     }
     fn operations(&self) -> Option<Operations> {
         None
@@ -147,8 +151,8 @@ fn one_that_cannot_start_ends_the_others_while_they_connect() {
     let broker = common::embedded();
     let (port, reason) = serves_the_first(broker.local_addr());
     let toy = Toy {
-        connections: 0,
         reason: Mutex::new(reason),
+        ..Toy::new(0)
     };
     let scenarios: [Box<dyn Scenario>; 2] = [Box::new(messages(port)), Box::new(toy)];
     let since = Instant::now();
@@ -168,7 +172,11 @@ fn open_files_are_needed_for_all_scenarios() {
         testkit::skip!("open files are not limited here");
     };
     let half = most / 2 + 1;
-    let scenarios: [Box<dyn Scenario>; 2] = [Box::new(Toy::new(half)), Box::new(Toy::new(half))];
+    let other = Toy {
+        name: "other",
+        ..Toy::new(half)
+    };
+    let scenarios: [Box<dyn Scenario>; 2] = [Box::new(Toy::new(half)), Box::new(other)];
     let error = run(&scenarios, &Control::new(), &mut Deaf).expect_err("too many");
     assert!(matches!(error, Error::Limit(_)), "{error}");
     let all = (2 * half).to_string();
@@ -198,4 +206,44 @@ fn a_broker_that_goes_away_ends_all_scenarios_and_what_was_counted_stays() {
     assert!(outcome.totals.sent > 100, "{outcome:?}");
     let begun = outcome.tallies["churn"].counts.get(common::metric("begun"));
     assert!(begun > 25, "{begun}: {outcome:?}");
+}
+
+#[test]
+fn what_a_scenario_counts_is_its_own() {
+    let refused = |scenarios: [Box<dyn Scenario>; 2], part: &str| {
+        let error = run(&scenarios, &Control::new(), &mut Deaf).expect_err("refused");
+        assert!(error.to_string().contains(part), "{error}");
+    };
+    let toy = || Box::new(Toy::new(0));
+    refused([toy(), toy()], "two scenarios called toy");
+    let borrows = Toy {
+        name: "other",
+        metrics: vec![Metric::END_TO_END],
+        ..Toy::new(0)
+    };
+    refused([toy(), Box::new(borrows)], "metrics of scenario messages");
+}
+
+#[test]
+fn churn_without_a_length_ends_with_the_message_count_beside_it() {
+    let broker = common::embedded();
+    let port = broker.local_addr().port();
+    let mut counted = messages(port);
+    counted.phases.measure = None;
+    counted.groups[0].producers.message_count = Some(200);
+    let churn = ChurnPlan {
+        measure: Nanos::ZERO,
+        ..churn(port)
+    };
+    let alone: [Box<dyn Scenario>; 1] = [Box::new(churn.clone())];
+    let error = run(&alone, &Control::new(), &mut Deaf).expect_err("it has no end");
+    assert!(error.to_string().contains("would not end"), "{error}");
+    let scenarios: [Box<dyn Scenario>; 2] = [Box::new(counted), Box::new(churn)];
+    let outcome = run(&scenarios, &Control::new(), &mut Deaf).expect("both start");
+    assert_eq!((outcome.error, outcome.totals.sent), (None, 200));
+    // A second at 50 a second, whatever the machine is busy with.
+    let counts = &outcome.tallies["churn"].counts;
+    let of = |key| counts.get(common::metric(key));
+    let due = of("begun") + of("not_begun");
+    assert!((40..100).contains(&due), "{due}");
 }

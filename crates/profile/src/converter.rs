@@ -191,6 +191,11 @@ impl Converter {
         self.outcome
     }
 
+    /// The time on the run's axis.
+    pub(crate) fn since_origin(&self, at: Time) -> Nanos {
+        at.since(self.origin)
+    }
+
     /// A note for the profile and for the outcome, once.
     pub(crate) fn note(&mut self, text: &str) {
         if !self.outcome.notes.iter().any(|note| note == text) {

@@ -53,7 +53,7 @@ impl<S: SampleSource> Worker<S> {
             }
             if ended && !stop {
                 signals.ended.store(true, Ordering::Release);
-                self.note_end(from);
+                self.note_end();
             }
             if ended || stop {
                 break;
@@ -88,10 +88,10 @@ impl<S: SampleSource> Worker<S> {
         }
     }
 
-    fn note_end(&mut self, from: Time) {
-        let after = Clock.now().since(from);
+    fn note_end(&mut self) {
+        let at = self.converter.since_origin(Clock.now()).as_secs_f64();
         self.converter.note(&format!(
-            "process {} ended {after} after sampling began; the profile covers it until then",
+            "process {} ended at {at:.1} s; the profile covers it until then",
             self.target.pid
         ));
     }

@@ -210,3 +210,31 @@ fn children_that_nobody_saw_and_orphans_count() {
     assert!(last >= begin);
     assert_eq!(tree.read(), None, "the root is gone");
 }
+
+/// What is seen of a process between its end and its parent's notice of it.
+#[test]
+fn the_memory_of_a_process_that_ends_is_the_last_that_it_had() {
+    let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+    let mut tree = ProcessTree::of(Some(child.id()));
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let lived = loop {
+        let used = tree.read().unwrap();
+        // Before it has become `sleep` it is a copy of this process.
+        let has_begun = processes::stat(child.id()).is_some_and(|stat| stat.command == "sleep");
+        if has_begun && used.rss_bytes > 0 || Instant::now() > deadline {
+            break tree.read().unwrap();
+        }
+    };
+    assert!(lived.rss_bytes > 0);
+    child.kill().unwrap();
+    let id = ProcessId::of(child.id()).unwrap();
+    while id.is_alive() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(
+        tree.read().map(|used| used.rss_bytes),
+        Some(lived.rss_bytes)
+    );
+    child.wait().unwrap();
+    assert_eq!(tree.read(), None);
+}

@@ -58,6 +58,7 @@ pub fn run(
     control: &Control,
     sink: &mut dyn Sink,
 ) -> Result<Outcome, Error> {
+    apart(scenarios)?;
     limits::make_room(scenarios.iter().map(|it| it.connections()).sum())?;
     match scenarios {
         [] => Err(Error::invalid(
@@ -67,6 +68,36 @@ pub fn run(
         [alone] => alone.run(&Together::alone(), control, sink),
         several => run_all(several, control, sink),
     }
+}
+
+/// What each scenario counts must be its own: summaries go by its name, and recorders by the metrics' keys.
+fn apart(scenarios: &[Box<dyn Scenario>]) -> Result<(), Error> {
+    let all = scenarios.iter().enumerate();
+    for (at, scenario) in all {
+        let name = scenario.name();
+        if scenarios
+            .iter()
+            .take(at)
+            .any(|before| before.name() == name)
+        {
+            return Err(Error::invalid(
+                format!("there are two scenarios called {name}"),
+                "keep one of them, and put what the other does into it",
+            ));
+        }
+        let metrics = scenario.metrics();
+        if let Some(of) = metrics.iter().find(|it| it.info().scenario != name) {
+            return Err(Error::invalid(
+                format!(
+                    "scenario {name} records metrics of scenario {}",
+                    of.info().scenario
+                ),
+                "give them keys of their own",
+            )
+            .observed(of.key()));
+        }
+    }
+    Ok(())
 }
 
 fn run_all(

@@ -8,11 +8,32 @@ use crate::numbers::{at_least, count, duration, percent, rate, seconds};
 pub fn verdict(verdict: &mut Verdict) {
     let said = Said::new(&verdict.facts);
     if let Some(cause) = &verdict.cause {
-        verdict.sentence = said.sentence(cause, verdict.limited_by);
+        let said = said.sentence(cause, verdict.limited_by);
+        let mut reasons = verdict.reasons.iter();
+        let stood_still = reasons.any(|reason| reason.decided && reason.code == "stalls");
+        verdict.sentence = said_first(&verdict.facts, cause, stood_still) + &said;
     }
     for reason in &mut verdict.reasons {
         reason.text = said.reason(&reason.code);
     }
+}
+
+/// What a verdict about something else begins with: that the broker stood still.
+fn said_first(facts: &Facts, cause: &Cause, stood_still: bool) -> String {
+    let late = match cause {
+        Cause::RateMet { late } => *late,
+        _ => None,
+    };
+    let says_it = matches!(cause, Cause::BrokerStalled { .. })
+        || late.is_some_and(|late| {
+            use Lateness::{BrokerStalled, GeneratorStalled, MachineStalled};
+            matches!(late, BrokerStalled | GeneratorStalled | MachineStalled)
+        });
+    let is_brokers = facts.stalls(Stalled::Broker).next().is_some();
+    if !stood_still || says_it || !is_brokers {
+        return String::new();
+    }
+    format!("{}; ", Said::new(facts).stood_still("the broker"))
 }
 
 /// The facts, and the words for what was counted.
@@ -206,11 +227,9 @@ impl<'a> Said<'a> {
         };
         if late == Lateness::BrokerStalled {
             return format!(
-                "{}: {} of the {} {} over 1 ms late; {met} all the same",
+                "{}; {met} all the same, {} of them over 1 ms late",
                 self.stood_still("the broker"),
-                percent(e.late_share),
-                self.items,
-                self.left
+                percent(e.late_share)
             );
         }
         let why = match late {

@@ -217,8 +217,8 @@ fn lateness_is_a_sentence_of_its_own() {
     let stalled = met(Some(Lateness::BrokerStalled), facts.clone());
     assert_eq!(
         stalled,
-        "the broker stopped answering for 600 ms of the 30.0 s: 20 % of the messages left over 1 ms late; the requested \
-         rate was met: 100,000 msg/s all the same"
+        "the broker stopped answering for 600 ms of the 30.0 s; the requested rate was met: 100,000 msg/s all the same, \
+         20 % of them over 1 ms late"
     );
     let mut twice = facts.clone();
     twice.ended.stalls.push(Stall {
@@ -229,7 +229,7 @@ fn lateness_is_a_sentence_of_its_own() {
     });
     let away = met(Some(Lateness::BrokerStalled), twice);
     assert!(
-        away.starts_with("the broker was away, with no connection for 6.20 s of the 30.0 s, and stopped answering for 600 ms:"),
+        away.starts_with("the broker was away, with no connection for 6.20 s of the 30.0 s, and stopped answering for 600 ms;"),
         "{away}"
     );
     let own = met(Some(Lateness::Generator), facts.clone());
@@ -263,7 +263,7 @@ fn lateness_is_a_sentence_of_its_own() {
 fn cycles_are_no_messages() {
     let mut facts = facts();
     facts.ended = Ended {
-        churn: Some(ChurnFacts::default()),
+        churn: vec![ChurnFacts::default()],
         ..Ended::default()
     };
     facts.requested_rate = Some(50.0);
@@ -338,4 +338,30 @@ fn every_reason_has_words() {
     texts.sort();
     texts.dedup();
     assert_eq!(texts.len(), codes.len());
+}
+
+#[test]
+fn an_outage_is_told_before_what_limited_the_rest() {
+    let facts = facts();
+    let mut stood = Verdict {
+        limited_by: LimitedBy::Broker,
+        cause: Some(Cause::InFlightLimit),
+        sentence: String::new(),
+        reasons: vec![Reason {
+            code: "stalls".to_owned(),
+            text: String::new(),
+            decided: true,
+        }],
+        facts,
+    };
+    super::verdict(&mut stood);
+    let begins = "the broker stopped answering for 600 ms of the 30.0 s; limited by the broker: ";
+    assert!(stood.sentence.starts_with(begins), "{}", stood.sentence);
+    stood.reasons[0].decided = false;
+    super::verdict(&mut stood);
+    assert!(
+        stood.sentence.starts_with("limited by the broker"),
+        "{}",
+        stood.sentence
+    );
 }

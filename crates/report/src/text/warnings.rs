@@ -22,8 +22,10 @@ pub fn warning(warning: &Warning) -> String {
 pub fn stall(stall: &Stall, cycles: bool) -> String {
     format!(
         "{} at {:.1} s for {} ({}, {} delayed)",
-        if stall.away {
+        if stall.away && stall.who == Stalled::Broker {
             "the broker was away"
+        } else if stall.away {
+            "bellows had no connection while the broker answered others"
         } else {
             stopped(stall.who.name())
         },

@@ -94,6 +94,13 @@ impl Experiment {
                  [churn] out, or add [[load]]"
             ));
         }
+        if alone && self.phases.measure.is_zero() {
+            return Some(
+                "phases.measure = \"0s\" has no end for churn alone; give it a length (--duration), or add a \
+                 [[load]] with a message-count that ends both"
+                    .to_owned(),
+            );
+        }
         (spec.rate.is_some() && spec.schedule.is_some()).then(|| {
             "churn.schedule: there is a rate too, and churn takes one of the two; leave one out"
                 .to_owned()

@@ -94,12 +94,15 @@ impl Experiment {
         if let Some(text) = self.churn_problem() {
             return fail(text);
         }
-        let valid = self
-            .endpoint()
-            .and_then(|endpoint| match self.churn_plan(&endpoint)? {
-                Some(churn) => churn.validate(),
-                None => load::validate(&self.plan(&endpoint, 0)?),
-            });
+        let valid = self.endpoint().and_then(|endpoint| {
+            if let Some(churn) = self.churn_plan(&endpoint)? {
+                churn.validate()?;
+            }
+            if self.load.is_empty() {
+                return Ok(());
+            }
+            load::validate(&self.plan(&endpoint, 0)?)
+        });
         match valid {
             Ok(()) => Ok(()),
             Err(e) => fail(e.problem().sentence()),

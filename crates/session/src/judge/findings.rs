@@ -139,8 +139,10 @@ fn lost(warning: Warning, count: u64, e: &Facts) -> Warning {
 fn rate_not_achieved(derived: &Derived<'_>, cause: &Cause) -> Option<Warning> {
     let e = derived.e;
     let requested = e.requested_rate?;
-    let churn = e.ended.churn.as_ref().filter(|_| e.is_churn());
-    let not_begun = churn.map_or(0, |churn| churn.not_begun);
+    let mut churn = e.ended.churn.iter();
+    let not_begun = churn
+        .find(|churn| !churn.beside)
+        .map_or(0, |churn| churn.not_begun);
     // These say it themselves.
     let told = matches!(
         cause,
@@ -161,16 +163,16 @@ fn rate_not_achieved(derived: &Derived<'_>, cause: &Cause) -> Option<Warning> {
     )
 }
 
-/// The verdict is about messages, and says nothing of the churn beside them.
-fn churn_not_begun(e: &Facts) -> Option<Warning> {
-    let churn = e.ended.churn.as_ref();
-    let churn = churn.filter(|churn| churn.beside && churn.not_begun > 0)?;
-    Some(
+/// The verdict is about the first scenario, and says nothing of the churn beside it.
+fn churn_not_begun(e: &Facts) -> impl Iterator<Item = Warning> {
+    let churn = e.ended.churn.iter();
+    let churn = churn.filter(|churn| churn.beside && churn.not_begun > 0);
+    churn.map(|churn| {
         Warning::new(Code::RateNotAchieved, Tier::Caution)
             .with("not_begun", churn.not_begun)
             .with("in_flight_limit", churn.in_flight_limit)
-            .with("beside", true),
-    )
+            .with("beside", true)
+    })
 }
 
 fn of_machine(e: &Facts) -> Vec<Warning> {
@@ -223,7 +225,7 @@ fn of_messages(e: &Facts) -> Vec<Warning> {
                 .with("not_confirmed", given_up),
         );
     }
-    if let Some(churn) = ended.churn.as_ref().filter(|churn| churn.failed > 0) {
+    for churn in ended.churn.iter().filter(|churn| churn.failed > 0) {
         let why = churn.first_failure.as_deref().unwrap_or_default();
         all.push(
             Warning::new(Code::CyclesFailed, Tier::Caution)

@@ -92,25 +92,26 @@ impl<'a> Derived<'a> {
     /// more, or why more than a hundredth of the messages left late.
     pub(super) fn lateness(&self) -> Option<Lateness> {
         let e = self.e;
-        // With room for all in flight, messages leave in time whatever the broker does.
-        if self.stalls(Stalled::Broker).0 >= e.seconds * WORTH {
-            return Some(Lateness::BrokerStalled);
-        }
         if e.late_share <= LATE {
-            return None;
+            // With room for all in flight, messages leave in time whatever the broker does.
+            return self.broker_stood_still().then_some(Lateness::BrokerStalled);
         }
         let late = e.late_share * e.sent_rate * e.seconds;
+        let delays = |who| self.stalls(who).2 as f64 >= late * DOMINANT;
+        let time = e.producers.unwrap_or_default();
+        let theirs = time.budget + time.socket + time.blocked + time.away;
+        // A broker's stall holds up only what waits for it.
+        if theirs > time.ready && delays(Stalled::Broker) {
+            return Some(Lateness::BrokerStalled);
+        }
         for (who, lateness) in [
-            (Stalled::Broker, Lateness::BrokerStalled),
             (Stalled::Generator, Lateness::GeneratorStalled),
             (Stalled::Machine, Lateness::MachineStalled),
         ] {
-            if self.stalls(who).2 as f64 >= late * DOMINANT {
+            if delays(who) {
                 return Some(lateness);
             }
         }
-        let time = e.producers.unwrap_or_default();
-        let theirs = time.budget + time.socket + time.blocked + time.away;
         Some(if theirs > time.ready {
             Lateness::Broker
         } else if self.run_queue_wait >= RUN_QUEUE_WAIT || self.full || self.others.is_some() {
@@ -120,9 +121,17 @@ impl<'a> Derived<'a> {
         })
     }
 
-    /// How long somebody stood still in the measured phase, how often, and how many messages that delayed.
+    /// Whether the broker stood still for so much of the run that this is to be said first.
+    pub(super) fn broker_stood_still(&self) -> bool {
+        let (for_s, times, _) = self.stalls(Stalled::Broker);
+        times > 0 && for_s >= self.e.seconds * WORTH
+    }
+
+    /// How long somebody stood still in the measured phase, how often, and how many messages that delayed. What
+    /// passed without a connection while the broker was there is no standing still.
     fn stalls(&self, who: Stalled) -> (f64, u64, u64) {
         let all = self.e.stalls(who);
+        let all = all.filter(|(_, stall)| !stall.away || who == Stalled::Broker);
         all.fold((0.0, 0, 0), |(sum, times, messages), (took, stall)| {
             (sum + took, times + 1, messages + stall.messages_delayed)
         })

@@ -43,6 +43,9 @@ pub(crate) fn judge(facts: Facts) -> Judgement {
     if away && !because.is_empty() && !because.contains(&"away") {
         because.insert(1, "away");
     }
+    if derived.broker_stood_still() && !because.is_empty() && !because.contains(&"stalls") {
+        because.insert(0, "stalls");
+    }
     let findings = findings::findings(&derived, &cause);
     let reasons = ordered(reasons(&derived), &because);
     let verdict = Verdict {

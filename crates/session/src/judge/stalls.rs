@@ -7,13 +7,15 @@ use measure::{Nanos, Time};
 use super::thresholds::{MOST_STALLS, STALL_ANSWERS, STALL_NS, STALL_OWN, UNTIL_LOST};
 
 /// The stalls of a run, in the order of time. `typical` is the median time until an answer, all event loops have
-/// so many `connections`, and `due` tells how many messages of them all became due between two instants.
+/// so many `connections`, `due` tells how many messages of them all became due between two instants, and
+/// `answered` whether the broker answered others meanwhile.
 pub(crate) fn stalls(
     silences: &[Silence],
     origin: Time,
     typical: Nanos,
     connections: u64,
     due: impl Fn(Time, Time) -> u64,
+    answered: impl Fn(&Silence) -> bool,
 ) -> Vec<Stall> {
     let own = together(silences.iter().filter(|silence| silence.is_own));
     let away = all_away(silences, connections, due);
@@ -55,9 +57,16 @@ pub(crate) fn stalls(
             },
         )
     });
-    let theirs = brokers
-        .iter()
-        .map(|silence| stall(silence, Stalled::Broker));
+    let theirs = brokers.iter().map(|silence| {
+        // A broker that answers others is there: it is our reconnect delay that has not passed.
+        let is_ours = silence.is_away && answered(silence);
+        let who = if is_ours {
+            Stalled::Generator
+        } else {
+            Stalled::Broker
+        };
+        stall(silence, who)
+    });
     let mut all: Vec<Stall> = ours.chain(theirs).collect();
     all.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
     all.truncate(MOST_STALLS);
@@ -178,7 +187,14 @@ mod tests {
     }
 
     fn found(silences: &[Silence], typical_ms: u64) -> Vec<(Stalled, u64, u64)> {
-        let all = stalls(silences, Time(0), Nanos(typical_ms * MS), 4, |_, _| 0);
+        let all = stalls(
+            silences,
+            Time(0),
+            Nanos(typical_ms * MS),
+            4,
+            |_, _| 0,
+            |_| false,
+        );
         let ms = |seconds: f64| (seconds * 1e3).round() as u64;
         all.iter()
             .map(|it| (it.who, ms(it.at_s), ms(it.for_s)))
@@ -214,7 +230,7 @@ mod tests {
     #[test]
     fn what_several_loops_note_is_one_stall() {
         let all = [silence(100, 700), silence(110, 710), silence(900, 1_100)];
-        let all = stalls(&all, Time(0), Nanos(MS), 4, |_, _| 900);
+        let all = stalls(&all, Time(0), Nanos(MS), 4, |_, _| 900, |_| false);
         assert_eq!(all.len(), 2);
         assert_eq!((all[0].connections, all[0].messages_delayed), (2, 24));
         assert_eq!((all[1].connections, all[1].messages_delayed), (1, 12));
@@ -246,8 +262,19 @@ mod tests {
         assert_eq!(found(&loops, 1), [(Stalled::Broker, 200, 500)]);
         // What was in flight on them all, and a message each millisecond.
         let due = |from: Time, until: Time| until.since(from).0 / MS;
-        let all = stalls(&loops, Time(0), Nanos(MS), 4, due);
+        let all = stalls(&loops, Time(0), Nanos(MS), 4, due, |_| false);
         assert_eq!((all[0].connections, all[0].messages_delayed), (4, 510));
+    }
+
+    #[test]
+    fn a_broker_that_answers_others_is_not_away() {
+        let of = |silence: Silence| {
+            let all = stalls(&[silence], Time(0), Nanos(MS), 4, |_, _| 0, |_| true);
+            all.iter().map(|it| (it.who, it.away)).collect::<Vec<_>>()
+        };
+        assert_eq!(of(away(100, 5_000, 4)), [(Stalled::Generator, true)]);
+        let hangs = (Stalled::Broker, false);
+        assert_eq!(of(silence(100, 5_000)), [hangs], "ours had no answer");
     }
 
     #[test]
@@ -257,7 +284,7 @@ mod tests {
             away(2_001, 5_000, 4),
             silence(6_000, 6_400),
         ];
-        let all = stalls(&all, Time(0), Nanos(MS), 4, |_, _| 400);
+        let all = stalls(&all, Time(0), Nanos(MS), 4, |_, _| 400, |_| false);
         assert_eq!(all.len(), 2, "{all:?}");
         assert!(all[0].away && !all[1].away, "{all:?}");
         assert!((all[0].at_s, all[0].for_s) == (0.1, 4.9), "{all:?}");

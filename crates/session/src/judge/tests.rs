@@ -225,7 +225,7 @@ fn a_churn_that_meets_its_rate_is_advised_nothing() {
         cores: 8,
         idle: Some(0.9),
         ended: Ended {
-            churn: Some(ChurnFacts::default()),
+            churn: vec![ChurnFacts::default()],
             ..Ended::default()
         },
         ..Facts::default()
@@ -255,7 +255,7 @@ fn churn_beside_messages_is_warned_of_and_the_verdict_is_about_the_messages() {
         producers: producers(|time| time.schedule = 1.0),
         cores: 8,
         ended: Ended {
-            churn: Some(churn),
+            churn: vec![churn],
             ..Ended::default()
         },
         ..Facts::default()
@@ -428,4 +428,72 @@ fn what_sharing_two_cores_implies_is_said() {
     let decided = found.reasons.iter().filter(|r| r.decided).count();
     assert_eq!(decided, 3, "{found:?}");
     assert!(codes.contains(&"not_calibrated"), "{codes:?}");
+}
+
+/// Messages that could go and waited for the event loop were not held up by the broker's stall.
+#[test]
+fn a_stall_is_not_blamed_for_what_it_did_not_delay() {
+    let mut facts = stopped_broker();
+    (facts.late_share, facts.in_flight_limit, facts.idle) = (0.3, Some(100_000), Some(0.9));
+    facts.producers = producers(|time| (time.ready, time.schedule) = (0.3, 0.7));
+    let found = judge(facts.clone());
+    let late = Some(Lateness::Generator);
+    assert_eq!(found.verdict.cause, Some(Cause::RateMet { late }));
+    let decided = |verdict: &Verdict| {
+        let decided = verdict.reasons.iter().filter(|reason| reason.decided);
+        decided
+            .map(|reason| reason.code.clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        decided(&found.verdict)[0],
+        "stalls",
+        "it is told first, as a fact"
+    );
+    // Without a connection, while the broker answered others: no standing still of anybody.
+    let stall = &mut facts.ended.stalls[0];
+    (stall.away, stall.who) = (true, Stalled::Generator);
+    facts.producers = producers(|time| (time.away, time.schedule) = (0.3, 0.7));
+    let found = judge(facts);
+    let late = Some(Lateness::Broker);
+    assert_eq!(found.verdict.cause, Some(Cause::RateMet { late }));
+    assert!(!decided(&found.verdict).contains(&"stalls".to_owned()));
+}
+
+/// Unthrottled, most of the producers' time is the broker's anyway: an outage is told first all the same.
+#[test]
+fn an_outage_is_what_an_unthrottled_verdict_begins_with() {
+    let mut facts = waiting_for_answers();
+    facts.ended.stalls = stopped_broker().ended.stalls;
+    facts.ended.stalls[0].for_s = facts.seconds * 0.1;
+    let found = verdict(facts.clone());
+    assert_eq!(
+        found.cause,
+        verdict(waiting_for_answers()).cause,
+        "who limited the rest"
+    );
+    assert!(
+        found.reasons[0].decided && found.reasons[0].code == "stalls",
+        "{found:?}"
+    );
+    facts.ended.stalls[0].for_s = facts.seconds * 0.001;
+    assert!(verdict(facts).reasons[0].code != "stalls");
+}
+
+#[test]
+fn every_churn_that_failed_is_told() {
+    let churn = |kind: &str| ChurnFacts {
+        beside: true,
+        kind: kind.to_owned(),
+        begun: 10,
+        failed: 1,
+        not_begun: 2,
+        ..ChurnFacts::default()
+    };
+    let mut facts = waiting_for_answers();
+    facts.ended.churn = vec![churn("connections"), churn("queues")];
+    let told = codes(&facts);
+    let times = |code| told.iter().filter(|it| **it == code).count();
+    assert_eq!(times(WarningCode::CyclesFailed), 2, "{told:?}");
+    assert_eq!(times(WarningCode::RateNotAchieved), 2, "{told:?}");
 }

@@ -1,6 +1,7 @@
 //! From what a run observed to the facts that are judged.
 
 use archive::{BrokerUse, ChurnFacts, Ended, Facts, LoopUse, ProducerTime};
+use load::Silence;
 use measure::{LatencySummary, Metric, Nanos, Phase, Time, Waits};
 
 use super::recording::Recording;
@@ -33,7 +34,8 @@ impl Recording<'_> {
         let first = self.first();
         let asked = first.filter(|first| first.requested.is_some());
         let asked = asked.map(|first| first.achieved.measured());
-        let (begun, late) = first.map_or((0, 0), |first| first.begun(&self.measured));
+        let (begun, late) =
+            first.map_or((0, 0), |first| first.begun_of_due(outcome, &self.measured));
         let producers = outcome.totals.sent > 0 || self.measured.waits.producing() > Nanos::ZERO;
         let service = self.measured.latencies.histogram(Metric::SEND_ACK);
         let lags: Vec<u64> = self.lag_and_p99.iter().map(|(lag, _)| *lag).collect();
@@ -156,14 +158,20 @@ impl Recording<'_> {
         let requested = first.and_then(|first| first.requested.as_ref());
         let origin = self.context.origin;
         let silences = self.silences.all();
-        stalls(silences, origin, typical, connections, |from, until| {
+        let due = |from: Time, until: Time| {
             let (Some(requested), Some(start)) = (requested, self.started) else {
                 return 0;
             };
             let since_start = |at: Time| at.min(end_of_sending).since(start);
             let due = requested.messages(since_start(from), since_start(until));
             due.round() as u64
-        })
+        };
+        // A whole interval: what came in a part of one may have come before or after.
+        let answered = |silence: &Silence| {
+            let mut beside = self.answered_beside.iter();
+            beside.any(|(from, until)| silence.from <= *from && *until <= silence.until)
+        };
+        stalls(silences, origin, typical, connections, due, answered)
     }
 
     /// The headline latencies that have too few samples for a percentile.
@@ -183,10 +191,10 @@ impl Recording<'_> {
         headline.filter_map(too_few).collect()
     }
 
-    /// What became of the operations of the first scenario that has such.
-    fn churn_facts(&self, outcome: &load::Outcome) -> Option<ChurnFacts> {
-        let mut scenarios = self.context.scenarios.iter().enumerate();
-        scenarios.find_map(|(index, scenario)| {
+    /// What became of the operations of each scenario that has such.
+    fn churn_facts(&self, outcome: &load::Outcome) -> Vec<ChurnFacts> {
+        let scenarios = self.context.scenarios.iter().enumerate();
+        let facts = scenarios.filter_map(|(index, scenario)| {
             let operations = scenario.operations.as_ref()?;
             let tally = outcome.tallies.get(scenario.name)?;
             let not_begun = tally.counts.get(operations.not_begun);
@@ -200,7 +208,8 @@ impl Recording<'_> {
                 in_flight_limit: scenario.in_flight_limit.unwrap_or(0),
                 first_failure: first_failure.map(|error| error.problem().sentence()),
             })
-        })
+        });
+        facts.collect()
     }
 
     fn broker_use(&self, cores: f64) -> BrokerUse {

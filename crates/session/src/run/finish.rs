@@ -124,7 +124,7 @@ impl Recording<'_> {
         };
         let mb = |bytes: u64| (bytes > 0).then(|| bytes as f64 / 1e6);
         let requested = self.first().and_then(|first| {
-            let (begun, late) = first.begun(&self.measured);
+            let (begun, late) = first.begun_of_due(outcome, &self.measured);
             let requested = first.requested.as_ref();
             requested.map(|_| first.achieved.summary(begun, late))
         });
@@ -200,7 +200,7 @@ impl Recording<'_> {
                 })
                 .collect();
             failures.sort_by_key(|failure| std::cmp::Reverse(failure.count));
-            let (begun, late) = scenario.begun(&self.measured);
+            let (begun, late) = scenario.begun_of_due(outcome, &self.measured);
             let requested = scenario.requested.as_ref();
             let summary = ScenarioSummary {
                 kind: scenario.subject.clone(),

@@ -22,6 +22,8 @@ use crate::usage::{Reading, UsageSource, between};
 
 /// Events that a record keeps; a broker that blocks and unblocks without end says nothing new.
 const MOST_EVENTS: usize = 1_000;
+/// Intervals of which it is kept that others were answered: those of a day.
+const MOST_ANSWERED: usize = 86_400;
 /// Shorter intervals are the edge of a phase: too short for the rate of a second.
 pub(crate) const WHOLE_SECOND: Nanos = Nanos::from_millis(500);
 
@@ -75,6 +77,8 @@ pub(crate) struct Recording<'a> {
     pub(crate) blocked: Blocked,
     /// Times in which event loops heard nothing or did not run.
     pub(crate) silences: Silences,
+    /// Intervals in which operations beside the first scenario were completed.
+    pub(crate) answered_beside: Vec<(Time, Time)>,
     /// What was done to the broker so far.
     pub(crate) faults: Vec<FaultOutcome>,
     pub(super) usage: Box<dyn UsageSource>,
@@ -129,6 +133,7 @@ impl<'a> Recording<'a> {
             seconds: Vec::new(),
             blocked: Blocked::default(),
             silences: Silences::default(),
+            answered_beside: Vec::new(),
             faults: Vec::new(),
             last_usage: usage.read(),
             usage,
@@ -303,6 +308,18 @@ impl<'a> Recording<'a> {
         first
     }
 
+    /// Keeps that the broker answered others than the first scenario in this interval.
+    fn note_beside(&mut self, interval: &Interval) {
+        let mut beside = self.context.scenarios.iter().skip(1);
+        let answered = beside.any(|scenario| {
+            let operations = scenario.operations.as_ref();
+            operations.is_some_and(|of| interval.counts.get(of.completed) > 0)
+        });
+        if answered && self.answered_beside.len() < MOST_ANSWERED {
+            self.answered_beside.push((interval.start, interval.end));
+        }
+    }
+
     fn point(&mut self, interval: &Interval, before: &Reading) -> SeriesPoint {
         let usage = between(before, &self.last_usage);
         let requested = self.achieve(interval);
@@ -338,6 +355,7 @@ impl load::Sink for Recording<'_> {
         let before = std::mem::replace(&mut self.last_usage, self.usage.read());
         let point = self.point(interval, &before);
         self.totals.add(&interval.counters);
+        self.note_beside(interval);
         if interval.phase == Phase::Measure {
             self.add_measured(interval, before, &point);
         }

@@ -1,5 +1,6 @@
 //! The scenarios of a run: what is known of each, and what it achieved.
 
+use load::Outcome;
 use load::scenario::{Operations, Scenario};
 use measure::Interval;
 
@@ -29,6 +30,16 @@ impl ScenarioContext {
             in_flight_limit: scenario.in_flight_limit(),
             achieved: Achieved::default(),
         })
+    }
+
+    /// Of all that was due in the measured phase: operations that began, and how many of them over 1 ms late.
+    /// Messages that were sent in it.
+    pub(crate) fn begun_of_due(&self, outcome: &Outcome, measured: &Interval) -> (u64, u64) {
+        let tally = outcome.tallies.get(self.name);
+        match self.operations.as_ref().zip(tally) {
+            None => self.begun(measured),
+            Some((of, tally)) => (tally.counts.get(of.begun), tally.counts.get(of.late)),
+        }
     }
 
     /// Messages that were sent or operations that began, and how many of them over 1 ms late.

@@ -228,7 +228,11 @@ impl<'a> Churn<'a> {
         };
         self.counts
             .measure_from(self.start, self.start + self.plan.warmup);
-        self.last = self.counts.measure_at + self.plan.measure;
+        self.last = match self.plan.measure {
+            // The others tell when.
+            Nanos::ZERO => Time(u64::MAX),
+            length => self.counts.measure_at + length,
+        };
         self.say(RunEvent::Started { at: self.start });
         let first = if self.plan.warmup > Nanos::ZERO {
             Phase::Warmup

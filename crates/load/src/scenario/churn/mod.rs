@@ -64,7 +64,7 @@ pub struct ChurnPlan {
     pub schedule: Option<ArrivalSchedule>,
     /// Cycles that were due in this time are not counted.
     pub warmup: Nanos,
-    /// How long new cycles begin after that.
+    /// How long new cycles begin after that; zero: until a scenario beside it ends.
     pub measure: Nanos,
     /// Messages that each cycle sends, transient and unconfirmed. Without a queue of their own they
     /// reach none.
@@ -92,12 +92,6 @@ impl ChurnPlan {
                 "ask for 1 to 60000 (--max-open)",
             )
             .observed(self.most_open));
-        }
-        if self.measure == Nanos::ZERO {
-            return Err(Error::invalid(
-                "churn without a length would not end",
-                "give one (--duration)",
-            ));
         }
         if self.message_size > 100_000 {
             return Err(Error::invalid(
@@ -155,7 +149,7 @@ impl Scenario for ChurnPlan {
     fn phases(&self) -> Phases {
         Phases {
             warmup: self.warmup,
-            measure: Some(self.measure),
+            measure: Some(self.measure).filter(|length| *length > Nanos::ZERO),
             drain: self.timeout,
         }
     }
@@ -167,6 +161,12 @@ impl Scenario for ChurnPlan {
         sink: &mut dyn Sink,
     ) -> Result<Outcome, Error> {
         self.validate()?;
+        if self.measure == Nanos::ZERO && together.is_alone() {
+            return Err(Error::invalid(
+                "churn without a length would not end",
+                "give one (--duration, phases.measure)",
+            ));
+        }
         run(self, together, control, sink)
     }
 }
