@@ -4,17 +4,21 @@
 //! `session` and `profile` write it, `report` reads it; they share nothing else.
 
 mod bounded;
+mod data_folder;
 mod error;
 mod facts;
 mod histogram_decode;
 mod histogram_log;
+mod labels;
 mod line_file;
 mod list;
 pub mod profile;
 mod reader;
 mod record;
+mod remove;
 mod replace;
 mod scenario;
+mod select;
 mod series;
 mod stall;
 mod summary;
@@ -22,19 +26,23 @@ mod verdict;
 mod warning;
 mod writer;
 
+pub use data_folder::{data_folder, default_runs_dir};
 pub use error::Error;
 pub use facts::{
     BrokerUse, Capacity, ChurnFacts, ConnectionTime, Ended, Facts, LoopUse, ProducerTime,
 };
 pub use histogram_log::{HistogramLog, HistogramRecord, encode_histogram};
+pub use labels::{Labels, Tag};
 pub use list::{RunEntry, list_runs};
 pub use reader::RunReader;
 pub use record::{
     BindingRecord, Event, ExchangeRecord, Hardware, PhaseSpan, QueueRecord, RunRecord, RunState,
-    Topology, Versions, default_runs_dir,
+    Topology, Versions,
 };
+pub use remove::remove_run;
 pub use replace::{Replacement, replace_file};
 pub use scenario::{FailureCount, ScenarioPoint};
+pub use select::{Retention, RunFilter, RunOrder, prunable, sort_runs};
 pub use series::{ProcessUsage, SeriesPoint};
 pub use stall::{Stall, Stalled};
 pub use summary::{
@@ -49,6 +57,8 @@ pub use writer::RunWriter;
 pub mod file {
     /// What ran: see [`crate::RunRecord`].
     pub const RECORD: &str = "run.json";
+    /// What people say of the run: see [`crate::Labels`].
+    pub const LABELS: &str = "labels.json";
     /// One line per second: see [`crate::SeriesPoint`].
     pub const SERIES: &str = "series.jsonl";
     /// Whole HDR histograms per second.

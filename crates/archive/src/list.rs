@@ -4,8 +4,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use measure::{LatencySummary, Metric};
+
 use crate::reader::read_record;
-use crate::{Error, RunRecord};
+use crate::remove::{folder_bytes, is_active};
+use crate::{Error, Labels, RunRecord, RunState, file};
 
 /// One folder among the runs.
 #[derive(Clone, Debug)]
@@ -16,10 +19,88 @@ pub struct RunEntry {
     pub id: String,
     /// What ran, or one sentence on why it cannot be read.
     pub record: Result<RunRecord, String>,
+    /// What people say of it, or one sentence on why that cannot be read.
+    pub labels: Result<Labels, String>,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// Whether a process is still writing to it.
+    pub active: bool,
+}
+
+impl RunEntry {
+    /// The entry of a folder. What cannot be read is said in it.
+    #[must_use]
+    pub fn read(dir: PathBuf) -> Self {
+        let id = dir
+            .file_name()
+            .map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+        let record = match read_record(&dir) {
+            Ok(record) => record,
+            Err(e) => Err(e.to_string()),
+        };
+        Self {
+            id,
+            record,
+            labels: Labels::read(&dir).map_err(|e| e.to_string()),
+            bytes: folder_bytes(&dir),
+            active: is_active(&dir),
+            dir,
+        }
+    }
+
+    /// Whether it holds the stacks of a profile.
+    #[must_use]
+    pub fn has_profile(&self) -> bool {
+        let files = fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        let extensions = files.map(|entry| entry.path().extension().map(ToOwned::to_owned));
+        extensions
+            .flatten()
+            .any(|extension| extension == file::STACKS)
+    }
+
+    /// What people read for the run's state; `None` where it is not known.
+    #[must_use]
+    pub fn state(&self) -> Option<&'static str> {
+        match self.record.as_ref().ok()?.state {
+            RunState::Running if self.active => Some("running"),
+            state => Some(state.as_str()),
+        }
+    }
+
+    /// Seconds from the origin to the end of the last phase; `None` where none has ended.
+    #[must_use]
+    pub fn seconds(&self) -> Option<f64> {
+        let phases = &self.record.as_ref().ok()?.phases;
+        phases.iter().map(|phase| phase.end).reduce(f64::max)
+    }
+
+    /// The rate that stands for the run, and its unit where that is not messages: the larger one of
+    /// sent and received, or that of the first scenario where there were no messages.
+    #[must_use]
+    pub fn rate(&self) -> Option<(f64, Option<&str>)> {
+        let summary = self.record.as_ref().ok()?.summary.as_ref()?;
+        match summary.scenarios().next() {
+            Some((_, of)) if !summary.has_messages() => Some((of.rate, Some(of.unit.as_str()))),
+            _ => Some((summary.sent.rate.max(summary.received.rate), None)),
+        }
+    }
+
+    /// The latency that stands for the run: that of the acknowledgements, else of a scenario's
+    /// operations.
+    #[must_use]
+    pub fn latency(&self) -> Option<&LatencySummary> {
+        let summary = self.record.as_ref().ok()?.summary.as_ref()?;
+        let acks = summary.latency.get(Metric::ACK_RESPONSE);
+        if acks.count > 0 {
+            return Some(acks);
+        }
+        let (_, of) = summary.scenarios().next()?;
+        Some(of.headline()?.1)
+    }
 }
 
 /// The runs in a folder, newest first; folders that cannot be read are among them. A missing
-/// folder holds no runs. Only `run.json` of each is read.
+/// folder holds no runs. Only `run.json` and `labels.json` of each are read.
 ///
 /// # Errors
 /// Where the folder exists and cannot be read.
@@ -37,17 +118,12 @@ pub fn list_runs(runs_dir: &Path) -> Result<Vec<RunEntry>, Error> {
     let mut entries = Vec::new();
     for entry in folder {
         let dir = entry.map_err(at)?.path();
-        let id = dir
+        let hidden = dir
             .file_name()
-            .map_or_else(String::new, |n| n.to_string_lossy().into_owned());
-        if !dir.is_dir() || id.starts_with('.') {
-            continue;
+            .is_none_or(|name| name.to_string_lossy().starts_with('.'));
+        if dir.is_dir() && !hidden {
+            entries.push(RunEntry::read(dir));
         }
-        let record = match read_record(&dir) {
-            Ok(record) => record,
-            Err(e) => Err(e.to_string()),
-        };
-        entries.push(RunEntry { dir, id, record });
     }
     // Folder names begin with the time.
     entries.sort_by(|a, b| b.id.cmp(&a.id));

@@ -1,7 +1,5 @@
 //! `run.json`: what ran, on what, and how it ended.
 
-use std::path::PathBuf;
-
 use measure::{Metric, Phase, Problem, Time};
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +17,19 @@ pub enum RunState {
     Interrupted,
     /// Ended by an error, which stands in [`RunRecord::error`].
     Failed,
+}
+
+impl RunState {
+    /// What people read for it. A run that has no end recorded may go on, or was cut off.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "unfinished",
+            Self::Complete => "complete",
+            Self::Interrupted => "interrupted",
+            Self::Failed => "failed",
+        }
+    }
 }
 
 /// The whole of `run.json`.
@@ -183,11 +194,4 @@ pub struct BindingRecord {
     pub destination: String,
     /// Routing key.
     pub routing_key: String,
-}
-
-/// Where runs are kept when nobody says otherwise: `BELLOWS_RUNS`, else `runs` in the current
-/// directory.
-#[must_use]
-pub fn default_runs_dir() -> PathBuf {
-    std::env::var_os("BELLOWS_RUNS").map_or_else(|| PathBuf::from("runs"), PathBuf::from)
 }

@@ -1,6 +1,6 @@
 //! Writing a run folder while the run goes on.
 
-use std::fs;
+use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,10 @@ use measure::{Interval, Time};
 
 use crate::histogram_log::HistogramLogWriter;
 use crate::line_file::LineFile;
-use crate::{Error, RunRecord, SeriesPoint, Tier, Warning, WarningCode, file, replace_file};
+use crate::remove::lock;
+use crate::{
+    Error, Labels, RunRecord, SeriesPoint, Tier, Warning, WarningCode, file, replace_file,
+};
 
 /// Writes one run folder. Nothing here fails once the folder exists: the first error (a full
 /// disk, a folder that somebody removed) becomes a warning, and the run goes on. Later writes are
@@ -22,6 +25,8 @@ pub struct RunWriter {
     histograms: HistogramLogWriter,
     origin: (Time, u64),
     warnings: Vec<Warning>,
+    /// Says to others that the run has not ended. Released when it is dropped.
+    _lock: Option<File>,
 }
 
 impl RunWriter {
@@ -61,6 +66,7 @@ impl RunWriter {
             histograms: HistogramLogWriter::default(),
             origin: (Time::default(), 0),
             warnings: Vec::new(),
+            _lock: lock(&dir),
             dir,
             id,
         }
@@ -92,6 +98,16 @@ impl RunWriter {
                 self.write_file(file::RECORD, &json);
             }
             Err(e) => self.complain(file::RECORD, &e.to_string()),
+        }
+    }
+
+    /// Writes what is said of the run beforehand, where anything is.
+    pub fn write_labels(&mut self, labels: &Labels) {
+        if labels.is_empty() {
+            return;
+        }
+        if let Err(e) = labels.write(&self.dir) {
+            self.complain(file::LABELS, &e.problem().to_string());
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use archive::Labels;
 use session::RunOptions;
 
 use crate::failure::Failure;
@@ -9,10 +10,12 @@ use crate::failure::Failure;
 /// How this program runs something, which the archive remembers as `command`.
 pub(crate) fn run_options(
     runs_dir: Option<PathBuf>,
+    labels: Labels,
     command: Vec<String>,
 ) -> Result<RunOptions, Failure> {
     Ok(RunOptions {
         runs_dir,
+        labels,
         command,
         bellows_exe: std::env::current_exe()
             .map_err(|e| Failure::io("find", Path::new("the bellows executable"), &e))?,

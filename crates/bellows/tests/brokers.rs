@@ -97,6 +97,7 @@ fn run_on(broker: &mut dyn Broker, experiment: &Experiment, runs: &Path) -> RunO
     let options = RunOptions {
         scenarios: session::SCENARIOS,
         runs_dir: Some(runs.to_owned()),
+        labels: archive::Labels::default(),
         command: Vec::new(),
         bellows_exe: BELLOWS.into(),
         texts: session::Texts::default(),

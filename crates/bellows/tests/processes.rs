@@ -101,6 +101,7 @@ fn a_generator_with_a_core_of_its_own_is_no_lack_of_cores() {
         .args(PRODUCER.split_whitespace())
         .args(["--url", &broker.url])
         .current_dir(dir.path())
+        .env("BELLOWS_RUNS", common::RUNS)
         .stdin(Stdio::null());
     let summary = object(command);
     let run = common::only_run(dir.path());
@@ -139,6 +140,7 @@ fn a_wrapper_is_not_what_is_recorded() {
         ])
         .args(["--duration", "1", "--json", "--quiet"])
         .current_dir(dir.path())
+        .env("BELLOWS_RUNS", common::RUNS)
         .stdin(Stdio::null());
     let ended = start(command).end();
     broker.kill().expect("kill");

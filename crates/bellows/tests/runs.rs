@@ -446,6 +446,7 @@ fn a_reader_that_goes_away_ends_the_run_quietly() {
     let mut bash = Command::new("bash");
     bash.args(["-c", &script])
         .current_dir(dir.path())
+        .env("BELLOWS_RUNS", common::RUNS)
         .stdin(Stdio::null());
     let ended = start(bash).end();
     assert!(ended.took < Duration::from_secs(20), "{ended:#?}");

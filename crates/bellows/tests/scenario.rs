@@ -172,6 +172,7 @@ fn a_scenario_of_its_own_is_shown_by_everything() {
     let experiment = Experiment::from_toml(BESIDE, "toy.toml").expect("an experiment");
     let options = RunOptions {
         runs_dir: Some(dir.path().join("runs")),
+        labels: archive::Labels::default(),
         command: Vec::new(),
         bellows_exe: PathBuf::from(env!("CARGO_BIN_EXE_bellows")),
         scenarios: SCENARIOS,

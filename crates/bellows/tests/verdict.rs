@@ -242,6 +242,7 @@ fn a_generator_without_a_core_of_its_own_is_the_limit() {
         command.args(["-n", "15", env!("CARGO_BIN_EXE_bellows")]);
         command
             .args(line.split_whitespace())
+            .env("BELLOWS_RUNS", common::RUNS)
             .current_dir(dir.path());
         verdict(command, dir.path())
     });
@@ -358,7 +359,9 @@ fn a_full_link_is_the_networks() {
         let mut command = own(&format!(
             "{set_up} && exec '{bellows}' run link.toml --json --quiet"
         ));
-        command.current_dir(dir.path());
+        command
+            .current_dir(dir.path())
+            .env("BELLOWS_RUNS", common::RUNS);
         verdict(command, dir.path())
     });
 }

@@ -106,6 +106,24 @@ pub(crate) fn marked(ns: u64, supported: bool) -> String {
     }
 }
 
+/// Bytes in the SI unit that suits them: `812 B`, `1.20 MB`.
+pub(crate) fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
+    if bytes < 1_000 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64;
+    let mut unit = "B";
+    for larger in UNITS {
+        if value < 999.5 {
+            break;
+        }
+        value /= 1e3;
+        unit = larger;
+    }
+    format!("{} {unit}", three_digits(value))
+}
+
 /// How many there were per second; 0 in no time at all.
 pub(crate) fn per_second(count: u64, seconds: f64) -> f64 {
     if seconds > 0.0 {
@@ -150,6 +168,9 @@ mod tests {
         assert_eq!(rate(f64::NAN), "0");
         assert_eq!(percent(0.051), "5.1 %");
         assert_eq!(percent(1.0), "100 %");
+        let sizes = [0, 999, 1_000, 999_600, 1_204_000, u64::MAX].map(bytes);
+        let texts = ["0 B", "999 B", "1.00 kB", "1.00 MB", "1.20 MB", "18,400 PB"];
+        assert_eq!(sizes, texts);
         assert_eq!(
             counted(1, "loop") + ", " + &counted(2, "loop"),
             "1 loop, 2 loops"

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use archive::profile::Profile;
+use archive::{Labels, Tag};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use measure::Bytes;
@@ -26,20 +27,51 @@ pub(super) struct OutputArgs {
     pub(super) strict: bool,
     #[command(flatten)]
     pub(super) runs: RunsDir,
+    #[command(flatten)]
+    pub(super) labels: LabelArgs,
 }
 
 /// Where the runs are.
 #[derive(Clone, Debug, Args)]
 pub(super) struct RunsDir {
     /// Folder for run folders
-    #[arg(long, value_name = "DIR", env = "BELLOWS_RUNS", default_value = "runs")]
+    #[arg(long, value_name = "DIR", env = "BELLOWS_RUNS",
+          default_value_os_t = archive::default_runs_dir(), hide_default_value = true,
+          long_help = "Folder for run folders; by default `bellows/runs` in your data folder (`bellows doctor` names it)")]
     pub(super) runs: PathBuf,
+}
+
+/// What is said of a run beforehand.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct LabelArgs {
+    /// Note to keep with the run
+    #[arg(long, value_name = "TEXT", env = "BELLOWS_NOTE", value_parser = Labels::note_of)]
+    note: Option<String>,
+    /// Tag to find the run by; a run with a tag is never pruned. May be repeated
+    #[arg(
+        long = "tag",
+        value_name = "TAG",
+        env = "BELLOWS_TAGS",
+        value_delimiter = ','
+    )]
+    tags: Vec<Tag>,
+}
+
+impl LabelArgs {
+    /// The labels of the run to come.
+    pub(super) fn resolve(&self) -> Labels {
+        Labels {
+            note: self.note.clone().filter(|note| !note.is_empty()),
+            tags: self.tags.iter().cloned().collect(),
+        }
+    }
 }
 
 /// A profile and a part of it.
 #[derive(Debug, Args)]
 pub(super) struct ProfileArgs {
-    /// Run (path, id, part of its id that only it has, or `last`), or a profile file
+    /// Run (path, id, part of its id that only it has, or `last`: the last that has a profile), or a
+    /// profile file
     #[arg(value_name = "RUN|PROFILE")]
     profile: String,
     /// Start of the window, in seconds on the run's time axis
@@ -55,7 +87,7 @@ pub(super) struct ProfileArgs {
 impl ProfileArgs {
     /// The profile, cut to the window where one was requested.
     pub(super) fn open(&self) -> Result<Profile, Failure> {
-        let path = find::run_or_file(&self.profile, &self.runs.runs)?;
+        let path = find::profile(&self.profile, &self.runs.runs)?;
         let profile = Profile::open(&path)?;
         if profile.samples.is_empty() {
             return Err(no_samples(&self.profile));

@@ -74,6 +74,7 @@ impl CalibrateArgs {
         let at_once = signals::stop_load(&control)?;
         let options = RunOptions {
             runs_dir: None,
+            labels: archive::Labels::default(),
             command: Vec::new(),
             scenarios: session::SCENARIOS,
             bellows_exe: std::env::current_exe().map_err(|e| {

@@ -7,6 +7,9 @@ use measure::Problem;
 
 use crate::failure::Failure;
 
+/// Names the newest run.
+const LAST: &str = "last";
+
 /// The folder of the run that `name` means: a path, an id, a part at either end of an id that no
 /// other run has, or `last`.
 pub(super) fn run(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
@@ -17,13 +20,33 @@ pub(super) fn run(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
     among_runs(name, runs)
 }
 
-/// As [`run`]; a file is taken as it is.
-pub(super) fn run_or_file(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
+/// As [`run`], with what the archive says of it.
+pub(super) fn entry(name: &str, runs: &Path) -> Result<RunEntry, Failure> {
+    run(name, runs).map(RunEntry::read)
+}
+
+/// What holds a profile: a run as in [`run`], where `last` is the last that has one; or a file.
+pub(super) fn profile(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
     let path = Path::new(name);
     if path.exists() {
         return Ok(path.to_owned());
     }
-    among_runs(name, runs)
+    if name != LAST {
+        return among_runs(name, runs);
+    }
+    let entries = list(runs)?;
+    let with_profile = entries.iter().find(|entry| entry.has_profile());
+    with_profile.map(|entry| entry.dir.clone()).ok_or_else(|| {
+        Failure::failed(
+            format!(
+                "none of the {} runs in {} has a profile",
+                entries.len(),
+                runs.display()
+            ),
+            "make one with `bellows demo` or `bellows record`, or name the folder with --runs",
+        )
+        .observed(runs.display())
+    })
 }
 
 fn among_runs(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
@@ -57,7 +80,7 @@ pub(super) fn list(runs: &Path) -> Result<Vec<RunEntry>, Failure> {
 
 /// The one run that is meant, or the ids of those that could be.
 fn choose<'a>(name: &str, entries: &'a [RunEntry]) -> Result<&'a RunEntry, Vec<String>> {
-    if name == "last" {
+    if name == LAST {
         return entries.first().ok_or_else(Vec::new);
     }
     if let Some(exact) = entries.iter().find(|e| e.id == name) {
@@ -87,6 +110,9 @@ mod tests {
             dir: id.into(),
             id: id.into(),
             record: Err("not read".into()),
+            labels: Ok(archive::Labels::default()),
+            bytes: 0,
+            active: false,
         })
         .into()
     }

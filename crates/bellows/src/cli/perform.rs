@@ -94,7 +94,7 @@ pub(super) fn carry_out(
     let control = load::Control::new();
     let at_once = signals::stop_load(&control)?;
     let command = command_line::archived(std::env::args_os());
-    let options = run_options(runs_dir, command)?;
+    let options = run_options(runs_dir, output.labels.resolve(), command)?;
     let live = output::live(shape, output.json, output.quiet);
     let mut show = output::Show::new(live, control.clone());
     let outcome = work(&options, &control, &mut show);

@@ -20,9 +20,8 @@ mod values;
 mod wait;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
-use archive::{RunRecord, RunState};
+use archive::{Labels, RunRecord, RunState};
 use load::StopCondition;
 use measure::{Nanos, Phase};
 use report::console;
@@ -109,8 +108,8 @@ fn run(mut resolved: ResolvedRun, command: Vec<String>) -> Result<Done, Failure>
     }
     let mut show = PerfTestObserver::new(&resolved, served, control.clone())?;
     output::print(&starting(&resolved))?;
-    let runs = std::env::var_os("BELLOWS_RUNS").map_or_else(|| "runs".into(), PathBuf::from);
-    let options = run_options(Some(runs), command)?;
+    let labels = labels_of_environment()?;
+    let options = run_options(Some(archive::default_runs_dir()), labels, command)?;
     let outcome = session::run(&resolved.experiment, &options, &control, &mut show)?;
     let draw = |dir| pictures::draw(dir, outcome.profile.as_ref());
     let report = outcome.run_dir.as_deref().map(draw);
@@ -127,6 +126,26 @@ fn run(mut resolved: ResolvedRun, command: Vec<String>) -> Result<Done, Failure>
         RunState::Failed => Err(Failure::of_run(outcome.record)),
         _ => Ok(Done::Fine),
     }
+}
+
+/// What `BELLOWS_NOTE` and `BELLOWS_TAGS` say of the run: PerfTest has no options for it.
+fn labels_of_environment() -> Result<Labels, Failure> {
+    let set = |name| {
+        std::env::var(name)
+            .ok()
+            .filter(|text: &String| !text.is_empty())
+    };
+    let tags = set("BELLOWS_TAGS").unwrap_or_default();
+    let tags = tags.split(',').filter(|tag| !tag.is_empty()).map(|tag| {
+        let failed = |e| Failure::usage(e, "change BELLOWS_TAGS").observed(tag);
+        tag.parse().map_err(failed)
+    });
+    let note = set("BELLOWS_NOTE")
+        .map(|text| Labels::note_of(&text).map_err(|e| Failure::usage(e, "shorten BELLOWS_NOTE")));
+    Ok(Labels {
+        tags: tags.collect::<Result<_, Failure>>()?,
+        note: note.transpose()?,
+    })
 }
 
 /// Says something beside the results.

@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 /// Longer than anything here takes on a busy machine; whoever reaches it hangs.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
+/// Where the commands keep their runs, below the folder that they run in.
+pub(crate) const RUNS: &str = "runs";
+
 /// A `bellows` command in `dir`, deaf to the environment that the tests run in.
 pub(crate) fn bellows<S: AsRef<std::ffi::OsStr>>(dir: &Path, args: &[S]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bellows"));
@@ -21,6 +24,10 @@ pub(crate) fn bellows<S: AsRef<std::ffi::OsStr>>(dir: &Path, args: &[S]) -> Comm
         if name.to_string_lossy().starts_with("BELLOWS_") {
             command.env_remove(name);
         }
+    }
+    // Artemis' commands keep a run only where a folder is named.
+    if args.first().is_none_or(|first| first.as_ref() != "artemis") {
+        command.env("BELLOWS_RUNS", RUNS);
     }
     command
 }
@@ -233,7 +240,7 @@ pub(crate) fn wait_for(what: &str, condition: impl Fn() -> bool) {
 
 /// The only run in `dir/runs`.
 pub(crate) fn only_run(dir: &Path) -> PathBuf {
-    let runs: Vec<_> = std::fs::read_dir(dir.join("runs"))
+    let runs: Vec<_> = std::fs::read_dir(dir.join(RUNS))
         .expect("runs")
         .map(|entry| entry.expect("entry").path())
         .filter(|path| path.is_dir())
@@ -246,7 +253,7 @@ pub(crate) fn only_run(dir: &Path) -> PathBuf {
 
 /// Lines of a run's series so far.
 pub(crate) fn seconds_recorded(dir: &Path) -> usize {
-    let Ok(runs) = std::fs::read_dir(dir.join("runs")) else {
+    let Ok(runs) = std::fs::read_dir(dir.join(RUNS)) else {
         return 0;
     };
     let series = runs.flatten().map(|e| e.path().join("series.jsonl"));

@@ -25,7 +25,7 @@ pub use doctor::{CheckRow, CheckStatus, doctor};
 pub use error::{error, error_as_json};
 pub use functions::{FunctionSort, FunctionTable, functions};
 pub use live::{Live, Steps};
-pub use runs::runs;
+pub use runs::{labels, removed, runs};
 pub use shape::Shape;
 pub use summary::{summary, warnings};
 pub use text::{Style, sanitise};

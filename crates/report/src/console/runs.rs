@@ -1,31 +1,39 @@
 //! The archive as a table.
 
-use archive::{RunEntry, RunRecord, RunState};
-use measure::{Metric, Nanos};
+use archive::{RunEntry, RunRecord};
+use measure::Nanos;
 
 use super::table::{Align, Table};
 use super::text::{Style, sanitise};
-use crate::numbers::three_digits;
+use crate::numbers::{bytes, counted, seconds, three_digits};
 
-/// The runs, as given (newest first), ending in a newline.
+/// The runs, as given, ending in a newline. Under a run stand its tags and its note.
 #[must_use]
 pub fn runs(entries: &[RunEntry], style: Style) -> String {
     let mut table = Table::new(
         &[
-            ("when (UTC)", Align::Left),
             ("run", Align::Left),
-            ("broker", Align::Left),
+            ("when (UTC)", Align::Left),
+            ("state", Align::Left),
             ("msg/s", Align::Right),
             ("ack p99", Align::Right),
+            ("took", Align::Right),
+            ("size", Align::Right),
+            ("broker", Align::Left),
             ("warnings", Align::Right),
-            ("state", Align::Left),
         ],
-        1,
+        7,
     );
+    // What one must type is never cut; what one can do without goes first.
+    table.keep_whole(0);
+    table.drop_in_order(&[8, 7, 6, 5, 1, 4, 3, 2]);
     let mut unreadable = Vec::new();
     for entry in entries {
         match &entry.record {
-            Ok(record) => table.row(row(record)),
+            Ok(record) => {
+                table.row(row(entry, record));
+                table.note(labels(entry));
+            }
             Err(why) => unreadable.push(format!("{}: {}", sanitise(&entry.id), sanitise(why))),
         }
     }
@@ -39,34 +47,41 @@ pub fn runs(entries: &[RunEntry], style: Style) -> String {
     lines.join("\n") + "\n"
 }
 
-fn row(record: &RunRecord) -> Vec<String> {
-    let summary = record.summary.as_ref();
-    let scenario = summary.and_then(|s| s.scenarios().next());
-    let scenario = scenario.filter(|_| !summary.is_some_and(archive::RunSummary::has_messages));
-    let rate = summary.map_or(0.0, |s| s.sent.rate.max(s.received.rate));
-    let rate = match scenario {
-        None => three_digits(rate),
-        Some((_, of)) => format!("{} {}", three_digits(of.rate), sanitise(&of.unit)),
+/// Tags and note in one line; empty where there are none.
+#[must_use]
+pub fn labels(entry: &RunEntry) -> String {
+    let labels = match &entry.labels {
+        Ok(labels) => labels,
+        Err(why) => return format!("labels unreadable: {}", sanitise(why)),
     };
-    let headline = scenario.and_then(|(_, of)| Some(of.headline()?.1));
-    let p99 = summary
-        .map(|s| s.latency.get(Metric::ACK_RESPONSE))
-        .filter(|latency| latency.count > 0)
-        .or(headline)
-        .map_or_else(|| "-".into(), |latency| Nanos(latency.p99_ns).to_string());
+    let tags = labels.tags.iter().map(|tag| format!("#{tag}"));
+    let note = labels.note.iter().map(|note| sanitise(note).into_owned());
+    tags.chain(note).collect::<Vec<_>>().join(" ")
+}
+
+fn row(entry: &RunEntry, record: &RunRecord) -> Vec<String> {
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
+    let summary = record.summary.as_ref();
+    let rate = entry.rate().map(|(rate, unit)| match unit {
+        None => three_digits(rate),
+        Some(unit) => format!("{} {}", three_digits(rate), sanitise(unit)),
+    });
+    let p99 = entry.latency().map(|of| Nanos(of.p99_ns).to_string());
     let broker = summary.map(|s| match &s.broker.version {
         Some(version) => format!("{} {version}", s.broker.kind),
         None => s.broker.kind.clone(),
     });
     let warnings = summary.map_or(record.warnings.len(), |s| s.warnings.len());
     vec![
-        sanitise(record.created.get(..16).unwrap_or(&record.created)).replace('T', " "),
         sanitise(short_id(&record.id)).into_owned(),
-        sanitise(&broker.unwrap_or_else(|| "-".into())).into_owned(),
-        if summary.is_some() { rate } else { "-".into() },
-        p99,
+        sanitise(record.created.get(..16).unwrap_or(&record.created)).replace('T', " "),
+        entry.state().unwrap_or("-").to_owned(),
+        or_dash(rate),
+        or_dash(p99),
+        or_dash(entry.seconds().map(seconds)),
+        bytes(entry.bytes),
+        sanitise(&or_dash(broker)).into_owned(),
         warnings.to_string(),
-        state_name(record.state).to_owned(),
     ]
 }
 
@@ -77,12 +92,14 @@ fn short_id(id: &str) -> &str {
         .map_or(id, |(_, rest)| rest)
 }
 
-/// What people read for a state.
-pub(super) const fn state_name(state: RunState) -> &'static str {
-    match state {
-        RunState::Running => "unfinished",
-        RunState::Complete => "complete",
-        RunState::Interrupted => "interrupted",
-        RunState::Failed => "failed",
-    }
+/// How many runs were removed, or would be, and how much room that makes.
+#[must_use]
+pub fn removed(number: u64, size: u64, dry_run: bool) -> String {
+    let what = counted(number, "run");
+    let done = if dry_run {
+        "would be removed"
+    } else {
+        "removed"
+    };
+    format!("{what} {done}, {}\n", bytes(size))
 }

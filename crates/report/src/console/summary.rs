@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use archive::{RunRecord, RunState, RunSummary, Throughput, Warning};
 use measure::{LatencySummary, Metric, Nanos, Phase};
 
-use super::runs::state_name;
 use super::shape::Shape;
 use super::text::{Style, fit, left, right, sanitise, wrap};
 use super::{plain, scenario};
@@ -208,7 +207,7 @@ fn headline(record: &RunRecord, summary: &RunSummary) -> String {
     }
     let state = match record.state {
         RunState::Complete => String::new(),
-        state => format!(" ({})", state_name(state)),
+        state => format!(" ({})", state.as_str()),
     };
     format!("{}{state}: {}", sanitise(&record.name), parts.join("; "))
 }

@@ -1,14 +1,15 @@
 //! What people see, held to the screens it is made for.
 
 mod ledger;
+mod runs;
 mod scenario;
 mod verdict;
 
 use archive::profile::{Frame, FrameKind, Profile, Sample, StackNode};
 use archive::{
     BrokerSummary, FunctionShare, Hardware, PerMessage, PhaseSpan, ProcessUsage, ProfileSummary,
-    Rss, RunEntry, RunRecord, RunState, RunSummary, SeriesPoint, Throughput, Tier, Topology,
-    Versions, Warning, WarningCode,
+    Rss, RunRecord, RunState, RunSummary, SeriesPoint, Throughput, Tier, Topology, Versions,
+    Warning, WarningCode,
 };
 use measure::{Counters, Interval, LatencySummary, Metric, Nanos, Phase, Problem, Recorder, Time};
 
@@ -481,35 +482,6 @@ fn long_functions_are_cut_and_columns_stay() {
     let text = functions(&profile, &options, Style::PLAIN);
     assert_fits(&text, 100, 24);
     assert!(text.lines().nth(1).unwrap().ends_with("…  [jit]"), "{text}");
-}
-
-#[test]
-fn the_runs_table_holds_readable_and_damaged_runs() {
-    let entry = |record: Result<RunRecord, String>| RunEntry {
-        dir: "runs/x".into(),
-        id: "2026-11-21T00-12-33Z-stream-publish-7k2q".into(),
-        record,
-    };
-    let entries = [
-        entry(Ok(record(RunState::Complete, Some(run_summary(2))))),
-        entry(Ok(record(RunState::Running, None))),
-        entry(Err("run.json is damaged".into())),
-    ];
-    let text = runs(&entries, Style::PLAIN);
-    assert_fits(&text, 100, 5);
-    let lines: Vec<_> = text.lines().collect();
-    for part in [
-        "2026-11-21 00:12",
-        "stream-publish-7k2q",
-        "rabbitmq 3.10.8",
-        "54,800",
-        "3.23 ms",
-        "complete",
-    ] {
-        assert!(lines[1].contains(part), "{part} in {}", lines[1]);
-    }
-    assert!(lines[2].contains("unfinished"));
-    assert!(lines[3].starts_with("unreadable: "));
 }
 
 #[test]

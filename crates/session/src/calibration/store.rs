@@ -4,18 +4,12 @@
 use std::path::PathBuf;
 use std::{fs, io};
 
+use archive::data_folder;
+
 use super::Calibration;
 
 /// A calibration has some kilobytes; what is larger is something else.
 const LARGEST: u64 = 1 << 20;
-
-/// The folder; `None` where the environment names no home.
-fn folder() -> Option<PathBuf> {
-    let set = |name| std::env::var_os(name).map(PathBuf::from);
-    let data = set("XDG_DATA_HOME").filter(|path| path.is_absolute());
-    let data = data.or_else(|| Some(set("HOME")?.join(".local/share")))?;
-    Some(data.join("bellows"))
-}
 
 fn file_name(calibration: &Calibration) -> String {
     let text = format!(
@@ -51,7 +45,7 @@ pub fn keep(calibration: &Calibration) -> io::Result<Keeping> {
     if kept().is_some_and(|before| !replaces(calibration, &before)) {
         return Ok(Keeping::Quieter);
     }
-    let folder = folder().ok_or_else(|| {
+    let folder = data_folder().ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::NotFound,
             "neither XDG_DATA_HOME nor HOME is set",
@@ -76,7 +70,7 @@ fn replaces(new: &Calibration, before: &Calibration) -> bool {
 #[must_use]
 pub fn kept() -> Option<Calibration> {
     let here = Calibration::here();
-    let path = folder()?.join(file_name(&here));
+    let path = data_folder()?.join(file_name(&here));
     if fs::metadata(&path).ok()?.len() > LARGEST {
         return None;
     }

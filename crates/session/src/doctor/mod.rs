@@ -1,5 +1,6 @@
 //! What this machine lets us measure, and the fix for what it does not.
 
+mod archive;
 mod brokers;
 mod machine;
 
@@ -59,6 +60,7 @@ pub fn checks() -> Vec<Check> {
         machine::clock(crate::hardware::clock_source().as_deref()),
         machine::open_files(),
         brokers::installed(),
+        archive::runs(),
     ];
     checks.extend(brokers::running());
     checks

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::thread;
 
 use archive::profile::{Profile, ProfileHeader};
-use archive::{RunRecord, RunState, RunWriter, Topology, Versions};
+use archive::{Labels, RunRecord, RunState, RunWriter, Topology, Versions};
 use measure::{Clock, Interval, Time, wall_clock_unix_ns};
 
 use crate::brokers::{self, Broker, Identity};
@@ -44,6 +44,8 @@ const LAST_LINES: usize = 5;
 pub struct RunOptions {
     /// Where run folders are made; `None` keeps no archive (and so takes no profile).
     pub runs_dir: Option<PathBuf>,
+    /// What is said of the run beforehand, which is kept in its folder.
+    pub labels: Labels,
     /// The command line that does it again. Who parsed it leaves secrets out; what looks like one in it is hidden
     /// once more before it is kept.
     pub command: Vec<String>,
@@ -310,6 +312,7 @@ impl Start {
         record.id = writer.id().to_owned();
         writer.set_origin(self.origin, self.unix_ns);
         writer.write_record(record);
+        writer.write_labels(&options.labels);
         Ok(Some(writer))
     }
 

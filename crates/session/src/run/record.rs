@@ -228,6 +228,7 @@ mod tests {
         };
         let options = RunOptions {
             runs_dir: Some(runs.path().join("runs")),
+            labels: archive::Labels::default(),
             command: Vec::new(),
             bellows_exe: "bellows".into(),
             scenarios: &[],

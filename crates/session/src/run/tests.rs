@@ -117,6 +117,7 @@ pub(super) fn begun(dir: &std::path::Path) -> (RunContext, RunRecord, Option<Run
     };
     let options = RunOptions {
         runs_dir: Some(dir.to_owned()),
+        labels: Labels::default(),
         command: vec!["bellows".into(), "--password".into(), "s3cret".into()],
         bellows_exe: PathBuf::from("bellows"),
         scenarios: &[],

@@ -83,7 +83,7 @@ fn perform(resolved: Resolved) -> Result<Done, Failure> {
     let control = load::Control::new();
     let at_once = signals::stop_load(&control)?;
     let command = command_line::archived(std::env::args_os());
-    let options = run_options(resolved.runs.clone(), command)?;
+    let options = run_options(resolved.runs.clone(), resolved.labels.clone(), command)?;
     let mut screen = Screen::new(resolved.showing.clone(), control.clone());
     let outcome = session::run(experiment, &options, &control, &mut screen)?;
     let missing = missing(&outcome, resolved.may_expire);

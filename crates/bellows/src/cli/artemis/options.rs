@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::EXAMPLES;
-use crate::cli::args::{from_one, size};
+use crate::cli::args::{LabelArgs, from_one, size};
 use crate::cli::clients::{ConsumerSide, Consuming, DestinationArgs, Producing};
 use crate::cli::connect::LoginArgs;
 
@@ -89,6 +89,8 @@ pub(super) struct Common {
     /// Keep a run folder with a report in this folder
     #[arg(long, value_name = "DIR", env = "BELLOWS_RUNS")]
     pub(super) runs: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) labels: LabelArgs,
 }
 
 /// What producers do, with Artemis' sizes and threads.

@@ -31,6 +31,8 @@ pub(super) struct Resolved {
     /// Messages may be dropped on purpose.
     pub(super) may_expire: bool,
     pub(super) runs: Option<PathBuf>,
+    /// What is said of the run beforehand.
+    pub(super) labels: archive::Labels,
 }
 
 impl ArtemisClientArgs {
@@ -255,6 +257,7 @@ impl Common {
             notes,
             may_expire: false,
             runs: self.runs,
+            labels: self.labels.resolve(),
         })
     }
 }

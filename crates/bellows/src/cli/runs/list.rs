@@ -1,28 +1,31 @@
-//! `runs`: what was kept.
+//! `runs`: the table.
 
-use archive::{RunEntry, RunSummary};
+use archive::{Labels, RunEntry, RunFilter, RunOrder, RunSummary};
 use clap::Args;
 use report::console;
 use serde::Serialize;
 
-use super::args::RunsDir;
-use super::find;
+use crate::cli::args::{RunsDir, choice};
+use crate::cli::find;
 use crate::failure::{Done, Failure};
 use crate::output;
 
-const EXAMPLES: &str = "\
-Examples:
-  bellows runs
-  bellows runs --limit 5 --json
-  bellows report last";
-
-/// What `bellows runs` was given.
+/// Which runs are listed, and how.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct RunsArgs {
-    /// Runs to show, newest first; 0 is all
+pub(super) struct ListArgs {
+    /// Number of runs to show; 0 = all
     #[arg(long, short = 'n', value_name = "N", default_value_t = 0)]
     limit: usize,
+    /// Show only runs that match: 'name=stream* broker=4.*'. Keys: id, name, broker, state, tag, note
+    #[arg(long, value_name = "FILTER")]
+    filter: Option<RunFilter>,
+    /// What to sort by
+    #[arg(long, value_name = "BY", default_value = "time", value_parser = choice::<RunOrder, 6>([
+        ("time", "Newest first"), ("name", "By name"), ("rate", "Highest rate first"),
+        ("p99", "Highest 99th percentile first"), ("duration", "Longest first"),
+        ("size", "Largest first"),
+    ]))]
+    sort: RunOrder,
     /// Print the runs as a JSON array
     #[arg(long)]
     json: bool,
@@ -38,6 +41,10 @@ struct Row<'a> {
     name: Option<&'a str>,
     created: Option<&'a str>,
     state: Option<archive::RunState>,
+    active: bool,
+    seconds: Option<f64>,
+    bytes: u64,
+    labels: Option<&'a Labels>,
     summary: Option<&'a RunSummary>,
     error: Option<&'a str>,
 }
@@ -51,24 +58,35 @@ impl<'a> From<&'a RunEntry> for Row<'a> {
             name: record.map(|r| r.name.as_str()),
             created: record.map(|r| r.created.as_str()),
             state: record.map(|r| r.state),
+            active: entry.active,
+            seconds: entry.seconds(),
+            bytes: entry.bytes,
+            labels: entry.labels.as_ref().ok(),
             summary: record.and_then(|r| r.summary.as_ref()),
             error: entry.record.as_ref().err().map(String::as_str),
         }
     }
 }
 
-impl RunsArgs {
+impl ListArgs {
     /// Prints the table.
-    pub(crate) fn execute(self) -> Result<Done, Failure> {
+    pub(super) fn execute(self) -> Result<Done, Failure> {
         let mut entries = find::list(&self.runs.runs)?;
+        let all = entries.len();
+        if let Some(filter) = &self.filter {
+            entries.retain(|entry| filter.matches(entry));
+        }
+        archive::sort_runs(&mut entries, self.sort);
         if self.limit > 0 {
             entries.truncate(self.limit);
         }
+        let dir = self.runs.runs.display();
         if self.json {
             output::print_json(&entries.iter().map(Row::from).collect::<Vec<_>>())?;
-        } else if entries.is_empty() {
-            let dir = self.runs.runs.display();
+        } else if all == 0 {
             output::print(&format!("no runs in {dir}; make one with `bellows demo`\n"))?;
+        } else if entries.is_empty() {
+            output::print(&format!("none of the {all} runs in {dir} matches\n"))?;
         } else {
             output::print(&console::runs(&entries, output::style()))?;
         }

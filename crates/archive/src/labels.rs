@@ -1,0 +1,164 @@
+//! `labels.json`: what people say of a run. It may change after the run, so it has a file of its own.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, bounded, file, replace_file};
+
+/// Bytes of a `labels.json` that are read.
+const LARGEST: u64 = 256 << 10;
+/// Characters of a note.
+const LONGEST_NOTE: usize = 2_000;
+/// Characters of a tag.
+const LONGEST_TAG: usize = 40;
+/// Tags of one run.
+const MOST_TAGS: usize = 100;
+
+/// What people say of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Labels {
+    /// One remark in free text.
+    pub note: Option<String>,
+    /// Words to find it by. A run that has any is never pruned.
+    pub tags: BTreeSet<Tag>,
+}
+
+impl Labels {
+    /// Whether nobody said anything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.note.is_none() && self.tags.is_empty()
+    }
+
+    /// A note, without the blanks around it.
+    ///
+    /// # Errors
+    /// Where it is longer than a note may be.
+    pub fn note_of(text: &str) -> Result<String, String> {
+        if text.chars().count() > LONGEST_NOTE {
+            return Err(format!("a note has at most {LONGEST_NOTE} characters"));
+        }
+        Ok(text.trim().to_owned())
+    }
+
+    /// The labels of a run folder; empty where it has none.
+    ///
+    /// # Errors
+    /// Where there are some and they cannot be read.
+    pub fn read(dir: &Path) -> Result<Self, Error> {
+        let path = dir.join(file::LABELS);
+        let text = match bounded::read(&path, LARGEST) {
+            Ok(text) => text,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(source) => {
+                return Err(Error::Io {
+                    action: "read",
+                    path,
+                    source,
+                });
+            }
+        };
+        serde_json::from_slice(&text).map_err(|e| Error::Damaged {
+            path,
+            cause: e.to_string(),
+        })
+    }
+
+    /// Puts these labels in the place of a run folder's.
+    ///
+    /// # Errors
+    /// Where there are too many, and where they cannot be written; those that were there stay.
+    pub fn write(&self, dir: &Path) -> Result<(), Error> {
+        let path = dir.join(file::LABELS);
+        let failed = |source| Error::Io {
+            action: "write",
+            path: path.clone(),
+            source,
+        };
+        if self.tags.len() > MOST_TAGS {
+            let most = format!("a run has at most {MOST_TAGS} tags");
+            return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, most)));
+        }
+        let mut text = serde_json::to_vec_pretty(self).map_err(|e| failed(e.into()))?;
+        text.push(b'\n');
+        replace_file(&path, &text).map_err(failed)
+    }
+}
+
+/// One word that a run is found by: letters, digits and `. _ - / : =` of any script, at most 40.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Tag(String);
+
+impl Tag {
+    /// The word.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Tag {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let fits = |c: char| c.is_alphanumeric() || "._-/:=".contains(c);
+        if text.is_empty() || text.chars().count() > LONGEST_TAG || !text.chars().all(fits) {
+            return Err(format!(
+                "expected a word of 1 to {LONGEST_TAG} letters, digits and . _ - / : ="
+            ));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for Tag {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_written_and_read() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(Labels::read(dir.path()).unwrap().is_empty());
+        let labels = Labels {
+            note: Some("before the patch".into()),
+            tags: ["base", "env=prod", "größer"]
+                .map(|t| t.parse().unwrap())
+                .into(),
+        };
+        labels.write(dir.path()).unwrap();
+        assert_eq!(Labels::read(dir.path()).unwrap(), labels);
+    }
+
+    #[test]
+    fn what_is_no_tag_is_refused_also_in_a_file() {
+        for wrong in ["", "two words", "a,b", "\u{1b}[31m", &"x".repeat(41)] {
+            assert!(wrong.parse::<Tag>().is_err(), "{wrong:?}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(file::LABELS), r#"{"tags": ["a b"]}"#).unwrap();
+        assert!(Labels::read(dir.path()).is_err());
+        std::fs::write(dir.path().join(file::LABELS), "{").unwrap();
+        assert!(Labels::read(dir.path()).is_err());
+    }
+}

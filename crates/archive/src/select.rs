@@ -1,0 +1,191 @@
+//! Choosing among the runs of a folder: filters, orders, and what may be pruned.
+
+use std::cmp::Ordering;
+use std::str::FromStr;
+use std::time::Duration;
+
+use glob::{MatchOptions, Pattern};
+use jiff::Timestamp;
+
+use crate::RunEntry;
+
+/// What a run must match: all of some `KEY=PATTERN`, where `*` and `?` stand for any characters.
+#[derive(Clone, Debug)]
+pub struct RunFilter(Vec<(Key, Pattern)>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Key {
+    Id,
+    Name,
+    Broker,
+    State,
+    Tag,
+    Note,
+}
+
+const KEYS: [(&str, Key); 6] = [
+    ("id", Key::Id),
+    ("name", Key::Name),
+    ("broker", Key::Broker),
+    ("state", Key::State),
+    ("tag", Key::Tag),
+    ("note", Key::Note),
+];
+
+impl FromStr for RunFilter {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let terms = text.split_whitespace().map(|term| {
+            let keys = KEYS.map(|(key, _)| key).join(", ");
+            let (key, pattern) = term
+                .split_once('=')
+                .ok_or_else(|| format!("{term:?} is not KEY=PATTERN; keys are {keys}"))?;
+            let known = KEYS.iter().find(|(name, _)| *name == key);
+            let (_, key) = known.ok_or_else(|| format!("no key {key:?}; keys are {keys}"))?;
+            let pattern = Pattern::new(pattern).map_err(|e| format!("{pattern:?}: {}", e.msg))?;
+            Ok((*key, pattern))
+        });
+        let terms = terms.collect::<Result<Vec<_>, String>>()?;
+        if terms.is_empty() {
+            return Err("expected KEY=PATTERN, such as name=stream*".into());
+        }
+        Ok(Self(terms))
+    }
+}
+
+impl RunFilter {
+    /// Whether a run matches all terms. One whose `run.json` cannot be read has an id only.
+    #[must_use]
+    pub fn matches(&self, entry: &RunEntry) -> bool {
+        self.0.iter().all(|(key, pattern)| {
+            let options = MatchOptions {
+                case_sensitive: false,
+                require_literal_separator: false,
+                require_literal_leading_dot: false,
+            };
+            let values = values(*key, entry);
+            values
+                .iter()
+                .any(|value| pattern.matches_with(value, options))
+        })
+    }
+}
+
+/// What a run has under a key.
+fn values(key: Key, entry: &RunEntry) -> Vec<String> {
+    let record = entry.record.as_ref().ok();
+    let labels = entry.labels.as_ref().ok();
+    let broker = record.and_then(|r| r.summary.as_ref()).map(|s| &s.broker);
+    match key {
+        Key::Id => vec![entry.id.clone()],
+        Key::Name => record.map(|r| r.name.clone()).into_iter().collect(),
+        Key::Broker => broker.map_or_else(Vec::new, |broker| {
+            let version = broker.version.clone().unwrap_or_default();
+            vec![
+                format!("{} {version}", broker.kind),
+                version,
+                broker.kind.clone(),
+            ]
+        }),
+        Key::State => entry.state().map(str::to_owned).into_iter().collect(),
+        Key::Tag => labels.map_or_else(Vec::new, |labels| {
+            labels.tags.iter().map(ToString::to_string).collect()
+        }),
+        Key::Note => labels.and_then(|l| l.note.clone()).into_iter().collect(),
+    }
+}
+
+/// What a list of runs is sorted by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RunOrder {
+    /// Newest first.
+    #[default]
+    Time,
+    /// By name, of one name newest first.
+    Name,
+    /// Highest rate first.
+    Rate,
+    /// Highest 99th percentile first.
+    P99,
+    /// Longest first.
+    Duration,
+    /// Largest first.
+    Size,
+}
+
+impl FromStr for RunOrder {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "time" => Self::Time,
+            "name" => Self::Name,
+            "rate" => Self::Rate,
+            "p99" => Self::P99,
+            "duration" => Self::Duration,
+            "size" => Self::Size,
+            _ => return Err("expected time, name, rate, p99, duration or size".into()),
+        })
+    }
+}
+
+/// Sorts runs that are newest first; runs that have no such value come last.
+pub fn sort_runs(entries: &mut [RunEntry], order: RunOrder) {
+    let descending = |of: fn(&RunEntry) -> Option<f64>| {
+        move |a: &RunEntry, b: &RunEntry| match (of(a), of(b)) {
+            (Some(a), Some(b)) => b.total_cmp(&a),
+            (a, b) => b.is_some().cmp(&a.is_some()),
+        }
+    };
+    match order {
+        RunOrder::Time => entries.sort_by(|a, b| b.id.cmp(&a.id)),
+        RunOrder::Name => entries.sort_by(by_name),
+        RunOrder::Rate => entries.sort_by(descending(|run| Some(run.rate()?.0))),
+        RunOrder::P99 => entries.sort_by(descending(|run| Some(run.latency()?.p99_ns as f64))),
+        RunOrder::Duration => entries.sort_by(descending(RunEntry::seconds)),
+        RunOrder::Size => entries.sort_by_key(|run| std::cmp::Reverse(run.bytes)),
+    }
+}
+
+fn by_name(a: &RunEntry, b: &RunEntry) -> Ordering {
+    match (&a.record, &b.record) {
+        (Ok(a), Ok(b)) => a.name.cmp(&b.name),
+        (a, b) => b.is_ok().cmp(&a.is_ok()),
+    }
+}
+
+/// What pruning leaves.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Retention {
+    /// As many of the newest runs stay.
+    pub keep: usize,
+    /// Runs that are not older stay; `None` is no matter of age.
+    pub older_than: Option<Duration>,
+}
+
+/// The runs that pruning removes, of runs newest first: those that are neither among the newest nor
+/// young, have no tag, have ended, and can be read.
+#[must_use]
+pub fn prunable(entries: &[RunEntry], retention: Retention, now: Timestamp) -> Vec<&RunEntry> {
+    let old = |entry: &RunEntry| match retention.older_than {
+        None => true,
+        Some(limit) => age(entry, now).is_some_and(|age| age > limit),
+    };
+    let untagged = |entry: &RunEntry| entry.labels.as_ref().is_ok_and(|l| l.tags.is_empty());
+    entries
+        .iter()
+        .skip(retention.keep)
+        .filter(|entry| entry.record.is_ok() && !entry.active && untagged(entry) && old(entry))
+        .collect()
+}
+
+/// How long ago the run began; `None` where that is not known, or lies ahead.
+fn age(entry: &RunEntry, now: Timestamp) -> Option<Duration> {
+    let created: Timestamp = entry.record.as_ref().ok()?.created.parse().ok()?;
+    now.duration_since(created).try_into().ok()
+}
+
+#[cfg(test)]
+#[path = "select_tests.rs"]
+mod tests;

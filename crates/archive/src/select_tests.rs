@@ -1,0 +1,107 @@
+//! Which runs are found, in which order they come, and which may go.
+
+use std::path::Path;
+
+use super::*;
+use crate::{Labels, RunReader, RunRecord, RunState, file};
+
+/// A run whose `run.json` was lost, with a record that says when it began.
+fn run(id: &str, created: &str, tags: &[&str]) -> RunEntry {
+    let dir = tempfile::tempdir().expect("folder");
+    std::fs::write(dir.path().join(file::SERIES), "").expect("series");
+    let record = RunReader::open(dir.path()).expect("a run").record;
+    RunEntry {
+        dir: Path::new(id).into(),
+        id: id.into(),
+        record: Ok(RunRecord {
+            name: id.trim_end_matches(char::is_numeric).into(),
+            created: created.into(),
+            state: RunState::Complete,
+            ..record
+        }),
+        labels: Ok(Labels {
+            note: Some(format!("the note of {id}")),
+            tags: tags.iter().map(|tag| tag.parse().expect("tag")).collect(),
+        }),
+        bytes: id.len() as u64,
+        active: false,
+    }
+}
+
+fn runs() -> Vec<RunEntry> {
+    let mut runs = vec![
+        run("stream5", "2026-11-22T00:00:00Z", &[]),
+        run("classic4", "2026-11-21T00:00:00Z", &["base"]),
+        run("stream3", "2026-11-02T00:00:00Z", &[]),
+        run("stream2", "2026-11-01T00:00:00Z", &[]),
+        run("classic1", "2026-10-01T00:00:00Z", &[]),
+        run("classic0", "never", &[]),
+    ];
+    runs[3].active = true;
+    runs
+}
+
+fn ids<'a>(runs: impl IntoIterator<Item = &'a RunEntry>) -> Vec<&'a str> {
+    runs.into_iter().map(|run| run.id.as_str()).collect()
+}
+
+#[test]
+fn filters_match_all_of_their_terms() {
+    let runs = runs();
+    for (filter, found) in [
+        ("name=stream*", &["stream5", "stream3", "stream2"][..]),
+        ("tag=base", &["classic4"]),
+        ("name=classic tag=b*", &["classic4"]),
+        ("id=*5 note=*NOTE*", &["stream5"]),
+        (
+            "state=complete",
+            &[
+                "stream5", "classic4", "stream3", "stream2", "classic1", "classic0",
+            ],
+        ),
+        ("broker=4.*", &[]),
+    ] {
+        let filter: RunFilter = filter.parse().expect("a filter");
+        assert_eq!(ids(runs.iter().filter(|run| filter.matches(run))), found);
+    }
+    for wrong in ["", "stream", "colour=red", "name=[", "name=a b"] {
+        assert!(wrong.parse::<RunFilter>().is_err(), "{wrong:?}");
+    }
+}
+
+#[test]
+fn runs_are_sorted_and_those_without_the_value_come_last() {
+    let mut runs = runs();
+    sort_runs(&mut runs, RunOrder::Size);
+    assert_eq!(ids(&runs)[..2], ["classic4", "classic1"]);
+    sort_runs(&mut runs, RunOrder::Name);
+    assert_eq!(ids(&runs)[0], "classic4");
+    runs[0].record = Err("lost".into());
+    sort_runs(&mut runs, RunOrder::Name);
+    assert_eq!(ids(&runs).last(), Some(&"classic4"));
+    sort_runs(&mut runs, RunOrder::P99);
+    sort_runs(&mut runs, RunOrder::Rate);
+    sort_runs(&mut runs, RunOrder::Time);
+    assert_eq!(ids(&runs)[0], "stream5");
+}
+
+#[test]
+fn pruning_spares_what_is_tagged_goes_on_or_has_no_date() {
+    let now: Timestamp = "2026-11-22T12:00:00Z".parse().expect("time");
+    let days = |days: u64| Some(Duration::from_secs(days * 86_400));
+    let runs = runs();
+    let left = |keep, older_than| ids(prunable(&runs, Retention { keep, older_than }, now));
+    assert_eq!(left(0, days(10)), ["stream3", "classic1"]);
+    assert_eq!(left(0, days(30)), ["classic1"]);
+    assert_eq!(left(1, None), ["stream3", "classic1", "classic0"]);
+    assert_eq!(left(3, days(1)), ["classic1"]);
+    assert_eq!(left(9, None), [""; 0]);
+    let mut damaged = runs.clone();
+    damaged[2].labels = Err("labels.json is damaged".into());
+    damaged[4].record = Err("run.json is missing".into());
+    let retention = Retention {
+        keep: 0,
+        older_than: days(10),
+    };
+    assert!(prunable(&damaged, retention, now).is_empty());
+}

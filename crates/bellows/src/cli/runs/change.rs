@@ -1,0 +1,150 @@
+//! `runs show`, `runs tag` and `runs note`: one run, and what people say of it.
+
+use archive::{Labels, RunRecord, Tag};
+use clap::Args;
+use measure::Metric;
+use report::console::{self, Shape};
+
+use super::RunArg;
+use crate::failure::{Done, Failure};
+use crate::output;
+
+/// What `bellows runs show` was given.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bellows runs show last\n  bellows runs show 7k2q --json")]
+pub(super) struct ShowArgs {
+    #[command(flatten)]
+    run: RunArg,
+    /// Print the run's run.json
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `bellows runs tag` was given.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bellows runs tag last baseline\n  bellows runs tag 7k2q baseline --remove"
+)]
+pub(super) struct TagArgs {
+    #[command(flatten)]
+    run: RunArg,
+    /// Tags: words of letters, digits and . _ - / : =
+    #[arg(value_name = "TAG", required = true)]
+    tags: Vec<Tag>,
+    /// Take the tags away
+    #[arg(long)]
+    remove: bool,
+}
+
+/// What `bellows runs note` was given.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bellows runs note last 'new disk'\n  bellows runs note 7k2q ''"
+)]
+pub(super) struct NoteArgs {
+    #[command(flatten)]
+    run: RunArg,
+    /// The note, which takes the place of an earlier one; empty removes it
+    #[arg(value_name = "TEXT", value_parser = Labels::note_of)]
+    text: String,
+}
+
+impl ShowArgs {
+    /// Prints it.
+    pub(super) fn execute(self) -> Result<Done, Failure> {
+        let entry = self.run.entry()?;
+        let record = entry.record.as_ref().map_err(|why| {
+            Failure::failed(
+                format!("{} cannot be read: {why}", entry.id),
+                "`bellows report` draws what is left of it",
+            )
+        })?;
+        if self.json {
+            output::print_json(record)?;
+            return Ok(Done::Fine);
+        }
+        let (style, report) = (output::style(), entry.dir.join(archive::file::REPORT));
+        let mut text = format!("run: {}\n", entry.id);
+        let labels = console::labels(&entry);
+        if !labels.is_empty() {
+            text.push_str(&format!("labels: {labels}\n"));
+        }
+        match &record.summary {
+            Some(summary) => {
+                let place = if report.is_file() {
+                    &report
+                } else {
+                    &entry.dir
+                };
+                let place = place.display().to_string();
+                let shape = shape(record);
+                text.push_str(&console::summary(
+                    &shape,
+                    record,
+                    summary,
+                    Some(&place),
+                    style,
+                ));
+            }
+            None => {
+                let state = entry.state().unwrap_or("unknown");
+                let dir = entry.dir.display();
+                text.push_str(&format!(
+                    "state: {state}, no summary was written\nfolder: {dir}\n"
+                ));
+            }
+        }
+        output::print(&text)?;
+        Ok(Done::Fine)
+    }
+}
+
+impl TagArgs {
+    /// Changes the tags, and prints those that the run has now.
+    pub(super) fn execute(self) -> Result<Done, Failure> {
+        change(&self.run, |labels| {
+            for tag in self.tags {
+                if self.remove {
+                    labels.tags.remove(&tag);
+                } else {
+                    labels.tags.insert(tag);
+                }
+            }
+        })
+    }
+}
+
+impl NoteArgs {
+    /// Replaces the note.
+    pub(super) fn execute(self) -> Result<Done, Failure> {
+        change(&self.run, |labels| {
+            labels.note = Some(self.text).filter(|text| !text.is_empty());
+        })
+    }
+}
+
+/// What the run's summary says that it consisted of.
+fn shape(record: &RunRecord) -> Shape {
+    let summary = record.summary.as_ref();
+    let any = |of: fn(&archive::RunSummary) -> bool| summary.is_some_and(of);
+    Shape {
+        title: record.name.clone(),
+        producers: any(|s| s.sent.total > 0),
+        consumers: any(|s| s.received.total > 0),
+        paced: any(|s| s.latency.get(Metric::SEND_DELAY).count > 0),
+        latency: true,
+        ..Shape::default()
+    }
+}
+
+fn change(run: &RunArg, how: impl FnOnce(&mut Labels)) -> Result<Done, Failure> {
+    let mut entry = run.entry()?;
+    let mut labels = Labels::read(&entry.dir)?;
+    how(&mut labels);
+    labels.write(&entry.dir)?;
+    entry.labels = Ok(labels);
+    let text = console::labels(&entry);
+    let text = if text.is_empty() { "no labels" } else { &text };
+    output::print(&format!("{}: {text}\n", entry.id))?;
+    Ok(Done::Fine)
+}

@@ -1,0 +1,74 @@
+//! `runs`: the runs that were kept, and what is done with them.
+
+mod change;
+mod list;
+mod prune;
+
+use clap::{Args, Subcommand};
+
+use super::args::RunsDir;
+use crate::failure::{Done, Failure};
+
+const EXAMPLES: &str = "\
+Examples:
+  bellows runs
+  bellows runs --filter 'name=stream* broker=4.*' --sort p99
+  bellows runs show last
+  bellows runs tag 7k2q baseline
+  bellows runs prune --keep 20 --older-than 30d --dry-run";
+
+/// What `bellows runs` was given.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub(crate) struct RunsArgs {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    list: list::ListArgs,
+}
+
+/// What is done with runs that were kept.
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Print a run's summary again, with its folder, note and tags
+    Show(change::ShowArgs),
+    /// Tag a run; a run with a tag is never pruned
+    Tag(change::TagArgs),
+    /// Put a note on a run
+    Note(change::NoteArgs),
+    /// Remove runs
+    Rm(prune::RmArgs),
+    /// Remove old runs that have no tag
+    Prune(prune::PruneArgs),
+}
+
+impl RunsArgs {
+    /// Does it.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        match self.action {
+            None => self.list.execute(),
+            Some(Action::Show(args)) => args.execute(),
+            Some(Action::Tag(args)) => args.execute(),
+            Some(Action::Note(args)) => args.execute(),
+            Some(Action::Rm(args)) => args.execute(),
+            Some(Action::Prune(args)) => args.execute(),
+        }
+    }
+}
+
+/// A run that was kept.
+#[derive(Debug, Args)]
+struct RunArg {
+    /// Run: path, id, part of its id that only it has, or `last`
+    #[arg(value_name = "RUN")]
+    run: String,
+    #[command(flatten)]
+    runs: RunsDir,
+}
+
+impl RunArg {
+    /// Its entry in the archive.
+    fn entry(&self) -> Result<archive::RunEntry, Failure> {
+        super::find::entry(&self.run, &self.runs.runs)
+    }
+}

@@ -1,0 +1,80 @@
+//! The table of runs: what one must type stays whole at every width.
+
+use archive::{Labels, RunEntry};
+
+use super::*;
+
+fn entry(record: Result<RunRecord, String>) -> RunEntry {
+    RunEntry {
+        dir: "runs/x".into(),
+        id: "2026-11-21T00-12-33Z-stream-publish-7k2q".into(),
+        record,
+        labels: Ok(Labels::default()),
+        bytes: 1_204_000,
+        active: false,
+    }
+}
+
+fn entries() -> [RunEntry; 4] {
+    let labelled = Labels {
+        note: Some("before the patch\u{1b}[31m".into()),
+        tags: ["base", "nightly"].map(|tag| tag.parse().unwrap()).into(),
+    };
+    [
+        RunEntry {
+            labels: Ok(labelled),
+            ..entry(Ok(record(RunState::Complete, Some(run_summary(2)))))
+        },
+        entry(Ok(record(RunState::Running, None))),
+        RunEntry {
+            active: true,
+            ..entry(Ok(record(RunState::Running, None)))
+        },
+        entry(Err("run.json is damaged".into())),
+    ]
+}
+
+#[test]
+fn the_runs_table_holds_readable_and_damaged_runs() {
+    let text = runs(&entries(), Style::PLAIN);
+    assert_fits(&text, 100, 6);
+    let lines: Vec<_> = text.lines().collect();
+    for part in [
+        "2026-11-21 00:12",
+        "stream-publish-7k2q",
+        "54,800",
+        "3.23 ms",
+        "1.20 MB",
+        "complete",
+    ] {
+        assert!(lines[1].contains(part), "{part} in {}", lines[1]);
+    }
+    assert_eq!(lines[2], "  #base #nightly before the patch␛[31m");
+    assert!(lines[3].contains("unfinished"));
+    assert!(lines[4].contains("running"));
+    assert!(lines[5].starts_with("unreadable: "));
+}
+
+#[test]
+fn what_one_must_type_is_never_cut() {
+    for columns in [10, 40, 60, 80, 100, 200] {
+        let style = Style {
+            columns,
+            ..Style::PLAIN
+        };
+        let text = runs(&entries(), style);
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(text.matches("stream-publish-7k2q").count(), 3 + 1, "{text}");
+        if columns >= 60 {
+            assert!(lines[1].contains("complete"), "{text}");
+            assert!(lines[1].contains("3.23 ms"), "{text}");
+        }
+        if columns == 200 {
+            assert!(lines[1].contains("rabbitmq 3.10.8"), "{text}");
+        }
+        assert!(
+            lines[..5].iter().all(|line| width(line) <= columns.max(19)),
+            "{text}"
+        );
+    }
+}
