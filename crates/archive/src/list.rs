@@ -1,5 +1,6 @@
 //! The runs in a folder.
 
+use std::cmp::Ordering;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -125,7 +126,23 @@ pub fn list_runs(runs_dir: &Path) -> Result<Vec<RunEntry>, Error> {
             entries.push(RunEntry::read(dir));
         }
     }
-    // Folder names begin with the time.
-    entries.sort_by(|a, b| b.id.cmp(&a.id));
+    entries.sort_by(newest_first);
     Ok(entries)
+}
+
+/// Folder names begin with the second in which the run began; what began in the same one is told
+/// apart by its record.
+pub(crate) fn newest_first(a: &RunEntry, b: &RunEntry) -> Ordering {
+    let key = |entry: &RunEntry| {
+        let second = entry
+            .id
+            .split_once("Z-")
+            .map(|(second, _)| second.to_owned());
+        let began = entry
+            .record
+            .as_ref()
+            .map_or(0, |record| record.origin_unix_ns);
+        (second.unwrap_or_default(), began, entry.id.clone())
+    };
+    key(b).cmp(&key(a))
 }

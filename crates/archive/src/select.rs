@@ -8,6 +8,7 @@ use glob::{MatchOptions, Pattern};
 use jiff::Timestamp;
 
 use crate::RunEntry;
+use crate::list::newest_first;
 
 /// What a run must match: all of some `KEY=PATTERN`, where `*` and `?` stand for any characters.
 #[derive(Clone, Debug)]
@@ -139,7 +140,7 @@ pub fn sort_runs(entries: &mut [RunEntry], order: RunOrder) {
         }
     };
     match order {
-        RunOrder::Time => entries.sort_by(|a, b| b.id.cmp(&a.id)),
+        RunOrder::Time => entries.sort_by(newest_first),
         RunOrder::Name => entries.sort_by(by_name),
         RunOrder::Rate => entries.sort_by(descending(|run| Some(run.rate()?.0))),
         RunOrder::P99 => entries.sort_by(descending(|run| Some(run.latency()?.p99_ns as f64))),

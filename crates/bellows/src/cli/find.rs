@@ -35,6 +35,9 @@ pub(super) fn profile(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
         return among_runs(name, runs);
     }
     let entries = list(runs)?;
+    if entries.is_empty() {
+        return among_runs(name, runs);
+    }
     let with_profile = entries.iter().find(|entry| entry.has_profile());
     with_profile.map(|entry| entry.dir.clone()).ok_or_else(|| {
         Failure::failed(
