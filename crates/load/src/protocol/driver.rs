@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use measure::{Clock, Time};
+use measure::{Clock, Nanos, Time};
 use mio::{Registry, Token};
 use transport::{ClientSocket, ConnectAttempt, Output, Received, SocketError};
 
@@ -34,11 +34,51 @@ pub(crate) struct Driver<C> {
     tried_at: Time,
     is_connected: bool,
     /// Bytes read and not decoded yet.
-    rest: Vec<u8>,
+    rest: Rest,
     /// Bytes that the rest needs before anything can be decoded.
     needed: usize,
     /// The rest may hold whole frames: the next read decodes it and reads nothing.
     pub(crate) undecoded: bool,
+}
+
+/// Bytes that were read and not decoded.
+#[derive(Debug, Default)]
+struct Rest {
+    bytes: Vec<u8>,
+    /// Room that it keeps, whatever it holds.
+    reserved: usize,
+    /// The most that it held since it was last trimmed, …
+    most: usize,
+    /// … and when it is trimmed next.
+    trim_at: Time,
+}
+
+/// How often room that nothing needed is given back.
+const TRIM_INTERVAL: Nanos = Nanos::SECOND;
+
+impl Rest {
+    fn reserve(&mut self, bytes: usize) {
+        self.bytes.reserve(bytes);
+        self.reserved = self.reserved.max(bytes);
+    }
+
+    #[inline]
+    fn extend(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        self.most = self.most.max(self.bytes.len());
+    }
+
+    /// Gives back what a peak took, where less than half of it was needed since the last time.
+    fn trim(&mut self, now: Time) {
+        if now < self.trim_at {
+            return;
+        }
+        let needed = self.most.max(self.reserved);
+        if self.bytes.capacity() / 2 > needed {
+            self.bytes.shrink_to(needed);
+        }
+        (self.trim_at, self.most) = (now + TRIM_INTERVAL, self.bytes.len());
+    }
 }
 
 struct Unsent<'a, C>(&'a mut C);
@@ -72,7 +112,7 @@ impl<C: Connection> Driver<C> {
             attempt,
             tried_at: now,
             is_connected: false,
-            rest: Vec::new(),
+            rest: Rest::default(),
             needed: 0,
             undecoded: false,
         })
@@ -170,7 +210,7 @@ impl<C: Connection> Driver<C> {
 
     /// Reads once behind what was kept; `cipher` is room for encrypted bytes.
     pub(crate) fn read(&mut self, buffer: &mut [u8], cipher: &mut Vec<u8>) -> Result<Input, Error> {
-        let kept = self.rest.len();
+        let kept = self.rest.bytes.len();
         let mut filled = kept;
         if !std::mem::take(&mut self.undecoded) {
             let (_, tail) = buffer.split_at_mut(kept.min(buffer.len()));
@@ -182,20 +222,20 @@ impl<C: Connection> Driver<C> {
             }
             if filled < self.needed {
                 // A part of one frame: copied once, however small the pieces are that it comes in.
-                self.rest.extend_from_slice(&buffer[kept..filled]);
+                self.rest.extend(&buffer[kept..filled]);
                 self.connection.excuse_silence(Clock.now());
                 return Ok(Input::Nothing);
             }
         }
-        buffer[..kept].copy_from_slice(&self.rest);
+        buffer[..kept].copy_from_slice(&self.rest.bytes);
         Ok(Input::Bytes(filled))
     }
 
     /// Keeps what was not decoded of the last read.
     pub(crate) fn keep(&mut self, rest: &[u8]) {
-        self.rest.clear();
-        self.rest.extend_from_slice(rest);
-        self.needed = self.connection.needs(&self.rest);
+        self.rest.bytes.clear();
+        self.rest.extend(rest);
+        self.needed = self.connection.needs(&self.rest.bytes);
     }
 
     /// Makes room for this many bytes that are read and cannot be decoded.
@@ -215,6 +255,7 @@ impl<C: Connection> Driver<C> {
 
     /// Does what time asks for.
     pub(crate) fn handle_timeout(&mut self, now: Time) -> Result<(), Error> {
+        self.rest.trim(now);
         if self.connection.next_timeout().is_some_and(|due| due <= now) {
             let handled = self.connection.handle_timeout(now);
             handled.map_err(|error| self.unless_secured(error))?;
@@ -224,11 +265,11 @@ impl<C: Connection> Driver<C> {
 
     /// What it means that the transport ended here.
     pub(crate) fn ended(&self) -> Error {
-        self.unless_secured(self.connection.end_of_input(&self.rest))
+        self.unless_secured(self.connection.end_of_input(&self.rest.bytes))
     }
 
     /// What it means that the step in progress took longer than `allowed`.
-    pub(crate) fn timed_out(&self, allowed: measure::Nanos) -> Error {
+    pub(crate) fn timed_out(&self, allowed: Nanos) -> Error {
         self.unless_secured(self.connection.timed_out(allowed))
     }
 
@@ -249,7 +290,7 @@ impl<C: Connection> Driver<C> {
 
     /// Drops the socket.
     pub(crate) fn hang_up(&mut self) {
-        self.rest.clear();
+        self.rest.bytes.clear();
         self.needed = 0;
         self.undecoded = false;
         self.socket.hang_up();
@@ -260,5 +301,32 @@ fn not_connected(endpoint: &Endpoint, error: &SocketError) -> Error {
     match error {
         SocketError::Io(error) => failure::of_connect(endpoint, error),
         SocketError::Tls(error) => failure::of_tls(endpoint, error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_that_a_peak_took_is_given_back() {
+        let mut rest = Rest::default();
+        rest.reserve(1_000);
+        let at = |second: u64| Time(second * Nanos::SECOND.0);
+        rest.trim(at(1));
+        for second in 2..5 {
+            rest.extend(&[0; 200_000]);
+            rest.bytes.clear();
+            rest.extend(&[7; 10]);
+            rest.trim(at(second));
+            assert!(rest.bytes.capacity() >= 200_000, "it is needed again");
+            rest.bytes.clear();
+        }
+        rest.extend(&[7; 10]);
+        rest.trim(at(4));
+        assert!(rest.bytes.capacity() >= 200_000, "not at once");
+        rest.trim(at(5));
+        assert!((1_000..3_000).contains(&rest.bytes.capacity()), "{rest:?}");
+        assert_eq!(rest.bytes, [7; 10]);
     }
 }
