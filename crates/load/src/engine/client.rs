@@ -27,9 +27,6 @@ use crate::{Error, Silence, failure};
 /// A client reads nothing more while the answers to what it has read take this much, beside what its
 /// producers may write at once: acknowledgements would pile up.
 const UNREAD_ABOVE: usize = 1 << 20;
-/// Channels that may take as long to set up as a connection with one.
-const CHANNELS_AT_ONCE: usize = 128;
-
 /// Room for the piece of a confirm that a read cuts off.
 const ANSWER_ROOM: usize = 64;
 
@@ -82,7 +79,8 @@ pub(crate) struct Client<C> {
     source: Option<IpAddr>,
     reconnect: Option<Reconnect>,
     timeout: Nanos,
-    /// When it must be set up; nothing that comes moves it.
+    /// When the step of its set-up that is in progress must be answered. Only an answer that was asked for
+    /// renews it, and there are so many of those as the set-up has steps.
     set_up_deadline: Time,
     /// What its buffers may take before they are needed.
     room: usize,
@@ -119,7 +117,7 @@ impl<C: Connection> Client<C> {
         now: Time,
     ) -> Result<Self, Error> {
         let timeout = spec.connection.timeout;
-        let set_up_deadline = now + set_up_time(timeout, spec.participants.len());
+        let set_up_deadline = now + timeout;
         let node = &spec.nodes[spec.node];
         let attempt = attempt(node, spec.index, spec.source, set_up_deadline);
         let connection = C::new(spec.connection, now);
@@ -240,6 +238,7 @@ impl<C: Connection> Client<C> {
         let is_connected = self.driver.finish_connecting(context.registry, now)?;
         if is_connected {
             self.state = ConnectionState::SettingUp;
+            self.set_up_deadline = now + self.timeout;
         }
         Ok(is_connected)
     }
@@ -357,9 +356,9 @@ impl<C: Connection> Client<C> {
             self.state,
             ConnectionState::Connecting | ConnectionState::SettingUp
         );
-        if setting_up && now > self.set_up_deadline {
-            let allowed = set_up_time(self.timeout, self.participants.len());
-            return Err(self.driver.timed_out(allowed));
+        // A loop that did not run has not read the answers yet.
+        if setting_up && !stalled && now > self.set_up_deadline {
+            return Err(self.driver.timed_out(self.timeout));
         }
         if self.driver.is_late(now) {
             return Ok(true);
@@ -474,7 +473,10 @@ impl<C: Connection> Client<C> {
     /// Drops the connection.
     fn hang_up(&mut self) {
         self.state = ConnectionState::Broken;
-        self.early = None;
+        if let Some(early) = self.early.take() {
+            let connection = &mut self.driver.connection;
+            connection.untaken(early.client, early.delivery().properties);
+        }
         self.withheld = false;
         self.driver.hang_up();
     }
@@ -482,7 +484,7 @@ impl<C: Connection> Client<C> {
     /// Starts to connect on a new socket.
     fn dial_again(&mut self, now: Time, registry: &Registry) -> Result<(), Error> {
         self.state = ConnectionState::Connecting;
-        self.set_up_deadline = now + set_up_time(self.timeout, self.participants.len());
+        self.set_up_deadline = now + self.timeout;
         let node = &self.nodes[self.node];
         let attempt = attempt(node, self.dials, self.source, self.set_up_deadline);
         self.driver
@@ -500,12 +502,6 @@ impl<C: Connection> Client<C> {
     fn waits_for_addresses(&self, now: Time) -> Option<Time> {
         self.nodes[self.node].addresses.wait(now)
     }
-}
-
-/// How long a connection's set-up may take in all.
-fn set_up_time(timeout: Nanos, channels: usize) -> Nanos {
-    let parts = 1 + (channels / CHANNELS_AT_ONCE) as u64;
-    Nanos(timeout.0.saturating_mul(parts))
 }
 
 /// The `index`-th connection to a node, with all its addresses to try.

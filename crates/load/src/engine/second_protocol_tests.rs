@@ -238,6 +238,8 @@ impl Connection for Toy {
         Ok(())
     }
 
+    fn untaken(&mut self, _: usize, _: &[u8]) {}
+
     fn is_answered(&self) -> bool {
         self.unanswered == 0
     }

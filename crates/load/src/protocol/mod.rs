@@ -105,6 +105,10 @@ pub(crate) trait Connection: Sized + Send + 'static {
     /// The receiver of a client, which must exist.
     fn receiver(&mut self, client: usize) -> Self::Receiver<'_>;
 
+    /// A client's last delivery, with these properties, was not taken and goes down with its connection: who
+    /// reads a stream goes on with it.
+    fn untaken(&mut self, client: usize, properties: &[u8]);
+
     /// Asks for an answer that comes after everything that was sent to a client before.
     fn fence(&mut self, client: usize) -> Result<(), Error>;
 

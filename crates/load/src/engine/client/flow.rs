@@ -245,6 +245,7 @@ impl<C: Connection> Client<C> {
 
     /// Goes on with the set-up or the way out.
     fn proceed(&mut self, now: Time, context: &mut Context<'_>) -> Result<(), Error> {
+        self.set_up_deadline = now + self.timeout;
         match self.driver.connection.proceed(now)? {
             Progress::Ready => {
                 self.is_accepted();

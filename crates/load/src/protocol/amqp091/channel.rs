@@ -48,9 +48,9 @@ pub(super) struct Channel {
     /// The connection's set-up waits for it.
     pub(super) is_awaited: bool,
     /// Reads a stream and may have to go on from where it was.
-    pub(super) follows_stream: bool,
+    follows_stream: bool,
     /// The offset after the last message that came.
-    pub(super) next_offset: Option<i64>,
+    next_offset: Option<i64>,
     /// Not the first connection.
     again: bool,
 }
@@ -104,6 +104,16 @@ impl Channel {
         self.is_awaited = false;
         self.stage = Stage::LogIn;
         self.again = true;
+    }
+
+    /// On a new connection a stream is read from so far behind the message with these properties on.
+    #[inline(always)]
+    pub(super) fn resume_at(&mut self, properties: Properties<'_>, behind: i64) {
+        if self.follows_stream
+            && let Some(offset) = offset_of(properties)
+        {
+            self.next_offset = Some(offset.saturating_add(behind));
+        }
     }
 
     /// Whether confirms may come.
@@ -267,6 +277,12 @@ impl Channel {
             .map_err(|error| failure::of_wire(endpoint, &self.stage, &error))?;
         Ok(true)
     }
+}
+
+/// The place of a message in its stream.
+fn offset_of(properties: Properties<'_>) -> Option<i64> {
+    let headers = properties.decode().ok()?.headers?;
+    headers.get(STREAM_OFFSET)?.as_i64()
 }
 
 /// The requests of a channel's set-up before its subscription, with what it declares itself.

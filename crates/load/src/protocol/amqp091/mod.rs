@@ -228,11 +228,7 @@ impl super::Connection for AmqpConnection {
                 else {
                     return Err(unasked(channel, "basic.deliver"));
                 };
-                if its.follows_stream
-                    && let Some(offset) = offset_of(properties)
-                {
-                    its.next_offset = Some(offset.saturating_add(1));
-                }
+                its.resume_at(properties, 1);
                 let event = Event::Delivery {
                     tag: delivery_tag,
                     redelivered,
@@ -406,6 +402,12 @@ impl super::Connection for AmqpConnection {
     #[inline]
     fn receiver(&mut self, client: usize) -> ChannelHandle<'_> {
         self.channel(client)
+    }
+
+    fn untaken(&mut self, client: usize, properties: &[u8]) {
+        if let Some(its) = self.channels.get_mut(client) {
+            its.resume_at(Properties::from_bytes(properties), 0);
+        }
     }
 
     fn fence(&mut self, client: usize) -> Result<(), Error> {
@@ -587,10 +589,4 @@ const fn take_one(count: &mut u32) -> bool {
     let some = *count > 0;
     *count = count.saturating_sub(1);
     some
-}
-
-/// The place of a message in its stream.
-fn offset_of(properties: Properties<'_>) -> Option<i64> {
-    let headers = properties.decode().ok()?.headers?;
-    headers.get(STREAM_OFFSET)?.as_i64()
 }
