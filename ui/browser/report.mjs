@@ -169,7 +169,10 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     const { page, done } = await open('hostile');
     assert.match(await page.title(), /^<script>alert\(1\)<\/script>␛\[31m/);
     assert.equal(await page.locator('h1').innerText(), '<script>alert(1)</script>␛[31m');
-    assert.match(await page.locator('#ran').innerText(), /orders<script>alert\(1\)<\/script>␇/);
+    assert.match(
+      await page.locator('.topology').innerText(),
+      /orders<script>alert\(1\)<\/script>␇/,
+    );
     await page.locator('#search').fill('script|evil|onerror');
     const functions = await page.locator('.functions tbody').innerText();
     assert.match(functions, /\$<script>alert\(1\)<\/script>:init\/1/);
@@ -224,6 +227,89 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
       /^\$gen_server2:loop\/3, .* total/,
     );
     assert.ok(await zoomed(page));
+    await done();
+  });
+
+  test('details stand beside the pointer', async () => {
+    const { page, done } = await open('faults');
+    const tip = page.locator('.tip');
+    const near = async (x, y) => {
+      const box = await tip.boundingBox();
+      const distance = Math.max(
+        box.x - x,
+        x - box.x - box.width,
+        box.y - y,
+        y - box.y - box.height,
+      );
+      assert.ok(distance <= 20, `${distance} pixels away`);
+    };
+    const latency = page.locator('#panel-latency .u-over');
+    const area = await latency.boundingBox();
+    // The median of the second from 30 s on.
+    const [x, y] = [area.x + (30.5 / 45.42) * area.width, area.y + area.height * 0.83];
+    await page.mouse.move(x, y);
+    const text = await tip.innerText();
+    assert.match(text, /^30 to 31 s\s+max\s+\d.*\s+p99\s+\d.*\s+p50\s+8\d\d us/);
+    assert.match(text, /us to [\d.]+ [mu]s: [\d,]+ samples/);
+    await near(x, y);
+    await page.mouse.move(area.x + (21.5 / 45.42) * area.width, y);
+    assert.match(await tip.innerText(), /^21\.\d+ s[\s\S]*the broker was away at 19\.8 s/);
+    await page
+      .locator('.flame-view')
+      .first()
+      .hover({ position: { x: 60, y: 45 } });
+    assert.match(await tip.innerText(), /^\$rabbit_reader:mainloop\/4\s+\[jit\]\s+\d.* % total/);
+    await page.locator('#latency .u-over').first().hover();
+    assert.match(await tip.innerText(), /^p9\d[\s\S]*ack response\s+\d/);
+    await page.locator('.waits svg').hover({ position: { x: 300, y: 30 } });
+    assert.match(await tip.innerText(), /nothing due\s+97/);
+    await page.mouse.move(2, 2);
+    assert.equal(await tip.isVisible(), false);
+    await done();
+  });
+
+  test('a zoom into the graph filters the table beside it', async () => {
+    const { page, done } = await open('full');
+    await page.getByRole('button', { name: 'total', exact: true }).click();
+    const names = () => page.locator('.functions td button').allInnerTexts();
+    const count = async () =>
+      Number(
+        /of ([\d,]+) functions/
+          .exec(await page.locator('.functions .more').innerText())[1]
+          .replace(',', ''),
+      );
+    const all = await names();
+    const before_ = await count();
+    await page
+      .locator('.flame-view')
+      .first()
+      .click({ position: { x: 60, y: 45 } });
+    const scope = page.locator('.functions .scope');
+    assert.match(
+      await scope.innerText(),
+      /^below \$rabbit_reader:mainloop\/4, \d+\.\d % of all samples$/,
+    );
+    const some = await names();
+    assert.ok((await count()) < before_, `${await count()} of ${before_}`);
+    assert.equal(some[0], '$rabbit_reader:mainloop/4');
+    assert.ok(!some.includes('$proc_lib:init_p_do_apply/3'));
+    await page.keyboard.press('Escape');
+    assert.equal(await scope.isVisible(), false);
+    assert.deepEqual(await names(), all);
+    await done();
+  });
+
+  test('the topology is drawn', async () => {
+    const { page, done } = await open('rate');
+    const boxes = await page.locator('.topology .box').allInnerTexts();
+    assert.equal(boxes.length, 6);
+    assert.match(boxes[0], /producers\s+2\s+20,000 msg\/s/);
+    assert.match(boxes[1], /default exchange\s+direct exchange/);
+    assert.match(boxes[2], /orders0\s+quorum queue\s+12 messages/);
+    assert.match(boxes[5], /consumers\s+2\s+\d/);
+    assert.equal(await page.locator('.topology path').count(), 1 + 3 + 3);
+    await page.getByText('The same as tables').click();
+    assert.equal(await page.locator('.topology tbody tr').count(), 6);
     await done();
   });
 
@@ -365,7 +451,10 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
 
   test('callers and callees of a function', async () => {
     const { page, done } = await open('full', '#shape=callers');
-    assert.match(await page.locator('.sandwich').innerText(), /Choose a function/);
+    const hottest = await page.locator('.functions td button').first().innerText();
+    const title = await page.locator('.sandwich').innerText();
+    assert.ok(title.includes(`${hottest}, the function with the largest self share`), title);
+    assert.ok((await page.locator('.flame-view:visible').count()) === 2);
     await page.locator('#search').fill('rabbit_exchange:route/2');
     await page.locator('.functions td button').first().click();
     assert.match(await page.locator('.sandwich').innerText(), /below \$rabbit_exchange:route\/2$/);
@@ -387,12 +476,23 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
   });
 
   test('a phone shows all of it without scrolling sideways', async () => {
-    for (const state of ['full', 'hostile', 'record']) {
+    for (const state of ['full', 'hostile', 'record', 'faults', 'rate']) {
       const { page, done } = await open(state, '', {
         viewport: { width: 390, height: 800 },
         isMobile: true,
       });
       assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390, state);
+      // What does not fit scrolls in a box of its own; nothing else is cut off.
+      const cut = await page.evaluate(() => {
+        const hides = (e) => ['hidden', 'clip'].includes(getComputedStyle(e).overflowX);
+        const all = [...document.querySelectorAll('#app *')].filter(
+          (e) => e.checkVisibility() && !e.closest('.scroll, .hidden, .u-wrap'),
+        );
+        const outside = all.filter((e) => e.getBoundingClientRect().right > 391);
+        const within = all.filter((e) => hides(e) && e.scrollWidth > e.clientWidth + 1);
+        return [...outside, ...within].map((e) => `${e.tagName}.${e.className}: ${e.textContent}`);
+      });
+      assert.deepEqual(cut, [], state);
       await done();
     }
   });

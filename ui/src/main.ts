@@ -45,7 +45,7 @@ function start(page: Page, app: HTMLElement): void {
     figures(run),
     profile ? use(burn(run, profile, store, pointer)) : null,
     use(percentiles(run)),
-    details(run),
+    use(details(run)),
   );
   const theme = choice<Theme>(
     'colours',

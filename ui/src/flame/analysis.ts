@@ -26,7 +26,9 @@ export class Analysis {
   private readonly flags: Uint8Array;
   private key = '';
   weights: Weights = { self: new Float64Array(), total: new Float64Array(), sum: 0 };
+  /** The functions of the window. */
   rows: FunctionRow[] = [];
+  private belowZoom: { zoom: number; rows: FunctionRow[] } | null = null;
 
   constructor(readonly profile: Profile) {
     this.tree = link(profile.frame, profile.parent);
@@ -42,19 +44,38 @@ export class Analysis {
     this.weights = timed
       ? weigh(this.profile, from, to)
       : weigh(this.profile, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY);
-    const { self, total } = functions(
-      this.tree,
-      this.weights,
-      this.flags,
-      this.profile.names.length,
-    );
-    this.rows = [];
+    this.rows = this.functions(this.flags, -1);
+    this.belowZoom = null;
+  }
+
+  /** The functions at and below a node; all of the window for null. */
+  rowsBelow(zoom: number | null): FunctionRow[] {
+    if (zoom === null) return this.rows;
+    if (this.belowZoom?.zoom !== zoom) {
+      const flags = outermost(this.tree, this.profile.names.length, zoom);
+      this.belowZoom = { zoom, rows: this.functions(flags, zoom) };
+    }
+    return this.belowZoom.rows;
+  }
+
+  /** The function with the largest self share of the window. */
+  hottest(): number | null {
+    let most: FunctionRow | null = null;
+    for (const row of this.rows) if (!most || row.self > most.self) most = row;
+    return most?.frame ?? null;
+  }
+
+  private functions(flags: Uint8Array, root: number): FunctionRow[] {
+    const { names, kind } = this.profile;
+    const { self, total } = functions(this.tree, this.weights, flags, names.length, root);
+    const rows: FunctionRow[] = [];
     for (let frame = 0; frame < self.length; frame++) {
       // Threads are the graph's first row and no functions.
-      if (total[frame]! > 0 && KINDS[this.profile.kind[frame]!] !== 'thread') {
-        this.rows.push({ frame, self: self[frame]!, total: total[frame]! });
+      if (total[frame]! > 0 && KINDS[kind[frame]!] !== 'thread') {
+        rows.push({ frame, self: self[frame]!, total: total[frame]! });
       }
     }
+    return rows;
   }
 
   /** The frames that a pattern finds and the share of samples below them; null for a bad pattern. */

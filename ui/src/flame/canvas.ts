@@ -6,6 +6,7 @@ import { KINDS } from '../core/data';
 import { h } from '../core/dom';
 import { grouped, percent, visible } from '../core/format';
 import { frameColor, type Palette, shadeKey } from '../core/theme';
+import { tip } from '../core/tip';
 import { type Box, boxAt, type Compare, type Layout, layout, neighbour } from './layout';
 import type { Tree, Weights } from './tree';
 
@@ -29,13 +30,6 @@ export interface Scene {
   sum: number;
 }
 
-export interface Actions {
-  /** A box was clicked, or Enter was pressed on it. */
-  open(node: number): void;
-  /** The box under the pointer or the keyboard's cursor changed. */
-  point(node: number | null): void;
-}
-
 export class FlameCanvas {
   readonly element: HTMLElement;
   private readonly canvas = h('canvas', { 'aria-hidden': 'true' });
@@ -53,7 +47,8 @@ export class FlameCanvas {
   constructor(
     private readonly profile: Profile,
     label: string,
-    private readonly actions: Actions,
+    /** A box was clicked, or Enter was pressed on it. */
+    private readonly open: (node: number) => void,
   ) {
     this.view = h(
       'div',
@@ -63,12 +58,13 @@ export class FlameCanvas {
         role: 'application',
         'aria-label': label,
         onscroll: () => this.paint(),
-        onmousemove: (e: MouseEvent) => this.hover(this.under(e)),
+        onmousemove: (e: MouseEvent) => this.hover(this.under(e), e.clientX, e.clientY),
         onmouseleave: () => this.hover(null),
         onclick: (e: MouseEvent) => {
           const box = this.under(e);
           this.focused = box;
-          if (box) this.actions.open(box.node);
+          tip.hide();
+          if (box) this.open(box.node);
         },
         onkeydown: (e: KeyboardEvent) => this.key(e),
         onblur: () => this.hover(null),
@@ -207,20 +203,34 @@ export class FlameCanvas {
     return boxAt(this.found, x, depth);
   }
 
-  private hover(box: Box | null): void {
+  /** Marks a box and says what it is, beside a place of the window. */
+  private hover(box: Box | null, x = 0, y = 0): void {
     const node = box?.node ?? null;
+    if (box) this.tell(box, x, y);
+    else tip.hide();
     if (node === this.hovered) return;
     this.hovered = node;
     this.view.style.cursor = node === null ? '' : 'pointer';
-    this.actions.point(node);
     this.paint();
+  }
+
+  private tell(box: Box, x: number, y: number): void {
+    const frame = this.scene!.tree.frame[box.node]!;
+    const { module, modules } = this.profile;
+    tip.show(
+      x,
+      y,
+      h('b', { class: 'code' }, this.name(box)),
+      h('div', { class: 'soft' }, modules[module[frame]!] ?? ''),
+      h('div', {}, this.tooltip(box.node)),
+    );
   }
 
   private key(e: KeyboardEvent): void {
     const s = this.scene;
     if (!s || e.ctrlKey || e.metaKey || e.altKey) return;
     if (e.key === 'Enter' && this.focused) {
-      this.actions.open(this.focused.node);
+      this.open(this.focused.node);
       e.preventDefault();
       return;
     }
@@ -241,13 +251,14 @@ export class FlameCanvas {
       : (this.found.boxes.find((b) => !b.context) ?? null);
     if (!next) return;
     this.focused = next;
-    this.actions.point(next.node);
     this.status.textContent = `${visible(this.name(next))}, ${this.tooltip(next.node)}`;
     const top = this.top(next);
     const view = this.view;
     if (top < view.scrollTop) view.scrollTop = top;
     if (top + ROW > view.scrollTop + view.clientHeight)
       view.scrollTop = top + ROW - view.clientHeight;
+    const box = view.getBoundingClientRect();
+    this.tell(next, box.left + next.x * this.width, box.top + top + ROW - view.scrollTop);
     this.paint();
   }
 }

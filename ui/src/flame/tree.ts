@@ -77,15 +77,18 @@ export function totals(self: Float64Array, parent: Int32Array): Float64Array {
   return total;
 }
 
-/** Per node: 1 where no ancestor has the same frame, so that recursion counts once. */
-export function outermost(tree: Tree, frames: number): Uint8Array {
+/**
+ * Per node: 1 where no ancestor has the same frame, so that recursion counts once. With a root only the nodes
+ * below it, and it, are looked at; all others are 0.
+ */
+export function outermost(tree: Tree, frames: number, root = -1): Uint8Array {
   const n = tree.frame.length;
   const flags = new Uint8Array(n);
   const onPath = new Uint32Array(frames);
   const leave = (node: number): void => {
     onPath[tree.frame[node]!]!--;
   };
-  let node = tree.first[n]!;
+  let node = root < 0 ? tree.first[n]! : root;
   while (node >= 0) {
     const frame = tree.frame[node]!;
     flags[node] = onPath[frame]! === 0 ? 1 : 0;
@@ -96,25 +99,30 @@ export function outermost(tree: Tree, frames: number): Uint8Array {
       continue;
     }
     leave(node);
-    while (tree.next[node]! < 0 && tree.parent[node]! >= 0) {
+    while (node !== root && tree.next[node]! < 0 && tree.parent[node]! >= 0) {
       node = tree.parent[node]!;
       leave(node);
     }
-    node = tree.next[node]!;
+    node = node === root ? -1 : tree.next[node]!;
   }
   return flags;
 }
 
-/** Self and total weight per frame; recursion counts once. */
+/** Self and total weight per frame, of the nodes at and below a root where there is one; recursion counts once. */
 export function functions(
   tree: Tree,
   weights: Weights,
   flags: Uint8Array,
   frames: number,
+  root = -1,
 ): { self: Float64Array; total: Float64Array } {
   const self = new Float64Array(frames);
   const total = new Float64Array(frames);
+  const inside = new Uint8Array(flags.length);
   for (let i = 0; i < flags.length; i++) {
+    const p = tree.parent[i]!;
+    inside[i] = root < 0 || i === root || (p >= 0 && inside[p]) ? 1 : 0;
+    if (!inside[i]) continue;
     const frame = tree.frame[i]!;
     self[frame]! += weights.self[i]!;
     if (flags[i]) total[frame]! += weights.total[i]!;

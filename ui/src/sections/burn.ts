@@ -24,7 +24,7 @@ type Result = { hits: Uint8Array; share: number; frames: number } | null;
 /** The profile's section. Split into parts that each own some elements and one `draw`. */
 export function burn(run: RunView, profile: Profile, store: Store, pointer: Pointer): View {
   const analysis = new Analysis(profile);
-  const info = h('p', { class: 'pointed', 'aria-hidden': 'true' });
+  const info = h('p', { class: 'hint' });
   const open = (node: number): void => {
     const frame = analysis.tree.frame[node]!;
     // The first click zooms, the second on the same frame shows its share over time.
@@ -35,7 +35,7 @@ export function burn(run: RunView, profile: Profile, store: Store, pointer: Poin
   const graph = new FlameCanvas(
     profile,
     'Flame graph. Arrow keys move between frames, Enter zooms, Escape goes back. The function table holds the same as text.',
-    { open, point: (node) => point(node) },
+    open,
   );
   const pair = callersAndCallees(analysis, store);
   const table = new FunctionTable(profile, store);
@@ -70,16 +70,6 @@ export function burn(run: RunView, profile: Profile, store: Store, pointer: Poin
     split,
   );
 
-  const point = (node: number | null): void => {
-    if (node === null) {
-      fill(info, h('span', { class: 'hint' }, hint(store)));
-      return;
-    }
-    const frame = analysis.tree.frame[node]!;
-    const where = profile.modules[profile.module[frame]!] ?? '';
-    fill(info, h('b', {}, profile.names[frame]!), ` ${where} `, graph.tooltip(node));
-  };
-
   const draw = (): void => {
     const p = palette();
     const [from, to] = effectiveWindow(run, store);
@@ -96,7 +86,7 @@ export function burn(run: RunView, profile: Profile, store: Store, pointer: Poin
       weights: analysis.weights,
       compare: comparison(analysis.tree, analysis.weights, profile, store),
       upward: state.shape === 'flame',
-      zoom: state.zoom !== null && state.zoom < profile.nodes ? state.zoom : null,
+      zoom: zoomOf(store, profile),
       hits: result?.hits ?? null,
       frame: state.frame,
       sum: analysis.weights.sum,
@@ -105,10 +95,10 @@ export function burn(run: RunView, profile: Profile, store: Store, pointer: Poin
       if (two) pair.draw(width, scene);
       else graph.draw(scene, width, p, printing() ? 4000 : undefined);
     }
-    table.draw(analysis.rows, result?.hits ?? null, analysis.weights.sum, p.dark);
+    table.draw(analysis, scene.zoom, result?.hits ?? null, p.dark);
     drawLegend(legend, analysis, p.dark);
     window_.show();
-    point(null);
+    fill(info, hint(store));
   };
   store.listen((_, changed) => {
     if (changed.has('window') || changed.has('frame')) strip.draw();
@@ -122,6 +112,12 @@ export function burn(run: RunView, profile: Profile, store: Store, pointer: Poin
       draw();
     },
   };
+}
+
+/** The node that fills the graph; null for all. */
+function zoomOf(store: Store, profile: Profile): number | null {
+  const { zoom } = store.state;
+  return zoom !== null && zoom < profile.nodes ? zoom : null;
 }
 
 function printing(): boolean {
@@ -190,42 +186,34 @@ function callersAndCallees(
     const frame = trees?.[which].frame[node];
     if (frame !== undefined) store.set({ frame }, true);
   };
-  const info = h('p', { class: 'pointed', 'aria-hidden': 'true' });
-  const upper: FlameCanvas = new FlameCanvas(profile, 'Callers of the selected function', {
-    open: select(0),
-    point: (n) => say(upper, 0, n),
-  });
-  const lower: FlameCanvas = new FlameCanvas(profile, 'Callees of the selected function', {
-    open: select(1),
-    point: (n) => say(lower, 1, n),
-  });
-  const say = (canvas: FlameCanvas, which: 0 | 1, node: number | null): void => {
-    const frame = node === null ? undefined : trees?.[which].frame[node];
-    if (node === null || frame === undefined) fill(info, '\u00a0');
-    else fill(info, h('b', {}, profile.names[frame]!), ` ${canvas.tooltip(node)}`);
-  };
-  const element = h('div', {}, title, upper.element, lower.element, info);
+  const upper = new FlameCanvas(profile, 'Callers of the selected function', select(0));
+  const lower = new FlameCanvas(profile, 'Callees of the selected function', select(1));
+  const element = h('div', {}, title, upper.element, lower.element);
   return {
     element,
     svg: (top) => {
-      if (store.state.frame === null) return { body: [], height: 0 };
+      if (!trees) return { body: [], height: 0 };
       const above = upper.svg(top);
       const below = lower.svg(top + above.height);
       return { body: [...above.body, ...below.body], height: above.height + below.height };
     },
     draw: (width, scene) => {
-      const { frame } = store.state;
-      const none = frame === null || frame >= profile.names.length;
-      upper.element.hidden = none;
-      lower.element.hidden = none;
-      if (none) {
-        fill(
-          title,
-          'Choose a function in the table: its callers will stand above it, what it calls below.',
-        );
+      const { frame: chosen } = store.state;
+      const known = chosen !== null && chosen < profile.names.length;
+      const frame = known ? chosen : analysis.hottest();
+      upper.element.hidden = frame === null;
+      lower.element.hidden = frame === null;
+      if (frame === null) {
+        trees = null;
+        fill(title, 'No sample lies in this window.');
         return;
       }
-      fill(title, 'Callers above, callees below ', h('b', {}, profile.names[frame]!));
+      fill(
+        title,
+        'Callers above, callees below ',
+        h('b', {}, profile.names[frame]!),
+        known ? null : ', the function with the largest self share; choose another in the table',
+      );
       const above = analysis.callers(frame);
       const below = analysis.callees(frame);
       trees = [above.tree, below.tree];
@@ -436,7 +424,7 @@ function toolbar(
 
 function functionCsv(analysis: Analysis, store: Store): string {
   const { profile, weights } = analysis;
-  const rows = sorted(analysis.rows, store.state.sort, profile.names);
+  const rows = sorted(analysis.rowsBelow(zoomOf(store, profile)), store.state.sort, profile.names);
   return csv([
     [
       'function',

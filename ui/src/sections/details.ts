@@ -1,8 +1,10 @@
 // What exactly ran: the command that does it again, topology, configuration, versions, machine.
 
-import { button, type Child, h, table } from '../core/dom';
-import { grouped, visible } from '../core/format';
+import { button, type Child, h } from '../core/dom';
+import { visible } from '../core/format';
 import type { RunView } from '../core/view';
+import type { View } from './timeline';
+import { topology } from './topology';
 
 /** An argument as a POSIX shell takes it. */
 export function shellQuote(argument: string): string {
@@ -64,67 +66,7 @@ function definitions(
   );
 }
 
-function topology(run: RunView): HTMLElement[] {
-  const t = run.topology;
-  const out: HTMLElement[] = [];
-  const name = (text: string, empty: string): Child =>
-    text === '' ? h('i', {}, empty) : h('code', {}, text);
-  if (t.queues.length > 0) {
-    out.push(
-      h(
-        'div',
-        { class: 'scroll' },
-        table(
-          'Queues when the measured phase ended',
-          [
-            { label: 'queue' },
-            { label: 'type' },
-            { label: 'durable' },
-            { label: 'messages', number: true },
-            { label: 'consumers', number: true },
-            { label: 'arguments' },
-          ],
-          t.queues.map((q) => [
-            name(q.name, 'without a name'),
-            q.type,
-            q.durable ? 'yes' : 'no',
-            grouped(q.messages),
-            grouped(q.consumers),
-            q.arguments.join(', '),
-          ]),
-        ),
-      ),
-    );
-  }
-  if (t.bindings.length > 0) {
-    out.push(
-      h(
-        'div',
-        { class: 'scroll' },
-        table(
-          'Bindings',
-          [
-            { label: 'exchange' },
-            { label: 'type' },
-            { label: 'routing key' },
-            { label: 'destination' },
-          ],
-          t.bindings.map((b) => [
-            name(b.source, 'default exchange'),
-            t.exchanges.find((e) => e.name === b.source)?.type ?? (b.source === '' ? 'direct' : ''),
-            name(b.routing_key, 'empty'),
-            name(b.destination, 'without a name'),
-          ]),
-        ),
-      ),
-    );
-  }
-  if (t.omitted > 0)
-    out.push(h('p', { class: 'hint' }, `${grouped(t.omitted)} more objects are not listed.`));
-  return out;
-}
-
-export function details(run: RunView): HTMLElement {
+export function details(run: RunView): View {
   const hw = run.hardware;
   const settings = flatten(run.experiment);
   const machine = definitions('Machine', [
@@ -147,12 +89,13 @@ export function details(run: RunView): HTMLElement {
     ['run', run.id],
     ['seed', run.seed],
   ]);
-  return h(
+  const drawing = topology(run);
+  const element = h(
     'section',
     { id: 'ran', 'aria-labelledby': 'ran-title' },
     h('header', {}, h('h2', { id: 'ran-title' }, 'What exactly ran')),
     command(run),
-    topology(run),
+    drawing?.element,
     h(
       'div',
       { class: 'columns' },
@@ -163,4 +106,5 @@ export function details(run: RunView): HTMLElement {
       h('div', {}, versions, machine),
     ),
   );
+  return { element, draw: () => drawing?.draw() };
 }

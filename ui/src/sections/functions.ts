@@ -6,7 +6,7 @@ import { button, fill, h } from '../core/dom';
 import { grouped, percent } from '../core/format';
 import type { SortBy, Store } from '../core/state';
 import { frameColor, shadeKey } from '../core/theme';
-import type { FunctionRow } from '../flame/analysis';
+import type { Analysis, FunctionRow } from '../flame/analysis';
 
 const STEP = 40;
 
@@ -29,6 +29,7 @@ export class FunctionTable {
   readonly element: HTMLElement;
   private readonly body = h('tbody');
   private readonly more = h('div', { class: 'more' });
+  private readonly scope = h('p', { class: 'scope' });
   private readonly heads = new Map<SortBy, HTMLElement>();
   private limit = STEP;
 
@@ -48,6 +49,7 @@ export class FunctionTable {
     this.element = h(
       'div',
       { class: 'functions' },
+      this.scope,
       h(
         'div',
         { class: 'scroll' },
@@ -73,8 +75,15 @@ export class FunctionTable {
     );
   }
 
-  draw(rows: readonly FunctionRow[], hits: Uint8Array | null, sum: number, dark: boolean): void {
+  /** Shows the functions at and below a node, or all; with `hits` those alone that were found. */
+  draw(analysis: Analysis, zoom: number | null, hits: Uint8Array | null, dark: boolean): void {
     const { state } = this.store;
+    const rows = analysis.rowsBelow(zoom);
+    const { sum, total } = analysis.weights;
+    const top = zoom === null ? '' : this.profile.names[analysis.tree.frame[zoom]!]!;
+    const share = zoom === null || sum === 0 ? 0 : total[zoom]! / sum;
+    this.scope.hidden = zoom === null;
+    fill(this.scope, 'below ', h('b', {}, top), `, ${percent(share)} of all samples`);
     for (const [by, cell] of this.heads) {
       const order = by === 'name' ? 'ascending' : 'descending';
       cell.setAttribute('aria-sort', by === state.sort ? order : 'none');
@@ -97,7 +106,7 @@ export class FunctionTable {
       rest > 0 &&
         button(`${grouped(Math.min(rest, 200))} more of ${grouped(list.length)} functions`, () => {
           this.limit += 200;
-          this.draw(rows, hits, sum, dark);
+          this.draw(analysis, zoom, hits, dark);
         }),
     );
   }
