@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use archive::{Event, SeriesPoint, Warning};
+use archive::{Event, SeriesPoint};
 use measure::{Interval, Nanos, Phase};
 use report::console::{Live, Shape, Style, out, sanitise};
 
@@ -117,9 +117,5 @@ impl session::Observer for Show {
 
     fn event(&mut self, event: &Event) {
         self.live.event(event);
-    }
-
-    fn warning(&mut self, warning: &Warning) {
-        self.live.warning(warning);
     }
 }

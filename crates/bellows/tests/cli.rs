@@ -399,3 +399,59 @@ fn a_requested_rate_is_an_open_loop() {
         "{option}"
     );
 }
+
+/// At a rate that nobody reaches, so that there is something to warn of: once, with the verdict that it refers to,
+/// and without steps that do not happen.
+#[test]
+fn a_warning_is_told_once_and_the_verdict_that_it_names_is_there() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let (url, rate) = (broker.url.as_str(), "50000000");
+    let ours = [
+        "client",
+        "queue://once",
+        "--url",
+        url,
+        "--rate",
+        rate,
+        "--duration",
+        "1",
+        "--warmup",
+        "0",
+    ];
+    let perf_test = ["perf-test", "-h", url, "-r", rate, "-z", "1"];
+    let artemis = [
+        "artemis",
+        "perf",
+        "client",
+        "--url",
+        url,
+        "--rate",
+        rate,
+        "--duration",
+        "1",
+        "--warmup",
+        "0",
+        "queue://once",
+    ];
+    for args in [ours.as_slice(), &perf_test, &artemis] {
+        let ended = run(dir.path(), args);
+        let text = format!("{}{}", ended.stdout, ended.stderr);
+        let mut warnings: Vec<&str> = text
+            .lines()
+            .filter(|line| line.starts_with("warning: "))
+            .collect();
+        assert!(!warnings.is_empty(), "{args:?}: {text}");
+        warnings.sort_unstable();
+        assert!(
+            warnings.windows(2).all(|two| two[0] != two[1]),
+            "{args:?}: {text}"
+        );
+        let names_it = text.contains("see the verdict");
+        assert!(
+            !names_it || text.contains("\nverdict: "),
+            "{args:?}: {text}"
+        );
+        assert!(!text.contains("the profiler"), "{args:?}: {text}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use archive::{Event, SeriesPoint, Warning};
+use archive::{Event, SeriesPoint};
 use measure::{Interval, Nanos, Phase};
 
 /// Told about a run while it goes on, on the thread that called [`crate::run`]. Every method does
@@ -20,8 +20,6 @@ pub trait Observer {
     fn interval(&mut self, _interval: &Interval) {}
     /// Something happened, such as a blocked connection.
     fn event(&mut self, _event: &Event) {}
-    /// Something puts a number in doubt.
-    fn warning(&mut self, _warning: &Warning) {}
 }
 
 /// Hears nothing.

@@ -242,7 +242,7 @@ fn remarks(record: &RunRecord) {
         return;
     };
     let style = output::style_aside();
-    let mut text = console::warnings(&summary.warnings, style);
+    let mut text = console::remarks(summary, style);
     if let Some(ledger) = &summary.ledger
         && ledger.lost + ledger.outstanding + ledger.corrupt > 0
     {

@@ -5,19 +5,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
 use std::time::Duration;
 
-use archive::{Event, ProcessUsage, ScenarioPoint, SeriesPoint, Warning};
+use archive::{Event, ProcessUsage, ScenarioPoint, SeriesPoint};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::{Interval, Metric, Nanos, Phase, Summaries};
 
 use super::shape::Shape;
-use super::text::{Style, clock, fit, left, right, sanitise, sparkline, wrap};
+use super::text::{Style, clock, fit, left, right, sanitise, sparkline};
 use super::{out, plain, scenario};
 use crate::numbers::{count, marked, per_second, three_digits};
 
 /// How many seconds the sparklines look back.
 const LOOK_BACK: usize = 10;
-/// Warnings that the live table has room for.
-const WARNINGS_SHOWN: usize = 4;
 
 /// What is shown while a run goes on.
 #[derive(Debug)]
@@ -79,7 +77,7 @@ impl Live {
         }
     }
 
-    /// A block a second to `results`; steps, phases, events and warnings to standard error.
+    /// A block a second to `results`; steps, phases and events to standard error.
     #[must_use]
     pub fn plain(shape: Shape, results: Box<dyn Write + Send>) -> Self {
         let view = PlainView {
@@ -190,20 +188,6 @@ impl Live {
         }
     }
 
-    /// Something makes a number doubtful.
-    pub fn warning(&mut self, warning: &Warning) {
-        match &mut self.view {
-            View::Quiet => {}
-            View::Plain(_) => note(&format!("warning: {}", sanitise(&warning.text))),
-            View::Table(view) => {
-                view.table
-                    .warnings
-                    .push(sanitise(&warning.text).into_owned());
-                view.redraw();
-            }
-        }
-    }
-
     /// Takes the table off the screen; call it before anything else is printed.
     pub fn clear(&mut self) {
         if let View::Table(view) = &self.view {
@@ -262,7 +246,6 @@ pub(super) struct LiveTable {
     measured_seconds: f64,
     latency: Summaries,
     scenarios: BTreeMap<&'static str, ScenarioPoint>,
-    warnings: Vec<String>,
 }
 
 impl LiveTable {
@@ -280,7 +263,6 @@ impl LiveTable {
             measured_seconds: 0.0,
             latency: Summaries::default(),
             scenarios: BTreeMap::new(),
-            warnings: Vec::new(),
         }
     }
 
@@ -318,7 +300,6 @@ impl LiveTable {
         if self.phase.is_none() || self.recent.is_empty() {
             let step = self.waiting.as_ref().unwrap_or(&self.step);
             out.push(fit(step, columns).into_owned());
-            out.extend(self.warning_lines(columns));
             return out;
         }
         out.push(self.bar(columns));
@@ -332,7 +313,6 @@ impl LiveTable {
         let (measured, seconds) = (&self.scenarios, self.measured_seconds);
         out.extend(scenario::live(&self.recent, measured, seconds, self.style));
         out.extend(self.usage().map(|line| fit(&line, columns).into_owned()));
-        out.extend(self.warning_lines(columns));
         out.truncate(self.style.rows.saturating_sub(1).max(3));
         out
     }
@@ -504,30 +484,6 @@ impl LiveTable {
             .flatten()
             .collect();
         (!parts.is_empty()).then(|| parts.join("   "))
-    }
-
-    fn warning_lines(&self, columns: usize) -> Vec<String> {
-        let more = self.warnings.len().saturating_sub(WARNINGS_SHOWN);
-        let mut out: Vec<String> = self
-            .warnings
-            .iter()
-            .rev()
-            .take(WARNINGS_SHOWN)
-            .map(|w| {
-                let first = wrap(w, columns.saturating_sub(11)).into_iter().next();
-                let cut = first.unwrap_or_default();
-                let rest = if cut.len() < w.len() { " …" } else { "" };
-                format!(
-                    "{} {}",
-                    self.style.caution("! warning"),
-                    fit(&(cut + rest), columns - 10)
-                )
-            })
-            .collect();
-        if more > 0 {
-            out.push(format!("  and {more} more"));
-        }
-        out
     }
 }
 

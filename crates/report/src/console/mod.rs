@@ -27,5 +27,5 @@ pub use functions::{FunctionSort, FunctionTable, functions};
 pub use live::{Live, Steps};
 pub use runs::{labels, removed, runs};
 pub use shape::Shape;
-pub use summary::{summary, warnings};
+pub use summary::{remarks, summary, warnings};
 pub use text::{Style, sanitise};

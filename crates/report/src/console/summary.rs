@@ -375,8 +375,6 @@ fn profile_lines(summary: &RunSummary, functions: usize, columns: usize) -> Vec<
     out
 }
 
-/// The warnings in full where they fit into `room` lines, else the first ones and what the others
-/// are about.
 /// Warnings under something else than a summary, one after the other, each line ending in a
 /// newline. On a terminal they are wrapped.
 #[must_use]
@@ -392,6 +390,21 @@ pub fn warnings(all: &[Warning], style: Style) -> String {
         .collect()
 }
 
+/// What is to be said beside figures that another tool's form has: warnings, and the verdict that they refer to.
+#[must_use]
+pub fn remarks(summary: &RunSummary, style: Style) -> String {
+    let mut text = warnings(&summary.warnings, style);
+    if !text.is_empty()
+        && let Some(verdict) = verdict(summary)
+    {
+        text.push_str(&verdict);
+        text.push('\n');
+    }
+    text
+}
+
+/// The warnings in full where they fit into `room` lines, else the first ones and what the others
+/// are about.
 fn warning_lines(summary: &RunSummary, style: Style, columns: usize, room: usize) -> Vec<String> {
     const LABEL: &str = "! warning: ";
     if summary.warnings.is_empty() {

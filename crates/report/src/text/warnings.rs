@@ -293,6 +293,13 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
             ),
             "make room or restore the folder, and run again",
         ),
+        WarningCode::ProfileIncomplete if w.values.contains_key("unknown_share") => (
+            format!(
+                "{} of the samples hold a frame without a name: shares of functions are too low by what ran in those",
+                percent(w.number("unknown_share"))
+            ),
+            "install the debug symbols of the broker and its runtime, or one that is not stripped",
+        ),
         // The profiler's own words.
         _ => (w.word("why").to_owned(), ""),
     }

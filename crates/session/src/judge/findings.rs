@@ -7,7 +7,7 @@ use measure::ledger::LedgerSummary;
 
 use super::limits::Derived;
 use super::thresholds::{
-    FULL, LAG_SECONDS, POOR_CLOCKS, RUN_QUEUE_WAIT, SATURATED, SHORTEST, STEAL,
+    FULL, LAG_SECONDS, NAMELESS, POOR_CLOCKS, RUN_QUEUE_WAIT, SATURATED, SHORTEST, STEAL,
 };
 
 /// All of them, the gravest first.
@@ -306,6 +306,12 @@ pub(crate) fn profile_findings(outcome: &profile::Outcome) -> Vec<Warning> {
         all.push(profile_incomplete(&outcome.notes.join("; ")));
     }
     all
+}
+
+/// Frames without a name: a table of functions that lacks much of what ran.
+pub(crate) fn nameless_frames(unknown_share: f64) -> Option<Warning> {
+    let warning = Warning::new(Code::ProfileIncomplete, Tier::Caution);
+    (unknown_share >= NAMELESS).then(|| warning.with("unknown_share", unknown_share))
 }
 
 /// A part of the profile is missing, for this reason.

@@ -409,6 +409,12 @@ fn the_profilers_own_troubles_are_told() {
         (100, 900)
     );
     assert_eq!(profile_findings(&profile::Outcome::default()), []);
+    let nameless = nameless_frames(0.44).unwrap();
+    assert_eq!(
+        (nameless.tier, nameless.number("unknown_share")),
+        (Tier::Caution, 0.44)
+    );
+    assert_eq!(nameless_frames(0.05), None);
 }
 
 #[test]

@@ -64,5 +64,7 @@ pub(super) const UNTIL_LOST: Nanos = Nanos::from_millis(50);
 pub(super) const MOST_STALLS: usize = 1_000;
 /// Steal below this share is noise.
 pub(super) const STEAL: f64 = 0.01;
+/// Share of samples with a frame that has no name, from which on shares of functions are too low by much.
+pub(super) const NAMELESS: f64 = 0.2;
 /// Clock sources that are slow to read (about 1 us) or coarse.
 pub(super) const POOR_CLOCKS: [&str; 4] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"];

@@ -14,7 +14,6 @@ use super::profiling::Profiled;
 use super::recording::Recording;
 use super::scenarios::ScenarioContext;
 use super::{RunOutcome, Texts};
-use crate::Observer;
 use crate::judge::{Judgement, judge};
 use crate::usage::{Usage, between};
 
@@ -71,13 +70,7 @@ impl Recording<'_> {
         summary.stalls.clone_from(&verdict.facts.ended.stalls);
         summary.verdict = self.context.loaded().then_some(verdict);
         let texts = &self.context.texts;
-        let record = close(
-            self.writer.as_mut(),
-            self.record,
-            summary,
-            texts,
-            self.observer,
-        );
+        let record = close(self.writer.as_mut(), self.record, summary, texts);
         RunOutcome {
             run_dir: self
                 .writer
@@ -94,7 +87,9 @@ impl Recording<'_> {
         let Some(writer) = &mut self.writer else {
             return Profiled::default();
         };
-        self.observer.step("writing the profile");
+        if profiling.is_on() {
+            self.observer.step("writing the profile");
+        }
         let since_origin = |at: measure::Time| at.since(self.context.origin).0;
         let measured = outcome
             .phases
@@ -242,13 +237,12 @@ impl Recording<'_> {
     }
 }
 
-/// Tells the observer all warnings and writes the record for the last time.
+/// Makes the sentences and writes the record for the last time.
 fn close(
     writer: Option<&mut RunWriter>,
     mut record: RunRecord,
     mut summary: RunSummary,
     texts: &Texts,
-    observer: &mut dyn Observer,
 ) -> RunRecord {
     let tell = |summary: &mut RunSummary| {
         for warning in &mut summary.warnings {
@@ -273,9 +267,6 @@ fn close(
             finish(&mut record, &summary);
             writer.write_record(&record);
         }
-    }
-    for warning in &summary.warnings {
-        observer.warning(warning);
     }
     record
 }

@@ -161,9 +161,14 @@ fn apply_load(
     record.metrics = scenarios.iter().flat_map(|it| it.metrics()).collect();
     let writer = start.writer(options, &mut record)?;
 
-    observer.step("preparing the profiler");
     let profiling = match &writer {
-        Some(writer) => attach(&experiment.profile, processes.main, &start, writer),
+        Some(writer) => attach(
+            &experiment.profile,
+            processes.main,
+            &start,
+            writer,
+            observer,
+        ),
         None => Profiling::off(),
     };
     let contexts = scenarios.iter().map(|it| ScenarioContext::of(&**it));
@@ -233,10 +238,12 @@ fn attach(
     process: Option<u32>,
     start: &Start,
     writer: &RunWriter,
+    observer: &mut dyn Observer,
 ) -> Profiling {
     let Some(options) = spec.options() else {
         return Profiling::off();
     };
+    observer.step("preparing the profiler");
     match process {
         // A run without a profile is worth having: the warning says what to do.
         Some(pid) => start

@@ -9,7 +9,7 @@ use archive::{RunWriter, Warning, file};
 use measure::{Clock, Nanos, Time};
 use profile::{Options, Sampler};
 
-use crate::judge::{profile_findings, profile_incomplete};
+use crate::judge::{nameless_frames, profile_findings, profile_incomplete};
 
 /// Sampling begins this long before the measured phase: intervals arrive once a second, so the
 /// last chance to begin may come a second early.
@@ -93,6 +93,11 @@ impl Profiling {
         true
     }
 
+    /// Whether there is a profile to come.
+    pub(crate) const fn is_on(&self) -> bool {
+        self.sampler.is_some()
+    }
+
     /// Whether sampling is still to be switched on.
     pub(crate) const fn is_waiting(&self) -> bool {
         self.sampler.is_some() && self.started.is_none()
@@ -143,6 +148,8 @@ impl Profiling {
         if let Some((from, to)) = window {
             profile.cut(from, to);
         }
+        let nameless = nameless_frames(profile.summary(0).unknown_share);
+        profiled.warnings.extend(nameless);
         if let Err(e) = profile.write_stacks(&self.stacks) {
             writer.complain(&name(file::STACKS), &e.to_string());
         }

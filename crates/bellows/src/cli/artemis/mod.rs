@@ -10,6 +10,7 @@ mod screen;
 use archive::{RunState, WarningCode};
 use clap::{Args, Subcommand};
 use report::artemis::Sides;
+use report::console;
 
 use self::options::{ArtemisClientArgs, ArtemisConsumerArgs, ArtemisProducerArgs};
 use self::resolved::Resolved;
@@ -89,6 +90,14 @@ fn perform(resolved: Resolved) -> Result<Done, Failure> {
     let missing = missing(&outcome, resolved.may_expire);
     let failed = outcome.record.state == RunState::Failed || missing.is_some();
     screen.end(!failed, &outcome.measured)?;
+    if let Some(summary) = outcome
+        .record
+        .summary
+        .as_ref()
+        .filter(|_| !resolved.showing.silent)
+    {
+        output::aside(&console::remarks(summary, output::style_aside()));
+    }
     if let Some(dir) = &outcome.run_dir {
         pictures::draw(dir, outcome.profile.as_ref())?;
     }

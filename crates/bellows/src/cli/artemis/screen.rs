@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use archive::{Event, Warning};
+use archive::Event;
 use measure::{Clock, Counters, Interval, Nanos, Phase, wall_clock_unix_ns};
 use report::artemis::{self, End};
 
@@ -146,12 +146,6 @@ impl session::Observer for Screen {
 
     fn event(&mut self, event: &Event) {
         self.say(&event.label);
-    }
-
-    fn warning(&mut self, warning: &Warning) {
-        if !self.showing.silent {
-            output::line_aside(&format!("warning: {}", warning.text));
-        }
     }
 }
 
