@@ -254,14 +254,21 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     await near(x, y);
     await page.mouse.move(area.x + (21.5 / 45.42) * area.width, y);
     assert.match(await tip.innerText(), /^21\.\d+ s[\s\S]*the broker was away at 19\.8 s/);
-    await page
-      .locator('.flame-view')
-      .first()
-      .hover({ position: { x: 60, y: 45 } });
+    // Scrolling hides it: the pointer comes once that is over.
+    const hover = async (selector, position) => {
+      const target = page.locator(selector).first();
+      await target.scrollIntoViewIfNeeded();
+      const frame = () => new Promise((done_) => requestAnimationFrame(done_));
+      await page.evaluate(frame);
+      await page.evaluate(frame);
+      await target.hover({ position });
+      assert.ok(await tip.isVisible(), selector);
+    };
+    await hover('.flame-view', { x: 60, y: 45 });
     assert.match(await tip.innerText(), /^\$rabbit_reader:mainloop\/4\s+\[jit\]\s+\d.* % total/);
-    await page.locator('#latency .u-over').first().hover();
+    await hover('#latency .u-over', { x: 500, y: 100 });
     assert.match(await tip.innerText(), /^p9\d[\s\S]*ack response\s+\d/);
-    await page.locator('.waits svg').hover({ position: { x: 300, y: 30 } });
+    await hover('.waits svg', { x: 300, y: 30 });
     assert.match(await tip.innerText(), /nothing due\s+97/);
     await page.mouse.move(2, 2);
     assert.equal(await tip.isVisible(), false);
