@@ -17,6 +17,7 @@ mod reader;
 mod record;
 mod remove;
 mod replace;
+mod requirement;
 mod scenario;
 mod select;
 mod series;
@@ -41,6 +42,7 @@ pub use record::{
 };
 pub use remove::remove_run;
 pub use replace::{Replacement, replace_file};
+pub use requirement::{RequiredUnit, RequirementOutcome};
 pub use scenario::{FailureCount, ScenarioPoint};
 pub use select::{Retention, RunFilter, RunOrder, prunable, sort_runs};
 pub use series::{ProcessUsage, SeriesPoint};

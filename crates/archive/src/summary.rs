@@ -8,10 +8,10 @@ use measure::{LatencySummary, Metric, Problem, Summaries};
 use serde::{Deserialize, Serialize};
 
 use crate::scenario::{CHURN, FailureCount, counts};
-use crate::{Stall, Verdict, Warning};
+use crate::{RequirementOutcome, Stall, Verdict, Warning};
 
 /// The whole object.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunSummary {
     /// Always [`RunSummary::SCHEMA`].
     pub schema: String,
@@ -43,6 +43,9 @@ pub struct RunSummary {
     /// Times in which the broker, the generator or the machine stood still, in the order of time.
     #[serde(default)]
     pub stalls: Vec<Stall>,
+    /// What the run had to reach, and whether it did; absent where nothing was required.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requirements: Vec<RequirementOutcome>,
     /// Latencies of the measured phase.
     pub latency: Summaries,
     /// CPU time of the measured phase per message.

@@ -5,10 +5,10 @@
 //! | 0 | fine; also a run that the first Ctrl-C ended in order |
 //! | 1 | failed |
 //! | 2 | wrong usage |
+//! | 3 | the run missed what was required of it |
+//! | 4 | whether it did cannot be told |
 //! | 5 | the run has warnings, under `--strict` |
 //! | 130, 143 | ended at once by a second SIGINT or SIGTERM |
-//!
-//! 3 (regression) and 4 (cannot tell) belong to comparisons.
 
 use std::process::ExitCode;
 
@@ -23,6 +23,8 @@ pub(crate) fn exit_code(outcome: Result<Done, Failure>, json: bool) -> ExitCode 
     let (problem, code, is_printed) = match outcome {
         Ok(Done::Fine) | Err(Failure::Closed) => return ExitCode::SUCCESS,
         Ok(Done::Invalid) => return ExitCode::from(5),
+        Ok(Done::Missed) => return ExitCode::from(3),
+        Ok(Done::Unknown) => return ExitCode::from(4),
         Err(Failure::Code(code)) => return ExitCode::from(code),
         Err(Failure::Usage(problem)) => (problem, 2, false),
         Err(Failure::Failed(problem)) => (problem, 1, false),

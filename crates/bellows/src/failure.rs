@@ -11,6 +11,10 @@ pub(crate) enum Done {
     Fine,
     /// There are warnings, and `--strict` makes them count.
     Invalid,
+    /// The run did not reach what was required of it.
+    Missed,
+    /// Whether the run reached what was required of it cannot be told.
+    Unknown,
 }
 
 /// Why a command could not do what it was asked to do.

@@ -4,7 +4,10 @@ pub mod artemis;
 pub mod console;
 pub mod flame;
 pub mod html;
+mod junit;
 mod numbers;
 pub mod perf_test;
 pub mod text;
 pub mod view;
+
+pub use junit::junit;

@@ -1,6 +1,7 @@
 //! How numbers are written, in the terminal and in sentences. The formats of `perf-test` and of
 //! `artemis perf` are their originals' and stand with them.
 
+use archive::{RequiredUnit, RequirementOutcome};
 use measure::Nanos;
 
 /// A whole number with separators between thousands: `3,288,000`.
@@ -122,6 +123,21 @@ pub(crate) fn bytes(bytes: u64) -> String {
         unit = larger;
     }
     format!("{} {unit}", three_digits(value))
+}
+
+/// What was observed of a requirement, or why that cannot be told.
+pub(crate) fn observed(requirement: &RequirementOutcome) -> String {
+    let Some(value) = requirement.observed else {
+        let why = requirement.why.as_deref().unwrap_or("it was not measured");
+        return format!("cannot tell: {why}");
+    };
+    match requirement.unit {
+        RequiredUnit::Ns => duration(value as u64),
+        RequiredUnit::PerSecond => format!("{}/s", three_digits(value)),
+        RequiredUnit::Share => percent(value),
+        RequiredUnit::Count => count(value as u64),
+        RequiredUnit::Bytes => bytes(value as u64),
+    }
 }
 
 /// How many there were per second; 0 in no time at all.

@@ -71,6 +71,7 @@ fn summary(id: &str) -> RunSummary {
         churn: None,
         scenarios: BTreeMap::new(),
         ledger: None,
+        requirements: Vec::new(),
         latency: Summaries::default(),
         cpu_us_per_message: PerMessage::default(),
         rss_mb: Rss::default(),

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use archive::profile::Profile;
-use archive::{Labels, Tag};
+use archive::{Labels, RunRecord, Tag};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use measure::Bytes;
+
+use session::experiment::{RequireSpec, Requirement};
 
 use super::find;
 use crate::failure::Failure;
@@ -29,6 +31,37 @@ pub(super) struct OutputArgs {
     pub(super) runs: RunsDir,
     #[command(flatten)]
     pub(super) labels: LabelArgs,
+}
+
+/// What a run has to reach.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Requirements")]
+pub(super) struct RequireArgs {
+    /// Exit with code 3 if this holds: 'end-to-end p99 > 20ms', 'lost > 0', 'sent rate < 20k'. May be
+    /// repeated
+    #[arg(long, value_name = "CONDITION", value_parser = Requirement::unless)]
+    fail_if: Vec<Requirement>,
+    /// Write what was required, and whether it was reached, as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+}
+
+impl RequireArgs {
+    /// What is required, beside what the experiment itself requires.
+    pub(super) fn resolve(&self) -> impl Iterator<Item = RequireSpec> {
+        let required = self.fail_if.iter().cloned();
+        required.map(|that| RequireSpec { that })
+    }
+
+    /// Writes the file for the CI server, where one was requested.
+    pub(super) fn write(&self, record: &RunRecord) -> Result<(), Failure> {
+        let Some(path) = &self.junit else {
+            return Ok(());
+        };
+        let write = |text: String| archive::replace_file(path, text.as_bytes());
+        let written = report::junit(record).and_then(write);
+        written.map_err(|e| Failure::io("write", path, &e))
+    }
 }
 
 /// Where the runs are.

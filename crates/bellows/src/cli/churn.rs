@@ -6,7 +6,7 @@ use measure::{Bytes, Rate};
 use session::Experiment;
 use session::experiment::{ChurnSpec, Length, PhasesSpec, ProfileSpec, ScheduleSpec};
 
-use super::args::{OutputArgs, from_one};
+use super::args::{OutputArgs, RequireArgs, from_one};
 use super::connect::ConnectArgs;
 use super::perform;
 use crate::failure::{Done, Failure};
@@ -70,6 +70,8 @@ struct Options {
     #[command(flatten)]
     connect: ConnectArgs,
     #[command(flatten)]
+    require: RequireArgs,
+    #[command(flatten)]
     output: OutputArgs,
 }
 
@@ -115,6 +117,13 @@ impl Options {
         };
         let mut shape = perform::shape(&experiment);
         shape.title = format!("churn of {}", kind.name());
-        perform::experiment(&experiment, &self.output, !self.no_archive, shape).map(|run| run.done)
+        perform::experiment(
+            &experiment,
+            &self.output,
+            &self.require,
+            !self.no_archive,
+            shape,
+        )
+        .map(|run| run.done)
     }
 }

@@ -10,7 +10,7 @@ use session::experiment::{
     Length, LengthRange, LoadSpec, PhasesSpec, ProfileSpec, ScheduleSpec, SizeSpec,
 };
 
-use super::args::{OutputArgs, choice, from_one};
+use super::args::{OutputArgs, RequireArgs, choice, from_one};
 use super::clients::{ConsumerSide, Consuming, DestinationArgs, Producing};
 use super::connect::ConnectArgs;
 use super::perform;
@@ -128,6 +128,8 @@ struct Common {
     no_archive: bool,
     #[command(flatten)]
     connect: ConnectArgs,
+    #[command(flatten)]
+    require: RequireArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -273,7 +275,13 @@ impl Common {
         let mut shape = perform::shape(&experiment);
         shape.title = format!("{command} {}", self.on.destinations.join(" "));
         shape.latency = self.on.show_latency;
-        let run = perform::experiment(&experiment, &self.output, !self.no_archive, shape)?;
+        let run = perform::experiment(
+            &experiment,
+            &self.output,
+            &self.require,
+            !self.no_archive,
+            shape,
+        )?;
         if let (Some(file), Some(dir)) = (&self.hdr, &run.run_dir) {
             copy(&dir.join(archive::file::HISTOGRAMS), file)?;
         }

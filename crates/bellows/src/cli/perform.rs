@@ -6,7 +6,7 @@ use archive::{RunState, RunSummary, Tier};
 use report::console::{self, Shape, Style};
 use session::{Error, Experiment, Observer, RunOptions, RunOutcome};
 
-use super::args::OutputArgs;
+use super::args::{OutputArgs, RequireArgs};
 use super::command_line;
 use crate::failure::{Done, Failure};
 use crate::run_options::run_options;
@@ -26,13 +26,20 @@ pub(super) struct Performed {
 pub(super) fn experiment(
     experiment: &Experiment,
     output: &OutputArgs,
+    require: &RequireArgs,
     keep: bool,
     shape: Shape,
 ) -> Result<Performed, Failure> {
+    let mut experiment = experiment.clone();
+    experiment.require.extend(require.resolve());
     experiment.validate().map_err(Error::from)?;
-    perform(output, keep, shape, |options, control, observer| {
-        session::run(experiment, options, control, observer)
-    })
+    perform(
+        output,
+        require,
+        keep,
+        shape,
+        |options, control, observer| session::run(&experiment, options, control, observer),
+    )
 }
 
 /// What is shown of an experiment.
@@ -53,6 +60,7 @@ pub(super) fn shape(experiment: &Experiment) -> Shape {
 /// Does the work, shows it, draws the report and prints the summary.
 fn perform(
     output: &OutputArgs,
+    require: &RequireArgs,
     keep: bool,
     shape: Shape,
     work: impl FnOnce(&RunOptions, &load::Control, &mut dyn Observer) -> Result<RunOutcome, Error>,
@@ -60,6 +68,7 @@ fn perform(
     let runs = keep.then(|| output.runs.runs.clone());
     let carried = carry_out(output, runs, shape.clone(), work)?;
     let shown = tell(output, &shape, &carried.outcome, carried.place());
+    require.write(&carried.outcome.record)?;
     carried.report?;
     shown?;
     carried.at_once.check()?;
@@ -149,11 +158,17 @@ pub(super) fn judge(output: &OutputArgs, outcome: RunOutcome) -> Result<Performe
     if record.state == RunState::Failed {
         return Err(Failure::of_run(record));
     }
+    let required = record.summary.iter().flat_map(|s| &s.requirements);
+    let met: Vec<Option<bool>> = required.map(|it| it.met).collect();
     let invalid = record
         .summary
         .is_some_and(|summary| summary.warnings.iter().any(|w| w.tier == Tier::Invalid));
     let done = if output.strict && invalid {
         Done::Invalid
+    } else if met.contains(&Some(false)) {
+        Done::Missed
+    } else if met.contains(&None) {
+        Done::Unknown
     } else {
         Done::Fine
     };

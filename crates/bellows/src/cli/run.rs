@@ -6,7 +6,7 @@ use clap::Args;
 use measure::Problem;
 use session::{Error, Experiment};
 
-use super::args::OutputArgs;
+use super::args::{OutputArgs, RequireArgs};
 use super::command_line::Assignment;
 use super::perform;
 use crate::failure::{Done, Failure};
@@ -40,6 +40,8 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     changes: Changes,
     #[command(flatten)]
+    require: RequireArgs,
+    #[command(flatten)]
     output: OutputArgs,
 }
 
@@ -49,6 +51,8 @@ pub(crate) struct RunArgs {
 pub(crate) struct DemoArgs {
     #[command(flatten)]
     changes: Changes,
+    #[command(flatten)]
+    require: RequireArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -92,7 +96,8 @@ impl RunArgs {
         }
         self.changes.apply(&mut experiment)?;
         let shape = perform::shape(&experiment);
-        perform::experiment(&experiment, &self.output, true, shape).map(|run| run.done)
+        perform::experiment(&experiment, &self.output, &self.require, true, shape)
+            .map(|run| run.done)
     }
 }
 
@@ -103,7 +108,8 @@ impl DemoArgs {
         experiment.name = "demo".to_owned();
         self.changes.apply(&mut experiment)?;
         let shape = perform::shape(&experiment);
-        perform::experiment(&experiment, &self.output, true, shape).map(|run| run.done)
+        perform::experiment(&experiment, &self.output, &self.require, true, shape)
+            .map(|run| run.done)
     }
 }
 

@@ -268,6 +268,7 @@ fn summary(state: &State, run: &Run) -> RunSummary {
         churn: None,
         scenarios: Default::default(),
         ledger: Some(ledger()),
+        requirements: Vec::new(),
         latency: m.latencies.messages(),
         cpu_us_per_message: PerMessage {
             broker: cpu(|p| p.broker.map(|u| u.cpu_cores)),

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use archive::{RunRecord, RunState, RunSummary, Throughput, Warning};
+use archive::{RequirementOutcome, RunRecord, RunState, RunSummary, Throughput, Warning};
 use measure::{LatencySummary, Metric, Nanos, Phase};
 
 use super::shape::Shape;
-use super::text::{Style, fit, left, right, sanitise, wrap};
+use super::text::{Style, fit, left, right, sanitise, width, wrap};
 use super::{plain, scenario};
-use crate::numbers::{count, marked, percent_digits, three_digits};
+use crate::numbers::{count, marked, observed, percent_digits, three_digits};
 
 /// Lines that leave room for the prompt on the smallest screen it is made for, 24 rows.
 const LEAST_LINES: usize = 23;
@@ -49,6 +49,7 @@ pub fn summary(
             .into_iter()
             .chain(failure(summary))
             .chain(because(summary).map(|reason| format!("  because {reason}")))
+            .chain(requirements(summary))
             .chain(cost(summary))
             .chain(profile_lines(summary, FUNCTIONS, 100))
         {
@@ -88,6 +89,12 @@ fn compact(
             .flat_map(|text| wrap(&text, columns)),
     );
     let mut sections = vec![first];
+    let required = requirements(summary).into_iter();
+    sections.push(
+        required
+            .map(|line| fit(&line, columns).into_owned())
+            .collect(),
+    );
     if summary.has_messages() || summary.scenarios().next().is_none() {
         sections.push(rates(shape, summary, style));
         sections.push(latencies(shape, summary, style));
@@ -141,6 +148,22 @@ fn compact(
 fn failure(summary: &RunSummary) -> Option<String> {
     let problem = summary.error.as_ref()?;
     Some(format!("failed: {}", sanitise(&problem.sentence())))
+}
+
+/// What the run had to reach, a line each: whether it did, what was required, what was observed.
+fn requirements(summary: &RunSummary) -> Vec<String> {
+    let all = &summary.requirements;
+    let widest = all.iter().map(|it| width(&sanitise(&it.that))).max();
+    let line = |it: &RequirementOutcome| {
+        let met = match it.met {
+            Some(true) => "met",
+            Some(false) => "MISSED",
+            None => "unknown",
+        };
+        let that = left(&sanitise(&it.that), widest.unwrap_or(0));
+        format!("{}{that}  {}", left(met, 9), sanitise(&observed(it)))
+    };
+    all.iter().map(line).collect()
 }
 
 /// Who limited the run.

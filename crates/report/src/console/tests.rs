@@ -109,6 +109,7 @@ fn run_summary(warnings: usize) -> RunSummary {
         churn: None,
         scenarios: Default::default(),
         ledger: None,
+        requirements: Vec::new(),
         latency: Metric::MESSAGES
             .into_iter()
             .map(|m| (m, latency(50_000)))

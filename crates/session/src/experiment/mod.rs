@@ -12,6 +12,7 @@ mod length;
 mod load_spec;
 mod once;
 mod plan;
+mod requirement;
 mod schedule_spec;
 mod security;
 mod size_spec;
@@ -33,6 +34,7 @@ pub use fault_spec::{FaultKind, FaultSpec, FaultWho, read_faults};
 pub use latency_step::LatencyStep;
 pub use length::{Length, LengthRange};
 pub use load_spec::LoadSpec;
+pub use requirement::{RequireSpec, Requirement};
 pub use schedule_spec::ScheduleSpec;
 pub use security::{Hidden, OAuth2Spec};
 pub use size_spec::SizeSpec;
@@ -58,6 +60,9 @@ pub struct Experiment {
     /// Faults that are injected while the load runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fault: Vec<FaultSpec>,
+    /// What the run has to reach; one that does not ends with exit code 3.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub require: Vec<RequireSpec>,
     /// What ends the load, beside its length and message counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<StopCondition>,
@@ -80,6 +85,7 @@ impl Default for Experiment {
             phases: PhasesSpec::default(),
             profile: ProfileSpec::default(),
             fault: Vec::new(),
+            require: Vec::new(),
             until: None,
             churn: None,
             load: Vec::new(),

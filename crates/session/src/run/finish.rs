@@ -69,6 +69,8 @@ impl Recording<'_> {
         summary.warnings = found;
         summary.stalls.clone_from(&verdict.facts.ended.stalls);
         summary.verdict = self.context.loaded().then_some(verdict);
+        let required = self.context.requirements.iter();
+        summary.requirements = required.map(|it| it.judge(&summary)).collect();
         let texts = &self.context.texts;
         let record = close(self.writer.as_mut(), self.record, summary, texts);
         RunOutcome {
@@ -140,6 +142,7 @@ impl Recording<'_> {
             scenarios: BTreeMap::new(),
             ledger: outcome.ledger,
             faults: self.faults.clone(),
+            requirements: Vec::new(),
             stalls: Vec::new(),
             latency: self.measured.latencies.messages(),
             cpu_us_per_message: PerMessage {

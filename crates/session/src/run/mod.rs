@@ -159,6 +159,9 @@ fn apply_load(
     record.versions.broker = identity.name();
     record.versions.runtime.clone_from(&identity.runtime);
     record.metrics = scenarios.iter().flat_map(|it| it.metrics()).collect();
+    for spec in &experiment.require {
+        spec.that.check(&record.metrics).map_err(Error::Usage)?;
+    }
     let writer = start.writer(options, &mut record)?;
 
     let profiling = match &writer {
@@ -188,6 +191,11 @@ fn apply_load(
                 .and_then(|plan| calibration::kept()?.capacity(plan)),
             ..Planned::of(&**first)
         },
+        requirements: experiment
+            .require
+            .iter()
+            .map(|spec| spec.that.clone())
+            .collect(),
         texts: options.texts,
     };
     let usage = Box::new(

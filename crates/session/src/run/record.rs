@@ -101,6 +101,7 @@ pub fn record(
         profile: Some(sampling),
         insecure: false,
         planned: Planned::default(),
+        requirements: Vec::new(),
         texts: options.texts,
     };
     let usage = Box::new(ProcUsage::new(Some(process.pid)));

@@ -17,6 +17,7 @@ use super::silences::Silences;
 use crate::Observer;
 use crate::brokers::Listener;
 use crate::connection_time::ConnectionCounts;
+use crate::experiment::Requirement;
 use crate::judge::Planned;
 use crate::usage::{Reading, UsageSource, between};
 
@@ -44,6 +45,8 @@ pub(crate) struct RunContext {
     /// The broker's certificate is not checked.
     pub(crate) insecure: bool,
     pub(crate) planned: Planned,
+    /// What the run has to reach.
+    pub(crate) requirements: Vec<Requirement>,
     pub(crate) texts: Texts,
 }
 

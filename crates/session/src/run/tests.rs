@@ -148,6 +148,7 @@ pub(super) fn begun(dir: &std::path::Path) -> (RunContext, RunRecord, Option<Run
         profile: None,
         insecure: false,
         planned: Planned::default(),
+        requirements: Vec::new(),
         texts: Texts::default(),
     };
     (context, record, writer)

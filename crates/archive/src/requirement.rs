@@ -1,0 +1,40 @@
+//! What a run had to reach, and whether it did.
+
+use serde::{Deserialize, Serialize};
+
+/// What an observed value counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum RequiredUnit {
+    /// Nanoseconds.
+    #[default]
+    Ns,
+    /// Per second.
+    PerSecond,
+    /// A share from 0 to 1.
+    Share,
+    /// A number of things.
+    Count,
+    /// Bytes.
+    Bytes,
+}
+
+/// One requirement of a run, and what came of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+#[serde(default)]
+pub struct RequirementOutcome {
+    /// What had to hold, as people write it: `end-to-end p99 < 20ms`.
+    pub that: String,
+    /// What was observed; `None` where it cannot be told.
+    pub observed: Option<f64>,
+    /// What the observed value would have to be compared with.
+    pub bound: f64,
+    /// What both count.
+    pub unit: RequiredUnit,
+    /// Whether it held; `None` where that cannot be told.
+    pub met: Option<bool>,
+    /// Why it cannot be told.
+    pub why: Option<String>,
+}

@@ -1,0 +1,115 @@
+//! How requirements are read, and when a summary meets them.
+
+use archive::{Stall, Throughput};
+use measure::ledger::LedgerSummary;
+use measure::{Metric, Recorder};
+
+use super::*;
+
+fn summary() -> RunSummary {
+    let mut recorder = Recorder::new();
+    for ms in 1..=1_000 {
+        recorder.record(Metric::END_TO_END, Nanos(ms * 1_000_000));
+    }
+    RunSummary {
+        sent: Throughput {
+            total: 1_000,
+            rate: 1_000.0,
+        },
+        latency: recorder.messages(),
+        ledger: Some(LedgerSummary {
+            lost: 3,
+            exact: true,
+            ..LedgerSummary::default()
+        }),
+        stalls: vec![Stall {
+            for_s: 0.25,
+            ..Stall::default()
+        }],
+        ..RunSummary::default()
+    }
+}
+
+#[test]
+fn requirements_are_met_missed_or_cannot_be_told() {
+    let summary = summary();
+    for (text, met) in [
+        ("end-to-end p99 < 1s", Some(true)),
+        ("end_to_end p99 <= 900ms", Some(false)),
+        ("End to end  max>=999ms", Some(true)),
+        ("end-to-end p99.9 < 2s", None),
+        ("ack response p50 < 1s", None),
+        ("sent rate >= 1k", Some(true)),
+        ("sent rate > 1000", Some(false)),
+        ("sent rate = 60000/min", Some(true)),
+        ("lost = 0", Some(false)),
+        ("lost<4", Some(true)),
+        ("duplicated == 0", Some(true)),
+        ("stalls != 0", Some(true)),
+        ("longest stall < 200ms", Some(false)),
+        ("achieved >= 99%", None),
+        ("broker memory < 1GiB", None),
+        ("cycles rate > 1", None),
+    ] {
+        let read: Requirement = text.parse().expect(text);
+        let outcome = read.judge(&summary);
+        assert_eq!(outcome.met, met, "{text}: {outcome:?}");
+        assert_eq!(outcome.why.is_some(), met.is_none(), "{text}");
+        assert_eq!(outcome.that.parse(), Ok(read), "{text}");
+    }
+}
+
+#[test]
+fn what_fails_a_run_is_the_opposite_of_what_it_requires() {
+    let summary = summary();
+    for (condition, that, met) in [
+        (
+            "end-to-end p99 > 20ms",
+            "end-to-end p99 <= 20ms",
+            Some(false),
+        ),
+        ("lost >= 4", "lost < 4", Some(true)),
+        ("lost = 3", "lost != 3", Some(false)),
+        ("lost != 3", "lost = 3", Some(true)),
+        ("sent rate <1k", "sent rate >= 1k", Some(true)),
+        ("achieved <= 1%", "achieved > 1%", None),
+    ] {
+        let outcome = Requirement::unless(condition)
+            .expect(condition)
+            .judge(&summary);
+        assert_eq!((outcome.that.as_str(), outcome.met), (that, met));
+    }
+}
+
+#[test]
+fn counts_that_are_not_exact_tell_nothing() {
+    let mut summary = summary();
+    if let Some(ledger) = &mut summary.ledger {
+        ledger.exact = false;
+    }
+    let read: Requirement = "lost = 0".parse().expect("a requirement");
+    assert_eq!(read.judge(&summary).met, None);
+    summary.ledger = None;
+    assert_eq!(read.judge(&summary).why.as_deref(), Some(NO_LEDGER));
+}
+
+#[test]
+fn what_is_no_requirement_says_why() {
+    for (text, part) in [
+        ("", "compares nothing"),
+        ("end-to-end p99", "compares nothing"),
+        ("p99 < 20ms", "is no quantity"),
+        ("end-to-end p98 < 20ms", "p99.9"),
+        ("lost = none", "whole number"),
+        ("lost = -1", "whole number"),
+        ("end-to-end p99 < 20", "with its unit"),
+        ("end-to-end p99 < 20 apples", "with its unit"),
+        ("achieved > 0.99", "percentage"),
+        ("sent rate > fast", "rate"),
+        ("broker memory < lots", "size"),
+        ("< 20ms", "is no quantity"),
+    ] {
+        let why = text.parse::<Requirement>().expect_err(text);
+        assert!(why.contains(part), "{text}: {why}");
+    }
+}
