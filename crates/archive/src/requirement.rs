@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum RequiredUnit {
-    /// Nanoseconds.
+    /// Nanoseconds of time.
     #[default]
     Ns,
     /// Per second.
@@ -16,7 +16,7 @@ pub enum RequiredUnit {
     Share,
     /// A number of things.
     Count,
-    /// Bytes.
+    /// Bytes of memory.
     Bytes,
 }
 
