@@ -17,6 +17,13 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// No run folder can be made below a folder.
+    NoRunsFolder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The folder holds nothing that a run leaves.
     NotARun {
         /// The folder.
@@ -50,6 +57,11 @@ impl Error {
                 path,
                 source,
             } => Problem::io(action, path, source),
+            Self::NoRunsFolder { path, source } => Problem::new(
+                format!("cannot keep runs in {}", path.display()),
+                source,
+                "name a folder that you may write to: --runs DIR, or BELLOWS_RUNS",
+            ),
             Self::NotARun { path } => Problem::new(
                 format!("{} is not a run", path.display()),
                 "it holds none of run.json, series.jsonl and latency.hlog",

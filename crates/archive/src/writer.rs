@@ -38,11 +38,7 @@ impl RunWriter {
     pub fn create(runs_dir: &Path, name: &str, unix_ns: u64) -> Result<Self, Error> {
         let at = |path: &Path| {
             let path = path.to_path_buf();
-            move |source| Error::Io {
-                action: "create the folder",
-                path,
-                source,
-            }
+            move |source| Error::NoRunsFolder { path, source }
         };
         fs::create_dir_all(runs_dir).map_err(at(runs_dir))?;
         // Relative paths would break when the caller changes its directory later.

@@ -112,7 +112,7 @@ fn rabbitmq_is_loaded_over_tls_and_takes_certificates_for_logins() {
     assert!(ended.stderr.contains("amqps://"), "{ended:#?}");
 
     let ended = client(dir.path(), &plain, &["--ca", &ca]);
-    ended.assert_error(2, &["broker.ca has no effect without TLS"]);
+    ended.assert_error(2, &["--ca has no effect without TLS"]);
 }
 
 /// `bellows broker` with certificates of its own, used by a client that trusts no other.

@@ -113,6 +113,14 @@ impl Endpoint {
         self.password = password.into();
     }
 
+    /// Checks that the certificates that secure its connections can be read.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with the file.
+    pub fn check_certificates(&self) -> Result<(), Error> {
+        self.connector().map(drop)
+    }
+
     /// Reads the certificates that secure its connections; `None` for plain TCP.
     pub(crate) fn connector(&self) -> Result<Option<Arc<Connector>>, Error> {
         let Some(tls) = &self.tls else {

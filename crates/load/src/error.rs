@@ -93,6 +93,27 @@ impl Error {
         }
     }
 
+    /// The same about the value of a key of the plan.
+    #[must_use]
+    pub fn about(self, key: &str) -> Self {
+        match self {
+            Self::Invalid(problem) => Self::Invalid(problem.about(key)),
+            other => other,
+        }
+    }
+
+    /// The same, where what it is about belongs to the group of this position.
+    #[must_use]
+    pub fn in_group(self, position: usize) -> Self {
+        match self {
+            Self::Invalid(problem) => {
+                let key = format!("load.{position}.{}", problem.about);
+                Self::Invalid(problem.about(key.trim_end_matches('.')))
+            }
+            other => other,
+        }
+    }
+
     pub(crate) fn machine(action: impl Into<String>, source: impl fmt::Display) -> Self {
         Self::Machine {
             action: action.into(),

@@ -27,6 +27,7 @@ mod window;
 pub use control::Control;
 pub use endpoint::{Auth, ConnectionSettings, Endpoint};
 pub use error::Error;
+pub use limits::make_room;
 pub use plan::{
     Ack, Allocation, AmqpConsumers, AmqpDestination, AmqpProducers, Argument, Consumers, Declare,
     Destination, DestinationKind, Exchange, Group, Guarantee, MessageProperties, Phases, Plan,
@@ -59,6 +60,6 @@ pub fn validate(plan: &Plan) -> Result<(), Error> {
 /// Where the load could not start: see [`Error`]. What goes wrong after the start ends the run and
 /// stands in [`Outcome::error`], beside what was counted until then.
 pub fn run(plan: &Plan, control: &Control, sink: &mut dyn Sink) -> Result<Outcome, Error> {
-    limits::make_room(plan.connection_count() as u64)?;
+    make_room(plan.connection_count() as u64)?;
     scenario::Scenario::run(plan, &Together::alone(), control, sink)
 }

@@ -10,7 +10,10 @@ const OTHERS: u64 = 200;
 
 /// Raises this process's limit on open files as far as it may, and says so where that is not enough
 /// for all connections of a run.
-pub(crate) fn make_room(connections: u64) -> Result<(), Error> {
+///
+/// # Errors
+/// [`Error::Limit`], with the remedy.
+pub fn make_room(connections: u64) -> Result<(), Error> {
     let limit = getrlimit(Resource::Nofile);
     // Fails where somebody forbids it: the soft limit then counts.
     let raised = setrlimit(

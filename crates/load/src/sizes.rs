@@ -138,8 +138,8 @@ pub(crate) fn check_range(least: usize, most: usize, headed: bool) -> Result<(),
         return Err(Error::invalid(
             format!("a message of {least} bytes has no room for producer, sequence and time"),
             format!(
-                "ask for at least {COMPACT_LEN} bytes, or for no ledger (--no-ledger), which \
-                 gives up end-to-end latency too"
+                "ask for at least {COMPACT_LEN} bytes, or for no ledger ({{ledger = false}}), \
+                 which gives up end-to-end latency too"
             ),
         )
         .observed(least));

@@ -23,6 +23,10 @@ pub struct Problem {
     /// Lines of a log that explain the cause; empty where there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub log: String,
+    /// The key of the request's value that the problem is about, such as `load.0.rate`, until somebody who
+    /// knows where that was written names the place; empty where no single value is wrong.
+    #[serde(skip)]
+    pub about: Box<str>,
 }
 
 impl Problem {
@@ -37,7 +41,15 @@ impl Problem {
             value: value.to_string(),
             help: help.into(),
             log: String::new(),
+            about: Box::default(),
         }
+    }
+
+    /// The same about the value of a key; texts name further keys as `{threads}`.
+    #[must_use]
+    pub fn about(mut self, key: impl Into<Box<str>>) -> Self {
+        self.about = key.into();
+        self
     }
 
     /// A file or folder that could not be made, read or written: `action` is what was tried on it, as a

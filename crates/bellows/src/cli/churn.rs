@@ -4,10 +4,11 @@ use clap::{Args, Subcommand};
 use load::scenario::churn::ChurnKind;
 use measure::{Bytes, Rate};
 use session::Experiment;
-use session::experiment::{ChurnSpec, Length, PhasesSpec, ProfileSpec, ScheduleSpec};
+use session::experiment::{ChurnSpec, Length, Origin, PhasesSpec, ProfileSpec, ScheduleSpec};
 
 use super::args::{OutputArgs, RequireArgs, from_one};
 use super::connect::ConnectArgs;
+use super::option_names::OPTION_NAMES;
 use super::perform;
 use crate::failure::{Done, Failure};
 
@@ -113,6 +114,7 @@ impl Options {
                 },
                 ..ProfileSpec::default()
             },
+            origin: Origin::options(OPTION_NAMES),
             ..Experiment::default()
         };
         let mut shape = perform::shape(&experiment);

@@ -123,25 +123,84 @@ fn shown(parser: &ValueParser, value: &str) -> String {
     }
 }
 
-/// Hides what may be a secret in the words of an error about the command line.
-pub(crate) fn without_secrets(error: &mut clap::Error) {
-    use clap::error::{ContextKind, ContextValue};
+/// An error about the command line in words for people, and without what may be a secret.
+pub(super) fn readable(mut error: clap::Error) -> clap::Error {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    use std::error::Error as _;
     // It repeats a whole argument, with its value.
     if let Some(ContextValue::StyledStrs(_)) = error.get(ContextKind::Suggested) {
         error.remove(ContextKind::Suggested);
     }
-    for kind in [ContextKind::InvalidArg, ContextKind::InvalidValue] {
-        let Some(ContextValue::String(text)) = error.get(kind) else {
-            continue;
+    let text = |error: &clap::Error, kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        _ => None,
+    };
+    let argument = text(&error, ContextKind::InvalidArg);
+    let typed = text(&error, ContextKind::InvalidValue);
+    if error.kind() == ErrorKind::ValueValidation
+        && let (Some(argument), Some(typed)) = (&argument, &typed)
+    {
+        let value = shown_value(argument, typed);
+        let why = match error.source() {
+            // What the parser says may repeat the value.
+            Some(source) if value == *typed => format!(": {}", in_words(source)),
+            _ => String::new(),
         };
-        let is_option = text.starts_with('-') && kind == ContextKind::InvalidArg;
-        let hidden = match text.split_once('=') {
-            Some((option, _)) if is_option => format!("{option}=***"),
-            _ if is_option => text.clone(),
-            _ if text.contains([':', '@', '=']) => "***".to_owned(),
-            _ => session::redact::text(text),
+        return clap::Error::raw(
+            error.kind(),
+            format!(
+                "invalid value '{value}' for '{argument}'{why}\n\nFor more information, try '--help'.\n"
+            ),
+        );
+    }
+    if let Some(argument) = argument.filter(|_| error.kind() == ErrorKind::UnknownArgument) {
+        let hidden = match argument.split_once('=') {
+            Some((option, _)) if argument.starts_with('-') => format!("{option}=***"),
+            _ if argument.starts_with('-') => argument,
+            _ if argument.contains([':', '@', '=']) => "***".to_owned(),
+            _ => session::redact::text(&argument),
         };
-        error.insert(kind, ContextValue::String(hidden));
+        error.insert(ContextKind::InvalidArg, ContextValue::String(hidden));
+    }
+    if let Some(typed) = typed {
+        let hidden = shown_value("", &typed);
+        error.insert(ContextKind::InvalidValue, ContextValue::String(hidden));
+    }
+    error
+}
+
+/// A value that an option does not take. One that was typed behind the wrong option may be a secret.
+fn shown_value(argument: &str, value: &str) -> String {
+    let has_grammar = ["--schedule", "--message-size"]
+        .iter()
+        .any(|name| argument.starts_with(name));
+    let suspicious: &[char] = if has_grammar { &[] } else { &['@', '='] };
+    if value.contains("://") || value.contains(suspicious) {
+        return "***".to_owned();
+    }
+    session::redact::text(value)
+}
+
+/// Why a value was refused.
+fn in_words(source: &(dyn std::error::Error + 'static)) -> String {
+    use std::num::{IntErrorKind, ParseIntError};
+    if let Some(error) = source.downcast_ref::<ParseIntError>() {
+        return match error.kind() {
+            IntErrorKind::PosOverflow => "the number is too large",
+            _ => "it must be a whole number, 0 or more",
+        }
+        .to_owned();
+    }
+    if source.is::<std::net::AddrParseError>() {
+        return "it must be an IP address, with a port where one is asked for".to_owned();
+    }
+    let text = source.to_string();
+    let range = text
+        .split_once(" is not in ")
+        .and_then(|(_, range)| range.split_once("..="));
+    match range {
+        Some((least, most)) => format!("it must be a whole number from {least} to {most}"),
+        None => text,
     }
 }
 
@@ -239,10 +298,13 @@ mod tests {
             &["bellows", "client", "--pasword=s3cret"][..],
             &["bellows", "run", "x", "amqp://me:s3cret@h"],
             &["bellows", "client", "--rate", "amqp://me:s3cret@h"],
+            &["bellows", "client", "--duration", "amqp://me:s3cret@h"],
+            &["bellows", "client", "--schedule", "amqp://me:s3cret@h"],
+            &["bellows", "client", "--pid", "me:s3cret@h"],
+            &["bellows", "client", "--queue-type", "s3cret=s3cret"],
         ] {
-            let mut error = Cli::command().try_get_matches_from(line).unwrap_err();
-            without_secrets(&mut error);
-            let text = error.render().to_string();
+            let error = Cli::command().try_get_matches_from(line).unwrap_err();
+            let text = readable(error).render().to_string();
             assert!(!text.contains("s3cret"), "{text}");
         }
     }

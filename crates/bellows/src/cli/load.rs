@@ -7,12 +7,13 @@ use clap::Args;
 use load::{Ack, Argument, Declare, QueueType};
 use session::Experiment;
 use session::experiment::{
-    Length, LengthRange, LoadSpec, PhasesSpec, ProfileSpec, ScheduleSpec, SizeSpec,
+    Length, LengthRange, LoadSpec, Origin, PhasesSpec, ProfileSpec, ScheduleSpec, SizeSpec,
 };
 
 use super::args::{OutputArgs, RequireArgs, choice, from_one};
 use super::clients::{ConsumerSide, Consuming, DestinationArgs, Producing};
 use super::connect::ConnectArgs;
+use super::option_names::OPTION_NAMES;
 use super::perform;
 use crate::failure::{Done, Failure};
 
@@ -270,6 +271,7 @@ impl Common {
                 ..ProfileSpec::default()
             },
             load,
+            origin: Origin::options(OPTION_NAMES),
             ..Experiment::default()
         };
         let mut shape = perform::shape(&experiment);

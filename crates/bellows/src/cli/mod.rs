@@ -14,6 +14,7 @@ mod doctor;
 mod find;
 mod flame;
 mod load;
+mod option_names;
 mod perf_test;
 pub(crate) mod perform;
 mod record;
@@ -129,15 +130,9 @@ pub(crate) struct Invocation {
 
 /// Reads the command line and the environment.
 pub(crate) fn parse() -> Result<Invocation, clap::Error> {
-    read().map_err(|mut error| {
-        command_line::without_secrets(&mut error);
-        error
-    })
-}
-
-fn read() -> Result<Invocation, clap::Error> {
-    let mut grammar = Cli::command();
-    let matches = grammar.try_get_matches_from_mut(std::env::args_os())?;
+    let mut grammar = with_negative_numbers(Cli::command());
+    let read = grammar.try_get_matches_from_mut(std::env::args_os());
+    let matches = read.map_err(command_line::readable)?;
     // Another option of this name, such as that of `artemis`, takes a file.
     let is_json = |of: &ArgMatches| matches!(of.try_get_one::<bool>("json"), Ok(Some(true)));
     let json = matches.subcommand().is_some_and(|(_, of)| is_json(of));
@@ -146,4 +141,14 @@ fn read() -> Result<Invocation, clap::Error> {
         command: cli.command,
         json,
     })
+}
+
+/// The grammar in which `--rate -1` has a value, which is refused as such, and no unknown option `-1`.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    command
+        .mut_args(|arg| match arg.get_action().takes_values() {
+            true => arg.allow_negative_numbers(true),
+            false => arg,
+        })
+        .mut_subcommands(with_negative_numbers)
 }

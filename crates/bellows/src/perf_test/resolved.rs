@@ -7,7 +7,7 @@ use load::StopCondition;
 use measure::Nanos;
 use report::perf_test::{Columns, Lines, Unit};
 use session::Experiment;
-use session::experiment::{Length, LoadSpec, PhasesSpec, ProfileSpec};
+use session::experiment::{Length, LoadSpec, OptionNames, Origin, PhasesSpec, ProfileSpec};
 
 use super::clients::{self, Agents};
 use super::exposition::Exposition;
@@ -16,6 +16,23 @@ use super::queues;
 use super::topology;
 use super::values::{Values, bad};
 use crate::failure::Failure;
+
+/// Options by the keys of an experiment that they set.
+const OPTION_NAMES: OptionNames = &[
+    ("ack", "-q/--qos"),
+    ("broker.ca", "--tls-ca"),
+    ("broker.cert", "--tls-cert"),
+    ("broker.insecure", "--tls-insecure"),
+    ("broker.key", "--tls-key"),
+    ("broker.url", "-h/--uri"),
+    ("commit-every", "-m/--ptxsize"),
+    ("max-pending", "-c/--confirm"),
+    ("message-size", "-s/--size"),
+    ("phases.measure", "-z/--time"),
+    ("prefetch", "-q/--qos"),
+    ("rate", "-r/--rate"),
+    ("schedule", "-vr/--variable-rate"),
+];
 
 /// A test, ready to run.
 #[derive(Debug)]
@@ -88,6 +105,7 @@ pub(super) fn resolve(values: &Values, id: String) -> Result<ResolvedRun, Failur
             ledger,
             until: until(values)?,
             load: vec![load],
+            origin: Origin::options(OPTION_NAMES),
             ..Experiment::default()
         },
         exposition: exposition(values)?,

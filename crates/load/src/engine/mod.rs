@@ -43,7 +43,8 @@ use crate::{Control, Error, Outcome, Plan, RunEvent, Sink, Together};
 /// See [`crate::validate`].
 pub(crate) fn validate<C: Connection>(plan: &Plan) -> Result<(), Error> {
     plan.validate()?;
-    plan.groups.iter().try_for_each(C::validate)
+    let mut groups = plan.groups.iter().enumerate();
+    groups.try_for_each(|(i, group)| C::validate(group).map_err(|error| error.in_group(i)))
 }
 
 /// See [`crate::run`].

@@ -155,20 +155,23 @@ impl Consumers {
                 "acknowledging every 0 deliveries would never acknowledge",
                 "ask for every 1 or more, or for automatic acknowledgement",
             )
-            .observed(0));
+            .observed(0)
+            .about("ack"));
         }
         if self.connections == Some(0) {
             return Err(Error::invalid(
                 "consumers cannot share 0 connections",
                 "ask for 1 or more, or for one each",
             )
-            .observed(0));
+            .observed(0)
+            .about("consumer-connections"));
         }
         if self.ack == Ack::Auto && (self.refuse.is_some() || self.commit_every > 0) {
             return Err(Error::invalid(
                 "what the broker takes as acknowledged can be neither refused nor committed",
                 "leave out the automatic acknowledgement",
-            ));
+            )
+            .about("ack"));
         }
         Ok(())
     }

@@ -53,7 +53,7 @@ impl Destination {
             Some(_) => {
                 return Err(Error::invalid(
                     "a destination has an unknown kind before its ://",
-                    "write queue://NAME or topic://NAME; the broker's address goes to --url",
+                    "write queue://NAME or topic://NAME; the broker's address goes to {broker.url}",
                 ));
             }
         };

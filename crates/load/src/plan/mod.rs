@@ -24,6 +24,9 @@ pub use self::subscription::Subscription;
 use crate::random::scatter;
 use crate::{ArrivalProcess, Endpoint, Error, Requested};
 
+/// More threads than any machine has cores.
+const MOST_THREADS: usize = 1_024;
+
 /// A whole load: who sends what to where, for how long.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -245,7 +248,8 @@ impl Group {
                     ),
                     "leave the number of consumers' connections out",
                 )
-                .observed(n))
+                .observed(n)
+                .about("consumer-connections"))
             }
             _ => Ok(()),
         }
@@ -355,10 +359,13 @@ impl Plan {
 
     /// Finds what no protocol can do.
     pub(crate) fn validate(&self) -> Result<(), Error> {
-        if self.threads == 0 {
-            return Err(
-                Error::invalid("0 threads cannot carry a load", "ask for at least 1").observed(0),
-            );
+        if self.threads == 0 || self.threads > MOST_THREADS {
+            return Err(Error::invalid(
+                format!("{} threads cannot carry a load", self.threads),
+                format!("ask for 1 to {MOST_THREADS}; one per core is the most that helps"),
+            )
+            .observed(self.threads)
+            .about("threads"));
         }
         let clients: usize = self
             .groups
@@ -378,9 +385,11 @@ impl Plan {
             )
             .observed(self.groups.len()));
         }
-        self.groups
-            .iter()
-            .try_for_each(|group| group.validate(self.ledger))
+        let mut groups = self.groups.iter().enumerate();
+        groups.try_for_each(|(i, group)| {
+            let valid = group.validate(self.ledger);
+            valid.map_err(|error| error.in_group(i))
+        })
     }
 }
 
@@ -394,7 +403,8 @@ impl Group {
                 format!("the source addresses {four} and {six} cannot reach the same broker"),
                 "give addresses of one kind: IPv4 or IPv6",
             )
-            .observed(format_args!("{four} and {six}"))),
+            .observed(format_args!("{four} and {six}"))
+            .about("source-addresses")),
             _ => Ok(()),
         }
     }
@@ -414,7 +424,8 @@ impl Group {
             return Err(Error::invalid(
                 "a group of producers and consumers has no destination",
                 "name at least one",
-            ));
+            )
+            .about("destinations"));
         }
         Ok(())
     }

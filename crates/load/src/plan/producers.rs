@@ -169,12 +169,14 @@ impl Producers {
     }
 
     pub(super) fn validate(&self, producers: u64, ledger: bool) -> Result<(), Error> {
-        self.sizes.validate(ledger)?;
+        let of_sizes = |error: Error| error.about("message-size");
+        self.sizes.validate(ledger).map_err(of_sizes)?;
         if self.has_trace_header() && self.properties.headers.contains_key(TRACE_HEADER) {
             return Err(Error::invalid(
                 format!("the header {TRACE_HEADER:?} holds what tells messages apart"),
                 "choose another name for yours",
-            ));
+            )
+            .about("headers"));
         }
         let twice = [
             (
@@ -199,14 +201,16 @@ impl Producers {
                 "producers cannot share 0 connections",
                 "ask for 1 or more, or for one each",
             )
-            .observed(0));
+            .observed(0)
+            .about("producer-connections"));
         }
         if self.guarantee == Guarantee::Commits(0) {
             return Err(Error::invalid(
                 "transactions of 0 messages would never commit",
                 "ask for 1 or more, or for no transactions",
             )
-            .observed(0));
+            .observed(0)
+            .about("commit-every"));
         }
         let (least, most) = self.size_range();
         if self.has_replies() && least < FULL_LEN && !self.has_trace_header() {
@@ -214,7 +218,8 @@ impl Producers {
                 format!("a request of {least} bytes has no room for what its reply is known by"),
                 format!("ask for at least {FULL_LEN} bytes"),
             )
-            .observed(least));
+            .observed(least)
+            .about("message-size"));
         }
         if self.guarantee.commit_every() > 0
             && matches!(self.arrivals, ArrivalProcess::ThinkTime(_))
@@ -222,25 +227,30 @@ impl Producers {
             return Err(Error::invalid(
                 "a think time counts from each answer, and transactions answer many at once",
                 "leave out one of the two",
-            ));
+            )
+            .about("think-time"));
         }
-        check_range(least, most, ledger && !self.has_trace_header())?;
+        check_range(least, most, ledger && !self.has_trace_header()).map_err(of_sizes)?;
         if self.sizing_trace().is_some() && !matches!(self.sizes, Sizes::Fixed(_)) {
             return Err(Error::invalid(
                 "the trace says how large its messages are, and so does the message size",
                 "leave the message size out, or take the sizes out of the trace",
-            ));
+            )
+            .about("message-size"));
         }
         match &self.arrivals {
             ArrivalProcess::Unthrottled => {}
             ArrivalProcess::Scheduled(schedule) => {
-                schedule.pacer(producers)?;
+                schedule
+                    .pacer(producers)
+                    .map_err(|error| error.about("rate"))?;
             }
             ArrivalProcess::ThinkTime(_) if !self.guarantee.has_answers() => {
                 return Err(Error::invalid(
                     "a think time counts from the broker's answer, and no answer is asked for",
                     "ask for confirms, or give a rate instead of a think time",
-                ));
+                )
+                .about("think-time"));
             }
             ArrivalProcess::ThinkTime(_) if self.max_pending != 1 => {
                 return Err(Error::invalid(
@@ -248,8 +258,10 @@ impl Producers {
                         "with a think time each producer waits for one answer at a time, not for {}",
                         self.max_pending
                     ),
-                    "leave --max-pending at 1, and ask for as many producers as there are users",
-                ).observed(self.max_pending));
+                    "leave it at 1, and ask for as many producers as there are users",
+                )
+                .observed(self.max_pending)
+                .about("max-pending"));
             }
             ArrivalProcess::ThinkTime(_) => {}
         }

@@ -73,20 +73,23 @@ impl Group {
                 format!("{queue} is a queue, and only topics have subscriptions"),
                 "write topic://NAME, or leave the subscription out",
             )
-            .observed(queue));
+            .observed(queue)
+            .about("subscription"));
         }
         if subscription.name.is_empty() {
             return Err(Error::invalid(
                 "the subscription has no name",
                 "give it one: its queues' names begin with it",
-            ));
+            )
+            .about("subscription"));
         }
         if !subscription.durable && self.reconnect.is_some() {
             return Err(Error::invalid(
                 "a subscription that is not durable is gone with its broker, and connections that \
                  are made anew would find no queue",
                 "ask for a durable subscription, or for no reconnect",
-            ));
+            )
+            .about("subscription"));
         }
         Ok(())
     }

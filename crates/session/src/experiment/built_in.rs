@@ -77,10 +77,9 @@ pub(super) fn find(name: &str) -> Result<Experiment, ExperimentError> {
         let known: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();
         let text = unknown_name("experiment", name, &known);
         let hint = "an experiment of your own is a file whose name ends in .toml";
-        return Err(ExperimentError::new(
-            "bellows run",
-            None,
-            format!("{text} ({hint})"),
+        return Err(ExperimentError::told(
+            "bellows run".to_owned(),
+            &format!("{text} ({hint})"),
         ));
     };
     Experiment::from_toml(text, &format!("built-in {known}"))

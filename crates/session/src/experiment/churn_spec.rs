@@ -96,8 +96,8 @@ impl Experiment {
         }
         if alone && self.phases.measure.is_zero() {
             return Some(
-                "phases.measure = \"0s\" has no end for churn alone; give it a length (--duration), or add a \
-                 [[load]] with a message-count that ends both"
+                "{phases.measure}: churn alone would not end; give it a length, or add a [[load]] with a \
+                 message-count that ends both"
                     .to_owned(),
             );
         }

@@ -11,7 +11,7 @@ pub(super) fn edited(
     assignment: &str,
 ) -> Result<Experiment, ExperimentError> {
     let shown = crate::redact::assignment(assignment);
-    let fail = |text: String| ExperimentError::new(&format!("--set {shown}"), None, text);
+    let fail = |text: String| ExperimentError::told(format!("--set {shown}"), &text);
     let Some((path, value)) = assignment.split_once('=') else {
         return Err(fail(
             "it has no value; write --set load.0.rate=20000".to_owned(),
@@ -32,7 +32,12 @@ pub(super) fn edited(
     };
     replace(&mut root, &parts, value).map_err(fail)?;
     drop_other_arrivals(&mut root, &parts);
-    Experiment::deserialize(root).map_err(|e| ExperimentError::from_edit(&shown, e.message()))
+    let edited = Experiment::deserialize(root);
+    let edited = edited.map_err(|e| ExperimentError::from_edit(&shown, e.message()))?;
+    Ok(Experiment {
+        origin: experiment.origin.clone().changed(&parts.join("."), shown),
+        ..edited
+    })
 }
 
 /// Of a group's rate, schedule and think time, the one that was set last counts.
@@ -87,7 +92,8 @@ fn replace(at: &mut Value, path: &[&str], new: Value) -> Result<(), String> {
                 format!("{first:?} stands where a number is due, as in load.0.rate")
             })?;
             let item = items.get_mut(index).ok_or_else(|| {
-                format!("there is no number {index}: the list has {count}, counted from 0")
+                let least = "count from 0";
+                format!("there is no number {index}: the list has {count}; {least}")
             })?;
             replace(item, rest, new)
         }

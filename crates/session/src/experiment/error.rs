@@ -4,78 +4,67 @@ use std::fmt;
 
 use measure::Problem;
 
+use super::origin::{line_of, shown, value_at};
+
 /// What is wrong with an experiment, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExperimentError {
-    origin: String,
-    line: Option<usize>,
-    text: String,
-}
+pub struct ExperimentError(Problem);
 
 /// The remedy of what the TOML reader itself complains about.
-const CORRECT_IT: &str = "correct it as docs/experiments.md says";
+const CORRECT_IT: &str = "docs/experiments.md says what each key takes";
 
 /// Two keys this alike are taken for a slip of the pen (Jaro-Winkler similarity, 0 to 1).
 const ALIKE: f64 = 0.75;
 
 impl ExperimentError {
-    pub(crate) fn new(origin: &str, line: Option<usize>, text: impl Into<String>) -> Self {
-        Self {
-            origin: origin.to_owned(),
-            line,
-            text: text.into(),
-        }
+    pub(crate) const fn new(problem: Problem) -> Self {
+        Self(problem)
     }
 
     /// From the TOML reader, about `source`.
     pub(super) fn from_toml(origin: &str, source: &str, e: &toml::de::Error) -> Self {
+        let what = explained(e.message());
         let Some(span) = e.span() else {
-            return Self::new(origin, None, explained(e.message()));
+            return Self::told(origin.to_owned(), &what);
         };
-        let before = source.get(..span.start).unwrap_or(source);
-        let line = before.matches('\n').count() + 1;
-        let key = source
-            .lines()
-            .nth(line - 1)
-            .and_then(|text| text.split_once('='));
-        let text = explained(e.message());
-        let text = match key.map(|(key, _)| key.trim()) {
-            // Where the key itself is wrong, or the message names it, it stands there already.
-            // A line in the middle of a text may hold anything before its `=`.
-            Some(key) if is_key(key) && !text.contains(key) => format!("{key}: {text}"),
-            _ => text,
+        let place = format!("{origin}:{}", line_of(source, span.start));
+        let Some((path, value)) = value_at(source, span.start) else {
+            return Self::told(place, &what);
         };
-        Self::new(origin, Some(line), text)
-    }
-
-    /// Where it is, what is wrong there, and the remedy. Complaints of the types of an experiment
-    /// come through the TOML reader, which carries one text: cause and remedy, with a semicolon
-    /// between them.
-    #[must_use]
-    pub fn problem(&self) -> Problem {
-        let place = match self.line {
-            Some(line) => format!("{}:{line}", self.origin),
-            None => self.origin.clone(),
-        };
-        let (what, help) = self
-            .text
-            .rsplit_once("; ")
-            .unwrap_or((&self.text, CORRECT_IT));
-        Problem::new(place, what, help)
+        let key = path.rsplit('.').next().unwrap_or(&path);
+        let value = source.get(value).and_then(|value| shown(&path, value));
+        Self::told(
+            match value {
+                _ if what.contains(&format!("{key} =")) => place,
+                Some(value) => format!("{place}: {key} = {value}"),
+                None => format!("{place}: {key}"),
+            },
+            &what,
+        )
     }
 
     /// From an edit of one value.
     pub(super) fn from_edit(assignment: &str, message: &str) -> Self {
-        Self::new(&format!("--set {assignment}"), None, explained(message))
+        Self::told(format!("--set {assignment}"), &explained(message))
+    }
+
+    /// Complaints of the types of an experiment come through the TOML reader, which carries one text: cause and
+    /// remedy, with a semicolon between them.
+    pub(super) fn told(place: String, text: &str) -> Self {
+        let (what, help) = text.rsplit_once("; ").unwrap_or((text, CORRECT_IT));
+        Self(Problem::new(place, what, help))
+    }
+
+    /// Where it is, what is wrong there, and the remedy.
+    #[must_use]
+    pub fn problem(&self) -> Problem {
+        self.0.clone()
     }
 }
 
 impl fmt::Display for ExperimentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            Some(line) => write!(f, "{}:{line}: {}", self.origin, self.text),
-            None => write!(f, "{}: {}", self.origin, self.text),
-        }
+        f.write_str(&self.0.sentence())
     }
 }
 
@@ -92,21 +81,41 @@ fn explained(message: &str) -> String {
             return unknown_name(name, unknown, &known);
         }
     }
+    if let Some(field) = first_line.strip_prefix("missing field ") {
+        return format!("the key {} is missing", field.replace('`', "\""));
+    }
+    if first_line.starts_with("data did not match any variant") {
+        return "a value of this type cannot stand here".to_owned();
+    }
     // What stands there instead may be a secret: `password = 12345`.
-    let value = first_line
-        .strip_prefix("invalid type: ")
-        .and_then(|rest| rest.rsplit_once(", expected "));
-    if let Some((found, expected)) = value {
-        let kind = found.split(['`', '"']).next().unwrap_or_default();
-        return format!("invalid type: {}, expected {expected}", kind.trim_end());
+    let is_of_type = |kind| first_line.starts_with(kind);
+    if ["invalid type: ", "invalid value: "]
+        .into_iter()
+        .any(is_of_type)
+        && let Some((_, expected)) = first_line.rsplit_once(", expected ")
+    {
+        return format!("it must be {}", in_words(expected));
     }
     message.trim_end().replace('\n', "; ")
 }
 
-/// Whether the text can be a key of TOML, with dots.
-fn is_key(text: &str) -> bool {
-    let is_of_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    !text.is_empty() && text.chars().all(is_of_key)
+/// What serde calls a type, as people know it.
+fn in_words(expected: &str) -> String {
+    let up_to = |most: u64| format!("a whole number from 0 to {most}");
+    match expected {
+        "u8" => up_to(u8::MAX.into()),
+        "u16" => up_to(u16::MAX.into()),
+        "u32" => up_to(u32::MAX.into()),
+        "u64" | "usize" => "a whole number from 0 on".to_owned(),
+        "i64" => "a whole number".to_owned(),
+        "f64" => "a number".to_owned(),
+        "a boolean" => "true or false".to_owned(),
+        "a string" => "text in quotes".to_owned(),
+        "a sequence" => "a list in brackets".to_owned(),
+        "a map" => "a table".to_owned(),
+        other if other.starts_with("struct ") => "a table".to_owned(),
+        other => other.to_owned(),
+    }
 }
 
 /// `unknown key "raet"; did you mean "rate"?`

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BrokerKind, Experiment, ExperimentError, Length};
+use super::validate::problem_of;
+use super::{BrokerKind, Experiment, ExperimentError, Length, Origin};
 
 /// One fault of a managed broker, or of the embedded one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -275,7 +276,9 @@ pub fn read_faults(text: &str, origin: &str) -> Result<Vec<FaultSpec>, Experimen
     let file: FaultFile =
         toml::from_str(text).map_err(|e| ExperimentError::from_toml(origin, text, &e))?;
     match problem_of_embedded(&file.fault) {
-        Some(problem) => Err(ExperimentError::new(origin, None, problem)),
+        Some(problem) => Err(ExperimentError::new(
+            Origin::file(origin, text).explain(problem_of(&problem)),
+        )),
         None => Ok(file.fault),
     }
 }

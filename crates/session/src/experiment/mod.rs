@@ -11,6 +11,7 @@ mod latency_step;
 mod length;
 mod load_spec;
 mod once;
+mod origin;
 mod plan;
 mod requirement;
 mod schedule_spec;
@@ -34,6 +35,7 @@ pub use fault_spec::{FaultKind, FaultSpec, FaultWho, read_faults};
 pub use latency_step::LatencyStep;
 pub use length::{Length, LengthRange};
 pub use load_spec::LoadSpec;
+pub use origin::{OptionNames, Origin};
 pub use requirement::{RequireSpec, Requirement};
 pub use schedule_spec::ScheduleSpec;
 pub use security::{Hidden, OAuth2Spec};
@@ -72,6 +74,9 @@ pub struct Experiment {
     /// Groups of producers and consumers; at least one where there is no churn.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub load: Vec<LoadSpec>,
+    /// Where its values were written.
+    #[serde(skip)]
+    pub origin: Origin,
 }
 
 impl Default for Experiment {
@@ -89,6 +94,7 @@ impl Default for Experiment {
             until: None,
             churn: None,
             load: Vec::new(),
+            origin: Origin::default(),
         }
     }
 }
@@ -272,7 +278,12 @@ impl Experiment {
     /// Where the text is no TOML, has an unknown key, or a value of the wrong type.
     /// [`Experiment::validate`] checks the rest once all edits are made.
     pub fn from_toml(text: &str, origin: &str) -> Result<Self, ExperimentError> {
-        toml::from_str(text).map_err(|e| ExperimentError::from_toml(origin, text, &e))
+        let read = toml::from_str::<Self>(text);
+        let read = read.map_err(|e| ExperimentError::from_toml(origin, text, &e))?;
+        Ok(Self {
+            origin: Origin::file(origin, text),
+            ..read
+        })
     }
 
     /// A built-in experiment by its name.

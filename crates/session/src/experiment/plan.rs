@@ -23,8 +23,11 @@ impl Experiment {
         let groups = self
             .load
             .iter()
-            .map(|spec| {
-                let own = self.own_endpoint(spec)?;
+            .enumerate()
+            .map(|(i, spec)| {
+                let own = self
+                    .own_endpoint(spec)
+                    .map_err(|e| e.about("url").in_group(i))?;
                 let further = match own {
                     None => further.clone(),
                     Some(_) => Vec::new(),
@@ -36,7 +39,8 @@ impl Experiment {
                 Ok(Group {
                     further,
                     allocation: self.broker.allocation,
-                    ..group(spec, own.as_ref().unwrap_or(endpoint), run_id)?
+                    ..group(spec, own.as_ref().unwrap_or(endpoint), run_id)
+                        .map_err(|e| e.in_group(i))?
                 })
             })
             .collect::<Result<_, load::Error>>()?;
@@ -93,7 +97,10 @@ fn producers(spec: &LoadSpec) -> Result<Producers, load::Error> {
         arrivals: arrivals(spec)?,
         start_delay: start_delay(spec),
         max_pending: spec.in_flight_window(),
-        sizes: spec.message_size.resolve()?,
+        sizes: spec
+            .message_size
+            .resolve()
+            .map_err(|e| e.about("message-size"))?,
         persistent: spec.persistent,
         properties: properties(spec),
         message_ids: spec.message_ids,
@@ -185,7 +192,8 @@ fn arrivals(spec: &LoadSpec) -> Result<ArrivalProcess, load::Error> {
         return Ok(ArrivalProcess::ThinkTime(pause.0));
     }
     if let Some(schedule) = &spec.schedule {
-        return schedule.resolve(each).map(ArrivalProcess::Scheduled);
+        let schedule = schedule.resolve(each).map_err(|e| e.about("schedule"));
+        return schedule.map(ArrivalProcess::Scheduled);
     }
     Ok(spec.rate.map_or(ArrivalProcess::Unthrottled, |rate| {
         let profile = RateProfile::Constant(rate);
@@ -215,7 +223,8 @@ fn destinations(spec: &LoadSpec) -> Result<Vec<Destination>, load::Error> {
     };
     let mut all = Vec::with_capacity(texts.len() * spec.num_destinations);
     for text in texts {
-        let first = furnished(Destination::parse(text)?);
+        let first = Destination::parse(text).map_err(|e| e.about("destination"));
+        let first = furnished(first?);
         let numbered = |i: usize| Destination {
             name: format!("{}{i}", first.name),
             ..first.clone()

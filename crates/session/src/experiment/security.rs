@@ -140,7 +140,7 @@ impl BrokerSpec {
                 BrokerKind::Rabbitmq | BrokerKind::Embedded => "set broker.tls = true",
             };
             return Some(format!(
-                "broker.{key} has no effect without TLS; {remedy}, or leave it out"
+                "{{broker.{key}}} has no effect without TLS; {remedy}, or leave it out"
             ));
         }
         if self.cert.is_some() != self.key.is_some() {
@@ -150,7 +150,7 @@ impl BrokerSpec {
                 ("key", "cert")
             };
             return Some(format!(
-                "broker.{given} is given without broker.{missing}; a client's certificate needs both"
+                "{{broker.{given}}} is given without {{broker.{missing}}}; a client's certificate needs both"
             ));
         }
         if let Some(oauth2) = &self.oauth2 {
@@ -174,26 +174,27 @@ impl BrokerSpec {
             let uri = &oauth2.uri;
             if !(uri.starts_with("https://") || uri.starts_with("http://")) {
                 return Some(format!(
-                    "broker.oauth2.uri = {:?} is no token endpoint; write https://HOST/PATH",
+                    "{{broker.oauth2.uri}} = {:?} is no token endpoint; write https://HOST/PATH",
                     crate::redact::url(uri)
                 ));
             }
             if oauth2.client_id.is_empty() {
                 return Some(
-                    "broker.oauth2 has no client-id; give it (--oauth2-client-id ID)".to_owned(),
+                    "{broker.oauth2.uri} has no {broker.oauth2.client-id} beside it; give it"
+                        .to_owned(),
                 );
             }
             if self.auth == Auth::External {
                 return Some(
-                    "broker.oauth2 has no effect with auth = \"external\"; leave one of them out"
+                    "{broker.oauth2.uri} has no effect with {broker.auth} = \"external\"; leave one of them out"
                         .to_owned(),
                 );
             }
         }
         let external = self.auth == Auth::External && self.kind == BrokerKind::Attach;
         (external && self.cert.is_none()).then(|| {
-            "broker.auth = \"external\" logs in by the client's certificate, and there is none; give \
-             broker.cert and broker.key (--cert, --key)"
+            "{broker.auth} = \"external\" logs in by the client's certificate, and there is none; give \
+             {broker.cert} and {broker.key}"
                 .to_owned()
         })
     }
@@ -225,11 +226,11 @@ mod tests {
             ),
             (
                 "kind = 'attach'\nurl = 'amqps://h'\nkey = 'x'",
-                "without broker.cert",
+                "without {broker.cert}",
             ),
             (
                 "kind = 'attach'\nurl = 'amqps://h'\nauth = 'external'",
-                "--cert",
+                "{broker.cert} and {broker.key}",
             ),
         ] {
             let found = problem(text).unwrap_or_default();

@@ -1,8 +1,25 @@
 //! All that can be checked of an experiment before anything is started.
 
+use load::scenario::Scenario;
 use load::{Endpoint, QueueType};
+use measure::Problem;
 
 use super::{BrokerKind, BrokerSpec, Experiment, ExperimentError, LoadSpec};
+
+/// A sentence as a problem: what is wrong, with the key that it is about in front, and behind a semicolon the
+/// remedy.
+pub(super) fn problem_of(text: &str) -> Problem {
+    let (what, help) = text
+        .rsplit_once("; ")
+        .unwrap_or((text, "give another value"));
+    let key = what.split([' ', ':', '}']).next().unwrap_or_default();
+    let key = key.trim_start_matches('{');
+    let problem = Problem::new(what, "", help);
+    match key.contains('.') || what.starts_with('{') {
+        true => problem.about(key),
+        false => problem,
+    }
+}
 
 /// More destinations are a slip of the keyboard: each needs a connection per client.
 const MOST_DESTINATIONS: usize = 100_000;
@@ -13,99 +30,18 @@ impl Experiment {
     /// # Errors
     /// The first value that makes no sense, with the remedy.
     pub fn validate(&self) -> Result<(), ExperimentError> {
-        let fail = |text: String| {
-            Err(ExperimentError::new(
-                &format!("experiment {:?}", self.name),
-                None,
-                text,
-            ))
-        };
-        if self.load.is_empty() && self.churn.is_none() {
-            return fail(
-                "there is no load; add a [[load]] with a destination, or a [churn]".to_owned(),
-            );
-        }
         self.check_broker()?;
-        if let Some(text) = self.profile_problem() {
-            return fail(text);
-        }
-        for (i, spec) in self.load.iter().enumerate() {
-            let many = spec.destinations.len();
-            if many > MOST_DESTINATIONS {
-                return fail(format!(
-                    "load.{i}.destinations names {many}; {MOST_DESTINATIONS} are the most"
-                ));
-            }
-            if spec.num_destinations == 0 || spec.num_destinations > MOST_DESTINATIONS {
-                return fail(format!(
-                    "load.{i}.num-destinations = {} is not between 1 and {MOST_DESTINATIONS}",
-                    spec.num_destinations
-                ));
-            }
-            if self.broker.kind == BrokerKind::Embedded && spec.request_reply {
-                return fail(format!(
-                    "load.{i}.request-reply: the embedded broker has no direct reply-to; take \
-                     broker.kind = \"rabbitmq\""
-                ));
-            }
-            if self.broker.kind == BrokerKind::Embedded && spec.queue_type != QueueType::Classic {
-                return fail(format!(
-                    "load.{i}.queue-type: the embedded broker has classic queues only; take \
-                     \"classic\", or broker.kind = \"rabbitmq\""
-                ));
-            }
-        }
-        let elsewhere = self.load.iter().any(|spec| spec.url.is_some());
-        if self.broker.kind != BrokerKind::Attach && elsewhere {
-            return fail(format!(
-                "load.url has no effect on broker.kind = {:?}; leave it out, or set broker.kind = \
-                 \"attach\"",
-                self.broker.kind.name()
-            ));
-        }
-        let asking = |spec: &&LoadSpec| spec.request_reply;
-        let asks = self.load.iter().filter(asking).any(LoadSpec::has_producers);
-        if asks != self.load.iter().filter(asking).any(LoadSpec::has_consumers) {
-            return fail(
-                "request-reply needs producers that ask and consumers that answer; ask for both"
-                    .to_owned(),
-            );
-        }
-        if self
-            .load
-            .iter()
-            .filter(asking)
-            .any(|spec| spec.commit_every > 0)
-        {
-            return fail(
-                "commit-every has no place beside request-reply: requests are answered by replies, and \
-                 transactions by commits; leave out one of the two"
-                    .to_owned(),
-            );
-        }
-        if let Some(text) = self.fault_problem() {
-            return fail(text);
-        }
-        for (i, spec) in self.load.iter().enumerate() {
-            if let Some(text) = arrivals_problem(spec) {
-                return fail(format!("load.{i}.{text}"));
-            }
-        }
-        if let Some(text) = self.churn_problem() {
-            return fail(text);
-        }
-        let valid = self.endpoint().and_then(|endpoint| {
-            if let Some(churn) = self.churn_plan(&endpoint)? {
-                churn.validate()?;
-            }
-            if self.load.is_empty() {
-                return Ok(());
-            }
-            load::validate(&self.plan(&endpoint, 0)?)
-        });
-        match valid {
-            Ok(()) => Ok(()),
-            Err(e) => fail(e.problem().sentence()),
+        let text = self
+            .loads_problem()
+            .or_else(|| self.profile_problem())
+            .or_else(|| self.requests_problem())
+            .or_else(|| self.fault_problem())
+            .or_else(|| self.churn_problem());
+        match text {
+            Some(text) => Err(self.wrong(problem_of(&text))),
+            None => self
+                .check_plans()
+                .map_err(|error| self.wrong(self.with_key_of_rate(error.problem()))),
         }
     }
 
@@ -113,12 +49,137 @@ impl Experiment {
     pub(crate) fn check_broker(&self) -> Result<(), ExperimentError> {
         match broker_problem(&self.broker) {
             None => Ok(()),
-            Some(text) => Err(ExperimentError::new(
-                &format!("experiment {:?}", self.name),
-                None,
-                text,
-            )),
+            Some(text) => Err(self.wrong(problem_of(&text))),
         }
+    }
+
+    fn wrong(&self, problem: Problem) -> ExperimentError {
+        ExperimentError::new(self.origin.explain(problem))
+    }
+
+    /// Plans the whole load, as if the broker were there.
+    fn check_plans(&self) -> Result<(), load::Error> {
+        let endpoint = self.endpoint().map_err(|error| error.about("broker.url"))?;
+        endpoint.check_certificates()?;
+        let churn = self.churn_plan(&endpoint)?;
+        let messages = match self.load.is_empty() {
+            true => None,
+            false => Some(self.plan(&endpoint, 0)?),
+        };
+        if let Some(churn) = &churn {
+            churn.validate()?;
+        }
+        if let Some(messages) = &messages {
+            load::validate(messages)?;
+        }
+        let scenarios = [
+            churn.as_ref().map(|it| it as &dyn Scenario),
+            messages.as_ref().map(|it| it as &dyn Scenario),
+        ];
+        load::make_room(
+            scenarios
+                .into_iter()
+                .flatten()
+                .map(Scenario::connections)
+                .sum(),
+        )
+    }
+
+    /// A plan has one word for what a rate and a schedule say.
+    fn with_key_of_rate(&self, problem: Problem) -> Problem {
+        let Some(table) = problem.about.strip_suffix("rate") else {
+            return problem;
+        };
+        let group = table
+            .strip_prefix("load.")
+            .and_then(|i| i.trim_end_matches('.').parse().ok());
+        let has_schedule = match group {
+            Some(group) => self
+                .load
+                .get::<usize>(group)
+                .is_some_and(|spec| spec.schedule.is_some()),
+            None => self
+                .churn
+                .as_ref()
+                .is_some_and(|churn| churn.schedule.is_some()),
+        };
+        match has_schedule {
+            true => {
+                let key = format!("{table}schedule");
+                problem.about(key)
+            }
+            false => problem,
+        }
+    }
+
+    fn loads_problem(&self) -> Option<String> {
+        if self.load.is_empty() && self.churn.is_none() {
+            return Some(
+                "there is no load; add a [[load]] with a destination, or a [churn]".to_owned(),
+            );
+        }
+        let of_one = |(i, spec)| {
+            self.load_problem(spec)
+                .map(|text| format!("{{load.{i}.{text}"))
+        };
+        if let Some(text) = self.load.iter().enumerate().find_map(of_one) {
+            return Some(text);
+        }
+        let elsewhere = self.load.iter().position(|spec| spec.url.is_some());
+        let at = elsewhere.filter(|_| self.broker.kind != BrokerKind::Attach)?;
+        Some(format!(
+            "{{load.{at}.url}} has no effect on broker.kind = {:?}; leave it out, or set \
+             broker.kind = \"attach\"",
+            self.broker.kind.name()
+        ))
+    }
+
+    /// What is wrong with a group, from its key on.
+    fn load_problem(&self, spec: &LoadSpec) -> Option<String> {
+        let many = spec.destinations.len();
+        if many > MOST_DESTINATIONS {
+            return Some(format!(
+                "destinations}} names {many}; {MOST_DESTINATIONS} are the most"
+            ));
+        }
+        if spec.num_destinations == 0 || spec.num_destinations > MOST_DESTINATIONS {
+            return Some(format!(
+                "num-destinations}} = {} is not between 1 and {MOST_DESTINATIONS}; give a number that is",
+                spec.num_destinations
+            ));
+        }
+        if self.broker.kind == BrokerKind::Embedded && spec.request_reply {
+            return Some(
+                "request-reply}: the embedded broker has no direct reply-to; take \
+                 broker.kind = \"rabbitmq\""
+                    .to_owned(),
+            );
+        }
+        if self.broker.kind == BrokerKind::Embedded && spec.queue_type != QueueType::Classic {
+            return Some(
+                "queue-type}: the embedded broker has classic queues only; take \"classic\", or \
+                 broker.kind = \"rabbitmq\""
+                    .to_owned(),
+            );
+        }
+        arrivals_problem(spec)
+    }
+
+    fn requests_problem(&self) -> Option<String> {
+        let asking = |spec: &&LoadSpec| spec.request_reply;
+        let asks = self.load.iter().filter(asking).any(LoadSpec::has_producers);
+        if asks != self.load.iter().filter(asking).any(LoadSpec::has_consumers) {
+            return Some(
+                "request-reply needs producers that ask and consumers that answer; ask for both"
+                    .to_owned(),
+            );
+        }
+        let commits = |spec: &LoadSpec| spec.request_reply && spec.commit_every > 0;
+        let at = self.load.iter().position(commits)?;
+        Some(format!(
+            "{{load.{at}.commit-every}} has no place beside {{request-reply}}: requests are answered by \
+             replies, and transactions by commits; leave out one of the two"
+        ))
     }
 
     /// Where an attached broker is. Where nothing is said, that is the first load's, if every load has its own, and
@@ -199,10 +260,10 @@ fn arrivals_problem(spec: &LoadSpec) -> Option<String> {
         .collect();
     match given.as_slice() {
         [first, second, ..] => Some(format!(
-            "{second}: there is a {first} too, and a group takes one of rate, schedule and think-time; leave one out"
+            "{second}}}: there is a {first} too, and a group takes one of rate, schedule and think-time; leave one out"
         )),
         [] | ["think-time"] if spec.rate_per_producer => Some(
-            "rate-per-producer = true has no effect without a rate; give a rate or a schedule, or \
+            "rate-per-producer} = true has no effect without a rate; give a rate or a schedule, or \
              leave it out"
                 .to_owned(),
         ),
@@ -262,7 +323,7 @@ fn broker_problem(broker: &BrokerSpec) -> Option<String> {
         .or_else(|| misplaced(&for_rabbitmq, BrokerKind::Rabbitmq))
         .or_else(|| plugin_problem(broker))
         .or_else(|| broker.security_problem())
-        .or_else(|| zero(broker.schedulers == Some(0), "broker.schedulers = 0 runs nothing; take 1 or more, or leave it out for one per core"))
-        .or_else(|| broker.frame_max.filter(|bytes| !(4_096..=131_072).contains(bytes)).map(|bytes| format!("broker.frame-max = {bytes} is not between 4096 and 131072 bytes")))
-        .or_else(|| zero(broker.pid == Some(0), "broker.pid = 0 is no process; take its number, or leave it out to find it by its port"))
+        .or_else(|| zero(broker.schedulers == Some(0), "{broker.schedulers} = 0 runs nothing; take 1 or more, or leave it out for one per core"))
+        .or_else(|| broker.frame_max.filter(|bytes| !(4_096..=131_072).contains(bytes)).map(|bytes| format!("{{broker.frame-max}} = {bytes} is not between 4096 and 131072 bytes; 131072 is usual")))
+        .or_else(|| zero(broker.pid == Some(0), "{broker.pid} = 0 is no process; take its number, or leave it out to find it by its port"))
 }

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use load::Endpoint;
 use report::artemis::Sides;
 use session::Experiment;
-use session::experiment::{Length, LoadSpec, PhasesSpec, ProfileSpec, SizeSpec};
+use session::experiment::{Length, LoadSpec, Origin, PhasesSpec, ProfileSpec, SizeSpec};
 
 use super::Showing;
 use super::options::{
     ArtemisClientArgs, ArtemisConsumerArgs, ArtemisProducerArgs, Common, Sending,
 };
 use crate::cli::clients::Consuming;
+use crate::cli::option_names::OPTION_NAMES;
 use crate::failure::Failure;
 
 /// Artemis' consumers have a window of 1 MiB: a thousand messages of its default size.
@@ -241,6 +242,7 @@ impl Common {
                 events: Vec::new(),
                 ..ProfileSpec::default()
             },
+            origin: Origin::options(OPTION_NAMES),
             ..asked
         };
         Ok(Resolved {

@@ -46,7 +46,12 @@ fn names(destination: &Destination) -> Result<(), Error> {
             format!("the {what} of {destination} is {} bytes long", name.len()),
             "AMQP 0.9.1 allows at most 255",
         )
-        .observed(name.len())),
+        .observed(name.len())
+        .about(match *what {
+            "name" => "destinations",
+            "exchange" => "exchange",
+            _ => "routing-key",
+        })),
     }
 }
 
@@ -67,7 +72,8 @@ fn topic(destination: &Destination) -> Result<(), Error> {
             format!("{destination} cannot have queues of type {}", other.name()),
             "topics use an exclusive classic queue per consumer: leave the queue type out",
         )
-        .observed(other.name())),
+        .observed(other.name())
+        .about("queue-type")),
     }
 }
 
@@ -82,14 +88,16 @@ fn stream(group: &Group, destination: &Destination) -> Result<(), Error> {
             format!("consumers of the stream {destination} have no prefetch limit"),
             "streams need one: ask for a prefetch of 1 or more, such as 200",
         )
-        .observed(destination));
+        .observed(destination)
+        .about("prefetch"));
     }
     if consumers.ack == Ack::Auto {
         return Err(Error::invalid(
             format!("consumers of the stream {destination} acknowledge automatically"),
             "streams need acknowledgements: ask for one every N deliveries",
         )
-        .observed(destination));
+        .observed(destination)
+        .about("ack"));
     }
     Ok(())
 }

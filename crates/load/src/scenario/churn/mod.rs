@@ -89,9 +89,10 @@ impl ChurnPlan {
         if self.most_open == 0 || self.most_open > 60_000 {
             return Err(Error::invalid(
                 format!("{} cycles at the same time cannot be had", self.most_open),
-                "ask for 1 to 60000 (--max-open)",
+                "ask for 1 to 60000",
             )
-            .observed(self.most_open));
+            .observed(self.most_open)
+            .about("churn.max-open"));
         }
         if self.message_size > 100_000 {
             return Err(Error::invalid(
@@ -101,9 +102,13 @@ impl ChurnPlan {
                 ),
                 "ask for 100000 bytes at most",
             )
-            .observed(self.message_size));
+            .observed(self.message_size)
+            .about("churn.message-size"));
         }
-        Scenario::requested(self).map(drop)
+        let requested = Scenario::requested(self);
+        requested
+            .map(drop)
+            .map_err(|error| error.about("churn.rate"))
     }
 }
 

@@ -1,0 +1,226 @@
+//! Where the values of an experiment were written, so that an error can name the place.
+
+use std::fmt::Write;
+use std::ops::Range;
+
+use measure::Problem;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::redact;
+
+/// Where the values of an experiment were written: in a file, or as options of a command. It takes no part in
+/// comparisons.
+#[derive(Clone, Debug, Default)]
+pub struct Origin {
+    /// The file's name and text; `None` for options.
+    file: Option<(String, String)>,
+    /// Keys that were changed afterwards, each with the change as it may be shown.
+    changes: Vec<(String, String)>,
+    options: OptionNames,
+}
+
+/// The options that are not called like the key that they set, each behind its key, which may begin with the
+/// tables that it stands in.
+pub type OptionNames = &'static [(&'static str, &'static str)];
+
+impl PartialEq for Origin {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Origin {
+    /// Options of a command.
+    #[must_use]
+    pub fn options(options: OptionNames) -> Self {
+        Self {
+            options,
+            ..Self::default()
+        }
+    }
+
+    /// A file, or a text that is called something else.
+    pub(super) fn file(name: &str, text: &str) -> Self {
+        Self {
+            file: Some((name.to_owned(), text.to_owned())),
+            ..Self::default()
+        }
+    }
+
+    /// The same with one value changed.
+    pub(super) fn changed(mut self, path: &str, shown: String) -> Self {
+        self.changes.push((path.to_owned(), shown));
+        self
+    }
+
+    /// The problem with the place of what it is about, and with keys and options called as the user knows them.
+    pub(super) fn explain(&self, problem: Problem) -> Problem {
+        let (what, help) = (self.named(&problem.to_string()), self.named(&problem.help));
+        match self.place(&problem.about, &what) {
+            Some(place) => Problem::new(place, what, help),
+            // The cause names the option already.
+            None if problem.value.is_empty() && !problem.about.is_empty() => {
+                Problem::new(what, self.option(&problem.about), help)
+            }
+            None => Problem::new(self.named(&problem.cause), problem.value, help),
+        }
+    }
+
+    /// Where the value of a key was written: `--rate`, `--set load.0.rate=1`, `x.toml:3: rate = 1`.
+    fn place(&self, key: &str, what: &str) -> Option<String> {
+        let changes = &mut self.changes.iter().rev();
+        if let Some((_, shown)) = changes.find(|(path, _)| is_below(key, path)) {
+            return Some(format!("--set {shown}"));
+        }
+        let Some((name, text)) = &self.file else {
+            let option = (!key.is_empty()).then(|| self.option(key))?;
+            return (!what.contains(&option)).then_some(option);
+        };
+        let mut place = name.clone();
+        let root = DeTable::parse(text).ok();
+        let found = root.as_ref().map(|root| locate(root.get_ref(), key));
+        if let Some(found) = found.filter(|_| !key.is_empty()) {
+            let _ = write!(place, ":{}", line_of(text, found.at));
+            let value = found.value.and_then(|span| text.get(span));
+            let last = key.rsplit('.').next().unwrap_or(key);
+            match value.and_then(|value| shown(key, value)) {
+                _ if key.contains('.') && what.contains(key) => {}
+                Some(value) => {
+                    let _ = write!(place, ": {last} = {value}");
+                }
+                None => {
+                    let _ = write!(place, ": {last}");
+                }
+            }
+        }
+        Some(place)
+    }
+
+    /// An option by the key that it sets.
+    fn option(&self, key: &str) -> String {
+        let known = self.options.iter().find(|(known, _)| is_end(key, known));
+        match known {
+            Some((_, option)) => (*option).to_owned(),
+            None => format!("--{}", key.rsplit('.').next().unwrap_or(key)),
+        }
+    }
+
+    /// A text in which keys stand as `{ledger}` or `{ledger = false}`.
+    fn named(&self, text: &str) -> String {
+        let mut named = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some((before, key, after)) = placeholder(rest) {
+            named.push_str(before);
+            match &self.file {
+                Some(_) => named.push_str(key),
+                None => named.push_str(&self.option(key.split(" = ").next().unwrap_or(key))),
+            }
+            rest = after;
+        }
+        named + rest
+    }
+}
+
+/// Splits a text at its first `{key}`. Other braces, such as those of an object, stay what they are.
+fn placeholder(text: &str) -> Option<(&str, &str, &str)> {
+    let is_key = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-. =".contains(c);
+    text.match_indices('{').find_map(|(at, _)| {
+        let (before, inner) = (text.get(..at)?, text.get(at + 1..)?);
+        let (key, after) = inner.split_once('}')?;
+        let begins = key.starts_with(|c: char| c.is_ascii_lowercase());
+        (begins && key.chars().all(is_key)).then_some((before, key, after))
+    })
+}
+
+/// Whether a key is the path's, or below it.
+fn is_below(key: &str, path: &str) -> bool {
+    key.strip_prefix(path)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// Whether a key ends in whole parts as another does.
+fn is_end(key: &str, end: &str) -> bool {
+    key.strip_suffix(end)
+        .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
+/// Where something is in a text.
+struct Located {
+    at: usize,
+    /// The value, where the whole path is there and leads to no table.
+    value: Option<Range<usize>>,
+}
+
+/// Finds a key, or the deepest table on the way to it.
+fn locate(root: &DeTable<'_>, path: &str) -> Located {
+    let mut found = Located { at: 0, value: None };
+    let mut table = Some(root);
+    let mut parts = path.split('.').peekable();
+    while let (Some(of), Some(part)) = (table.take(), parts.next()) {
+        let Some((key, value)) = of.iter().find(|(key, _)| key.get_ref().as_ref() == part) else {
+            break;
+        };
+        found.at = key.span().start;
+        let mut value = value;
+        if let DeValue::Array(items) = value.get_ref()
+            && let Some(item) = parts.peek().and_then(|part| part.parse::<usize>().ok())
+            && let Some(item) = items.get(item)
+        {
+            parts.next();
+            found.at = item.span().start;
+            value = item;
+        }
+        match value.get_ref() {
+            DeValue::Table(below) => table = Some(below),
+            _ if parts.peek().is_none() => found.value = Some(value.span()),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The path of the value, and the value, that a place in a text belongs to; `None` between values.
+pub(super) fn value_at(text: &str, at: usize) -> Option<(String, Range<usize>)> {
+    fn below(
+        value: &Spanned<DeValue<'_>>,
+        path: String,
+        at: usize,
+    ) -> Option<(String, Range<usize>)> {
+        match value.get_ref() {
+            DeValue::Table(table) => inside(table, &path, at),
+            DeValue::Array(items) if items.iter().any(|item| item.get_ref().is_table()) => {
+                let mut items = items.iter().enumerate();
+                items.find_map(|(i, item)| below(item, format!("{path}.{i}"), at))
+            }
+            _ => value.span().contains(&at).then(|| (path, value.span())),
+        }
+    }
+    fn inside(table: &DeTable<'_>, path: &str, at: usize) -> Option<(String, Range<usize>)> {
+        table.iter().find_map(|(key, value)| {
+            let key = key.get_ref();
+            let path = if path.is_empty() {
+                key.to_string()
+            } else {
+                format!("{path}.{key}")
+            };
+            below(value, path, at)
+        })
+    }
+    inside(DeTable::parse(text).ok()?.get_ref(), "", at)
+}
+
+/// The number of the line, counted from 1.
+pub(super) fn line_of(text: &str, at: usize) -> usize {
+    text.get(..at).unwrap_or(text).matches('\n').count() + 1
+}
+
+/// The longest value that an error repeats.
+const LONGEST_SHOWN: usize = 60;
+
+/// A value as a file has it, unless it is long or may be a secret.
+pub(super) fn shown(path: &str, value: &str) -> Option<String> {
+    let given = format!("{path}={value}");
+    let is_short = value.len() <= LONGEST_SHOWN && !value.contains('\n');
+    (is_short && redact::assignment(&given) == given).then(|| value.to_owned())
+}
