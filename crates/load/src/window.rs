@@ -11,17 +11,11 @@ const LARGEST_RING: u64 = 1 << 24;
 /// A limited ring may grow to this many times its limit while the oldest message stays
 /// unanswered and later ones are answered.
 const STRETCH: u64 = 16;
-/// Answered, but an older message is not.
-const SETTLED: Entry = Entry {
-    intended: Time(u64::MAX),
-    sent: Time(u64::MAX),
-};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
-    intended: Time,
-    sent: Time,
-}
+/// When a message was to be sent, and when it was. As numbers, so that a ring of zeros costs no memory before it
+/// is used.
+type Entry = [u64; 2];
+/// Answered, but an older message is not: nothing is sent at 0.
+const SETTLED: Entry = [0, 0];
 
 /// Messages one after the other with the same times, answered together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +81,7 @@ impl Window {
 
     /// When the oldest message without an answer was sent.
     pub(crate) fn oldest(&self) -> Option<Time> {
-        (self.first < self.next).then(|| self.ring[self.slot(self.first)].sent)
+        (self.first < self.next).then(|| Time(self.ring[self.slot(self.first)][1]))
     }
 
     /// When each message without an answer was to be sent.
@@ -95,7 +89,7 @@ impl Window {
         let entries = (self.first..self.next).map(|tag| self.ring[self.slot(tag)]);
         entries
             .filter(|entry| *entry != SETTLED)
-            .map(|entry| entry.intended)
+            .map(|[intended, _]| Time(intended))
     }
 
     /// How many more messages may be sent now.
@@ -111,7 +105,7 @@ impl Window {
             self.grow();
         }
         let at = self.slot(self.next);
-        self.ring[at] = Entry { intended, sent };
+        self.ring[at] = [intended.0, sent.0];
         self.next += 1;
         self.open += 1;
     }
@@ -138,8 +132,8 @@ impl Window {
                 self.open -= 1;
                 settled(Run {
                     first: tag,
-                    intended: entry.intended,
-                    sent: entry.sent,
+                    intended: Time(entry[0]),
+                    sent: Time(entry[1]),
                     count: 1,
                 });
             }
@@ -162,14 +156,14 @@ impl Window {
             }
             self.open -= 1;
             match &mut run {
-                Some(run) if run.sent == entry.sent && run.intended == entry.intended => {
+                Some(run) if [run.intended.0, run.sent.0] == entry => {
                     run.count += 1;
                 }
                 _ => {
                     let next = Run {
                         first: self.first - 1,
-                        intended: entry.intended,
-                        sent: entry.sent,
+                        intended: Time(entry[0]),
+                        sent: Time(entry[1]),
                         count: 1,
                     };
                     if let Some(done) = run.replace(next) {
@@ -278,7 +272,7 @@ mod tests {
             let mut next = 1;
             for step in 0..20_000u64 {
                 for _ in 0..random.below(40).min(window.room()) {
-                    let times = (step / 3, step / 2);
+                    let times = (1 + step / 3, 1 + step / 2);
                     window.push(Time(times.0), Time(times.1));
                     model.insert(next, times);
                     next += 1;
