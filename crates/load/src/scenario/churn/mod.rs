@@ -159,6 +159,7 @@ impl Scenario for ChurnPlan {
         }
     }
 
+    /// Churns on a thread of its own, and hands what it tells to `sink` on this one.
     fn run(
         &self,
         together: &Together,
@@ -172,44 +173,34 @@ impl Scenario for ChurnPlan {
                 "give one (--duration, phases.measure)",
             ));
         }
-        run(self, together, control, sink)
-    }
-}
-
-/// Churns on a thread of its own, and hands what it tells to `sink` on this one.
-fn run(
-    plan: &ChurnPlan,
-    together: &Together,
-    control: &Control,
-    sink: &mut dyn Sink,
-) -> Result<Outcome, Error> {
-    let (tell, told) = channel();
-    let (give_back, spare) = channel();
-    thread::scope(|scope| {
-        let work = || {
-            let churned = Churn::start(plan, together, control, tell, spare);
-            match churned.and_then(Churn::run) {
-                Ok(outcome) => Ok(outcome),
-                Err(Interruption::Stopped) => Ok(Outcome::never_started()),
-                Err(Interruption::Failed(error)) => Err(error),
-            }
-        };
-        let thread = thread::Builder::new().name("bellows-churn".to_owned());
-        let worker = thread
-            .spawn_scoped(scope, work)
-            .map_err(|error| Error::machine("start a thread", error))?;
-        for event in told {
-            match event {
-                LoopReport::Event(event) => sink.event(event),
-                LoopReport::Interval(interval) => {
-                    sink.interval(&interval);
-                    // Nobody needs it any more where that was the last one.
-                    let _ = give_back.send(interval);
+        let (tell, told) = channel();
+        let (give_back, spare) = channel();
+        thread::scope(|scope| {
+            let work = || {
+                let churned = Churn::start(self, together, control, tell, spare);
+                match churned.and_then(Churn::run) {
+                    Ok(outcome) => Ok(outcome),
+                    Err(Interruption::Stopped) => Ok(Outcome::never_started()),
+                    Err(Interruption::Failed(error)) => Err(error),
+                }
+            };
+            let thread = thread::Builder::new().name("bellows-churn".to_owned());
+            let worker = thread
+                .spawn_scoped(scope, work)
+                .map_err(|error| Error::machine("start a thread", error))?;
+            for event in told {
+                match event {
+                    LoopReport::Event(event) => sink.event(event),
+                    LoopReport::Interval(interval) => {
+                        sink.interval(&interval);
+                        // Nobody needs it any more where that was the last one.
+                        let _ = give_back.send(interval);
+                    }
                 }
             }
-        }
-        worker
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+            worker
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
 }
