@@ -4,8 +4,7 @@
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -521,32 +520,10 @@ fn problem(seed: u64, broker: SocketAddr, totals: &Totals) -> Option<String> {
 
 fn prove(test: &str, broker: SocketAddr, usual: u64) {
     let all = testkit::seeds_and(usual, &FAILED_ONCE);
-    let next = AtomicUsize::new(0);
-    let totals = Arc::new(Totals::default());
-    let problems: Vec<(u64, String)> = thread::scope(|scope| {
-        let work = || {
-            let mut found = Vec::new();
-            loop {
-                let Some(&seed) = all.get(next.fetch_add(1, Ordering::Relaxed)) else {
-                    return found;
-                };
-                found.extend(problem(seed, broker, &totals).map(|why| (seed, why)));
-            }
-        };
-        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
-        let joined = workers.into_iter().map(|w| w.join().expect("a worker"));
-        joined.flatten().collect()
-    });
+    let totals = Totals::default();
+    let played = testkit::play(&all, AT_ONCE, |seed| problem(seed, broker, &totals));
     eprintln!("{test}, {} scenes: {totals:?}", all.len());
-    let failed: Vec<u64> = problems.iter().map(|(seed, _)| *seed).collect();
-    if let Some((seed, why)) = problems.first() {
-        panic!(
-            "{} of {} scenes contradict themselves, seeds {failed:?}; to repeat the first:\n\
-             BELLOWS_FIRST_SEED={seed} BELLOWS_SEEDS=1 cargo test -p bellows --test proof {test}\n{why}",
-            problems.len(),
-            all.len(),
-        );
-    }
+    played.assert_right(&format!("--test proof {test}"));
     if all.len() >= 50 {
         let done = [
             (&totals.delivered, 10_000),

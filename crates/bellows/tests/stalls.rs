@@ -35,20 +35,12 @@ struct Stop {
 }
 
 impl Stop {
-    /// From a seed: splitmix64 steps.
     fn of(seed: u64) -> Self {
-        let random = |step: u64| {
-            let x = seed
-                .wrapping_mul(3)
-                .wrapping_add(step + 1)
-                .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            x ^ (x >> 31)
-        };
+        let random = &mut testkit::Random::new(seed);
         Self {
-            who: ["broker", "generator", "machine"][(random(0) % 3) as usize],
-            after: Duration::from_millis(700 + random(1) % 500),
-            length: Duration::from_millis(200 + random(2) % 701),
+            who: random.of(&["broker", "generator", "machine"]),
+            after: Duration::from_millis(700 + random.below(500)),
+            length: Duration::from_millis(200 + random.below(701)),
         }
     }
 }

@@ -69,6 +69,39 @@ fn whole(outcome: &Outcome) -> LedgerSummary {
     }
 }
 
+/// What did not come is still there.
+fn held(outcome: &Outcome) -> LedgerSummary {
+    let (sent, delivered) = (outcome.totals.sent, outcome.totals.received);
+    LedgerSummary {
+        delivered,
+        outstanding: sent - delivered,
+        ..whole(outcome)
+    }
+}
+
+/// The first group once more, at another broker's port.
+fn at_port(plan: &Plan, port: u16) -> Group {
+    let mut other = plan.groups[0].clone();
+    other.endpoint = Endpoint::new("127.0.0.1", port);
+    other
+}
+
+/// Consumers take so long for each message.
+fn slow(group: &mut Group, ms: u64) {
+    group.consumers.service = ServiceTime {
+        latency: vec![(Nanos::from_millis(ms), Nanos::ZERO)],
+        ..ServiceTime::default()
+    };
+}
+
+fn reconnect_after(group: &mut Group, ms: u64) {
+    let wait = Nanos::from_millis(ms);
+    group.reconnect = Some(ReconnectPolicy {
+        min: wait,
+        max: wait,
+    });
+}
+
 /// Waits this long from now on, then does it.
 fn later(wait: Duration, what: impl FnOnce() + Send + 'static) {
     thread::spawn(move || {
@@ -93,14 +126,8 @@ fn messages_that_come_twice_do_not_stand_for_those_that_are_still_to_come() {
     let mut plan = plan(broker.local_addr().port(), 300.0);
     let group = &mut plan.groups[0];
     group.consumers.prefetch = 50;
-    group.consumers.service = ServiceTime {
-        latency: vec![(Nanos::from_millis(10), Nanos::ZERO)],
-        ..ServiceTime::default()
-    };
-    group.reconnect = Some(ReconnectPolicy {
-        min: Nanos::from_millis(5),
-        max: Nanos::from_millis(5),
-    });
+    slow(group, 10);
+    reconnect_after(group, 5);
     let (outcome, _) = run(&plan, move |at| log.begin(at));
     assert!(outcome.totals.redelivered >= 20, "{outcome:?}");
     let expected = LedgerSummary {
@@ -140,12 +167,7 @@ fn a_slow_poll_of_a_queue_without_a_count_does_not_end_the_drain() {
         // Where the time does not suffice, the rest is still there.
         plan.phases.drain = Nanos::from_millis(3_000);
         let (outcome, _) = run(&plan, |_| ());
-        let delivered = outcome.totals.received;
-        let expected = LedgerSummary {
-            delivered,
-            outstanding: outcome.totals.sent - delivered,
-            ..whole(&outcome)
-        };
+        let expected = held(&outcome);
         assert!(expected.outstanding > 0, "{outcome:?}");
         assert_eq!(outcome.ledger, Some(expected));
     }
@@ -158,14 +180,8 @@ fn a_connection_that_is_down_does_not_end_the_drain() {
     let mut plan = plan(proxy.address().port(), 500.0);
     let group = &mut plan.groups[0];
     group.consumers.prefetch = 20;
-    group.consumers.service = ServiceTime {
-        latency: vec![(Nanos::from_millis(5), Nanos::ZERO)],
-        ..ServiceTime::default()
-    };
-    group.reconnect = Some(ReconnectPolicy {
-        min: Nanos::from_millis(3_000),
-        max: Nanos::from_millis(3_000),
-    });
+    slow(group, 5);
+    reconnect_after(group, 3_000);
     let (outcome, _) = run(&plan, move |_| {
         let proxy = Arc::clone(&proxy);
         later(Duration::from_millis(400), move || {
@@ -229,12 +245,7 @@ fn what_may_still_be_released_is_not_lost() {
         group.consumers.prefetch = 1;
         group.consumers.start_after = Nanos::from_millis(start_after);
         let (outcome, _) = run(&plan, |_| ());
-        let delivered = outcome.totals.received;
-        let expected = LedgerSummary {
-            delivered,
-            outstanding: outcome.totals.sent - delivered,
-            ..whole(&outcome)
-        };
+        let expected = held(&outcome);
         assert!(expected.outstanding > 20, "{outcome:?}");
         assert_eq!(outcome.ledger, Some(expected), "{start_after}");
     }
@@ -324,17 +335,13 @@ fn what_another_broker_of_the_same_name_holds_is_not_lost() {
         let brokers = [Does::Delivers, does].map(|does| named("alike", does));
         let mut plan = plan(brokers[0].port(), 100.0);
         plan.phases.drain = Nanos::from_millis(300);
-        let mut other = plan.groups[0].clone();
-        other.endpoint = Endpoint::new("127.0.0.1", brokers[1].port());
-        plan.groups.push(other);
+        plan.groups.push(at_port(&plan, brokers[1].port()));
         let (outcome, _) = run(&plan, |_| ());
-        let delivered = outcome.totals.received;
-        let expected = LedgerSummary {
-            delivered,
-            outstanding: outcome.totals.sent - delivered,
-            ..whole(&outcome)
-        };
-        assert!(delivered > 20 && expected.outstanding > 20, "{outcome:?}");
+        let expected = held(&outcome);
+        assert!(
+            expected.delivered > 20 && expected.outstanding > 20,
+            "{outcome:?}"
+        );
         assert_eq!(outcome.ledger, Some(expected));
     }
 }
@@ -346,11 +353,8 @@ fn what_was_in_a_queue_that_is_not_there_is_not_lost() {
     let mut plan = plan(broker.port(), 100.0);
     plan.phases.drain = Nanos::from_millis(300);
     let (outcome, _) = run(&plan, |_| ());
-    let expected = LedgerSummary {
-        delivered: 0,
-        outstanding: outcome.totals.sent,
-        ..whole(&outcome)
-    };
+    let expected = held(&outcome);
+    assert_eq!(expected.delivered, 0, "{outcome:?}");
     assert!(expected.outstanding > 20, "{outcome:?}");
     assert_eq!(outcome.ledger, Some(expected));
 }
@@ -361,8 +365,7 @@ fn what_one_broker_loses_is_lost_whatever_addresses_it_has() {
     let broker = named("one", Does::Drops);
     let proxy = Proxy::new(broker).expect("proxy");
     let mut plan = plan(broker.port(), 100.0);
-    let mut other = plan.groups[0].clone();
-    other.endpoint = Endpoint::new("127.0.0.1", proxy.address().port());
+    let mut other = at_port(&plan, proxy.address().port());
     other.producers.per_destination = 0;
     plan.groups.push(other);
     let (outcome, took) = run(&plan, |_| ());

@@ -4,11 +4,13 @@ mod process;
 mod proxy;
 mod random;
 mod relay;
+mod scenes;
 
 pub use process::process_with_number;
 pub use proxy::Proxy;
 pub use random::Random;
 pub use relay::{Link, relay};
+pub use scenes::{Played, play};
 
 /// Leaves a test that cannot run here, loudly: prints the reason, and fails where `CI` is set,
 /// because CI allows no skip.
