@@ -1,6 +1,6 @@
 # Two commands do all the set-up: `make demo` and `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help demo build ui view setup test test-rust test-ui prove lint bench bench-check soak fuzz clean
+.PHONY: help demo build ui view pictures setup test test-rust test-ui prove lint bench bench-check soak fuzz clean
 
 BELLOWS := target/release/bellows
 FUZZ_SECONDS ?= 60
@@ -23,6 +23,9 @@ ui: ## Build the report's page anew, into crates/report/assets
 
 view: ## Renew the page's TypeScript types (ui/src/core/view.ts) from the Rust types
 	BELLOWS_RENEW_VIEW=1 cargo test --workspace --lib view::typescript
+
+pictures: setup build ## Remake the pictures of the documents from a run against a real RabbitMQ
+	scripts/pictures
 
 setup: ## Install the packages that the tests need, and a Node where it is too old
 	scripts/setup test

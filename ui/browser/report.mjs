@@ -353,6 +353,30 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     await done();
   });
 
+  test('figures, percentiles and waits follow the window', async () => {
+    const { page, done } = await open('faults', '#t=24-40');
+    const figures = page.locator('#figures');
+    assert.match(await figures.locator('header').innerText(), /window 24 s to 40 s/);
+    assert.match(
+      await figures.locator('.tile').first().innerText(),
+      /sent\s+20,000\s*msg\/s\s+320,000 in all/,
+    );
+    assert.equal(await figures.getByText('lost', { exact: true }).count(), 0);
+    const p99 = (at) => figures.locator('.latencies .ack_response td').nth(at).innerText();
+    assert.match(await p99(1), /^4\.\d\d ms$/);
+    const latency = page.locator('#latency');
+    assert.match(await latency.locator('header').innerText(), /window 24 s to 40 s/);
+    const row = await latency.locator('table tbody tr').first().innerText();
+    assert.match(row, /^ack response\s.*\s320,000$/);
+    assert.match(await page.locator('.waits .ends').innerText(), /nothing due 97\.0 %/);
+    await page.keyboard.press('Escape');
+    assert.match(await figures.locator('header').innerText(), /measured phase, 37 s/);
+    assert.match(await p99(1), /^1\d\d ms$/);
+    assert.equal(await figures.getByText('lost', { exact: true }).count(), 1);
+    assert.match(await latency.locator('header').innerText(), /measured phase/);
+    await done();
+  });
+
   test('the address brings back what one saw', async () => {
     const fragment =
       '#t=20-30&search=osiris&shape=flame&order=name&sort=total&metric=send_ack&theme=dark';

@@ -39,12 +39,12 @@ function start(page: Page, app: HTMLElement): void {
     {},
     headline(run),
     glance(run),
-    use(timeline(run, store, pointer)),
+    use(timeline(page, store, pointer)),
     warnings(run),
-    use(limit(run)),
-    figures(run),
+    use(limit(run, store)),
+    use(figures(page, store)),
     profile ? use(burn(run, profile, store, pointer)) : null,
-    use(percentiles(run)),
+    use(percentiles(page, store)),
     use(details(run)),
   );
   const theme = choice<Theme>(

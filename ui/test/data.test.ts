@@ -3,8 +3,9 @@ import { bounds, intensity, logTicks } from '../src/charts/heat';
 import { nineName, nineTicks, spaced, supported, valueAt } from '../src/charts/nines';
 import { intervalAt, type Pen, runs, trace } from '../src/charts/steps';
 import { inflate, unpack, Varints } from '../src/core/data';
+import { curveOf, gridOf, type Histograms, summaryOf, within } from '../src/core/histograms';
 import { frameColor, shadeKey } from '../src/core/theme';
-import type { Evidence, HeatMap, RunView } from '../src/core/view';
+import type { Evidence, RunView } from '../src/core/view';
 import { flatten, shellQuote } from '../src/sections/details';
 import { bars, ours, theirs, ticks, words } from '../src/sections/limit';
 import { inFlight } from '../src/sections/panels';
@@ -18,7 +19,7 @@ describe('unpacking', () => {
     expect(() => input.read(new Uint32Array(1))).toThrow(/end early/);
   });
 
-  test('json, then the columns of the profile', () => {
+  test('json, then the cells of the grids and the columns of the profile', () => {
     const head = {
       nodes: 3,
       samples: 2,
@@ -26,14 +27,28 @@ describe('unpacking', () => {
       weighted: false,
       names: ['s', 'a', 'b'],
     };
-    const json = new TextEncoder().encode(JSON.stringify({ name: 'x', profile: head }));
-    // The columns of the Rust test in crates/report/src/html/stacks.rs.
-    const columns = [0, 1, 1, 2, 0, 1, 2, 7, 1, 2];
+    const grid = {
+      metric: 'send_ack',
+      t: [0, 1],
+      end: [1, 2],
+      low: 600,
+      per_decade: 200,
+      cells: 3,
+    };
+    const json = new TextEncoder().encode(
+      JSON.stringify({ name: 'x', grids: [grid], profile: head }),
+    );
+    // The columns of the Rust tests in crates/report/src/view: of a grid, then of a profile.
+    const cells = [0, 0, 1, 0, 0xd3, 2, 0, 2, 1, 1];
+    const columns = [...cells, 0, 1, 1, 2, 0, 1, 2, 7, 1, 2];
     const bytes = new Uint8Array(4 + json.length + columns.length);
     new DataView(bytes.buffer).setUint32(0, json.length, true);
     bytes.set(json, 4);
     bytes.set(columns, 4 + json.length);
-    const { run, profile } = unpack(bytes);
+    const { run, histograms, profile } = unpack(bytes);
+    expect([...histograms[0]!.column]).toEqual([0, 0, 1]);
+    expect([...histograms[0]!.bucket]).toEqual([0, 339, 0]);
+    expect([...histograms[0]!.count]).toEqual([2, 1, 1]);
     expect(run.name).toBe('x');
     expect([...profile!.parent]).toEqual([-1, 0, 1]);
     expect([...profile!.frame]).toEqual([2, 0, 1]);
@@ -49,18 +64,48 @@ describe('unpacking', () => {
 });
 
 describe('charts', () => {
-  const map: HeatMap = {
+  // 1 us to 10 us in the first second, 100 us in the third.
+  const cells: Histograms = {
     metric: 'send_ack',
-    t: [0],
-    end: [1],
-    low_ns: 1000,
-    ratio: 10 ** 0.05,
-    rows: 20,
-    cells: [0, 0, 5],
+    t: [0, 1, 2],
+    end: [1, 2, 3],
+    low: 600,
+    per_decade: 200,
+    cells: 4,
+    column: Uint32Array.from([0, 0, 0, 2]),
+    bucket: Uint32Array.from([0, 9, 199, 400]),
+    count: Float64Array.from([50, 40, 10, 1]),
   };
 
+  test('the heat map adds up buckets to rows', () => {
+    const grid = gridOf(cells);
+    expect(grid.column).toEqual([0, 0, 2]);
+    expect(grid.row).toEqual([0, 19, 40]);
+    expect(grid.count).toEqual([90, 10, 1]);
+    expect(grid.rows).toBe(41);
+    expect(grid.low_ns).toBeCloseTo(1000);
+  });
+
+  test('a window has the percentiles of the columns in it, to one per cent', () => {
+    const first = within(cells, 0.2, 1.2)!;
+    expect(first.count).toBe(100);
+    expect(first.span).toEqual([0, 1]);
+    const { p50_ns: p50, p99_ns: p99, max_ns: max, count } = summaryOf(first);
+    expect(count).toBe(100);
+    expect(Math.abs(p50 / 1006 - 1)).toBeLessThan(0.01);
+    expect(Math.abs(p99 / 9943 - 1)).toBeLessThan(0.01);
+    expect(max).toBe(p99);
+    const curve = curveOf(first);
+    expect(curve.nines.map((n) => Number(n.toFixed(3)))).toEqual([0, 0.301, 1, 2.301]);
+    expect(within(cells, 0, 3)!.count).toBe(101);
+    // A window inside of a column has all of it; one without samples has nothing.
+    expect(within(cells, 2.1, 2.2)!.count).toBe(1);
+    expect(within(cells, 1.1, 1.9)).toBeNull();
+    expect(within(cells, 7, 8)).toBeNull();
+  });
+
   test('the latency axis holds all rows', () => {
-    const [low, high] = bounds(map);
+    const [low, high] = bounds({ ...gridOf(cells), rows: 20 });
     expect(low).toBeLessThan(1000);
     expect(high).toBeGreaterThan(10_000);
   });

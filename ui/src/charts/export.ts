@@ -2,8 +2,8 @@
 
 import type uPlot from 'uplot';
 import { visible } from '../core/format';
+import type { Grid } from '../core/histograms';
 import { heatColor, type Palette } from '../core/theme';
-import type { HeatMap } from '../core/view';
 import { type Band, bandsSvg, hatchesSvg } from './bands';
 import { intensity, peak } from './heat';
 import type { Pen } from './steps';
@@ -47,7 +47,7 @@ export interface Drawn {
     /** The value at its end; none where nothing was drawn. */
     end: number | null;
   }[];
-  heat?: HeatMap | undefined;
+  heat?: Grid | undefined;
   /** Shaded parts of the time axis, and labelled moments, in seconds. */
   shaded?: { start: number; end: number }[];
   events?: { t: number; label: string }[];
@@ -134,16 +134,14 @@ export function panelSvg(d: Drawn, p: Palette, top: number): { body: string[]; h
   return { body, height: hgt + 24 + 24 };
 }
 
-function heatSvg(map: HeatMap, x: Scale, y: Scale, p: Palette): string[] {
+function heatSvg(map: Grid, x: Scale, y: Scale, p: Palette): string[] {
   const top = peak(map);
   const out: string[] = [];
-  let column = 0;
-  for (let i = 0; i < map.cells.length; i += 3) {
-    column += map.cells[i]!;
-    const row = map.cells[i + 1]!;
-    const from = map.t[column]!;
-    const to = map.end[column]!;
-    const level = intensity(map.cells[i + 2]! / (to - from), top);
+  for (let i = 0; i < map.count.length; i++) {
+    const row = map.row[i]!;
+    const from = map.t[map.column[i]!]!;
+    const to = map.end[map.column[i]!]!;
+    const level = intensity(map.count[i]! / (to - from), top);
     const high = y(map.low_ns * map.ratio ** (row + 1));
     out.push(
       `<rect x="${n(x(from))}" y="${n(high)}" width="${n(x(to) - x(from))}" height="${n(y(map.low_ns * map.ratio ** row) - high)}" fill="${heatColor(level, p.dark)}"/>`,

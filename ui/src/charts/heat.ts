@@ -3,13 +3,13 @@
 
 import type uPlot from 'uplot';
 import { duration, durationTick, grouped } from '../core/format';
+import type { Grid } from '../core/histograms';
 import { heatColor, type Palette } from '../core/theme';
-import type { HeatMap } from '../core/view';
 
 const LEVELS = 24;
 
 /** The bounds of the latency axis: whole rows, and a little room. */
-export function bounds(map: HeatMap): readonly [number, number] {
+export function bounds(map: Grid): readonly [number, number] {
   const high = map.low_ns * map.ratio ** map.rows;
   return [map.low_ns / map.ratio ** 0.5, high * map.ratio ** 0.5];
 }
@@ -27,19 +27,18 @@ export function logTicks(low: number, high: number, most: number): number[] {
 }
 
 /** Draws the cells. Counts are per second, so that a short column is not pale for being short. */
-export function drawHeat(map: HeatMap, u: uPlot, p: Palette): void {
+export function drawHeat(map: Grid, u: uPlot, p: Palette): void {
   const { ctx } = u;
   const colors = Array.from({ length: LEVELS }, (_, i) => heatColor(i / (LEVELS - 1), p.dark));
   const rowEdges = Float64Array.from({ length: map.rows + 1 }, (_, r) =>
     Math.round(u.valToPos(map.low_ns * map.ratio ** r, 'y', true)),
   );
   const top = peak(map);
-  let column = 0;
-  for (let i = 0; i < map.cells.length; i += 3) {
-    column += map.cells[i]!;
-    const row = map.cells[i + 1]!;
+  for (let i = 0; i < map.count.length; i++) {
+    const column = map.column[i]!;
+    const row = map.row[i]!;
     const length = map.end[column]! - map.t[column]!;
-    const level = intensity(map.cells[i + 2]! / length, top);
+    const level = intensity(map.count[i]! / length, top);
     const x = Math.round(u.valToPos(map.t[column]!, 'x', true));
     const right = Math.round(u.valToPos(map.end[column]!, 'x', true));
     const y = rowEdges[row + 1]!;
@@ -49,14 +48,13 @@ export function drawHeat(map: HeatMap, u: uPlot, p: Palette): void {
 }
 
 /** What lies in the cell at a place: `1.00 ms to 1.12 ms: 1,204 samples`. */
-export function cellAt(map: HeatMap, time: number, ns: number): string | null {
+export function cellAt(map: Grid, time: number, ns: number): string | null {
   const row = Math.floor(Math.log(ns / map.low_ns) / Math.log(map.ratio));
-  let column = 0;
-  for (let i = 0; i < map.cells.length; i += 3) {
-    column += map.cells[i]!;
-    if (map.cells[i + 1] !== row || time < map.t[column]! || time >= map.end[column]!) continue;
+  for (let i = 0; i < map.count.length; i++) {
+    const column = map.column[i]!;
+    if (map.row[i] !== row || time < map.t[column]! || time >= map.end[column]!) continue;
     const low = map.low_ns * map.ratio ** row;
-    return `${duration(low)} to ${duration(low * map.ratio)}: ${grouped(map.cells[i + 2]!)} samples`;
+    return `${duration(low)} to ${duration(low * map.ratio)}: ${grouped(map.count[i]!)} samples`;
   }
   return null;
 }
@@ -70,12 +68,11 @@ export function intensity(count: number, most: number): number {
 }
 
 /** The largest count of a cell per second. */
-export function peak(map: HeatMap): number {
+export function peak(map: Grid): number {
   let most = 0;
-  let column = 0;
-  for (let i = 0; i < map.cells.length; i += 3) {
-    column += map.cells[i]!;
-    most = Math.max(most, map.cells[i + 2]! / (map.end[column]! - map.t[column]!));
+  for (let i = 0; i < map.count.length; i++) {
+    const column = map.column[i]!;
+    most = Math.max(most, map.count[i]! / (map.end[column]! - map.t[column]!));
   }
   return most;
 }

@@ -1,7 +1,9 @@
 // The page's data as it is embedded (crates/report/src/view), and how it is unpacked.
 
+import type { Histograms } from './histograms';
 import type {
   Figures,
+  LatencyGrid,
   LatencySummary,
   Metric,
   MetricInfo,
@@ -66,6 +68,7 @@ export interface Profile extends ProfileHead {
 
 export interface Page {
   run: RunView;
+  histograms: Histograms[];
   profile: Profile | null;
 }
 
@@ -101,12 +104,23 @@ export function unpack(bytes: Uint8Array): Page {
   const length = view.getUint32(0, true);
   const json = new TextDecoder().decode(bytes.subarray(4, 4 + length));
   const run = JSON.parse(json) as RunView;
-  const head = run.profile;
-  return { run, profile: head ? unpackProfile(head, bytes.subarray(4 + length)) : null };
+  const input = new Varints(bytes.subarray(4 + length));
+  const histograms = run.grids.map((grid) => unpackGrid(grid, input));
+  return { run, histograms, profile: run.profile && unpackProfile(run.profile, input) };
 }
 
-function unpackProfile(head: ProfileHead, columns: Uint8Array): Profile {
-  const input = new Varints(columns);
+function unpackGrid(grid: LatencyGrid, input: Varints): Histograms {
+  const column = input.read(new Uint32Array(grid.cells));
+  const bucket = input.read(new Uint32Array(grid.cells));
+  for (let i = 1; i < column.length; i++) {
+    // In the same column buckets count from the one before.
+    if (column[i] === 0) bucket[i]! += bucket[i - 1]!;
+    column[i]! += column[i - 1]!;
+  }
+  return { ...grid, column, bucket, count: input.read(new Float64Array(grid.cells)) };
+}
+
+function unpackProfile(head: ProfileHead, input: Varints): Profile {
   // A node names its parent by distance; 0 stands for none.
   const distance = input.read(new Uint32Array(head.nodes));
   const parent = Int32Array.from(distance, (d, i) => (d === 0 ? -1 : i - d));

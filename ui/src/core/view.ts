@@ -470,9 +470,11 @@ virtualised: boolean,
 settings: Array<[string, string]>, };
 
 /**
- * Counts by time and by logarithm of the latency.
+ * Counts by time and by logarithm of the latency. Its cells travel as variable-length integers (LEB128)
+ * beside this, in the order of columns, then of buckets: the columns of all cells, each as distance from the
+ * cell before; their buckets, as distance from the one before in the same column, else from the lowest; their counts.
  */
-export type HeatMap = {
+export type LatencyGrid = {
 /**
  * What it is of.
  */
@@ -486,21 +488,17 @@ t: Array<number>,
  */
 end: Array<number>,
 /**
- * Lower bound of row 0 in nanoseconds.
+ * The lowest bucket; bucket `b` begins at `10^(b / per_decade)` nanoseconds.
  */
-low_ns: number,
+low: number,
 /**
- * Each row is this many times the one below.
+ * Buckets per decade of latency.
  */
-ratio: number,
+per_decade: number,
 /**
- * Number of rows.
+ * Number of cells.
  */
-rows: number,
-/**
- * Triples of column delta, row, count, in the order of columns.
- */
-cells: Array<number>, };
+cells: number, };
 
 /**
  * What is printed of a latency histogram. All values are nanoseconds; all are 0 at `count` 0.
@@ -1019,9 +1017,9 @@ metrics: Array<MetricInfo>,
  */
 series: SeriesColumns,
 /**
- * A heat map for each metric.
+ * Latencies by time for each metric; their cells travel beside this.
  */
-heat: Array<HeatMap>,
+grids: Array<LatencyGrid>,
 /**
  * A percentile curve for each metric.
  */

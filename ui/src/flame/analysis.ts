@@ -58,11 +58,15 @@ export class Analysis {
     return this.belowZoom.rows;
   }
 
-  /** The function with the largest self share of the window. */
+  /** The function with the largest self share of the window; what has no name only where nothing has one. */
   hottest(): number | null {
-    let most: FunctionRow | null = null;
-    for (const row of this.rows) if (!most || row.self > most.self) most = row;
-    return most?.frame ?? null;
+    const { kind } = this.profile;
+    const known = this.rows.filter((row) => KINDS[kind[row.frame]!] !== 'unknown');
+    const list = known.length > 0 ? known : this.rows;
+    return (
+      list.reduce<FunctionRow | null>((a, b) => (a && a.self >= b.self ? a : b), null)?.frame ??
+      null
+    );
   }
 
   private functions(flags: Uint8Array, root: number): FunctionRow[] {

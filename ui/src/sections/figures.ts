@@ -1,7 +1,7 @@
-// How much, how slow: the figures of the measured phase.
+// How much, how slow: the figures of the measured phase, or of the window.
 
-import { infoOf, latencyKeys, latencyOf } from '../core/data';
-import { type Child, h } from '../core/dom';
+import { infoOf, latencyKeys, latencyOf, type Page } from '../core/data';
+import { type Child, fill, h } from '../core/dom';
 import {
   duration,
   exactDuration,
@@ -13,10 +13,13 @@ import {
   significant,
   supports,
 } from '../core/format';
+import type { Store } from '../core/state';
 import type { LatencySummary, LedgerSummary, Metric, RunView } from '../core/view';
+import { figuresOf } from '../core/window';
 import { subject } from './panels';
 import { failures, scenarioTiles } from './scenario';
 import { type Tile, tile } from './tile';
+import type { View } from './timeline';
 
 /** A percentile as text, marked where too few samples lie beyond it. */
 export function percentileCell(latency: LatencySummary, percentile: number, ns: number): Child {
@@ -34,13 +37,8 @@ function flow(
 ): Tile | null {
   if (t.total === 0) return null;
   const extra = requested === null ? '' : `, ${significant(requested)} msg/s requested`;
-  return tile(
-    label,
-    significant(t.rate),
-    'msg/s',
-    `${grouped(t.total)} in all${extra}`,
-    `${grouped(t.rate, 2)} msg/s in the measured phase; ${grouped(t.total)} messages with warm-up and drain`,
-  );
+  const exact = `${grouped(t.rate, 2)} msg/s; ${grouped(t.total)} messages`;
+  return tile(label, significant(t.rate), 'msg/s', `${grouped(t.total)} in all${extra}`, exact);
 }
 
 /** What was sent and received, and what other scenarios did. */
@@ -117,25 +115,36 @@ export function firstTiles(run: RunView): Tile[] {
   return all.filter((t) => t !== null);
 }
 
-/** All figures of the measured phase. */
-export function figures(run: RunView): HTMLElement {
-  const items = [...flows(run), ...fates(run), ...costs(run)];
-  const { measured_s: length } = run.figures;
-  return h(
+/** All figures of the window, else of the measured phase. */
+export function figures(page: Page, store: Store): View {
+  const hint = h('span', { class: 'hint' });
+  const body = h('div', { class: 'figures' });
+  const element = h(
     'section',
     { id: 'figures', 'aria-labelledby': 'figures-title' },
-    h(
-      'header',
-      {},
-      h('h2', { id: 'figures-title' }, 'How much, how slow'),
-      h(
-        'span',
-        { class: 'hint' },
-        length > 0 ? `measured phase, ${seconds(Math.round(length * 10) / 10)}` : '',
-      ),
-    ),
-    h('div', { class: 'figures' }, h('dl', { class: 'tiles' }, items), latencies(run)),
+    h('header', {}, h('h2', { id: 'figures-title' }, 'How much, how slow'), hint),
+    body,
   );
+  const draw = (): void => {
+    const { window } = store.state;
+    const run = window ? { ...page.run, figures: figuresOf(page, window) } : page.run;
+    const items = [...flows(run), ...fates(run), ...costs(run)];
+    fill(hint, windowHint(page.run, window));
+    fill(body, h('dl', { class: 'tiles' }, items), latencies(run));
+  };
+  store.listen((_, changed) => {
+    if (changed.has('window')) draw();
+  });
+  return { element, draw };
+}
+
+/** What figures are of. */
+export function windowHint(run: RunView, window: readonly [number, number] | null): string {
+  const round = (t: number): number => Math.round(t * 100) / 100;
+  if (window)
+    return `window ${round(window[0])} s to ${round(window[1])} s: what happened in it, in whole intervals; the fate of each message is known of the whole run only`;
+  const { measured_s: length } = run.figures;
+  return length > 0 ? `measured phase, ${seconds(Math.round(length * 10) / 10)}` : '';
 }
 
 /** What became of the messages. */

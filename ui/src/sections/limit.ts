@@ -5,10 +5,11 @@ import { margins } from '../charts/panel';
 import type { WaitKey } from '../core/data';
 import { type Child, fill, h, later, table } from '../core/dom';
 import { duration, grouped, percent, significant, timeTick } from '../core/format';
+import type { Store } from '../core/state';
 import { tip } from '../core/tip';
 import type { Evidence, RunView, Verdict } from '../core/view';
 import { isFirst } from './scenario';
-import type { View } from './timeline';
+import { effectiveWindow, type View } from './timeline';
 
 /** From the bottom of the stack to its top: the generator's own, the broker's, the schedule's. */
 export const WAITS: readonly (readonly [WaitKey, string, string])[] = [
@@ -97,12 +98,9 @@ function shape(
   return element;
 }
 
-/** Shares of the measured phase, else of everything. */
-function totals(run: RunView, all: Bar[]): number[] {
-  const measured = run.phases.find((p) => p.phase === 'measure');
-  const inside = all.filter(
-    (b) => !measured || (b.to > measured.start + 1e-3 && b.from < measured.end - 1e-3),
-  );
+/** Shares of a window, else of everything. */
+function totals(all: Bar[], [from, to]: readonly [number, number]): number[] {
+  const inside = all.filter((b) => b.to > from + 1e-3 && b.from < to - 1e-3);
   const list = inside.length > 0 ? inside : all;
   const seconds = list.reduce((sum, b) => sum + b.to - b.from, 0);
   return WAITS.map(
@@ -344,12 +342,11 @@ function sentence(text: string): string {
 }
 
 /** The section; `null` for runs without a verdict. */
-export function limit(run: RunView): View | null {
+export function limit(run: RunView, store: Store): View | null {
   const verdict = run.verdict;
   if (!verdict) return null;
   const all = bars(run);
   const spoken = words(Object.keys(run.figures.scenarios).some((name) => isFirst(run, name)));
-  const list = marks(totals(run, all), spoken);
   const plot = h('div', { class: 'plot' });
   const frame = h('div', { class: 'frame' }, plot);
   const legend = h('div', { class: 'legend', 'aria-hidden': 'true' });
@@ -396,6 +393,7 @@ export function limit(run: RunView): View | null {
   const draw = (): void => {
     const width = frame.clientWidth;
     if (!chart || width === 0) return;
+    const list = marks(totals(all, effectiveWindow(run, store)), spoken);
     fill(plot);
     plot.append(picture(run, all, spoken, width));
     frame.querySelector('.ends')?.remove();
@@ -403,6 +401,9 @@ export function limit(run: RunView): View | null {
     fill(legend, narrow ? list.map((m) => swatch(m.key, m.text, m.title)) : []);
     if (!narrow) frame.append(labels(list));
   };
+  store.listen((_, changed) => {
+    if (changed.has('window')) draw();
+  });
   return { element, draw };
 }
 

@@ -5,7 +5,8 @@ import { bounds, cellAt, drawHeat, latencyTick, logTicks } from '../charts/heat'
 import type { Line, PanelSpec } from '../charts/panel';
 import { infoOf } from '../core/data';
 import { duration, megabytes, si, significant } from '../core/format';
-import type { Metric, RunView, SeriesColumns } from '../core/view';
+import type { Grid } from '../core/histograms';
+import type { RunView, SeriesColumns } from '../core/view';
 import { scenarioPanels } from './scenario';
 
 /** What was profiled and measured beside bellows: a broker under load, or any process. */
@@ -67,9 +68,8 @@ function rates(s: SeriesColumns): PanelSpec | null {
 }
 
 /** The latency panel of one metric: the heat map with its percentiles over it. */
-export function latency(run: RunView, metric: Metric, tools: HTMLElement[]): PanelSpec | null {
-  const map = run.heat.find((m) => m.metric === metric);
-  if (!map || map.cells.length === 0) return null;
+export function latency(run: RunView, map: Grid, tools: HTMLElement[]): PanelSpec | null {
+  const { metric } = map;
   const series = run.series.latency[metric];
   if (!series) return null;
   const { p50, p99, max } = series;

@@ -2,11 +2,14 @@
 
 import { panelSvg, png, svg } from '../charts/export';
 import { NinesChart, type NinesLine, nineBounds } from '../charts/nines';
-import { infoOf, latencyKeys, latencyOf } from '../core/data';
-import { button, csv, h, save, table } from '../core/dom';
-import { duration, exactDuration, grouped, PERCENTILES } from '../core/format';
+import { infoOf, latencyKeys, latencyOf, type Page } from '../core/data';
+import { button, csv, fill, h, save, table } from '../core/dom';
+import { duration, exactDuration, grouped, PERCENTILES, seconds } from '../core/format';
+import { curveOf } from '../core/histograms';
+import type { Store } from '../core/state';
 import { type Palette, palette } from '../core/theme';
-import type { Curve, Metric, MetricInfo, RunView } from '../core/view';
+import type { Curve, Figures, Metric, MetricInfo, RunView } from '../core/view';
+import { distributions, figuresOf } from '../core/window';
 import { percentileCell } from './figures';
 import { partColor } from './scenario';
 import type { View } from './timeline';
@@ -71,34 +74,59 @@ export function groups(run: RunView, curves: readonly Curve[]): Group[] {
   return all.toSorted((a, b) => Number(a.alone) - Number(b.alone));
 }
 
-/** The charts of a group, each with what it draws. */
-function chartsOf(run: RunView, group: Group): { chart: NinesChart; lines: NinesLine[] }[] {
-  const lines = group.curves.map((curve) => line(run, curve));
+/** A chart, and what it draws of the curves that there are. */
+interface Chart {
+  chart: NinesChart;
+  lines: (curves: readonly Curve[]) => NinesLine[];
+}
+
+function chartsOf(run: RunView, group: Group): Chart[] {
+  const own = new Set(group.curves.map((curve) => curve.metric));
+  const lines = (curves: readonly Curve[]): NinesLine[] =>
+    curves.filter((curve) => own.has(curve.metric)).map((curve) => line(run, curve));
   if (!group.alone) return [{ chart: new NinesChart(group.title, 340, false), lines }];
   // The others stand in the background of each, for comparison.
-  return lines.map((own) => ({
-    chart: new NinesChart(own.name, 190, true),
-    lines: [
-      ...lines
-        .filter((other) => other !== own)
-        .map((other) => ({ ...other, color: (p: Palette) => p.line, width: 1, behind: true })),
-      { ...own, width: 2 },
-    ],
+  return group.curves.map(({ metric }) => ({
+    chart: new NinesChart(infoOf(run, metric).name, 190, true),
+    lines: (curves) =>
+      lines(curves)
+        .map((it) =>
+          it.curve.metric === metric
+            ? { ...it, width: 2 }
+            : { ...it, color: (p: Palette) => p.line, width: 1, behind: true },
+        )
+        .sort((a, b) => Number(b.behind ?? false) - Number(a.behind ?? false)),
   }));
 }
 
-export function percentiles(run: RunView): View | null {
-  const curves = run.curves.filter((c) => c.count > 0 && c.ns.length > 0);
-  if (curves.length === 0) return null;
-  const all = groups(run, curves).map((group) => {
-    const charts = chartsOf(run, group);
-    return { alone: group.alone, charts, bounds: nineBounds(group.curves) };
+/** The section; its curves and its table are those of the window, else of the measured phase. */
+export function percentiles(page: Page, store: Store): View | null {
+  const { run } = page;
+  const measured = run.curves.filter((c) => c.count > 0 && c.ns.length > 0);
+  if (measured.length === 0) return null;
+  const all = groups(run, measured).map((group) => {
+    return { alone: group.alone, charts: chartsOf(run, group), bounds: nineBounds(group.curves) };
   });
+  const charts = all.flatMap((it) => it.charts.map(({ chart }) => chart));
+  const hint = h('span', { class: 'hint' });
+  const rows = h('div', { class: 'scroll' });
+  let curves: readonly Curve[] = measured;
   const draw = (): void => {
     const p = palette();
-    for (const { charts, bounds } of all)
-      for (const { chart, lines } of charts) chart.draw(lines, bounds, p);
+    const { window } = store.state;
+    curves = window ? distributions(page, window).map(curveOf) : measured;
+    const figures = window ? figuresOf(page, window) : run.figures;
+    for (const group of all)
+      for (const { chart, lines } of group.charts) chart.draw(lines(curves), group.bounds, p);
+    const of = window
+      ? `window ${seconds(window[0])} to ${seconds(window[1])}: what was answered in it, in whole intervals`
+      : 'measured phase';
+    fill(hint, `${of}; both axes logarithmic`);
+    fill(rows, summaryTable(run, figures, window !== null));
   };
+  store.listen((_, changed) => {
+    if (changed.has('window')) draw();
+  });
   const element = h(
     'section',
     { id: 'latency', 'aria-labelledby': 'latency-title' },
@@ -106,32 +134,20 @@ export function percentiles(run: RunView): View | null {
       'header',
       {},
       h('h2', { id: 'latency-title' }, 'How latency is distributed'),
-      h('span', { class: 'hint' }, 'measured phase; both axes logarithmic'),
+      hint,
       h(
         'div',
         { class: 'tools' },
-        button('SVG', () =>
-          exportPicture(
-            run,
-            all.flatMap((it) => it.charts),
-            'svg',
-          ),
-        ),
-        button('PNG', () =>
-          exportPicture(
-            run,
-            all.flatMap((it) => it.charts),
-            'png',
-          ),
-        ),
+        button('SVG', () => exportPicture(run, charts, 'svg')),
+        button('PNG', () => exportPicture(run, charts, 'png')),
         button('CSV', () => save(`${run.id}-percentiles.csv`, curveCsv(run, curves), 'text/csv')),
       ),
     ),
-    all.map(({ alone, charts }) =>
+    all.map((group) =>
       h(
         'div',
-        { class: alone ? 'multiples' : 'charts' },
-        charts.map(({ chart }) => chart.element),
+        { class: group.alone ? 'multiples' : 'charts' },
+        group.charts.map(({ chart }) => chart.element),
       ),
     ),
     h(
@@ -139,16 +155,16 @@ export function percentiles(run: RunView): View | null {
       { class: 'hint' },
       `${run.metrics.some((it) => it.part) ? 'Parts of an operation count from the end of the one before, the others from the time that it was due.' : 'Strong lines count from the intended send time, faint ones from the actual one.'} Dashed: fewer than 10 samples lie beyond.`,
     ),
-    h('div', { class: 'scroll' }, summaryTable(run)),
+    rows,
   );
   return { element, draw };
 }
 
 /** Every metric's percentiles: the chart's table, and the numbers to quote. */
-function summaryTable(run: RunView): HTMLElement {
+function summaryTable(run: RunView, figures: Figures, ofWindow: boolean): HTMLElement {
   const rows = latencyKeys(run)
     .flatMap((key) => {
-      const l = latencyOf(run.figures, key);
+      const l = latencyOf(figures, key);
       return l && l.count > 0 ? [{ key, l }] : [];
     })
     .map(({ key, l }) => [
@@ -160,7 +176,7 @@ function summaryTable(run: RunView): HTMLElement {
     ]);
   const number = (label: string) => ({ label, number: true });
   const made = table(
-    'Latencies of the measured phase',
+    ofWindow ? 'Latencies of the window, to 1 %' : 'Latencies of the measured phase',
     [
       { label: 'metric' },
       number('mean'),
@@ -178,7 +194,7 @@ function summaryTable(run: RunView): HTMLElement {
   return made;
 }
 
-function curveCsv(run: RunView, curves: Curve[]): string {
+function curveCsv(run: RunView, curves: readonly Curve[]): string {
   return csv([
     ['metric', 'share_at_or_below', 'ns'],
     ...curves.flatMap((c) =>
@@ -187,12 +203,11 @@ function curveCsv(run: RunView, curves: Curve[]): string {
   ]);
 }
 
-function exportPicture(run: RunView, charts: { chart: NinesChart }[], kind: 'svg' | 'png'): void {
+function exportPicture(run: RunView, charts: NinesChart[], kind: 'svg' | 'png'): void {
   const p = palette();
   const body: string[] = [];
   let [top, width] = [8, 0];
-  for (const { chart } of charts) {
-    const { drawn } = chart;
+  for (const { drawn } of charts) {
     if (!drawn) continue;
     const part = panelSvg(drawn, p, top);
     body.push(...part.body);

@@ -3,9 +3,10 @@
 import { type Drawn, panelSvg, png, svg, xml } from '../charts/export';
 import { Panel, type PanelSpec, type Shared } from '../charts/panel';
 import { trace } from '../charts/steps';
-import { infoOf, latencyKeys } from '../core/data';
+import { infoOf, latencyKeys, type Page } from '../core/data';
 import { button, choice, csv, fill, h, later, save, table } from '../core/dom';
 import { duration, grouped, seconds, significant } from '../core/format';
+import { type Grid, gridOf } from '../core/histograms';
 import type { Pointer, Store } from '../core/state';
 import { type Palette, palette } from '../core/theme';
 import type { Metric, RunView } from '../core/view';
@@ -25,8 +26,15 @@ export function effectiveWindow(run: RunView, store: Store): readonly [number, n
   return measured ? [measured.start, measured.end] : run.span;
 }
 
-export function timeline(run: RunView, store: Store, pointer: Pointer): View | null {
-  const metrics = run.heat.filter((m) => m.cells.length > 0).map((m) => m.metric);
+export function timeline({ run, histograms }: Page, store: Store, pointer: Pointer): View | null {
+  const grids = new Map<Metric, Grid>();
+  // A grid is made when it is looked at for the first time.
+  const gridOfMetric = (metric: Metric | undefined): Grid | undefined => {
+    const cells = histograms.find((it) => it.metric === metric);
+    if (cells && !grids.has(cells.metric)) grids.set(cells.metric, gridOf(cells));
+    return cells && grids.get(cells.metric);
+  };
+  const metrics = histograms.map((it) => it.metric);
   const metric = (): Metric | undefined =>
     metrics.find((m) => m === store.state.metric) ?? metrics[0];
   const picker = choice(
@@ -36,8 +44,8 @@ export function timeline(run: RunView, store: Store, pointer: Pointer): View | n
     (m) => store.set({ metric: m }),
   );
   const latencySpec = (): PanelSpec | null => {
-    const m = metric();
-    return m ? latency(run, m, metrics.length > 1 ? [picker.element] : []) : null;
+    const grid = gridOfMetric(metric());
+    return grid ? latency(run, grid, metrics.length > 1 ? [picker.element] : []) : null;
   };
   const { before, after } = panels(run);
   const middle = latencySpec();
@@ -114,10 +122,10 @@ export function timeline(run: RunView, store: Store, pointer: Pointer): View | n
         'div',
         { class: 'tools' },
         reset,
-        button('SVG', () => void exportPicture(run, list, metric(), 'svg'), {
+        button('SVG', () => void exportPicture(run, list, gridOfMetric(metric()), 'svg'), {
           title: 'Save as SVG',
         }),
-        button('PNG', () => void exportPicture(run, list, metric(), 'png'), {
+        button('PNG', () => void exportPicture(run, list, gridOfMetric(metric()), 'png'), {
           title: 'Save as PNG',
         }),
         button('CSV', () => save(`${run.id}-series.csv`, seriesCsv(run), 'text/csv'), {
@@ -279,7 +287,7 @@ function seriesCsv(run: RunView): string {
 async function exportPicture(
   run: RunView,
   list: Panel[],
-  metric: Metric | undefined,
+  grid: Grid | undefined,
   kind: 'svg' | 'png',
 ): Promise<void> {
   const p: Palette = palette();
@@ -296,8 +304,7 @@ async function exportPicture(
       trace: (pen, x, y) => trace(pen, times, line.values, x, (v) => y(Math.max(v, least))),
       end: line.values.findLast((v) => v !== null) ?? null,
     }));
-    const heat =
-      panel.spec.id === 'latency' ? run.heat.find((m) => m.metric === metric) : undefined;
+    const heat = panel.spec.id === 'latency' ? grid : undefined;
     const { title, unit } = panel.spec;
     const shaded = run.phases.filter((phase) => phase.phase !== 'measure');
     return [{ title, unit, chart, lines, heat, shaded, events: run.events, stalls: run.stalls }];

@@ -1,4 +1,4 @@
-//! Heat maps and percentile curves: what needs whole histograms.
+//! Latencies by time and percentile curves: what needs whole histograms.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,11 @@ use hdrhistogram::Histogram;
 use measure::{Metric, Phase, Problem, Recorder};
 use serde::Serialize;
 
+use super::profile::put;
 use super::series::short;
 
-/// Rows of a heat map per decade of latency: 3 pixels each where four decades share 200.
-const ROWS_PER_DECADE: f64 = 20.0;
+/// Buckets per decade of latency, 1.2 % wide each: what percentiles of a window are read from.
+const PER_DECADE: u32 = 200;
 /// More columns than the panel has pixels would be drawn over each other.
 const MOST_COLUMNS: f64 = 600.0;
 /// Shorter intervals, in seconds, stand in the column before: counts are drawn per second, and times are
@@ -21,24 +22,24 @@ const SHORTEST_COLUMN: f64 = 0.001;
 const LEAST_NINES: f64 = 0.02;
 const LEAST_RATIO: f64 = 0.01;
 
-/// Counts by time and by logarithm of the latency.
+/// Counts by time and by logarithm of the latency. Its cells travel as variable-length integers (LEB128)
+/// beside this, in the order of columns, then of buckets: the columns of all cells, each as distance from the
+/// cell before; their buckets, as distance from the one before in the same column, else from the lowest; their counts.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
-pub struct HeatMap {
+pub struct LatencyGrid {
     /// What it is of.
     pub metric: Metric,
     /// Start of each column in seconds since the origin.
     pub t: Vec<f64>,
     /// End of each column.
     pub end: Vec<f64>,
-    /// Lower bound of row 0 in nanoseconds.
-    pub low_ns: f64,
-    /// Each row is this many times the one below.
-    pub ratio: f64,
-    /// Number of rows.
-    pub rows: u32,
-    /// Triples of column delta, row, count, in the order of columns.
-    pub cells: Vec<u64>,
+    /// The lowest bucket; bucket `b` begins at `10^(b / per_decade)` nanoseconds.
+    pub low: u32,
+    /// Buckets per decade of latency.
+    pub per_decade: u32,
+    /// Number of cells.
+    pub cells: usize,
 }
 
 /// One metric's distribution over the measured phase: values at growing percentiles.
@@ -58,13 +59,15 @@ pub struct Curve {
 /// What the histograms of a run give.
 #[derive(Debug)]
 pub(super) struct Distributions {
-    pub(super) heat: Vec<HeatMap>,
+    pub(super) grids: Vec<LatencyGrid>,
+    /// The cells of all grids.
+    pub(super) cells: Vec<u8>,
     pub(super) curves: Vec<Curve>,
     /// What was due in the measured phase, for runs that have no summary of their own.
     pub(super) measured: Recorder,
 }
 
-/// Reads the log once. The heat map shows all that was answered, when it was; curves and summaries hold
+/// Reads the log once. The grids hold all that was answered, when it was; curves and summaries hold
 /// what was due in the measured phase, whenever it was answered.
 pub(super) fn read(run: &RunReader, span: (f64, f64)) -> Result<Distributions, Problem> {
     let width = (span.1 - span.0) / MOST_COLUMNS;
@@ -75,17 +78,19 @@ pub(super) fn read(run: &RunReader, span: (f64, f64)) -> Result<Distributions, P
         // Another program's log may hold another shape; what cannot be added is not counted.
         let _ = sum.add_due(Phase::Measure, [record.as_due()]);
     }
+    let mut cells = Vec::new();
     Ok(Distributions {
-        heat: grids
+        grids: grids
             .iter()
-            .filter_map(|(m, grid)| grid.finish(*m))
+            .filter_map(|(m, grid)| grid.finish(*m, &mut cells))
             .collect(),
+        cells,
         curves: sum.filled().filter_map(|(m, sum)| curve(m, sum)).collect(),
         measured: sum,
     })
 }
 
-/// A heat map under construction.
+/// A grid under construction.
 #[derive(Debug, Default)]
 struct Grid {
     columns: Vec<(f64, f64)>,
@@ -110,30 +115,37 @@ impl Grid {
         let column = self.columns.len() - 1;
         for bucket in record.histogram.iter_recorded() {
             let value = bucket.value_iterated_to().max(1) as f64;
-            let row = (value.log10() * ROWS_PER_DECADE).floor() as u32;
-            *self.cells.entry((column, row)).or_default() += bucket.count_since_last_iteration();
+            let number = (value.log10() * f64::from(PER_DECADE)).floor() as u32;
+            *self.cells.entry((column, number)).or_default() += bucket.count_since_last_iteration();
         }
     }
 
-    fn finish(&self, metric: Metric) -> Option<HeatMap> {
-        let low = self.cells.keys().map(|(_, row)| *row).min()?;
-        let high = self.cells.keys().map(|(_, row)| *row).max()?;
-        let mut cells = Vec::with_capacity(self.cells.len() * 3);
+    /// The grid without its cells, which are appended.
+    fn finish(&self, metric: Metric, cells: &mut Vec<u8>) -> Option<LatencyGrid> {
+        let low = self.cells.keys().map(|(_, bucket)| *bucket).min()?;
         let mut before = 0;
-        for (&(column, row), &count) in &self.cells {
-            cells.extend([(column - before) as u64, u64::from(row - low), count]);
+        for &(column, _) in self.cells.keys() {
+            put(cells, (column - before) as u64);
             before = column;
+        }
+        let mut before = (0, low);
+        for &(column, bucket) in self.cells.keys() {
+            let from = if column == before.0 { before.1 } else { low };
+            put(cells, u64::from(bucket - from));
+            before = (column, bucket);
+        }
+        for &count in self.cells.values() {
+            put(cells, count);
         }
         // A single column may still be too short for its times to differ.
         let end = |column: &(f64, f64)| short(column.1.max(column.0 + SHORTEST_COLUMN));
-        Some(HeatMap {
+        Some(LatencyGrid {
             metric,
             t: self.columns.iter().map(|c| short(c.0)).collect(),
             end: self.columns.iter().map(end).collect(),
-            low_ns: 10f64.powf(f64::from(low) / ROWS_PER_DECADE),
-            ratio: 10f64.powf(1.0 / ROWS_PER_DECADE),
-            rows: high - low + 1,
-            cells,
+            low,
+            per_decade: PER_DECADE,
+            cells: self.cells.len(),
         })
     }
 }
@@ -188,18 +200,22 @@ mod tests {
         }
     }
 
+    fn counted(grid: &Grid) -> u64 {
+        grid.cells.values().sum()
+    }
+
     #[test]
-    fn a_heat_map_keeps_every_count() {
+    fn a_grid_keeps_every_count() {
         let mut grid = Grid::default();
-        grid.add(&record(0.0, &[1_000, 1_010, 50_000]), 0.0);
+        grid.add(&record(0.0, &[1_000, 1_001, 50_000]), 0.0);
         grid.add(&record(1.0, &[1_000]), 0.0);
-        let map = grid.finish(Metric::SEND_ACK).expect("cells");
-        assert_eq!(map.t, [0.0, 1.0]);
-        let counts: u64 = map.cells.chunks(3).filter_map(|c| c.get(2)).sum();
-        assert_eq!(counts, 4);
-        // 1,000 and 1,010 ns share a row, 50,000 ns lies 1.7 decades above.
-        assert_eq!(map.cells.get(..6), Some(&[0, 0, 2, 0, 33, 1][..]));
-        assert_eq!(map.rows, 34);
+        let mut cells = Vec::new();
+        let found = grid.finish(Metric::SEND_ACK, &mut cells).expect("cells");
+        assert_eq!(found.t, [0.0, 1.0]);
+        assert_eq!((found.low, found.cells), (600, 3));
+        // 1,000 and 1,001 ns share a bucket, 50,000 ns lies 1.7 decades above: 339 of 200 a decade.
+        let (columns, buckets, counts) = ([0, 0, 1], [0, 0xd3, 2, 0], [2, 1, 1]);
+        assert_eq!(cells, [&columns[..], &buckets, &counts].concat());
     }
 
     #[test]
@@ -208,8 +224,8 @@ mod tests {
         for second in 0..1_000 {
             grid.add(&record(f64::from(second), &[1_000]), 4.0);
         }
-        let map = grid.finish(Metric::SEND_ACK).expect("cells");
-        assert_eq!(map.t.len(), 250);
+        assert_eq!(grid.columns.len(), 250);
+        assert_eq!(counted(&grid), 1_000);
     }
 
     /// The edge of a phase: counts are divided by the length of their column.
@@ -228,14 +244,14 @@ mod tests {
             for record in &records {
                 grid.add(record, 0.0);
             }
-            let map = grid.finish(Metric::SEND_ACK).expect("cells");
-            assert_eq!(map.t.len(), 1);
+            let found = grid.finish(Metric::SEND_ACK, &mut Vec::new());
+            let found = found.expect("cells");
+            assert_eq!(found.t.len(), 1);
             assert!(
-                map.end.iter().zip(&map.t).all(|(end, t)| end > t),
-                "{map:?}"
+                found.end.iter().zip(&found.t).all(|(end, t)| end > t),
+                "{found:?}"
             );
-            let counts: u64 = map.cells.chunks(3).filter_map(|c| c.get(2)).sum();
-            assert_eq!(counts, records.len() as u64);
+            assert_eq!(counted(&grid), records.len() as u64);
         }
     }
 

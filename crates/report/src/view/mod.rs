@@ -18,7 +18,7 @@ use archive::{
 use measure::{MetricInfo, Phase, Problem};
 use serde::Serialize;
 
-pub use distributions::{Curve, HeatMap};
+pub use distributions::{Curve, LatencyGrid};
 pub use figures::{Figures, ScenarioFigures};
 pub use headline::Part;
 pub use profile::ProfileHead;
@@ -65,8 +65,8 @@ pub struct RunView {
     pub metrics: Vec<&'static MetricInfo>,
     /// What the panels on the time axis draw.
     pub series: SeriesColumns,
-    /// A heat map for each metric.
-    pub heat: Vec<HeatMap>,
+    /// Latencies by time for each metric; their cells travel beside this.
+    pub grids: Vec<LatencyGrid>,
     /// A percentile curve for each metric.
     pub curves: Vec<Curve>,
     /// The broker's objects.
@@ -117,12 +117,13 @@ pub enum ViewState {
     CutOff,
 }
 
-/// A run's view, and the columns of its profile, which are too large for JSON.
+/// A run's view, and what is too large for JSON.
 #[derive(Clone, Debug)]
 pub struct RunPage {
     /// All but the columns.
     pub run: RunView,
-    /// The profile's columns as [`ProfileHead`] describes them; empty without a profile.
+    /// The cells of all grids as [`LatencyGrid`] describes them, then the profile's columns as
+    /// [`ProfileHead`] does, where there is one.
     pub columns: Vec<u8>,
 }
 
@@ -149,19 +150,19 @@ impl RunPage {
     /// # Errors
     /// Where the run's histograms cannot be read.
     pub fn of(run: &RunReader, profile: Option<&Profile>) -> Result<Self, Problem> {
-        let mut run = RunView::of(run, profile)?;
-        let mut columns = Vec::new();
+        let (mut run, mut columns) = RunView::of(run, profile)?;
         if let Some(profile) = profile.filter(|p| !p.samples.is_empty()) {
             let (head, bytes) = encode(profile);
             run.profile = Some(head);
-            columns = bytes;
+            columns.extend(bytes);
         }
         Ok(Self { run, columns })
     }
 }
 
 impl RunView {
-    fn of(run: &RunReader, profile: Option<&Profile>) -> Result<Self, Problem> {
+    /// The view, and the cells of its grids.
+    fn of(run: &RunReader, profile: Option<&Profile>) -> Result<(Self, Vec<u8>), Problem> {
         let record = &run.record;
         let phases = phases(run);
         let span = span(run, &phases, profile);
@@ -190,7 +191,7 @@ impl RunView {
             burning: profile.and_then(|p| headline::burning(p, measured)),
             samples: profile.map_or(0, Profile::total_weight),
         });
-        Ok(Self {
+        let view = Self {
             format: 1,
             id: record.id.clone(),
             name: record.name.clone(),
@@ -209,7 +210,7 @@ impl RunView {
             span,
             metrics: series.metrics().map(measure::Metric::info).collect(),
             series,
-            heat: found.heat,
+            grids: found.grids,
             curves: found.curves,
             topology: record.topology.clone(),
             experiment: record.experiment.clone(),
@@ -218,7 +219,8 @@ impl RunView {
             seed: record.seed.to_string(),
             command: record.command.clone(),
             profile: None,
-        })
+        };
+        Ok((view, found.cells))
     }
 }
 

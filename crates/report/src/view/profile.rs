@@ -116,7 +116,7 @@ pub(crate) fn encode(profile: &Profile) -> (ProfileHead, Vec<u8>) {
 }
 
 /// Appends a variable-length integer.
-fn put(bytes: &mut Vec<u8>, mut value: u64) {
+pub(super) fn put(bytes: &mut Vec<u8>, mut value: u64) {
     while value >= 128 {
         bytes.push((value & 127) as u8 | 128);
         value >>= 7;

@@ -1,0 +1,88 @@
+// The figures of a chosen window, from the series and the histograms by time.
+
+import { infoOf, type Page } from './data';
+import { type Distribution, summaryOf, within } from './histograms';
+import type { Figures, LatencySummary, Metric, Throughput } from './view';
+
+/** What was answered in a window, by metric, in the order in which metrics are shown. */
+export function distributions(
+  { histograms }: Page,
+  [from, to]: readonly [number, number],
+): Distribution[] {
+  return histograms.flatMap((h) => within(h, from, to) ?? []);
+}
+
+/** Indices of the intervals whose middle lies in a window. */
+function intervals({ run }: Page, [from, to]: readonly [number, number]): number[] {
+  const { t, dt } = run.series;
+  const inside = (i: number): boolean => {
+    const middle = t[i]! + dt[i]! / 2;
+    return middle >= from && middle <= to;
+  };
+  return t.map((_, i) => i).filter(inside);
+}
+
+/**
+ * The figures as far as they are known of a window: rates, latencies, CPU and memory. What became of each
+ * message is known of the whole run only.
+ */
+export function figuresOf(page: Page, window: readonly [number, number]): Figures {
+  const { run } = page;
+  const { series } = run;
+  const inside = intervals(page, window);
+  const length = inside.reduce((sum, i) => sum + series.dt[i]!, 0);
+  const integral = (column: readonly (number | null)[]): number =>
+    inside.reduce((sum, i) => sum + (column[i] ?? 0) * series.dt[i]!, 0);
+  const flow = (column: readonly number[]): Throughput => {
+    const total = integral(column);
+    return { total: Math.round(total), rate: length > 0 ? total / length : 0 };
+  };
+  const known = (column: readonly (number | null)[]): boolean =>
+    inside.some((i) => column[i] !== null);
+  const cores = (column: readonly (number | null)[]): number | null =>
+    known(column) && length > 0 ? integral(column) / length : null;
+  const peak = (column: readonly (number | null)[]): number | null =>
+    known(column) ? Math.max(...inside.map((i) => column[i] ?? 0)) : null;
+  const sent = flow(series.sent);
+  const received = flow(series.received);
+  const messages = Math.max(sent.total, received.total);
+  const each = (column: readonly (number | null)[]): number | null => {
+    const own = run.figures.cpu_us_per_message;
+    const told = own.broker !== null || own.client !== null;
+    return told && known(column) && messages > 0 ? (integral(column) * 1e6) / messages : null;
+  };
+  const latency: Record<Metric, LatencySummary> = {};
+  for (const d of distributions(page, window)) latency[d.metric] = summaryOf(d);
+  const scenarios: Figures['scenarios'] = {};
+  for (const [name, of] of Object.entries(run.figures.scenarios)) {
+    if (!of) continue;
+    const counts: Record<Metric, number> = {};
+    for (const [key, column] of Object.entries(series.counts)) {
+      const { scenario, kind } = infoOf(run, key);
+      if (scenario !== name || !column) continue;
+      counts[key] = kind === 'peak' ? (peak(column) ?? 0) : Math.round(integral(column));
+    }
+    const none = { broker: null, client: null };
+    const rate = length > 0 ? (counts.completed ?? 0) / length : 0;
+    scenarios[name] = { ...of, rate, counts, failures: [], cpu_ms_each: none, latency: {} };
+  }
+  return {
+    ...run.figures,
+    sent,
+    received,
+    completed: flow(series.completed),
+    blocked: flow(series.blocked),
+    requested_rate: null,
+    refused: 0,
+    returned: 0,
+    redelivered: 0,
+    ledger: null,
+    late_share: null,
+    measured_s: length,
+    latency,
+    cpu_us_per_message: { broker: each(series.broker_cores), client: each(series.client_cores) },
+    cpu_cores: { broker: cores(series.broker_cores), client: cores(series.client_cores) },
+    rss_mb: { broker: peak(series.broker_mb), client: peak(series.client_mb) },
+    scenarios,
+  };
+}
