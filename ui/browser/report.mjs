@@ -165,6 +165,16 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     await done();
   });
 
+  test('note and tags stand above the sentence', async () => {
+    const { page, done } = await open('faults');
+    const remark = page.locator('.remark');
+    assert.match(await remark.innerText(), /^the disk of <b>this<\/b> machine is slow\s*crash$/);
+    await done();
+    const none = await open('full');
+    assert.equal(await none.page.locator('.remark').count(), 0);
+    await none.done();
+  });
+
   test('names stay text', async () => {
     const { page, done } = await open('hostile');
     assert.match(await page.title(), /^<script>alert\(1\)<\/script>␛\[31m/);

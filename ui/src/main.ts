@@ -12,7 +12,7 @@ import { Pointer, Store, type Theme } from './core/state';
 import { burn } from './sections/burn';
 import { details } from './sections/details';
 import { figures } from './sections/figures';
-import { glance, headline, masthead } from './sections/head';
+import { glance, headline, masthead, remark } from './sections/head';
 import { limit } from './sections/limit';
 import { percentiles } from './sections/percentiles';
 import { timeline, type View } from './sections/timeline';
@@ -37,6 +37,7 @@ function start(page: Page, app: HTMLElement): void {
   const main = h(
     'main',
     {},
+    remark(run),
     headline(run),
     glance(run),
     use(timeline(page, store, pointer)),

@@ -981,6 +981,14 @@ warnings: Array<Warning>,
  */
 notes: Array<string>,
 /**
+ * What people say of the run.
+ */
+remark: string | null,
+/**
+ * Words by which people find it.
+ */
+tags: Array<string>,
+/**
  * The figures of the measured phase.
  */
 figures: Figures,

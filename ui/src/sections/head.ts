@@ -29,6 +29,17 @@ export function masthead(run: RunView): HTMLElement[] {
   ];
 }
 
+/** What people say of the run; null where nobody said anything. */
+export function remark(run: RunView): HTMLElement | null {
+  if (!run.remark && run.tags.length === 0) return null;
+  return h(
+    'p',
+    { class: 'remark' },
+    run.remark,
+    run.tags.map((tag) => h('span', { class: 'tag' }, tag)),
+  );
+}
+
 /** The sentence; where the run failed, why. */
 export function headline(run: RunView): HTMLElement {
   const why = run.error && [run.error.cause, run.error.value].filter(Boolean).join(': ');

@@ -117,6 +117,13 @@ fn write(dir: &Path, state: &State) -> Result<std::path::PathBuf, Box<dyn Error>
     if let Some(warning) = writer.warnings().first() {
         return Err(warning.text.clone().into());
     }
+    if state.faults {
+        let labels = archive::Labels {
+            note: Some("the disk of <b>this</b> machine is slow".into()),
+            tags: ["crash".parse()?].into(),
+        };
+        labels.write(writer.dir())?;
+    }
     std::fs::rename(writer.dir(), &target)?;
     Ok(report::html::write_report(&target, None)?)
 }

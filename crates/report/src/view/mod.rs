@@ -47,6 +47,10 @@ pub struct RunView {
     pub warnings: Vec<Warning>,
     /// What is missing or could not be read.
     pub notes: Vec<String>,
+    /// What people say of the run.
+    pub remark: Option<String>,
+    /// Words by which people find it.
+    pub tags: Vec<String>,
     /// The figures of the measured phase.
     pub figures: Figures,
     /// Who limited the run; `null` where there was no load.
@@ -181,6 +185,11 @@ impl RunView {
             Some(summary) => summary.broker.clone(),
             None => broker_of_experiment(&record.experiment),
         };
+        let mut notes = run.notes.clone();
+        let labels = archive::Labels::read(&run.dir).unwrap_or_else(|e| {
+            notes.push(format!("the run's note and tags cannot be read: {e}"));
+            archive::Labels::default()
+        });
         let verdict = record.summary.as_ref().and_then(|s| s.verdict.clone());
         let headline = headline::sentence(&headline::Facts {
             record,
@@ -200,7 +209,9 @@ impl RunView {
             error: problem(record),
             headline,
             warnings,
-            notes: run.notes.clone(),
+            notes,
+            remark: labels.note,
+            tags: labels.tags.iter().map(ToString::to_string).collect(),
             figures,
             verdict,
             broker,
