@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use archive::profile::{Frame, FrameKind, Profile, ProfileHeader, Sample, StackNode};
+use archive::profile::{Frame, FrameKind, Profile, ProfileHeader, Sample, StackNode, Unwinding};
 use measure::{Metric, Nanos, Recorder, Time};
 use report::flame::{FlameOptions, svg};
 use session::brokers::rabbitmq::RabbitMq;
@@ -98,6 +98,7 @@ fn synthetic(count: usize) -> Profile {
             thread: (random.next() % 4) as u32,
             cpu: (i % 2) as u16,
             complete: true,
+            unwinding: Unwinding::Unknown,
         })
         .collect();
     let threads = (1..=4).map(|i| format!("{i}_scheduler")).collect();

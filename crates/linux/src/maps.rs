@@ -1,6 +1,7 @@
 //! The executable memory of a process.
 
 use std::fs;
+use std::ops::Range;
 use std::path::PathBuf;
 
 /// One executable mapping of `/proc/PID/maps`.
@@ -26,6 +27,17 @@ pub fn maps(pid: u32) -> Option<Vec<Mapping>> {
     let bytes = fs::read(format!("/proc/{pid}/maps")).ok()?;
     // A process that has ended still shows an empty file until it is waited for.
     (!bytes.is_empty()).then(|| parse_maps(&String::from_utf8_lossy(&bytes)))
+}
+
+/// The addresses of the mapping, executable or not, that `address` lies in.
+pub fn range_around(pid: u32, address: u64) -> Option<Range<u64>> {
+    let text = fs::read(format!("/proc/{pid}/maps")).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let ranges = text.lines().filter_map(|line| {
+        let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+        Some(u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?)
+    });
+    ranges.into_iter().find(|range| range.contains(&address))
 }
 
 fn parse_maps(text: &str) -> Vec<Mapping> {
@@ -109,5 +121,10 @@ ffff-10000 r-xp 00000000 00:00 0                          [vdso]";
         let exe = std::env::current_exe().unwrap();
         let maps = maps(std::process::id()).expect("maps");
         assert!(maps.iter().any(|m| Path::new(&m.path) == exe));
+        let on_stack = 1u8;
+        let address = (&raw const on_stack) as u64;
+        let stack = range_around(std::process::id(), address).expect("a stack");
+        assert!(stack.contains(&address));
+        assert_eq!(range_around(std::process::id(), 1), None);
     }
 }

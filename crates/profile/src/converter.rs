@@ -50,6 +50,8 @@ pub(crate) struct Converter {
     outcome: Outcome,
     /// Samples whose stack reaches its root.
     complete: u64,
+    /// Bytes of stacks that were copied.
+    copied: u64,
     stack: Stack,
 }
 
@@ -70,6 +72,7 @@ impl Converter {
             sink,
             outcome: Outcome::default(),
             complete: 0,
+            copied: 0,
             stack: Stack::default(),
         }
     }
@@ -103,7 +106,7 @@ impl Converter {
                 self.threads.started(tid, parent_tid);
             }
             Record::Exit { tid } => self.threads.exited(tid),
-            Record::Mmap { pid } if pid == self.subject.pid => self.stacks.refresh_mappings(),
+            Record::Mmap { pid } if pid == self.subject.pid => self.refresh_mappings(),
             _ => {}
         }
     }
@@ -137,15 +140,26 @@ impl Converter {
             thread,
             cpu: u16::try_from(sample.cpu).unwrap_or(u16::MAX),
             complete: node.complete,
+            unwinding: self.stack.unwinding,
         });
+        self.copied = self.copied.saturating_add(self.stack.copied);
         self.outcome.samples += 1;
         self.complete += u64::from(node.complete);
+    }
+
+    /// Looks for new memory with code in it.
+    fn refresh_mappings(&mut self) {
+        if self.stacks.refresh_mappings() {
+            self.unwinder.refresh();
+        }
     }
 
     /// Hands what came so far to the file, and looks for new mappings and threads that have ended.
     pub(crate) fn every_second(&mut self) {
         self.sink.flush();
-        self.stacks.refresh();
+        if self.stacks.misses_mappings() {
+            self.refresh_mappings();
+        }
         self.threads.forget();
     }
 
@@ -182,6 +196,7 @@ impl Converter {
             from: from.since(self.origin).0,
             to: to.since(self.origin).0,
             own_cpu_ns: own_cpu.0,
+            copied_bytes: self.copied,
         };
         if let Err(error) = self.sink.finish(footer) {
             self.outcome.notes.push(format!(

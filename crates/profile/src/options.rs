@@ -12,6 +12,18 @@ pub struct Options {
     /// Whether to ask for the kernel's own frames. Where the kernel refuses them the profile is of
     /// user space only, and a note says so.
     pub kernel: bool,
+    /// How stacks are unwound.
+    pub stacks: Stacks,
+}
+
+/// How stacks are unwound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stacks {
+    /// By what makes most of them whole, of what the kernel allows; the profile says what that was.
+    #[default]
+    Whole,
+    /// By frame pointers alone, as the kernel does.
+    FramePointers,
 }
 
 impl Default for Options {
@@ -21,6 +33,7 @@ impl Default for Options {
             event: &CPU,
             frequency: 999,
             kernel: true,
+            stacks: Stacks::Whole,
         }
     }
 }

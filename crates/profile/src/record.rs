@@ -58,6 +58,8 @@ pub(crate) struct SampleRecord<'a> {
     pub(crate) id: u64,
     pub(crate) cpu: u32,
     pub(crate) chain: Chain<'a>,
+    /// What the unwinder asked for beyond that, in the kernel's form.
+    pub(crate) rest: &'a [u8],
 }
 
 /// A call chain as the kernel wrote it: addresses from the leaf up, with marks between the
@@ -144,6 +146,7 @@ fn sample<'a>(fields: &mut Fields<'a>) -> Option<SampleRecord<'a>> {
         id,
         cpu,
         chain,
+        rest: fields.0,
     })
 }
 

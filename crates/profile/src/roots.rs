@@ -31,6 +31,15 @@ const LAST_PART: [&str; 1] = [
     "::thread_start",
 ];
 
+/// The loop of a BEAM's scheduler. What lies above it is left over from the Erlang process that it
+/// ran before.
+const SCHEDULER_LOOP: &str = "$global::process_main";
+
+/// Whether nothing above this function called it, whatever the stack says.
+pub(crate) fn is_first(function: &str) -> bool {
+    function == SCHEDULER_LOOP
+}
+
 /// Whether a stack that contains this function reaches the root of its thread, or of its Erlang
 /// process.
 pub(crate) fn is_root(function: &str) -> bool {

@@ -16,7 +16,7 @@ use crate::stack_table::StackTable;
 use crate::symbols::Symbols;
 use crate::target::Target;
 use crate::threads::Threads;
-use crate::unwind::FramePointers;
+use crate::unwind::{self, Chosen};
 use crate::worker::{Signals, Worker};
 
 /// Samples one process, all threads of it, those that start later included.
@@ -60,8 +60,8 @@ impl Sampler {
             )));
         }
         let target = Target::find(pid)?;
-        let unwinder = FramePointers::new();
-        let opened = perf::open(pid, options, &unwinder)?;
+        let Chosen { unwinder, note } = unwind::choose(pid, options);
+        let opened = perf::open(pid, options, unwinder.as_ref())?;
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake = wake.map_err(|e| system("make an event descriptor", e))?;
         let granted = opened.granted;
@@ -77,7 +77,8 @@ impl Sampler {
             header.period_ns = (event.period_ns)(options.frequency);
             header.kernel_frames = granted.kernel;
         }
-        let notes = first_notes(options, granted, &symbols);
+        let mut notes = first_notes(options, granted, &symbols);
+        notes.extend(note);
         let threads = Threads::new(pid, &target.status.name, opened.owners.values().copied());
         let subject = Subject {
             pid,
@@ -86,7 +87,7 @@ impl Sampler {
             threads_only: granted.threads_only,
         };
         let stacks = StackTable::new(symbols);
-        let mut converter = Converter::new(subject, threads, Box::new(unwinder), stacks, sink);
+        let mut converter = Converter::new(subject, threads, unwinder, stacks, sink);
         notes.iter().for_each(|note| converter.note(note));
         let worker = Worker {
             target,

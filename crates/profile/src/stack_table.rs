@@ -20,11 +20,20 @@ pub(crate) struct StackTable {
     user: HashMap<(u64, bool), u32>,
     /// Addresses whose answer came, or may yet come, from the JIT map.
     jit: HashMap<(u64, bool), u32>,
-    /// By frame: whether it is the root of a thread or Erlang process.
-    is_root: Vec<bool>,
+    /// By frame.
+    roots: Vec<Root>,
     /// An address was in no mapping, so there are new mappings.
     missed: bool,
     path: Vec<u32>,
+}
+
+/// Whether a frame is the root of a thread or Erlang process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Root {
+    No,
+    Yes,
+    /// What is above it is no caller.
+    First,
 }
 
 /// The node of a sample's leaf.
@@ -42,7 +51,7 @@ impl StackTable {
             kernel: HashMap::new(),
             user: HashMap::new(),
             jit: HashMap::new(),
-            is_root: Vec::new(),
+            roots: Vec::new(),
             missed: false,
             path: Vec::new(),
         }
@@ -75,10 +84,12 @@ impl StackTable {
         if path.is_empty() {
             path.push(self.intern(&Frame::unknown(""), sink));
         }
-        let reaches_root = path
-            .iter()
-            .any(|&frame| self.is_root.get(frame as usize) == Some(&true));
-        let complete = reaches_root && !stack.truncated;
+        let root = |frame: &u32| self.roots.get(*frame as usize).copied();
+        if let Some(first) = path.iter().position(|f| root(f) == Some(Root::First)) {
+            path.truncate(first + 1);
+        }
+        let reaches_root = path.iter().filter_map(root).any(|root| root != Root::No);
+        let complete = (reaches_root || stack.rooted) && !stack.truncated;
         let mut parent = None;
         for &frame in path.iter().rev() {
             parent = Some(sink.node(parent, frame));
@@ -90,11 +101,9 @@ impl StackTable {
         }
     }
 
-    /// Looks for new mappings where samples requested them, once a second or so.
-    pub(crate) fn refresh(&mut self) {
-        if std::mem::take(&mut self.missed) {
-            self.refresh_mappings();
-        }
+    /// Whether an address was in no mapping since this was last asked.
+    pub(crate) fn misses_mappings(&mut self) -> bool {
+        std::mem::take(&mut self.missed)
     }
 
     /// Reads what has changed in the process's JIT map. Call it before samples are fetched: what it
@@ -106,12 +115,14 @@ impl StackTable {
         }
     }
 
-    /// Reads the process's mappings again: it may have new ones.
-    pub(crate) fn refresh_mappings(&mut self) {
-        if self.symbols.refresh_mappings() {
+    /// Reads the process's mappings again; says whether they have changed.
+    pub(crate) fn refresh_mappings(&mut self) -> bool {
+        let changed = self.symbols.refresh_mappings();
+        if changed {
             self.user.clear();
             self.jit.clear();
         }
+        changed
     }
 
     fn kernel_frame(&mut self, address: u64, sink: &mut StacksWriter) -> u32 {
@@ -156,11 +167,15 @@ impl StackTable {
     fn intern(&mut self, frame: &Frame, sink: &mut StacksWriter) -> u32 {
         let id = sink.frame(frame);
         let at = id as usize;
-        if at >= self.is_root.len() {
-            self.is_root.resize(at + 1, false);
+        if at >= self.roots.len() {
+            self.roots.resize(at + 1, Root::No);
         }
-        if let Some(flag) = self.is_root.get_mut(at) {
-            *flag = roots::is_root(&frame.name);
+        if let Some(root) = self.roots.get_mut(at) {
+            *root = match frame.name.as_str() {
+                name if roots::is_first(name) => Root::First,
+                name if roots::is_root(name) => Root::Yes,
+                _ => Root::No,
+            };
         }
         id
     }
@@ -209,7 +224,7 @@ mod tests {
         let (old, new) = (leaf("old", &mut sink), leaf("new", &mut sink));
         let stack = Stack {
             addresses: vec![Address::User(0x1000)],
-            truncated: false,
+            ..Stack::default()
         };
         stacks.refresh_jit();
         let before = Clock.now();

@@ -196,7 +196,7 @@ fn hsl(hue: f64, saturation: f64, lightness: f64) -> Color {
 #[cfg(test)]
 mod tests {
 
-    use archive::profile::{Sample, StackNode};
+    use archive::profile::{Sample, StackNode, Unwinding};
 
     use super::*;
 
@@ -208,6 +208,7 @@ mod tests {
             thread: 0,
             cpu: 0,
             complete: true,
+            unwinding: Unwinding::Unknown,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use archive::profile::{Frame, FrameKind, ProfileHeader, Sample, StacksWriter};
+use archive::profile::{Frame, FrameKind, ProfileHeader, Sample, StacksWriter, Unwinding};
 use archive::{RunReader, RunWriter, SeriesPoint};
 use measure::{Counters, Interval, Metric, Nanos, Phase, Summaries, Time};
 use report::html;
@@ -95,6 +95,7 @@ fn a_profile_alone_has_a_report_and_its_names_are_nowhere_markup() {
             thread,
             cpu: 0,
             complete: true,
+            unwinding: Unwinding::Unknown,
         });
     }
     out.flush();

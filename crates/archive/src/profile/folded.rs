@@ -9,7 +9,7 @@ use measure::Time;
 
 use super::fold::{Detail, FoldedNames, NO_THREAD};
 use super::frames::{Frame, UNKNOWN};
-use super::model::{Profile, ProfileHeader, Sample};
+use super::model::{Profile, ProfileHeader, Sample, Unwinding};
 use super::tree::Builder;
 use crate::bounded::{self, Line};
 
@@ -152,6 +152,7 @@ fn add(builder: &mut Builder, line: &str) -> bool {
             thread,
             cpu: u16::MAX,
             complete: true,
+            unwinding: Unwinding::Unknown,
         });
     }
     true

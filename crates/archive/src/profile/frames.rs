@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 /// The name of a frame whose function could not be found.
 pub const UNKNOWN: &str = "[unknown]";
 
+/// What the name of a function begins with that is called after its neighbour.
+const NEAR: &str = "[near ";
+
 /// What sort of code a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -56,6 +59,19 @@ impl Frame {
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         self.kind == FrameKind::Unknown
+    }
+
+    /// The name of a function that has none, from the one that stands `distance` bytes before it in a
+    /// stripped file. The brackets mark it as a place, and not a name.
+    #[must_use]
+    pub fn near(function: &str, distance: u64) -> String {
+        format!("{NEAR}{function}+{distance:#x}]")
+    }
+
+    /// Whether the function's own name is not known, only that of its neighbour.
+    #[must_use]
+    pub fn is_near(&self) -> bool {
+        self.name.starts_with(NEAR)
     }
 
     /// The function that a name from a JIT map belongs to. The BEAM gives the code in front of a

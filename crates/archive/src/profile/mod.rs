@@ -28,7 +28,7 @@ mod tree;
 pub use fold::{Detail, FoldedNames, NO_THREAD, ThreadGroups};
 pub use folded::folded_name;
 pub use frames::{Frame, FrameKind, UNKNOWN};
-pub use model::{Profile, ProfileHeader, Sample, StackNode};
+pub use model::{Profile, ProfileHeader, Sample, StackNode, Unwinding};
 pub use open::ProfileError;
 pub use stacks::{Footer, StacksWriter};
 pub use table::FunctionCount;

@@ -75,6 +75,22 @@ pub struct Sample {
     pub cpu: u16,
     /// Whether the stack reaches the root of its thread or of its Erlang process.
     pub complete: bool,
+    /// How its stack was found.
+    pub unwinding: Unwinding,
+}
+
+/// How a stack was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unwinding {
+    /// In formats that do not say it.
+    #[default]
+    Unknown,
+    /// By frame pointers, which code must keep.
+    FramePointers,
+    /// By unwind tables and the Erlang stack, from copies that a program in the kernel took at the
+    /// sample.
+    StackCopy,
 }
 
 /// A profile. Every index in it is valid and every node comes after its parent: the readers of
@@ -97,6 +113,8 @@ pub struct Profile {
     pub throttled: u64,
     /// CPU time that the profiler itself used, nanoseconds; 0 where unknown.
     pub own_cpu_ns: u64,
+    /// Bytes of the process's stacks that were copied for its samples; 0 where unknown.
+    pub copied_bytes: u64,
     /// First and last moment of sampling, nanoseconds since the origin, where known.
     pub span: Option<(u64, u64)>,
     /// What the reader of this profile should know: missing permissions, a file cut off.

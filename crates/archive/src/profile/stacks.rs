@@ -6,6 +6,7 @@
 //! {"frame":["main","bellows","native"]}                frame 0: name, module, kind
 //! {"node":[null,0]}                                    stack 0: parent, frame
 //! {"sample":[1200345678,0,0,1,true,1]}                 t, stack, thread, cpu, complete, weight
+//! {"unwinding":"stack_copy"}                           how the samples from here on were unwound
 //! {"lost":3}  {"throttled":1}  {"note":"…"}            each adds to what was said before
 //! {"footer":{"from":…,"to":…,"own_cpu_ns":…}}
 //! ```
@@ -22,7 +23,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::frames::{Frame, FrameKind};
-use super::model::{Profile, ProfileHeader, Sample, StackNode};
+use super::model::{Profile, ProfileHeader, Sample, StackNode, Unwinding};
 use super::tree::Interner;
 use crate::{Replacement, bounded};
 
@@ -40,6 +41,9 @@ pub struct Footer {
     pub to: u64,
     /// CPU time that the profiler itself used, nanoseconds.
     pub own_cpu_ns: u64,
+    /// Bytes of the process's stacks that were copied.
+    #[serde(default)]
+    pub copied_bytes: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -54,6 +58,7 @@ enum Line<'a> {
     ),
     Node(Option<u32>, u32),
     Sample(u64, u32, u32, u16, bool, u64),
+    Unwinding(Unwinding),
     Lost(u64),
     Throttled(u64),
     Note(#[serde(borrow)] Cow<'a, str>),
@@ -69,6 +74,8 @@ pub struct StacksWriter {
     header: Option<ProfileHeader>,
     buffer: Vec<u8>,
     interner: Interner,
+    /// Of the last sample.
+    unwinding: Unwinding,
     error: Option<io::Error>,
 }
 
@@ -98,6 +105,7 @@ impl StacksWriter {
             header: Some(header),
             buffer: Vec::with_capacity(BUFFER + 4096),
             interner: Interner::default(),
+            unwinding: Unwinding::default(),
             error: None,
         }
     }
@@ -137,6 +145,10 @@ impl StacksWriter {
 
     /// Writes a sample whose indices came from this writer.
     pub fn sample(&mut self, s: &Sample) {
+        if s.unwinding != self.unwinding {
+            self.unwinding = s.unwinding;
+            self.line(&Line::Unwinding(s.unwinding));
+        }
         self.line(&Line::Sample(
             s.t, s.stack, s.thread, s.cpu, s.complete, s.weight,
         ));
@@ -248,6 +260,7 @@ impl Profile {
             from,
             to,
             own_cpu_ns: self.own_cpu_ns,
+            copied_bytes: self.copied_bytes,
         })?;
         replacement.finish()
     }
@@ -297,7 +310,7 @@ pub(super) fn read(input: &mut dyn BufRead) -> io::Result<Option<Profile>> {
         header,
         ..Profile::default()
     };
-    let mut ended = false;
+    let (mut ended, mut unwinding) = (false, Unwinding::default());
     for number in 2u64.. {
         match bounded::next_line(input, LONGEST_LINE, &mut bytes)? {
             bounded::Line::Whole => {}
@@ -309,7 +322,7 @@ pub(super) fn read(input: &mut dyn BufRead) -> io::Result<Option<Profile>> {
                 return Ok(Some(profile));
             }
         }
-        match add(&mut profile, &bytes) {
+        match add(&mut profile, &mut unwinding, &bytes) {
             Ok(footer) => ended |= footer,
             Err(why) => {
                 profile.notes.push(format!(
@@ -331,7 +344,7 @@ pub(super) fn read(input: &mut dyn BufRead) -> io::Result<Option<Profile>> {
 }
 
 /// Adds one line; says whether it was the footer.
-fn add(profile: &mut Profile, bytes: &[u8]) -> Result<bool, String> {
+fn add(profile: &mut Profile, unwinding: &mut Unwinding, bytes: &[u8]) -> Result<bool, String> {
     let line: Line<'_> = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
     match line {
         Line::Sample(t, stack, thread, cpu, complete, weight) => {
@@ -349,6 +362,7 @@ fn add(profile: &mut Profile, bytes: &[u8]) -> Result<bool, String> {
                 thread,
                 cpu,
                 complete,
+                unwinding: *unwinding,
             });
         }
         Line::Node(parent, frame) => {
@@ -365,11 +379,13 @@ fn add(profile: &mut Profile, bytes: &[u8]) -> Result<bool, String> {
             profile.frames.push(Frame::new(name, module, kind));
         }
         Line::Thread(name) => profile.threads.push(name.into_owned()),
+        Line::Unwinding(next) => *unwinding = next,
         Line::Lost(count) => profile.lost = profile.lost.saturating_add(count),
         Line::Throttled(count) => profile.throttled = profile.throttled.saturating_add(count),
         Line::Note(text) => profile.notes.push(text.into_owned()),
         Line::Footer(footer) => {
             profile.own_cpu_ns = footer.own_cpu_ns;
+            profile.copied_bytes = footer.copied_bytes;
             profile.span = Some((footer.from, footer.to));
             return Ok(true);
         }

@@ -6,12 +6,14 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use linux::maps::Mapping;
 use object::read::{ReadCache, ReadRef};
 use object::{
     Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, SectionKind,
     SymbolIndex, SymbolKind,
 };
 
+use super::function_starts::function_starts;
 use super::table::{Binding, Builder, Table};
 
 /// Where distributions install separate debug files.
@@ -38,10 +40,9 @@ impl ElfSymbols {
         let mut builder = Builder::default();
         add_symbols(&file, &mut builder);
         if file.symbol_table().is_none() {
-            for candidate in debug_files(&file, root, path) {
-                if add_debug_file(&file, &candidate, &mut builder) {
-                    break;
-                }
+            let mut candidates = debug_files(&file, root, path).into_iter();
+            if !candidates.any(|candidate| add_debug_file(&file, &candidate, &mut builder)) {
+                add_neighbours(&file, &mut builder);
             }
         }
         Ok(Self::with(&file, builder))
@@ -82,7 +83,7 @@ impl ElfSymbols {
 }
 
 /// Only plain files: a path of another process may name a pipe or a device.
-fn open(path: &Path) -> io::Result<File> {
+pub(crate) fn open(path: &Path) -> io::Result<File> {
     let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
     let file = File::options().read(true).custom_flags(flags).open(path)?;
     if file.metadata()?.is_file() {
@@ -90,6 +91,31 @@ fn open(path: &Path) -> io::Result<File> {
     } else {
         Err(io::ErrorKind::InvalidInput.into())
     }
+}
+
+/// The addresses, in a process that has the file mapped, of what it exports under these names.
+pub(crate) fn exported(
+    path: &Path,
+    mapping: &Mapping,
+    names: &[&'static str],
+) -> io::Result<Vec<(&'static str, u64)>> {
+    let cache = ReadCache::new(open(path)?);
+    let file = object::File::parse(&cache).map_err(io::Error::other)?;
+    let mut segments = file.segments();
+    let stated = segments.find_map(|segment| {
+        let (start, size) = segment.file_range();
+        let into = mapping.offset.checked_sub(start)?;
+        (into < size).then(|| segment.address().wrapping_add(into))
+    });
+    let stated = stated.ok_or(io::ErrorKind::InvalidData)?;
+    let bias = mapping.start.wrapping_sub(stated);
+    let symbols = file.dynamic_symbols().filter(ObjectSymbol::is_definition);
+    let found = symbols.filter_map(|symbol| {
+        let name = symbol.name().ok()?;
+        let name = names.iter().find(|wanted| **wanted == name)?;
+        Some((*name, bias.wrapping_add(symbol.address())))
+    });
+    Ok(found.collect())
 }
 
 fn add_symbols<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, builder: &mut Builder) {
@@ -116,6 +142,15 @@ fn add_symbols<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, builder: &mut Bui
         }
     }
     add_plt(file, builder);
+}
+
+/// Names the functions that a stripped file says nothing of but where they begin.
+fn add_neighbours<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, builder: &mut Builder) {
+    if let Some(section) = file.section_by_name(".eh_frame_hdr")
+        && let Ok(bytes) = section.uncompressed_data()
+    {
+        builder.add_neighbours(function_starts(&bytes, section.address()));
+    }
 }
 
 /// Names the entries of the procedure linkage table `NAME@plt`: entry `n` jumps to what relocation

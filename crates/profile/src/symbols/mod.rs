@@ -6,6 +6,7 @@
 //! say; line numbers and inlined calls, for which `blazesym` brings a DWARF reader, are not asked.
 
 mod elf;
+mod function_starts;
 mod jit;
 mod kernel;
 mod name;
@@ -20,6 +21,8 @@ use archive::profile::{Frame, FrameKind};
 use linux::Status;
 use linux::maps::{self, Mapping};
 use measure::Time;
+
+pub(crate) use self::elf::open as open_file;
 
 use self::elf::ElfSymbols;
 use self::jit::JitMap;
@@ -226,21 +229,35 @@ impl Symbols {
         Some(module)
     }
 
-    /// Through the process's own root directory; a deleted file through the mapping itself.
     fn file_symbols(&self, mapping: &Mapping) -> Option<ElfSymbols> {
         let root = maps::in_root_of(self.pid, "/");
-        let by_name = maps::in_root_of(self.pid, &mapping.path);
-        let (start, end) = (mapping.start, mapping.end);
-        let by_mapping = PathBuf::from(format!("/proc/{}/map_files/{start:x}-{end:x}", self.pid));
-        let places = if mapping.deleted {
-            vec![by_mapping]
-        } else {
-            vec![by_name, by_mapping]
-        };
-        places
+        files_of(self.pid, mapping)
             .iter()
-            .find_map(|place| ElfSymbols::load(place, &root, &mapping.path).ok())
+            .find_map(|file| ElfSymbols::load(file, &root, &mapping.path).ok())
     }
+}
+
+/// Where a mapped file can be read: through the process's own root directory; a deleted one through
+/// the mapping itself.
+pub(crate) fn files_of(pid: u32, mapping: &Mapping) -> Vec<PathBuf> {
+    let by_name = maps::in_root_of(pid, &mapping.path);
+    let (start, end) = (mapping.start, mapping.end);
+    let by_mapping = PathBuf::from(format!("/proc/{pid}/map_files/{start:x}-{end:x}"));
+    if mapping.deleted {
+        vec![by_mapping]
+    } else {
+        vec![by_name, by_mapping]
+    }
+}
+
+/// The addresses in a process of what a mapped file exports under these names.
+pub(crate) fn exported(
+    pid: u32,
+    mapping: &Mapping,
+    names: &[&'static str],
+) -> Option<Vec<(&'static str, u64)>> {
+    let mut files = files_of(pid, mapping).into_iter();
+    files.find_map(|file| elf::exported(&file, mapping, names).ok())
 }
 
 /// What to say where a runtime's compiler tells no names.
@@ -258,8 +275,12 @@ pub(crate) fn remedy_without_jit_map(runtime: FrameKind) -> &'static str {
     }
 }
 
-/// The kernel maps the same image into every process, so ours serves.
 fn vdso_symbols() -> Option<ElfSymbols> {
+    ElfSymbols::of_image(&vdso_image()?).ok()
+}
+
+/// The kernel maps the same image into every process, so ours serves.
+pub(crate) fn vdso_image() -> Option<Vec<u8>> {
     let maps = maps::maps(std::process::id())?;
     let vdso = maps.iter().find(|mapping| mapping.path == "[vdso]")?;
     let len = usize::try_from(vdso.end.checked_sub(vdso.start)?).ok()?;
@@ -267,7 +288,7 @@ fn vdso_symbols() -> Option<ElfSymbols> {
     memory.seek(SeekFrom::Start(vdso.start)).ok()?;
     let mut image = vec![0; len];
     memory.read_exact(&mut image).ok()?;
-    ElfSymbols::of_image(&image).ok()
+    Some(image)
 }
 
 #[cfg(test)]

@@ -1,5 +1,12 @@
 //! A sorted table from addresses to names.
 
+use archive::profile::Frame;
+
+use super::name;
+
+/// A function that is farther away is of another file.
+const FARTHEST_NEIGHBOUR: u64 = 64 << 10;
+
 /// How much a name is preferred where several stand for one address, as `perf` prefers them:
 /// a sized one, then a strong one, then a global one, then the one with fewer leading underscores,
 /// then the longest.
@@ -50,6 +57,33 @@ impl Builder {
             len,
             binding,
         });
+    }
+
+    /// Adds functions that begin at these addresses and have no name of their own, each as
+    /// [`Frame::near`] the one that stands before it: a function of the same source file, mostly.
+    pub(crate) fn add_neighbours(&mut self, mut starts: Vec<u64>) {
+        let table = &mut self.table;
+        table.entries.sort_by_key(|entry| entry.start);
+        starts.sort_unstable();
+        starts.dedup();
+        let next = starts.iter().skip(1).copied().chain([u64::MAX]);
+        let mut found = Vec::new();
+        for (&start, next) in starts.iter().zip(next) {
+            let after = table.entries.partition_point(|entry| entry.start <= start);
+            let Some(before) = after.checked_sub(1).and_then(|at| table.entries.get(at)) else {
+                continue;
+            };
+            let distance = start - before.start;
+            let named = distance == 0 || start < before.end;
+            if !named && distance <= FARTHEST_NEIGHBOUR {
+                let size = next.min(start.saturating_add(FARTHEST_NEIGHBOUR)) - start;
+                let name = name::demangle(text(&table.names, before));
+                found.push((start, size, Frame::near(&name, distance)));
+            }
+        }
+        for (start, size, name) in found {
+            self.add(start, size, &name, Binding::default());
+        }
     }
 
     /// Sorts, keeps the best name of each address, and gives symbols without a size the room up to
@@ -154,6 +188,32 @@ mod tests {
             assert_eq!(table.find(address), name, "{address}");
         }
         assert_eq!(Builder::default().build(0).find(0), None);
+    }
+
+    #[test]
+    fn functions_without_names_are_near_the_one_before_them() {
+        let mut builder = Builder::default();
+        builder.add(0x1000, 0x40, "exported", GLOBAL);
+        builder.add(0x2000, 0x10, "_ZN9CodeCache9find_blobEPv", GLOBAL);
+        builder.add_neighbours(vec![0x2020, 0x10, 0x1000, 0x1030, 0x1050, 0x1090, 0x9_0000]);
+        let table = builder.build(0x10_0000);
+        for (address, name) in [
+            (0x18, None),
+            (0x1030, Some("exported")),
+            (0x1045, None),
+            (0x1050, Some("[near exported+0x50]")),
+            (0x108f, Some("[near exported+0x50]")),
+            (0x1fff, Some("[near exported+0x90]")),
+            (0x2008, Some("_ZN9CodeCache9find_blobEPv")),
+            (0x2020, Some("[near CodeCache::find_blob+0x20]")),
+            (0x9_0000, None),
+        ] {
+            assert_eq!(table.find(address), name, "{address:x}");
+        }
+        let mut hostile = Builder::default();
+        hostile.add(u64::MAX - 8, 4, "last", GLOBAL);
+        hostile.add_neighbours(vec![u64::MAX, u64::MAX - 2, 0]);
+        assert!(hostile.build(0).find(u64::MAX - 1).is_some());
     }
 
     #[test]

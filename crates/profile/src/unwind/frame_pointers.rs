@@ -1,6 +1,7 @@
 //! Unwinding by frame pointers, which the kernel does while it takes the sample: right wherever code
 //! keeps them.
 
+use archive::profile::Unwinding;
 use linux::machine;
 use perf_event_open_sys::bindings::perf_event_attr;
 
@@ -36,5 +37,8 @@ impl Unwinder for FramePointers {
         stack.addresses.clear();
         stack.addresses.extend(sample.chain.addresses());
         stack.truncated = stack.addresses.len() >= usize::from(self.max_stack);
+        stack.rooted = false;
+        stack.unwinding = Unwinding::FramePointers;
+        stack.copied = 0;
     }
 }

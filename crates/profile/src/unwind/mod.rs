@@ -1,21 +1,38 @@
 //! How a sample's stack is made whole.
 //!
-//! Unwinders that look at more than frame pointers (registers and a copy of the stack, unwound by
-//! debug information; the Erlang stack, copied by a program in the kernel) ask for what they need in
-//! the event's attributes, and give the same list of addresses.
+//! Unwinders that look at more than frame pointers (registers and a copy of the stack) ask for what
+//! they need in the event's attributes, or give a program that copies it, and give the same list of
+//! addresses.
 
+mod choice;
+mod copied;
+mod erlang;
 mod frame_pointers;
+mod native;
 
+use std::sync::Arc;
+
+use archive::profile::Unwinding;
 use perf_event_open_sys::bindings::perf_event_attr;
 
 use crate::record::{Address, SampleRecord};
+use crate::stack_copy::StackCopier;
 
-pub(crate) use frame_pointers::FramePointers;
+pub(crate) use choice::{Chosen, choose};
+use frame_pointers::FramePointers;
 
 /// Turns a sample into addresses.
 pub(crate) trait Unwinder: Send {
     /// Asks the kernel for what the unwinder needs.
     fn configure(&self, attr: &mut perf_event_attr);
+
+    /// The program that shall run at each sample, and write it.
+    fn copier(&self) -> Option<Arc<StackCopier>> {
+        None
+    }
+
+    /// Looks for new memory with code in it.
+    fn refresh(&mut self) {}
 
     /// Fills `stack` with the sample's addresses, leaf first.
     fn unwind(&mut self, sample: &SampleRecord<'_>, stack: &mut Stack);
@@ -27,4 +44,9 @@ pub(crate) struct Stack {
     pub(crate) addresses: Vec<Address>,
     /// The unwinder had to stop before the stack's end.
     pub(crate) truncated: bool,
+    /// The unwinder reached the root of the thread or Erlang process, whatever that is called.
+    pub(crate) rooted: bool,
+    pub(crate) unwinding: Unwinding,
+    /// Bytes of the process's stacks that were copied for it.
+    pub(crate) copied: u64,
 }

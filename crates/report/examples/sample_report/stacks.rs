@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use archive::profile::{Footer, Frame, FrameKind, ProfileHeader, Sample, StacksWriter};
+use archive::profile::{Footer, Frame, FrameKind, ProfileHeader, Sample, StacksWriter, Unwinding};
 
 use crate::random::Random;
 use crate::{ORIGIN, STARTED_UNIX_NS, State};
@@ -320,6 +320,7 @@ pub(crate) fn write(dir: &Path, state: &State) -> io::Result<()> {
             thread: thread.copied().unwrap_or(0),
             cpu: random.below(2) as u16,
             complete,
+            unwinding: Unwinding::Unknown,
         });
     }
     out.lost(17);
@@ -331,6 +332,7 @@ pub(crate) fn write(dir: &Path, state: &State) -> io::Result<()> {
         from: (start * 1e9) as u64,
         to: ((start + length) * 1e9) as u64,
         own_cpu_ns: 640_000_000,
+        copied_bytes: 0,
     })
 }
 

@@ -5,7 +5,7 @@ mod runs;
 mod scenario;
 mod verdict;
 
-use archive::profile::{Frame, FrameKind, Profile, Sample, StackNode};
+use archive::profile::{Frame, FrameKind, Profile, Sample, StackNode, Unwinding};
 use archive::{
     BrokerSummary, FunctionShare, Hardware, PerMessage, PhaseSpan, ProcessUsage, ProfileSummary,
     Rss, RunRecord, RunState, RunSummary, SeriesPoint, Throughput, Tier, Topology, Versions,
@@ -422,6 +422,7 @@ fn profile() -> Profile {
                 thread: 0,
                 cpu: 0,
                 complete: i < 98,
+                unwinding: Unwinding::Unknown,
             })
             .collect(),
         lost: 3,

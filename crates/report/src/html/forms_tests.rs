@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use archive::profile::{Frame, FrameKind, Profile, Sample, StackNode};
+use archive::profile::{Frame, FrameKind, Profile, Sample, StackNode, Unwinding};
 use quick_xml::events::Event;
 use testkit::Random;
 
@@ -80,6 +80,7 @@ impl Maker {
             thread: self.0.below(threads.len() as u64) as u32,
             cpu: 0,
             complete: true,
+            unwinding: Unwinding::Unknown,
         });
         let mut profile = Profile {
             samples: samples.collect(),
@@ -108,6 +109,7 @@ fn deep(frames: u32) -> Profile {
         thread: 0,
         cpu: 0,
         complete: true,
+        unwinding: Unwinding::Unknown,
     };
     let mut profile = Profile {
         frames: ["even", "odd"]

@@ -223,7 +223,7 @@ const fn kind_number(kind: FrameKind) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use archive::profile::{Frame, Sample, StackNode};
+    use archive::profile::{Frame, Sample, StackNode, Unwinding};
 
     #[test]
     fn integers_of_any_length() {
@@ -243,6 +243,7 @@ mod tests {
             thread,
             cpu: 0,
             complete: true,
+            unwinding: Unwinding::Unknown,
         };
         let profile = Profile {
             frames: vec![

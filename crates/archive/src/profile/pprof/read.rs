@@ -6,7 +6,7 @@ use prost::encoding::{self, WireType};
 
 use super::{CUT_OFF, LABEL_STACK, LABEL_THREAD, proto};
 use crate::profile::frames::{Frame, UNKNOWN};
-use crate::profile::model::{Profile, ProfileHeader, Sample};
+use crate::profile::model::{Profile, ProfileHeader, Sample, Unwinding};
 use crate::profile::tree::Builder;
 
 /// Bytes that one of its messages may have.
@@ -245,6 +245,7 @@ impl<'a> Reader<'a> {
             thread,
             cpu: u16::MAX,
             complete,
+            unwinding: Unwinding::Unknown,
         };
         builder.sample(sample);
     }

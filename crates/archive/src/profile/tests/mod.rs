@@ -5,7 +5,7 @@ mod stacks_file;
 mod tables;
 
 use super::frames::{Frame, FrameKind};
-use super::model::{Profile, ProfileHeader, Sample};
+use super::model::{Profile, ProfileHeader, Sample, Unwinding};
 use super::tree::Builder;
 use measure::Time;
 
@@ -39,6 +39,7 @@ fn profile(stacks: &[(&str, u64)]) -> Profile {
             thread,
             cpu: 1,
             complete,
+            unwinding: Unwinding::Unknown,
         });
     }
     let mut profile = builder.profile;

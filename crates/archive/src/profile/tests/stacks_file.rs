@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use measure::Time;
 
 use super::small;
-use crate::profile::{Footer, Frame, FrameKind, Profile, ProfileHeader, Sample, StacksWriter};
+use crate::profile::{Footer, Frame, FrameKind, Profile, ProfileHeader, Sample, StacksWriter, Unwinding};
 
 /// Writes a profile as a profiler would.
 fn write(profile: &Profile, mut writer: StacksWriter) -> io::Result<()> {
@@ -38,6 +38,7 @@ fn write(profile: &Profile, mut writer: StacksWriter) -> io::Result<()> {
         from,
         to,
         own_cpu_ns,
+        copied_bytes: profile.copied_bytes,
     })
 }
 
@@ -198,6 +199,7 @@ fn sampled(path: &Path) {
             thread,
             cpu: 0,
             complete: true,
+            unwinding: Unwinding::Unknown,
         });
     }
     writer.lost(3);
@@ -206,6 +208,7 @@ fn sampled(path: &Path) {
             from: 0,
             to: 10_000_000_000,
             own_cpu_ns: 5,
+            copied_bytes: 6,
         })
         .unwrap();
 }

@@ -1,7 +1,8 @@
 //! Opening the events of one sampling.
 //!
 //! An event that new threads inherit cannot have a ring unless it is bound to a processor, hence
-//! threads times processors.
+//! threads times processors. Where a program copies stacks, each processor has one event more, which
+//! owns the ring and takes what the program writes.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,11 +16,13 @@ use rustix::io::Errno;
 use super::sys::{self, RingMap};
 use super::{PerfEvents, PerfRings, Ring, permission};
 use crate::options::Options;
+use crate::stack_copy::StackCopier;
 use crate::unwind::Unwinder;
 use crate::{Error, record};
 
-/// Rings hold half a second of samples of this size.
+/// Rings hold half a second of samples of this size, without and with copies of stacks.
 const TYPICAL_SAMPLE: u64 = 1024;
+const TYPICAL_COPY: u64 = 4096;
 const SMALLEST_RING_PAGES: usize = 8;
 const LARGEST_RING_BYTES: u64 = 8 << 20;
 /// Threads are listed again until no new one shows up, but no more often than this.
@@ -44,6 +47,8 @@ pub(crate) struct Capabilities {
     pub(crate) threads_only: bool,
     /// The events count the records that did not fit into a ring.
     pub(crate) count_lost: bool,
+    /// The unwinder's program runs at each sample.
+    pub(crate) copies: bool,
 }
 
 /// Opens the events, switched off, with as many capabilities as the kernel grants.
@@ -52,6 +57,7 @@ pub(crate) fn open(pid: u32, options: &Options, unwinder: &dyn Unwinder) -> Resu
         kernel: options.kernel,
         threads_only: true,
         count_lost: true,
+        copies: unwinder.copier().is_some(),
     };
     loop {
         let refused = match open_with(wanted, pid, options, unwinder) {
@@ -60,12 +66,14 @@ pub(crate) fn open(pid: u32, options: &Options, unwinder: &dyn Unwinder) -> Resu
             Err(Failure::Refused(errno)) => errno,
         };
         match refused {
+            Errno::ACCESS | Errno::PERM if wanted.copies => wanted.copies = false,
             Errno::ACCESS | Errno::PERM if wanted.kernel => wanted.kernel = false,
             Errno::ACCESS | Errno::PERM => return Err(permission::refused(pid)),
             // Kernels before 6.0 do not know `PERF_FORMAT_LOST`.
             Errno::INVAL | Errno::TOOBIG if wanted.count_lost => wanted.count_lost = false,
             // Kernels before 5.13 do not know `inherit_thread`.
             Errno::INVAL | Errno::TOOBIG if wanted.threads_only => wanted.threads_only = false,
+            Errno::INVAL if wanted.copies => wanted.copies = false,
             Errno::INVAL => return Err(permission::invalid(options.frequency)),
             Errno::NOSYS | Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV => {
                 return Err(Error::NotSupported {
@@ -98,13 +106,15 @@ fn open_with(
     let mut opener = Opener {
         attr: attributes(options, wanted, unwinder),
         cpus: cpus::online().into_iter().collect(),
-        ring_pages: ring_pages(options.frequency),
+        ring_pages: ring_pages(options.frequency, wanted.copies),
+        copier: unwinder.copier().filter(|_| wanted.copies),
         fds: Vec::new(),
         rings: Vec::new(),
         owners: HashMap::new(),
         opened: Vec::new(),
         pid,
     };
+    opener.outputs()?;
     for _ in 0..LISTINGS {
         let mut new = threads::ids(pid);
         new.retain(|tid| !opener.opened.contains(tid));
@@ -118,7 +128,7 @@ fn open_with(
             opener.thread(tid)?;
         }
     }
-    if opener.fds.is_empty() {
+    if opener.owners.is_empty() {
         return Err(Failure::Fatal(Error::NoSuchProcess { pid }));
     }
     let events = Arc::new(PerfEvents {
@@ -164,14 +174,36 @@ fn attributes(
     attr.set_task(1);
     attr.set_use_clockid(1);
     attr.set_watermark(1);
-    let ring = ring_pages(options.frequency) * rustix::param::page_size();
+    let ring = ring_pages(options.frequency, wanted.copies) * rustix::param::page_size();
     attr.__bindgen_anon_2.wakeup_watermark = u32::try_from(ring / 4).unwrap_or(u32::MAX);
     unwinder.configure(&mut attr);
     attr
 }
 
-fn ring_pages(frequency: u32) -> usize {
-    let bytes = (u64::from(frequency) * TYPICAL_SAMPLE / 2).clamp(1 << 19, LARGEST_RING_BYTES);
+/// The attributes of an event that a program writes into, made from those of the events that it runs
+/// at. Its samples have the same fields, and behind them the program's record; the user's part of the
+/// call chain comes from that.
+fn output_attributes(mut attr: b::perf_event_attr) -> b::perf_event_attr {
+    attr.type_ = b::PERF_TYPE_SOFTWARE;
+    attr.config = b::PERF_COUNT_SW_BPF_OUTPUT.into();
+    attr.sample_type = record::SAMPLE_TYPE | u64::from(b::PERF_SAMPLE_RAW);
+    attr.set_freq(0);
+    attr.__bindgen_anon_1.sample_period = 1;
+    attr.set_exclude_callchain_kernel(attr.exclude_kernel());
+    attr.set_exclude_callchain_user(1);
+    attr.set_exclude_kernel(0);
+    attr.set_inherit(0);
+    attr.set_inherit_thread(0);
+    attr.set_mmap(0);
+    attr.set_mmap2(0);
+    attr.set_comm(0);
+    attr.set_task(0);
+    attr
+}
+
+fn ring_pages(frequency: u32, copies: bool) -> usize {
+    let sample = if copies { TYPICAL_COPY } else { TYPICAL_SAMPLE };
+    let bytes = (u64::from(frequency) * sample / 2).clamp(1 << 19, LARGEST_RING_BYTES);
     let bytes = usize::try_from(bytes.next_power_of_two()).unwrap_or(1 << 19);
     (bytes / rustix::param::page_size()).max(SMALLEST_RING_PAGES)
 }
@@ -180,6 +212,7 @@ struct Opener {
     attr: b::perf_event_attr,
     cpus: Vec<u32>,
     ring_pages: usize,
+    copier: Option<Arc<StackCopier>>,
     fds: Vec<OwnedFd>,
     rings: Vec<OwnedRing>,
     owners: HashMap<u64, u32>,
@@ -197,22 +230,46 @@ struct OwnedRing {
 }
 
 impl Opener {
+    /// Opens the events that the copier's program writes into.
+    fn outputs(&mut self) -> Result<(), Failure> {
+        let Some(copier) = self.copier.clone() else {
+            return Ok(());
+        };
+        let attr = output_attributes(self.attr);
+        for cpu in self.cpus.clone() {
+            let fd = sys::open(&attr, None, cpu).map_err(|error| self.refused(error))?;
+            let set = copier.set_output(cpu, fd.as_fd());
+            set.map_err(|error| self.refused(error))?;
+            self.output(&fd, cpu)?;
+            self.fds.push(fd);
+        }
+        Ok(())
+    }
+
+    fn refused(&self, error: io::Error) -> Failure {
+        match Errno::from_io_error(&error) {
+            Some(Errno::MFILE | Errno::NFILE) => Failure::Fatal(self.too_many_files()),
+            Some(errno) => Failure::Refused(errno),
+            None => self.fatal("open a performance event", error),
+        }
+    }
+
     /// Opens the events of one thread; one that has ended meanwhile is passed over.
     fn thread(&mut self, tid: u32) -> Result<(), Failure> {
         for cpu in self.cpus.clone() {
-            let fd = match sys::open(&self.attr, tid, cpu) {
+            let fd = match sys::open(&self.attr, Some(tid), cpu) {
                 Ok(fd) => fd,
                 Err(error) => match Errno::from_io_error(&error) {
                     Some(Errno::SRCH) => return Ok(()),
                     // A processor that was switched off since it was listed.
                     Some(Errno::NODEV) if !self.fds.is_empty() => continue,
-                    Some(Errno::MFILE | Errno::NFILE) => {
-                        return Err(Failure::Fatal(self.too_many_files()));
-                    }
-                    Some(errno) => return Err(Failure::Refused(errno)),
-                    None => return Err(self.fatal("open a performance event", error)),
+                    _ => return Err(self.refused(error)),
                 },
             };
+            if let Some(copier) = &self.copier {
+                let set = sys::set_program(fd.as_fd(), copier.program());
+                set.map_err(|error| self.refused(error))?;
+            }
             let id = sys::id(fd.as_fd()).map_err(|e| self.fatal("read an event's number", e))?;
             self.output(&fd, cpu)?;
             self.owners.insert(id, tid);

@@ -13,10 +13,10 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use super::ring::RingBytes;
 
-/// Opens an event on one thread and one processor.
-pub(crate) fn open(attr: &perf_event_attr, tid: u32, cpu: u32) -> io::Result<OwnedFd> {
+/// Opens an event on one processor, and on one thread or on all.
+pub(crate) fn open(attr: &perf_event_attr, tid: Option<u32>, cpu: u32) -> io::Result<OwnedFd> {
     let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
-    let tid = i32::try_from(tid).map_err(|_| invalid())?;
+    let tid = tid.map_or(Ok(-1), i32::try_from).map_err(|_| invalid())?;
     let cpu = i32::try_from(cpu).map_err(|_| invalid())?;
     let mut attr = *attr;
     // SAFETY: `attr` is a whole attribute structure whose `size` field says so, alive during the
@@ -45,6 +45,13 @@ pub(crate) fn disable(event: BorrowedFd<'_>) -> io::Result<()> {
 pub(crate) fn set_output(event: BorrowedFd<'_>, owner: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: SET_OUTPUT takes a descriptor by value.
     done(unsafe { ioctls::SET_OUTPUT(event.as_raw_fd(), owner.as_raw_fd()) })
+}
+
+/// Makes a program run at each sample of an event, and of those that inherit from it later.
+pub(crate) fn set_program(event: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    let program = program.as_raw_fd().cast_unsigned();
+    // SAFETY: SET_BPF takes a descriptor by value.
+    done(unsafe { ioctls::SET_BPF(event.as_raw_fd(), program) })
 }
 
 /// The number that samples of this event, and of those that inherited from it, carry.

@@ -1,0 +1,159 @@
+//! A BEAM whose memory is made up, and others that are none.
+
+use super::*;
+
+/// Memory in pieces.
+#[derive(Default)]
+struct Pieces(Vec<(u64, Vec<u64>)>);
+
+impl Memory for Pieces {
+    fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
+        self.0.iter().any(|(start, words)| {
+            let Some(at) = address.checked_sub(*start) else {
+                return false;
+            };
+            let all: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
+            let from = all.get(at as usize..).and_then(|b| b.get(..bytes.len()));
+            from.map(|from| bytes.copy_from_slice(from)).is_some()
+        })
+    }
+}
+
+const NORMAL_EXIT: u64 = 0x7fad_87e2_0e38;
+
+/// A BEAM of `schedulers` schedulers with fields at the given word offsets.
+struct Build {
+    schedulers: u64,
+    scheduler_words: u64,
+    number: u64,
+    stop: usize,
+    heap: usize,
+}
+
+/// Debian's OTP 25.2.3.
+const DEBIAN_25: Build = Build {
+    schedulers: 2,
+    scheduler_words: 41_728 / 8,
+    number: 23,
+    stop: 11,
+    heap: 16,
+};
+
+impl Build {
+    fn memory(&self) -> (Pieces, HashMap<&'static str, u64>) {
+        let mut pieces = Vec::new();
+        let (variables, table, entries) = (0x5000_0000, 0x5100_0000, 0x6000_0000);
+        let schedulers = 0x7000_0000;
+        pieces.push((
+            variables,
+            vec![NORMAL_EXIT, 1, self.schedulers, schedulers],
+        ));
+        let mut words = vec![0; 64];
+        words[9] = 0x5000_0000;
+        words[24] = entries;
+        pieces.push((table, words));
+        let mut words = vec![0; 4096];
+        for i in 0..20u64 {
+            let (process, heap) = (0x1_0000_0000 + i * 4096, 0x2_0000_0000 + i * 8192);
+            let hend = heap + 800 + i * 8;
+            words[i as usize * 3] = process;
+            let mut fields = vec![0; 64];
+            fields[0] = i << 4 | 3;
+            fields[5] = heap;
+            fields[self.stop - 1] = heap + 200;
+            fields[self.stop] = hend - 48;
+            fields[self.stop + 1] = hend - 16;
+            fields[self.heap] = heap;
+            fields[self.heap + 1] = hend;
+            pieces.push((process, fields));
+            pieces.push((hend - 16, vec![0, NORMAL_EXIT]));
+        }
+        pieces.push((entries, words));
+        let mut words = vec![0; (self.scheduler_words * self.schedulers) as usize + 200];
+        for i in 0..self.schedulers {
+            let at = (i * self.scheduler_words + self.number) as usize;
+            words[at] = i + 1;
+            words[at + 2] = 1;
+            words[at - 2] = if i == 0 { 0x1_0000_0000 } else { 0 };
+        }
+        pieces.push((schedulers, words));
+        let symbols = [
+            ("beam_normal_exit", variables),
+            ("erts_frame_layout", variables + 8),
+            ("erts_no_schedulers", variables + 16),
+            ("erts_aligned_scheduler_data", variables + 24),
+            ("erts_proc", table),
+        ];
+        (Pieces(pieces), symbols.into())
+    }
+}
+
+#[test]
+fn offsets_are_found_wherever_they_are() {
+    let builds = [
+        DEBIAN_25,
+        Build {
+            schedulers: 1,
+            ..DEBIAN_25
+        },
+        Build {
+            schedulers: 17,
+            scheduler_words: 4096 / 8,
+            number: 40,
+            stop: 9,
+            heap: 14,
+        },
+    ];
+    for build in builds {
+        let (memory, symbols) = build.memory();
+        let vm = Vm::discover(&memory, &symbols).unwrap();
+        let bytes = |word: usize| (word * 8) as i16;
+        let layout = ProcessLayout {
+            stop: bytes(build.stop),
+            frame_pointer: bytes(build.stop + 1),
+            heap: bytes(build.heap),
+            hend: bytes(build.heap + 1),
+        };
+        assert_eq!((vm.process, vm.frame_pointers), (layout, true));
+        assert_eq!(vm.normal_exit, NORMAL_EXIT);
+        let current = |i| 0x7000_0000 + (i * build.scheduler_words + build.number - 2) * 8;
+        let wanted: Vec<u64> = (0..build.schedulers).map(current).collect();
+        assert_eq!(vm.current_process, wanted);
+    }
+}
+
+#[test]
+fn memory_that_is_no_beam_is_unfamiliar() {
+    let (memory, symbols) = DEBIAN_25.memory();
+    for name in ["beam_normal_exit", "erts_proc"] {
+        let mut symbols = symbols.clone();
+        symbols.remove(name);
+        let unfamiliar = Err(Unfamiliar::Symbol(name));
+        assert_eq!(Vm::discover(&memory, &symbols), unfamiliar);
+    }
+    // Every word of it changed, and every piece of it missing.
+    for piece in 0..memory.0.len() {
+        let (mut garbled, mut missing) = (DEBIAN_25.memory().0, DEBIAN_25.memory().0);
+        for word in &mut garbled.0[piece].1 {
+            *word ^= 0x5555_5555_5555_5555;
+        }
+        missing.0.remove(piece);
+        let _ = Vm::discover(&garbled, &symbols);
+        let _ = Vm::discover(&missing, &symbols);
+    }
+    assert!(Vm::discover(&Pieces::default(), &symbols).is_err());
+}
+
+#[test]
+fn threads_of_schedulers_are_known_by_name() {
+    for (name, number) in [
+        ("1_scheduler", Some(1)),
+        ("erts_sched_12", Some(12)),
+        ("1_dirty_cpu_sch", None),
+        ("erts_dcpus_1", None),
+        ("_scheduler", None),
+        ("beam.smp", None),
+    ] {
+        assert_eq!(scheduler_number(name), number, "{name}");
+    }
+}

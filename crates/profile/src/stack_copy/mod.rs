@@ -1,0 +1,125 @@
+//! Copies of stacks, taken by a small program inside the kernel at the instant of each sample.
+//!
+//! Bare `bpf(2)` with bytecode put together here rather than `aya` or `libbpf-rs`: the program has no
+//! loop and a hundred instructions, so that a compiler for it (clang, or `bpf-linker` and a nightly
+//! Rust), `libelf`, or a committed object file would be the larger part. Nothing is pinned: maps and
+//! program hang on descriptors of this process and on its events, so that they go when it goes,
+//! however it goes.
+
+mod bytecode;
+mod program;
+mod record;
+mod sys;
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use self::sys::{Map, MapKind, Program};
+use crate::beam::ProcessLayout;
+
+pub(crate) use record::{MemoryCopy, StackCopy};
+
+/// What `bpftool prog` shows.
+const NAME: &str = "bellows_stacks";
+/// Threads whose stacks are known. Those beyond are copied by guessing.
+const THREADS: u32 = 16 << 10;
+
+/// What the program is told of a thread: the bounds of its stack, and where its scheduler writes down
+/// which Erlang process it runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ThreadStack {
+    /// First address of the memory that the stack lies in.
+    pub(crate) low: u64,
+    /// First address behind the frames that matter; 0 where it is not known.
+    pub(crate) top: u64,
+    /// Address of the scheduler's `current_process`; 0 for a thread that runs none.
+    pub(crate) current_process: u64,
+}
+
+/// Where the fields of a [`ThreadStack`] are in the map.
+mod thread {
+    pub(super) const LOW: i16 = 0;
+    pub(super) const TOP: i16 = 8;
+    pub(super) const CURRENT_PROCESS: i16 = 16;
+    pub(super) const SIZE: usize = 24;
+}
+
+/// The program's memory.
+#[derive(Debug)]
+struct Maps {
+    /// By processor: where a record is put together.
+    scratch: Map,
+    /// By thread.
+    threads: Map,
+    /// By processor: the event whose ring takes the records.
+    output: Map,
+}
+
+/// The program, loaded.
+#[derive(Debug)]
+pub(crate) struct StackCopier {
+    maps: Maps,
+    program: Program,
+}
+
+impl StackCopier {
+    /// Loads the program for a machine with this many processors; `process` is where an Erlang
+    /// process has its fields.
+    ///
+    /// # Errors
+    /// The kernel does not allow it, or is older than 5.15.
+    pub(crate) fn load(cpus: u32, process: Option<&ProcessLayout>) -> io::Result<Self> {
+        if !cfg!(target_arch = "x86_64") {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let maps = Maps {
+            scratch: Map::new(MapKind::Array, record::LARGEST, cpus)?,
+            threads: Map::new(MapKind::Hash, thread::SIZE, THREADS)?,
+            output: Map::new(MapKind::PerfEventArray, size_of::<u32>(), cpus)?,
+        };
+        let code = program::program(&maps, process).ok_or(io::ErrorKind::InvalidData)?;
+        let program = Program::load(&code, NAME)?;
+        Ok(Self { maps, program })
+    }
+
+    pub(crate) fn program(&self) -> BorrowedFd<'_> {
+        self.program.as_fd()
+    }
+
+    /// Makes `event` the output of a processor.
+    pub(crate) fn set_output(&self, cpu: u32, event: BorrowedFd<'_>) -> io::Result<()> {
+        self.maps.output.set_event(cpu, event)
+    }
+
+    /// Tells the program what is known of a thread. One that there is no room for is copied by
+    /// guessing.
+    pub(crate) fn set_thread(&self, tid: u32, stack: ThreadStack) {
+        let words = [stack.low, stack.top, stack.current_process];
+        let value = words.map(u64::to_ne_bytes);
+        let _ = self.maps.threads.set(tid, value.as_flattened());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_accepts_the_program() {
+        let layout = ProcessLayout {
+            stop: 88,
+            frame_pointer: 96,
+            heap: 128,
+            hend: 136,
+        };
+        for process in [None, Some(&layout)] {
+            match StackCopier::load(4, process) {
+                Ok(copier) => copier.set_thread(1, ThreadStack::default()),
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    testkit::skip!("the kernel does not allow eBPF programs: {error}");
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The program that copies stacks at the instant of a sample.
+//!
+//! It runs in the interrupt that takes the sample, on the processor and thread that are sampled. It
+//! has no loop, copies bounded lengths, and writes one record into the ring of its processor, in
+//! place of the kernel's own. Only the record's own time, thread, processor and kernel frames come
+//! from the kernel.
+
+use super::bytecode::Operand::{In, Value};
+use super::bytecode::{
+    Bytecode, Condition, Helper, Label, Operand, R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, Register,
+    STACK,
+};
+use super::record::{LARGEST_ERLANG, LARGEST_NATIVE, offset};
+use super::{Maps, thread};
+use crate::beam::ProcessLayout;
+
+/// Where `struct pt_regs` of x86-64 has the registers that are written.
+const REGISTERS: [(i16, i16); 4] = [
+    (128, offset::IP),
+    (152, offset::SP),
+    (32, offset::BP),
+    (24, offset::R12),
+];
+
+/// Bytes that are tried, in this order, of a stack whose bounds are not known yet.
+const GUESSES: [i32; 3] = [4096, 1024, 256];
+/// An Erlang stack is copied from this far below its top: the process may have called functions since
+/// it last wrote the top down.
+const BELOW_TOP: i32 = 512;
+
+// The program's own stack, from its end down.
+const KEY: i16 = -8;
+const CURRENT: i16 = -16;
+const ERLANG_END: i16 = -24;
+const PROCESS_WORDS: i16 = ERLANG_END - ProcessLayout::SPAN;
+
+/// What the kernel says where an event is no output of this processor.
+const NOT_ON_THIS_CPU: i32 = -libc::EOPNOTSUPP;
+const NO_SUCH_OUTPUT: i32 = -libc::ENOENT;
+
+/// Throughout: R6 the program's argument, R7 the record, R8 the stack pointer, then the length of the
+/// native copy, R9 what is known of the thread, then the length of the Erlang copy.
+struct Writer<'m> {
+    code: Bytecode,
+    maps: &'m Maps,
+    native: Label,
+    guess: Label,
+    erlang: Label,
+    /// Leaves the sample to the kernel, which writes it without copies.
+    plain: Label,
+}
+
+/// The program; `process` is where the fields of an Erlang process are, if the thread may run one.
+pub(super) fn program(maps: &Maps, process: Option<&ProcessLayout>) -> Option<Vec<u64>> {
+    let mut code = Bytecode::default();
+    let [native, guess, erlang, plain] = [(); 4].map(|()| code.label());
+    let mut writer = Writer {
+        code,
+        maps,
+        native,
+        guess,
+        erlang,
+        plain,
+    };
+    writer.begin();
+    if let Some(process) = process {
+        writer.erlang_bounds(process);
+    }
+    writer.native_stack();
+    writer.erlang_stack();
+    writer.output();
+    writer.code.finish()
+}
+
+impl Writer<'_> {
+    /// Finds the record's memory, the registers of user space, and what is known of the thread.
+    fn begin(&mut self) {
+        let (scratch, threads) = (self.maps.scratch.raw(), self.maps.threads.raw());
+        let code = &mut self.code;
+        code.set(R6, In(R1));
+        code.call(Helper::ProcessorId);
+        code.store_u32(STACK, KEY, R0);
+        lookup(code, scratch);
+        code.jump_if(R0, Condition::Equal, Value(0), self.plain);
+        code.set(R7, In(R0));
+        code.call(Helper::CurrentTask);
+        code.set(R1, In(R0));
+        code.call(Helper::TaskRegisters);
+        for (from, to) in REGISTERS {
+            code.load(R1, R0, from);
+            code.store(R7, to, In(R1));
+        }
+        code.load(R8, R7, offset::SP);
+        for field in [
+            offset::PROCESS,
+            offset::FRAME_POINTER,
+            offset::STOP,
+            offset::ERLANG_START,
+        ] {
+            code.store(R7, field, Value(0));
+        }
+        code.store(STACK, ERLANG_END, Value(0));
+        code.call(Helper::PidTgid);
+        // Its lower half is the thread.
+        code.store_u32(STACK, KEY, R0);
+        lookup(code, threads);
+        code.set(R9, In(R0));
+        code.jump_if(R9, Condition::Equal, Value(0), self.guess);
+    }
+
+    /// Finds the stack of the Erlang process that the thread runs, and which of its two stacks the
+    /// thread is on.
+    fn erlang_bounds(&mut self, process: &ProcessLayout) {
+        let first = process.first();
+        let at = |field: i16| PROCESS_WORDS + (field - first);
+        let (off, keep) = (self.code.label(), self.code.label());
+        let code = &mut self.code;
+        code.load(R3, R9, thread::CURRENT_PROCESS);
+        code.jump_if(R3, Condition::Equal, Value(0), self.native);
+        read_user(code, (STACK, CURRENT.into()), Value(8));
+        code.jump_if(R0, Condition::NotEqual, Value(0), self.native);
+        code.load(R3, STACK, CURRENT);
+        code.jump_if(R3, Condition::Equal, Value(0), self.native);
+        code.store(R7, offset::PROCESS, In(R3));
+        code.add(R3, Value(first.into()));
+        read_user(
+            code,
+            (STACK, PROCESS_WORDS.into()),
+            Value(ProcessLayout::SPAN.into()),
+        );
+        code.jump_if(R0, Condition::NotEqual, Value(0), self.native);
+        code.load(R1, STACK, at(process.frame_pointer));
+        code.store(R7, offset::FRAME_POINTER, In(R1));
+        code.load(R3, STACK, at(process.stop));
+        code.store(R7, offset::STOP, In(R3));
+        code.load(R1, STACK, at(process.heap));
+        code.load(R2, STACK, at(process.hend));
+        code.store(STACK, ERLANG_END, In(R2));
+        code.jump_if(R8, Condition::Below, In(R1), off);
+        code.jump_if(R8, Condition::AtLeast, In(R2), off);
+        // On the Erlang stack: its top is the stack pointer, and there is no other to copy.
+        code.store(R7, offset::ERLANG_START, In(R8));
+        code.set(R8, Value(0));
+        code.jump(self.erlang);
+        code.place(off);
+        code.subtract(R3, Value(BELOW_TOP));
+        code.jump_if(R3, Condition::AtLeast, In(R1), keep);
+        code.set(R3, In(R1));
+        code.place(keep);
+        code.store(R7, offset::ERLANG_START, In(R3));
+    }
+
+    /// Copies the stack from R8 on, as far as the thread uses it; R8 becomes the length.
+    fn native_stack(&mut self) {
+        let small = self.code.label();
+        let code = &mut self.code;
+        code.place(self.native);
+        code.load(R1, R9, thread::LOW);
+        code.load(R2, R9, thread::TOP);
+        code.jump_if(R8, Condition::Below, In(R1), self.guess);
+        code.jump_if(R8, Condition::AtLeast, In(R2), self.guess);
+        code.subtract(R2, In(R8));
+        at_most(code, R2, LARGEST_NATIVE, small);
+        code.set(R9, In(R2));
+        code.set(R3, In(R8));
+        read_user(code, (R7, offset::BYTES.into()), In(R9));
+        code.set(R8, In(R9));
+        code.jump_if(R0, Condition::Equal, Value(0), self.erlang);
+        code.set(R8, Value(0));
+        code.jump(self.erlang);
+        code.place(self.guess);
+        for size in GUESSES {
+            let next = code.label();
+            code.set(R3, In(R8));
+            read_user(code, (R7, offset::BYTES.into()), Value(size));
+            code.jump_if(R0, Condition::NotEqual, Value(0), next);
+            code.set(R8, Value(size));
+            code.jump(self.erlang);
+            code.place(next);
+        }
+        code.set(R8, Value(0));
+    }
+
+    /// Copies the Erlang stack, where one was found, behind the native one; R9 becomes the length.
+    fn erlang_stack(&mut self) {
+        let [small, none, done] = [(); 3].map(|()| self.code.label());
+        let code = &mut self.code;
+        code.place(self.erlang);
+        code.store(R7, offset::NATIVE_LENGTH, In(R8));
+        code.load(R3, R7, offset::ERLANG_START);
+        code.jump_if(R3, Condition::Equal, Value(0), none);
+        code.load(R2, STACK, ERLANG_END);
+        code.subtract(R2, In(R3));
+        at_most(code, R2, LARGEST_ERLANG, small);
+        code.set(R9, In(R2));
+        code.set(R1, In(R7));
+        code.add(R1, Value(offset::BYTES.into()));
+        code.add(R1, In(R8));
+        code.call(Helper::ReadUser);
+        code.jump_if(R0, Condition::Equal, Value(0), done);
+        code.place(none);
+        code.set(R9, Value(0));
+        code.place(done);
+        code.store(R7, offset::ERLANG_LENGTH, In(R9));
+    }
+
+    /// Writes the record into the processor's ring. One that is full has counted the loss.
+    fn output(&mut self) {
+        let code = &mut self.code;
+        code.set(R5, Value(offset::BYTES.into()));
+        code.add(R5, In(R8));
+        code.add(R5, In(R9));
+        code.set(R1, In(R6));
+        code.map(R2, self.maps.output.raw());
+        // BPF_F_CURRENT_CPU
+        code.set_u32(R3, u32::MAX);
+        code.set(R4, In(R7));
+        code.call(Helper::PerfEventOutput);
+        for refusal in [NOT_ON_THIS_CPU, NO_SUCH_OUTPUT] {
+            code.jump_if(R0, Condition::Equal, Value(refusal), self.plain);
+        }
+        code.exit(0);
+        code.place(self.plain);
+        code.exit(1);
+    }
+}
+
+/// R0 becomes the value of the key on the stack, or 0.
+fn lookup(code: &mut Bytecode, map: i32) {
+    code.set(R2, In(STACK));
+    code.add(R2, Value(KEY.into()));
+    code.map(R1, map);
+    code.call(Helper::MapLookup);
+}
+
+/// Copies `length` bytes of user space from R3 on; R0 becomes 0 where that could be done.
+fn read_user(code: &mut Bytecode, (base, at): (Register, i32), length: Operand) {
+    code.set(R1, In(base));
+    code.add(R1, Value(at));
+    code.set(R2, length);
+    code.call(Helper::ReadUser);
+}
+
+/// A register that is larger becomes `most`.
+fn at_most(code: &mut Bytecode, register: Register, most: i32, small: Label) {
+    let large = code.label();
+    code.jump_if(register, Condition::Above, Value(most), large);
+    code.jump(small);
+    code.place(large);
+    code.set(register, Value(most));
+    code.place(small);
+}

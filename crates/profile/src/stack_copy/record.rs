@@ -1,0 +1,154 @@
+//! What the program writes behind each sample: registers, and copies of stacks.
+//!
+//! ```text
+//! ip sp bp r12 process frame_pointer stop  native length  Erlang start  Erlang length   10 words
+//! native bytes, from sp on
+//! Erlang bytes, from the Erlang start on
+//! ```
+
+/// Where each word stands.
+pub(super) mod offset {
+    pub(in crate::stack_copy) const IP: i16 = 0;
+    pub(in crate::stack_copy) const SP: i16 = 8;
+    pub(in crate::stack_copy) const BP: i16 = 16;
+    pub(in crate::stack_copy) const R12: i16 = 24;
+    pub(in crate::stack_copy) const PROCESS: i16 = 32;
+    pub(in crate::stack_copy) const FRAME_POINTER: i16 = 40;
+    pub(in crate::stack_copy) const STOP: i16 = 48;
+    pub(in crate::stack_copy) const NATIVE_LENGTH: i16 = 56;
+    pub(in crate::stack_copy) const ERLANG_START: i16 = 64;
+    pub(in crate::stack_copy) const ERLANG_LENGTH: i16 = 72;
+    pub(in crate::stack_copy) const BYTES: i16 = 80;
+}
+
+/// Bytes of a native stack that are copied at most. Where a thread's frames need more, its stack is
+/// cut short.
+pub(super) const LARGEST_NATIVE: i32 = 16 << 10;
+/// Bytes of an Erlang stack that are copied at most.
+pub(super) const LARGEST_ERLANG: i32 = 32 << 10;
+/// Length of the longest record; the kernel's own limit is 64 KB.
+pub(super) const LARGEST: usize =
+    offset::BYTES as usize + LARGEST_NATIVE as usize + LARGEST_ERLANG as usize;
+
+/// Some memory of the process at the instant of the sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MemoryCopy<'a> {
+    pub(crate) start: u64,
+    pub(crate) bytes: &'a [u8],
+}
+
+impl MemoryCopy<'_> {
+    /// The word at an address of the process.
+    pub(crate) fn word(&self, address: u64) -> Option<u64> {
+        let at = usize::try_from(address.checked_sub(self.start)?).ok()?;
+        let word = self.bytes.get(at..at.checked_add(8)?)?;
+        word.try_into().ok().map(u64::from_ne_bytes)
+    }
+
+    /// First address after it.
+    pub(crate) fn end(&self) -> u64 {
+        self.start.saturating_add(self.bytes.len() as u64)
+    }
+}
+
+/// Registers and stacks of a thread at the instant of a sample. All of it comes from the memory of a
+/// foreign process: any value is possible.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StackCopy<'a> {
+    pub(crate) ip: u64,
+    pub(crate) sp: u64,
+    pub(crate) bp: u64,
+    /// Where the JIT keeps its stack pointer while C code runs that does not need it.
+    pub(crate) r12: u64,
+    /// The Erlang process that the scheduler was running; 0 where there was none.
+    pub(crate) process: u64,
+    /// The process's last frame, as it was when it last called the runtime.
+    pub(crate) frame_pointer: u64,
+    /// The top of the process's stack at that instant.
+    pub(crate) stop: u64,
+    /// The stack that the thread was running on, from `sp` on.
+    pub(crate) native: MemoryCopy<'a>,
+    /// The process's stack, up to its root.
+    pub(crate) erlang: MemoryCopy<'a>,
+}
+
+impl<'a> StackCopy<'a> {
+    /// What a record's raw part says, which begins with its length in 32 bits; `None` where it is too
+    /// short to say it.
+    pub(crate) fn parse(raw: &'a [u8]) -> Option<Self> {
+        let (_length, raw) = raw.split_at_checked(4)?;
+        let word = |offset: i16| {
+            let at = usize::try_from(offset).ok()?;
+            let word = raw.get(at..at + 8)?;
+            word.try_into().ok().map(u64::from_ne_bytes)
+        };
+        let bytes = raw.get(usize::try_from(offset::BYTES).ok()?..)?;
+        let length = |offset| usize::try_from(word(offset)?).ok();
+        let (native, rest) = bytes.split_at_checked(length(offset::NATIVE_LENGTH)?)?;
+        let erlang = rest.get(..length(offset::ERLANG_LENGTH)?)?;
+        let sp = word(offset::SP)?;
+        Some(Self {
+            ip: word(offset::IP)?,
+            sp,
+            bp: word(offset::BP)?,
+            r12: word(offset::R12)?,
+            process: word(offset::PROCESS)?,
+            frame_pointer: word(offset::FRAME_POINTER)?,
+            stop: word(offset::STOP)?,
+            native: MemoryCopy {
+                start: sp,
+                bytes: native,
+            },
+            erlang: MemoryCopy {
+                start: word(offset::ERLANG_START)?,
+                bytes: erlang,
+            },
+        })
+    }
+
+    /// Bytes that were copied of both stacks.
+    pub(crate) fn len(&self) -> u64 {
+        (self.native.bytes.len() + self.erlang.bytes.len()) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(native: u64, erlang: u64, bytes: usize) -> Vec<u8> {
+        let words = [1, 2, 3, 4, 5, 6, 7, native, 9, erlang];
+        let mut raw = 128u32.to_ne_bytes().to_vec();
+        raw.extend(words.iter().flat_map(|w: &u64| w.to_ne_bytes()));
+        raw.extend((0..bytes).map(|i| i as u8));
+        raw
+    }
+
+    #[test]
+    fn registers_and_both_stacks_are_read() {
+        // The kernel pads records to whole words.
+        let raw = raw(16, 8, 28);
+        let copy = StackCopy::parse(&raw).unwrap();
+        assert_eq!((copy.ip, copy.sp, copy.bp, copy.r12), (1, 2, 3, 4));
+        assert_eq!((copy.process, copy.frame_pointer, copy.stop), (5, 6, 7));
+        assert_eq!((copy.native.start, copy.native.bytes.len()), (2, 16));
+        assert_eq!((copy.erlang.start, copy.erlang.end()), (9, 17));
+        let word = u64::from_ne_bytes([8, 9, 10, 11, 12, 13, 14, 15]);
+        assert_eq!(copy.native.word(10), Some(word));
+        for outside in [0, 1, 11, 18, u64::MAX] {
+            assert_eq!(copy.native.word(outside), None);
+        }
+        assert_eq!(copy.len(), 24);
+    }
+
+    #[test]
+    fn impossible_lengths_are_no_copy() {
+        for (native, erlang) in [(u64::MAX, 0), (0, u64::MAX), (20, 20), (u64::MAX, u64::MAX)] {
+            assert_eq!(StackCopy::parse(&raw(native, erlang, 32)), None);
+        }
+        let whole = raw(0, 0, 0);
+        for len in 0..whole.len() {
+            assert_eq!(StackCopy::parse(&whole[..len]), None);
+        }
+    }
+}

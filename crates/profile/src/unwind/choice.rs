@@ -1,0 +1,79 @@
+//! Which unwinder a process gets: the one that makes most stacks whole, of those that the kernel
+//! allows.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use linux::maps::{self, Mapping};
+use linux::{cpus, threads};
+
+use super::copied::CopiedStacks;
+use super::{FramePointers, Unwinder};
+use crate::beam::{self, ProcessMemory, Vm};
+use crate::options::{Options, Stacks};
+use crate::stack_copy::StackCopier;
+use crate::symbols;
+
+/// An unwinder, and what the profile's reader should know of it.
+pub(crate) struct Chosen {
+    pub(crate) unwinder: Box<dyn Unwinder>,
+    pub(crate) note: Option<String>,
+}
+
+/// The unwinder for a process.
+pub(crate) fn choose(pid: u32, options: &Options) -> Chosen {
+    let plain = |note| Chosen {
+        unwinder: Box::new(FramePointers::new()),
+        note,
+    };
+    let emulator = maps::maps(pid).and_then(|maps| maps.into_iter().find(is_emulator));
+    let Some(emulator) = emulator.filter(|_| options.stacks == Stacks::Whole) else {
+        return plain(None);
+    };
+    let (vm, unfamiliar) = match look_into(pid, &emulator) {
+        Ok(vm) => (Some(vm), None),
+        Err(why) => (None, Some(why)),
+    };
+    let last = cpus::online().into_iter().max().unwrap_or(0);
+    let copier = StackCopier::load(last.saturating_add(1), vm.as_ref().map(|vm| &vm.process));
+    let copier = match copier {
+        Ok(copier) => Arc::new(copier),
+        Err(error) => {
+            return plain(Some(format!(
+                "stacks are unwound by frame pointers alone, because the kernel does not allow \
+                 copying them ({error}): run as root, or give bellows the capabilities BPF and \
+                 PERFMON, on Linux 5.15 or later"
+            )));
+        }
+    };
+    let schedulers = threads::ids(pid).into_iter().filter_map(|tid| {
+        let number = beam::scheduler_number(&threads::name(pid, tid)?)?;
+        let vm = vm.as_ref()?;
+        Some((tid, *vm.current_process.get(number.checked_sub(1)?)?))
+    });
+    let schedulers: Vec<_> = schedulers.collect();
+    let unwinder = CopiedStacks::new(pid, copier, vm, schedulers.into_iter());
+    Chosen {
+        unwinder: Box::new(unwinder),
+        note: unfamiliar.map(|why| {
+            format!(
+                "Erlang functions above native code are missing from stacks, because {why}: \
+                 OTP 25 to 27 with the JIT are known"
+            )
+        }),
+    }
+}
+
+fn is_emulator(mapping: &Mapping) -> bool {
+    let name = mapping.path.rsplit('/').next().unwrap_or_default();
+    maps::is_file(mapping) && name.starts_with("beam.")
+}
+
+/// Finds the Erlang stacks of a BEAM; says why not where that fails.
+fn look_into(pid: u32, emulator: &Mapping) -> Result<Vm, String> {
+    let exported = symbols::exported(pid, emulator, &beam::SYMBOLS).unwrap_or_default();
+    let exported: HashMap<_, _> = exported.into_iter().collect();
+    let memory = ProcessMemory::open(pid)
+        .map_err(|error| format!("the memory of process {pid} cannot be read ({error})"))?;
+    Vm::discover(&memory, &exported).map_err(|why| why.to_string())
+}

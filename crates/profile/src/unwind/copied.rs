@@ -1,0 +1,177 @@
+//! Unwinding from copies of the stack: native code by its unwind tables, and the Erlang code that
+//! called it by the stack of its process.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use archive::profile::Unwinding;
+use linux::maps;
+use perf_event_open_sys::bindings::perf_event_attr;
+
+use super::erlang::Code;
+use super::native::{End, NativeUnwinder};
+use super::{FramePointers, Stack, Unwinder};
+use crate::beam::Vm;
+use crate::record::{Address, SampleRecord};
+use crate::stack_copy::{StackCopier, StackCopy, ThreadStack};
+
+/// Unwinds what the program of [`StackCopier`] has copied; a sample that it left to the kernel, by
+/// frame pointers.
+pub(super) struct CopiedStacks {
+    pid: u32,
+    copier: Arc<StackCopier>,
+    native: NativeUnwinder,
+    plain: FramePointers,
+    vm: Option<Vm>,
+    threads: HashMap<u32, KnownThread>,
+}
+
+/// What the program was told of a thread.
+#[derive(Clone, Copy, Debug, Default)]
+struct KnownThread {
+    stack: ThreadStack,
+    /// Its first frame was seen, so that nothing above it is copied.
+    settled: bool,
+}
+
+impl CopiedStacks {
+    /// For a process; `schedulers` are the threads that run Erlang processes, each with the address
+    /// where it writes down which.
+    pub(super) fn new(
+        pid: u32,
+        copier: Arc<StackCopier>,
+        vm: Option<Vm>,
+        schedulers: impl Iterator<Item = (u32, u64)>,
+    ) -> Self {
+        let threads = schedulers.map(|(tid, current_process)| {
+            let stack = ThreadStack {
+                current_process,
+                ..ThreadStack::default()
+            };
+            copier.set_thread(tid, stack);
+            let known = KnownThread {
+                stack,
+                settled: false,
+            };
+            (tid, known)
+        });
+        Self {
+            pid,
+            threads: threads.collect(),
+            copier,
+            native: NativeUnwinder::new(pid),
+            plain: FramePointers::new(),
+            vm,
+        }
+    }
+
+    /// Tells the program how much of a thread's stack matters, where that is not known yet.
+    fn learn(&mut self, tid: u32, sp: u64, end: End) {
+        let known = self.threads.entry(tid).or_default();
+        let stack = known.stack;
+        let inside = (stack.low..stack.top).contains(&sp);
+        let top = match end {
+            End::Compiled { sp, .. } | End::Root { sp } => Some(sp),
+            End::Lost => None,
+        };
+        if inside && (known.settled || top.is_none()) {
+            return;
+        }
+        let Some(mapping) = maps::range_around(self.pid, sp) else {
+            return;
+        };
+        let top = top.filter(|top| mapping.contains(top));
+        *known = KnownThread {
+            stack: ThreadStack {
+                low: mapping.start,
+                top: top.unwrap_or(mapping.end),
+                ..stack
+            },
+            settled: top.is_some(),
+        };
+        self.copier.set_thread(tid, known.stack);
+    }
+}
+
+impl Unwinder for CopiedStacks {
+    fn configure(&self, attr: &mut perf_event_attr) {
+        self.plain.configure(attr);
+    }
+
+    fn copier(&self) -> Option<Arc<StackCopier>> {
+        Some(Arc::clone(&self.copier))
+    }
+
+    fn refresh(&mut self) {
+        self.native.refresh();
+    }
+
+    fn unwind(&mut self, sample: &SampleRecord<'_>, stack: &mut Stack) {
+        let Some(copy) = StackCopy::parse(sample.rest) else {
+            return self.plain.unwind(sample, stack);
+        };
+        stack.addresses.clear();
+        let kernel = sample.chain.addresses();
+        let kernel = kernel.filter(|address| matches!(address, Address::Kernel(_)));
+        stack.addresses.extend(kernel);
+        stack.truncated = false;
+        stack.unwinding = Unwinding::StackCopy;
+        stack.copied = copy.len();
+        let addresses = &mut stack.addresses;
+        if self.native.is_compiled(copy.ip) {
+            addresses.push(Address::User(copy.ip));
+            stack.rooted = erlang(self.vm.as_ref(), &self.native, &copy, copy.bp, addresses);
+            return;
+        }
+        let take = &mut |address| addresses.push(Address::User(address));
+        let end = self.native.unwind(&copy, take);
+        stack.rooted = match end {
+            End::Compiled { frame, .. } => {
+                erlang(self.vm.as_ref(), &self.native, &copy, frame, addresses)
+            }
+            End::Root { .. } => true,
+            End::Lost => false,
+        };
+        self.learn(sample.tid, copy.sp, end);
+    }
+}
+
+/// Adds the Erlang functions from the copy of their process's stack, the last frame of which is at
+/// `frame`; whether all of them, up to the process's first.
+fn erlang(
+    vm: Option<&Vm>,
+    native: &NativeUnwinder,
+    copy: &StackCopy<'_>,
+    frame: u64,
+    addresses: &mut Vec<Address>,
+) -> bool {
+    let Some(vm) = vm.filter(|_| copy.process != 0) else {
+        return false;
+    };
+    let code = Code {
+        normal_exit: vm.normal_exit,
+        is_compiled: &|address| native.is_compiled(address),
+    };
+    let (stack, before) = (&copy.erlang, addresses.len());
+    if vm.frame_pointers {
+        let caller = code.caller_without_frame(stack, copy.sp, frame);
+        // A process that collects its garbage has moved its stack, and written down where to.
+        for (frame, caller) in [(frame, caller), (copy.frame_pointer, None)] {
+            addresses.extend(caller.map(Address::User));
+            let take = &mut |address| addresses.push(Address::User(address));
+            if code.follow(stack, frame, take) {
+                return true;
+            }
+            addresses.truncate(before);
+        }
+    }
+    let on_stack = (stack.start..stack.end()).contains(&copy.sp);
+    let tops = [
+        (on_stack, copy.sp),
+        ((stack.start..stack.end()).contains(&copy.r12), copy.r12),
+        (true, copy.stop),
+    ];
+    let top = tops.into_iter().find_map(|(is, top)| is.then_some(top));
+    let take = &mut |address| addresses.push(Address::User(address));
+    code.scan(stack, top.unwrap_or(copy.stop), take)
+}

@@ -1,0 +1,185 @@
+//! Unwinding of native code from a copy of its stack, by the unwind tables that compilers put into
+//! every binary for exceptions (`.eh_frame`), which stripping leaves in.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
+use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder as _};
+use linux::maps::{self, Mapping};
+use object::read::{ReadCache, ReadRef};
+use object::{Object as _, ObjectSection as _, ObjectSegment as _};
+
+use crate::stack_copy::StackCopy;
+use crate::symbols;
+
+/// Frames of a stack at most. Deeper ones do not fit into the copy.
+const MOST_FRAMES: usize = 512;
+
+/// Where unwinding came to an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// At code that a JIT compiled, with these values of `rsp` and `rbp`.
+    Compiled { sp: u64, frame: u64 },
+    /// At the thread's first function.
+    Root { sp: u64 },
+    /// At a function without unwind table, or at the end of the copy.
+    Lost,
+}
+
+/// Unwinds the native code of a process.
+pub(super) struct NativeUnwinder {
+    pid: u32,
+    mappings: Vec<Mapping>,
+    unwinder: UnwinderX86_64<Section>,
+    cache: CacheX86_64,
+    /// By path and inode; nothing for a file that cannot be read.
+    tables: HashMap<(String, u64), Option<Tables>>,
+    /// Memory with code in it that is of no file, by address.
+    compiled: Vec<Range<u64>>,
+}
+
+type Section = Arc<[u8]>;
+
+/// What a file says of unwinding.
+#[derive(Clone)]
+struct Tables {
+    /// Loadable segments: place in the file, length there, address.
+    segments: Vec<(u64, u64, u64)>,
+    sections: ExplicitModuleSectionInfo<Section>,
+}
+
+impl NativeUnwinder {
+    /// Reads the tables of everything that is mapped.
+    pub(super) fn new(pid: u32) -> Self {
+        let mut native = Self {
+            pid,
+            mappings: Vec::new(),
+            unwinder: UnwinderX86_64::new(),
+            cache: CacheX86_64::new(),
+            tables: HashMap::new(),
+            compiled: Vec::new(),
+        };
+        native.refresh();
+        native
+    }
+
+    /// Reads the process's mappings again: it may have new ones. Keeps what is known where it has
+    /// ended.
+    pub(super) fn refresh(&mut self) {
+        let Some(maps) = maps::maps(self.pid).filter(|maps| *maps != self.mappings) else {
+            return;
+        };
+        self.unwinder = UnwinderX86_64::new();
+        self.compiled.clear();
+        for mapping in &maps {
+            if maps::is_file(mapping) || mapping.path == "[vdso]" {
+                self.add(mapping);
+            } else if !mapping.path.starts_with('[') {
+                self.compiled.push(mapping.start..mapping.end);
+            }
+        }
+        self.mappings = maps;
+    }
+
+    fn add(&mut self, mapping: &Mapping) {
+        let key = (mapping.path.clone(), mapping.inode);
+        let pid = self.pid;
+        let tables = self.tables.entry(key).or_insert_with(|| load(pid, mapping));
+        let Some(tables) = tables else { return };
+        let inside = |&&(start, size, _): &&(u64, u64, u64)| {
+            (mapping.offset.checked_sub(start)).is_some_and(|into| into < size)
+        };
+        let Some((start, _, address)) = tables.segments.iter().find(inside) else {
+            return;
+        };
+        let stated = address.wrapping_add(mapping.offset - start);
+        self.unwinder.add_module(Module::new(
+            mapping.path.clone(),
+            mapping.start..mapping.end,
+            mapping.start.wrapping_sub(stated),
+            tables.sections.clone(),
+        ));
+    }
+
+    /// Whether a JIT compiled what is at this address.
+    pub(super) fn is_compiled(&self, address: u64) -> bool {
+        let after = self
+            .compiled
+            .partition_point(|range| range.start <= address);
+        let range = after.checked_sub(1).and_then(|at| self.compiled.get(at));
+        range.is_some_and(|range| address < range.end)
+    }
+
+    /// Takes the addresses of native code from the leaf up, and of the compiled code that called it.
+    pub(super) fn unwind(&mut self, copy: &StackCopy<'_>, take: &mut dyn FnMut(u64)) -> End {
+        let mut registers = UnwindRegsX86_64::new(copy.ip, copy.sp, copy.bp);
+        let mut address = FrameAddress::from_instruction_pointer(copy.ip);
+        let mut read = |at: u64| copy.native.word(at).ok_or(());
+        take(copy.ip);
+        for _ in 0..MOST_FRAMES {
+            let caller =
+                self.unwinder
+                    .unwind_frame(address, &mut registers, &mut self.cache, &mut read);
+            let sp = registers.sp();
+            let caller = match caller {
+                Ok(Some(caller)) => caller,
+                Ok(None) => return End::Root { sp },
+                Err(_) => return End::Lost,
+            };
+            if self.is_compiled(caller) {
+                take(caller);
+                let frame = registers.bp();
+                return End::Compiled { sp, frame };
+            }
+            let Some(next) = FrameAddress::from_return_address(caller) else {
+                return End::Root { sp };
+            };
+            take(caller);
+            address = next;
+        }
+        End::Lost
+    }
+}
+
+/// The unwind tables of a mapped file.
+fn load(pid: u32, mapping: &Mapping) -> Option<Tables> {
+    if mapping.path == "[vdso]" {
+        return tables(symbols::vdso_image()?.as_slice());
+    }
+    let files = symbols::files_of(pid, mapping);
+    files.iter().find_map(|file| {
+        let cache = ReadCache::new(symbols::open_file(file).ok()?);
+        tables(&cache)
+    })
+}
+
+fn tables<'d, R: ReadRef<'d>>(data: R) -> Option<Tables> {
+    let file = object::File::parse(data).ok()?;
+    let range = |name| {
+        let section = file.section_by_name(name)?;
+        let start = section.address();
+        Some(start..start.checked_add(section.size())?)
+    };
+    let bytes = |name| {
+        let section = file.section_by_name(name)?;
+        section.uncompressed_data().ok().map(Section::from)
+    };
+    let segments = file.segments().map(|segment| {
+        let (offset, size) = segment.file_range();
+        (offset, size, segment.address())
+    });
+    Some(Tables {
+        segments: segments.collect(),
+        sections: ExplicitModuleSectionInfo {
+            text_svma: range(".text"),
+            got_svma: range(".got"),
+            eh_frame_svma: range(".eh_frame"),
+            eh_frame: bytes(".eh_frame"),
+            eh_frame_hdr_svma: range(".eh_frame_hdr"),
+            eh_frame_hdr: bytes(".eh_frame_hdr"),
+            ..ExplicitModuleSectionInfo::default()
+        },
+    })
+}
