@@ -36,6 +36,7 @@ export function profileOf(lines: string[], weight = 1): Profile {
     throttled: 0,
     unknown_share: 0,
     complete_share: 1,
+    stacks: '',
     own_cpu_ns: 0,
     notes: [],
     timed: true,

@@ -267,6 +267,19 @@ pub struct ProfileSummary {
     pub unknown_share: f64,
     /// Share of samples whose stack reaches the root of its thread or Erlang process (0 to 1).
     pub complete_share: f64,
+    /// Share of samples whose stack was unwound from copies of the thread's stacks (0 to 1).
+    #[serde(default)]
+    pub copied_share: f64,
+    /// Share of samples whose stack was unwound by frame pointers (0 to 1).
+    #[serde(default)]
+    pub frame_pointer_share: f64,
+    /// Bytes of stacks that were copied for a sample, on average.
+    #[serde(default)]
+    pub copied_bytes: u64,
+    /// Share of samples with at least one function that is called after its neighbour, `[near NAME]`
+    /// (0 to 1).
+    #[serde(default)]
+    pub near_share: f64,
     /// The functions with the largest self share, at most 20.
     pub top: Vec<FunctionShare>,
 }

@@ -26,6 +26,21 @@ pub enum Stacks {
     FramePointers,
 }
 
+impl Stacks {
+    /// All ways, by the names that users give.
+    pub const ALL: [(&'static str, Self); 2] = [
+        ("whole", Self::Whole),
+        ("frame-pointers", Self::FramePointers),
+    ];
+
+    /// The way of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let found = Self::ALL.into_iter().find(|(known, _)| *known == name);
+        found.map(|(_, stacks)| stacks)
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         // 999 rather than 1,000, so as not to beat with what runs once a millisecond.

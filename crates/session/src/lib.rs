@@ -22,5 +22,6 @@ pub use calibrate::calibrate;
 pub use error::Error;
 pub use experiment::Experiment;
 pub use observer::{NoObserver, Observer};
+pub use profile::Stacks;
 pub use run::{RecordOptions, RunOptions, RunOutcome, Target, Texts, record, run, run_on};
 pub use scenarios::{MakeScenario, SCENARIOS};

@@ -837,6 +837,10 @@ unknown_share: number,
  */
 complete_share: number,
 /**
+ * How the stacks were unwound, in one line; empty where that is not known.
+ */
+stacks: string,
+/**
  * CPU time of the profiler itself, nanoseconds.
  */
 own_cpu_ns: number,

@@ -144,6 +144,7 @@ function facts(run: RunView, profile: Profile): HTMLElement {
     profile.frequency > 0 ? `${profile.frequency} Hz per core` : '',
     `unknown share ${percent(profile.unknown_share)}`,
     `complete stacks ${percent(profile.complete_share)}`,
+    profile.stacks,
     profile.lost > 0 ? `${grouped(profile.lost)} lost` : '',
     // What already stands among the warnings need not be read twice.
     ...profile.notes.filter((n) => !run.warnings.some((w) => w.text.includes(n))),

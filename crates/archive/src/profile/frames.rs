@@ -61,11 +61,13 @@ impl Frame {
         self.kind == FrameKind::Unknown
     }
 
-    /// The name of a function that has none, from the one that stands `distance` bytes before it in a
-    /// stripped file. The brackets mark it as a place, and not a name.
+    /// The name of a function at `address` of a stripped file that has none, from a function nearby
+    /// that has one. The brackets mark it as a place, and not a name.
     #[must_use]
-    pub fn near(function: &str, distance: u64) -> String {
-        format!("{NEAR}{function}+{distance:#x}]")
+    pub fn near(function: &str, its_address: u64, address: u64) -> String {
+        let sign = if address < its_address { '-' } else { '+' };
+        let distance = address.abs_diff(its_address);
+        format!("{NEAR}{function}{sign}{distance:#x}]")
     }
 
     /// Whether the function's own name is not known, only that of its neighbour.

@@ -1,8 +1,8 @@
 //! What is computed from a profile: the function table and the summary.
 
 use super::fold::NodeWeights;
-use super::frames::FrameKind;
-use super::model::Profile;
+use super::frames::{Frame, FrameKind};
+use super::model::{Profile, Sample, Unwinding};
 use crate::summary::{FunctionShare, ProfileSummary};
 
 /// One row of the function table.
@@ -62,24 +62,16 @@ impl Profile {
     /// The profile at a glance, with the `top` functions of the largest self share.
     #[must_use]
     pub fn summary(&self, top: usize) -> ProfileSummary {
-        let unknown = self.nodes_with_unknown();
-        let (mut all, mut nameless, mut complete) = (0u64, 0u64, 0u64);
-        for sample in &self.samples {
-            all = all.saturating_add(sample.weight);
-            if unknown.get(sample.stack as usize).copied().unwrap_or(true) {
-                nameless = nameless.saturating_add(sample.weight);
-            }
-            if sample.complete {
-                complete = complete.saturating_add(sample.weight);
-            }
-        }
-        let share = |part: u64| {
-            if all == 0 {
-                0.0
-            } else {
-                part as f64 / all as f64
-            }
+        let unknown = self.nodes_with(Frame::is_unknown);
+        let near = self.nodes_with(Frame::is_near);
+        let has = |nodes: &[bool], s: &Sample| nodes.get(s.stack as usize) == Some(&true);
+        let sum = |of: &dyn Fn(&Sample) -> bool| {
+            let samples = self.samples.iter().filter(|sample| of(sample));
+            samples.fold(0u64, |sum, sample| sum.saturating_add(sample.weight))
         };
+        let all = self.total_weight();
+        let share = |of: &dyn Fn(&Sample) -> bool| sum(of) as f64 / all.max(1) as f64;
+        let unwound = |by| share(&|sample| sample.unwinding == by);
         let rows = if top > 0 {
             self.functions()
         } else {
@@ -89,23 +81,24 @@ impl Profile {
             event: self.header.event.clone(),
             samples: all,
             lost: self.lost,
-            unknown_share: share(nameless),
-            complete_share: share(complete),
+            unknown_share: share(&|sample| has(&unknown, sample)),
+            complete_share: share(&|sample| sample.complete),
+            copied_share: unwound(Unwinding::StackCopy),
+            frame_pointer_share: unwound(Unwinding::FramePointers),
+            copied_bytes: self.copied_bytes / (self.samples.len() as u64).max(1),
+            near_share: share(&|sample| has(&near, sample)),
             top: rows.into_iter().take(top).map(|f| f.share).collect(),
         }
     }
 
-    /// Which stacks have at least one frame without a name.
-    fn nodes_with_unknown(&self) -> Vec<bool> {
+    /// Which stacks have at least one such frame.
+    fn nodes_with(&self, is: impl Fn(&Frame) -> bool) -> Vec<bool> {
         let mut flags: Vec<bool> = Vec::with_capacity(self.stacks.len());
         for node in &self.stacks {
             let above = node
                 .parent
                 .is_some_and(|p| flags.get(p as usize).copied().unwrap_or(false));
-            let own = self
-                .frames
-                .get(node.frame as usize)
-                .is_none_or(|f| f.is_unknown());
+            let own = self.frames.get(node.frame as usize).is_some_and(&is);
             flags.push(above || own);
         }
         flags

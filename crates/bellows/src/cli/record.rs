@@ -1,9 +1,10 @@
 //! `record`: a profile without load.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{ArgGroup, Args};
 use report::console::{self, FunctionSort, FunctionTable, Shape};
 use session::experiment::Length;
-use session::{RecordOptions, Target};
+use session::{RecordOptions, Stacks, Target};
 
 use super::args::{OutputArgs, no_samples};
 use super::perform::{self, CarriedOut};
@@ -31,6 +32,11 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "HZ", default_value_t = 999, env = "BELLOWS_FREQ",
           value_parser = clap::value_parser!(u32).range(1..=20_000))]
     freq: u32,
+    /// How stacks are unwound: by what makes most of them whole, or by frame pointers alone
+    #[arg(long, value_name = "HOW", default_value = "whole",
+          value_parser = PossibleValuesParser::new(Stacks::ALL.map(|(name, _)| name))
+              .map(|name| Stacks::named(&name).unwrap_or_default()))]
+    stacks: Stacks,
     /// How long, in seconds (or 500ms, 2m); 0 lasts until Ctrl-C
     #[arg(long, value_name = "LENGTH", default_value = "30")]
     duration: Length,
@@ -48,6 +54,7 @@ impl RecordArgs {
         let record = RecordOptions {
             target,
             frequency: self.freq,
+            stacks: self.stacks,
             duration: (!self.duration.is_zero()).then_some(self.duration.0),
             name: "record".to_owned(),
         };

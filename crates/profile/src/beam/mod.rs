@@ -114,8 +114,7 @@ impl Vm {
         // An `int`: 0 return addresses alone, 1 frame pointers too. Without it there are none.
         let frame_layout = read("erts_frame_layout").unwrap_or(0) & 0xffff_ffff;
         let processes = processes(memory, address("erts_proc")?).ok_or(Unfamiliar::Processes)?;
-        let process =
-            process_layout(memory, &processes, normal_exit).ok_or(Unfamiliar::Process)?;
+        let process = process_layout(memory, &processes, normal_exit).ok_or(Unfamiliar::Process)?;
         let current_process = current_processes(
             memory,
             read("erts_aligned_scheduler_data")?,

@@ -44,10 +44,7 @@ impl Build {
         let mut pieces = Vec::new();
         let (variables, table, entries) = (0x5000_0000, 0x5100_0000, 0x6000_0000);
         let schedulers = 0x7000_0000;
-        pieces.push((
-            variables,
-            vec![NORMAL_EXIT, 1, self.schedulers, schedulers],
-        ));
+        pieces.push((variables, vec![NORMAL_EXIT, 1, self.schedulers, schedulers]));
         let mut words = vec![0; 64];
         words[9] = 0x5000_0000;
         words[24] = entries;

@@ -33,6 +33,10 @@ const KEY: i16 = -8;
 const CURRENT: i16 = -16;
 const ERLANG_END: i16 = -24;
 const PROCESS_WORDS: i16 = ERLANG_END - ProcessLayout::SPAN;
+const SAVED: i16 = PROCESS_WORDS - SAVED_WORDS * 8;
+/// Words at the beginning of a native stack among which the functions that were called first have
+/// saved their callers' registers.
+const SAVED_WORDS: i16 = 24;
 
 /// What the kernel says where an event is no output of this processor.
 const NOT_ON_THIS_CPU: i32 = -libc::EOPNOTSUPP;
@@ -111,24 +115,31 @@ impl Writer<'_> {
     /// Finds the stack of the Erlang process that the thread runs, and which of its two stacks the
     /// thread is on.
     fn erlang_bounds(&mut self, process: &ProcessLayout) {
-        let first = process.first();
-        let at = |field: i16| PROCESS_WORDS + (field - first);
-        let (off, keep) = (self.code.label(), self.code.label());
+        let at = |field: i16| PROCESS_WORDS + (field - process.first());
+        let [found, off, keep] = [(); 3].map(|()| self.code.label());
         let code = &mut self.code;
         code.load(R3, R9, thread::CURRENT_PROCESS);
         code.jump_if(R3, Condition::Equal, Value(0), self.native);
-        read_user(code, (STACK, CURRENT.into()), Value(8));
+        read_user(code, &on_stack(CURRENT), Value(8));
         code.jump_if(R0, Condition::NotEqual, Value(0), self.native);
         code.load(R3, STACK, CURRENT);
         code.jump_if(R3, Condition::Equal, Value(0), self.native);
-        code.store(R7, offset::PROCESS, In(R3));
-        code.add(R3, Value(first.into()));
-        read_user(
-            code,
-            (STACK, PROCESS_WORDS.into()),
-            Value(ProcessLayout::SPAN.into()),
-        );
+        try_process(code, process, found);
+        // A stand-in, as `ets:select` gives its match specifications. The process itself is where the
+        // first native function has saved the register that compiled code keeps it in.
+        code.load(R3, R9, thread::TOP);
+        code.jump_if(R3, Condition::Equal, Value(0), self.native);
+        code.subtract(R3, Value(i32::from(SAVED_WORDS) * 8));
+        read_user(code, &on_stack(SAVED), Value(i32::from(SAVED_WORDS) * 8));
         code.jump_if(R0, Condition::NotEqual, Value(0), self.native);
+        for word in (0..SAVED_WORDS).rev() {
+            code.load(R3, STACK, SAVED + word * 8);
+            try_process(code, process, found);
+        }
+        code.jump(self.native);
+        code.place(found);
+        code.load(R1, STACK, CURRENT);
+        code.store(R7, offset::PROCESS, In(R1));
         code.load(R1, STACK, at(process.frame_pointer));
         code.store(R7, offset::FRAME_POINTER, In(R1));
         code.load(R3, STACK, at(process.stop));
@@ -163,7 +174,7 @@ impl Writer<'_> {
         at_most(code, R2, LARGEST_NATIVE, small);
         code.set(R9, In(R2));
         code.set(R3, In(R8));
-        read_user(code, (R7, offset::BYTES.into()), In(R9));
+        read_user(code, &in_record(offset::BYTES), In(R9));
         code.set(R8, In(R9));
         code.jump_if(R0, Condition::Equal, Value(0), self.erlang);
         code.set(R8, Value(0));
@@ -172,7 +183,7 @@ impl Writer<'_> {
         for size in GUESSES {
             let next = code.label();
             code.set(R3, In(R8));
-            read_user(code, (R7, offset::BYTES.into()), Value(size));
+            read_user(code, &in_record(offset::BYTES), Value(size));
             code.jump_if(R0, Condition::NotEqual, Value(0), next);
             code.set(R8, Value(size));
             code.jump(self.erlang);
@@ -225,6 +236,29 @@ impl Writer<'_> {
     }
 }
 
+/// Jumps to `found` where R3 is a process, by the bounds of its heap, with its fields and itself on the
+/// stack.
+fn try_process(code: &mut Bytecode, process: &ProcessLayout, found: Label) {
+    let at = |field: i16| PROCESS_WORDS + (field - process.first());
+    let next = code.label();
+    code.jump_if(R3, Condition::Equal, Value(0), next);
+    code.store(STACK, CURRENT, In(R3));
+    code.add(R3, Value(process.first().into()));
+    read_user(
+        code,
+        &on_stack(PROCESS_WORDS),
+        Value(ProcessLayout::SPAN.into()),
+    );
+    code.jump_if(R0, Condition::NotEqual, Value(0), next);
+    code.load(R1, STACK, at(process.heap));
+    code.load(R2, STACK, at(process.hend));
+    code.load(R3, STACK, at(process.stop));
+    code.jump_if(R1, Condition::Equal, Value(0), next);
+    code.jump_if(R3, Condition::Below, In(R1), next);
+    code.jump_if(R3, Condition::Below, In(R2), found);
+    code.place(next);
+}
+
 /// R0 becomes the value of the key on the stack, or 0.
 fn lookup(code: &mut Bytecode, map: i32) {
     code.set(R2, In(STACK));
@@ -233,10 +267,25 @@ fn lookup(code: &mut Bytecode, map: i32) {
     code.call(Helper::MapLookup);
 }
 
+/// Memory of the program's own.
+struct Place {
+    base: Register,
+    offset: i16,
+}
+
+fn on_stack(offset: i16) -> Place {
+    let base = STACK;
+    Place { base, offset }
+}
+
+fn in_record(offset: i16) -> Place {
+    Place { base: R7, offset }
+}
+
 /// Copies `length` bytes of user space from R3 on; R0 becomes 0 where that could be done.
-fn read_user(code: &mut Bytecode, (base, at): (Register, i32), length: Operand) {
-    code.set(R1, In(base));
-    code.add(R1, Value(at));
+fn read_user(code: &mut Bytecode, to: &Place, length: Operand) {
+    code.set(R1, In(to.base));
+    code.add(R1, Value(to.offset.into()));
     code.set(R2, length);
     code.call(Helper::ReadUser);
 }

@@ -60,7 +60,7 @@ impl Builder {
     }
 
     /// Adds functions that begin at these addresses and have no name of their own, each as
-    /// [`Frame::near`] the one that stands before it: a function of the same source file, mostly.
+    /// [`Frame::near`] the one with a name that is nearest: of the same source file, mostly.
     pub(crate) fn add_neighbours(&mut self, mut starts: Vec<u64>) {
         let table = &mut self.table;
         table.entries.sort_by_key(|entry| entry.start);
@@ -70,15 +70,17 @@ impl Builder {
         let mut found = Vec::new();
         for (&start, next) in starts.iter().zip(next) {
             let after = table.entries.partition_point(|entry| entry.start <= start);
-            let Some(before) = after.checked_sub(1).and_then(|at| table.entries.get(at)) else {
+            let before = after.checked_sub(1).and_then(|at| table.entries.get(at));
+            if before.is_some_and(|before| before.start == start || start < before.end) {
                 continue;
-            };
-            let distance = start - before.start;
-            let named = distance == 0 || start < before.end;
-            if !named && distance <= FARTHEST_NEIGHBOUR {
+            }
+            let neighbours = before.into_iter().chain(table.entries.get(after));
+            let gap = |entry: &&Entry| start.abs_diff(entry.end.min(entry.start.max(start)));
+            let nearest = neighbours.min_by_key(gap);
+            if let Some(nearest) = nearest.filter(|entry| gap(entry) <= FARTHEST_NEIGHBOUR) {
                 let size = next.min(start.saturating_add(FARTHEST_NEIGHBOUR)) - start;
-                let name = name::demangle(text(&table.names, before));
-                found.push((start, size, Frame::near(&name, distance)));
+                let name = name::demangle(text(&table.names, nearest));
+                found.push((start, size, Frame::near(&name, nearest.start, start)));
             }
         }
         for (start, size, name) in found {
@@ -195,15 +197,18 @@ mod tests {
         let mut builder = Builder::default();
         builder.add(0x1000, 0x40, "exported", GLOBAL);
         builder.add(0x2000, 0x10, "_ZN9CodeCache9find_blobEPv", GLOBAL);
-        builder.add_neighbours(vec![0x2020, 0x10, 0x1000, 0x1030, 0x1050, 0x1090, 0x9_0000]);
+        builder.add_neighbours(vec![
+            0x2020, 0x10, 0x1000, 0x1030, 0x1050, 0x1090, 0x1ff0, 0x9_0000,
+        ]);
         let table = builder.build(0x10_0000);
         for (address, name) in [
-            (0x18, None),
+            (0x18, Some("[near exported-0xff0]")),
             (0x1030, Some("exported")),
             (0x1045, None),
             (0x1050, Some("[near exported+0x50]")),
             (0x108f, Some("[near exported+0x50]")),
-            (0x1fff, Some("[near exported+0x90]")),
+            (0x1090, Some("[near exported+0x90]")),
+            (0x1fff, Some("[near CodeCache::find_blob-0x10]")),
             (0x2008, Some("_ZN9CodeCache9find_blobEPv")),
             (0x2020, Some("[near CodeCache::find_blob+0x20]")),
             (0x9_0000, None),

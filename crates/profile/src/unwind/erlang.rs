@@ -59,12 +59,7 @@ impl Code<'_> {
     }
 
     /// Takes all return addresses from `top` on; whether the root was among them.
-    pub(super) fn scan(
-        &self,
-        stack: &MemoryCopy<'_>,
-        top: u64,
-        take: &mut dyn FnMut(u64),
-    ) -> bool {
+    pub(super) fn scan(&self, stack: &MemoryCopy<'_>, top: u64, take: &mut dyn FnMut(u64)) -> bool {
         let mut next = top.max(stack.start).checked_next_multiple_of(8);
         while let Some(at) = next
             && let Some(word) = stack.word(at)
@@ -117,14 +112,17 @@ mod tests {
     const WORDS: [u64; 9] = [
         0x8ff1, // a variable that is nearly an address
         0x1020, // fp 0x1008
-        0x8110, 0x3b, // variable
+        0x8110, 0x3b,   // variable
         0x1038, // fp 0x1020
         0x8220, 0x8003, // variable
         0,      // fp 0x1038
         EXIT,
     ];
 
-    fn walk(words: &[u64], walk: impl Fn(&MemoryCopy<'_>, &mut dyn FnMut(u64)) -> bool) -> (Vec<u64>, bool) {
+    fn walk(
+        words: &[u64],
+        walk: impl Fn(&MemoryCopy<'_>, &mut dyn FnMut(u64)) -> bool,
+    ) -> (Vec<u64>, bool) {
         let bytes = bytes(words);
         let stack = MemoryCopy {
             start: 0x1000,
@@ -147,7 +145,16 @@ mod tests {
 
     #[test]
     fn a_chain_that_breaks_is_not_whole() {
-        for frame in [0, 0xff8, 0x1000, 0x1009, 0x1040, 0x1048, u64::MAX, u64::MAX - 7] {
+        for frame in [
+            0,
+            0xff8,
+            0x1000,
+            0x1009,
+            0x1040,
+            0x1048,
+            u64::MAX,
+            u64::MAX - 7,
+        ] {
             let (_, whole) = walk(&WORDS, |s, take| CODE.follow(s, frame, take));
             assert!(!whole, "{frame:x}");
         }

@@ -5,6 +5,7 @@
 
 mod binaries;
 mod child;
+mod erlang;
 mod peer;
 
 use std::path::{Path, PathBuf};

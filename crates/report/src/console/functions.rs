@@ -5,6 +5,7 @@ use archive::profile::{FunctionCount, Profile};
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
 use crate::numbers::{count, percent_digits};
+use crate::text;
 
 /// What the rows are ordered by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,12 +109,14 @@ fn footer(
             percent_digits(summary.complete_share)
         ),
     ];
+    let stacks = text::stacks(&summary);
     let notes = profile
         .notes
         .iter()
         .map(|note| format!("note: {}", sanitise(note)));
     lines
         .into_iter()
+        .chain(stacks)
         .chain(notes)
         .flat_map(|line| wrap(&line, columns))
         .map(|line| style.faint(&line))

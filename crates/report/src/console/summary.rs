@@ -9,12 +9,13 @@ use super::shape::Shape;
 use super::text::{Style, fit, left, right, sanitise, width, wrap};
 use super::{plain, scenario};
 use crate::numbers::{count, marked, observed, percent_digits, three_digits};
+use crate::text;
 
 /// Lines that leave room for the prompt on the smallest screen it is made for, 24 rows.
 const LEAST_LINES: usize = 23;
 /// Lines beyond which nobody reads on.
 const MOST_LINES: usize = 40;
-/// Lines that warnings leave to a profile: its counts, heads and two functions.
+/// Lines that warnings leave to a profile: its counts, how its stacks were found, heads and a function.
 const PROFILE_LINES: usize = 4;
 /// Reasons of the verdict.
 const REASONS: usize = 3;
@@ -127,9 +128,11 @@ fn compact(
         first.extend(reasons);
     }
     if left_over > 0 {
-        // One line for the counts and one for the heads before the first function.
-        let functions = left_over.saturating_sub(2).min(FUNCTIONS);
-        sections.push(profile_lines(summary, functions, columns));
+        // Three lines before the first function: the counts, how the stacks were found, the heads.
+        let functions = left_over.saturating_sub(3).min(FUNCTIONS);
+        let mut lines = profile_lines(summary, functions, columns);
+        lines.truncate(left_over);
+        sections.push(lines);
     }
     sections.push(warnings);
     sections.retain(|section| !section.is_empty());
@@ -381,6 +384,8 @@ fn profile_lines(summary: &RunSummary, functions: usize, columns: usize) -> Vec<
             )
             .into_owned(),
         );
+        let stacks = text::stacks(profile);
+        out.extend(stacks.map(|line| fit(&line, columns).into_owned()));
         if functions == 0 || profile.top.is_empty() {
             continue;
         }

@@ -128,6 +128,8 @@ fn run_summary(warnings: usize) -> RunSummary {
             lost: 0,
             unknown_share: 0.032,
             complete_share: 0.981,
+            copied_share: 1.0,
+            copied_bytes: 2_068,
             top: (0..20)
                 .map(|i| FunctionShare {
                     function: format!("$rabbit_channel:handle_method_with_a_long_name/{i}")
@@ -137,6 +139,7 @@ fn run_summary(warnings: usize) -> RunSummary {
                     total: 0.095,
                 })
                 .collect(),
+            ..ProfileSummary::default()
         }],
         warnings: (0..warnings)
             .map(|i| Warning {

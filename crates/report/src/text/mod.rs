@@ -2,8 +2,10 @@
 //! functions on, so that the archive keeps the sentences beside the data.
 
 mod reasons;
+mod stacks;
 mod verdict;
 mod warnings;
 
+pub use stacks::stacks;
 pub use verdict::verdict;
 pub use warnings::{stall, warning};

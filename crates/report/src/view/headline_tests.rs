@@ -170,7 +170,7 @@ fn what_two_lines_do_not_hold_is_left_out_from_the_end() {
 
 #[test]
 fn no_function_is_named_from_stacks_that_are_mostly_cut() {
-    use archive::profile::{Frame, Sample, StackNode};
+    use archive::profile::{Frame, Sample, StackNode, Unwinding};
     let profile = |complete: usize| Profile {
         frames: vec![
             Frame::new("$a:b/1", "[jit]", FrameKind::Erlang),
@@ -191,6 +191,7 @@ fn no_function_is_named_from_stacks_that_are_mostly_cut() {
                 thread: 0,
                 cpu: 0,
                 complete: (i as usize) < complete,
+                unwinding: Unwinding::Unknown,
             })
             .collect(),
         ..Profile::default()

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::text;
 use archive::profile::{FrameKind, Profile};
 use serde::Serialize;
 
@@ -32,6 +33,8 @@ pub struct ProfileHead {
     pub unknown_share: f64,
     /// Share of the stacks that reach their thread's start.
     pub complete_share: f64,
+    /// How the stacks were unwound, in one line; empty where that is not known.
+    pub stacks: String,
     /// CPU time of the profiler itself, nanoseconds.
     pub own_cpu_ns: u64,
     /// What its reader should know.
@@ -103,6 +106,7 @@ pub(crate) fn encode(profile: &Profile) -> (ProfileHead, Vec<u8>) {
         throttled: profile.throttled,
         unknown_share: summary.unknown_share,
         complete_share: summary.complete_share,
+        stacks: text::stacks(&summary).unwrap_or_default(),
         own_cpu_ns: profile.own_cpu_ns,
         notes: profile.notes.clone(),
         timed: profile.samples.iter().any(|s| s.t > 0),

@@ -248,6 +248,8 @@ pub struct ProfileSpec {
     pub events: Vec<String>,
     /// Samples per second of each running thread.
     pub frequency: u32,
+    /// How stacks are unwound: `whole`, by what makes most of them whole, or `frame-pointers`.
+    pub stacks: String,
 }
 
 impl Default for ProfileSpec {
@@ -255,6 +257,7 @@ impl Default for ProfileSpec {
         Self {
             events: vec![profile::CPU.name.to_owned()],
             frequency: 999,
+            stacks: "whole".to_owned(),
         }
     }
 }
@@ -266,6 +269,7 @@ impl ProfileSpec {
         Some(profile::Options {
             event,
             frequency: self.frequency,
+            stacks: profile::Stacks::named(&self.stacks)?,
             ..profile::Options::default()
         })
     }

@@ -237,6 +237,13 @@ impl Experiment {
                  [] for no profile"
             ));
         }
+        let stacks = &self.profile.stacks;
+        if profile::Stacks::named(stacks).is_none() {
+            let known = profile::Stacks::ALL.map(|(name, _)| name);
+            return Some(format!(
+                "profile.stacks = {stacks:?} is no way to unwind stacks; take one of {known:?}"
+            ));
+        }
         let frequency = self.profile.frequency;
         (!(1..=50_000).contains(&frequency)).then(|| {
             format!(

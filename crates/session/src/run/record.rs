@@ -38,6 +38,8 @@ pub struct RecordOptions {
     pub target: Target,
     /// Samples per second and thread on CPU.
     pub frequency: u32,
+    /// How stacks are unwound.
+    pub stacks: profile::Stacks,
     /// How long; `None` until stopped.
     pub duration: Option<Nanos>,
     /// Names the run.
@@ -60,6 +62,7 @@ pub fn record(
     let mut record = start.record(&what.name, options);
     let sampling = profile::Options {
         frequency: what.frequency,
+        stacks: what.stacks,
         ..profile::Options::default()
     };
     record.experiment = serde_json::json!({
@@ -224,6 +227,7 @@ mod tests {
         let what = RecordOptions {
             target: Target::Pid(u32::MAX),
             frequency: 99,
+            stacks: profile::Stacks::Whole,
             duration: Some(Nanos::SECOND),
             name: "x".into(),
         };

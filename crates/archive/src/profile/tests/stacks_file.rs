@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex};
 use measure::Time;
 
 use super::small;
-use crate::profile::{Footer, Frame, FrameKind, Profile, ProfileHeader, Sample, StacksWriter, Unwinding};
+use crate::profile::{
+    Footer, Frame, FrameKind, Profile, ProfileHeader, Sample, StacksWriter, Unwinding,
+};
 
 /// Writes a profile as a profiler would.
 fn write(profile: &Profile, mut writer: StacksWriter) -> io::Result<()> {

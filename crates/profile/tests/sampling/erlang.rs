@@ -1,0 +1,211 @@
+//! Erlang nodes of the system's own build, which is stripped and keeps no frame pointers.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use archive::profile::Profile;
+use profile::Outcome;
+
+use crate::child::Process;
+use crate::{NOBODY, for_everybody, profile_for, refused, share};
+
+/// Makes the JIT write its map, and chain frames.
+const MAP: &str = "+JPperf map";
+
+/// A node that runs `known.erl`, killed when it goes out of scope.
+struct Node {
+    child: Child,
+    _dir: tempfile::TempDir,
+}
+
+impl Node {
+    /// Starts one with some more flags, as this user or another; says why not where Erlang is missing.
+    fn start(flags: &str, uid: Option<u32>) -> Result<Self, String> {
+        use std::os::unix::process::CommandExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sampling/known.erl");
+        let compiled = Command::new("erlc")
+            .arg("-o")
+            .arg(dir.path())
+            .arg(source)
+            .status();
+        compiled.map_err(|error| format!("erlc (package erlang-base): {error}"))?;
+        if let Some(uid) = uid {
+            std::os::unix::fs::chown(dir.path(), Some(uid), Some(uid)).unwrap();
+        }
+        let mut command = Command::new("erl");
+        command.args(flags.split_whitespace());
+        command.args(["+S", "1:1", "-noshell", "-s", "known", "-pa"]);
+        command.arg(dir.path()).env("HOME", dir.path());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        if let Some(uid) = uid {
+            command.uid(uid).gid(uid);
+        }
+        let mut child = command.spawn().map_err(|error| error.to_string())?;
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut lines = output.lines().map_while(Result::ok);
+        assert!(lines.any(|line| line == "@ready"), "the node ended");
+        Ok(Self { child, _dir: dir })
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_file(format!("/tmp/perf-{}.map", self.child.id()));
+    }
+}
+
+/// Why stacks cannot be copied here.
+fn cannot_copy() -> Option<String> {
+    if !cfg!(target_arch = "x86_64") {
+        return Some("stacks are copied on x86-64 alone".into());
+    }
+    let not_root = !rustix::process::geteuid().is_root();
+    refused().or(not_root.then(|| "only root may load programs into the kernel".into()))
+}
+
+macro_rules! node {
+    ($flags:expr) => {{
+        if let Some(reason) = cannot_copy() {
+            testkit::skip!("{reason}");
+        }
+        match Node::start($flags, None) {
+            Ok(node) => node,
+            Err(reason) => testkit::skip!("{reason}"),
+        }
+    }};
+}
+
+fn assert_whole(profile: &Profile, outcome: &Outcome) {
+    let summary = profile.summary(3);
+    assert!(summary.complete_share >= 0.97, "{summary:?} {outcome:?}");
+    assert!(summary.copied_share > 0.99, "{summary:?}");
+    let bytes = summary.copied_bytes;
+    assert!((100..16_000).contains(&bytes), "{bytes} bytes a sample");
+}
+
+#[test]
+fn native_code_stands_below_the_erlang_functions_that_called_it() {
+    let node = node!(MAP);
+    let (profile, outcome) = profile_for(node.child.id(), Duration::from_secs(4));
+    assert_whole(&profile, &outcome);
+    let summary = profile.summary(3);
+    assert!(summary.unknown_share < 0.01, "{summary:?}");
+    let below = share(&profile, "$known:loop/3");
+    assert!(below > 0.95, "{below} below the loop");
+    for (three, one) in [
+        ("$known:three_selects/1", "$known:one_select/1"),
+        ("$known:three_matches/1", "$known:one_match/1"),
+        ("$known:three_packs/1", "$known:one_pack/1"),
+    ] {
+        let (three, one) = (share(&profile, three), share(&profile, one));
+        // Four standard deviations of a share that is a count of independent samples.
+        let both = (three + one) * outcome.samples as f64;
+        let error = 4.0 * (0.75f64 * 0.25 / both).sqrt();
+        let part = three / (three + one);
+        assert!(
+            both > 50.0 && (part - 0.75).abs() < error,
+            "{three} to {one}, not 3 to 1 within {error}"
+        );
+    }
+    // Nearly all of it is native code, at the leaf, and none of it is Erlang's root.
+    let native = |name: &str| share(&profile, name);
+    assert!(native("db_match_dbterm_uncompressed") > 0.02);
+    let strays = profile.samples.iter().filter(|sample| {
+        let stack = profile.stack(sample.stack);
+        let calls = |name: &str| stack.iter().any(|frame| frame.name.ends_with(name));
+        calls("db_match_dbterm_uncompressed") && !calls("$known:selects/2")
+    });
+    let strays = strays.count() as f64 / profile.samples.len() as f64;
+    assert!(strays < 0.01, "{strays} of the matches have no caller");
+}
+
+#[test]
+fn stacks_are_whole_without_frame_pointers_too() {
+    // Without the flag there is no map: functions have no names, but every stack its root.
+    let node = node!("");
+    let (profile, outcome) = profile_for(node.child.id(), Duration::from_secs(2));
+    assert_whole(&profile, &outcome);
+}
+
+#[test]
+fn a_user_who_may_not_copy_gets_frame_pointers_and_is_told() {
+    if let Some(reason) = refused() {
+        testkit::skip!("{reason}");
+    }
+    if !rustix::process::geteuid().is_root() {
+        testkit::skip!("only root can start a process of another user");
+    }
+    let node = match Node::start(MAP, Some(NOBODY)) {
+        Ok(node) => node,
+        Err(reason) => testkit::skip!("{reason}"),
+    };
+    let (dir, exe) = for_everybody(NOBODY);
+    let file = dir.path().join("out/cpu.stacks");
+    let role = format!("profiler {} 999 {}", node.child.id(), file.display());
+    let mut profiler = Process::start_as(&exe, &role, Some(NOBODY));
+    profiler.expect("started");
+    std::thread::sleep(Duration::from_millis(500));
+    let outcome = profiler.tell("stop", "outcome");
+    assert!(outcome.contains("frame pointers alone"), "{outcome}");
+    let summary = Profile::open(&file).unwrap().summary(0);
+    assert!(summary.samples > 0);
+    assert_eq!(
+        (summary.frame_pointer_share, summary.copied_bytes),
+        (1.0, 0)
+    );
+}
+
+#[test]
+fn a_profiler_that_is_killed_leaves_no_program_in_the_kernel() {
+    let node = node!(MAP);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("cpu.stacks");
+    let role = format!("profiler {} 999 {}", node.child.id(), file.display());
+    let mut profiler = Process::start(&role);
+    profiler.expect("started");
+    let program = program_of(profiler.pid()).expect("a program of the profiler's");
+    assert!(is_loaded(program));
+    profiler.kill();
+    let started = Instant::now();
+    while is_loaded(program) {
+        assert!(started.elapsed() < Duration::from_secs(30), "it stays");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The kernel's number of a program that a process holds.
+fn program_of(pid: u32) -> Option<u32> {
+    let files = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).ok()?;
+    files.flatten().find_map(|file| {
+        let text = std::fs::read_to_string(file.path()).ok()?;
+        let mut lines = text.lines();
+        lines.find_map(|line| line.strip_prefix("prog_id:")?.trim().parse().ok())
+    })
+}
+
+/// Whether the kernel has a program of this number.
+#[allow(unsafe_code)]
+fn is_loaded(program: u32) -> bool {
+    use std::os::fd::FromRawFd as _;
+    /// `BPF_PROG_GET_FD_BY_ID`
+    const BY_NUMBER: libc::c_long = 13;
+    let attributes = [program, 0, 0];
+    // SAFETY: the attributes are as long as is said, hold no pointer, and are only read.
+    let fd = unsafe {
+        let size = size_of_val(&attributes);
+        libc::syscall(libc::SYS_bpf, BY_NUMBER, attributes.as_ptr(), size)
+    };
+    let Ok(fd) = i32::try_from(fd) else {
+        return false;
+    };
+    if fd >= 0 {
+        // SAFETY: the kernel has just made it, and it is closed at once.
+        drop(unsafe { std::os::fd::OwnedFd::from_raw_fd(fd) });
+    }
+    fd >= 0
+}

@@ -1,0 +1,45 @@
+%% Burns its time in native code, below functions whose shares are 3 to 1.
+-module(known).
+-export([start/0]).
+
+start() ->
+    Table = ets:new(known, [set]),
+    [ets:insert(Table, {N, N rem 7, "value"}) || N <- lists:seq(1, 300)],
+    Binary = binary:copy(<<"a message that holds no needle; ">>, 1000),
+    Term = [{N, <<"payload">>, #{key => N}} || N <- lists:seq(1, 300)],
+    io:format("@ready~n"),
+    %% The node ends with the test.
+    spawn(fun() -> io:get_line(""), halt() end),
+    loop(Table, Binary, Term).
+
+loop(Table, Binary, Term) ->
+    [_] = three_selects(Table),
+    [_] = one_select(Table),
+    [_] = three_matches(Binary),
+    [_] = one_match(Binary),
+    [_] = three_packs(Term),
+    [_] = one_pack(Term),
+    loop(Table, Binary, Term).
+
+%% The list is made after the call, so that the caller stays on the stack.
+three_selects(Table) -> [selects(Table, 9)].
+one_select(Table) -> [selects(Table, 3)].
+three_matches(Binary) -> [matches(Binary, 9)].
+one_match(Binary) -> [matches(Binary, 3)].
+three_packs(Term) -> [packs(Term, 9)].
+one_pack(Term) -> [packs(Term, 3)].
+
+selects(_, 0) -> 0;
+selects(Table, N) ->
+    [Key | _] = ets:select(Table, [{{'$1', 3, '_'}, [{'>', '$1', 10}], ['$1']}]),
+    Key + selects(Table, N - 1).
+
+matches(_, 0) -> 0;
+matches(Binary, N) ->
+    nomatch = binary:match(Binary, <<"needle!">>),
+    N + matches(Binary, N - 1).
+
+packs(_, 0) -> 0;
+packs(Term, N) ->
+    Binary = term_to_binary(Term),
+    byte_size(Binary) + packs(Term, N - 1).

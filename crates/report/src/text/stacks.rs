@@ -1,0 +1,63 @@
+//! How a profile's stacks were found.
+
+use archive::ProfileSummary;
+
+use crate::numbers::{count, percent};
+
+/// One line: how the stacks were unwound, what was copied for it, and how many of them hold a function
+/// that is called after its neighbour. Nothing for a profile that does not say it.
+#[must_use]
+pub fn stacks(profile: &ProfileSummary) -> Option<String> {
+    let copied = (profile.copied_share > 0.0).then(|| {
+        format!(
+            "{} unwound from copies ({} bytes a sample)",
+            percent(profile.copied_share),
+            count(profile.copied_bytes)
+        )
+    });
+    let frame_pointers = (profile.frame_pointer_share > 0.0)
+        .then(|| format!("{} by frame pointers", percent(profile.frame_pointer_share)));
+    let near = (profile.near_share > 0.0).then(|| {
+        format!(
+            "{} with a function without a name of its own ([near …])",
+            percent(profile.near_share)
+        )
+    });
+    let parts: Vec<_> = [copied, frame_pointers, near]
+        .into_iter()
+        .flatten()
+        .collect();
+    (!parts.is_empty()).then(|| format!("stacks: {}", parts.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_method_is_named_and_none_is_silent() {
+        assert_eq!(stacks(&ProfileSummary::default()), None);
+        let plain = ProfileSummary {
+            frame_pointer_share: 1.0,
+            ..ProfileSummary::default()
+        };
+        assert_eq!(
+            stacks(&plain).as_deref(),
+            Some("stacks: 100 % by frame pointers")
+        );
+        let mixed = ProfileSummary {
+            copied_share: 0.75,
+            frame_pointer_share: 0.25,
+            copied_bytes: 2_068,
+            near_share: 0.5,
+            ..ProfileSummary::default()
+        };
+        assert_eq!(
+            stacks(&mixed).as_deref(),
+            Some(
+                "stacks: 75 % unwound from copies (2,068 bytes a sample), 25 % by frame pointers, \
+                 50 % with a function without a name of its own ([near …])"
+            )
+        );
+    }
+}
