@@ -1,12 +1,10 @@
 //! Measures what the generator can make on this machine.
 
 use load::{Ack, Argument};
-use measure::{LatencySummary, Problem, Rate};
+use measure::{LatencySummary, Length, Problem, Rate};
 
 use crate::calibration::{BUSY, Calibration, Lateness, Point, Workload, workload_text};
-use crate::experiment::{
-    BrokerKind, BrokerSpec, Length, LoadSpec, PhasesSpec, ProfileSpec, SizeSpec,
-};
+use crate::experiment::{BrokerKind, BrokerSpec, LoadSpec, PhasesSpec, ProfileSpec, SizeSpec};
 use crate::{Error, Experiment, NoObserver, RunOptions};
 
 /// Bytes of a message.

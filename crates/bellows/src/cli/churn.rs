@@ -2,9 +2,9 @@
 
 use clap::{Args, Subcommand};
 use load::scenario::churn::ChurnKind;
-use measure::{Bytes, Rate};
+use measure::{Bytes, Length, Rate};
 use session::Experiment;
-use session::experiment::{ChurnSpec, Length, Origin, PhasesSpec, ProfileSpec, ScheduleSpec};
+use session::experiment::{ChurnSpec, Origin, PhasesSpec, ProfileSpec, ScheduleSpec};
 
 use super::args::{OutputArgs, RequireArgs, from_one};
 use super::connect::ConnectArgs;

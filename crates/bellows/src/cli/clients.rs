@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use load::{Argument, Subscription};
-use measure::{Nanos, Rate};
-use session::experiment::{Length, LoadSpec};
+use measure::{Length, Nanos, Rate};
+use session::experiment::LoadSpec;
 
 use super::args::from_one;
 use super::command_line::Url;

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use load::{Ack, Argument, Declare, QueueType};
+use measure::{Length, LengthRange};
 use session::Experiment;
-use session::experiment::{
-    Length, LengthRange, LoadSpec, Origin, PhasesSpec, ProfileSpec, ScheduleSpec, SizeSpec,
-};
+use session::experiment::{LoadSpec, Origin, PhasesSpec, ProfileSpec, ScheduleSpec, SizeSpec};
 
 use super::args::{OutputArgs, RequireArgs, choice, from_one};
 use super::clients::{ConsumerSide, Consuming, DestinationArgs, Producing};

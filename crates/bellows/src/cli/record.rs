@@ -2,8 +2,8 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{ArgGroup, Args};
+use measure::Length;
 use report::console::{self, FunctionSort, FunctionTable, Shape};
-use session::experiment::Length;
 use session::{RecordOptions, Stacks, Target};
 
 use super::args::{OutputArgs, no_samples};

@@ -1,8 +1,8 @@
 //! What producers and consumers do.
 
 use load::{Ack, Argument, QueueType, Refusal, StreamOffset};
-use measure::Rate;
-use session::experiment::{LatencyStep, Length, LengthRange, LoadSpec, SizeSpec};
+use measure::{Length, LengthRange, Rate};
+use session::experiment::{LatencyStep, LoadSpec, SizeSpec};
 
 use super::properties;
 use super::queues::Kind;

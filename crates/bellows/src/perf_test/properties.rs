@@ -1,8 +1,8 @@
 //! `-mp` and `-T`: properties and headers of every message.
 
 use load::{Argument, MessageProperties};
-use measure::Nanos;
-use session::experiment::{Length, LoadSpec};
+use measure::{Length, Nanos};
+use session::experiment::LoadSpec;
 
 use super::text::key_values;
 use super::values::{Values, bad};

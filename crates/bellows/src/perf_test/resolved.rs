@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use load::StopCondition;
-use measure::Nanos;
+use measure::{Length, Nanos};
 use report::perf_test::{Columns, Lines, Unit};
 use session::Experiment;
-use session::experiment::{Length, LoadSpec, OptionNames, Origin, PhasesSpec, ProfileSpec};
+use session::experiment::{LoadSpec, OptionNames, Origin, PhasesSpec, ProfileSpec};
 
 use super::clients::{self, Agents};
 use super::exposition::Exposition;

@@ -1,8 +1,8 @@
 //! Command lines and what they mean.
 
 use load::{Ack, Allocation, Argument, Auth, Declare, QueueType, Refusal, StreamOffset};
-use measure::Rate;
-use session::experiment::{Length, LoadSpec};
+use measure::{Length, Rate};
+use session::experiment::LoadSpec;
 
 use super::*;
 

@@ -1,9 +1,10 @@
 //! What is done to the broker while the load runs, and what the embedded one does by itself.
 
+use measure::Length;
 use serde::{Deserialize, Serialize};
 
 use super::validate::problem_of;
-use super::{BrokerKind, Experiment, ExperimentError, Length, Origin};
+use super::{BrokerKind, Experiment, ExperimentError, Origin};
 
 /// One fault of a managed broker, or of the embedded one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

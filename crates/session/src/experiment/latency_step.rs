@@ -1,8 +1,7 @@
 //! How long consumers work on deliveries, as people write it.
 
+use measure::Length;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use super::Length;
 
 /// How long a delivery takes, for a part of the time: `"2ms"` for ever, or `"2ms@10s"`, the next
 /// one after that, and all again from the start.

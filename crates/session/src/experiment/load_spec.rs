@@ -7,10 +7,10 @@ use load::{
     Ack, Argument, Declare, Exchange, MessageProperties, QueueType, Refusal, StreamOffset,
     Subscription,
 };
-use measure::Rate;
+use measure::{Length, LengthRange, Rate};
 use serde::{Deserialize, Serialize};
 
-use super::{LatencyStep, Length, LengthRange, ScheduleSpec, SizeSpec};
+use super::{LatencyStep, ScheduleSpec, SizeSpec};
 
 /// One group of producers and consumers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -8,7 +8,6 @@ mod error;
 mod fault_spec;
 mod grammar;
 mod latency_step;
-mod length;
 mod load_spec;
 mod once;
 mod origin;
@@ -25,6 +24,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use load::{Allocation, Auth, StopCondition};
+use measure::Length;
 use serde::{Deserialize, Serialize};
 
 pub use built_in::{BuiltIn, built_ins};
@@ -33,7 +33,6 @@ pub use error::ExperimentError;
 pub(crate) use fault_spec::write_faults;
 pub use fault_spec::{FaultKind, FaultSpec, FaultWho, read_faults};
 pub use latency_step::LatencyStep;
-pub use length::{Length, LengthRange};
 pub use load_spec::LoadSpec;
 pub use origin::{OptionNames, Origin};
 pub use requirement::{RequireSpec, Requirement};

@@ -6,9 +6,9 @@ use load::{
     Producers, QueueHandling, RandomKeys, RateProfile, ReconnectPolicy, ServiceTime, Spacing,
     StartDelay, Subscription,
 };
-use measure::Nanos;
+use measure::{Length, Nanos};
 
-use super::{Experiment, Length, LoadSpec, PhasesSpec};
+use super::{Experiment, LoadSpec, PhasesSpec};
 
 impl Experiment {
     /// The load against `endpoint`. `run_id` marks this run's messages.

@@ -4,10 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use archive::{RequiredUnit, RequirementOutcome, RunSummary};
-use measure::{Bytes, LatencySummary, Metric, MetricKind, Nanos, Problem, per_second};
+use measure::{Bytes, LatencySummary, Length, Metric, MetricKind, Nanos, Problem, per_second};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use super::Length;
 
 /// One requirement of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -6,10 +6,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use load::{ArrivalSchedule, RateProfile, Spacing, Step, Trace};
-use measure::{Nanos, Rate, per_second};
+use measure::{Length, Nanos, Rate, per_second};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::Length;
 use super::error::unknown_name;
 use super::grammar::{Fields, Grammar, Written, find, flag, joined, serialize, whole, written};
 use super::once::Once;

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use load::{Bodies, Distribution, Json, SizeStep, Sizes};
-use measure::Bytes;
+use measure::{Bytes, Length};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::Length;
 use super::grammar::{Fields, Grammar, Written, find, flag, joined, number, whole, written};
 use super::once::Once;
 

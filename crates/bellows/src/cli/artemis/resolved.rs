@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use load::Endpoint;
+use measure::Length;
 use report::artemis::Sides;
 use session::Experiment;
-use session::experiment::{Length, LoadSpec, Origin, PhasesSpec, ProfileSpec, SizeSpec};
+use session::experiment::{LoadSpec, Origin, PhasesSpec, ProfileSpec, SizeSpec};
 
 use super::Showing;
 use super::options::{

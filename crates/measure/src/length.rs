@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use jiff::SignedDuration;
 use jiff::fmt::friendly::{Designator, Spacing, SpanParser, SpanPrinter};
-use measure::Nanos;
-use measure::from_number_or_text;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::{Nanos, from_number_or_text};
 
 /// A duration: `"60s"`, `"500ms"`, `"2m"`, `"1h30m"`; a bare number is seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
