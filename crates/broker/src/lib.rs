@@ -48,6 +48,8 @@ mod vhost;
 pub use broker::{Broker, Running, THREAD_NAME};
 pub use config::{Config, TlsListener, User};
 pub use error::Error;
-pub use faults::{Amount, Fault, FaultKind, FaultLog, Injected, Injections, Origin, Span, Who};
+pub use faults::{
+    Amount, Fault, FaultKind, FaultLog, FaultSpec, Injected, Injections, Origin, Reach, Span, Who,
+};
 pub use stop::Stop;
 pub use transport::tls::{ClientCertificates, Identity, ServerTls};

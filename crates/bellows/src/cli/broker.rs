@@ -111,9 +111,7 @@ impl BrokerArgs {
             }
             (None, None) => return Ok(Vec::new()),
         };
-        let specs =
-            session::experiment::read_faults(&text, &origin).map_err(session::Error::from)?;
-        Ok(specs.iter().map(broker_faults::fault).collect())
+        Ok(session::experiment::read_faults(&text, &origin).map_err(session::Error::from)?)
     }
 }
 

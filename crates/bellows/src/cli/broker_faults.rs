@@ -1,59 +1,10 @@
-//! Faults of the embedded broker, from how they are written to how they are played, and back.
+//! What the faults of the embedded broker did, as a line for the run that started it and as text for people.
 
 use std::fmt::Write;
 
-use broker::{Amount, Fault, FaultKind, Injected, Injections, Who};
+use broker::{Injected, Injections};
 use measure::Nanos;
 use session::brokers::{PlayedFault, PlayedFaults};
-use session::experiment::{FaultKind as Kind, FaultSpec, FaultWho};
-
-/// What a checked entry means; every default is stated here.
-pub(super) fn fault(spec: &FaultSpec) -> Fault {
-    Fault {
-        kind: kind(spec),
-        at: spec.at.map(|at| at.0),
-        length: spec.length.map(|length| length.0),
-        amount: match (spec.every, spec.probability) {
-            (Some(n), _) => Amount::Every(n),
-            (None, Some(probability)) => Amount::Chance {
-                probability,
-                seed: spec.seed.unwrap_or(1),
-            },
-            (None, None) => Amount::All,
-        },
-        count: spec.count,
-        who: match spec.who {
-            None | Some(FaultWho::All) => Who::All,
-            Some(FaultWho::Producers) => Who::Producers,
-            Some(FaultWho::Consumers) => Who::Consumers,
-        },
-    }
-}
-
-fn kind(spec: &FaultSpec) -> FaultKind {
-    match spec.kind {
-        // The first two were refused when the script was read.
-        Kind::Stop | Kind::Kill | Kind::Stall => FaultKind::Stall,
-        Kind::SlowAck => FaultKind::SlowAck(spec.delay.map_or(Nanos::ZERO, |delay| delay.0)),
-        Kind::Drop => FaultKind::Drop {
-            in_order: spec.close.unwrap_or(true),
-        },
-        Kind::Reset => FaultKind::Reset,
-        Kind::Lose => FaultKind::Lose,
-        Kind::Duplicate => FaultKind::Duplicate {
-            redelivered: spec.redelivered.unwrap_or(false),
-        },
-        Kind::Reorder => FaultKind::Reorder {
-            by: spec.by.unwrap_or(1),
-        },
-        Kind::Corrupt => FaultKind::Corrupt { byte: spec.byte },
-        Kind::Nack => FaultKind::Nack,
-        Kind::CloseChannel => FaultKind::CloseChannel,
-        Kind::Block => FaultKind::Block,
-        Kind::Cut => FaultKind::Cut { after: spec.byte },
-        Kind::RefuseLogin => FaultKind::RefuseLogin,
-    }
-}
 
 /// For the run that started this broker.
 pub(super) fn line(injections: &Injections) -> String {

@@ -1,6 +1,9 @@
 //! What a broker does to its clients on purpose: a script of faults, played exactly and counted.
 //!
 //! ```text
+//! table of a file (FaultSpec)
+//!   |  checked
+//!   v
 //! script (Fault)  -->  Faults: which of them are on now, whom the next one hits
 //!                        |  asked about every message, confirm and login, where there is a script
 //!                        v
@@ -10,9 +13,11 @@
 mod log;
 mod rules;
 mod script;
+mod spec;
 #[cfg(test)]
 mod tests;
 
 pub use log::{FaultLog, Injected, Injections, Span};
 pub(crate) use rules::{ConnectionFault, DeliveryFault, Faults};
-pub use script::{Amount, Fault, FaultKind, Origin, Who};
+pub use script::{Amount, Fault, FaultKind, Origin, Reach, Who};
+pub use spec::FaultSpec;

@@ -1,6 +1,7 @@
 //! The script, as its author means it.
 
 use measure::Nanos;
+use serde::{Deserialize, Serialize};
 
 /// One fault: what, when, and how much of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,7 +87,65 @@ pub enum FaultKind {
     RefuseLogin,
 }
 
+/// What a fault hits, which decides when it is on and which keys it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// The whole broker, for a time.
+    Broker,
+    /// Connections, at one moment.
+    Connections,
+    /// Messages, confirms or logins.
+    Messages,
+}
+
 impl FaultKind {
+    /// Every kind, as it is where a script gives no key of its own.
+    pub const ALL: [Self; 13] = [
+        Self::Stall,
+        Self::SlowAck(Nanos::ZERO),
+        Self::Drop { in_order: true },
+        Self::Reset,
+        Self::CloseChannel,
+        Self::Cut { after: None },
+        Self::Block,
+        Self::RefuseLogin,
+        Self::Lose,
+        Self::Duplicate { redelivered: false },
+        Self::Reorder { by: 1 },
+        Self::Corrupt { byte: None },
+        Self::Nack,
+    ];
+
+    /// What it hits.
+    #[must_use]
+    pub const fn reach(self) -> Reach {
+        match self {
+            Self::Stall | Self::Block => Reach::Broker,
+            Self::Drop { .. } | Self::Reset | Self::CloseChannel | Self::Cut { .. } => {
+                Reach::Connections
+            }
+            Self::SlowAck(_)
+            | Self::Lose
+            | Self::Duplicate { .. }
+            | Self::Reorder { .. }
+            | Self::Corrupt { .. }
+            | Self::Nack
+            | Self::RefuseLogin => Reach::Messages,
+        }
+    }
+
+    /// The key that scripts give to this kind and to few others.
+    pub(super) const fn own_key(self) -> Option<&'static str> {
+        match self {
+            Self::SlowAck(_) => Some("delay"),
+            Self::Drop { .. } => Some("close"),
+            Self::Duplicate { .. } => Some("redelivered"),
+            Self::Reorder { .. } => Some("by"),
+            Self::Corrupt { .. } | Self::Cut { .. } => Some("byte"),
+            _ => None,
+        }
+    }
+
     /// As scripts write it.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -126,7 +185,8 @@ pub enum Amount {
 }
 
 /// Whose connections.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Who {
     /// Those of all clients.
     #[default]

@@ -31,7 +31,7 @@ pub use built_in::{BuiltIn, built_ins};
 pub use churn_spec::ChurnSpec;
 pub use error::ExperimentError;
 pub(crate) use fault_spec::write_faults;
-pub use fault_spec::{FaultKind, FaultSpec, FaultWho, read_faults};
+pub use fault_spec::{FaultSpec, RunFault, read_faults};
 pub use latency_step::LatencyStep;
 pub use load_spec::LoadSpec;
 pub use origin::{OptionNames, Origin};

@@ -31,14 +31,15 @@ impl Experiment {
     /// The first value that makes no sense, with the remedy.
     pub fn validate(&self) -> Result<(), ExperimentError> {
         self.check_broker()?;
-        let text = self
+        let problem = self
             .loads_problem()
             .or_else(|| self.profile_problem())
             .or_else(|| self.requests_problem())
-            .or_else(|| self.fault_problem())
-            .or_else(|| self.churn_problem());
-        match text {
-            Some(text) => Err(self.wrong(problem_of(&text))),
+            .map(|text| problem_of(&text))
+            .or_else(|| self.check_faults().err())
+            .or_else(|| self.churn_problem().map(|text| problem_of(&text)));
+        match problem {
+            Some(problem) => Err(self.wrong(problem)),
             None => self
                 .check_plans()
                 .map_err(|error| self.wrong(self.with_key_of_rate(error.problem()))),

@@ -6,18 +6,19 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use archive::FaultOutcome;
+use broker::FaultKind;
 use load::scenario::Scenario;
 use measure::{Clock, Interval, Time};
 
 use super::recording::Recording;
 use crate::brokers::{self, Broker, Fault, PlayedFaults};
-use crate::experiment::{FaultKind, FaultSpec};
+use crate::experiment::{FaultSpec, RunFault};
 
 /// What happened to the broker.
 #[derive(Debug)]
 pub(crate) enum FaultEvent {
     /// A fault began.
-    Began { at: Time, kind: FaultKind },
+    Began { at: Time, kind: RunFault },
     /// The broker goes on, or is ready again; its process from now on.
     Back { at: Time, pid: Option<u32> },
     /// It could not be done.
@@ -158,11 +159,11 @@ impl Player<'_> {
 }
 
 /// What is injected at the beginning and at the end of a fault; `None` where the broker plays it by itself.
-const fn injected(kind: FaultKind) -> Option<(Fault, Fault)> {
+const fn injected(kind: RunFault) -> Option<(Fault, Fault)> {
     match kind {
-        FaultKind::Stop => Some((Fault::Pause, Fault::Resume)),
-        FaultKind::Kill => Some((Fault::Kill, Fault::Restart)),
-        _ => None,
+        RunFault::Stop => Some((Fault::Pause, Fault::Resume)),
+        RunFault::Kill => Some((Fault::Kill, Fault::Restart)),
+        RunFault::Played(_) => None,
     }
 }
 
@@ -171,7 +172,7 @@ struct Played<'r, 'a, 'scope> {
     recording: &'r mut Recording<'a>,
     timeline: Timeline<'scope>,
     /// Since when the broker is away, and why.
-    away: Option<(Time, FaultKind)>,
+    away: Option<(Time, RunFault)>,
 }
 
 impl Played<'_, '_, '_> {
@@ -300,17 +301,17 @@ impl Recording<'_> {
     }
 }
 
-const fn label(kind: FaultKind) -> &'static str {
+const fn label(kind: RunFault) -> &'static str {
     match kind {
-        FaultKind::Stop => "the broker was stopped",
-        FaultKind::Kill => "the broker was killed",
-        FaultKind::Stall => "the broker stood still",
-        FaultKind::Block => "the broker blocked publishers",
-        FaultKind::Drop => "the broker closed connections",
-        FaultKind::Reset => "the broker reset connections",
-        FaultKind::CloseChannel => "the broker closed channels",
-        FaultKind::Cut => "the broker cut connections",
+        RunFault::Stop => "the broker was stopped",
+        RunFault::Kill => "the broker was killed",
+        RunFault::Played(FaultKind::Stall) => "the broker stood still",
+        RunFault::Played(FaultKind::Block) => "the broker blocked publishers",
+        RunFault::Played(FaultKind::Drop { .. }) => "the broker closed connections",
+        RunFault::Played(FaultKind::Reset) => "the broker reset connections",
+        RunFault::Played(FaultKind::CloseChannel) => "the broker closed channels",
+        RunFault::Played(FaultKind::Cut { .. }) => "the broker cut connections",
         // These are on for as long as they are, and counted.
-        _ => "a fault began",
+        RunFault::Played(_) => "a fault began",
     }
 }

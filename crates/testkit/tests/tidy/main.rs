@@ -20,7 +20,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("profile", &["archive", "linux", "measure"]),
     (
         "session",
-        &["archive", "linux", "load", "measure", "profile"],
+        &["archive", "broker", "linux", "load", "measure", "profile"],
     ),
     ("report", &["archive", "measure"]),
     (
