@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::remove::RunLock;
 use crate::{Error, bounded, file, replace_file};
 
 /// Bytes of a `labels.json` that are read.
@@ -47,6 +48,17 @@ impl Labels {
         Ok(text.trim().to_owned())
     }
 
+    /// Whether a run can have them.
+    ///
+    /// # Errors
+    /// Where there are too many tags.
+    pub fn check(&self) -> Result<(), String> {
+        if self.tags.len() > MOST_TAGS {
+            return Err(format!("a run has at most {MOST_TAGS} tags"));
+        }
+        Ok(())
+    }
+
     /// The labels of a run folder; empty where it has none.
     ///
     /// # Errors
@@ -81,12 +93,13 @@ impl Labels {
             path: path.clone(),
             source,
         };
-        if self.tags.len() > MOST_TAGS {
-            let most = format!("a run has at most {MOST_TAGS} tags");
+        if let Err(most) = self.check() {
             return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, most)));
         }
         let mut text = serde_json::to_vec_pretty(self).map_err(|e| failed(e.into()))?;
         text.push(b'\n');
+        // Whoever removes the run now has seen these labels, or has removed it.
+        let _lock = RunLock::take(dir);
         replace_file(&path, &text).map_err(failed)
     }
 }

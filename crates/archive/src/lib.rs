@@ -40,7 +40,7 @@ pub use record::{
     BindingRecord, Event, ExchangeRecord, Hardware, PhaseSpan, QueueRecord, RunRecord, RunState,
     Topology, Versions,
 };
-pub use remove::remove_run;
+pub use remove::{Removable, RunLock};
 pub use replace::{Replacement, replace_file};
 pub use requirement::{RequiredUnit, RequirementOutcome};
 pub use scenario::{FailureCount, ScenarioPoint};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use measure::{LatencySummary, Metric};
 
 use crate::reader::read_record;
-use crate::remove::{folder_bytes, is_active};
+use crate::remove::{began, folder_bytes, is_active};
 use crate::{Error, Labels, RunRecord, RunState, file};
 
 /// One folder among the runs.
@@ -134,10 +134,7 @@ pub fn list_runs(runs_dir: &Path) -> Result<Vec<RunEntry>, Error> {
 /// apart by its record.
 pub(crate) fn newest_first(a: &RunEntry, b: &RunEntry) -> Ordering {
     let key = |entry: &RunEntry| {
-        let second = entry
-            .id
-            .split_once("Z-")
-            .map(|(second, _)| second.to_owned());
+        let second = began(&entry.id).map(str::to_owned);
         let began = entry
             .record
             .as_ref()

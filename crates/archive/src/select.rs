@@ -174,10 +174,9 @@ pub fn prunable(entries: &[RunEntry], retention: Retention, now: Timestamp) -> V
         Some(limit) => age(entry, now).is_some_and(|age| age > limit),
     };
     let untagged = |entry: &RunEntry| entry.labels.as_ref().is_ok_and(|l| l.tags.is_empty());
-    entries
-        .iter()
-        .skip(retention.keep)
-        .filter(|entry| entry.record.is_ok() && !entry.active && untagged(entry) && old(entry))
+    let runs = entries.iter().filter(|entry| entry.record.is_ok());
+    runs.skip(retention.keep)
+        .filter(|entry| !entry.active && untagged(entry) && old(entry))
         .collect()
 }
 

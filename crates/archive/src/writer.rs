@@ -1,6 +1,6 @@
 //! Writing a run folder while the run goes on.
 
-use std::fs::{self, File};
+use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use measure::{Interval, Time};
 
 use crate::histogram_log::HistogramLogWriter;
 use crate::line_file::LineFile;
-use crate::remove::lock;
+use crate::remove::RunLock;
 use crate::{
     Error, Labels, RunRecord, SeriesPoint, Tier, Warning, WarningCode, file, replace_file,
 };
@@ -25,8 +25,7 @@ pub struct RunWriter {
     histograms: HistogramLogWriter,
     origin: (Time, u64),
     warnings: Vec<Warning>,
-    /// Says to others that the run has not ended. Released when it is dropped.
-    _lock: Option<File>,
+    lock: RunLock,
 }
 
 impl RunWriter {
@@ -62,7 +61,7 @@ impl RunWriter {
             histograms: HistogramLogWriter::default(),
             origin: (Time::default(), 0),
             warnings: Vec::new(),
-            _lock: lock(&dir),
+            lock: RunLock::take(&dir),
             dir,
             id,
         }
@@ -72,6 +71,12 @@ impl RunWriter {
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// What says to others that the run has not ended. Whoever goes on writing to the folder keeps it.
+    #[must_use]
+    pub fn lock(&self) -> RunLock {
+        self.lock.clone()
     }
 
     /// The folder's name.

@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 
-use common::{folder, run};
+use common::{bellows, folder, run, seconds_recorded, start, wait_for};
 use serde_json::Value;
 
 const SHORT: [&str; 8] = [
@@ -95,12 +95,59 @@ fn requirements_stand_in_files_json_and_junit() {
     let xml = fs::read_to_string(dir.path().join("out.xml")).expect("out.xml");
     for part in [
         "<testsuite name=\"run\"",
-        "tests=\"2\" failures=\"1\" errors=\"0\"",
+        "tests=\"3\" failures=\"1\" errors=\"0\"",
+        "name=\"the run\"",
         "name=\"stalls &lt; 0\"",
         "<failure message=\"",
     ] {
         assert!(xml.contains(part), "{part:?} in {xml}");
     }
+}
+
+/// A CI server must not see the green file of an earlier run.
+#[test]
+fn a_run_that_measures_nothing_passes_nothing() {
+    let dir = folder();
+    fs::write(dir.path().join("old.xml"), "<testsuite/>").expect("file");
+    let closed = "amqp://127.0.0.1:1";
+    let args = [
+        "client",
+        "queue://q",
+        "--url",
+        closed,
+        "--fail-if",
+        "lost > 0",
+    ];
+    let args: Vec<&str> = args.into_iter().chain(["--junit", "old.xml"]).collect();
+    run(dir.path(), &args).assert_error(1, &["127.0.0.1:1"]);
+    let xml = fs::read_to_string(dir.path().join("old.xml")).expect("old.xml");
+    assert!(
+        xml.contains("<error message=\"it has not ended\"/>"),
+        "{xml}"
+    );
+
+    let args = [
+        "demo",
+        "--no-profile",
+        "--set",
+        "phases.warmup=30s",
+        "--fail-if",
+        "stalls > 99",
+    ];
+    let started = start(bellows(dir.path(), &args));
+    wait_for("second", || seconds_recorded(dir.path()) > 0);
+    started.signal("INT");
+    let ended = started.end();
+    assert_eq!(ended.code(), Some(4), "{ended:?}");
+    assert!(
+        ended.stdout.contains("cannot tell: nothing was measured"),
+        "{ended:?}"
+    );
+
+    let nowhere = ["demo", "--junit", "/nonexistent/x.xml"];
+    let refused = run(dir.path(), &nowhere);
+    refused.assert_error(1, &["/nonexistent/x.xml"]);
+    assert_eq!(refused.stdout, "");
 }
 
 #[test]

@@ -101,12 +101,7 @@ impl FromStr for Bytes {
                 "gib" => 1 << 30,
                 _ => return None,
             };
-            if let Ok(whole) = number.parse::<u64>() {
-                return whole.checked_mul(factor);
-            }
-            let bytes = number.parse::<f64>().ok()? * factor as f64;
-            let is_exact = bytes.fract() == 0.0 && (0.0..=EXACT).contains(&bytes);
-            is_exact.then_some(bytes as u64)
+            times(number, factor)
         });
         bytes.map(Self).ok_or_else(|| {
             "a size is a whole number of bytes, such as 1024, 4KiB or 1MB".to_owned()
@@ -114,8 +109,28 @@ impl FromStr for Bytes {
     }
 }
 
-/// The largest number up to which a float holds every whole number.
-const EXACT: f64 = 9_007_199_254_740_992.0;
+/// A decimal number times a factor, where that is a whole number: `4.1` times a million is.
+fn times(number: &str, factor: u64) -> Option<u64> {
+    let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let fraction = fraction.trim_end_matches('0');
+    let digits = format!("{whole}{fraction}");
+    if mantissa == "." || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let digits: u128 = format!("0{digits}").parse().ok()?;
+    let places = i32::try_from(fraction.len()).ok()?;
+    let shift = exponent.parse::<i32>().ok()?.checked_sub(places)?;
+    let (scaled, power) = (
+        digits.checked_mul(factor.into())?,
+        10u128.checked_pow(shift.unsigned_abs())?,
+    );
+    let value = match shift {
+        0.. => scaled.checked_mul(power)?,
+        _ => (scaled % power == 0).then_some(scaled / power)?,
+    };
+    u64::try_from(value).ok()
+}
 
 /// The number of bytes, which reads back as the same size.
 impl fmt::Display for Bytes {
@@ -184,6 +199,35 @@ mod tests {
     use testkit::Random;
 
     use super::*;
+
+    #[test]
+    fn decimal_sizes_are_exact() {
+        for tenths in 1..20_000u64 {
+            let text = format!("{}.{}MB", tenths / 10, tenths % 10);
+            assert_eq!(text.parse(), Ok(Bytes(tenths * 100_000)), "{text}");
+        }
+        for (text, bytes) in [
+            ("2e4", 20_000),
+            ("1.5e3", 1_500),
+            (".5kB", 500),
+            ("1.0000kB", 1_000),
+            ("5.", 5),
+        ] {
+            assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
+        }
+        for wrong in [
+            ".",
+            "1.0001kB",
+            "1e-1",
+            "1e400",
+            "1e",
+            "99999999999999999999GB",
+            "0x1",
+            "1..2",
+        ] {
+            assert!(wrong.parse::<Bytes>().is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_rate_is_finite_and_positive() {

@@ -1,68 +1,100 @@
 //! The requirements of a run as JUnit XML, which every CI server shows as tests.
 
-use archive::{RequirementOutcome, RunRecord};
+use archive::{RunRecord, RunState};
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};
 
 use crate::console::sanitise;
 use crate::numbers;
 
-/// One test suite with a test for each requirement.
+/// One test of the suite.
+struct Case {
+    name: String,
+    /// What was observed, or what is wrong.
+    told: String,
+    /// Whether it passed; `None` where that cannot be told.
+    passed: Option<bool>,
+}
+
+/// One test suite: a test for the run itself, and one for each requirement. Without a record it says that
+/// the run has not ended.
 ///
 /// # Errors
 /// Where no memory is left to write to.
-pub fn junit(record: &RunRecord) -> std::io::Result<String> {
-    let requirements = record.summary.as_ref().map_or(&[][..], |s| &s.requirements);
-    let missed = requirements
-        .iter()
-        .filter(|it| it.met == Some(false))
-        .count();
-    let unknown = requirements.iter().filter(|it| it.met.is_none()).count();
+pub fn junit(name: &str, record: Option<&RunRecord>) -> std::io::Result<String> {
+    let cases = cases(record);
+    let count = |passed| cases.iter().filter(|case| case.passed == passed).count();
     let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
     writer.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
-    writer
+    let mut suite = writer
         .create_element("testsuite")
-        .with_attribute(("name", &*sanitise(&record.name)))
-        .with_attribute(("timestamp", record.created.as_str()))
-        .with_attribute(("tests", requirements.len().to_string().as_str()))
-        .with_attribute(("failures", missed.to_string().as_str()))
-        .with_attribute(("errors", unknown.to_string().as_str()))
-        .write_inner_content(|writer| {
-            for requirement in requirements {
-                case(writer, &record.name, requirement)?;
-            }
-            Ok(())
-        })?;
+        .with_attribute(("name", &*sanitise(name)))
+        .with_attribute(("tests", cases.len().to_string().as_str()))
+        .with_attribute(("failures", count(Some(false)).to_string().as_str()))
+        .with_attribute(("errors", count(None).to_string().as_str()));
+    if let Some(record) = record {
+        suite = suite.with_attribute(("timestamp", &*sanitise(&record.created)));
+    }
+    suite.write_inner_content(|writer| {
+        cases
+            .iter()
+            .try_for_each(|case| write_case(writer, name, case))
+    })?;
     let mut text = String::from_utf8_lossy(&writer.into_inner()).into_owned();
     text.push('\n');
     Ok(text)
 }
 
-fn case(
-    writer: &mut Writer<Vec<u8>>,
-    name: &str,
-    requirement: &RequirementOutcome,
-) -> std::io::Result<()> {
-    let told = sanitise(&numbers::observed(requirement)).into_owned();
+fn cases(record: Option<&RunRecord>) -> Vec<Case> {
+    let summary = record.and_then(|record| record.summary.as_ref());
+    let requirements = summary.map_or(&[][..], |summary| &summary.requirements);
+    let required = requirements.iter().map(|requirement| Case {
+        name: requirement.that.clone(),
+        told: match requirement.met {
+            Some(false) => format!("observed {}", numbers::observed(requirement)),
+            _ => numbers::observed(requirement),
+        },
+        passed: requirement.met,
+    });
+    std::iter::once(run(record)).chain(required).collect()
+}
+
+/// Whether the run itself came to its end.
+fn run(record: Option<&RunRecord>) -> Case {
+    let (told, passed) = match record {
+        None => ("it has not ended".to_owned(), None),
+        Some(record) => match (record.state, &record.error) {
+            (RunState::Failed, Some(error)) => (error.clone(), None),
+            (RunState::Complete | RunState::Interrupted, _) => {
+                (record.state.as_str().to_owned(), Some(true))
+            }
+            (state, _) => (state.as_str().to_owned(), None),
+        },
+    };
+    Case {
+        name: "the run".to_owned(),
+        told,
+        passed,
+    }
+}
+
+fn write_case(writer: &mut Writer<Vec<u8>>, class: &str, case: &Case) -> std::io::Result<()> {
+    let told = sanitise(&case.told);
     let test = writer
         .create_element("testcase")
-        .with_attribute(("classname", &*sanitise(name)))
-        .with_attribute(("name", &*sanitise(&requirement.that)));
-    let result = match requirement.met {
-        Some(true) => {
-            test.write_inner_content(|writer| {
-                let out = writer.create_element("system-out");
-                out.write_text_content(BytesText::new(&told)).map(|_| ())
-            })?;
-            return Ok(());
-        }
-        Some(false) => "failure",
-        None => "error",
-    };
+        .with_attribute(("classname", &*sanitise(class)))
+        .with_attribute(("name", &*sanitise(&case.name)));
     test.write_inner_content(|writer| {
-        let problem = writer
-            .create_element(result)
-            .with_attribute(("message", told.as_str()));
+        let problem = match case.passed {
+            Some(true) => {
+                let out = writer.create_element("system-out");
+                return out.write_text_content(BytesText::new(&told)).map(|_| ());
+            }
+            Some(false) => "failure",
+            None => "error",
+        };
+        let problem = writer.create_element(problem);
+        let problem = problem.with_attribute(("message", &*told));
         problem.write_empty().map(|_| ())
     })?;
     Ok(())

@@ -1,12 +1,13 @@
 //! Options that several commands have in common.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use archive::profile::Profile;
-use archive::{Labels, RunRecord, Tag};
+use archive::{Labels, RunRecord};
 use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use measure::Bytes;
 
 use session::experiment::{RequireSpec, Requirement};
@@ -53,13 +54,14 @@ impl RequireArgs {
         required.map(|that| RequireSpec { that })
     }
 
-    /// Writes the file for the CI server, where one was requested.
-    pub(super) fn write(&self, record: &RunRecord) -> Result<(), Failure> {
+    /// Writes the file for the CI server, where one was requested: before the run, so that one which never
+    /// ends leaves no older result, and after it.
+    pub(super) fn write(&self, name: &str, record: Option<&RunRecord>) -> Result<(), Failure> {
         let Some(path) = &self.junit else {
             return Ok(());
         };
         let write = |text: String| archive::replace_file(path, text.as_bytes());
-        let written = report::junit(record).and_then(write);
+        let written = report::junit(name, record).and_then(write);
         written.map_err(|e| Failure::io("write", path, &e))
     }
 }
@@ -70,8 +72,17 @@ pub(super) struct RunsDir {
     /// Folder for run folders
     #[arg(long, value_name = "DIR", env = "BELLOWS_RUNS",
           default_value_os_t = archive::default_runs_dir(), hide_default_value = true,
+          value_parser = OsStringValueParser::new().map(runs_dir),
           long_help = "Folder for run folders; by default `bellows/runs` in your data folder (`bellows doctor` names it)")]
     pub(super) runs: PathBuf,
+}
+
+/// The folder that is meant: a variable that is set to nothing is not set.
+fn runs_dir(named: OsString) -> PathBuf {
+    if named.is_empty() {
+        return archive::default_runs_dir();
+    }
+    named.into()
 }
 
 /// What is said of a run beforehand.
@@ -87,16 +98,35 @@ pub(super) struct LabelArgs {
         env = "BELLOWS_TAGS",
         value_delimiter = ','
     )]
-    tags: Vec<Tag>,
+    tags: Vec<String>,
+}
+
+/// Reads labels as people write them. An empty note is none.
+pub(crate) fn labels<'a>(
+    note: String,
+    tags: impl Iterator<Item = &'a String>,
+) -> Result<Labels, Failure> {
+    let wrong = |what: &'static str| {
+        move |why: String| Failure::usage(format!("{what} cannot be kept: {why}"), "change it")
+    };
+    let read = |tag: &String| {
+        tag.parse()
+            .map_err(wrong("the tag"))
+            .map_err(|e| e.observed(tag))
+    };
+    let labels = Labels {
+        note: Some(note).filter(|note| !note.is_empty()),
+        tags: tags.map(read).collect::<Result<_, Failure>>()?,
+    };
+    labels.check().map_err(wrong("the tags"))?;
+    Ok(labels)
 }
 
 impl LabelArgs {
     /// The labels of the run to come.
-    pub(super) fn resolve(&self) -> Labels {
-        Labels {
-            note: self.note.clone().filter(|note| !note.is_empty()),
-            tags: self.tags.iter().cloned().collect(),
-        }
+    pub(super) fn resolve(&self) -> Result<Labels, Failure> {
+        let tags = self.tags.iter().filter(|tag| !tag.is_empty());
+        labels(self.note.clone().unwrap_or_default(), tags)
     }
 }
 

@@ -171,7 +171,7 @@ pub(super) fn readable(mut error: clap::Error) -> clap::Error {
 
 /// A value that an option does not take. One that was typed behind the wrong option may be a secret.
 fn shown_value(argument: &str, value: &str) -> String {
-    let has_grammar = ["--schedule", "--message-size"]
+    let has_grammar = ["--schedule", "--message-size", "--fail-if", "--filter"]
         .iter()
         .any(|name| argument.starts_with(name));
     let suspicious: &[char] = if has_grammar { &[] } else { &['@', '='] };

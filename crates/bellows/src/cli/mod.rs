@@ -25,6 +25,7 @@ mod security;
 mod shell;
 mod top;
 
+pub(crate) use args::labels;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::failure::{Done, Failure};

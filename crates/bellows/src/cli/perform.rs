@@ -33,6 +33,7 @@ pub(super) fn experiment(
     let mut experiment = experiment.clone();
     experiment.require.extend(require.resolve());
     experiment.validate().map_err(Error::from)?;
+    require.write(&shape.title, None)?;
     perform(
         output,
         require,
@@ -68,7 +69,7 @@ fn perform(
     let runs = keep.then(|| output.runs.runs.clone());
     let carried = carry_out(output, runs, shape.clone(), work)?;
     let shown = tell(output, &shape, &carried.outcome, carried.place());
-    require.write(&carried.outcome.record)?;
+    require.write(&shape.title, Some(&carried.outcome.record))?;
     carried.report?;
     shown?;
     carried.at_once.check()?;
@@ -103,7 +104,7 @@ pub(super) fn carry_out(
     let control = load::Control::new();
     let at_once = signals::stop_load(&control)?;
     let command = command_line::archived(std::env::args_os());
-    let options = run_options(runs_dir, output.labels.resolve(), command)?;
+    let options = run_options(runs_dir, output.labels.resolve()?, command)?;
     let live = output::live(shape, output.json, output.quiet);
     let mut show = output::Show::new(live, control.clone());
     let outcome = work(&options, &control, &mut show);

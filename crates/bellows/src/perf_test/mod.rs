@@ -27,6 +27,7 @@ use measure::{Nanos, Phase};
 use report::console;
 use session::RunOutcome;
 
+use crate::cli::labels;
 use crate::failure::{Done, Failure};
 use crate::run_options::run_options;
 use crate::{output, pictures, signals};
@@ -130,22 +131,12 @@ fn run(mut resolved: ResolvedRun, command: Vec<String>) -> Result<Done, Failure>
 
 /// What `BELLOWS_NOTE` and `BELLOWS_TAGS` say of the run: PerfTest has no options for it.
 fn labels_of_environment() -> Result<Labels, Failure> {
-    let set = |name| {
-        std::env::var(name)
-            .ok()
-            .filter(|text: &String| !text.is_empty())
-    };
-    let tags = set("BELLOWS_TAGS").unwrap_or_default();
-    let tags = tags.split(',').filter(|tag| !tag.is_empty()).map(|tag| {
-        let failed = |e| Failure::usage(e, "change BELLOWS_TAGS").observed(tag);
-        tag.parse().map_err(failed)
-    });
-    let note = set("BELLOWS_NOTE")
-        .map(|text| Labels::note_of(&text).map_err(|e| Failure::usage(e, "shorten BELLOWS_NOTE")));
-    Ok(Labels {
-        tags: tags.collect::<Result<_, Failure>>()?,
-        note: note.transpose()?,
-    })
+    let set = |name| std::env::var(name).unwrap_or_default();
+    let tags: Vec<String> = set("BELLOWS_TAGS").split(',').map(str::to_owned).collect();
+    labels(
+        set("BELLOWS_NOTE"),
+        tags.iter().filter(|tag| !tag.is_empty()),
+    )
 }
 
 /// Says something beside the results.

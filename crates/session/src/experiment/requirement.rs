@@ -125,6 +125,7 @@ const NOT_REQUESTED: &str = "no rate was requested";
 const NO_CPU: &str = "CPU per message was not measured";
 const NO_MEMORY: &str = "the memory was not measured";
 const NO_LEDGER: &str = "no ledger was kept";
+const NO_MESSAGE: &str = "the ledger followed no message";
 const NOT_EXACT: &str = "the ledger's counts are not exact";
 const NO_OPERATIONS: &str = "there was no churn";
 
@@ -133,6 +134,7 @@ fn ledger(summary: &RunSummary, count: fn(&measure::ledger::LedgerSummary) -> u6
     match &summary.ledger {
         None => Err(NO_LEDGER),
         Some(ledger) if !ledger.exact => Err(NOT_EXACT),
+        Some(ledger) if ledger.sent == 0 => Err(NO_MESSAGE),
         Some(ledger) => Ok(count(ledger) as f64),
     }
 }
@@ -161,10 +163,10 @@ static FIGURES: [Figure; 19] = [
         achieved.ok_or(NOT_REQUESTED)
     }),
     figure("late share", RequiredUnit::Share, |s| {
-        s.requested
-            .as_ref()
-            .map(|r| r.late_share)
-            .ok_or(NOT_REQUESTED)
+        // What was requested and not sent is later than any.
+        let requested = s.requested.as_ref().ok_or(NOT_REQUESTED)?;
+        let sent = requested.achieved.ok_or(NOT_REQUESTED)?.min(1.0);
+        Ok(1.0 - sent * (1.0 - requested.late_share))
     }),
     figure("lost", RequiredUnit::Count, |s| ledger(s, |l| l.lost)),
     figure("outstanding", RequiredUnit::Count, |s| {
@@ -251,22 +253,41 @@ impl Requirement {
         ))
     }
 
-    /// Whether the run met it.
-    pub(crate) fn judge(&self, summary: &RunSummary) -> RequirementOutcome {
+    /// The outcome where it cannot be told.
+    pub(crate) fn unknown(&self, why: &str) -> RequirementOutcome {
+        RequirementOutcome {
+            that: self.text.clone(),
+            observed: None,
+            bound: self.bound,
+            unit: self.unit(),
+            met: None,
+            why: Some(why.to_owned()),
+        }
+    }
+
+    /// Whether the run met it. What a run missed is missed; what it met until it ended `unfinished` cannot
+    /// be told.
+    pub(crate) fn judge(
+        &self,
+        summary: &RunSummary,
+        unfinished: Option<&'static str>,
+    ) -> RequirementOutcome {
         let observed = match &self.quantity {
             Quantity::Latency(metric, statistic) => latency(summary, metric, *statistic),
             Quantity::Figure(index) => FIGURES
                 .get(*index)
                 .map_or(Err("unknown"), |figure| (figure.of)(summary)),
         };
-        let value = observed.ok();
-        RequirementOutcome {
-            that: self.text.clone(),
-            observed: value,
-            bound: self.bound,
-            unit: self.unit(),
-            met: value.map(|value| self.comparison.holds(value, self.bound)),
-            why: observed.err().map(str::to_owned),
+        let holds = |value| self.comparison.holds(value, self.bound);
+        match (observed, unfinished) {
+            (Err(why), _) => self.unknown(why),
+            (Ok(value), Some(why)) if holds(value) => self.unknown(why),
+            (Ok(value), _) => RequirementOutcome {
+                observed: Some(value),
+                met: Some(holds(value)),
+                why: None,
+                ..self.unknown("")
+            },
         }
     }
 }
@@ -375,10 +396,11 @@ fn bound(unit: RequiredUnit, text: &str) -> Result<f64, String> {
             .parse::<u64>()
             .map(|count| count as f64)
             .map_err(|_| wrong("whole number")),
-        RequiredUnit::Bytes => text
-            .parse::<Bytes>()
+        RequiredUnit::Bytes => Some(text)
+            .filter(|text| *text == "0" || text.parse::<f64>().is_err())
+            .and_then(|text| text.parse::<Bytes>().ok())
             .map(|bytes| bytes.0 as f64)
-            .map_err(|_| wrong("size, such as 500MB or 2GiB")),
+            .ok_or_else(|| wrong("size with its unit, such as 500MB or 2GiB")),
     }
 }
 

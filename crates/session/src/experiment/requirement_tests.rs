@@ -18,6 +18,7 @@ fn summary() -> RunSummary {
         },
         latency: recorder.messages(),
         ledger: Some(LedgerSummary {
+            sent: 1_000,
             lost: 3,
             exact: true,
             ..LedgerSummary::default()
@@ -52,7 +53,7 @@ fn requirements_are_met_missed_or_cannot_be_told() {
         ("cycles rate > 1", None),
     ] {
         let read: Requirement = text.parse().expect(text);
-        let outcome = read.judge(&summary);
+        let outcome = read.judge(&summary, None);
         assert_eq!(outcome.met, met, "{text}: {outcome:?}");
         assert_eq!(outcome.why.is_some(), met.is_none(), "{text}");
         assert_eq!(outcome.that.parse(), Ok(read), "{text}");
@@ -76,9 +77,48 @@ fn what_fails_a_run_is_the_opposite_of_what_it_requires() {
     ] {
         let outcome = Requirement::unless(condition)
             .expect(condition)
-            .judge(&summary);
+            .judge(&summary, None);
         assert_eq!((outcome.that.as_str(), outcome.met), (that, met));
     }
+}
+
+#[test]
+fn what_a_cut_off_run_met_cannot_be_told_and_what_it_missed_is_missed() {
+    let summary = summary();
+    let judged = |text: &str| {
+        let read: Requirement = text.parse().expect(text);
+        read.judge(&summary, Some("the run broke off")).met
+    };
+    assert_eq!(judged("lost < 4"), None);
+    assert_eq!(judged("lost = 0"), Some(false));
+}
+
+#[test]
+fn messages_that_were_never_sent_are_late() {
+    let requested = |achieved| archive::RequestedSummary {
+        achieved: Some(achieved),
+        late_share: 0.5,
+        ..archive::RequestedSummary::default()
+    };
+    for (achieved, late) in [(1.0, 0.5), (0.1, 0.95), (0.0, 1.0), (2.0, 0.5)] {
+        let summary = RunSummary {
+            requested: Some(requested(achieved)),
+            ..summary()
+        };
+        let read: Requirement = "late share <= 0%".parse().expect("a requirement");
+        let observed = read.judge(&summary, None).observed.expect("a share");
+        assert!((observed - late).abs() < 1e-9, "{achieved}: {observed}");
+    }
+}
+
+#[test]
+fn a_ledger_that_followed_nothing_tells_nothing() {
+    let mut summary = summary();
+    if let Some(ledger) = &mut summary.ledger {
+        ledger.sent = 0;
+    }
+    let read: Requirement = "lost > 5".parse().expect("a requirement");
+    assert_eq!(read.judge(&summary, None).met, None);
 }
 
 #[test]
@@ -88,9 +128,9 @@ fn counts_that_are_not_exact_tell_nothing() {
         ledger.exact = false;
     }
     let read: Requirement = "lost = 0".parse().expect("a requirement");
-    assert_eq!(read.judge(&summary).met, None);
+    assert_eq!(read.judge(&summary, None).met, None);
     summary.ledger = None;
-    assert_eq!(read.judge(&summary).why.as_deref(), Some(NO_LEDGER));
+    assert_eq!(read.judge(&summary, None).why.as_deref(), Some(NO_LEDGER));
 }
 
 #[test]
@@ -107,6 +147,7 @@ fn what_is_no_requirement_says_why() {
         ("achieved > 0.99", "percentage"),
         ("sent rate > fast", "rate"),
         ("broker memory < lots", "size"),
+        ("broker memory < 500", "with its unit"),
         ("< 20ms", "is no quantity"),
     ] {
         let why = text.parse::<Requirement>().expect_err(text);

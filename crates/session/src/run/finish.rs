@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use archive::{
-    FailureCount, PerMessage, PhaseSpan, Rss, RunRecord, RunState, RunSummary, RunWriter,
+    FailureCount, PerMessage, PhaseSpan, Rss, RunLock, RunRecord, RunState, RunSummary, RunWriter,
     ScenarioSummary, Throughput, Topology, Warning,
 };
 use load::OperationTally;
@@ -70,7 +70,12 @@ impl Recording<'_> {
         summary.stalls.clone_from(&verdict.facts.ended.stalls);
         summary.verdict = self.context.loaded().then_some(verdict);
         let required = self.context.requirements.iter();
-        summary.requirements = required.map(|it| it.judge(&summary)).collect();
+        let unfinished = self.unfinished(&outcome);
+        let judged = required.map(|it| match self.measured_length.0 {
+            0 => it.unknown("nothing was measured"),
+            _ => it.judge(&summary, unfinished),
+        });
+        summary.requirements = judged.collect();
         let texts = &self.context.texts;
         let record = close(self.writer.as_mut(), self.record, summary, texts);
         RunOutcome {
@@ -78,10 +83,24 @@ impl Recording<'_> {
                 .writer
                 .as_ref()
                 .map(|writer| writer.dir().to_path_buf()),
+            lock: self
+                .writer
+                .as_ref()
+                .map_or_else(RunLock::default, RunWriter::lock),
             record,
             measured: self.measured,
             profile: profiled.profile,
         }
+    }
+
+    /// Why a requirement that was met until the end of the run need not be met by a whole one.
+    fn unfinished(&self, outcome: &load::Outcome) -> Option<&'static str> {
+        if outcome.error.is_some() {
+            return Some("the run broke off");
+        }
+        // Where no length was planned, whoever stops the run ends it.
+        let stopped = outcome.interrupted && self.context.phases.measure.is_some();
+        stopped.then_some("the run was stopped before its end")
     }
 
     fn finish_profile(&mut self, outcome: &load::Outcome) -> Profiled {

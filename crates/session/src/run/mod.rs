@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::thread;
 
 use archive::profile::{Profile, ProfileHeader};
-use archive::{Labels, RunRecord, RunState, RunWriter, Topology, Versions};
+use archive::{Labels, RunLock, RunRecord, RunState, RunWriter, Topology, Versions};
 use measure::{Clock, Interval, Time, wall_clock_unix_ns};
 
 use crate::brokers::{self, Broker, Identity};
@@ -89,6 +89,8 @@ pub struct RunOutcome {
     pub measured: Interval,
     /// What was sampled in the measured phase, as it stands in the run folder.
     pub profile: Option<Profile>,
+    /// Keeps others from removing the run folder while this lasts.
+    pub lock: RunLock,
 }
 
 /// Runs an experiment: starts or attaches the broker, applies load, samples and profiles, writes
@@ -104,6 +106,7 @@ pub fn run(
     observer: &mut dyn Observer,
 ) -> Result<RunOutcome, Error> {
     experiment.validate()?;
+    check_requirements(experiment, options.scenarios)?;
     let mut broker = brokers::start(experiment, &options.bellows_exe, control, observer)?;
     let outcome = apply_load(&mut *broker, experiment, options, control, observer);
     if broker.identity() != &Identity::default() {
@@ -113,6 +116,25 @@ pub fn run(
         observer.step(&error.to_string());
     }
     outcome
+}
+
+/// Refuses requirements about latencies that the experiment's scenarios do not measure, before anything is
+/// started.
+fn check_requirements(experiment: &Experiment, scenarios: &[MakeScenario]) -> Result<(), Error> {
+    if experiment.require.is_empty() {
+        return Ok(());
+    }
+    // Which broker it will be does not matter to what is measured.
+    let endpoint = load::Endpoint::new("localhost", 0);
+    let mut metrics = Vec::new();
+    for make in scenarios {
+        let scenario = make(experiment, &endpoint, 0)?;
+        metrics.extend(scenario.iter().flat_map(|scenario| scenario.metrics()));
+    }
+    let mut required = experiment.require.iter();
+    required
+        .try_for_each(|spec| spec.that.check(&metrics))
+        .map_err(Error::Usage)
 }
 
 /// Runs an experiment against a broker that is there already and stays: several runs may follow each other
@@ -128,6 +150,7 @@ pub fn run_on(
     observer: &mut dyn Observer,
 ) -> Result<RunOutcome, Error> {
     experiment.validate()?;
+    check_requirements(experiment, options.scenarios)?;
     apply_load(broker, experiment, options, control, observer)
 }
 
@@ -159,9 +182,6 @@ fn apply_load(
     record.versions.broker = identity.name();
     record.versions.runtime.clone_from(&identity.runtime);
     record.metrics = scenarios.iter().flat_map(|it| it.metrics()).collect();
-    for spec in &experiment.require {
-        spec.that.check(&record.metrics).map_err(Error::Usage)?;
-    }
     let writer = start.writer(options, &mut record)?;
 
     let profiling = match &writer {

@@ -260,7 +260,7 @@ impl Common {
             notes,
             may_expire: false,
             runs: self.runs,
-            labels: self.labels.resolve(),
+            labels: self.labels.resolve()?,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use archive::{Retention, RunEntry, prunable};
+use archive::{Removable, Retention, RunEntry, prunable};
 use clap::{ArgGroup, Args};
 use jiff::{Span, SpanRelativeTo, Timestamp};
 use report::console;
@@ -61,15 +61,17 @@ fn age(text: &str) -> Result<Duration, String> {
 }
 
 impl RmArgs {
-    /// Removes the runs, or none where one of them is not found.
+    /// Removes the runs, or none where one of them is not found or may not be removed.
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let found = self
             .which
             .iter()
             .map(|name| find::entry(name, &self.runs.runs));
-        let entries = found.collect::<Result<Vec<_>, Failure>>()?;
-        let kept = |entry: &&RunEntry| entry.labels.as_ref().map_or(true, |l| !l.tags.is_empty());
-        if let Some(tagged) = entries.iter().find(kept).filter(|_| !self.tagged) {
+        let mut entries = found.collect::<Result<Vec<_>, Failure>>()?;
+        entries.sort_by(|a, b| a.dir.cmp(&b.dir));
+        entries.dedup_by(|a, b| a.dir == b.dir);
+        let tagged = |entry: &&RunEntry| entry.labels.as_ref().is_ok_and(|l| !l.tags.is_empty());
+        if let Some(tagged) = entries.iter().find(tagged).filter(|_| !self.tagged) {
             let labels = console::labels(tagged);
             return Err(Failure::usage(
                 format!("{} has a tag, and nothing was removed", tagged.id),
@@ -77,41 +79,64 @@ impl RmArgs {
             )
             .observed(labels));
         }
-        remove(entries.iter(), self.dry_run)
+        let checked = entries
+            .iter()
+            .map(|entry| Removable::find(&entry.dir, self.tagged));
+        let checked = checked.collect::<Result<Vec<_>, _>>()?;
+        let mut removed = Removed::default();
+        for (entry, run) in entries.iter().zip(checked) {
+            removed.add(entry, run, self.dry_run)?;
+        }
+        removed.tell(self.dry_run)
     }
 }
 
 impl PruneArgs {
-    /// Removes what may go.
+    /// Removes what may go. What cannot be removed stays, and keeps no other.
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let entries = find::list(&self.runs.runs)?;
         let retention = Retention {
             keep: self.keep.unwrap_or(0),
             older_than: self.older_than,
         };
-        remove(
-            prunable(&entries, retention, Timestamp::now()),
-            self.dry_run,
-        )
+        let mut removed = Removed::default();
+        for entry in prunable(&entries, retention, Timestamp::now()) {
+            let done = Removable::find(&entry.dir, false)
+                .map_err(Failure::from)
+                .and_then(|run| removed.add(entry, run, self.dry_run));
+            match done {
+                Err(Failure::Failed(problem)) => {
+                    output::line_aside(&format!("stays: {}", problem.sentence()));
+                }
+                done => done?,
+            }
+        }
+        removed.tell(self.dry_run)
     }
 }
 
-/// Removes runs, and prints the id of each and how much room that made.
-fn remove<'a>(
-    entries: impl IntoIterator<Item = &'a RunEntry>,
-    dry_run: bool,
-) -> Result<Done, Failure> {
-    let (mut number, mut bytes) = (0, 0);
-    for entry in entries {
+/// Runs that were removed, or would be.
+#[derive(Default)]
+struct Removed {
+    number: u64,
+    bytes: u64,
+}
+
+impl Removed {
+    fn add(&mut self, entry: &RunEntry, run: Removable, dry_run: bool) -> Result<(), Failure> {
         if !dry_run {
-            archive::remove_run(&entry.dir)?;
+            run.remove()?;
         }
-        output::print(&format!("{}\n", entry.id))?;
-        number += 1;
-        bytes += entry.bytes;
+        self.number += 1;
+        self.bytes += entry.bytes;
+        output::print(&format!("{}\n", entry.id))
     }
-    output::print(&console::removed(number, bytes, dry_run))?;
-    Ok(Done::Fine)
+
+    /// Says how many there were, and how much room that made.
+    fn tell(self, dry_run: bool) -> Result<Done, Failure> {
+        output::print(&console::removed(self.number, self.bytes, dry_run))?;
+        Ok(Done::Fine)
+    }
 }
 
 #[cfg(test)]
