@@ -226,13 +226,7 @@ mod tests {
         fs::write(run.join(file::SERIES), "1").unwrap();
         let link = dir.path().join("link");
         symlink(&run, &link).unwrap();
-        for path in [
-            link.clone(),
-            link.join(""),
-            link.join("."),
-            run.join("."),
-            "..".into(),
-        ] {
+        for path in [link.clone(), link.join(""), link.join("."), run.join("..")] {
             assert!(remove(&path).is_err(), "{path:?}");
         }
         symlink(dir.path().join("elsewhere"), run.join(file::REPORT)).unwrap();

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use archive::RunEntry;
+use archive::profile::Profile;
 use measure::Problem;
 
 use crate::failure::Failure;
@@ -38,11 +39,15 @@ pub(super) fn profile(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
     if entries.is_empty() {
         return among_runs(name, runs);
     }
-    let with_profile = entries.iter().find(|entry| entry.has_profile());
+    let sampled =
+        |entry: &&RunEntry| Profile::open(&entry.dir).is_ok_and(|it| !it.samples.is_empty());
+    let with_profile = entries
+        .iter()
+        .find(|entry| entry.has_profile() && sampled(entry));
     with_profile.map(|entry| entry.dir.clone()).ok_or_else(|| {
         Failure::failed(
             format!(
-                "none of the {} runs in {} has a profile",
+                "none of the {} runs in {} has a profile with samples",
                 entries.len(),
                 runs.display()
             ),

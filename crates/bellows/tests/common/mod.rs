@@ -270,6 +270,11 @@ pub(crate) fn folder() -> tempfile::TempDir {
 
 /// The data of a page.
 pub(crate) fn page(path: &Path) -> serde_json::Value {
+    page_parts(path).0
+}
+
+/// The data of a page, and the numbers behind it.
+pub(crate) fn page_parts(path: &Path) -> (serde_json::Value, Vec<u8>) {
     use base64::Engine as _;
     let text = std::fs::read_to_string(path).expect("a report");
     let mark = "<script type=\"text/plain\" id=\"data\">";
@@ -284,5 +289,9 @@ pub(crate) fn page(path: &Path) -> serde_json::Value {
         .expect("gzip");
     let (length, rest) = bytes.split_at(4);
     let length = u32::from_le_bytes(length.try_into().expect("4 bytes")) as usize;
-    serde_json::from_slice(&rest[..length]).expect("JSON")
+    let (json, numbers) = rest.split_at(length);
+    (
+        serde_json::from_slice(json).expect("JSON"),
+        numbers.to_vec(),
+    )
 }

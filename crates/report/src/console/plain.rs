@@ -248,7 +248,8 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
     })
 }
 
-/// Writes the lines that apply, aligned with each other; says whether any value was marked.
+/// Writes the lines that apply, aligned with each other; says whether any value was marked. Of what nothing
+/// was recorded it prints no value: zero would read as the best.
 fn latencies(
     out: &mut String,
     names: &[(Metric, &str)],
@@ -263,6 +264,10 @@ fn latencies(
     let mut marked = false;
     for (metric, name) in shown {
         let summary = values.get(*metric);
+        if summary.count == 0 {
+            let _ = writeln!(out, "--- {name:<label$} mean: {:>9}", "-");
+            continue;
+        }
         let _ = write!(
             out,
             "--- {name:<label$} mean: {:>9.2} us",
@@ -275,7 +280,7 @@ fn latencies(
         {
             let _ = write!(out, "{before}- {percentile:.2}%: {:>9.2} us", us(value));
             // The mark takes the place of a blank, so that columns and parsers stay as they are.
-            let weak = summary.count > 0 && !summary.supports(percentile);
+            let weak = !summary.supports(percentile);
             before = if weak { '~' } else { ' ' };
             marked |= weak;
         }

@@ -36,6 +36,8 @@ pub(super) struct Facts<'a> {
 
 /// Two lines of the page at 1280 pixels.
 const MOST_LETTERS: usize = 180;
+/// Below this share of the measured phase an outage is no headline.
+const LEAST_OUTAGE: f64 = 0.01;
 /// Below this share a function is no headline.
 const LEAST_SHARE: f64 = 0.05;
 /// Above this share a function is the frame of everything rather than a part of it.
@@ -77,7 +79,7 @@ struct Clauses<'a> {
     cpu: String,
     /// The function below which much of the CPU time lies, and the words before it.
     function: Option<(String, &'a str)>,
-    limited_by: &'static str,
+    limited_by: String,
 }
 
 impl<'a> Clauses<'a> {
@@ -101,7 +103,9 @@ impl<'a> Clauses<'a> {
             latencies: latencies(facts.figures),
             cpu: cpu(facts),
             function,
-            limited_by: facts.verdict.map_or("", limited_by),
+            limited_by: facts.verdict.map_or_else(String::new, |verdict| {
+                limits(verdict, facts.figures.measured_s)
+            }),
         }
     }
 
@@ -128,10 +132,25 @@ impl<'a> Clauses<'a> {
         }
         if !self.limited_by.is_empty() {
             text.push_str("; ");
-            text.push_str(self.limited_by);
+            text.push_str(&self.limited_by);
         }
         parts.push(plain(text + "."));
         parts
+    }
+}
+
+/// The outage, where there was one of any weight, and who limited the run.
+fn limits(verdict: &Verdict, measured_s: f64) -> String {
+    let stalls = verdict.facts.ended.stalls.iter();
+    let away: f64 = stalls
+        .filter(|stall| stall.away)
+        .map(|stall| stall.for_s)
+        .sum();
+    let outage = format!("no connection for {} s", seconds_digits(away));
+    match limited_by(verdict) {
+        limited if away < LEAST_OUTAGE * measured_s => limited.to_owned(),
+        "" => outage,
+        limited => format!("{outage}; {limited}"),
     }
 }
 

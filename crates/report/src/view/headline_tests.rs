@@ -112,6 +112,34 @@ fn a_stream_is_published_to() {
 }
 
 #[test]
+fn an_outage_is_said_also_where_the_rate_was_met() {
+    let mut verdict = Verdict {
+        limited_by: LimitedBy::Schedule,
+        ..Verdict::default()
+    };
+    let stall = |for_s, away| archive::Stall {
+        for_s,
+        away,
+        ..archive::Stall::default()
+    };
+    let mut figures = figures();
+    figures.requested_rate = Some(54_800.0);
+    let record = record(RunState::Complete, &["quorum"]);
+    verdict.facts.ended.stalls = vec![stall(15.5, true), stall(9.0, false)];
+    let text = said(&record, &figures, Some(&verdict), false);
+    assert!(text.ends_with("; no connection for 15.5 s."), "{text}");
+    verdict.limited_by = LimitedBy::Broker;
+    let text = said(&record, &figures, Some(&verdict), false);
+    assert!(
+        text.ends_with("; no connection for 15.5 s; limited by the broker."),
+        "{text}"
+    );
+    verdict.facts.ended.stalls = vec![stall(0.5, true)];
+    let text = said(&record, &figures, Some(&verdict), false);
+    assert!(!text.contains("no connection"), "{text}");
+}
+
+#[test]
 fn a_missed_rate_is_said_and_nothing_is_blamed() {
     let mut figures = figures();
     figures.requested_rate = Some(60_000.0);
