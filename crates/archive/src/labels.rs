@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::remove::RunLock;
+use crate::lock::RunLock;
 use crate::{Error, bounded, file, replace_file};
 
 /// Bytes of a `labels.json` that are read.

@@ -12,6 +12,7 @@ mod histogram_log;
 mod labels;
 mod line_file;
 mod list;
+mod lock;
 pub mod profile;
 mod reader;
 mod record;
@@ -35,12 +36,13 @@ pub use facts::{
 pub use histogram_log::{HistogramLog, HistogramRecord, encode_histogram};
 pub use labels::{Labels, Tag};
 pub use list::{RunEntry, list_runs};
+pub use lock::RunLock;
 pub use reader::RunReader;
 pub use record::{
     BindingRecord, Event, ExchangeRecord, Hardware, PhaseSpan, QueueRecord, RunRecord, RunState,
     Topology, Versions,
 };
-pub use remove::{Removable, RunLock};
+pub use remove::Removable;
 pub use replace::{Replacement, replace_file};
 pub use requirement::{RequiredUnit, RequirementOutcome};
 pub use scenario::{FailureCount, ScenarioPoint};

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use measure::{LatencySummary, Metric};
 
+use crate::lock::is_active;
 use crate::reader::read_record;
-use crate::remove::{began, folder_bytes, is_active};
+use crate::remove::{began, folder_bytes};
 use crate::{Error, Labels, RunRecord, RunState, file};
 
 /// One folder among the runs.

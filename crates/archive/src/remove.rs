@@ -4,37 +4,12 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use crate::reader::read_record;
 use crate::{Error, Labels, file};
 
 /// Folders in a folder that are counted: a run has none.
 const DEEPEST: usize = 4;
-
-/// Says to other processes that a run has not ended, as long as any copy of it lasts. A process that is
-/// killed gives it back.
-#[derive(Clone, Debug, Default)]
-pub struct RunLock {
-    _folder: Option<Arc<File>>,
-}
-
-impl RunLock {
-    /// Takes it; where the folder cannot be locked, nobody is told.
-    pub(crate) fn take(dir: &Path) -> Self {
-        let lock = || {
-            let folder = File::open(dir).ok()?;
-            folder.lock_shared().ok()?;
-            Some(Arc::new(folder))
-        };
-        Self { _folder: lock() }
-    }
-}
-
-/// Whether a process is writing to a run folder.
-pub(crate) fn is_active(dir: &Path) -> bool {
-    File::open(dir).is_ok_and(|folder| matches!(folder.try_lock(), Err(TryLockError::WouldBlock)))
-}
 
 /// Bytes of the files in a folder, and of those in its folders. What cannot be read counts as none.
 pub(crate) fn folder_bytes(dir: &Path) -> u64 {
@@ -191,6 +166,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+    use crate::lock::{RunLock, is_active};
 
     const NAME: &str = "2026-11-22T00-00-00Z-demo-abcd";
 

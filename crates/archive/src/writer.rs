@@ -9,7 +9,7 @@ use measure::{Interval, Time};
 
 use crate::histogram_log::HistogramLogWriter;
 use crate::line_file::LineFile;
-use crate::remove::RunLock;
+use crate::lock::RunLock;
 use crate::{
     Error, Labels, RunRecord, SeriesPoint, Tier, Warning, WarningCode, file, replace_file,
 };

@@ -249,7 +249,7 @@ fn what_cannot_start_says_why_and_what_hangs_ends() {
     let mut plan = plan(port, ChurnKind::Queues, None);
     plan.most_open = 0;
     let error = common::churned(&plan, &mut Heard::default()).expect_err("no room");
-    assert!(error.is_usage() && error.problem().help.contains("--max-open"));
+    assert!(error.is_usage() && &*error.problem().about == "churn.max-open");
 }
 
 /// Stands before a broker: from the second connection on it resets every fifth one as soon as the

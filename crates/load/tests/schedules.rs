@@ -281,7 +281,7 @@ fn what_cannot_be_paced_is_refused() {
     };
     refused(
         &|group| group.producers.arrivals = ArrivalProcess::ThinkTime(Nanos::SECOND),
-        "--max-pending at 1",
+        "one answer at a time",
     );
     refused(
         &|group| {

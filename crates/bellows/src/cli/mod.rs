@@ -25,7 +25,6 @@ mod security;
 mod shell;
 mod top;
 
-pub(crate) use args::labels;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::failure::{Done, Failure};

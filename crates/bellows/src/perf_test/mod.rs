@@ -27,8 +27,8 @@ use measure::{Nanos, Phase};
 use report::console;
 use session::RunOutcome;
 
-use crate::cli::labels;
 use crate::failure::{Done, Failure};
+use crate::labels::labels;
 use crate::run_options::run_options;
 use crate::{output, pictures, signals};
 use exposition::Exposition;
