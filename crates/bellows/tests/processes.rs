@@ -170,7 +170,7 @@ fn a_process_without_cpu_time_has_no_profile() {
     ended.assert_error(1, &["no samples", "used no CPU"]);
     assert!(ended.stderr.contains("while it works"), "{ended:?}");
     let top = run(dir.path(), &["top", "last"]);
-    top.assert_error(1, &["last has no samples"]);
+    top.assert_error(1, &["has a profile with samples"]);
     let flame = run(dir.path(), &["flame", "last", "--from", "1"]);
-    flame.assert_error(1, &["last has no samples"]);
+    flame.assert_error(1, &["has a profile with samples"]);
 }
