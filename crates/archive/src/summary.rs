@@ -50,6 +50,9 @@ pub struct RunSummary {
     pub latency: Summaries,
     /// CPU time of the measured phase per message.
     pub cpu_us_per_message: PerMessage,
+    /// CPU time of the measured phase per second of it, in cores; the profiler's own included.
+    #[serde(default)]
+    pub cpu_cores: PerMessage,
     /// Peak resident memory of the measured phase.
     pub rss_mb: Rss,
     /// One per profiled event.
@@ -109,6 +112,7 @@ impl RunSummary {
 /// What became of the operations of a scenario. Counts are of those that were due in the measured
 /// phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct ScenarioSummary {
     /// What was loaded: `connections`, `channels` or `queues`.
     pub kind: String,
@@ -122,6 +126,7 @@ pub struct ScenarioSummary {
     pub counts: BTreeMap<Metric, u64>,
     /// What its schedule asked for, in operations; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(optional))]
     pub requested: Option<RequestedSummary>,
     /// Why operations failed.
     pub failures: Vec<FailureCount>,
@@ -131,6 +136,7 @@ pub struct ScenarioSummary {
     pub cpu_ms_each: PerMessage,
     /// The latency of a whole operation among `steps`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(optional))]
     pub headline: Option<Metric>,
     /// How long operations took, and each step of them.
     #[serde(rename = "steps")]
@@ -204,6 +210,7 @@ pub struct Throughput {
 /// What was asked for, against what was sent. In a run of churn its messages are cycles, and they are
 /// sent when they begin.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct RequestedSummary {
     /// Messages that became due in warm-up and measured phase: the integral of the rate. Random
     /// arrivals differ from it by chance.
@@ -222,6 +229,7 @@ pub struct RequestedSummary {
 
 /// A part of [`RequestedSummary::over_time`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct RequestedWindow {
     /// Its start in seconds since the run's origin.
     pub t: f64,
@@ -282,6 +290,10 @@ pub struct ProfileSummary {
     pub near_share: f64,
     /// The functions with the largest self share, at most 20.
     pub top: Vec<FunctionShare>,
+    /// The function of the process's own code that has the largest total share without being the frame of
+    /// everything; absent where there is none, or most stacks are incomplete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headline: Option<FunctionShare>,
 }
 
 /// One row of the function table; shares are of all samples (0 to 1).

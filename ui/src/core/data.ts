@@ -19,7 +19,7 @@ export type Column = (number | null)[];
 
 /** A latency of the measured phase, of messages or of another scenario. */
 export function latencyOf(figures: Figures, key: Metric): LatencySummary | undefined {
-  const scenarios = Object.values(figures.scenarios).map((scenario) => scenario?.latency[key]);
+  const scenarios = Object.values(figures.scenarios).map((scenario) => scenario?.steps[key]);
   return figures.latency[key] ?? scenarios.find((latency) => latency !== undefined);
 }
 

@@ -430,7 +430,7 @@ rss_mb: Rss,
 /**
  * What became of the operations of scenarios other than messages, by their names.
  */
-scenarios: { [key in string]: ScenarioFigures }, };
+scenarios: { [key in string]: ScenarioSummary }, };
 
 /**
  * The machine, as the kernel describes it.
@@ -932,6 +932,56 @@ text: string,
 decided: boolean, };
 
 /**
+ * What was asked for, against what was sent. In a run of churn its messages are cycles, and they are
+ * sent when they begin.
+ */
+export type RequestedSummary = {
+/**
+ * Messages that became due in warm-up and measured phase: the integral of the rate. Random
+ * arrivals differ from it by chance.
+ */
+total: number,
+/**
+ * The mean of the measured phase, in messages per second.
+ */
+rate: number,
+/**
+ * Messages sent in the measured phase divided by those asked for in it; `None` where none were.
+ */
+achieved: number | null,
+/**
+ * Share of the measured phase's messages that were sent later than 1 ms after their time (0 to
+ * 1).
+ */
+late_share: number,
+/**
+ * The measured phase in the order of time: a second each, or so much longer that there are at
+ * most 600.
+ */
+over_time: Array<RequestedWindow>, };
+
+/**
+ * A part of [`RequestedSummary::over_time`].
+ */
+export type RequestedWindow = {
+/**
+ * Its start in seconds since the run's origin.
+ */
+t: number,
+/**
+ * Its measured length in seconds.
+ */
+dt: number,
+/**
+ * Messages per second asked for.
+ */
+requested: number,
+/**
+ * Messages per second sent.
+ */
+sent: number, };
+
+/**
  * Peak resident memory in MB (10^6 bytes).
  */
 export type Rss = {
@@ -1066,45 +1116,43 @@ command: Array<string>,
 profile: ProfileHead | null, };
 
 /**
- * What became of the operations of a scenario.
+ * What became of the operations of a scenario. Counts are of those that were due in the measured
+ * phase.
  */
-export type ScenarioFigures = {
+export type ScenarioSummary = {
 /**
- * What was loaded: `connections`.
+ * What was loaded: `connections`, `channels` or `queues`.
  */
 kind: string,
 /**
- * What its operations are called: `cycles`.
+ * What its operations are called.
  */
 unit: string,
 /**
- * Operations that ended in order in the measured phase, per second.
+ * Operations that ended in order inside the measured phase, per second of its measured length.
  */
 rate: number,
 /**
- * Operations per second that its schedule requested; `null` when unthrottled.
+ * What its schedule asked for, in operations; absent without one.
  */
-requested_rate: number | null,
-/**
- * The counts of its operations that were due in the measured phase.
- */
-counts: { [key in Metric]: number },
+requested?: RequestedSummary,
 /**
  * Why operations failed.
  */
 failures: Array<FailureCount>,
 /**
- * CPU time per operation, milliseconds.
+ * CPU time of the measured phase per operation that ended in it, in milliseconds; absent where
+ * other load ran beside it.
  */
-cpu_ms_each: PerMessage,
+cpu_ms_per_cycle: PerMessage,
 /**
- * The latency of a whole operation.
+ * The latency of a whole operation among `steps`.
  */
-headline: Metric | null,
+headline?: Metric,
 /**
- * Latencies of the measured phase.
+ * How long operations took, and each step of them.
  */
-latency: Summaries, };
+steps: Summaries, } & ({ [key in string]: number });
 
 /**
  * The series: one entry per interval in each column; `null` where something could not be had.

@@ -64,7 +64,8 @@ export function figuresOf(page: Page, window: readonly [number, number]): Figure
     }
     const none = { broker: null, client: null };
     const rate = length > 0 ? (counts.completed ?? 0) / length : 0;
-    scenarios[name] = { ...of, rate, counts, failures: [], cpu_ms_each: none, latency: {} };
+    const own = { rate, failures: [], cpu_ms_per_cycle: none, steps: {} };
+    scenarios[name] = Object.assign({}, of, counts, own);
   }
   return {
     ...run.figures,

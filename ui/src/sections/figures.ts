@@ -56,7 +56,7 @@ function flows(run: RunView): (Tile | null)[] {
 function costs(run: RunView): (Tile | null)[] {
   const f = run.figures;
   // The tiles of a scenario say what one of its operations costs.
-  const told = Object.values(f.scenarios).some((of) => of && of.cpu_ms_each.broker !== null);
+  const told = Object.values(f.scenarios).some((of) => of && of.cpu_ms_per_cycle.broker !== null);
   const cpu = (label: string, who: 'broker' | 'client'): Tile | null =>
     told ? null : cost(label, f.cpu_us_per_message[who], f.cpu_cores[who], run);
   return [cpu(`${subject(run)} CPU`, 'broker'), memory(run), cpu('bellows CPU', 'client')];

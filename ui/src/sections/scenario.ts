@@ -5,7 +5,7 @@ import type { Column } from '../core/data';
 import { h } from '../core/dom';
 import { duration, durationTick, grouped, si, significant } from '../core/format';
 import { heatColor, type Palette } from '../core/theme';
-import type { Metric, MetricInfo, RunView, ScenarioFigures } from '../core/view';
+import type { Metric, MetricInfo, RunView, ScenarioSummary } from '../core/view';
 import { type Tile, tile } from './tile';
 
 /** The parts of a whole, in the order of time. */
@@ -20,16 +20,17 @@ export function partColor(run: RunView, part: MetricInfo, dark: boolean): string
   return heatColor(0.3 + (0.7 * Math.max(0, at)) / Math.max(1, all.length - 1), dark);
 }
 
-function count(scenario: ScenarioFigures, key: Metric): number {
-  return scenario.counts[key] ?? 0;
+function count(scenario: ScenarioSummary, key: Metric): number {
+  return scenario[key] ?? 0;
 }
 
 /** How many operations, what became of them, and what each cost the broker. */
-export function scenarioTiles(run: RunView, name: string, scenario: ScenarioFigures): Tile[] {
-  const { kind, unit, rate, requested_rate: requested } = scenario;
+export function scenarioTiles(run: RunView, name: string, scenario: ScenarioSummary): Tile[] {
+  const { kind, unit, rate } = scenario;
+  const requested = scenario.requested?.rate;
   const counts = run.metrics.filter((it) => it.scenario === name && it.kind !== 'histogram');
   const exact = counts.map((it) => `${it.name}: ${grouped(count(scenario, it.key))}`);
-  const asked = requested === null ? '' : `, ${significant(requested)} ${unit}/s requested`;
+  const asked = requested === undefined ? '' : `, ${significant(requested)} ${unit}/s requested`;
   const failures = scenario.failures.map((f) => `${grouped(f.count)}: ${f.reason}`);
   const tiles = [
     tile(
@@ -57,13 +58,13 @@ export function scenarioTiles(run: RunView, name: string, scenario: ScenarioFigu
     const exactly = `${ms} CPU-milliseconds per ${one}`;
     tiles.push(tile(`${who} CPU`, significant(ms), `ms/${one}`, under, exactly));
   };
-  cost('broker', scenario.cpu_ms_each.broker, run.figures.cpu_cores.broker);
-  cost('bellows', scenario.cpu_ms_each.client, run.figures.cpu_cores.client);
+  cost('broker', scenario.cpu_ms_per_cycle.broker, run.figures.cpu_cores.broker);
+  cost('bellows', scenario.cpu_ms_per_cycle.client, run.figures.cpu_cores.client);
   return tiles;
 }
 
 /** Why operations failed; null where none did. */
-export function failures(scenario: ScenarioFigures): HTMLElement | null {
+export function failures(scenario: ScenarioSummary): HTMLElement | null {
   if (scenario.failures.length === 0) return null;
   return h(
     'ul',

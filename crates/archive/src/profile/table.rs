@@ -5,6 +5,26 @@ use super::frames::{Frame, FrameKind};
 use super::model::{Profile, Sample, Unwinding};
 use crate::summary::{FunctionShare, ProfileSummary};
 
+/// Below this share a function is no headline.
+const LEAST_SHARE: f64 = 0.05;
+/// Above this share a function is the frame of everything rather than a part of it.
+const MOST_SHARE: f64 = 0.5;
+/// Where fewer stacks reach their thread's start, a total share says nothing.
+const LEAST_COMPLETE: f64 = 0.5;
+/// Erlang modules that every process runs in: their total share says nothing.
+const FRAMEWORK: [&str; 10] = [
+    "erts_beamasm",
+    "proc_lib",
+    "gen",
+    "gen_server",
+    "gen_server2",
+    "gen_statem",
+    "gen_event",
+    "gen_batch_server",
+    "lists",
+    "erlang",
+];
+
 /// One row of the function table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FunctionCount {
@@ -77,16 +97,18 @@ impl Profile {
         } else {
             Vec::new()
         };
+        let complete_share = share(&|sample| sample.complete);
         ProfileSummary {
             event: self.header.event.clone(),
             samples: all,
             lost: self.lost,
             unknown_share: share(&|sample| has(&unknown, sample)),
-            complete_share: share(&|sample| sample.complete),
+            complete_share,
             copied_share: unwound(Unwinding::StackCopy),
             frame_pointer_share: unwound(Unwinding::FramePointers),
             copied_bytes: self.copied_bytes / (self.samples.len() as u64).max(1),
             near_share: share(&|sample| has(&near, sample)),
+            headline: headline(&rows).filter(|_| complete_share >= LEAST_COMPLETE),
             top: rows.into_iter().take(top).map(|f| f.share).collect(),
         }
     }
@@ -137,6 +159,29 @@ impl Profile {
         }
         totals
     }
+}
+
+/// The function of the process's own code that has the largest total share without being the frame of
+/// everything.
+fn headline(rows: &[FunctionCount]) -> Option<FunctionShare> {
+    let is_own = |kind| {
+        matches!(
+            kind,
+            FrameKind::Erlang | FrameKind::Java | FrameKind::Native
+        )
+    };
+    let is_framework = |name: &str| {
+        let module = name.strip_prefix('$').and_then(|n| n.split(':').next());
+        module.is_some_and(|module| FRAMEWORK.contains(&module))
+    };
+    rows.iter()
+        .filter(|row| {
+            is_own(row.kind)
+                && (LEAST_SHARE..=MOST_SHARE).contains(&row.share.total)
+                && !is_framework(&row.share.function)
+        })
+        .max_by(|a, b| a.share.total.total_cmp(&b.share.total))
+        .map(|row| row.share.clone())
 }
 
 enum Visit {

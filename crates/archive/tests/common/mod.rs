@@ -74,6 +74,7 @@ fn summary(id: &str) -> RunSummary {
         requirements: Vec::new(),
         latency: Summaries::default(),
         cpu_us_per_message: PerMessage::default(),
+        cpu_cores: PerMessage::default(),
         rss_mb: Rss::default(),
         profiles: Vec::new(),
         warnings: Vec::new(),

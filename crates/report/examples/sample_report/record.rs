@@ -246,6 +246,11 @@ fn summary(state: &State, run: &Run) -> RunSummary {
         let used: f64 = run.points.iter().filter_map(get).sum();
         (m.counters.sent > 0 && used > 0.0).then(|| used * 1e6 / m.counters.sent as f64)
     };
+    let cores = |get: fn(&SeriesPoint) -> Option<f64>| {
+        let measured = || run.points.iter().filter(|p| p.phase == Phase::Measure);
+        let used: f64 = measured().filter_map(get).sum();
+        (used > 0.0).then(|| used / measured().count() as f64)
+    };
     let known = state.load != Some(Shape::Bare);
     RunSummary {
         schema: RunSummary::SCHEMA.into(),
@@ -273,6 +278,10 @@ fn summary(state: &State, run: &Run) -> RunSummary {
         cpu_us_per_message: PerMessage {
             broker: cpu(|p| p.broker.map(|u| u.cpu_cores)),
             client: cpu(|p| p.client.map(|u| u.cpu_cores)),
+        },
+        cpu_cores: PerMessage {
+            broker: cores(|p| p.broker.map(|u| u.cpu_cores)),
+            client: cores(|p| p.client.map(|u| u.cpu_cores)),
         },
         rss_mb: Rss {
             broker: known.then_some(224.6),

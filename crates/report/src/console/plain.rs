@@ -9,6 +9,7 @@ use measure::{LatencySummary, Metric, Phase, Summaries};
 use super::shape::Shape;
 use super::text::{Style, sanitise};
 use crate::numbers::{count, per_second, percent_digits, three_digits};
+use crate::view;
 
 /// Stalls that a summary shows.
 const MOST_STALLS: usize = 3;
@@ -86,11 +87,8 @@ pub(super) fn summary(shape: &Shape, record: &RunRecord, summary: &RunSummary) -
             columns: 120,
             ..Style::PLAIN
         };
-        let _ = writeln!(
-            out,
-            "--- {}",
-            super::scenario::headline(scenario).join("; ")
-        );
+        let operations = view::operations(scenario, &record.phases);
+        let _ = writeln!(out, "--- {}", sanitise(&operations));
         let lines = super::scenario::account(scenario).into_iter();
         for line in lines.chain(super::scenario::latencies(&scenario.latency, style)) {
             let _ = writeln!(out, "--- {line}");

@@ -141,23 +141,6 @@ pub(super) fn latencies(all: &Summaries, style: Style) -> Vec<String> {
     out
 }
 
-/// `198 connections/s of 200 requested`, and `cycle p99 3 ms, max 9 ms`.
-pub(super) fn headline(scenario: &ScenarioSummary) -> Vec<String> {
-    let requested = scenario.requested.as_ref().map_or_else(String::new, |it| {
-        format!(" of {} requested", three_digits(it.rate))
-    });
-    let mut parts = vec![format!(
-        "{} {}/s{requested}",
-        three_digits(scenario.rate),
-        sanitise(&scenario.kind)
-    )];
-    if let Some((metric, latency)) = scenario.headline() {
-        let (p99, max) = (Nanos(latency.p99_ns), Nanos(latency.max_ns));
-        parts.push(format!("{} p99 {p99}, max {max}", sanitise(metric.name())));
-    }
-    parts
-}
-
 /// What became of the operations, what each cost, and why some failed.
 pub(super) fn account(scenario: &ScenarioSummary) -> Vec<String> {
     let counts = scenario.counts.iter().map(|(metric, number)| {

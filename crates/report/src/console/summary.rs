@@ -2,21 +2,22 @@
 
 use std::borrow::Cow;
 
-use archive::{RequirementOutcome, RunRecord, RunState, RunSummary, Throughput, Warning};
-use measure::{LatencySummary, Metric, Nanos, Phase};
+use archive::{RequirementOutcome, RunRecord, RunSummary, Warning};
+use measure::{LatencySummary, Nanos};
 
 use super::shape::Shape;
 use super::text::{Style, fit, left, right, sanitise, width, wrap};
 use super::{plain, scenario};
 use crate::numbers::{count, marked, observed, percent_digits, three_digits};
 use crate::text;
+use crate::view;
 
 /// Lines that leave room for the prompt on the smallest screen it is made for, 24 rows.
 const LEAST_LINES: usize = 23;
 /// Lines beyond which nobody reads on.
 const MOST_LINES: usize = 40;
-/// Lines that warnings leave to a profile: its counts, how its stacks were found, heads and a function.
-const PROFILE_LINES: usize = 4;
+/// Lines that warnings leave to a profile: its counts, heads and a function.
+const PROFILE_LINES: usize = 3;
 /// Reasons of the verdict.
 const REASONS: usize = 3;
 /// What stands before each of them on a terminal.
@@ -52,7 +53,7 @@ pub fn summary(
             .chain(because(summary).map(|reason| format!("  because {reason}")))
             .chain(requirements(summary))
             .chain(cost(summary))
-            .chain(profile_lines(summary, FUNCTIONS, 100))
+            .chain(profile_lines(summary, usize::MAX, 100))
         {
             text.push_str(&line);
             text.push('\n');
@@ -128,9 +129,7 @@ fn compact(
         first.extend(reasons);
     }
     if left_over > 0 {
-        // Three lines before the first function: the counts, how the stacks were found, the heads.
-        let functions = left_over.saturating_sub(3).min(FUNCTIONS);
-        let mut lines = profile_lines(summary, functions, columns);
+        let mut lines = profile_lines(summary, left_over, columns);
         lines.truncate(left_over);
         sections.push(lines);
     }
@@ -196,46 +195,11 @@ fn reason_lines(summary: &RunSummary, columns: usize, room: usize) -> Vec<String
     out
 }
 
-/// One sentence made from the data.
+/// The run's name, and the page's first sentence on it.
 fn headline(record: &RunRecord, summary: &RunSummary) -> String {
-    let mut parts = Vec::new();
-    let rate = |t: &Throughput| format!("{} msg/s", three_digits(t.rate));
-    match (summary.sent.total > 0, summary.received.total > 0) {
-        (true, true) => {
-            parts.push(format!(
-                "{} in, {} out",
-                rate(&summary.sent),
-                rate(&summary.received)
-            ));
-        }
-        (true, false) => parts.push(format!("{} in", rate(&summary.sent))),
-        (false, true) => parts.push(format!("{} out", rate(&summary.received))),
-        (false, false) if summary.scenarios().next().is_none() => parts.push("no message".into()),
-        (false, false) => {}
-    }
-    for metric in [Metric::ACK_RESPONSE, Metric::END_TO_END] {
-        let latency = summary.latency.get(metric);
-        if latency.count > 0 {
-            parts.push(format!("{} p99 {}", metric.name(), Nanos(latency.p99_ns)));
-        }
-    }
-    parts.extend(
-        summary
-            .scenarios()
-            .flat_map(|(_, of)| scenario::headline(of)),
-    );
-    let measured = record.phases.iter().find(|p| p.phase == Phase::Measure);
-    if let (Some(span), Some(first)) = (measured, parts.first_mut()) {
-        first.push_str(&format!(
-            " for {}",
-            Nanos::from_secs_f64(span.end - span.start)
-        ));
-    }
-    let state = match record.state {
-        RunState::Complete => String::new(),
-        state => format!(" ({})", state.as_str()),
-    };
-    format!("{}{state}: {}", sanitise(&record.name), parts.join("; "))
+    let parts = view::sentence(record, &record.phases, summary);
+    let sentence: String = parts.iter().map(|part| part.text.as_str()).collect();
+    sanitise(&format!("{}: {sentence}", record.name)).into_owned()
 }
 
 /// Messages at the left, and what they cost both processes at the right.
@@ -367,7 +331,8 @@ fn cost(summary: &RunSummary) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-fn profile_lines(summary: &RunSummary, functions: usize, columns: usize) -> Vec<String> {
+/// What was sampled. Where `room` is for few lines, a function goes before the way in which stacks were found.
+fn profile_lines(summary: &RunSummary, room: usize, columns: usize) -> Vec<String> {
     let mut out = Vec::new();
     for profile in &summary.profiles {
         out.push(
@@ -384,8 +349,12 @@ fn profile_lines(summary: &RunSummary, functions: usize, columns: usize) -> Vec<
             )
             .into_owned(),
         );
-        let stacks = text::stacks(profile);
-        out.extend(stacks.map(|line| fit(&line, columns).into_owned()));
+        let stacks = text::stacks(profile).map(|line| fit(&line, columns).into_owned());
+        let heads_and_function = if profile.top.is_empty() { 0 } else { 2 };
+        if out.len() + 1 + heads_and_function <= room {
+            out.extend(stacks);
+        }
+        let functions = room.saturating_sub(out.len() + 1).min(FUNCTIONS);
         if functions == 0 || profile.top.is_empty() {
             continue;
         }

@@ -118,6 +118,10 @@ fn run_summary(warnings: usize) -> RunSummary {
             broker: Some(21.9),
             client: Some(0.61),
         },
+        cpu_cores: PerMessage {
+            broker: Some(1.2),
+            client: Some(0.31),
+        },
         rss_mb: Rss {
             broker: Some(180.2),
             client: Some(22.4),
@@ -130,6 +134,11 @@ fn run_summary(warnings: usize) -> RunSummary {
             complete_share: 0.981,
             copied_share: 1.0,
             copied_bytes: 2_068,
+            headline: Some(FunctionShare {
+                function: "$rabbit_channel:handle_method/3".into(),
+                total: 0.2412,
+                ..FunctionShare::default()
+            }),
             top: (0..20)
                 .map(|i| FunctionShare {
                     function: format!("$rabbit_channel:handle_method_with_a_long_name/{i}")
@@ -285,7 +294,7 @@ fn the_summary_fits_a_small_terminal_whatever_there_is_to_say() {
         assert_fits(&text, 80, 23);
         assert!(text.ends_with("report: runs/x/report.html\n"), "{text}");
         let flowing = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(flowing.contains("stream-publish: 54,800 msg/s in, 54,800 msg/s out for 60.0 s;"));
+        assert!(flowing.contains("stream-publish: 54,800 msg/s through RabbitMQ for 60 s;"));
         assert!(
             text.contains("~112 ms") && text.contains("fewer than ten samples"),
             "{text}"
@@ -313,6 +322,31 @@ fn the_summary_fits_a_small_terminal_whatever_there_is_to_say() {
             text.contains("1: broker"),
             warnings > 1,
             "there is room for more: {text}"
+        );
+    }
+}
+
+#[test]
+fn the_page_and_the_console_say_the_same_sentence() {
+    let dir = tempfile::tempdir().expect("a folder");
+    for state in [RunState::Complete, RunState::Interrupted] {
+        let mut writer = archive::RunWriter::create(dir.path(), "x", 0).expect("a folder");
+        let record = record(state, Some(run_summary(0)));
+        writer.write_record(&record);
+        let run = archive::RunReader::open(writer.dir()).expect("a run");
+        let page = crate::view::RunPage::read(&run).expect("a page");
+        let said: String = page.run.headline.iter().map(|p| p.text.as_str()).collect();
+        let function = "24.1 % total share in rabbit_channel:handle_method/3";
+        assert_eq!(
+            said.contains(function),
+            state == RunState::Complete,
+            "{said}"
+        );
+        let text = summary(&shape(), &record, &run_summary(0), None, TERMINAL);
+        let flowing = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            flowing.starts_with(&format!("stream-publish: {said}")),
+            "{said}\n{flowing}"
         );
     }
 }

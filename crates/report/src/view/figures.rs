@@ -3,9 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use archive::{FailureCount, PerMessage, Rss, RunReader, ScenarioSummary, SeriesPoint, Throughput};
+use archive::{
+    BrokerSummary, PerMessage, RequestedSummary, Rss, RunReader, RunSummary, ScenarioSummary,
+    SeriesPoint, Throughput,
+};
 use measure::ledger::LedgerSummary;
-use measure::{Counters, Counts, LatencySummary, Metric, Phase, Summaries};
+use measure::{Counters, Counts, Phase, Summaries};
 use serde::Serialize;
 
 use super::distributions::Distributions;
@@ -48,101 +51,76 @@ pub struct Figures {
     /// Peak resident memory, 10^6 bytes.
     pub rss_mb: Rss,
     /// What became of the operations of scenarios other than messages, by their names.
-    pub scenarios: BTreeMap<String, ScenarioFigures>,
-}
-
-/// What became of the operations of a scenario.
-#[derive(Clone, Debug, Default, Serialize)]
-#[cfg_attr(test, derive(ts_rs::TS))]
-pub struct ScenarioFigures {
-    /// What was loaded: `connections`.
-    pub kind: String,
-    /// What its operations are called: `cycles`.
-    pub unit: String,
-    /// Operations that ended in order in the measured phase, per second.
-    pub rate: f64,
-    /// Operations per second that its schedule requested; `null` when unthrottled.
-    pub requested_rate: Option<f64>,
-    /// The counts of its operations that were due in the measured phase.
-    pub counts: BTreeMap<Metric, u64>,
-    /// Why operations failed.
-    pub failures: Vec<FailureCount>,
-    /// CPU time per operation, milliseconds.
-    pub cpu_ms_each: PerMessage,
-    /// The latency of a whole operation.
-    pub headline: Option<Metric>,
-    /// Latencies of the measured phase.
-    pub latency: Summaries,
-}
-
-impl ScenarioFigures {
-    /// The count with this key; 0 where there is none.
-    pub(super) fn count(&self, key: &str) -> u64 {
-        let found = self.counts.iter().find(|(metric, _)| metric.key() == key);
-        found.map_or(0, |(_, count)| *count)
-    }
-
-    /// The latency of a whole operation, where one was recorded.
-    pub(super) fn headline(&self) -> Option<(Metric, &LatencySummary)> {
-        let mut filled = self.latency.filled();
-        match self.headline {
-            Some(metric) => filled.find(|(of, _)| *of == metric),
-            None => filled.next(),
-        }
-    }
-}
-
-impl From<&ScenarioSummary> for ScenarioFigures {
-    fn from(of: &ScenarioSummary) -> Self {
-        Self {
-            kind: of.kind.clone(),
-            unit: of.unit.clone(),
-            rate: of.rate,
-            requested_rate: of.requested.as_ref().map(|requested| requested.rate),
-            counts: of.counts.clone(),
-            failures: of.failures.clone(),
-            cpu_ms_each: of.cpu_ms_each,
-            headline: of.headline,
-            latency: of.latency.clone(),
-        }
-    }
+    pub scenarios: BTreeMap<String, ScenarioSummary>,
 }
 
 impl Figures {
-    /// Takes the summary where there is one, and `latency` where there is none.
-    pub(super) fn of(run: &RunReader, found: &Distributions) -> Self {
-        let all = Sum::of(&run.points, |_| true);
-        let measured = Sum::of(&run.points, |p| p.phase == Phase::Measure);
-        let mut figures = measured.figures(&all, found.measured.messages());
-        if let Some(summary) = &run.record.summary {
-            figures.sent = summary.sent;
-            figures.completed = summary.completed;
-            figures.received = summary.received;
-            figures.blocked = summary.blocked;
-            figures.latency = summary.latency.clone();
-            figures.ledger = summary.ledger;
-            figures.closed_loop = summary.closed_loop;
-            figures.cpu_us_per_message = summary.cpu_us_per_message;
-            figures.rss_mb = summary.rss_mb;
-            let scenarios = summary.scenarios();
-            figures.scenarios = scenarios
-                .map(|(name, of)| (name.to_owned(), of.into()))
-                .collect();
-        } else {
-            for (name, counts) in &measured.scenarios {
-                let scenario = ScenarioFigures {
-                    kind: kind_of(&run.record.experiment, name),
-                    unit: unit_of(counts),
-                    rate: ratio(counted(counts, "completed"), measured.seconds).unwrap_or(0.0),
-                    counts: counts.iter().collect(),
-                    latency: found.measured.of_scenario(name),
-                    ..ScenarioFigures::default()
-                };
-                figures.scenarios.insert(name.clone(), scenario);
-            }
+    /// From the summary of the run, and what only its intervals tell.
+    pub(super) fn of(summary: &RunSummary, points: &[SeriesPoint]) -> Self {
+        let all = Sum::of(points, |_| true).counters;
+        let measured = Sum::of(points, |p| p.phase == Phase::Measure);
+        let requested_rate = ratio(measured.requested.0, measured.requested.1);
+        let c = &measured.counters;
+        let scenarios = summary.scenarios();
+        Self {
+            sent: summary.sent,
+            completed: summary.completed,
+            received: summary.received,
+            blocked: summary.blocked,
+            requested_rate,
+            closed_loop: summary.closed_loop,
+            refused: all.nacked,
+            returned: all.returned,
+            redelivered: all.redelivered,
+            ledger: summary.ledger,
+            late_share: requested_rate.and_then(|_| ratio(c.late as f64, c.sent as f64)),
+            measured_s: short(measured.seconds),
+            latency: summary.latency.clone(),
+            cpu_us_per_message: summary.cpu_us_per_message,
+            cpu_cores: summary.cpu_cores,
+            rss_mb: summary.rss_mb,
+            scenarios: scenarios
+                .map(|(name, of)| (name.to_owned(), of.clone()))
+                .collect(),
         }
-        figures
     }
+}
+
+/// The summary of a run: its own, or what its intervals add up to where it was cut off before it could
+/// write one.
+pub(super) fn summary_of(run: &RunReader, found: &Distributions) -> RunSummary {
+    let measured = Sum::of(&run.points, |p| p.phase == Phase::Measure);
+    if let Some(summary) = &run.record.summary {
+        let mut summary = summary.clone();
+        if summary.cpu_cores == PerMessage::default() {
+            // An earlier version wrote none.
+            summary.cpu_cores = measured.cpu_cores();
+        }
+        return summary;
+    }
+    let all = Sum::of(&run.points, |_| true);
+    let mut summary = measured.summary(&all, found.measured.messages());
+    let experiment = &run.record.experiment;
+    let kind = experiment
+        .pointer("/broker/kind")
+        .and_then(serde_json::Value::as_str);
+    summary.broker = BrokerSummary {
+        kind: kind.unwrap_or_default().to_owned(),
+        ..BrokerSummary::default()
+    };
+    summary.warnings.clone_from(&run.record.warnings);
+    for (name, counts) in &measured.scenarios {
+        let scenario = ScenarioSummary {
+            kind: kind_of(experiment, name),
+            unit: unit_of(counts),
+            rate: ratio(counted(counts, "completed"), measured.seconds).unwrap_or(0.0),
+            counts: counts.iter().collect(),
+            latency: found.measured.of_scenario(name),
+            ..ScenarioSummary::default()
+        };
+        summary.insert(name, scenario);
+    }
+    summary
 }
 
 /// What was loaded, of a run that wrote no summary.
@@ -212,7 +190,14 @@ impl Sum {
         sum
     }
 
-    fn figures(&self, all: &Self, latency: Summaries) -> Figures {
+    fn cpu_cores(&self) -> PerMessage {
+        PerMessage {
+            broker: ratio(self.broker.0, self.broker.1),
+            client: ratio(self.client.0, self.client.1),
+        }
+    }
+
+    fn summary(&self, all: &Self, latency: Summaries) -> RunSummary {
         let c = &self.counters;
         let throughput = |total: u64, count: u64| Throughput {
             total,
@@ -220,34 +205,27 @@ impl Sum {
         };
         let messages = c.sent.max(c.received) as f64;
         let megabytes = |bytes: u64| (bytes > 0).then(|| short(bytes as f64 / 1e6));
-        let requested_rate = ratio(self.requested.0, self.requested.1);
-        Figures {
+        let requested = ratio(self.requested.0, self.requested.1);
+        RunSummary {
             sent: throughput(all.counters.sent, c.sent),
             completed: throughput(all.counters.completed, c.completed),
             received: throughput(all.counters.received, c.received),
             blocked: throughput(all.counters.blocked, c.blocked),
-            requested_rate,
-            closed_loop: false,
-            refused: all.counters.nacked,
-            returned: all.counters.returned,
-            redelivered: all.counters.redelivered,
-            ledger: None,
-            late_share: requested_rate.and_then(|_| ratio(c.late as f64, c.sent as f64)),
-            measured_s: short(self.seconds),
+            requested: requested.map(|rate| RequestedSummary {
+                rate,
+                ..RequestedSummary::default()
+            }),
             latency,
             cpu_us_per_message: PerMessage {
                 broker: ratio(self.broker.0 * 1e6, messages).filter(|v| *v > 0.0),
                 client: ratio(self.client.0 * 1e6, messages).filter(|v| *v > 0.0),
             },
-            cpu_cores: PerMessage {
-                broker: ratio(self.broker.0, self.broker.1),
-                client: ratio(self.client.0, self.client.1),
-            },
+            cpu_cores: self.cpu_cores(),
             rss_mb: Rss {
                 broker: megabytes(self.broker_rss),
                 client: megabytes(self.client_rss),
             },
-            scenarios: BTreeMap::new(),
+            ..RunSummary::default()
         }
     }
 }
@@ -296,7 +274,8 @@ mod tests {
         ];
         let all = Sum::of(&points, |_| true);
         let measured = Sum::of(&points, |p| p.phase == Phase::Measure);
-        let figures = measured.figures(&all, Summaries::default());
+        let summary = measured.summary(&all, Summaries::default());
+        let figures = Figures::of(&summary, &points);
         assert_eq!(figures.sent.total, 5_500);
         assert!((figures.sent.rate - 2_000.0).abs() < 1e-9);
         // 3 CPU-seconds for 5,000 messages.
@@ -309,7 +288,7 @@ mod tests {
 
     #[test]
     fn nothing_measured_gives_no_nonsense() {
-        let figures = Sum::default().figures(&Sum::default(), Summaries::default());
+        let figures = Sum::default().summary(&Sum::default(), Summaries::default());
         assert!(figures.sent.rate.abs() < f64::EPSILON);
         assert_eq!(figures.cpu_us_per_message.broker, None);
     }

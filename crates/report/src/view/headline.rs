@@ -1,12 +1,13 @@
-//! The report's first sentence, made from the data: what happened, how slow it was, what it cost,
-//! where it burned, and what the limit was as far as the data shows one.
+//! The first sentence on a run, made from the data: what happened, how slow it was, what it cost, where
+//! it burned, and what the limit was as far as the data shows one. The page and the console say the same.
 
-use archive::profile::{FrameKind, Profile};
-use archive::{BrokerSummary, LimitedBy, RunRecord, RunState, Topology, Verdict};
-use measure::{LatencySummary, Metric, Nanos};
+use archive::{
+    BrokerSummary, LimitedBy, PhaseSpan, RunRecord, RunState, RunSummary, ScenarioSummary,
+    Topology, Verdict,
+};
+use measure::{LatencySummary, Metric, Nanos, Phase};
 use serde::Serialize;
 
-use super::figures::{Figures, ScenarioFigures};
 use crate::numbers::{count, seconds_digits, three_digits};
 
 /// A piece of the sentence.
@@ -20,48 +21,29 @@ pub struct Part {
 }
 
 /// What the sentence is made from.
-pub(super) struct Facts<'a> {
-    pub(super) record: &'a RunRecord,
-    pub(super) figures: &'a Figures,
-    /// Who limited the run; `None` for runs of a version that concluded nothing.
-    pub(super) verdict: Option<&'a Verdict>,
-    pub(super) broker: &'a BrokerSummary,
-    /// Last second of the run.
-    pub(super) end: f64,
-    /// The function below which much of the broker's time lies, and its share (0 to 1).
-    pub(super) burning: Option<(String, f64)>,
-    /// Samples of the profile.
-    pub(super) samples: u64,
+struct Facts<'a> {
+    record: &'a RunRecord,
+    summary: &'a RunSummary,
+    phases: &'a [PhaseSpan],
 }
 
 /// Two lines of the page at 1280 pixels.
 const MOST_LETTERS: usize = 180;
 /// Below this share of the measured phase an outage is no headline.
 const LEAST_OUTAGE: f64 = 0.01;
-/// Below this share a function is no headline.
-const LEAST_SHARE: f64 = 0.05;
-/// Above this share a function is the frame of everything rather than a part of it.
-const MOST_SHARE: f64 = 0.5;
-/// Where fewer stacks reach their thread's start, a share below a function says nothing.
-const LEAST_COMPLETE: f64 = 0.5;
-/// Erlang modules that every process runs in: a share below them says nothing.
-const FRAMEWORK: [&str; 10] = [
-    "erts_beamasm",
-    "proc_lib",
-    "gen",
-    "gen_server",
-    "gen_server2",
-    "gen_statem",
-    "gen_event",
-    "gen_batch_server",
-    "lists",
-    "erlang",
-];
 
 /// The sentence in pieces: what was sent, then as much of latency, CPU, the function and who limited the
 /// run as two lines hold.
-pub(super) fn sentence(facts: &Facts<'_>) -> Vec<Part> {
-    let clauses = Clauses::of(facts);
+pub(crate) fn sentence(
+    record: &RunRecord,
+    phases: &[PhaseSpan],
+    summary: &RunSummary,
+) -> Vec<Part> {
+    let clauses = Clauses::of(&Facts {
+        record,
+        summary,
+        phases,
+    });
     let all = (0..=3).rev().map(|details| clauses.parts(details));
     let mut tried = all.skip_while(|parts| letters(parts) > MOST_LETTERS);
     tried.next().unwrap_or_else(|| clauses.parts(0))
@@ -77,35 +59,40 @@ struct Clauses<'a> {
     what: String,
     latencies: String,
     cpu: String,
-    /// The function below which much of the CPU time lies, and the words before it.
+    /// The function that has a large total share, without the `$` of Erlang code, and the words before it.
     function: Option<(String, &'a str)>,
     limited_by: String,
 }
 
 impl<'a> Clauses<'a> {
-    fn of(facts: &'a Facts<'_>) -> Self {
+    fn of(facts: &Facts<'a>) -> Self {
+        let summary = facts.summary;
         let mut what = flow(facts);
-        if what.is_empty() && facts.samples > 0 {
-            what = format!("{} samples", count(facts.samples));
+        let samples = summary.profiles.iter().map(|profile| profile.samples).sum();
+        if what.is_empty() && samples > 0 {
+            what = format!("{} samples", count(samples));
         }
-        let whose = if facts.figures.cpu_cores.broker.is_some() {
-            "of it"
-        } else {
-            "of the CPU time"
-        };
-        let function = facts.burning.as_ref().map(|(name, share)| {
-            let before = format!(", {} % {whose} below ", three_digits(share * 100.0));
-            (before, name.as_str())
+        let named = summary.profiles.iter().find_map(|it| it.headline.as_ref());
+        let function = named.map(|function| {
+            let name = function.function.as_str();
+            let before = format!(
+                ", {} % total share in ",
+                three_digits(function.total * 100.0)
+            );
+            (before, name.strip_prefix('$').unwrap_or(name))
         });
         Self {
             prefix: prefix(facts),
             what,
-            latencies: latencies(facts.figures),
+            latencies: latencies(summary),
             cpu: cpu(facts),
             function,
-            limited_by: facts.verdict.map_or_else(String::new, |verdict| {
-                limits(verdict, facts.figures.measured_s)
-            }),
+            limited_by: summary
+                .verdict
+                .as_ref()
+                .map_or_else(String::new, |verdict| {
+                    limits(verdict, measured_s(facts.phases))
+                }),
         }
     }
 
@@ -178,27 +165,41 @@ fn capital(text: &str) -> String {
 }
 
 fn prefix(facts: &Facts<'_>) -> String {
-    match facts.record.state {
-        RunState::Running => format!("cut off after {:.0} s: ", facts.end),
-        RunState::Interrupted => format!("stopped after {:.0} s: ", facts.end),
-        RunState::Failed => format!("failed after {:.0} s: ", facts.end),
-        RunState::Complete => String::new(),
+    let how = match facts.record.state {
+        RunState::Running => "cut off",
+        RunState::Interrupted => "stopped",
+        RunState::Failed => "failed",
+        RunState::Complete => return String::new(),
+    };
+    match facts.phases.last() {
+        None => format!("{how}: "),
+        Some(last) => format!("{how} after {:.0} s: ", last.end),
     }
+}
+
+fn measured_s(phases: &[PhaseSpan]) -> f64 {
+    let measured = phases.iter().find(|span| span.phase == Phase::Measure);
+    measured.map_or(0.0, |span| span.end - span.start)
+}
+
+/// ` for 60 s`, the length of the measured phase.
+fn length(phases: &[PhaseSpan]) -> String {
+    format!(" for {} s", seconds_digits(measured_s(phases)))
 }
 
 /// `54,800 msg/s into a stream for 60 s`.
 fn flow(facts: &Facts<'_>) -> String {
-    let f = facts.figures;
     let mut flows = vec![messages(facts)];
-    flows.extend(f.scenarios.values().map(|it| operations(it, f)));
+    let scenarios = facts.summary.scenarios();
+    flows.extend(scenarios.map(|(_, it)| operations(it, facts.phases)));
     flows.retain(|flow| !flow.is_empty());
     flows.join(", beside ")
 }
 
 fn messages(facts: &Facts<'_>) -> String {
-    let f = facts.figures;
-    let place = place(&facts.record.topology, facts.broker);
-    let length = format!("for {} s", seconds_digits(f.measured_s));
+    let f = facts.summary;
+    let place = place(&facts.record.topology, &f.broker);
+    let length = length(facts.phases);
     let rates = match (f.sent.rate > 0.0, f.received.rate > 0.0) {
         (true, false) => format!("{} msg/s into {place}", three_digits(f.sent.rate)),
         (false, true) => format!("{} msg/s out of {place}", three_digits(f.received.rate)),
@@ -212,19 +213,19 @@ fn messages(facts: &Facts<'_>) -> String {
         ),
         (false, false) => return String::new(),
     };
-    match f.requested_rate {
+    match f.requested.as_ref().map(|requested| requested.rate) {
         Some(asked) if f.sent.rate < asked * 0.995 => {
-            format!("{rates} {length}, of {} requested", three_digits(asked))
+            format!("{rates}{length}, of {} requested", three_digits(asked))
         }
-        Some(_) => format!("{rates} {length}, as requested"),
-        None => format!("{rates} {length}"),
+        Some(_) => format!("{rates}{length}, as requested"),
+        None => format!("{rates}{length}"),
     }
 }
 
 /// `198 connections a second opened and closed for 30 s, of 200 requested; cycle p99 31 ms`.
-fn operations(of: &ScenarioFigures, f: &Figures) -> String {
+pub(crate) fn operations(of: &ScenarioSummary, phases: &[PhaseSpan]) -> String {
     let mut text = format!(
-        "{} {} a second{} for {} s",
+        "{} {} a second{}{}",
         three_digits(of.rate),
         of.kind,
         if of.unit == "cycles" {
@@ -232,9 +233,9 @@ fn operations(of: &ScenarioFigures, f: &Figures) -> String {
         } else {
             ""
         },
-        seconds_digits(f.measured_s)
+        length(phases)
     );
-    match of.requested_rate {
+    match of.requested.as_ref().map(|requested| requested.rate) {
         Some(asked) if of.rate < asked * 0.995 => {
             text.push_str(&format!(", of {} requested", three_digits(asked)));
         }
@@ -274,7 +275,7 @@ fn place(topology: &Topology, broker: &BrokerSummary) -> String {
     }
 }
 
-fn latencies(f: &Figures) -> String {
+fn latencies(f: &RunSummary) -> String {
     let p99 = |name: &str, l: &LatencySummary| {
         (l.count > 0).then(|| format!("{name} p99 {}", Nanos(l.p99_ns)))
     };
@@ -286,12 +287,12 @@ fn latencies(f: &Figures) -> String {
 }
 
 fn cpu(facts: &Facts<'_>) -> String {
-    let Some(cores) = facts.figures.cpu_cores.broker else {
+    let f = facts.summary;
+    let Some(cores) = f.cpu_cores.broker else {
         return String::new();
     };
-    let f = facts.figures;
     // A profile without load may be of any process.
-    let who = if f.sent.total + f.received.total > 0 || !f.scenarios.is_empty() {
+    let who = if f.has_messages() || f.scenarios().next().is_some() {
         "the broker"
     } else {
         "the process"
@@ -300,43 +301,6 @@ fn cpu(facts: &Facts<'_>) -> String {
         0 => format!("{who} used {} cores", three_digits(cores)),
         all => format!("{who} used {} of {all} cores", three_digits(cores)),
     }
-}
-
-/// The function of the broker's own code that has the largest share of the measured phase without
-/// being the frame of everything.
-pub(super) fn burning(profile: &Profile, measured: Option<(f64, f64)>) -> Option<(String, f64)> {
-    if profile.summary(0).complete_share < LEAST_COMPLETE {
-        return None;
-    }
-    let ns = |s: f64| Nanos::from_secs_f64(s).0;
-    let timed = profile.samples.iter().any(|s| s.t > 0);
-    let functions = match measured {
-        Some((from, to)) if timed => profile.window(ns(from), ns(to)).functions(),
-        _ => profile.functions(),
-    };
-    functions
-        .into_iter()
-        .filter(|f| {
-            let own = matches!(
-                f.kind,
-                FrameKind::Erlang | FrameKind::Java | FrameKind::Native
-            );
-            own && (LEAST_SHARE..=MOST_SHARE).contains(&f.share.total)
-                && !is_framework(&f.share.function)
-        })
-        .max_by(|a, b| a.share.total.total_cmp(&b.share.total))
-        .map(|f| {
-            let name = f.share.function;
-            // The `$` marks Erlang code in graphs and tables; in a sentence it is noise.
-            let shown = name.strip_prefix('$').map_or(name.clone(), str::to_owned);
-            (shown, f.share.total)
-        })
-}
-
-fn is_framework(name: &str) -> bool {
-    name.strip_prefix('$')
-        .and_then(|n| n.split(':').next())
-        .is_some_and(|module| FRAMEWORK.contains(&module))
 }
 
 #[cfg(test)]

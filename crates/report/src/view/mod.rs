@@ -19,8 +19,9 @@ use measure::{MetricInfo, Phase, Problem};
 use serde::Serialize;
 
 pub use distributions::{Curve, LatencyGrid};
-pub use figures::{Figures, ScenarioFigures};
+pub use figures::Figures;
 pub use headline::Part;
+pub(crate) use headline::{operations, sentence};
 pub use profile::ProfileHead;
 pub(crate) use profile::encode;
 pub use series::{Percentiles, SeriesColumns, WaitShares};
@@ -170,36 +171,19 @@ impl RunView {
         let record = &run.record;
         let phases = phases(run);
         let span = span(run, &phases, profile);
-        let measured = phases
-            .iter()
-            .find(|p| p.phase == Phase::Measure)
-            .map(|p| (p.start, p.end));
         let found = distributions::read(run, span)?;
-        let figures = Figures::of(run, &found);
+        let mut summary = figures::summary_of(run, &found);
+        if let Some(profile) = profile {
+            summary.profiles = vec![profile.summary(1)];
+        }
+        let figures = Figures::of(&summary, &run.points);
         let series = SeriesColumns::of(&run.points);
-        let warnings = match &record.summary {
-            Some(summary) => summary.warnings.clone(),
-            None => record.warnings.clone(),
-        };
-        let broker = match &record.summary {
-            Some(summary) => summary.broker.clone(),
-            None => broker_of_experiment(&record.experiment),
-        };
         let mut notes = run.notes.clone();
         let labels = archive::Labels::read(&run.dir).unwrap_or_else(|e| {
             notes.push(format!("the run's note and tags cannot be read: {e}"));
             archive::Labels::default()
         });
-        let verdict = record.summary.as_ref().and_then(|s| s.verdict.clone());
-        let headline = headline::sentence(&headline::Facts {
-            record,
-            figures: &figures,
-            verdict: verdict.as_ref(),
-            broker: &broker,
-            end: span.1,
-            burning: profile.and_then(|p| headline::burning(p, measured)),
-            samples: profile.map_or(0, Profile::total_weight),
-        });
+        let headline = sentence(record, &phases, &summary);
         let view = Self {
             format: 1,
             id: record.id.clone(),
@@ -208,13 +192,13 @@ impl RunView {
             state: ViewState::from(record.state),
             error: problem(record),
             headline,
-            warnings,
+            warnings: summary.warnings,
             notes,
             remark: labels.note,
             tags: labels.tags.iter().map(ToString::to_string).collect(),
             figures,
-            verdict,
-            broker,
+            verdict: summary.verdict,
+            broker: summary.broker,
             phases,
             events: record.events.clone(),
             stalls: stalls(record),
@@ -306,15 +290,4 @@ fn span(run: &RunReader, phases: &[PhaseSpan], profile: Option<&Profile>) -> (f6
         return (0.0, last.map_or(1.0, |ns| (ns as f64 / 1e9).max(0.001)));
     }
     (from, to)
-}
-
-/// What the resolved experiment calls the broker, for runs that wrote no summary.
-fn broker_of_experiment(experiment: &serde_json::Value) -> BrokerSummary {
-    let kind = experiment
-        .pointer("/broker/kind")
-        .and_then(serde_json::Value::as_str);
-    BrokerSummary {
-        kind: kind.unwrap_or_default().to_owned(),
-        ..BrokerSummary::default()
-    }
 }

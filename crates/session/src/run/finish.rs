@@ -174,6 +174,13 @@ impl Recording<'_> {
                     .client
                     .and_then(|used| us_each((used.cpu_cores - profiled.own_cores).max(0.0))),
             },
+            cpu_cores: PerMessage {
+                broker: usage
+                    .broker
+                    .filter(|_| self.context.sees_all_brokers)
+                    .map(|used| used.cpu_cores),
+                client: usage.client.map(|used| used.cpu_cores),
+            },
             rss_mb: Rss {
                 broker: mb(self.peak_rss.0),
                 client: mb(self.peak_rss.1),

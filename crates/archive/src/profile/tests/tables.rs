@@ -154,3 +154,14 @@ fn kinds_are_told_from_names_where_nothing_else_is_known() {
         );
     }
 }
+
+#[test]
+fn no_function_is_named_from_stacks_that_are_mostly_cut() {
+    let named = |stacks: &[(&str, u64)]| {
+        let headline = profile(stacks).summary(1).headline;
+        headline.map(|function| function.function)
+    };
+    let half = [("1;$c:d/1", 1), ("1;$c:d/1!", 5), ("1;$a:b/1", 4)];
+    assert_eq!(named(&half), Some("$a:b/1".to_owned()));
+    assert_eq!(named(&[("1;$c:d/1!", 6), ("1;$a:b/1", 4)]), None);
+}
