@@ -260,6 +260,79 @@ fn a_bad_key_is_named_with_its_line_and_nothing_is_started() {
             "",
             ["x.toml", "recover"],
         ),
+        (
+            format!("{load}[[fault]]\nkind = \"lose\"\nprobability = \"x\""),
+            "",
+            ["x.toml:7: probability = \"x\": ", "it must be a number"],
+        ),
+        (
+            format!("{load}[churn]\nkind = 5"),
+            "",
+            ["x.toml:6: kind = 5: ", "text in quotes"],
+        ),
+        (
+            format!("{load}[churn]\nkind = \"queues\"\nmessages = \"x\""),
+            "",
+            [
+                "x.toml:7: messages = \"x\": ",
+                "a whole number from 0 to 4294967295",
+            ],
+        ),
+        (
+            format!("{load}[churn]\nkind = \"queues\"\nrate = 1\nschedule = \"constant:2\""),
+            "",
+            ["x.toml:8: churn.schedule: ", "there is a rate too"],
+        ),
+        (
+            format!("{load}[churn]\nkind = \"queues\"\nmax-open = 0"),
+            "",
+            ["x.toml:7: max-open = 0: ", "0 cycles"],
+        ),
+        (
+            format!("{load}[[churn]]\nkind = \"queues\"\nrate = \"x\""),
+            "",
+            ["x.toml:5: [[churn]]: ", "write [churn], once"],
+        ),
+        (
+            format!("{head}[load]\ndestination = \"queue://q\""),
+            "",
+            ["x.toml:3: [load]: ", "write [[load]]"],
+        ),
+        (
+            load.clone() + "recover = \"5s-1s\"",
+            "",
+            ["x.toml:5: recover = \"5s-1s\": ", "write 1s-5s"],
+        ),
+        (
+            load.clone() + "message-size = { mean = 1 }",
+            "",
+            ["x.toml:5: a message size is no table", "write a number"],
+        ),
+        (
+            format!("{load}[profile]\nfrequency = 0"),
+            "",
+            ["x.toml:6: profile.frequency = 0", "999 is usual"],
+        ),
+        (
+            "[broker]\nkind = \"attach\"\nfurther-urls = [\"foo\"]\n[[load]]".to_owned(),
+            "",
+            ["x.toml:3: further-urls: ", "it has no scheme"],
+        ),
+        (
+            "[broker]\nkind = \"attach\"\nfurther-urls = 5\n[[load]]".to_owned(),
+            "",
+            ["x.toml:3: further-urls: ", "a list in brackets"],
+        ),
+        (
+            format!("{head}further-urls = [\"amqp://h\"]\n[[load]]"),
+            "",
+            ["x.toml:3: broker.further-urls has no effect", "attach"],
+        ),
+        (
+            load,
+            "load.x.rate=1",
+            ["--set load.x.rate=1: ", "help: write it as in load.0.rate"],
+        ),
     ] {
         let file = dir.path().join("x.toml");
         fs::write(&file, &text).unwrap();
@@ -292,6 +365,9 @@ fn assert_refused(ended: &common::Ended, given: &str, parts: &[&str]) {
     }
     for strange in [
         "expected f64",
+        "invalid type",
+        "wanted string",
+        "\u{1f}",
         "expected u",
         "invalid digit",
         "experiment \"",

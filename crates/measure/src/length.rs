@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use jiff::fmt::friendly::{Designator, Spacing, SpanParser, SpanPrinter};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Nanos, from_number_or_text};
+use crate::{Nanos, Refused, from_number_or_text};
 
 /// A duration: `"60s"`, `"500ms"`, `"2m"`, `"1h30m"`; a bare number is seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,9 +37,9 @@ impl Length {
 
 /// A bare number is seconds; the rest is jiff's friendly format.
 impl FromStr for Length {
-    type Err = String;
+    type Err = Refused;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Refused> {
         let written = text.trim();
         let length = match written.parse() {
             Ok(seconds) => SignedDuration::try_from_secs_f64(seconds).ok(),
@@ -49,13 +49,14 @@ impl FromStr for Length {
         let length = length
             .filter(|length| !length.is_negative())
             .ok_or_else(|| {
-                format!("{text:?} is no duration; write \"60s\", \"500ms\", \"2m\" or \"1h30m\"")
+                let help = "write \"60s\", \"500ms\", \"2m\" or \"1h30m\"";
+                Refused::new(format!("{text:?} is no duration"), help)
             })?;
         u64::try_from(length.as_nanos())
             .ok()
             .filter(|ns| *ns <= LONGEST_NS)
             .map(|ns| Self(Nanos(ns)))
-            .ok_or_else(|| format!("{text:?} is longer than 30 years"))
+            .ok_or_else(|| Refused::new(format!("{text:?} is longer than 30 years"), "write less"))
     }
 }
 
@@ -89,13 +90,14 @@ pub struct LengthRange {
 }
 
 impl FromStr for LengthRange {
-    type Err = String;
+    type Err = Refused;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Refused> {
         let (min, max) = text.split_once('-').unwrap_or((text, text));
         let (min, max): (Length, Length) = (min.parse()?, max.parse()?);
         if min > max {
-            return Err(format!("{text:?} ends before it begins; write {max}-{min}"));
+            let what = format!("{text:?} ends before it begins");
+            return Err(Refused::new(what, format!("write {max}-{min}")));
         }
         Ok(Self { min, max })
     }
@@ -161,7 +163,7 @@ mod tests {
             assert!(text.parse::<Length>().is_err(), "{text}");
         }
         let long = "300000h".parse::<Length>().unwrap_err();
-        assert!(long.contains("30 years"), "{long}");
+        assert!(long.what.contains("30 years"), "{long}");
     }
 
     #[test]
@@ -170,7 +172,7 @@ mod tests {
         assert_eq!(written("1s"), Ok("1s".into()));
         assert_eq!(written("500ms-2s"), Ok("500ms-2s".into()));
         assert_eq!(written("30-60"), Ok("30s-1m".into()));
-        assert!(written("5s-1s").unwrap_err().contains("1s-5s"));
+        assert!(written("5s-1s").unwrap_err().help.contains("1s-5s"));
         assert!(written("-1s").is_err() && written("soon").is_err());
     }
 }

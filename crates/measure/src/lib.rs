@@ -13,6 +13,7 @@ mod phase;
 mod problem;
 mod quantity;
 mod recorder;
+mod refused;
 mod summaries;
 mod units;
 mod waits;
@@ -28,6 +29,7 @@ pub use quantity::{Bytes, Rate, from_number_or_text, per_second};
 pub use recorder::{
     DueHistogram, HIGHEST_NS, Recorder, SIGNIFICANT_DIGITS, lowest_equivalent, new_histogram,
 };
+pub use refused::Refused;
 pub use summaries::{LatencySummary, Summaries};
 pub use units::{Nanos, Time};
 pub use waits::{Wait, Waits};

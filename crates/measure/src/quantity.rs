@@ -3,8 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::de::{Error as _, Visitor};
+use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::Refused;
 
 /// Messages per second; always finite and positive.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize)]
@@ -168,7 +170,7 @@ pub fn from_number_or_text<'de, T, D>(
     expected: &'static str,
 ) -> Result<T, D::Error>
 where
-    T: FromStr<Err = String>,
+    T: FromStr<Err: Into<Refused>>,
     D: Deserializer<'de>,
 {
     struct NumberOrText(&'static str);
@@ -191,7 +193,8 @@ where
         }
     }
     let text = deserializer.deserialize_any(NumberOrText(expected))?;
-    text.parse().map_err(D::Error::custom)
+    text.parse()
+        .map_err(|refused: T::Err| refused.into().into_error())
 }
 
 #[cfg(test)]

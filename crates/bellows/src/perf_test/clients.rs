@@ -155,9 +155,9 @@ fn size(values: &Values) -> Result<SizeSpec, Failure> {
             values.whole("body-count", BODIES)?,
         );
         let json = format!("json:{size},fields={fields},count={count}");
-        return json
-            .parse()
-            .map_err(|error: String| Failure::usage(error, "see bellows perf-test --help"));
+        let read = json.parse::<SizeSpec>();
+        return read
+            .map_err(|refused| Failure::usage(refused.what, "see bellows perf-test --help"));
     }
     if let Some(sizes) = steps(values, "variable-size")? {
         return Ok(sizes);

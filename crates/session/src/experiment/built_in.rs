@@ -1,5 +1,7 @@
 //! The experiments that come with bellows: the files of `experiments/`, embedded.
 
+use measure::Problem;
+
 use super::error::unknown_name;
 use super::{Experiment, ExperimentError};
 
@@ -75,12 +77,14 @@ pub fn built_ins() -> Vec<BuiltIn> {
 pub(super) fn find(name: &str) -> Result<Experiment, ExperimentError> {
     let Some((known, text)) = FILES.iter().find(|(known, _)| *known == name) else {
         let known: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();
-        let text = unknown_name("experiment", name, &known);
+        let unknown = unknown_name("experiment", name, &known);
         let hint = "an experiment of your own is a file whose name ends in .toml";
-        return Err(ExperimentError::told(
-            "bellows run".to_owned(),
-            &format!("{text} ({hint})"),
-        ));
+        let help = format!("{} ({hint})", unknown.help);
+        return Err(ExperimentError::new(Problem::new(
+            "bellows run",
+            unknown.what,
+            help,
+        )));
     };
     Experiment::from_toml(text, &format!("built-in {known}"))
 }

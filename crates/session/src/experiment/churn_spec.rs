@@ -4,9 +4,10 @@ use std::net::IpAddr;
 
 use load::scenario::churn::{ChurnKind, ChurnPlan};
 use load::{ArrivalSchedule, Endpoint};
-use measure::{Bytes, Nanos, Rate};
+use measure::{Bytes, Nanos, Problem, Rate};
 use serde::{Deserialize, Serialize};
 
+use super::validate::wrong;
 use super::{Experiment, ScheduleSpec};
 
 /// The longest that anything may take where the drain has no length.
@@ -79,9 +80,11 @@ impl Experiment {
         }))
     }
 
-    /// Keys that do nothing beside churn, or exclude each other.
-    pub(super) fn churn_problem(&self) -> Option<String> {
-        let spec = self.churn.as_ref()?;
+    /// Checks for keys that do nothing beside churn, or exclude each other.
+    pub(super) fn check_churn(&self) -> Result<(), Problem> {
+        let Some(spec) = &self.churn else {
+            return Ok(());
+        };
         let unused = [
             ("until", self.until.is_some()),
             ("threads", self.threads > 1),
@@ -89,21 +92,26 @@ impl Experiment {
         ];
         let alone = self.load.is_empty();
         if let Some((key, _)) = unused.into_iter().find(|(_, given)| *given && alone) {
-            return Some(format!(
-                "{key} has no effect on churn, which has one event loop and one node; leave it or \
-                 [churn] out, or add [[load]]"
+            return Err(wrong(
+                key,
+                " has no effect on churn, which has one event loop and one node",
+                "leave it or [churn] out, or add [[load]]",
             ));
         }
         if alone && self.phases.measure.is_zero() {
-            return Some(
-                "{phases.measure}: churn alone would not end; give it a length, or add a [[load]] with a \
-                 message-count that ends both"
-                    .to_owned(),
-            );
+            return Err(wrong(
+                "phases.measure",
+                ": churn alone would not end",
+                "give it a length, or add a [[load]] with a message-count that ends both",
+            ));
         }
-        (spec.rate.is_some() && spec.schedule.is_some()).then(|| {
-            "churn.schedule: there is a rate too, and churn takes one of the two; leave one out"
-                .to_owned()
-        })
+        if spec.rate.is_some() && spec.schedule.is_some() {
+            return Err(wrong(
+                "churn.schedule",
+                ": there is a rate too, and churn takes one of the two",
+                "leave one out",
+            ));
+        }
+        Ok(())
     }
 }

@@ -1,8 +1,10 @@
 //! Changing one value of an experiment by its dotted path, with the same checks as the file's.
 
+use measure::Refused;
 use serde::Deserialize;
 use toml::Value;
 
+use super::error::explained;
 use super::{Experiment, ExperimentError};
 
 /// The experiment with `path=value` applied.
@@ -11,19 +13,16 @@ pub(super) fn edited(
     assignment: &str,
 ) -> Result<Experiment, ExperimentError> {
     let shown = crate::redact::assignment(assignment);
-    let fail = |text: String| ExperimentError::told(format!("--set {shown}"), &text);
+    let fail = |refused: Refused| ExperimentError::of_edit(&shown, refused);
+    let no_path = |what| fail(Refused::new(what, "write --set load.0.rate=20000"));
     let Some((path, value)) = assignment.split_once('=') else {
-        return Err(fail(
-            "it has no value; write --set load.0.rate=20000".to_owned(),
-        ));
+        return Err(no_path("it has no value"));
     };
     let parts: Vec<&str> = path.trim().split('.').collect();
     if parts.iter().any(|part| part.is_empty()) {
-        return Err(fail(
-            "a part of the path is empty; write --set load.0.rate=20000".to_owned(),
-        ));
+        return Err(no_path("a part of the path is empty"));
     }
-    let mut root = Value::try_from(experiment).map_err(|e| fail(e.to_string()))?;
+    let mut root = Value::try_from(experiment).map_err(|e| fail(e.to_string().into()))?;
     let value = match parts.as_slice() {
         ["broker", "password" | "user"]
         | ["broker", "env", _]
@@ -33,7 +32,7 @@ pub(super) fn edited(
     replace(&mut root, &parts, value).map_err(fail)?;
     drop_other_arrivals(&mut root, &parts);
     let edited = Experiment::deserialize(root);
-    let edited = edited.map_err(|e| ExperimentError::from_edit(&shown, e.message()))?;
+    let edited = edited.map_err(|e| fail(explained(e.message())))?;
     Ok(Experiment {
         origin: experiment.origin.clone().changed(&parts.join("."), shown),
         ..edited
@@ -72,7 +71,7 @@ fn read_text(text: &str) -> Value {
 
 /// Puts `new` at the end of the path. Keys that are not there yet are made: whether they may be
 /// is for the types to say.
-fn replace(at: &mut Value, path: &[&str], new: Value) -> Result<(), String> {
+fn replace(at: &mut Value, path: &[&str], new: Value) -> Result<(), Refused> {
     let [first, rest @ ..] = path else {
         *at = new;
         return Ok(());
@@ -89,14 +88,15 @@ fn replace(at: &mut Value, path: &[&str], new: Value) -> Result<(), String> {
         Value::Array(items) => {
             let count = items.len();
             let index = first.parse::<usize>().map_err(|_| {
-                format!("{first:?} stands where a number is due, as in load.0.rate")
+                let what = format!("{first:?} stands where a number is due");
+                Refused::new(what, "write it as in load.0.rate")
             })?;
             let item = items.get_mut(index).ok_or_else(|| {
-                let least = "count from 0";
-                format!("there is no number {index}: the list has {count}; {least}")
+                let what = format!("there is no number {index}: the list has {count}");
+                Refused::new(what, "count from 0")
             })?;
             replace(item, rest, new)
         }
-        _ => Err(format!("{first:?} lies below a plain value")),
+        _ => Err(format!("{first:?} lies below a plain value").into()),
     }
 }

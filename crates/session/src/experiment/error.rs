@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use measure::Problem;
+use measure::{Problem, Refused};
+use toml::de::{DeTable, DeValue};
 
 use super::origin::{line_of, shown, value_at};
 
@@ -23,36 +24,31 @@ impl ExperimentError {
 
     /// From the TOML reader, about `source`.
     pub(super) fn from_toml(origin: &str, source: &str, e: &toml::de::Error) -> Self {
-        let what = explained(e.message());
+        if let Some(problem) = wrong_brackets(origin, source) {
+            return Self(problem);
+        }
+        let Refused { what, help } = explained(e.message());
         let Some(span) = e.span() else {
-            return Self::told(origin.to_owned(), &what);
+            return Self(Problem::new(origin, what, help));
         };
         let place = format!("{origin}:{}", line_of(source, span.start));
         let Some((path, value)) = value_at(source, span.start) else {
-            return Self::told(place, &what);
+            return Self(Problem::new(place, what, help));
         };
         let key = path.rsplit('.').next().unwrap_or(&path);
         let value = source.get(value).and_then(|value| shown(&path, value));
-        Self::told(
-            match value {
-                _ if what.contains(&format!("{key} =")) => place,
-                Some(value) => format!("{place}: {key} = {value}"),
-                None => format!("{place}: {key}"),
-            },
-            &what,
-        )
-    }
-
-    /// From an edit of one value.
-    pub(super) fn from_edit(assignment: &str, message: &str) -> Self {
-        Self::told(format!("--set {assignment}"), &explained(message))
-    }
-
-    /// Complaints of the types of an experiment come through the TOML reader, which carries one text: cause and
-    /// remedy, with a semicolon between them.
-    pub(super) fn told(place: String, text: &str) -> Self {
-        let (what, help) = text.rsplit_once("; ").unwrap_or((text, CORRECT_IT));
+        let place = match value {
+            _ if what.contains(&format!("{key} =")) => place,
+            Some(value) => format!("{place}: {key} = {value}"),
+            None => format!("{place}: {key}"),
+        };
         Self(Problem::new(place, what, help))
+    }
+
+    /// About an edit of one value.
+    pub(super) fn of_edit(assignment: &str, refused: Refused) -> Self {
+        let place = format!("--set {assignment}");
+        Self(Problem::new(place, refused.what, refused.help))
     }
 
     /// Where it is, what is wrong there, and the remedy.
@@ -70,8 +66,45 @@ impl fmt::Display for ExperimentError {
 
 impl std::error::Error for ExperimentError {}
 
-/// Turns serde's words for an unknown key or choice into ours, with the nearest known one.
-fn explained(message: &str) -> String {
+/// A table that the file writes as a list, or the other way round: `[[churn]]`, `[load]`.
+fn wrong_brackets(origin: &str, source: &str) -> Option<Problem> {
+    const ONCE: [&str; 4] = ["broker", "phases", "profile", "churn"];
+    const SEVERAL: [&str; 3] = ["load", "fault", "require"];
+    let root = DeTable::parse(source).ok()?;
+    root.get_ref().iter().find_map(|(key, value)| {
+        let name = key.get_ref().as_ref();
+        let (written, what, help) = match value.get_ref() {
+            DeValue::Array(_) if ONCE.contains(&name) => (
+                format!("[[{name}]]"),
+                "an experiment has this table only once",
+                format!("write [{name}], once"),
+            ),
+            DeValue::Table(_) if SEVERAL.contains(&name) => (
+                format!("[{name}]"),
+                "an experiment has a list of these tables",
+                format!("write [[{name}]]"),
+            ),
+            _ => return None,
+        };
+        let line = line_of(source, key.span().start);
+        Some(Problem::new(
+            format!("{origin}:{line}: {written}"),
+            what,
+            help,
+        ))
+    })
+}
+
+/// What is wrong by our own types, or serde's words turned into ours: an unknown key with the nearest known one.
+pub(super) fn explained(message: &str) -> Refused {
+    let refused = Refused::from_message(message).unwrap_or_else(|| in_our_words(message));
+    match refused.help.as_str() {
+        "" => Refused::new(refused.what, CORRECT_IT),
+        _ => refused,
+    }
+}
+
+fn in_our_words(message: &str) -> Refused {
     let first_line = message.lines().next().unwrap_or_default();
     for (kind, name) in [("unknown field ", "key"), ("unknown variant ", "value")] {
         if let Some(rest) = first_line.strip_prefix(kind) {
@@ -82,10 +115,13 @@ fn explained(message: &str) -> String {
         }
     }
     if let Some(field) = first_line.strip_prefix("missing field ") {
-        return format!("the key {} is missing", field.replace('`', "\""));
+        return format!("the key {} is missing", field.replace('`', "\"")).into();
+    }
+    if first_line.starts_with("wanted string or table") {
+        return "it must be text in quotes".to_owned().into();
     }
     if first_line.starts_with("data did not match any variant") {
-        return "a value of this type cannot stand here".to_owned();
+        return "a value of this type cannot stand here".to_owned().into();
     }
     // What stands there instead may be a secret: `password = 12345`.
     let is_of_type = |kind| first_line.starts_with(kind);
@@ -94,9 +130,9 @@ fn explained(message: &str) -> String {
         .any(is_of_type)
         && let Some((_, expected)) = first_line.rsplit_once(", expected ")
     {
-        return format!("it must be {}", in_words(expected));
+        return format!("it must be {}", in_words(expected)).into();
     }
-    message.trim_end().replace('\n', "; ")
+    message.trim_end().replace('\n', ": ").into()
 }
 
 /// What serde calls a type, as people know it.
@@ -119,14 +155,12 @@ fn in_words(expected: &str) -> String {
 }
 
 /// `unknown key "raet"; did you mean "rate"?`
-pub(crate) fn unknown_name(what: &str, unknown: &str, known: &[&str]) -> String {
-    match nearest(unknown, known) {
-        Some(nearest) => format!("unknown {what} {unknown:?}; did you mean {nearest:?}?"),
-        None => format!(
-            "unknown {what} {unknown:?}; there are: {}",
-            known.join(", ")
-        ),
-    }
+pub(super) fn unknown_name(what: &str, unknown: &str, known: &[&str]) -> Refused {
+    let help = match nearest(unknown, known) {
+        Some(nearest) => format!("did you mean {nearest:?}?"),
+        None => format!("there are: {}", known.join(", ")),
+    };
+    Refused::new(format!("unknown {what} {unknown:?}"), help)
 }
 
 fn nearest<'a>(unknown: &str, known: &[&'a str]) -> Option<&'a str> {

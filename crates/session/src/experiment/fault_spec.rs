@@ -2,7 +2,7 @@
 
 use broker::{Fault, FaultKind, Reach};
 use measure::{Length, Problem};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::error::unknown_name;
 use super::{BrokerKind, Experiment, ExperimentError, Origin};
@@ -67,7 +67,7 @@ impl<'de> Deserialize<'de> for RunFault {
         };
         all().find(|fault| fault.name() == name).ok_or_else(|| {
             let known: Vec<_> = all().map(Self::name).collect();
-            de::Error::custom(unknown_name("value", &name, &known))
+            unknown_name("value", &name, &known).into_error()
         })
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use measure::Refused;
 use serde::{Deserialize, Deserializer, Serializer, ser::SerializeMap};
 
 use super::error::unknown_name;
@@ -26,7 +27,7 @@ pub(super) fn find<'a>(
     what: &str,
     grammars: &'a [Grammar],
     name: &str,
-) -> Result<&'a Grammar, String> {
+) -> Result<&'a Grammar, Refused> {
     grammars
         .iter()
         .find(|grammar| grammar.name == name)
@@ -38,7 +39,7 @@ pub(super) fn find<'a>(
 
 impl Grammar {
     /// Takes `KEY=VALUE,…` apart. What has no key belongs to the bare one, in its order.
-    pub(super) fn split(&self, text: &str) -> Result<Fields, String> {
+    pub(super) fn split(&self, text: &str) -> Result<Fields, Refused> {
         let mut fields = Fields::new();
         for item in text
             .split(',')
@@ -53,7 +54,7 @@ impl Grammar {
                 (Some((key, value)), _) => {
                     let (key, value) = (key.trim(), value.trim());
                     if fields.insert(key.to_owned(), value.to_owned()).is_some() {
-                        return Err(format!("{key} is given twice; {}", self.hint()));
+                        return Err(self.refuse(format!("{key} is given twice")));
                     }
                 }
                 (None, Some(bare)) => {
@@ -64,7 +65,7 @@ impl Grammar {
                     all.push_str(item);
                 }
                 (None, None) => {
-                    return Err(format!("{item:?} has no key; {}", self.hint()));
+                    return Err(self.refuse(format!("{item:?} has no key")));
                 }
             }
         }
@@ -72,7 +73,7 @@ impl Grammar {
     }
 
     /// Checks that no key is missing or unknown.
-    pub(super) fn check(&self, fields: &Fields) -> Result<(), String> {
+    pub(super) fn check(&self, fields: &Fields) -> Result<(), Refused> {
         let known = || self.needed.iter().chain(self.optional).copied();
         if let Some(key) = fields
             .keys()
@@ -86,25 +87,26 @@ impl Grammar {
             ));
         }
         match self.needed.iter().find(|key| !fields.contains_key(**key)) {
-            Some(key) => Err(format!("{:?} needs {key}; {}", self.name, self.hint())),
+            Some(key) => Err(self.refuse(format!("{:?} needs {key}", self.name))),
             None => Ok(()),
         }
     }
 
-    pub(super) fn hint(&self) -> String {
-        format!("write {}", self.example)
+    /// A refusal whose remedy is the example.
+    pub(super) fn refuse(&self, what: String) -> Refused {
+        Refused::new(what, format!("write {}", self.example))
     }
 
     /// The value of a key, or what is taken where it is absent.
-    pub(super) fn get<T>(
+    pub(super) fn get<T, E: Into<Refused>>(
         &self,
         fields: &Fields,
         key: &str,
         absent: T,
-        read: impl FnOnce(&str) -> Result<T, String>,
-    ) -> Result<T, String> {
+        read: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Result<T, Refused> {
         match fields.get(key) {
-            Some(text) => read(text).map_err(|e| format!("{key}: {e}; {}", self.hint())),
+            Some(text) => read(text).map_err(|e| self.refuse(format!("{key}: {}", e.into().what))),
             None => Ok(absent),
         }
     }

@@ -1,6 +1,6 @@
 //! How long consumers work on deliveries, as people write it.
 
-use measure::Length;
+use measure::{Length, Refused};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// How long a delivery takes, for a part of the time: `"2ms"` for ever, or `"2ms@10s"`, the next
@@ -14,9 +14,9 @@ pub struct LatencyStep {
 }
 
 impl std::str::FromStr for LatencyStep {
-    type Err = String;
+    type Err = Refused;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Refused> {
         let (latency, length) = text.split_once('@').unwrap_or((text, "0s"));
         Ok(Self {
             latency: latency.parse()?,
@@ -44,6 +44,6 @@ impl Serialize for LatencyStep {
 impl<'de> Deserialize<'de> for LatencyStep {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
+        text.parse().map_err(Refused::into_error)
     }
 }

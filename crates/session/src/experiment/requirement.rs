@@ -4,7 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use archive::{RequiredUnit, RequirementOutcome, RunSummary};
-use measure::{Bytes, LatencySummary, Length, Metric, MetricKind, Nanos, Problem, per_second};
+use measure::{
+    Bytes, LatencySummary, Length, Metric, MetricKind, Nanos, Problem, Refused, per_second,
+};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// One requirement of an experiment.
@@ -214,7 +216,7 @@ impl Requirement {
     ///
     /// # Errors
     /// Where the text is no condition.
-    pub fn unless(condition: &str) -> Result<Self, String> {
+    pub fn unless(condition: &str) -> Result<Self, Refused> {
         let read: Self = condition.parse()?;
         let comparison = read.comparison.opposite();
         let sign = format!(" {} ", read.comparison.sign());
@@ -324,9 +326,9 @@ fn latency(summary: &RunSummary, metric: &str, statistic: Statistic) -> Observed
 }
 
 impl FromStr for Requirement {
-    type Err = String;
+    type Err = Refused;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Refused> {
         const EXAMPLE: &str =
             "write it as \"end-to-end p99 < 20ms\", \"lost = 0\" or \"sent rate >= 20k\"";
         let found = COMPARISONS.iter().filter_map(|(sign, comparison)| {
@@ -339,7 +341,7 @@ impl FromStr for Requirement {
         });
         let (at, _, sign, comparison) = found
             .min_by_key(|(at, length, ..)| (*at, *length))
-            .ok_or_else(|| format!("it compares nothing; {EXAMPLE}"))?;
+            .ok_or_else(|| Refused::new("it compares nothing", EXAMPLE))?;
         let (name, value) = (plain(&text[..at]), text[at + sign.len()..].trim());
         let quantity = quantity(&name)?;
         let mut read = Self {
@@ -355,7 +357,7 @@ impl FromStr for Requirement {
     }
 }
 
-fn quantity(name: &str) -> Result<Quantity, String> {
+fn quantity(name: &str) -> Result<Quantity, Refused> {
     if let Some(index) = FIGURES.iter().position(|figure| figure.name == name) {
         return Ok(Quantity::Figure(index));
     }
@@ -366,9 +368,10 @@ fn quantity(name: &str) -> Result<Quantity, String> {
     });
     latency.ok_or_else(|| {
         let figures: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
-        format!(
-            "{name:?} is no quantity; it takes a latency with one of {statistics}, or one of: {}",
-            figures.join(", ")
+        let figures = figures.join(", ");
+        Refused::new(
+            format!("{name:?} is no quantity"),
+            format!("it takes a latency with one of {statistics}, or one of: {figures}"),
         )
     })
 }
@@ -420,7 +423,7 @@ impl Serialize for Requirement {
 impl<'de> Deserialize<'de> for Requirement {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
+        text.parse().map_err(Refused::into_error)
     }
 }
 

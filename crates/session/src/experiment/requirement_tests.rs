@@ -150,7 +150,7 @@ fn what_is_no_requirement_says_why() {
         ("broker memory < 500", "with its unit"),
         ("< 20ms", "is no quantity"),
     ] {
-        let why = text.parse::<Requirement>().expect_err(text);
+        let why = text.parse::<Requirement>().expect_err(text).to_string();
         assert!(why.contains(part), "{text}: {why}");
     }
 }

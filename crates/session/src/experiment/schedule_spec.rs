@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use load::{ArrivalSchedule, RateProfile, Spacing, Step, Trace};
-use measure::{Length, Nanos, Rate, per_second};
+use measure::{Length, Nanos, Rate, Refused, per_second};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::error::unknown_name;
@@ -107,7 +107,7 @@ impl ScheduleSpec {
         Ok(ArrivalSchedule::new(profile, self.spacing, per_producer))
     }
 
-    fn of(name: &str, fields: Fields) -> Result<Self, String> {
+    fn of(name: &str, fields: Fields) -> Result<Self, Refused> {
         let grammar = find("schedule", &GRAMMARS, name)?;
         grammar.check(&fields)?;
         let parsed = parsed(grammar, &fields)?;
@@ -117,14 +117,18 @@ impl ScheduleSpec {
             Some("poisson") => true,
             Some(other) => {
                 let unknown = unknown_name("value", other, &["even", "poisson"]);
-                return Err(format!("arrivals: {unknown}"));
+                return Err(Refused::new(
+                    format!("arrivals: {}", unknown.what),
+                    unknown.help,
+                ));
             }
         };
         let seed = grammar.get(&fields, "seed", 0, whole)?;
         if !poisson && fields.contains_key("seed") {
-            return Err(
-                "seed has no effect on even arrivals; leave it out, or add arrivals=poisson".into(),
-            );
+            return Err(Refused::new(
+                "seed has no effect on even arrivals",
+                "leave it out, or add arrivals=poisson",
+            ));
         }
         Ok(Self {
             shape: grammar.name,
@@ -140,7 +144,7 @@ impl ScheduleSpec {
     }
 }
 
-fn parsed(grammar: &Grammar, fields: &Fields) -> Result<Parsed, String> {
+fn parsed(grammar: &Grammar, fields: &Fields) -> Result<Parsed, Refused> {
     let rate = |key| grammar.get(fields, key, 0.0, rate_or_zero);
     let length = |key| {
         let length = grammar.get(fields, key, Length::default(), str::parse);
@@ -165,13 +169,7 @@ fn parsed(grammar: &Grammar, fields: &Fields) -> Result<Parsed, String> {
         }
         _ => {
             let rate = Rate::per_second(rate("rate")?);
-            let bad = || {
-                format!(
-                    "rate: {:?} is not above 0; {}",
-                    text("rate"),
-                    grammar.hint()
-                )
-            };
+            let bad = || grammar.refuse(format!("rate: {:?} is not above 0", text("rate")));
             RateProfile::Constant(rate.ok_or_else(bad)?)
         }
     };
@@ -179,7 +177,7 @@ fn parsed(grammar: &Grammar, fields: &Fields) -> Result<Parsed, String> {
 }
 
 /// Reads the steps of a schedule: `1000@10s,100-5000@60s`.
-fn steps(text: &str) -> Result<Vec<Step>, String> {
+fn steps(text: &str) -> Result<Vec<Step>, Refused> {
     text.split(',').map(|step| one_step(step.trim())).collect()
 }
 
@@ -188,7 +186,7 @@ fn rate_or_zero(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("{text:?} is no number from 0 on, such as 2000, 2k or 10/min"))
 }
 
-fn one_step(text: &str) -> Result<Step, String> {
+fn one_step(text: &str) -> Result<Step, Refused> {
     let (rates, length) = text
         .split_once('@')
         .ok_or_else(|| format!("{text:?} is no rate and length"))?;
@@ -201,9 +199,9 @@ fn one_step(text: &str) -> Result<Step, String> {
 }
 
 impl FromStr for ScheduleSpec {
-    type Err = String;
+    type Err = Refused;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Refused> {
         let (name, fields) = text.split_once(':').unwrap_or((text, ""));
         let name = name.trim();
         let grammar = find("schedule", &GRAMMARS, name)?;
@@ -248,10 +246,13 @@ impl<'de> Deserialize<'de> for ScheduleSpec {
                     .collect();
                 match fields.remove("shape") {
                     Some(shape) => Self::of(&shape, fields),
-                    None => Err("a schedule needs a shape, such as shape = \"ramp\"".to_owned()),
+                    None => Err(Refused::new(
+                        "a schedule needs a shape",
+                        "add one, such as shape = \"ramp\"",
+                    )),
                 }
             }
         };
-        spec.map_err(serde::de::Error::custom)
+        spec.map_err(Refused::into_error)
     }
 }

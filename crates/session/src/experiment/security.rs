@@ -1,11 +1,12 @@
 //! How connections to the broker are secured and how clients log in, as the `broker` table says it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use load::{Auth, ClientTls, Endpoint, Identity, SocketOptions};
+use measure::Problem;
 use serde::{Deserialize, Serialize};
 
+use super::validate::wrong;
 use super::{BrokerKind, BrokerSpec};
 
 /// RabbitMQ's plugin that takes access tokens.
@@ -119,14 +120,13 @@ impl BrokerSpec {
         }
     }
 
-    /// Keys that contradict each other or would be silently without effect.
-    pub(super) fn security_problem(&self) -> Option<String> {
-        let set = |file: &Option<PathBuf>| file.is_some();
+    /// Checks for keys that contradict each other or would be silently without effect.
+    pub(super) fn check_security(&self) -> Result<(), Problem> {
         let keys = [
             ("tls", self.tls),
-            ("ca", set(&self.ca)),
-            ("cert", set(&self.cert)),
-            ("key", set(&self.key)),
+            ("ca", self.ca.is_some()),
+            ("cert", self.cert.is_some()),
+            ("key", self.key.is_some()),
             ("sni", self.sni.is_some()),
             ("insecure", self.insecure),
             ("auth", self.auth == Auth::External),
@@ -135,68 +135,72 @@ impl BrokerSpec {
             .iter()
             .find(|(_, is_set)| *is_set && !self.is_secured())
         {
-            let remedy = match self.kind {
-                BrokerKind::Attach => "write the URL with amqps://",
-                BrokerKind::Rabbitmq | BrokerKind::Embedded => "set broker.tls = true",
+            let help = match self.kind {
+                BrokerKind::Attach => "write the URL with amqps://, or leave it out",
+                BrokerKind::Rabbitmq | BrokerKind::Embedded => {
+                    "set broker.tls = true, or leave it out"
+                }
             };
-            return Some(format!(
-                "{{broker.{key}}} has no effect without TLS; {remedy}, or leave it out"
-            ));
+            let key = format!("broker.{key}");
+            return Err(wrong(key, " has no effect without TLS", help));
         }
-        if self.cert.is_some() != self.key.is_some() {
-            let (given, missing) = if self.cert.is_some() {
-                ("cert", "key")
-            } else {
-                ("key", "cert")
-            };
-            return Some(format!(
-                "{{broker.{given}}} is given without {{broker.{missing}}}; a client's certificate needs both"
-            ));
+        let alone = match (&self.cert, &self.key) {
+            (Some(_), None) => Some(("broker.cert", " is given without {broker.key}")),
+            (None, Some(_)) => Some(("broker.key", " is given without {broker.cert}")),
+            _ => None,
+        };
+        if let Some((key, why)) = alone {
+            return Err(wrong(key, why, "a client's certificate needs both"));
         }
         if let Some(oauth2) = &self.oauth2 {
-            let has_plugin = self.plugins.iter().any(|name| name == OAUTH2_PLUGIN);
-            match self.kind {
-                BrokerKind::Embedded => {
-                    return Some(
-                        "broker.oauth2 has no effect on kind = \"embedded\", which knows no tokens; \
-                         leave it out, or set broker.kind = \"rabbitmq\""
-                            .to_owned(),
-                    );
-                }
-                BrokerKind::Rabbitmq if !has_plugin => {
-                    return Some(format!(
-                        "broker.oauth2 needs a node that takes access tokens; add {OAUTH2_PLUGIN:?} to \
-                         broker.plugins, and its keys to broker.advanced"
-                    ));
-                }
-                BrokerKind::Rabbitmq | BrokerKind::Attach => {}
-            }
-            let uri = &oauth2.uri;
-            if !(uri.starts_with("https://") || uri.starts_with("http://")) {
-                return Some(format!(
-                    "{{broker.oauth2.uri}} = {:?} is no token endpoint; write https://HOST/PATH",
-                    crate::redact::url(uri)
-                ));
-            }
-            if oauth2.client_id.is_empty() {
-                return Some(
-                    "{broker.oauth2.uri} has no {broker.oauth2.client-id} beside it; give it"
-                        .to_owned(),
-                );
-            }
-            if self.auth == Auth::External {
-                return Some(
-                    "{broker.oauth2.uri} has no effect with {broker.auth} = \"external\"; leave one of them out"
-                        .to_owned(),
-                );
-            }
+            self.check_oauth2(oauth2)?;
         }
-        let external = self.auth == Auth::External && self.kind == BrokerKind::Attach;
-        (external && self.cert.is_none()).then(|| {
-            "{broker.auth} = \"external\" logs in by the client's certificate, and there is none; give \
-             {broker.cert} and {broker.key}"
-                .to_owned()
-        })
+        if self.auth == Auth::External && self.kind == BrokerKind::Attach && self.cert.is_none() {
+            return Err(wrong(
+                "broker.auth",
+                " = \"external\" logs in by the client's certificate, and there is none",
+                "give {broker.cert} and {broker.key}",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_oauth2(&self, oauth2: &OAuth2Spec) -> Result<(), Problem> {
+        const TABLE: &str = "broker.oauth2";
+        const URI: &str = "broker.oauth2.uri";
+        let uri = &oauth2.uri;
+        match self.kind {
+            BrokerKind::Embedded => Err(wrong(
+                TABLE,
+                " has no effect on kind = \"embedded\", which knows no tokens",
+                "leave it out, or set broker.kind = \"rabbitmq\"",
+            )),
+            BrokerKind::Rabbitmq if !self.plugins.iter().any(|name| name == OAUTH2_PLUGIN) => {
+                Err(wrong(
+                    TABLE,
+                    " needs a node that takes access tokens",
+                    format!(
+                        "add {OAUTH2_PLUGIN:?} to broker.plugins, and its keys to broker.advanced"
+                    ),
+                ))
+            }
+            _ if !(uri.starts_with("https://") || uri.starts_with("http://")) => Err(wrong(
+                URI,
+                format!(" = {:?} is no token endpoint", crate::redact::url(uri)),
+                "write https://HOST/PATH",
+            )),
+            _ if oauth2.client_id.is_empty() => Err(wrong(
+                URI,
+                " has no {broker.oauth2.client-id} beside it",
+                "give it",
+            )),
+            _ if self.auth == Auth::External => Err(wrong(
+                URI,
+                " has no effect with {broker.auth} = \"external\"",
+                "leave one of them out",
+            )),
+            BrokerKind::Rabbitmq | BrokerKind::Attach => Ok(()),
+        }
     }
 }
 
@@ -206,7 +210,9 @@ mod tests {
 
     fn problem(text: &str) -> Option<String> {
         let spec: BrokerSpec = toml::from_str(text).expect("TOML");
-        spec.security_problem()
+        spec.check_security()
+            .err()
+            .map(|problem| problem.sentence())
     }
 
     #[test]

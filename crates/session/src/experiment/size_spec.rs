@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use load::{Bodies, Distribution, Json, SizeStep, Sizes};
-use measure::{Bytes, Length};
+use measure::{Bytes, Length, Refused};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::grammar::{Fields, Grammar, Written, find, flag, joined, number, whole, written};
@@ -143,19 +143,20 @@ fn paths(text: &str) -> Vec<PathBuf> {
 }
 
 impl FromStr for SizeSpec {
-    type Err = String;
+    type Err = Refused;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Refused> {
         let text = text.trim();
         let parsed = match text.split_once(':') {
             Some((name, rest)) => parsed(name.trim(), rest)?,
             None if text.contains(',') => parsed("list", text)?,
             None if text.contains('-') && !text.starts_with('-') => parsed("uniform", text)?,
             None => Parsed::Sizes(Sizes::Fixed(size(text).map_err(|_| {
-                format!(
-                    "{text:?} is no message size; write bytes (1024, 4KiB), a range (100-2000), a list \
-                     (100,2000), weighted:12x9,2000x1, normal:mean=1000,sd=200, \
-                     steps:1000@30s,2000@30s, json:1000 or files:DIR"
+                Refused::new(
+                    format!("{text:?} is no message size"),
+                    "write bytes (1024, 4KiB), a range (100-2000), a list (100,2000), \
+                     weighted:12x9,2000x1, normal:mean=1000,sd=200, steps:1000@30s,2000@30s, \
+                     json:1000 or files:DIR",
                 )
             })?)),
         };
@@ -167,12 +168,12 @@ impl FromStr for SizeSpec {
     }
 }
 
-fn parsed(name: &str, rest: &str) -> Result<Parsed, String> {
+fn parsed(name: &str, rest: &str) -> Result<Parsed, Refused> {
     let grammar = find("kind of message sizes", &GRAMMARS, name)?;
     if grammar.name == "files" {
         // A path may hold anything.
         return match rest.trim() {
-            "" => Err(format!("\"files\" needs a path; {}", grammar.hint())),
+            "" => Err(grammar.refuse("\"files\" needs a path".to_owned())),
             paths => Ok(Parsed::Files(paths.into())),
         };
     }
@@ -196,19 +197,20 @@ fn parsed(name: &str, rest: &str) -> Result<Parsed, String> {
         }
         "steps" => Sizes::Steps {
             steps: grammar.get(&fields, "steps", Vec::new(), |text| {
-                text.split(',').map(|step| one_step(step.trim())).collect()
+                let steps = text.split(',').map(|step| one_step(step.trim()));
+                steps.collect::<Result<_, Refused>>()
             })?,
             repeat: grammar.get(&fields, "repeat", false, flag)?,
         },
         "normal" | "lognormal" | "exponential" => random(bounded(grammar, &fields)?),
         "weighted" => {
             let values = grammar.get(&fields, "sizes", Vec::new(), |text| {
-                text.split(',').map(weighted).collect()
+                text.split(',').map(weighted).collect::<Result<_, String>>()
             })?;
             random(Distribution::Weighted(values))
         }
         _ => Sizes::List(grammar.get(&fields, "sizes", Vec::new(), |text| {
-            text.split(',').map(size).collect()
+            text.split(',').map(size).collect::<Result<_, String>>()
         })?),
     }))
 }
@@ -231,7 +233,7 @@ fn range(text: &str) -> Result<(usize, usize), String> {
 }
 
 /// Reads a size and how long it is sent: `1000@30s`.
-fn one_step(text: &str) -> Result<SizeStep, String> {
+fn one_step(text: &str) -> Result<SizeStep, Refused> {
     let (bytes, length) = text
         .split_once('@')
         .ok_or_else(|| format!("{text:?} is no size and length"))?;
@@ -242,7 +244,7 @@ fn one_step(text: &str) -> Result<SizeStep, String> {
 }
 
 /// A distribution without bounds of its own, cut where hardly anything lies.
-fn bounded(grammar: &Grammar, fields: &Fields) -> Result<Distribution, String> {
+fn bounded(grammar: &Grammar, fields: &Fields) -> Result<Distribution, Refused> {
     let bytes = |key| grammar.get(fields, key, 0.0, bytes);
     let (mean, deviation, median) = (bytes("mean")?, bytes("sd")?, bytes("median")?);
     let sigma = grammar.get(fields, "sigma", 0.0, number)?;
@@ -303,12 +305,10 @@ impl<'de> Deserialize<'de> for SizeSpec {
             Written::One(one) => one.into_text(),
             Written::List(items) => joined(items),
             Written::Table(_) => {
-                return Err(serde::de::Error::custom(
-                    "a message size is a number of bytes, a list of them, or a text such as \
-                     \"uniform:100-2000\"",
-                ));
+                let help = "write a number of bytes, a list of them, or a text such as \"uniform:100-2000\"";
+                return Err(Refused::new("a message size is no table", help).into_error());
             }
         };
-        text.parse().map_err(serde::de::Error::custom)
+        text.parse().map_err(Refused::into_error)
     }
 }

@@ -9,11 +9,11 @@ fn shape(text: &str) -> RateProfile {
 }
 
 fn refused_schedule(text: &str) -> String {
-    text.parse::<ScheduleSpec>().unwrap_err()
+    text.parse::<ScheduleSpec>().unwrap_err().to_string()
 }
 
 fn refused_size(text: &str) -> String {
-    text.parse::<SizeSpec>().unwrap_err()
+    text.parse::<SizeSpec>().unwrap_err().to_string()
 }
 
 #[test]

@@ -1,24 +1,21 @@
 //! All that can be checked of an experiment before anything is started.
 
+use std::fmt::Display;
+
 use load::scenario::Scenario;
 use load::{Endpoint, QueueType};
 use measure::Problem;
 
 use super::{BrokerKind, BrokerSpec, Experiment, ExperimentError, LoadSpec};
 
-/// A sentence as a problem: what is wrong, with the key that it is about in front, and behind a semicolon the
-/// remedy.
-pub(super) fn problem_of(text: &str) -> Problem {
-    let (what, help) = text
-        .rsplit_once("; ")
-        .unwrap_or((text, "give another value"));
-    let key = what.split([' ', ':', '}']).next().unwrap_or_default();
-    let key = key.trim_start_matches('{');
-    let problem = Problem::new(what, "", help);
-    match key.contains('.') || what.starts_with('{') {
-        true => problem.about(key),
-        false => problem,
-    }
+/// A key whose value makes no sense; `why` follows the key as the user knows it.
+pub(super) fn wrong(
+    key: impl Into<Box<str>>,
+    why: impl Display,
+    help: impl Into<String>,
+) -> Problem {
+    let key = key.into();
+    Problem::new(format!("{{{key}}}{why}"), "", help).about(key)
 }
 
 /// More destinations are a slip of the keyboard: each needs a connection per client.
@@ -31,31 +28,23 @@ impl Experiment {
     /// The first value that makes no sense, with the remedy.
     pub fn validate(&self) -> Result<(), ExperimentError> {
         self.check_broker()?;
-        let problem = self
-            .loads_problem()
-            .or_else(|| self.profile_problem())
-            .or_else(|| self.requests_problem())
-            .map(|text| problem_of(&text))
-            .or_else(|| self.check_faults().err())
-            .or_else(|| self.churn_problem().map(|text| problem_of(&text)));
-        match problem {
-            Some(problem) => Err(self.wrong(problem)),
-            None => self
-                .check_plans()
-                .map_err(|error| self.wrong(self.with_key_of_rate(error.problem()))),
-        }
+        self.check_loads()
+            .and_then(|()| self.check_profile())
+            .and_then(|()| self.check_requests())
+            .and_then(|()| self.check_faults())
+            .and_then(|()| self.check_churn())
+            .or_else(|problem| self.refuse(problem))?;
+        self.check_plans()
+            .or_else(|error| self.refuse(self.with_key_of_rate(error.problem())))
     }
 
     /// The part of [`Experiment::validate`] that is about the broker.
     pub(crate) fn check_broker(&self) -> Result<(), ExperimentError> {
-        match broker_problem(&self.broker) {
-            None => Ok(()),
-            Some(text) => Err(self.wrong(problem_of(&text))),
-        }
+        self.broker.check().or_else(|problem| self.refuse(problem))
     }
 
-    fn wrong(&self, problem: Problem) -> ExperimentError {
-        ExperimentError::new(self.origin.explain(problem))
+    fn refuse(&self, problem: Problem) -> Result<(), ExperimentError> {
+        Err(ExperimentError::new(self.origin.explain(problem)))
     }
 
     /// Plans the whole load, as if the broker were there.
@@ -113,74 +102,80 @@ impl Experiment {
         }
     }
 
-    fn loads_problem(&self) -> Option<String> {
+    fn check_loads(&self) -> Result<(), Problem> {
         if self.load.is_empty() && self.churn.is_none() {
-            return Some(
-                "there is no load; add a [[load]] with a destination, or a [churn]".to_owned(),
-            );
+            let help = "add a [[load]] with a destination, or a [churn]";
+            return Err(Problem::new("there is no load", "", help));
         }
-        let of_one = |(i, spec)| {
-            self.load_problem(spec)
-                .map(|text| format!("{{load.{i}.{text}"))
-        };
-        if let Some(text) = self.load.iter().enumerate().find_map(of_one) {
-            return Some(text);
+        for (i, spec) in self.load.iter().enumerate() {
+            self.check_load(&format!("load.{i}"), spec)?;
         }
         let elsewhere = self.load.iter().position(|spec| spec.url.is_some());
-        let at = elsewhere.filter(|_| self.broker.kind != BrokerKind::Attach)?;
-        Some(format!(
-            "{{load.{at}.url}} has no effect on broker.kind = {:?}; leave it out, or set \
-             broker.kind = \"attach\"",
-            self.broker.kind.name()
-        ))
+        match elsewhere.filter(|_| self.broker.kind != BrokerKind::Attach) {
+            None => Ok(()),
+            Some(i) => Err(wrong(
+                format!("load.{i}.url"),
+                format!(
+                    " has no effect on broker.kind = {:?}",
+                    self.broker.kind.name()
+                ),
+                "leave it out, or set broker.kind = \"attach\"",
+            )),
+        }
     }
 
-    /// What is wrong with a group, from its key on.
-    fn load_problem(&self, spec: &LoadSpec) -> Option<String> {
+    fn check_load(&self, place: &str, spec: &LoadSpec) -> Result<(), Problem> {
+        let of = |key: &str, why: &str, help: &str| Err(wrong(format!("{place}.{key}"), why, help));
         let many = spec.destinations.len();
         if many > MOST_DESTINATIONS {
-            return Some(format!(
-                "destinations}} names {many}; {MOST_DESTINATIONS} are the most"
-            ));
+            let help = format!("name at most {MOST_DESTINATIONS}");
+            return of("destinations", &format!(" names {many}"), &help);
         }
-        if spec.num_destinations == 0 || spec.num_destinations > MOST_DESTINATIONS {
-            return Some(format!(
-                "num-destinations}} = {} is not between 1 and {MOST_DESTINATIONS}; give a number that is",
-                spec.num_destinations
-            ));
+        let numbered = spec.num_destinations;
+        if !(1..=MOST_DESTINATIONS).contains(&numbered) {
+            let why = format!(" = {numbered} is not between 1 and {MOST_DESTINATIONS}");
+            return of("num-destinations", &why, "give a number that is");
         }
-        if self.broker.kind == BrokerKind::Embedded && spec.request_reply {
-            return Some(
-                "request-reply}: the embedded broker has no direct reply-to; take \
-                 broker.kind = \"rabbitmq\""
-                    .to_owned(),
+        let is_embedded = self.broker.kind == BrokerKind::Embedded;
+        if is_embedded && spec.request_reply {
+            return of(
+                "request-reply",
+                ": the embedded broker has no direct reply-to",
+                "take broker.kind = \"rabbitmq\"",
             );
         }
-        if self.broker.kind == BrokerKind::Embedded && spec.queue_type != QueueType::Classic {
-            return Some(
-                "queue-type}: the embedded broker has classic queues only; take \"classic\", or \
-                 broker.kind = \"rabbitmq\""
-                    .to_owned(),
+        if is_embedded && spec.queue_type != QueueType::Classic {
+            return of(
+                "queue-type",
+                ": the embedded broker has classic queues only",
+                "take \"classic\", or broker.kind = \"rabbitmq\"",
             );
         }
-        arrivals_problem(spec)
+        check_arrivals(place, spec)
     }
 
-    fn requests_problem(&self) -> Option<String> {
-        let asking = |spec: &&LoadSpec| spec.request_reply;
-        let asks = self.load.iter().filter(asking).any(LoadSpec::has_producers);
-        if asks != self.load.iter().filter(asking).any(LoadSpec::has_consumers) {
-            return Some(
-                "request-reply needs producers that ask and consumers that answer; ask for both"
-                    .to_owned(),
-            );
+    fn check_requests(&self) -> Result<(), Problem> {
+        let Some(first) = self.load.iter().position(|spec| spec.request_reply) else {
+            return Ok(());
+        };
+        let asking = || self.load.iter().filter(|spec| spec.request_reply);
+        if asking().any(LoadSpec::has_producers) != asking().any(LoadSpec::has_consumers) {
+            return Err(wrong(
+                format!("load.{first}.request-reply"),
+                " needs producers that ask and consumers that answer",
+                "ask for both",
+            ));
         }
         let commits = |spec: &LoadSpec| spec.request_reply && spec.commit_every > 0;
-        let at = self.load.iter().position(commits)?;
-        Some(format!(
-            "{{load.{at}.commit-every}} has no place beside {{request-reply}}: requests are answered by \
-             replies, and transactions by commits; leave out one of the two"
-        ))
+        match self.load.iter().position(commits) {
+            None => Ok(()),
+            Some(i) => Err(wrong(
+                format!("load.{i}.commit-every"),
+                " has no place beside {request-reply}: requests are answered by replies, and transactions \
+                 by commits",
+                "leave out one of the two",
+            )),
+        }
     }
 
     /// Where an attached broker is. Where nothing is said, that is the first load's, if every load has its own, and
@@ -210,7 +205,11 @@ impl Experiment {
     /// Further nodes of an attached broker.
     pub(super) fn further_endpoints(&self) -> Result<Vec<Endpoint>, load::Error> {
         let urls = self.broker.further_urls.iter();
-        urls.map(|url| self.endpoint_at(Some(url))).collect()
+        let endpoint = |url: &String| {
+            let endpoint = self.endpoint_at(Some(url));
+            endpoint.map_err(|error| error.about("broker.further-urls"))
+        };
+        urls.map(endpoint).collect()
     }
 
     fn endpoint_at(&self, url: Option<&str>) -> Result<Endpoint, load::Error> {
@@ -229,34 +228,39 @@ impl Experiment {
         Ok(endpoint)
     }
 
-    fn profile_problem(&self) -> Option<String> {
+    fn check_profile(&self) -> Result<(), Problem> {
         let is_unknown = |event: &&String| profile::Event::named(event).is_none();
         if let Some(event) = self.profile.events.iter().find(is_unknown) {
             let known = profile::EVENTS.map(|event| event.name);
-            return Some(format!(
-                "profile.events: {event:?} cannot be sampled by this version; take {known:?}, or \
-                 [] for no profile"
+            return Err(wrong(
+                "profile.events",
+                format!(": {event:?} cannot be sampled by this version"),
+                format!("take {known:?}, or [] for no profile"),
             ));
         }
         let stacks = &self.profile.stacks;
         if profile::Stacks::named(stacks).is_none() {
             let known = profile::Stacks::ALL.map(|(name, _)| name);
-            return Some(format!(
-                "profile.stacks = {stacks:?} is no way to unwind stacks; take one of {known:?}"
+            return Err(wrong(
+                "profile.stacks",
+                format!(" = {stacks:?} is no way to unwind stacks"),
+                format!("take one of {known:?}"),
             ));
         }
         let frequency = self.profile.frequency;
-        (!(1..=50_000).contains(&frequency)).then(|| {
-            format!(
-                "profile.frequency = {frequency} is not between 1 and 50000 samples per second; \
-                 999 is usual"
-            )
-        })
+        if !(1..=50_000).contains(&frequency) {
+            return Err(wrong(
+                "profile.frequency",
+                format!(" = {frequency} is not between 1 and 50000 samples per second"),
+                "999 is usual",
+            ));
+        }
+        Ok(())
     }
 }
 
-/// Keys that exclude each other, or do nothing alone.
-fn arrivals_problem(spec: &LoadSpec) -> Option<String> {
+/// Checks for keys that exclude each other, or do nothing alone.
+fn check_arrivals(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
     let given = [
         ("rate", spec.rate.is_some()),
         ("schedule", spec.schedule.is_some()),
@@ -267,71 +271,98 @@ fn arrivals_problem(spec: &LoadSpec) -> Option<String> {
         .filter_map(|(key, given)| given.then_some(key))
         .collect();
     match given.as_slice() {
-        [first, second, ..] => Some(format!(
-            "{second}}}: there is a {first} too, and a group takes one of rate, schedule and think-time; leave one out"
+        [first, second, ..] => Err(wrong(
+            format!("{place}.{second}"),
+            format!(
+                ": there is a {first} too, and a group takes one of rate, schedule and think-time"
+            ),
+            "leave one out",
         )),
-        [] | ["think-time"] if spec.rate_per_producer => Some(
-            "rate-per-producer} = true has no effect without a rate; give a rate or a schedule, or \
-             leave it out"
-                .to_owned(),
-        ),
-        _ => None,
+        [] | ["think-time"] if spec.rate_per_producer => Err(wrong(
+            format!("{place}.rate-per-producer"),
+            " = true has no effect without a rate",
+            "give a rate or a schedule, or leave it out",
+        )),
+        _ => Ok(()),
     }
 }
 
-/// Names that can be no plugin's; whether the others are there is seen when RabbitMQ is found.
-fn plugin_problem(broker: &BrokerSpec) -> Option<String> {
-    let is_name = |name: &str| {
-        let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-        name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(is_part)
-    };
-    let plugins = &broker.plugins;
-    if let Some(name) = plugins.iter().find(|name| !is_name(name)) {
-        return Some(format!(
-            "broker.plugins: {name:?} is not the name of a plugin; write it as `rabbitmq-plugins \
-             list` does, such as \"rabbitmq_auth_backend_oauth2\""
-        ));
+impl BrokerSpec {
+    fn check(&self) -> Result<(), Problem> {
+        self.check_kind()?;
+        self.check_plugins()?;
+        self.check_security()?;
+        if self.schedulers == Some(0) {
+            let help = "take 1 or more, or leave it out for one per core";
+            return Err(wrong("broker.schedulers", " = 0 runs nothing", help));
+        }
+        let in_range = |bytes: &u32| (4_096..=131_072).contains(bytes);
+        if let Some(bytes) = self.frame_max.filter(|bytes| !in_range(bytes)) {
+            let why = format!(" = {bytes} is not between 4096 and 131072 bytes");
+            return Err(wrong("broker.frame-max", why, "131072 is usual"));
+        }
+        if self.pid == Some(0) {
+            let help = "take its number, or leave it out to find it by its port";
+            return Err(wrong("broker.pid", " = 0 is no process", help));
+        }
+        Ok(())
     }
-    let twice = plugins.iter().enumerate().find(|(i, name)| {
-        plugins
-            .get(..*i)
-            .is_some_and(|before| before.contains(name))
-    });
-    twice.map(|(_, name)| format!("broker.plugins names {name:?} twice; leave one out"))
-}
 
-/// Keys that another kind of broker would need, which would be silently without effect.
-fn broker_problem(broker: &BrokerSpec) -> Option<String> {
-    let for_attach = [
-        ("url", broker.url.is_some()),
-        ("further-urls", !broker.further_urls.is_empty()),
-        ("user", broker.user.is_some()),
-        ("password", broker.password.is_some()),
-        ("pid", broker.pid.is_some()),
-    ];
-    let for_rabbitmq = [
-        ("root", broker.root.is_some()),
-        ("config", !broker.config.is_empty()),
-        ("advanced", broker.advanced.is_some()),
-        ("plugins", !broker.plugins.is_empty()),
-        ("schedulers", broker.schedulers.is_some()),
-        ("erlang-args", !broker.erlang_args.is_empty()),
-        ("env", !broker.env.is_empty()),
-    ];
-    let misplaced = |keys: &[(&str, bool)], needed: BrokerKind| {
-        let (key, _) = keys.iter().find(|(_, set)| *set && broker.kind != needed)?;
-        Some(format!(
-            "broker.{key} has no effect on kind = {:?}; leave it out, or set broker.kind = {:?}",
-            broker.kind.name(),
-            needed.name()
-        ))
-    };
-    let zero = |set: bool, text: &str| set.then(|| text.to_owned());
-    misplaced(&for_attach, BrokerKind::Attach)
-        .or_else(|| misplaced(&for_rabbitmq, BrokerKind::Rabbitmq))
-        .or_else(|| plugin_problem(broker))
-        .or_else(|| broker.security_problem())
-        .or_else(|| zero(broker.schedulers == Some(0), "{broker.schedulers} = 0 runs nothing; take 1 or more, or leave it out for one per core"))
-        .or_else(|| broker.frame_max.filter(|bytes| !(4_096..=131_072).contains(bytes)).map(|bytes| format!("{{broker.frame-max}} = {bytes} is not between 4096 and 131072 bytes; 131072 is usual")))
-        .or_else(|| zero(broker.pid == Some(0), "{broker.pid} = 0 is no process; take its number, or leave it out to find it by its port"))
+    /// Checks for keys that another kind of broker would need, which would be silently without effect.
+    fn check_kind(&self) -> Result<(), Problem> {
+        use BrokerKind::{Attach, Rabbitmq};
+        let keys = [
+            (Attach, "url", self.url.is_some()),
+            (Attach, "further-urls", !self.further_urls.is_empty()),
+            (Attach, "user", self.user.is_some()),
+            (Attach, "password", self.password.is_some()),
+            (Attach, "pid", self.pid.is_some()),
+            (Rabbitmq, "root", self.root.is_some()),
+            (Rabbitmq, "config", !self.config.is_empty()),
+            (Rabbitmq, "advanced", self.advanced.is_some()),
+            (Rabbitmq, "plugins", !self.plugins.is_empty()),
+            (Rabbitmq, "schedulers", self.schedulers.is_some()),
+            (Rabbitmq, "erlang-args", !self.erlang_args.is_empty()),
+            (Rabbitmq, "env", !self.env.is_empty()),
+        ];
+        let misplaced = |(needed, _, set): &(BrokerKind, &str, bool)| *set && self.kind != *needed;
+        match keys.into_iter().find(misplaced) {
+            None => Ok(()),
+            Some((needed, key, _)) => Err(wrong(
+                format!("broker.{key}"),
+                format!(" has no effect on kind = {:?}", self.kind.name()),
+                format!("leave it out, or set broker.kind = {:?}", needed.name()),
+            )),
+        }
+    }
+
+    /// Checks for names that can be no plugin's; whether the others are there is seen when RabbitMQ is found.
+    fn check_plugins(&self) -> Result<(), Problem> {
+        const KEY: &str = "broker.plugins";
+        let is_name = |name: &str| {
+            let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+            name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(is_part)
+        };
+        let mut before: Vec<&str> = Vec::new();
+        for name in &self.plugins {
+            if !is_name(name) {
+                let help = "write it as `rabbitmq-plugins list` does, such as \
+                            \"rabbitmq_auth_backend_oauth2\"";
+                return Err(wrong(
+                    KEY,
+                    format!(": {name:?} is not the name of a plugin"),
+                    help,
+                ));
+            }
+            if before.contains(&name.as_str()) {
+                return Err(wrong(
+                    KEY,
+                    format!(" names {name:?} twice"),
+                    "leave one out",
+                ));
+            }
+            before.push(name);
+        }
+        Ok(())
+    }
 }
