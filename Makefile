@@ -1,8 +1,9 @@
 # Two commands do all the set-up: `make demo` and `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help demo build ui view pictures setup test test-rust test-ui prove lint bench bench-check soak fuzz clean
+.PHONY: help demo build install dist ui view keys pictures setup test test-rust test-ui prove lint bench bench-check soak fuzz clean
 
 BELLOWS := target/release/bellows
+PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 # The Node that scripts/setup brings where the system's is too old comes first.
 export PATH := $(CURDIR)/.tools/node/bin:$(PATH)
@@ -13,16 +14,27 @@ help: ## Show the targets
 build: ## Build the release binary (target/release/bellows)
 	cargo build --release -p bellows
 
-demo: ## Load a real RabbitMQ for a minute, profile it, write a report, name it
+demo: ## Load a real RabbitMQ for 20 seconds, profile it, write a report, name it
 	@scripts/setup demo || echo "demo: no RabbitMQ here, so the embedded broker stands in" >&2
 	@$(MAKE) --no-print-directory build
-	@if scripts/setup demo >/dev/null 2>&1; then $(BELLOWS) run stream-publish; else $(BELLOWS) demo; fi
+	@if scripts/setup demo >/dev/null 2>&1; then $(BELLOWS) demo --set broker.kind=rabbitmq --set load.0.queue-type=stream; else $(BELLOWS) demo; fi
+
+install: ## Install binary, manual pages and completions below PREFIX (/usr/local); DESTDIR goes before it
+	@if command -v cargo >/dev/null; then $(MAKE) --no-print-directory build; fi
+	@scripts/install "$(DESTDIR)$(PREFIX)" $(BELLOWS)
+
+dist: ## Make a static binary in a tar file, and a Debian package of it, in target/dist
+	@scripts/setup dist
+	@scripts/dist
 
 ui: ## Build the report's page anew, into crates/report/assets
 	cd ui && npm ci --no-audit --no-fund && npm run build
 
 view: ## Renew the page's TypeScript types (ui/src/core/view.ts) from the Rust types
 	BELLOWS_RENEW_VIEW=1 cargo test --workspace --lib view::typescript
+
+keys: ## Renew docs/keys.md from the types of an experiment
+	BELLOWS_RENEW_KEYS=1 cargo test --workspace --test keys
 
 pictures: setup build ## Remake the pictures of the documents from a run against a real RabbitMQ
 	scripts/pictures

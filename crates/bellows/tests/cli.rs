@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use common::{Broker, bellows, folder, run, start};
 
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 19] = [
     "demo",
     "run",
     "client",
@@ -25,6 +25,7 @@ const COMMANDS: [&str; 18] = [
     "report",
     "doctor",
     "calibrate",
+    "help",
     "completions",
     "man",
 ];

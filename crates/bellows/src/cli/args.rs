@@ -20,7 +20,7 @@ use crate::labels::labels;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(super) struct OutputArgs {
-    /// Print one JSON object (docs/run.schema.json) on standard output when the run ends
+    /// Print one JSON object (`bellows help run-schema`) on standard output when the run ends
     #[arg(long)]
     pub(super) json: bool,
     /// Print the summary only

@@ -39,7 +39,7 @@ pub(crate) struct BrokerArgs {
     memory_limit: Option<Bytes>,
     #[command(flatten)]
     tls: BrokerTlsArgs,
-    /// Harm clients by a script: stalls, slow confirms, lost deliveries, … (docs/faults.md)
+    /// Harm clients by a script: stalls, slow confirms, lost deliveries, … (`bellows help faults`)
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
     /// The script itself, from a run that says when its times begin
@@ -104,7 +104,7 @@ impl BrokerArgs {
                     Failure::Usage(Problem::new(
                         format!("cannot read {origin}"),
                         e,
-                        "give a file of [[fault]] entries; see docs/faults.md",
+                        "give a file of [[fault]] entries; see `bellows help faults`",
                     ))
                 })?;
                 (text, origin)

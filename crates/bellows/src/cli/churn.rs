@@ -43,7 +43,7 @@ struct Options {
     #[arg(long, value_name = "PER SECOND")]
     rate: Option<Rate>,
     /// Rate that changes: steps:100@30s,200@30s, ramp:from=10,to=500,over=60s, poisson:200 and more
-    /// (docs/schedules.md)
+    /// (`bellows help schedules`)
     #[arg(long, value_name = "SHAPE", conflicts_with = "rate")]
     schedule: Option<ScheduleSpec>,
     /// Warm-up before the measured phase, in seconds (or 500ms, 2m)

@@ -146,11 +146,11 @@ struct Sending {
     max_pending: Option<u32>,
     /// Body size in bytes (1024, 4KiB), or sizes: 100-2000 (uniform), 100,2000 (in turn),
     /// normal:mean=1000,sd=200, steps:1000@30s,2000@30s and more; or bodies: json:1000, files:DIR
-    /// (docs/schedules.md)
+    /// (`bellows help schedules`)
     #[arg(long, value_name = "SIZES", default_value_t = LoadSpec::default().message_size)]
     message_size: SizeSpec,
     /// Rate that changes: steps:100@30s,200@30s, ramp:from=100,to=20000,over=60s, poisson:5000,
-    /// trace:FILE and more (docs/schedules.md)
+    /// trace:FILE and more (`bellows help schedules`)
     #[arg(long, value_name = "SHAPE", conflicts_with = "rate")]
     schedule: Option<ScheduleSpec>,
     /// Apply the rate or schedule to each producer, not to all together

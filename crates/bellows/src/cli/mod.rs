@@ -13,6 +13,7 @@ mod connect;
 mod doctor;
 mod find;
 mod flame;
+mod help;
 mod load;
 mod option_names;
 mod perf_test;
@@ -41,7 +42,7 @@ Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 regression or SLO missed, 4 canno
 
 /// Put a message broker under load, measure end-user latency, profile the broker's CPU
 #[derive(Debug, Parser)]
-#[command(name = "bellows", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "bellows", version, after_help = EXAMPLES, max_term_width = 100, disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -83,6 +84,8 @@ pub(crate) enum Command {
     Doctor(doctor::DoctorArgs),
     /// Measure the generator's capacity on this machine, for the verdict of later runs
     Calibrate(calibrate::CalibrateArgs),
+    /// Explain a command or a topic: the documents are in the binary
+    Help(help::HelpArgs),
     /// Print the completions for a shell
     Completions(shell::CompletionsArgs),
     /// Print the manual, or write a page for every command
@@ -113,6 +116,7 @@ impl Command {
             Self::Report(args) => args.execute(),
             Self::Doctor(args) => args.execute(),
             Self::Calibrate(args) => args.execute(),
+            Self::Help(args) => args.execute(),
             Self::Completions(args) => args.execute(),
             Self::Man(args) => args.execute(),
             Self::Guard(args) => args.execute(),

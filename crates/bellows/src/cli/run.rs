@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use measure::Problem;
+use report::console::Shape;
 use session::{Error, Experiment};
 
 use super::args::{OutputArgs, RequireArgs};
@@ -22,7 +23,15 @@ Examples:
 const DEMO_EXAMPLES: &str = "\
 Examples:
   bellows demo
+  bellows demo --set broker.kind=rabbitmq
   bellows demo --set phases.measure=3s --json --quiet > run.json";
+
+const AFTER_DEMO: &str = "\
+In the report: latency over time, then the flame graph.
+Next:
+  bellows top last              functions by CPU time
+  bellows run stream-publish    RabbitMQ at full speed
+  bellows help getting-started  load on your own broker";
 
 /// What `bellows run` was given.
 #[derive(Debug, Args)]
@@ -104,10 +113,12 @@ impl RunArgs {
 impl DemoArgs {
     /// Runs the built-in experiment that needs nothing installed.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let mut experiment = Experiment::built_in("embedded").map_err(Error::from)?;
-        experiment.name = "demo".to_owned();
+        let mut experiment = Experiment::built_in("demo").map_err(Error::from)?;
         self.changes.apply(&mut experiment)?;
-        let shape = perform::shape(&experiment);
+        let shape = Shape {
+            next: Some(AFTER_DEMO),
+            ..perform::shape(&experiment)
+        };
         perform::experiment(&experiment, &self.output, &self.require, true, shape)
             .map(|run| run.done)
     }

@@ -19,6 +19,8 @@ pub struct Shape {
     pub warmup: Nanos,
     /// Length of the measured phase; `None` where it ends by a count or by hand.
     pub measure: Option<Nanos>,
+    /// What to look at and to do next, printed above the report's path.
+    pub next: Option<&'static str>,
 }
 
 impl Shape {

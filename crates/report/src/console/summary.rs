@@ -68,6 +68,9 @@ pub fn summary(
         }
         lines
     };
+    if let Some(next) = shape.next {
+        lines.extend(["", next, ""].map(str::to_owned));
+    }
     if let Some(path) = report {
         lines.push(format!("{} {}", style.strong("report:"), sanitise(path)));
     }

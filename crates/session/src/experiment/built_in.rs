@@ -5,7 +5,8 @@ use measure::Problem;
 use super::error::unknown_name;
 use super::{Experiment, ExperimentError};
 
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 12] = [
+    ("demo", include_str!("../../../../experiments/demo.toml")),
     (
         "stream-publish",
         include_str!("../../../../experiments/stream-publish.toml"),

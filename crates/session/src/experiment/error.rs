@@ -12,7 +12,7 @@ use super::origin::{line_of, shown, value_at};
 pub struct ExperimentError(Problem);
 
 /// The remedy of what the TOML reader itself complains about.
-const CORRECT_IT: &str = "docs/experiments.md says what each key takes";
+const CORRECT_IT: &str = "`bellows help keys` says what each key takes";
 
 /// Two keys this alike are taken for a slip of the pen (Jaro-Winkler similarity, 0 to 1).
 const ALIKE: f64 = 0.75;

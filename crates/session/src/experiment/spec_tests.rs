@@ -342,43 +342,6 @@ fn an_open_loop_has_a_wide_window_unless_another_is_given() {
     }
 }
 
-/// The keys that a table takes, as its own error lists them.
-fn keys<T: serde::de::DeserializeOwned>() -> Vec<String> {
-    let error = toml::from_str::<T>("no-such-key = 1")
-        .err()
-        .expect("refused");
-    let text = error.message();
-    let names = text.split('`').skip(3).step_by(2);
-    names.map(str::to_owned).collect()
-}
-
-#[test]
-fn the_docs_name_every_key() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/experiments.md");
-    let text = std::fs::read_to_string(page).expect("docs/experiments.md");
-    let sections: Vec<&str> = text.split("\n## ").skip(1).collect();
-    let expected = [
-        keys::<Experiment>(),
-        keys::<super::BrokerSpec>(),
-        keys::<super::OAuth2Spec>(),
-        keys::<super::PhasesSpec>(),
-        keys::<super::ProfileSpec>(),
-        keys::<super::FaultSpec>(),
-        keys::<super::ChurnSpec>(),
-        keys::<super::LoadSpec>(),
-        keys::<load::Exchange>(),
-        keys::<load::MessageProperties>(),
-        keys::<load::Subscription>(),
-    ];
-    assert_eq!(sections.len(), expected.len());
-    for (section, keys) in sections.iter().zip(expected) {
-        let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
-        let named: Vec<_> = rows.filter_map(|row| row.split('`').next()).collect();
-        assert!(!keys.is_empty());
-        assert_eq!(named, keys, "in docs/experiments.md");
-    }
-}
-
 #[test]
 fn what_is_beyond_the_usual_reads_back() {
     let text = r#"

@@ -28,7 +28,7 @@ Examples:
   bellows artemis perf client --url amqp://localhost --producers 3 --consumers 2 \\
     --num-destinations 10 --durable --persistent --clientID test_id topic://DURABLE_TOPIC
 
-docs/artemis-perf.md lists every option: the same, better, or refused and why.";
+`bellows help artemis-perf` lists every option: the same, better, or refused and why.";
 
 /// What `bellows artemis` was given.
 #[derive(Debug, Args)]

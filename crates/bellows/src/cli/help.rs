@@ -1,0 +1,187 @@
+//! `bellows help`: what a command takes, and the documents, which are in the binary.
+
+use clap::{Args, CommandFactory};
+use report::console;
+
+use super::Cli;
+use crate::failure::{Done, Failure};
+use crate::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  bellows help                       commands and topics
+  bellows help getting-started
+  bellows help runs prune
+  bellows help measurement | less";
+
+/// Two names this alike are taken for a slip of the pen (Jaro-Winkler similarity, 0 to 1).
+const ALIKE: f64 = 0.75;
+
+/// A topic with its document.
+macro_rules! topic {
+    ($name:literal, $file:literal) => {
+        ($name, include_str!(concat!("../../../../docs/", $file)))
+    };
+}
+
+/// The documents by their topics. A topic is called like its file, but where a command has that name.
+const TOPICS: [(&str, &str); 20] = [
+    topic!("getting-started", "getting-started.md"),
+    topic!("from-perf-test", "from-perf-test.md"),
+    topic!("from-artemis-perf", "from-artemis-perf.md"),
+    topic!("experiments", "experiments.md"),
+    topic!("keys", "keys.md"),
+    topic!("reading-the-report", "reading-the-report.md"),
+    topic!("measurement", "measurement.md"),
+    topic!("verdict", "verdict.md"),
+    topic!("troubleshooting", "troubleshooting.md"),
+    topic!("glossary", "glossary.md"),
+    topic!("requirements", "requirements.md"),
+    topic!("faults", "faults.md"),
+    topic!("schedules", "schedules.md"),
+    topic!("tls", "tls.md"),
+    topic!("connections", "connections.md"),
+    topic!("perf-test-options", "perf-test.md"),
+    topic!("artemis-perf", "artemis-perf.md"),
+    topic!("performance", "performance.md"),
+    topic!("soak", "soak.md"),
+    topic!("run-schema", "run.schema.json"),
+];
+
+/// What `bellows help` was given.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct HelpArgs {
+    /// Command, with its subcommand if it has any, or topic; without one, both are listed
+    #[arg(value_name = "COMMAND|TOPIC")]
+    names: Vec<String>,
+}
+
+impl HelpArgs {
+    /// Prints it.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        match self.names.as_slice() {
+            [] => output::print(&overview())?,
+            [name] if name == "perf-test" => {
+                return crate::perf_test::execute(vec!["--help".into()]);
+            }
+            [name, rest @ ..] => match document(name).filter(|_| rest.is_empty()) {
+                Some(text) => output::print(&shown(name, text))?,
+                None => output::print(&usage(&self.names)?)?,
+            },
+        }
+        Ok(Done::Fine)
+    }
+}
+
+fn document(name: &str) -> Option<&'static str> {
+    let found = TOPICS.iter().find(|(topic, _)| *topic == name);
+    found.map(|(_, text)| *text)
+}
+
+/// A document for the eye; a schema, which is for programs, as it is.
+fn shown(name: &str, text: &str) -> String {
+    match name {
+        "run-schema" => text.to_owned(),
+        _ => console::page(text, output::style()),
+    }
+}
+
+/// The commands, and the topics.
+fn overview() -> String {
+    let mut topics = String::from("\n# Topics\n\n| | |\n| --- | --- |\n");
+    for (name, document) in &TOPICS {
+        let title = match *name {
+            "run-schema" => "The object that `--json` prints, as a JSON schema",
+            _ => console::page_title(document),
+        };
+        topics.push_str(&format!("| bellows help {name} | {title} |\n"));
+    }
+    let commands = styled(Cli::command().render_help());
+    format!("{commands}\n{}", console::page(&topics, output::style()))
+}
+
+/// What a command takes.
+fn usage(names: &[String]) -> Result<String, Failure> {
+    let mut command = Cli::command();
+    command.build();
+    let mut found = &mut command;
+    for name in names {
+        let known: Vec<String> = found
+            .get_subcommands()
+            .filter(|below| !below.is_hide_set())
+            .map(|below| below.get_name().to_owned())
+            .collect();
+        found = found
+            .find_subcommand_mut(name)
+            .ok_or_else(|| unknown(name, &known))?;
+    }
+    Ok(styled(found.render_long_help()))
+}
+
+fn unknown(name: &str, commands: &[String]) -> Failure {
+    let topics = TOPICS.iter().map(|(topic, _)| *topic);
+    let known = commands.iter().map(String::as_str).chain(topics);
+    let likeness = |known: &&str| strsim::jaro_winkler(known, name);
+    let nearest = known
+        .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
+        .filter(|known| likeness(known) >= ALIKE);
+    let help = match nearest {
+        Some(known) => format!("did you mean {known:?}? `bellows help` lists commands and topics"),
+        None => "`bellows help` lists commands and topics".to_owned(),
+    };
+    Failure::usage(format!("there is no command and no topic {name:?}"), help).observed(name)
+}
+
+fn styled(text: clap::builder::StyledStr) -> String {
+    match output::style().colour {
+        true => text.ansi().to_string(),
+        false => text.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// Whoever has the binary has the documents.
+    #[test]
+    fn every_document_is_a_topic() {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        for entry in std::fs::read_dir(docs).expect("docs").flatten() {
+            let path = entry.path();
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            let is_page = path
+                .extension()
+                .is_some_and(|it| it == "md" || it == "json");
+            assert!(
+                !is_page || TOPICS.iter().any(|(_, topic)| *topic == text),
+                "{} is not in TOPICS",
+                path.display()
+            );
+        }
+    }
+
+    #[test]
+    fn no_topic_hides_a_command() {
+        let command = Cli::command();
+        for (name, _) in TOPICS {
+            assert!(command.find_subcommand(name).is_none(), "{name}");
+        }
+    }
+
+    /// What is printed to a user of the binary speaks of no file of the checkout.
+    #[test]
+    fn help_names_no_file_that_only_a_checkout_has() {
+        fn look(command: &mut clap::Command) {
+            let text = command.render_long_help().to_string();
+            assert!(!text.contains("docs/"), "{text}");
+            for below in command.get_subcommands_mut() {
+                look(below);
+            }
+        }
+        look(&mut Cli::command());
+    }
+}

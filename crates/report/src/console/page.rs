@@ -1,0 +1,289 @@
+//! A page of the documents on a terminal: the part of Markdown that `docs/` uses, as plain text.
+
+use super::text::{Style, left, width, wrap};
+
+/// Widest line of prose: longer ones are harder to read.
+const WIDEST: usize = 100;
+/// How far code and the cells of a table that became a list are indented.
+const INDENT: usize = 4;
+/// Blanks between two columns of a table.
+const GAP: usize = 2;
+
+/// The page as text, ending in a newline. Code keeps its lines, however long; everything else is wrapped.
+#[must_use]
+pub fn page(markdown: &str, style: Style) -> String {
+    let mut page = Page {
+        columns: style.columns.min(WIDEST),
+        style,
+        out: Vec::new(),
+    };
+    let mut lines = markdown.lines().peekable();
+    while let Some(line) = lines.next() {
+        if line.trim().is_empty() {
+            page.blank();
+        } else if line.starts_with("```") {
+            let code = lines.by_ref().take_while(|line| !line.starts_with("```"));
+            page.code(code);
+        } else if line.starts_with('|') {
+            let mut rows = vec![cells(line)];
+            while let Some(row) = lines.next_if(|line| line.starts_with('|')) {
+                rows.push(cells(row));
+            }
+            page.table(&rows);
+        } else if let Some(heading) = heading(line) {
+            page.blank();
+            page.out.push(style.strong(&inline(heading)));
+        } else {
+            let mut text = line.trim().to_owned();
+            while let Some(next) = lines.next_if(|next| continues(next)) {
+                text.push(' ');
+                text.push_str(next.trim());
+            }
+            let indent = line.len() - line.trim_start().len();
+            page.prose(&inline(&text), indent);
+        }
+    }
+    page.out.join("\n").trim_end().to_owned() + "\n"
+}
+
+/// The title of a page: its first heading.
+#[must_use]
+pub fn page_title(markdown: &str) -> &str {
+    markdown.lines().find_map(heading).unwrap_or_default()
+}
+
+fn heading(line: &str) -> Option<&str> {
+    let text = line.trim_start_matches('#');
+    text.strip_prefix(' ')
+        .filter(|_| text.len() < line.len())
+        .map(str::trim)
+}
+
+/// Whether a line goes on with the paragraph before it.
+fn continues(line: &str) -> bool {
+    let text = line.trim_start();
+    !text.is_empty()
+        && !["```", "|", "#"].iter().any(|mark| text.starts_with(mark))
+        && bullet(text).is_none()
+}
+
+/// The mark of a list's entry, as `- ` or `2. `.
+fn bullet(text: &str) -> Option<&str> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let marks = text.strip_prefix("- ").map(|_| 2);
+    let numbered = text
+        .get(digits..)
+        .filter(|rest| digits > 0 && rest.starts_with(". "));
+    marks
+        .or(numbered.map(|_| digits + 2))
+        .and_then(|length| text.get(..length))
+}
+
+/// The cells of a table's row; `\|` is a bar inside one.
+fn cells(row: &str) -> Vec<String> {
+    let row = row.trim().trim_start_matches('|');
+    let row = row.strip_suffix('|').unwrap_or(row);
+    let cells = row.replace("\\|", "\u{0}");
+    cells
+        .split('|')
+        .map(|cell| inline(&cell.replace('\u{0}', "|")).trim().to_owned())
+        .collect()
+}
+
+/// Text without the marks for bold, and with links in words: another page's is a command.
+fn inline(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, label, target, after)) = link(rest) {
+        let picture = before.strip_suffix('!');
+        out.push_str(picture.unwrap_or(before));
+        let file = target.split('#').next().unwrap_or_default();
+        let file = file.rsplit('/').next().unwrap_or_default();
+        if picture.is_some() {
+            out.push_str(&format!("[picture: {label}]"));
+        } else if target.starts_with("http") {
+            out.push_str(&format!("{label} ({target})"));
+        } else if let Some(topic) = file.strip_suffix(".md") {
+            out.push_str(&format!("{label} (`bellows help {topic}`)"));
+        } else if file == "run.schema.json" {
+            out.push_str(&format!("{label} (`bellows help run-schema`)"));
+        } else {
+            out.push_str(label);
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    out.replace("**", "")
+}
+
+/// The first `[label](target)`, between what is before and after it. Code is left alone.
+fn link(text: &str) -> Option<(&str, &str, &str, &str)> {
+    let mut from = 0;
+    loop {
+        let open = from + text.get(from..)?.find('[')?;
+        let is_code = text.get(..open)?.matches('`').count() % 2 == 1;
+        let found = text.get(open + 1..).and_then(|tail| {
+            let (label, tail) = tail.split_once("](")?;
+            let (target, after) = tail.split_once(')')?;
+            (!label.contains(['[', ']'])).then_some((label, target, after))
+        });
+        match found {
+            Some((label, target, after)) if !is_code => {
+                return Some((text.get(..open)?, label, target, after));
+            }
+            _ => from = open + 1,
+        }
+    }
+}
+
+/// A page in the making.
+struct Page {
+    columns: usize,
+    style: Style,
+    out: Vec<String>,
+}
+
+impl Page {
+    fn blank(&mut self) {
+        if self.out.last().is_some_and(|line| !line.is_empty()) {
+            self.out.push(String::new());
+        }
+    }
+
+    fn code<'a>(&mut self, lines: impl Iterator<Item = &'a str>) {
+        let indent = " ".repeat(INDENT);
+        self.out.extend(lines.map(|line| match line {
+            "" => String::new(),
+            line => format!("{indent}{line}"),
+        }));
+    }
+
+    /// A paragraph, or an entry of a list, whose lines are indented behind its mark.
+    fn prose(&mut self, text: &str, indent: usize) {
+        let mark = bullet(text).unwrap_or_default();
+        let indent = if mark.is_empty() { 0 } else { indent };
+        let rest = text.get(mark.len()..).unwrap_or_default();
+        self.hanging(&(" ".repeat(indent) + mark), rest);
+    }
+
+    /// Text behind a head; further lines are indented by the head's width.
+    fn hanging(&mut self, head: &str, text: &str) {
+        let indent = width(head);
+        let lines = wrap(text, self.columns.saturating_sub(indent).max(1));
+        let mut head = head.to_owned();
+        for line in lines {
+            self.out.push(format!("{head}{line}"));
+            head = " ".repeat(indent);
+        }
+        if !head.trim().is_empty() {
+            self.out.push(head.trim_end().to_owned());
+        }
+    }
+
+    /// A table, whose last column takes the room that is left; where there is too little, each row becomes a
+    /// list of its cells.
+    fn table(&mut self, rows: &[Vec<String>]) {
+        let [heads, _, rows @ ..] = rows else {
+            return;
+        };
+        let widths: Vec<usize> = (0..heads.len())
+            .map(|i| {
+                let cells = rows.iter().chain([heads]).filter_map(|row| row.get(i));
+                cells.map(|cell| width(cell)).max().unwrap_or(0)
+            })
+            .collect();
+        let has_heads = heads.iter().any(|head| !head.is_empty());
+        let last = widths.last().copied().unwrap_or(0);
+        let others: usize = widths.iter().rev().skip(1).map(|width| width + GAP).sum();
+        if others + last <= self.columns || others <= self.columns / 2 {
+            if has_heads {
+                self.aligned(heads, true, &widths);
+            }
+            for row in rows {
+                self.aligned(row, false, &widths);
+            }
+        } else {
+            for row in rows {
+                self.listed(heads, row);
+            }
+        }
+    }
+
+    fn aligned(&mut self, row: &[String], is_head: bool, widths: &[usize]) {
+        let Some((text, before)) = row.split_last() else {
+            return;
+        };
+        let cells = before.iter().zip(widths);
+        let head: String = cells.map(|(cell, width)| left(cell, width + GAP)).collect();
+        let begin = self.out.len();
+        self.hanging(&head, text);
+        if is_head {
+            for line in self.out.iter_mut().skip(begin) {
+                *line = self.style.faint(line);
+            }
+        }
+    }
+
+    fn listed(&mut self, heads: &[String], row: &[String]) {
+        let mut cells = row.iter().zip(heads).filter(|(cell, _)| !cell.is_empty());
+        if let Some((first, _)) = cells.next() {
+            self.hanging("", first);
+        }
+        let indent = " ".repeat(INDENT);
+        let names = heads.len() > 2;
+        for (cell, head) in cells {
+            let head = match head.as_str() {
+                head if names && !head.is_empty() => format!("{head}: "),
+                _ => String::new(),
+            };
+            self.hanging(&indent, &(head + cell));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(columns: usize, markdown: &str) -> String {
+        let style = Style {
+            columns,
+            ..Style::PLAIN
+        };
+        page(markdown, style)
+    }
+
+    #[test]
+    fn links_are_commands_and_code_is_left_alone() {
+        let text = "See [this](measurement.md#x), [that](#y), [it](https://example.org) and `[[load]](a)`.";
+        assert_eq!(
+            at(100, text),
+            "See this (`bellows help measurement`), that, it (https://example.org) and `[[load]](a)`.\n"
+        );
+        assert_eq!(
+            at(100, "![A report](docs/report.png)"),
+            "[picture: A report]\n"
+        );
+    }
+
+    #[test]
+    fn paragraphs_and_lists_are_wrapped_and_code_is_not() {
+        let text = "# A page\n\none two\nthree four\n\n- first of\n  all\n- second\n\n```sh\na command\n```\n";
+        assert_eq!(
+            at(10, text),
+            "A page\n\none two\nthree four\n\n- first of\n  all\n- second\n\n    a command\n"
+        );
+        assert_eq!(page_title(text), "A page");
+    }
+
+    #[test]
+    fn a_table_without_room_becomes_a_list() {
+        let text = "| key | meaning |\n| --- | --- |\n| `a\\|b` | the first one |\n";
+        assert_eq!(at(40, text), "key    meaning\n`a|b`  the first one\n");
+        assert_eq!(
+            at(16, text),
+            "key    meaning\n`a|b`  the first\n       one\n"
+        );
+        assert_eq!(at(12, text), "`a|b`\n    the\n    first\n    one\n");
+    }
+}

@@ -1,0 +1,491 @@
+//! `docs/keys.md` lists every key of an experiment, made from the types that read it: name and meaning from the
+//! sources, default from what an empty table becomes, and an example that is read here.
+//!
+//! `make keys` writes it again.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use session::Experiment;
+use syn::{Fields, Item, ItemStruct, Meta};
+
+/// Set to anything, it writes the page instead of comparing it.
+const RENEW: &str = "BELLOWS_RENEW_KEYS";
+
+const INTRODUCTION: &str = "\
+# Every key of an experiment
+
+[Experiments](experiments.md) says how an experiment is put together. `--set KEY=VALUE` changes one value by its
+path, such as `load.0.rate=20000` or `phases.measure=5s`. This page is made from the types that read the file.
+
+A duration is written `\"500ms\"`, `\"30s\"`, `\"2m\"` or `\"1h30m\"`; a bare number is seconds. A rate is a number per
+second, or `\"2k\"`, `\"1M\"`, `\"10/min\"`, `\"90k/h\"`. A size is a number of bytes, or `\"4KiB\"`, `\"1MB\"`.
+";
+
+/// A table of an experiment: its heading, the type that reads it, and what a file with only that table says.
+struct Table {
+    heading: &'static str,
+    of: &'static str,
+    file: &'static str,
+    /// Where the table stands in the experiment.
+    pointer: &'static str,
+}
+
+const TABLES: &[Table] = &[
+    table("The file itself", "Experiment", "", ""),
+    table("[broker]", "BrokerSpec", "[broker]\n", "/broker"),
+    table(
+        "[broker.oauth2]",
+        "OAuth2Spec",
+        "[broker.oauth2]\n",
+        "/broker/oauth2",
+    ),
+    table("[phases]", "PhasesSpec", "[phases]\n", "/phases"),
+    table("[profile]", "ProfileSpec", "[profile]\n", "/profile"),
+    table(
+        "[[fault]]",
+        "FaultSpec",
+        "[[fault]]\nkind = \"stop\"\n",
+        "/fault/0",
+    ),
+    table(
+        "[[require]]",
+        "RequireSpec",
+        "[[require]]\nthat = \"lost = 0\"\n",
+        "/require/0",
+    ),
+    table(
+        "[churn]",
+        "ChurnSpec",
+        "[churn]\nkind = \"queues\"\n",
+        "/churn",
+    ),
+    table("[[load]]", "LoadSpec", "[[load]]\n", "/load/0"),
+    table(
+        "[load.exchange]",
+        "Exchange",
+        "[[load]]\n[load.exchange]\n",
+        "/load/0/exchange",
+    ),
+    table(
+        "[load.properties]",
+        "MessageProperties",
+        "[[load]]\n[load.properties]\n",
+        "/load/0/properties",
+    ),
+    table(
+        "[load.subscription]",
+        "Subscription",
+        "[[load]]\n[load.subscription]\n",
+        "/load/0/subscription",
+    ),
+];
+
+const fn table(
+    heading: &'static str,
+    of: &'static str,
+    file: &'static str,
+    pointer: &'static str,
+) -> Table {
+    Table {
+        heading,
+        of,
+        file,
+        pointer,
+    }
+}
+
+/// What a type is called in a file, and an example of it; none for tables of their own.
+const TYPES: &[(&str, &str, &str)] = &[
+    ("bool", "`true` or `false`", "true"),
+    ("u8", "whole number", "5"),
+    ("u16", "whole number", "10"),
+    ("u32", "whole number", "10"),
+    ("u64", "whole number", "1000"),
+    ("usize", "whole number", "2"),
+    ("f64", "number", "0.01"),
+    ("String", "text", "\"text\""),
+    ("PathBuf", "path", "\"/path/to/it\""),
+    ("Vec<String>", "list of texts", "[\"one\", \"two\"]"),
+    (
+        "Vec<IpAddr>",
+        "list of addresses",
+        "[\"127.0.0.2\", \"127.0.0.3\"]",
+    ),
+    (
+        "Vec<LatencyStep>",
+        "list of durations",
+        "[\"1ms@10s\", \"2ms@5s\"]",
+    ),
+    ("Vec<FaultSpec>", "tables `[[fault]]`", ""),
+    ("Vec<RequireSpec>", "tables `[[require]]`", ""),
+    ("Vec<LoadSpec>", "tables `[[load]]`", ""),
+    (
+        "BTreeMap<String,String>",
+        "table of texts",
+        "{ NAME = \"value\" }",
+    ),
+    (
+        "BTreeMap<String,toml::Value>",
+        "table",
+        "{ vm_memory_high_watermark.relative = 0.6 }",
+    ),
+    (
+        "BTreeMap<String,Argument>",
+        "table",
+        "{ x-max-length = 1000 }",
+    ),
+    ("Length", "duration", "\"30s\""),
+    ("LengthRange", "duration or range", "\"1s-5s\""),
+    ("Rate", "rate", "\"2k\""),
+    ("Bytes", "size", "\"4KiB\""),
+    ("SizeSpec", "[sizes](schedules.md#sizes)", "\"100-2000\""),
+    (
+        "ScheduleSpec",
+        "[schedule](schedules.md#rates)",
+        "\"steps:100@30s,200@30s\"",
+    ),
+    ("Ack", "`\"auto\"` or whole number", "100"),
+    (
+        "Declare",
+        "`true`, `false` or `\"if-missing\"`",
+        "\"if-missing\"",
+    ),
+    ("Refusal", "`\"requeue\"` or `\"discard\"`", "\"requeue\""),
+    (
+        "QueueType",
+        "`\"classic\"`, `\"quorum\"` or `\"stream\"`",
+        "\"quorum\"",
+    ),
+    (
+        "StreamOffset",
+        "`\"first\"`, `\"last\"`, `\"next\"`, an offset or a time",
+        "\"2026-11-21T12:00:00Z\"",
+    ),
+    ("StopCondition", "`\"idle\"` or `\"empty\"`", "\"empty\""),
+    (
+        "Allocation",
+        "`\"round-robin\"` or `\"random\"`",
+        "\"random\"",
+    ),
+    ("Auth", "`\"plain\"` or `\"external\"`", "\"external\""),
+    (
+        "BrokerKind",
+        "`\"rabbitmq\"`, `\"embedded\"` or `\"attach\"`",
+        "\"embedded\"",
+    ),
+    (
+        "ChurnKind",
+        "`\"connections\"`, `\"channels\"` or `\"queues\"`",
+        "\"connections\"",
+    ),
+    (
+        "Requirement",
+        "[condition](requirements.md#what-can-be-required)",
+        "\"end-to-end p99 < 20ms\"",
+    ),
+    ("BrokerSpec", "table `[broker]`", ""),
+    ("OAuth2Spec", "table `[broker.oauth2]`", ""),
+    ("PhasesSpec", "table `[phases]`", ""),
+    ("ProfileSpec", "table `[profile]`", ""),
+    ("ChurnSpec", "table `[churn]`", ""),
+    ("Exchange", "table `[load.exchange]`", ""),
+    ("Subscription", "table `[load.subscription]`", ""),
+    ("MessageProperties", "table `[load.properties]`", ""),
+    (
+        "Who",
+        "`\"producers\"`, `\"consumers\"` or `\"all\"`",
+        "\"consumers\"",
+    ),
+];
+
+/// Examples that say more than their type's.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("name", "\"orders\""),
+    ("description", "\"Is one queue enough?\""),
+    ("broker.root", "\"/opt/rabbitmq_server-4.2.1\""),
+    (
+        "broker.advanced",
+        "\"[{rabbit, [{credit_flow_default_credit, {400, 200}}]}].\"",
+    ),
+    ("broker.plugins", "[\"rabbitmq_auth_backend_oauth2\"]"),
+    ("broker.erlang-args", "[\"+sbwt\", \"none\"]"),
+    ("broker.env", "{ RABBITMQ_IO_THREAD_POOL_SIZE = \"64\" }"),
+    ("broker.url", "\"amqps://me@broker.example/orders\""),
+    ("broker.further-urls", "[\"amqp://second.example\"]"),
+    ("broker.user", "\"me\""),
+    ("broker.password", "\"secret\""),
+    ("broker.ca", "\"ca.pem\""),
+    ("broker.cert", "\"client.pem\""),
+    ("broker.key", "\"client-key.pem\""),
+    ("broker.sni", "\"broker.example\""),
+    ("broker.frame-max", "65536"),
+    ("broker.send-buffer", "65536"),
+    ("broker.receive-buffer", "65536"),
+    ("broker.pid", "4711"),
+    ("broker.oauth2.uri", "\"https://idp.example/oauth/token\""),
+    ("broker.oauth2.client-id", "\"perf\""),
+    ("broker.oauth2.scopes", "[\"rabbitmq.write:*/*\"]"),
+    ("broker.oauth2.parameters", "{ orgId = \"1234\" }"),
+    ("profile.events", "[\"cpu\"]"),
+    ("profile.frequency", "999"),
+    ("profile.stacks", "\"frame-pointers\""),
+    ("load.destination", "\"queue://orders\""),
+    (
+        "load.destinations",
+        "[\"queue://orders.eu\", \"queue://orders.us\"]",
+    ),
+    ("load.url", "\"amqp://second.example\""),
+    ("load.headers", "{ tenant = \"blue\" }"),
+    ("load.consumer-arguments", "{ x-priority = 10 }"),
+    ("load.exchange.type", "\"topic\""),
+    ("load.exchange.name", "\"orders\""),
+    ("load.routing-key", "\"orders.new\""),
+    ("load.think-time", "\"10ms\""),
+    ("load.start-delay", "\"1s\""),
+    ("load.max-pending", "100"),
+    ("load.poll", "\"10ms\""),
+    ("load.ttl", "\"1m\""),
+    ("load.prefetch", "1000"),
+    ("load.consumers-apart", "\"1s\""),
+    ("load.properties.content-type", "\"application/json\""),
+    ("phases.warmup", "\"10s\""),
+    ("phases.measure", "\"1m\""),
+    ("fault.at", "\"5s\""),
+    ("fault.for", "\"2s\""),
+    ("fault.delay", "\"1ms\""),
+    ("fault.seed", "7"),
+    ("fault.count", "20"),
+    ("churn.rate", "200"),
+    ("churn.max-open", "20"),
+];
+
+#[test]
+fn the_page_of_keys_is_up_to_date() {
+    let structs = structs();
+    let mut page = INTRODUCTION.to_owned();
+    for table in TABLES {
+        let defaults = read(table.file);
+        let mut rows = String::new();
+        for key in keys(table.of, &structs) {
+            let of_empty = defaults.pointer(table.pointer);
+            let default = match table.file.contains(&format!("{} = ", key.name)) {
+                true => "required".to_owned(),
+                false => default(of_empty, &key),
+            };
+            let example = example(table, &key, default == "`true`");
+            let words = words(&key.of);
+            let _ = writeln!(
+                rows,
+                "| `{}` | {words} | {default} | {example} | {} |",
+                key.name, key.meaning
+            );
+        }
+        let heading = match table.heading.starts_with('[') {
+            true => format!("`{}`", table.heading),
+            false => table.heading.to_owned(),
+        };
+        let _ = write!(
+            page,
+            "\n## {heading}\n\n| key | type | default | example | meaning |\n| --- | --- | --- | --- | --- |\n{rows}"
+        );
+    }
+    let path = workspace().join("docs/keys.md");
+    if std::env::var_os(RENEW).is_some() {
+        fs::write(&path, page).expect("docs/keys.md");
+        return;
+    }
+    let kept = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        kept == page,
+        "docs/keys.md is not what the types say: make keys"
+    );
+}
+
+/// A key as the sources have it.
+struct Key {
+    name: String,
+    /// The field's type without `Option`.
+    of: String,
+    is_optional: bool,
+    meaning: String,
+}
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(file: &str) -> Value {
+    let experiment = Experiment::from_toml(file, "keys").expect(file);
+    serde_json::to_value(experiment).expect("JSON")
+}
+
+/// The structs of the files that hold an experiment's types.
+fn structs() -> BTreeMap<String, ItemStruct> {
+    let mut found = BTreeMap::new();
+    for folder in [
+        "session/src/experiment",
+        "load/src/plan",
+        "broker/src/faults",
+    ] {
+        let folder = workspace().join("crates").join(folder);
+        for entry in fs::read_dir(&folder).expect("folder").flatten() {
+            if entry.path().extension().is_none_or(|it| it != "rs") {
+                continue;
+            }
+            let text = fs::read_to_string(entry.path()).expect("source");
+            let file = syn::parse_file(&text).expect("Rust");
+            for item in file.items {
+                if let Item::Struct(item) = item {
+                    found.insert(item.ident.to_string(), item);
+                }
+            }
+        }
+    }
+    found
+}
+
+fn keys(of: &str, structs: &BTreeMap<String, ItemStruct>) -> Vec<Key> {
+    let item = structs.get(of).unwrap_or_else(|| panic!("no struct {of}"));
+    let Fields::Named(fields) = &item.fields else {
+        panic!("{of} has no named fields");
+    };
+    let mut keys = Vec::new();
+    for field in &fields.named {
+        let serde = attribute(&field.attrs);
+        let written = tokens(&field.ty);
+        let inner = written
+            .strip_prefix("Option<")
+            .and_then(|it| it.strip_suffix('>'));
+        let of = inner.unwrap_or(&written).to_owned();
+        if serde.contains("flatten") {
+            keys.extend(self::keys(&of, structs));
+        } else if !serde.split(',').any(|part| part.trim() == "skip") {
+            let ident = field.ident.as_ref().expect("named").to_string();
+            let renamed = serde
+                .split_once("rename = \"")
+                .and_then(|(_, rest)| rest.split_once('"'))
+                .map(|(name, _)| name.to_owned());
+            keys.push(Key {
+                name: renamed.unwrap_or_else(|| ident.trim_start_matches("r#").replace('_', "-")),
+                is_optional: inner.is_some(),
+                of,
+                meaning: meaning(&field.attrs),
+            });
+        }
+    }
+    keys
+}
+
+/// What stands in `#[serde(…)]`.
+fn attribute(attrs: &[syn::Attribute]) -> String {
+    let lists = attrs.iter().filter_map(|attr| match &attr.meta {
+        Meta::List(list) if list.path.is_ident("serde") => Some(list.tokens.to_string()),
+        _ => None,
+    });
+    lists.collect::<Vec<_>>().join(",")
+}
+
+/// The doc comment, in one line, as a cell of a table.
+fn meaning(attrs: &[syn::Attribute]) -> String {
+    let lines = attrs.iter().filter_map(|attr| match &attr.meta {
+        Meta::NameValue(pair) if pair.path.is_ident("doc") => match &pair.value {
+            syn::Expr::Lit(syn::ExprLit {
+                lit: syn::Lit::Str(text),
+                ..
+            }) => Some(text.value().trim().to_owned()),
+            _ => None,
+        },
+        _ => None,
+    });
+    let text = lines.collect::<Vec<_>>().join(" ");
+    let text = text.split("  ").next().unwrap_or_default();
+    text.replace("[`", "`")
+        .replace("`]", "`")
+        .replace('|', "\\|")
+}
+
+/// A type as it is written, without blanks.
+fn tokens(of: &syn::Type) -> String {
+    match of {
+        syn::Type::Path(path) => {
+            let parts = path.path.segments.iter().map(|segment| {
+                let arguments = match &segment.arguments {
+                    syn::PathArguments::AngleBracketed(all) => {
+                        let inner = all.args.iter().map(|argument| match argument {
+                            syn::GenericArgument::Type(inner) => tokens(inner),
+                            _ => String::new(),
+                        });
+                        format!("<{}>", inner.collect::<Vec<_>>().join(","))
+                    }
+                    _ => String::new(),
+                };
+                format!("{}{arguments}", segment.ident)
+            });
+            parts.collect::<Vec<_>>().join("::")
+        }
+        _ => String::new(),
+    }
+}
+
+fn words(of: &str) -> &'static str {
+    // The kind of a fault: `FaultSpec` is generic over it.
+    if of == "K" {
+        return "[kind](faults.md#kinds)";
+    }
+    let found = TYPES.iter().find(|(name, ..)| *name == of);
+    found.map_or_else(
+        || panic!("TYPES does not say what {of} is"),
+        |(_, words, _)| words,
+    )
+}
+
+/// What the key is where the file does not say.
+fn default(table: Option<&Value>, key: &Key) -> String {
+    let value = table.and_then(|table| table.get(&key.name));
+    match value {
+        _ if words(&key.of).starts_with("table") => String::new(),
+        Some(Value::Null) | None if key.of == "bool" && !key.is_optional => "`false`".to_owned(),
+        Some(Value::Null) | None => String::new(),
+        Some(Value::String(text)) if text.is_empty() => String::new(),
+        Some(value) => format!("`{value}`"),
+    }
+}
+
+/// An example, which is read.
+fn example(table: &Table, key: &Key, is_true: bool) -> String {
+    let place = table.heading.trim_matches(['[', ']']);
+    let path = match place {
+        "The file itself" => key.name.clone(),
+        place => format!("{place}.{}", key.name),
+    };
+    let special = EXAMPLES.iter().find(|(name, _)| *name == path);
+    let of_type = TYPES.iter().find(|(name, ..)| *name == key.of);
+    let example = match (special, of_type) {
+        (Some((_, example)), _) | (None, Some((_, _, example))) => *example,
+        (None, None) => "\"stop\"",
+    };
+    let example = match is_true {
+        true => "false",
+        false => example,
+    };
+    if example.is_empty() {
+        return String::new();
+    }
+    let line = format!("{} = {example}\n", key.name);
+    let others = table
+        .file
+        .lines()
+        .filter(|line| !line.starts_with(&format!("{} = ", key.name)));
+    let file: String = others
+        .map(|line| format!("{line}\n"))
+        .chain([line.clone()])
+        .collect();
+    if let Err(error) = Experiment::from_toml(&file, "keys") {
+        panic!("{path}: {example}: {error}");
+    }
+    format!("`{}`", line.trim_end().replace('|', "\\|"))
+}
