@@ -259,7 +259,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     const [x, y] = [area.x + (30.5 / 45.42) * area.width, area.y + area.height * 0.83];
     await page.mouse.move(x, y);
     const text = await tip.innerText();
-    assert.match(text, /^30 to 31 s\s+max\s+\d.*\s+p99\s+\d.*\s+p50\s+8\d\d us/);
+    assert.match(text, /^30\.5 to 30\.6 s\s+max\s+\d.*\s+p99\s+\d.*\s+p50\s+8\d\d us/);
     assert.match(text, /us to [\d.]+ [mu]s: [\d,]+ samples/);
     await near(x, y);
     await page.mouse.move(area.x + (21.5 / 45.42) * area.width, y);
@@ -424,6 +424,68 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     });
     assert.deepEqual(inked, [true, true, true, true]);
     await done();
+  });
+
+  /** Whether the heat map has a cell in the column of each moment. */
+  const heated = (page, [from, to], moments) =>
+    page.locator('#panel-latency canvas').evaluate(
+      (canvas, { from: first, to: last, moments: all }) => {
+        const over = canvas.parentElement.querySelector('.u-over');
+        const copy = document.createElement('canvas');
+        [copy.width, copy.height] = [canvas.width, canvas.height];
+        const ctx = copy.getContext('2d', { willReadFrequently: true });
+        ctx.drawImage(canvas, 0, 0);
+        const ratio = canvas.width / canvas.clientWidth;
+        return all.map((moment) => {
+          const share = (moment - first) / (last - first);
+          const x = Math.round((over.offsetLeft + share * over.clientWidth) * ratio);
+          const { data } = ctx.getImageData(x, 0, 1, canvas.height);
+          for (let i = 0; i < data.length; i += 4) {
+            const colour = data.slice(i, i + 3);
+            if (Math.max(...colour) - Math.min(...colour) > 40) return true;
+          }
+          return false;
+        });
+      },
+      { from, to, moments },
+    );
+
+  test('a stall of a fifth of a second is a gap in the heat map', async () => {
+    const { page, done } = await open('full');
+    const around = [32.2, 32.5, 32.8];
+    assert.deepEqual(await heated(page, [0, 65.42], around), [true, false, true]);
+    await done();
+    // A screen too narrow for 650 columns has seconds; a window of it has room.
+    const narrow = { viewport: { width: 390, height: 800 } };
+    const phone = await open('full', '#t=25-40', narrow);
+    assert.deepEqual(await heated(phone.page, [0, 65.42], around), [true, true, true]);
+    await phone.page.getByRole('button', { name: 'zoom in' }).click();
+    assert.match(await hash(phone.page), /axis=window/);
+    assert.deepEqual(await heated(phone.page, [25, 40], around), [true, false, true]);
+    const svg = (await exported(phone.page, '#when', 'SVG')).toString();
+    assert.match(svg, /clip-path/);
+    await phone.page.keyboard.press('Escape');
+    assert.equal(await hash(phone.page), '#t=25-40');
+    assert.deepEqual(await heated(phone.page, [0, 65.42], around), [true, true, true]);
+    await phone.done();
+  });
+
+  test('requirements are a table and lines in their charts', async () => {
+    const { page, done } = await open('rate');
+    const section = page.locator('#requirements');
+    assert.match(await section.locator('header').innerText(), /2 of 3 requirements met/);
+    const rows = await section.locator('tbody tr').allInnerTexts();
+    assert.match(rows[0], /^end-to-end p99 < 2ms\s+not met\s+\d.* ms\s+2\.00 ms$/);
+    assert.match(rows[2], /^lost = 0\s+met\s+0\s+0$/);
+    assert.match(await page.locator('#panel-rates .ends').innerText(), /sent >= 19k: met/);
+    const latency_ = page.locator('#panel-latency .ends');
+    assert.doesNotMatch(await latency_.innerText(), /missed/);
+    await page.locator('#panel-latency').getByText('end-to-end').click();
+    assert.match(await latency_.innerText(), /p99 < 2ms: missed/);
+    await done();
+    const none = await open('full');
+    assert.equal(await none.page.locator('#requirements').count(), 0);
+    await none.done();
   });
 
   test('who stood still differs by colour and pattern, and a legend says who', async () => {
@@ -609,8 +671,10 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
   });
 
   test('a minute fits the size budget', () => {
-    const { size } = statSync(file('full'));
-    assert.ok(size <= MINUTE_BYTES, `${size} bytes`);
+    for (const state of ['full', 'rate']) {
+      const { size } = statSync(file(state));
+      assert.ok(size <= MINUTE_BYTES, `${state}: ${size} bytes`);
+    }
   });
 
   test('opens and redraws within the budgets, with a million samples', async (t) => {

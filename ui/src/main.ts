@@ -15,6 +15,7 @@ import { figures } from './sections/figures';
 import { glance, headline, masthead, remark } from './sections/head';
 import { limit } from './sections/limit';
 import { percentiles } from './sections/percentiles';
+import { requirements } from './sections/requirements';
 import { timeline, type View } from './sections/timeline';
 import { warnings } from './sections/warnings';
 
@@ -42,6 +43,7 @@ function start(page: Page, app: HTMLElement): void {
     glance(run),
     use(timeline(page, store, pointer)),
     warnings(run),
+    requirements(run),
     use(limit(run, store)),
     use(figures(page, store)),
     profile ? use(burn(run, profile, store, pointer)) : null,
@@ -119,12 +121,13 @@ function follow(store: Store, app: HTMLElement, draw: () => void): void {
   });
 }
 
-/** One step back: the zoom, then the search, the function, the window. */
+/** One step back: the zoom, then the search, the function, the time axis, the window. */
 function back(store: Store): boolean {
-  const { zoom, search, frame, window: chosen } = store.state;
+  const { zoom, search, frame, axis, window: chosen } = store.state;
   if (zoom !== null) store.set({ zoom: null }, true);
   else if (search) store.set({ search: '' });
   else if (frame !== null) store.set({ frame: null }, true);
+  else if (axis === 'window') store.set({ axis: 'run' }, true);
   else if (chosen) store.set({ window: null }, true);
   else return false;
   return true;

@@ -10,7 +10,7 @@ import { flatten, shellQuote } from '../src/sections/details';
 import { bars, ours, theirs, ticks, words } from '../src/sections/limit';
 import { inFlight } from '../src/sections/panels';
 import { groups } from '../src/sections/percentiles';
-import { clampWindow } from '../src/sections/timeline';
+import { clampWindow, hasRoom, wholeName } from '../src/sections/timeline';
 
 describe('unpacking', () => {
   test('integers of any length, and a clear end', () => {
@@ -181,6 +181,22 @@ describe('charts', () => {
     expect(clampWindow([0, 60], 20, 10)).toEqual([10, 20]);
     expect(clampWindow([0, 60], 70, 80)).toBeNull();
   });
+
+  test('slices are drawn where each has a pixel', () => {
+    const t = Array.from({ length: 600 }, (_, i) => i / 10);
+    const times = { t, dt: t.map(() => 0.1) };
+    expect(hasRoom(times, [0, 60], 1088)).toBe(true);
+    expect(hasRoom(times, [0, 60], 322)).toBe(false);
+    expect(hasRoom(times, [20, 40], 322)).toBe(true);
+  });
+
+  test('a run that was stopped in its warm-up has no measured phase', () => {
+    const run = (...phases: string[]) =>
+      ({ phases: phases.map((phase) => ({ phase, start: 0, end: 1 })) }) as unknown as RunView;
+    expect(wholeName(run('warmup', 'measure', 'drain'))).toBe('measured phase');
+    expect(wholeName(run('warmup', 'drain'))).toBe('warm-up');
+    expect(wholeName(run())).toBe('whole run');
+  });
 });
 
 describe('in flight', () => {
@@ -259,7 +275,7 @@ describe('who limited the run', () => {
       capacity: { rate: 3e6, shape: '12 B', at_least: true },
     } as unknown as Evidence;
     const left = Object.fromEntries(ours(evidence, words(false)));
-    expect(left['asked for']).toBe('as much as goes');
+    expect(left.requested).toBe('all-out');
     expect(left['busiest loop at work']).toBe('30.0 %');
     expect(left['waited for a core']).toBeNull();
     expect(left['could make, by calibration']).toBe('at least 3,000,000 msg/s');

@@ -10,6 +10,7 @@ describe('fragment', () => {
   test('every choice survives the way through the address', () => {
     const state: State = {
       window: [12.5, 20],
+      axis: 'window',
       zoom: 42,
       frame: 7,
       search: '^\\$rabbit & #<script>',

@@ -22,6 +22,7 @@ mod requirement;
 mod scenario;
 mod select;
 mod series;
+mod slice;
 mod stall;
 mod summary;
 mod verdict;
@@ -48,6 +49,7 @@ pub use requirement::{RequiredUnit, RequirementOutcome};
 pub use scenario::{FailureCount, ScenarioPoint};
 pub use select::{Retention, RunFilter, RunOrder, prunable, sort_runs};
 pub use series::{ProcessUsage, SeriesPoint};
+pub use slice::{SliceLatency, SliceLog, SlicePoint};
 pub use stall::{Stall, Stalled};
 pub use summary::{
     BrokerSummary, FaultOutcome, FunctionShare, PerMessage, ProfileSummary, RequestedSummary,
@@ -65,6 +67,8 @@ pub mod file {
     pub const LABELS: &str = "labels.json";
     /// One line per second: see [`crate::SeriesPoint`].
     pub const SERIES: &str = "series.jsonl";
+    /// One line per tenth of a second: see [`crate::SlicePoint`].
+    pub const SLICES: &str = "slices.jsonl";
     /// Whole HDR histograms per second.
     pub const HISTOGRAMS: &str = "latency.hlog";
     /// The profile as pprof.

@@ -8,8 +8,8 @@ use measure::{Phase, Recorder, Time};
 
 use crate::profile::{Profile, ProfileError};
 use crate::{
-    Error, Hardware, HistogramLog, RunRecord, RunState, RunSummary, SeriesPoint, Topology,
-    Versions, bounded, bounded::Line, file,
+    Error, Hardware, HistogramLog, RunRecord, RunState, RunSummary, SeriesPoint, SliceLog,
+    Topology, Versions, bounded, bounded::Line, file,
 };
 
 /// Bytes that a `run.json` may have: one with ten thousand queues has two million.
@@ -76,6 +76,14 @@ impl RunReader {
     /// Where `latency.hlog` exists and cannot be read.
     pub fn histograms(&self) -> Result<HistogramLog, Error> {
         HistogramLog::open(&self.dir)
+    }
+
+    /// The tenths of a second, read one by one; none of runs of an earlier version.
+    ///
+    /// # Errors
+    /// Where `slices.jsonl` exists and cannot be read.
+    pub fn slices(&self) -> Result<SliceLog, Error> {
+        SliceLog::open(&self.dir)
     }
 
     /// The histograms of all that was due in a phase, added up.

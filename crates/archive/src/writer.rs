@@ -11,7 +11,8 @@ use crate::histogram_log::HistogramLogWriter;
 use crate::line_file::LineFile;
 use crate::lock::RunLock;
 use crate::{
-    Error, Labels, RunRecord, SeriesPoint, Tier, Warning, WarningCode, file, replace_file,
+    Error, Labels, RunRecord, SeriesPoint, SlicePoint, Tier, Warning, WarningCode, file,
+    replace_file,
 };
 
 /// Writes one run folder. Nothing here fails once the folder exists: the first error (a full
@@ -22,6 +23,7 @@ pub struct RunWriter {
     dir: PathBuf,
     id: String,
     series: LineFile,
+    slices: LineFile,
     histograms: HistogramLogWriter,
     origin: (Time, u64),
     warnings: Vec<Warning>,
@@ -58,6 +60,7 @@ impl RunWriter {
     fn in_folder(dir: PathBuf, id: String) -> Self {
         Self {
             series: LineFile::new(dir.join(file::SERIES)),
+            slices: LineFile::new(dir.join(file::SLICES)),
             histograms: HistogramLogWriter::default(),
             origin: (Time::default(), 0),
             warnings: Vec::new(),
@@ -120,6 +123,16 @@ impl RunWriter {
             .and_then(|line| self.series.append(&line));
         if let Err(e) = result {
             self.complain(file::SERIES, &e.to_string());
+        }
+    }
+
+    /// Appends one line to `slices.jsonl`.
+    pub fn append_slice(&mut self, slice: &SlicePoint) {
+        let result = serde_json::to_vec(slice)
+            .map_err(io::Error::from)
+            .and_then(|line| self.slices.append(&line));
+        if let Err(e) = result {
+            self.complain(file::SLICES, &e.to_string());
         }
     }
 

@@ -65,9 +65,9 @@ fn values_at(curve: &Value, percentile: f64) -> (f64, f64) {
     )
 }
 
-/// The counts in the page's latencies by time, by metric: of each grid come columns, buckets and counts, all
-/// as integers of seven bits a byte.
-fn counts_by_time(page: &Value, mut bytes: &[u8]) -> BTreeMap<String, u64> {
+/// The counts in the page's latencies by interval and by slice, by metric: of each grid come columns, buckets
+/// and counts, all as integers of seven bits a byte.
+fn counts_by_time(page: &Value, mut bytes: &[u8]) -> [BTreeMap<String, u64>; 2] {
     let mut next = || {
         let (mut value, mut shift) = (0, 0);
         loop {
@@ -80,21 +80,24 @@ fn counts_by_time(page: &Value, mut bytes: &[u8]) -> BTreeMap<String, u64> {
             }
         }
     };
-    let mut counts = BTreeMap::new();
-    for grid in page["grids"].as_array().expect("grids") {
-        let cells = grid["cells"].as_u64().expect("a number");
-        for _ in 0..2 * cells {
-            next();
+    [&page["grids"], &page["slices"]["grids"]].map(|grids| {
+        let mut counts = BTreeMap::new();
+        for grid in grids.as_array().expect("grids") {
+            let cells = grid["cells"].as_u64().expect("a number");
+            for _ in 0..2 * cells {
+                next();
+            }
+            let metric = grid["metric"].as_str().expect("a metric").to_owned();
+            counts.insert(metric, (0..cells).map(|_| next()).sum());
         }
-        let metric = grid["metric"].as_str().expect("a metric").to_owned();
-        counts.insert(metric, (0..cells).map(|_| next()).sum());
-    }
-    counts
+        counts
+    })
 }
 
 /// The page shows what the log holds.
 fn check_page((page, numbers_behind): &(Value, Vec<u8>), measured: &Recorder, warmup: &Recorder) {
-    let drawn = counts_by_time(page, numbers_behind);
+    let [drawn, sliced] = counts_by_time(page, numbers_behind);
+    assert_eq!(drawn, sliced, "intervals and slices");
     for metric in Metric::MESSAGES {
         let expected = LatencySummary::of(measured.histogram(metric));
         let shown: LatencySummary =
@@ -127,6 +130,29 @@ fn check_page((page, numbers_behind): &(Value, Vec<u8>), measured: &Recorder, wa
         let drawn = drawn.get(metric.key()).copied().unwrap_or(0);
         assert_eq!(drawn, all, "the heat map of {}", metric.name());
     }
+}
+
+/// Slices add up to the intervals, which end where slices do.
+fn check_slices(run: &RunReader) {
+    let slices: Vec<_> = run.slices().expect("slices").collect();
+    for point in &run.points {
+        let inside = |t: f64| t > point.t - 1e-6 && t < point.t + point.dt - 1e-6;
+        let parts = slices.iter().filter(|slice| inside(slice.t));
+        let end = parts.clone().map(|it| it.t + it.dt).fold(0.0, f64::max);
+        assert!((end - point.t - point.dt).abs() < 1e-6, "{point:?}");
+        assert!(parts.clone().all(|it| it.phase == point.phase));
+        let sums = parts.fold([0; 3], |[sent, completed, received], it| {
+            [
+                sent + it.sent,
+                completed + it.completed,
+                received + it.received,
+            ]
+        });
+        let counters = &point.counters;
+        assert_eq!(sums, [counters.sent, counters.completed, counters.received]);
+    }
+    let whole = slices.iter().filter(|slice| slice.dt < 0.15).count();
+    assert!(whole > 5, "{} of {}", whole, slices.len());
 }
 
 /// The console's summary has these numbers.
@@ -173,6 +199,7 @@ fn whatever_shows_a_run_shows_the_same() {
         );
         assert_eq!(summary.latency, measured.messages(), "JSON and log");
         check_console(&ended.stdout, &summary);
+        check_slices(&run);
         check_page(&page_parts(&folder.join("report.html")), &measured, &warmup);
 
         // Everything that was sent was acknowledged, and is in one of the phases.

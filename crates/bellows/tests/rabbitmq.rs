@@ -260,6 +260,40 @@ fn the_main_job_leaves_a_whole_folder_and_no_broker() {
     assert_eq!(record["topology"]["queues"][0]["type"], "stream");
 }
 
+#[test]
+fn the_topology_has_the_consumers_that_were_there_under_load() {
+    if !installed() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = common::folder();
+    let experiment = r#"
+name = "seen"
+[broker]
+kind = "rabbitmq"
+[phases]
+warmup = "200ms"
+measure = "1500ms"
+[profile]
+events = []
+[[load]]
+destination = "queue://seen"
+rate = 500
+consumers = 2
+max-pending = 100
+"#;
+    fs::write(dir.path().join("seen.toml"), experiment).expect("write");
+    let ended = common::start(common::bellows(dir.path(), &["run", "seen.toml"])).end();
+    ended.assert_ok();
+    let report = dir.path().join(ended.report());
+    let record = fs::read(report.with_file_name("run.json")).expect("run.json");
+    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    let queue = &record["topology"]["queues"][0];
+    assert_eq!(
+        (&queue["name"], &queue["consumers"]),
+        (&"seen".into(), &2.into())
+    );
+}
+
 /// A run of a few seconds in which RabbitMQ is killed and started again.
 fn summary_of_a_crash(loads: &str) -> Value {
     let dir = common::folder();

@@ -1,7 +1,7 @@
 //! Stopping a load from outside, and asking it to watch for a broker's return.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use crate::Error;
 
@@ -11,6 +11,7 @@ use crate::Error;
 pub struct Control {
     request: Arc<AtomicU8>,
     watch: Arc<AtomicU8>,
+    held: Arc<AtomicBool>,
 }
 
 /// What has been asked of the load.
@@ -44,6 +45,7 @@ impl Control {
         Self {
             request: Arc::clone(&self.request),
             watch: Arc::default(),
+            held: Arc::clone(&self.held),
         }
     }
 
@@ -69,6 +71,21 @@ impl Control {
     /// about to come back.
     pub fn watch_return(&self) {
         self.watch.store(1, Ordering::Relaxed);
+    }
+
+    /// From now on clients stay connected when everything has been drained, until [`Self::release`], or for
+    /// two seconds at most: whoever asks a broker for its consumers finds them.
+    pub fn hold(&self) {
+        self.held.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends [`Self::hold`].
+    pub fn release(&self) {
+        self.held.store(false, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.load(Ordering::Relaxed)
     }
 
     pub(crate) fn request(&self) -> StopRequest {

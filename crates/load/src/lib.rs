@@ -1,5 +1,5 @@
 //! The load engine: one event loop per thread, each with its own connections, recorders and part
-//! of the schedule. [`run`] takes a resolved [`Plan`] and reports to a [`Sink`] once a second.
+//! of the schedule. [`run`] takes a resolved [`Plan`] and reports to a [`Sink`] ten times a second.
 //! What every number means is said in `docs/measurement.md`.
 
 mod control;
@@ -19,6 +19,7 @@ mod resolve;
 mod resolver;
 pub mod scenario;
 mod schedule;
+mod seconds;
 mod sizes;
 mod together;
 mod token;
@@ -61,5 +62,8 @@ pub fn validate(plan: &Plan) -> Result<(), Error> {
 /// stands in [`Outcome::error`], beside what was counted until then.
 pub fn run(plan: &Plan, control: &Control, sink: &mut dyn Sink) -> Result<Outcome, Error> {
     make_room(plan.connection_count() as u64)?;
-    scenario::Scenario::run(plan, &Together::alone(), control, sink)
+    let mut seconds = seconds::Seconds::of(sink);
+    let outcome = scenario::Scenario::run(plan, &Together::alone(), control, &mut seconds);
+    seconds.finish();
+    outcome
 }

@@ -14,6 +14,9 @@ pub trait Sink {
     /// is valid during the call only.
     fn interval(&mut self, merged: &Interval);
 
+    /// A tenth of a second of it, told before the interval that it is a part of.
+    fn slice(&mut self, _slice: &Interval) {}
+
     /// Something happened.
     fn event(&mut self, event: RunEvent);
 }

@@ -147,7 +147,8 @@ fn no_event_loop_allocates_after_warm_up() {
 }
 
 /// Histograms are nearly all of the generator's memory: an event loop has one for each of its intervals and
-/// for each metric that it records, also for what was due in the warm-up.
+/// for each metric that it records, also for what was due in the warm-up. The second that its slices add up to
+/// has another, and one more of a metric with late answers to what was due in the warm-up.
 #[test]
 fn histograms_are_as_many_as_are_recorded() {
     let histogram = measure::new_histogram();
@@ -169,7 +170,8 @@ fn histograms_are_as_many_as_are_recorded() {
         let outcome = load::run(&plan(vec![group]), &Control::new(), &mut watch).expect("load");
         assert!(outcome.error.is_none(), "{outcome:?}");
         let most = MOST_HISTOGRAMS.load(Ordering::Relaxed) - before;
-        assert_eq!(most, 6 * metrics, "histograms at once");
+        let second = most - 6 * metrics;
+        assert!((metrics..=2 * metrics).contains(&second), "{most} at once");
     }
 }
 

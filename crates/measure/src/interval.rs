@@ -48,6 +48,8 @@ pub struct Interval {
     pub end: Time,
     /// The phase that all of it belongs to.
     pub phase: Phase,
+    /// Its end is that of its phase.
+    pub ends_phase: bool,
     /// Counts inside the interval.
     pub counters: Counters,
     /// Latencies of what was answered here, and was due in the interval's own phase, or in the
@@ -82,6 +84,7 @@ impl Interval {
             start: Time(0),
             end: Time(0),
             phase: Phase::Warmup,
+            ends_phase: false,
             counters: Counters::default(),
             latencies: Recorder::with(metrics),
             carried: None,
@@ -143,6 +146,7 @@ impl Interval {
         self.start = start;
         self.end = start;
         self.phase = phase;
+        self.ends_phase = false;
         self.counters = Counters::default();
         self.latencies.reset();
         if let Some(carried) = &mut self.carried {
@@ -168,6 +172,7 @@ impl Interval {
     pub fn merge_counts(&mut self, other: &Self) {
         self.start = self.start.min(other.start);
         self.end = self.end.max(other.end);
+        self.ends_phase |= other.ends_phase;
         self.counters.add(&other.counters);
         self.loop_lag_max = self.loop_lag_max.max(other.loop_lag_max);
         self.waits.add(&other.waits);

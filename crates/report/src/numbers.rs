@@ -131,7 +131,16 @@ pub(crate) fn observed(requirement: &RequirementOutcome) -> String {
         let why = requirement.why.as_deref().unwrap_or("it was not measured");
         return format!("cannot tell: {why}");
     };
-    match requirement.unit {
+    required(requirement.unit, value)
+}
+
+/// What a requirement's observed value would have to be compared with.
+pub(crate) fn bound(requirement: &RequirementOutcome) -> String {
+    required(requirement.unit, requirement.bound)
+}
+
+fn required(unit: RequiredUnit, value: f64) -> String {
+    match unit {
         RequiredUnit::Ns => duration(value as u64),
         RequiredUnit::PerSecond => format!("{}/s", three_digits(value)),
         RequiredUnit::Share => percent(value),

@@ -46,6 +46,8 @@ export function paintBands(u: uPlot, bands: readonly Band[], p: Palette): void {
   const px = devicePixelRatio || 1;
   for (const band of bands) {
     const look = LOOKS[bandKind(band)];
+    const { min, max } = u.scales.x!;
+    if (band.end < min! || band.start > max!) continue;
     const x = Math.max(bbox.left, u.valToPos(band.start, 'x', true));
     const end = Math.min(bbox.left + bbox.width, u.valToPos(band.end, 'x', true));
     const width = Math.max(px, end - x);

@@ -84,11 +84,18 @@ export function panelSvg(d: Drawn, p: Palette, top: number): { body: string[]; h
   const body = [
     `<text x="${left}" y="${top + 14}" fill="${xml(p.ink)}"><tspan font-weight="600">${xml(d.title)}</tspan> <tspan fill="${xml(p.soft)}">${xml(d.unit)}</tspan></text>`,
   ];
+  // A time axis that shows a window: what lies outside is cut off.
+  const clip = `plot-${Math.round(y0)}`;
+  body.push(
+    `<clipPath id="${clip}"><rect x="${n(left)}" y="${n(y0)}" width="${n(w)}" height="${n(hgt)}"/></clipPath>`,
+    `<g clip-path="url(#${clip})">`,
+  );
   for (const part of d.shaded ?? []) {
     body.push(
       `<rect x="${n(x(part.start))}" y="${n(y0)}" width="${n(x(part.end) - x(part.start))}" height="${n(hgt)}" fill="${xml(p.shade)}"/>`,
     );
   }
+  body.push('</g>');
   (u.axes as AxisInternals[]).forEach((axis, i) => {
     (axis._splits ?? []).forEach((v, s) => {
       const label = axis._values?.[s] ?? '';
@@ -107,6 +114,7 @@ export function panelSvg(d: Drawn, p: Palette, top: number): { body: string[]; h
       }
     });
   });
+  body.push(`<g clip-path="url(#${clip})">`);
   if (d.heat) body.push(...heatSvg(d.heat, x, y, p));
   const names: { label: string; color: string; y: number }[] = [];
   for (const line of d.lines) {
@@ -117,6 +125,13 @@ export function panelSvg(d: Drawn, p: Palette, top: number): { body: string[]; h
     );
     if (line.end !== null && line.label) names.push({ ...line, y: y(line.end) + 4 });
   }
+  body.push(...bandsSvg(d.stalls ?? [], x, y0, hgt, p, xml));
+  for (const event of d.events ?? []) {
+    body.push(
+      `<path d="M${n(x(event.t))} ${n(y0)}v${n(hgt)}" stroke="${xml(p.ink)}" stroke-opacity="0.55" stroke-dasharray="2 3"><title>${xml(event.label)}</title></path>`,
+    );
+  }
+  body.push('</g>');
   let free = 0;
   for (const name of names.sort((a, b) => a.y - b.y)) {
     free = Math.max(name.y, free);
@@ -124,12 +139,6 @@ export function panelSvg(d: Drawn, p: Palette, top: number): { body: string[]; h
       `<text x="${n(left + w + 6)}" y="${n(free)}" fill="${xml(name.color)}">${xml(name.label)}</text>`,
     );
     free += 13;
-  }
-  body.push(...bandsSvg(d.stalls ?? [], x, y0, hgt, p, xml));
-  for (const event of d.events ?? []) {
-    body.push(
-      `<path d="M${n(x(event.t))} ${n(y0)}v${n(hgt)}" stroke="${xml(p.ink)}" stroke-opacity="0.55" stroke-dasharray="2 3"><title>${xml(event.label)}</title></path>`,
-    );
   }
   return { body, height: hgt + 24 + 24 };
 }

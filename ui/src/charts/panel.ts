@@ -54,7 +54,8 @@ export interface PanelSpec {
 
 /** What all panels of an axis share. */
 export interface Shared extends Times {
-  span: readonly [number, number];
+  /** What the axis shows: the run, or a window of it. */
+  visible(): readonly [number, number];
   phases: PhaseSpan[];
   events: { t: number; label: string }[];
   stalls: Band[];
@@ -69,7 +70,16 @@ const LEFT = 54;
 
 /** Margins of the plotting area at a width; narrow screens have no room for labels beside it. */
 export function margins(width: number): { left: number; right: number } {
-  return width < 620 ? { left: 50, right: 6 } : { left: LEFT, right: GUTTER };
+  return width < 620 ? { left: 50, right: 18 } : { left: LEFT, right: GUTTER };
+}
+
+/** Keeps what is drawn until the next `restore` inside the plotting area. */
+function clipped({ ctx, bbox }: uPlot): uPlot.BBox {
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+  ctx.clip();
+  return bbox;
 }
 
 export class Panel {
@@ -119,7 +129,7 @@ export class Panel {
         legend: { show: false },
         cursor: this.cursor(),
         scales: {
-          x: { time: false, range: () => [this.shared.span[0], this.shared.span[1]] },
+          x: { time: false, range: () => [...this.shared.visible()] },
           y: this.scale(),
         },
         axes: this.axes(palette, left, axis),
@@ -197,7 +207,8 @@ export class Panel {
   private axes(p: Palette, left: number, axis: number): uPlot.Axis[] {
     const font = `11px ${p.font}`;
     const grid = { stroke: p.line, width: 1 };
-    const span = this.shared.span[1] - this.shared.span[0];
+    const [from, to] = this.shared.visible();
+    const span = to - from;
     const y: uPlot.Axis = {
       size: left,
       gap: 6,
@@ -267,8 +278,8 @@ export class Panel {
   }
 
   private backdrop(u: uPlot, p: Palette): void {
-    const { ctx, bbox } = u;
-    ctx.save();
+    const { ctx } = u;
+    const bbox = clipped(u);
     ctx.fillStyle = p.shade;
     for (const phase of this.shared.phases) {
       if (phase.phase === 'measure') continue;
@@ -281,19 +292,15 @@ export class Panel {
 
   private underlay(u: uPlot, p: Palette): void {
     if (!this.spec.under) return;
-    const { ctx, bbox } = u;
-    ctx.save();
-    ctx.beginPath();
-    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
-    ctx.clip();
+    clipped(u);
     this.spec.under(u, p);
-    ctx.restore();
+    u.ctx.restore();
   }
 
   private overlay(u: uPlot, p: Palette): void {
-    const { ctx, bbox } = u;
+    const { ctx } = u;
     const px = uPlot.pxRatio;
-    ctx.save();
+    const bbox = clipped(u);
     paintBands(u, this.shared.stalls, p);
     for (const event of this.shared.events) {
       const x = Math.round(u.valToPos(event.t, 'x', true)) + 0.5;

@@ -10,6 +10,7 @@ import type {
   ProducerTime,
   ProfileHead,
   RunView,
+  SliceColumns,
 } from './view';
 
 /** What producers wait for. */
@@ -66,9 +67,15 @@ export interface Profile extends ProfileHead {
   weight: Float64Array;
 }
 
+/** The series in tenths of a second, with its latencies unpacked. */
+export interface Slices extends SliceColumns {
+  histograms: Histograms[];
+}
+
 export interface Page {
   run: RunView;
   histograms: Histograms[];
+  slices: Slices | null;
   profile: Profile | null;
 }
 
@@ -106,7 +113,14 @@ export function unpack(bytes: Uint8Array): Page {
   const run = JSON.parse(json) as RunView;
   const input = new Varints(bytes.subarray(4 + length));
   const histograms = run.grids.map((grid) => unpackGrid(grid, input));
-  return { run, histograms, profile: run.profile && unpackProfile(run.profile, input) };
+  const slices = run.slices && unpackSlices(run.slices, input);
+  return { run, histograms, slices, profile: run.profile && unpackProfile(run.profile, input) };
+}
+
+function unpackSlices(slices: SliceColumns, input: Varints): Slices {
+  const { t, dt } = slices;
+  const end = t.map((start, i) => start + dt[i]!);
+  return { ...slices, histograms: slices.grids.map((it) => unpackGrid({ ...it, t, end }, input)) };
 }
 
 function unpackGrid(grid: LatencyGrid, input: Varints): Histograms {

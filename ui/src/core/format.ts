@@ -122,3 +122,9 @@ export function visible(text: string): string {
     },
   );
 }
+
+/** The word for so many of a thing: `message`, `messages`. */
+export function plural(count: number, one: string): string {
+  if (count === 1) return one;
+  return one.endsWith('y') ? `${one.slice(0, -1)}ies` : `${one}s`;
+}

@@ -10,8 +10,8 @@ export interface Histograms extends LatencyGrid {
   count: Float64Array;
 }
 
-/** Buckets that share a row of the heat map. */
-const BUCKETS_PER_ROW = 10;
+/** Rows of the heat map in a decade of latency. */
+const ROWS_PER_DECADE = 20;
 
 /** What is drawn: cells of rows that are a few pixels high. */
 export interface Grid {
@@ -33,8 +33,9 @@ export function gridOf(h: Histograms): Grid {
   const row: number[] = [];
   const count: number[] = [];
   let [low, high] = [Number.POSITIVE_INFINITY, 0];
+  const each = Math.max(1, Math.round(h.per_decade / ROWS_PER_DECADE));
   for (let i = 0; i < h.count.length; i++) {
-    const r = Math.floor((h.low + h.bucket[i]!) / BUCKETS_PER_ROW);
+    const r = Math.floor((h.low + h.bucket[i]!) / each);
     const last = count.length - 1;
     if (last >= 0 && column[last] === h.column[i] && row[last] === r) count[last]! += h.count[i]!;
     else {
@@ -45,7 +46,7 @@ export function gridOf(h: Histograms): Grid {
     low = Math.min(low, r);
     high = Math.max(high, r);
   }
-  const perDecade = h.per_decade / BUCKETS_PER_ROW;
+  const perDecade = h.per_decade / each;
   return {
     metric: h.metric,
     t: h.t,

@@ -5,11 +5,14 @@ import type { Metric } from './view';
 export type Theme = 'auto' | 'light' | 'dark';
 export type Shape = 'icicle' | 'flame' | 'callers';
 export type Order = 'heavy' | 'name';
+export type Axis = 'run' | 'window';
 export type SortBy = 'self' | 'total' | 'name';
 
 export interface State {
   /** Chosen seconds of the run; null for the measured phase. */
   window: readonly [number, number] | null;
+  /** What the time axis shows: the whole run, or the window alone. */
+  axis: Axis;
   /** Node of the profile's tree that fills the graph. */
   zoom: number | null;
   /** Frame whose share over time is shown. */
@@ -24,6 +27,7 @@ export interface State {
 
 export const INITIAL: State = {
   window: null,
+  axis: 'run',
   zoom: null,
   frame: null,
   search: '',
@@ -38,6 +42,7 @@ export const INITIAL: State = {
 export function toFragment(state: State): string {
   const out = new URLSearchParams();
   if (state.window) out.set('t', state.window.map((t) => Number(t.toFixed(3))).join('-'));
+  if (state.axis !== INITIAL.axis) out.set('axis', state.axis);
   if (state.zoom !== null) out.set('zoom', String(state.zoom));
   if (state.frame !== null) out.set('frame', String(state.frame));
   if (state.search) out.set('search', state.search);
@@ -65,6 +70,7 @@ export function fromFragment(fragment: string): State {
   const to = Number(times?.[2]);
   return {
     window: times && from < to ? [from, to] : null,
+    axis: one('axis', ['run', 'window'], INITIAL.axis),
     zoom: index('zoom'),
     frame: index('frame'),
     search: input.get('search') ?? '',

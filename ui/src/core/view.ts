@@ -982,6 +982,53 @@ requested: number,
 sent: number, };
 
 /**
+ * A chart in which a requirement may be a line.
+ */
+export type RequirementChart = "rates" | "operations" | { "latency": Metric };
+
+/**
+ * A requirement as a line in a chart.
+ */
+export type RequirementLine = {
+/**
+ * The chart.
+ */
+chart: RequirementChart,
+/**
+ * Its height: nanoseconds, or something per second.
+ */
+value: number,
+/**
+ * What stands at its end.
+ */
+label: string, };
+
+/**
+ * One requirement of a run, and what came of it.
+ */
+export type RequirementRow = {
+/**
+ * What had to hold, as people write it: `end-to-end p99 < 20ms`.
+ */
+that: string,
+/**
+ * Whether it held; `null` where that cannot be told.
+ */
+met: boolean | null,
+/**
+ * What was observed, or why that cannot be told.
+ */
+observed: string,
+/**
+ * What that would have to be compared with.
+ */
+limit: string,
+/**
+ * The line that it is in a chart; `null` where there is none of it.
+ */
+line: RequirementLine | null, };
+
+/**
  * Peak resident memory in MB (10^6 bytes).
  */
 export type Rss = {
@@ -1051,6 +1098,10 @@ figures: Figures,
  */
 verdict: Verdict | null,
 /**
+ * What the run had to reach, and what came of it.
+ */
+requirements: Array<RequirementRow>,
+/**
  * What was under load.
  */
 broker: BrokerSummary,
@@ -1078,6 +1129,10 @@ metrics: Array<MetricInfo>,
  * What the panels on the time axis draw.
  */
 series: SeriesColumns,
+/**
+ * The series in tenths of a second, where it has been kept; their cells travel behind those of the grids.
+ */
+slices: SliceColumns | null,
 /**
  * Latencies by time for each metric; their cells travel beside this.
  */
@@ -1222,6 +1277,68 @@ latency: { [key in Metric]: Percentiles },
  * Counts of scenarios other than messages: per second for counters, as they are for peaks.
  */
 counts: { [key in Metric]: Array<number | null> }, };
+
+/**
+ * The series in slices: one entry per slice in each column.
+ */
+export type SliceColumns = {
+/**
+ * Start of each slice in seconds since the origin.
+ */
+t: Array<number>,
+/**
+ * Measured length of each in seconds.
+ */
+dt: Array<number>,
+/**
+ * Messages, or cycles, per second that were requested.
+ */
+requested: Array<number | null>,
+/**
+ * Messages per second sent.
+ */
+sent: Array<number>,
+/**
+ * Messages per second acknowledged.
+ */
+completed: Array<number>,
+/**
+ * Messages per second received.
+ */
+received: Array<number>,
+/**
+ * Latencies of each metric.
+ */
+latency: { [key in Metric]: Percentiles },
+/**
+ * Counts of scenarios other than messages, as [`super::SeriesColumns::counts`].
+ */
+counts: { [key in Metric]: Array<number | null> },
+/**
+ * Latencies by time for each metric; their cells travel behind those of [`super::RunView::grids`].
+ */
+grids: Array<SliceGrid>, };
+
+/**
+ * Counts by slice and by logarithm of the latency, as [`super::LatencyGrid`] with the times of the slices.
+ */
+export type SliceGrid = {
+/**
+ * What it is of.
+ */
+metric: Metric,
+/**
+ * The lowest bucket; bucket `b` begins at `10^(b / per_decade)` nanoseconds.
+ */
+low: number,
+/**
+ * Buckets per decade of latency.
+ */
+per_decade: number,
+/**
+ * Number of cells.
+ */
+cells: number, };
 
 /**
  * A time in which somebody stood still, in seconds since the origin.

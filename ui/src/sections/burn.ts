@@ -14,7 +14,7 @@ import { byName, byWeight, type Compare } from '../flame/layout';
 import { folded, overTime, type Tree, type Weights } from '../flame/tree';
 import { FunctionTable, sorted } from './functions';
 import { subject } from './panels';
-import { clampWindow, effectiveWindow, type View } from './timeline';
+import { clampWindow, effectiveWindow, type View, wholeName } from './timeline';
 
 /** SVG elements and their height. */
 type Part = { body: string[]; height: number };
@@ -261,7 +261,7 @@ function timeStrip(
   const shared: Shared = {
     t: Array.from({ length: bins }, (_, i) => from + i * width),
     dt: new Array<number>(bins).fill(width),
-    span: run.span,
+    visible: () => run.span,
     phases: run.phases,
     events: run.events,
     stalls: run.stalls,
@@ -462,8 +462,8 @@ function windowInputs(run: RunView, store: Store): { element: HTMLElement; show(
   const name = h('span');
   const reset = button('×', () => store.set({ window: null }, true), {
     class: 'quiet',
-    title: 'Back to the measured phase',
-    'aria-label': 'Back to the measured phase',
+    title: `Back to the ${wholeName(run)}`,
+    'aria-label': `Back to the ${wholeName(run)}`,
   });
   return {
     element: h('div', { class: 'window' }, name, low, '–', high, 's', reset),
@@ -471,7 +471,7 @@ function windowInputs(run: RunView, store: Store): { element: HTMLElement; show(
       const [from, to] = effectiveWindow(run, store);
       low.value = String(Number(from.toFixed(3)));
       high.value = String(Number(to.toFixed(3)));
-      fill(name, store.state.window ? 'window' : 'measured phase');
+      fill(name, store.state.window ? 'window' : wholeName(run));
       reset.hidden = store.state.window === null;
       low.title = seconds(from);
       high.title = seconds(to);

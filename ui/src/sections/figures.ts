@@ -9,6 +9,7 @@ import {
   megabytes,
   PERCENTILES,
   percent,
+  plural,
   seconds,
   significant,
   supports,
@@ -37,7 +38,7 @@ function flow(
 ): Tile | null {
   if (t.total === 0) return null;
   const extra = requested === null ? '' : `, ${significant(requested)} msg/s requested`;
-  const exact = `${grouped(t.rate, 2)} msg/s; ${grouped(t.total)} messages`;
+  const exact = `${grouped(t.rate, 2)} msg/s; ${grouped(t.total)} ${plural(t.total, 'message')}`;
   return tile(label, significant(t.rate), 'msg/s', `${grouped(t.total)} in all${extra}`, exact);
 }
 
@@ -73,13 +74,13 @@ function memory(run: RunView): Tile | null {
 function fates(run: RunView): Tile[] {
   const f = run.figures;
   const told = (label: string, count: number, unit: string, title: string): Tile[] =>
-    count > 0 ? [tile(label, grouped(count), unit, '', title)] : [];
-  const refused = told('refused', f.refused, 'messages', 'negative acknowledgements');
+    count > 0 ? [tile(label, grouped(count), plural(count, unit), '', title)] : [];
+  const refused = told('refused', f.refused, 'message', 'negative acknowledgements');
   if (f.ledger) return [...refused, ...account(f.ledger)];
   return [
     ...refused,
-    ...told('returned', f.returned, 'messages', 'unroutable'),
-    ...told('redelivered', f.redelivered, 'deliveries', 'redelivered flag set'),
+    ...told('returned', f.returned, 'message', 'unroutable'),
+    ...told('redelivered', f.redelivered, 'delivery', 'redelivered flag set'),
   ];
 }
 
@@ -155,14 +156,14 @@ function account(ledger: LedgerSummary): HTMLElement[] {
     tile(
       'lost',
       grouped(ledger.lost),
-      'messages',
+      plural(ledger.lost, 'message'),
       missing > 0 ? `and ${grouped(missing)} unconfirmed` : of,
       `confirmed and never delivered, ${of} messages with warm-up and drain`,
     ),
     tile(
       'duplicated',
       grouped(ledger.duplicated),
-      'deliveries',
+      plural(ledger.duplicated, 'delivery'),
       ledger.duplicated_redelivered > 0
         ? `and ${grouped(ledger.duplicated_redelivered)} flagged`
         : of,
@@ -174,22 +175,40 @@ function account(ledger: LedgerSummary): HTMLElement[] {
       tile(
         'outstanding',
         grouped(ledger.outstanding),
-        'messages',
+        plural(ledger.outstanding, 'message'),
         of,
         'confirmed and not delivered by the end of the drain; the broker may still hold them',
       ),
     );
   if (ledger.returned > 0)
     items.push(
-      tile('returned', grouped(ledger.returned), 'messages', of, 'unroutable: no queue was bound'),
+      tile(
+        'returned',
+        grouped(ledger.returned),
+        plural(ledger.returned, 'message'),
+        of,
+        'unroutable: no queue was bound',
+      ),
     );
   if (ledger.reordered > 0)
     items.push(
-      tile('reordered', grouped(ledger.reordered), 'deliveries', of, 'older than one before it'),
+      tile(
+        'reordered',
+        grouped(ledger.reordered),
+        plural(ledger.reordered, 'delivery'),
+        of,
+        'older than one before it',
+      ),
     );
   if (ledger.corrupt > 0)
     items.push(
-      tile('corrupt', grouped(ledger.corrupt), 'deliveries', of, 'not the content that was sent'),
+      tile(
+        'corrupt',
+        grouped(ledger.corrupt),
+        plural(ledger.corrupt, 'delivery'),
+        of,
+        'not the content that was sent',
+      ),
     );
   return items;
 }

@@ -4,7 +4,7 @@ import { BANDS, type BandKind, bandKind } from '../charts/bands';
 import { margins } from '../charts/panel';
 import { h, later, table } from '../core/dom';
 import { duration, grouped, seconds, visible } from '../core/format';
-import type { Event, RunView } from '../core/view';
+import type { Event, RunView, StallBand } from '../core/view';
 
 export const PHASE_LABELS = { warmup: 'warm-up', measure: 'measured', drain: 'drain' } as const;
 
@@ -16,22 +16,28 @@ const MOST_LINES = { wide: 4, narrow: 8 };
 type Place = (time: number) => number;
 
 /** Draws all of it at a width. */
-export function drawLane(lane: HTMLElement, run: RunView, width: number): void {
+export function drawLane(
+  lane: HTMLElement,
+  run: RunView,
+  [start, end]: readonly [number, number],
+  width: number,
+): void {
   const { left, right } = margins(width);
   const inner = width - left - right;
-  const [start, end] = run.span;
   const x: Place = (time) => left + ((time - start) / (end - start)) * inner;
   lane.replaceChildren();
-  drawPhases(lane, run, x);
+  const clamp: Place = (time) => x(Math.min(end, Math.max(start, time)));
+  drawPhases(lane, run, clamp);
   let top = LINE + 2;
-  if (run.stalls.length > 0) {
-    const legend = stallLegend(run);
+  const stalls = run.stalls.filter((stall) => stall.end >= start && stall.start <= end);
+  if (stalls.length > 0) {
+    const legend = stallLegend(stalls);
     legend.style.top = `${top}px`;
     legend.style.left = `${left}px`;
     legend.style.maxWidth = `${width - left}px`;
     lane.append(legend);
     top += legend.offsetHeight;
-    drawStalls(lane, run, x, width, top);
+    drawStalls(lane, stalls, clamp, width, top);
     top += LINE;
   }
   const seen = run.events.filter((event) => event.t >= start && event.t <= end);
@@ -52,9 +58,9 @@ function drawPhases(lane: HTMLElement, run: RunView, x: Place): void {
 }
 
 /** Who stood still, how often and how long in all. */
-function stallLegend(run: RunView): HTMLElement {
+function stallLegend(stalls: StallBand[]): HTMLElement {
   const sums = new Map<BandKind, { times: number; length: number }>();
-  for (const stall of run.stalls) {
+  for (const stall of stalls) {
     const sum = sums.get(bandKind(stall)) ?? { times: 0, length: 0 };
     sum.times += 1;
     sum.length += stall.end - stall.start;
@@ -71,11 +77,17 @@ function stallLegend(run: RunView): HTMLElement {
 }
 
 /** Each time that somebody stood still as a bar; those with room for it with their length. */
-function drawStalls(lane: HTMLElement, run: RunView, x: Place, edge: number, top: number): void {
-  run.stalls.forEach((stall, i) => {
+function drawStalls(
+  lane: HTMLElement,
+  stalls: StallBand[],
+  x: Place,
+  edge: number,
+  top: number,
+): void {
+  stalls.forEach((stall, i) => {
     const at = x(stall.start);
     const width = Math.max(2, x(stall.end) - at);
-    const next = run.stalls[i + 1];
+    const next = stalls[i + 1];
     const text = duration((stall.end - stall.start) * 1e9);
     const room = (next ? x(next.start) : edge) - at - width;
     const bar = h('span', { class: `band stall ${bandKind(stall)}`, title: stall.text });

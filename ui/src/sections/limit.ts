@@ -14,7 +14,7 @@ import { effectiveWindow, type View } from './timeline';
 /** From the bottom of the stack to its top: the generator's own, the broker's, the schedule's. */
 export const WAITS: readonly (readonly [WaitKey, string, string])[] = [
   ['ready', 'event loop', 'A message was due and could go: the event loop had not come to it'],
-  ['budget', 'answers', "The in-flight budget was used up: the broker's answers were awaited"],
+  ['budget', 'answers', "The in-flight window was full: the broker's answers were awaited"],
   ['socket', 'socket', 'The socket took no more bytes'],
   ['blocked', 'blocked', 'The broker had blocked the connection'],
   ['away', 'no connection', 'There was no connection'],
@@ -272,7 +272,7 @@ export function ours(e: Evidence, words: Words): Row[] {
       return value === null ? max : Math.max(max ?? 0, value);
     }, null);
   return [
-    ['asked for', e.requested_rate === null ? 'as much as goes' : rate(e.requested_rate)],
+    ['requested', e.requested_rate === null ? 'all-out' : rate(e.requested_rate)],
     [words.sent, rate(e.sent_rate)],
     [`${words.sent} over 1 ms late`, e.requested_rate === null ? null : share(e.late_share)],
     ['received', e.received_rate > 0 ? rate(e.received_rate) : null],

@@ -3,10 +3,11 @@
 import type uPlot from 'uplot';
 import { bounds, cellAt, drawHeat, latencyTick, logTicks } from '../charts/heat';
 import type { Line, PanelSpec } from '../charts/panel';
-import { infoOf } from '../core/data';
+import { infoOf, type Slices } from '../core/data';
 import { duration, megabytes, si, significant } from '../core/format';
 import type { Grid } from '../core/histograms';
-import type { RunView, SeriesColumns } from '../core/view';
+import type { RunView } from '../core/view';
+import { requirementLines } from './requirements';
 import { scenarioPanels } from './scenario';
 
 /** What was profiled and measured beside bellows: a broker under load, or any process. */
@@ -23,7 +24,8 @@ const perSecond = (v: number): string => `${si(v)}/s`;
 const cores = (v: number): string => `${significant(v)} cores`;
 const count = (v: number): string => si(Math.round(v));
 
-function rates(s: SeriesColumns): PanelSpec | null {
+function rates(run: RunView, slices: Slices | null): PanelSpec | null {
+  const s = slices ?? run.series;
   const lines: Line[] = [];
   if (some(s.requested) && (some(s.sent) || some(s.received))) {
     lines.push({
@@ -64,16 +66,28 @@ function rates(s: SeriesColumns): PanelSpec | null {
     });
   }
   if (lines.length === 0) return null;
-  return { id: 'rates', title: 'rates', unit: 'messages per second', height: 116, lines };
+  lines.push(...requirementLines(run, 'rates', s.t.length, perSecond));
+  const times = { t: s.t, dt: s.dt };
+  return { id: 'rates', title: 'rates', unit: 'messages per second', height: 116, lines, times };
 }
 
-/** The latency panel of one metric: the heat map with its percentiles over it. */
-export function latency(run: RunView, map: Grid, tools: HTMLElement[]): PanelSpec | null {
+/** The latency panel of one metric: the heat map with its percentiles over it, by seconds or by slices. */
+export function latency(
+  run: RunView,
+  map: Grid,
+  tools: HTMLElement[],
+  slices: Slices | null = null,
+): PanelSpec | null {
   const { metric } = map;
-  const series = run.series.latency[metric];
+  const from = slices ?? run.series;
+  const series = from.latency[metric];
   if (!series) return null;
   const { p50, p99, max } = series;
-  const [low, high] = bounds(map);
+  const required = requirementLines(run, { latency: metric }, from.t.length, duration);
+  const limits = required.map((it) => it.values[0] ?? 0);
+  const whole = bounds(map);
+  const low = Math.min(whole[0], ...limits.map((limit) => limit / 1.2));
+  const high = Math.max(whole[1], ...limits.map((limit) => limit * 1.2));
   const line = (label: string, values: Column, width: number, dash?: number[]): Line => ({
     label,
     values,
@@ -88,13 +102,19 @@ export function latency(run: RunView, map: Grid, tools: HTMLElement[]): PanelSpe
     title: `latency: ${infoOf(run, metric).name}`,
     unit: 'log axis; the stronger the colour, the more samples',
     height: 196,
-    lines: [line('max', max, 1, [2, 3]), line('p99', p99, 1.75), line('p50', p50, 1.25)],
+    lines: [
+      line('max', max, 1, [2, 3]),
+      line('p99', p99, 1.75),
+      line('p50', p50, 1.25),
+      ...required.map((it) => ({ ...it, halo: true })),
+    ],
     log: [low, high],
     tick: latencyTick,
     ticks: (u: uPlot) => logTicks(low, high, Math.max(3, u.over.clientHeight / 18 || 9)),
     under: (u, p) => drawHeat(map, u, p),
     spot: (time, value) => cellAt(map, time, value),
     tools,
+    times: { t: from.t, dt: from.dt },
   };
 }
 
@@ -170,12 +190,20 @@ export function inFlight(run: RunView): { unit: string; values: Column } | null 
 }
 
 /** All panels but the latency one, which depends on the metric chosen. */
-export function panels(run: RunView): { before: PanelSpec[]; after: PanelSpec[] } {
+export function panels(
+  run: RunView,
+  slices: Slices | null = null,
+): {
+  before: PanelSpec[];
+  after: PanelSpec[];
+} {
   const level = inFlight(run);
-  const scenarios = Object.keys(run.figures.scenarios).map((name) => scenarioPanels(run, name));
+  const scenarios = Object.keys(run.figures.scenarios).map((name) =>
+    scenarioPanels(run, name, slices),
+  );
   const waiting: PanelSpec | null = level && {
     id: 'in-flight',
-    title: 'in flight',
+    title: scenarios.length > 0 ? 'messages in flight' : 'in flight',
     unit: level.unit,
     height: 64,
     lines: [
@@ -190,7 +218,7 @@ export function panels(run: RunView): { before: PanelSpec[]; after: PanelSpec[] 
   };
   const keep = (list: (PanelSpec | null)[]): PanelSpec[] => list.filter((s) => s !== null);
   // One panel of rates stands above the latencies, so that both are on the first screen.
-  const [first, ...further] = keep([rates(run.series), ...scenarios.flatMap((it) => it.before)]);
+  const [first, ...further] = keep([rates(run, slices), ...scenarios.flatMap((it) => it.before)]);
   const steps = scenarios.flatMap((it) => it.after);
   return {
     before: first ? [first] : [],

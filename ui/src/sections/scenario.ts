@@ -1,11 +1,12 @@
 // Scenarios other than messages: what each did, by the metrics that the run describes.
 
 import type { Line, PanelSpec } from '../charts/panel';
-import type { Column } from '../core/data';
+import type { Column, Slices } from '../core/data';
 import { h } from '../core/dom';
 import { duration, durationTick, grouped, si, significant } from '../core/format';
 import { heatColor, type Palette } from '../core/theme';
 import type { Metric, MetricInfo, RunView, ScenarioSummary } from '../core/view';
+import { requirementLines } from './requirements';
 import { type Tile, tile } from './tile';
 
 /** The parts of a whole, in the order of time. */
@@ -91,8 +92,9 @@ export function isFirst(run: RunView, name: string): boolean {
 export function scenarioPanels(
   run: RunView,
   name: string,
+  slices: Slices | null = null,
 ): { before: PanelSpec[]; after: PanelSpec[] } {
-  const { counts, requested } = run.series;
+  const { t, dt, counts, requested } = slices ?? run.series;
   const own = run.metrics.filter((metric) => metric.scenario === name);
   const rates: Line[] = [];
   if (isFirst(run, name) && requested.some((v) => v !== null && v > 0))
@@ -115,6 +117,7 @@ export function scenarioPanels(
       area: i === 1,
     });
   });
+  rates.push(...requirementLines(run, 'operations', t.length, perSecond));
   const unit = counters[0]?.unit ?? 'operations';
   const before: PanelSpec[] =
     rates.length === 0
@@ -126,6 +129,7 @@ export function scenarioPanels(
             unit: `${unit} per second`,
             height: 116,
             lines: rates,
+            times: { t, dt },
           },
         ];
   const stack = stacked(run, name);
@@ -134,9 +138,10 @@ export function scenarioPanels(
     ...(stack ? [stack] : []),
     ...peaks.map((metric) => ({
       id: `peak-${metric.key}`,
-      title: metric.name,
+      title: `${run.figures.scenarios[name]?.unit ?? name} ${metric.name}`,
       unit: metric.meaning,
       height: 64,
+      times: { t, dt },
       lines: [
         {
           label: metric.name,

@@ -1,15 +1,15 @@
 // One time axis for everything: panels under each other, a common crosshair, a window by dragging.
 
 import { type Drawn, panelSvg, png, svg, xml } from '../charts/export';
-import { Panel, type PanelSpec, type Shared } from '../charts/panel';
-import { trace } from '../charts/steps';
-import { infoOf, latencyKeys, type Page } from '../core/data';
+import { margins, Panel, type PanelSpec, type Shared } from '../charts/panel';
+import { type Times, trace } from '../charts/steps';
+import { infoOf, latencyKeys, type Page, type Slices } from '../core/data';
 import { button, choice, csv, fill, h, later, save, table } from '../core/dom';
 import { duration, grouped, seconds, significant } from '../core/format';
-import { type Grid, gridOf } from '../core/histograms';
+import { type Grid, gridOf, type Histograms } from '../core/histograms';
 import type { Pointer, Store } from '../core/state';
 import { type Palette, palette } from '../core/theme';
-import type { Metric, RunView } from '../core/view';
+import type { Metric, Phase, RunView } from '../core/view';
 import { drawLane, eventTable, PHASE_LABELS } from './lane';
 import { latency, panels, subject } from './panels';
 
@@ -26,13 +26,37 @@ export function effectiveWindow(run: RunView, store: Store): readonly [number, n
   return measured ? [measured.start, measured.end] : run.span;
 }
 
-export function timeline({ run, histograms }: Page, store: Store, pointer: Pointer): View | null {
-  const grids = new Map<Metric, Grid>();
+/** Slices narrower than this many of the screen's own pixels would be drawn over each other. */
+const LEAST_PIXELS = 0.9;
+
+/** Whether a plot of this width has room for the slices that lie in a stretch of time. */
+export function hasRoom(
+  { t }: Times,
+  [from, to]: readonly [number, number],
+  pixels: number,
+): boolean {
+  const seen = t.filter((at) => at >= from && at <= to).length;
+  return pixels >= seen * LEAST_PIXELS;
+}
+
+/** What [`effectiveWindow`] is where none is chosen: a run that was stopped in its warm-up measured nothing. */
+export function wholeName(run: RunView): string {
+  const has = (phase: Phase): boolean => run.phases.some((p) => p.phase === phase);
+  if (has('measure')) return 'measured phase';
+  return has('warmup') ? 'warm-up' : 'whole run';
+}
+
+export function timeline(
+  { run, histograms, slices }: Page,
+  store: Store,
+  pointer: Pointer,
+): View | null {
   // A grid is made when it is looked at for the first time.
-  const gridOfMetric = (metric: Metric | undefined): Grid | undefined => {
-    const cells = histograms.find((it) => it.metric === metric);
-    if (cells && !grids.has(cells.metric)) grids.set(cells.metric, gridOf(cells));
-    return cells && grids.get(cells.metric);
+  const grids = new Map<Histograms, Grid>();
+  const gridIn = (all: Histograms[], metric: Metric | undefined): Grid | undefined => {
+    const cells = all.find((it) => it.metric === metric);
+    if (cells && !grids.has(cells)) grids.set(cells, gridOf(cells));
+    return cells && grids.get(cells);
   };
   const metrics = histograms.map((it) => it.metric);
   const metric = (): Metric | undefined =>
@@ -43,21 +67,34 @@ export function timeline({ run, histograms }: Page, store: Store, pointer: Point
     metric() ?? 'ack_response',
     (m) => store.set({ metric: m }),
   );
-  const latencySpec = (): PanelSpec | null => {
-    const grid = gridOfMetric(metric());
-    return grid ? latency(run, grid, metrics.length > 1 ? [picker.element] : []) : null;
+  const tools = metrics.length > 1 ? [picker.element] : [];
+  /** All panels with what is known of each second, or of each slice where that is known. */
+  const specsOf = (fine: Slices | null): PanelSpec[] => {
+    const m = metric();
+    const finer = fine && gridIn(fine.histograms, m);
+    const map = finer ?? gridIn(histograms, m);
+    const middle = map && latency(run, map, tools, finer ? fine : null);
+    const { before, after } = panels(run, fine);
+    return [...before, ...(middle ? [middle] : []), ...after];
   };
-  const { before, after } = panels(run);
-  const middle = latencySpec();
-  const specs = [...before, ...(middle ? [middle] : []), ...after];
+  const specs = specsOf(null);
   if (specs.length === 0 || run.series.t.length === 0) return null;
+  const visible = (): readonly [number, number] =>
+    (store.state.axis === 'window' && store.state.window) || run.span;
+  /** The slices where they have room. */
+  const fineAt = (width: number): Slices | null => {
+    const { left, right } = margins(width);
+    const pixels = (width - left - right) * devicePixelRatio;
+    return slices && hasRoom(slices, visible(), pixels) ? slices : null;
+  };
+  let fine: Slices | null = null;
 
   const readout = h('output', { class: 'readout', 'aria-live': 'polite' });
   const list: Panel[] = [];
   const shared: Shared = {
     t: run.series.t,
     dt: run.series.dt,
-    span: run.span,
+    visible,
     phases: run.phases,
     events: run.events.filter((e) => e.t >= run.span[0] && e.t <= run.span[1]),
     stalls: run.stalls,
@@ -78,7 +115,7 @@ export function timeline({ run, histograms }: Page, store: Store, pointer: Point
   });
   const describe = (): void => {
     const [from, to] = shared.window();
-    const name = store.state.window ? 'window' : 'measured phase';
+    const name = store.state.window ? 'window' : wholeName(run);
     const at = pointer.get();
     fill(
       readout,
@@ -88,11 +125,22 @@ export function timeline({ run, histograms }: Page, store: Store, pointer: Point
     );
   };
 
+  const heat = (): Grid | undefined => gridIn((fine ?? { histograms }).histograms, metric());
   const lane = h('div', { class: 'lane' });
-  const reset = button('whole measured phase', () => store.set({ window: null }, true), {
+  const closer = button('', () => store.set({ axis: other() }, true), { class: 'quiet' });
+  const other = () => (store.state.axis === 'window' ? 'run' : 'window');
+  const whole = (): void => store.set({ window: null, axis: 'run' }, true);
+  const reset = button(`whole ${wholeName(run).replace(/^whole /, '')}`, whole, {
     class: 'quiet',
-    title: 'Back to the measured phase (Escape)',
+    title: `Back to the ${wholeName(run)} (Escape)`,
   });
+  const enable = (): void => {
+    const { window, axis } = store.state;
+    reset.disabled = window === null;
+    closer.disabled = window === null;
+    closer.textContent = axis === 'window' ? 'whole run' : 'zoom in';
+    closer.title = axis === 'window' ? 'Show the whole run' : 'Show nothing but the window';
+  };
   const charts = h(
     'div',
     {
@@ -100,7 +148,7 @@ export function timeline({ run, histograms }: Page, store: Store, pointer: Point
       tabindex: 0,
       role: 'group',
       'aria-label':
-        'Time axis. Left and right move the crosshair, with Shift they choose a window, Escape goes back to the measured phase.',
+        'Time axis. Left and right move the crosshair, with Shift they choose a window, Escape goes back.',
       onkeydown: (e: KeyboardEvent) => {
         if (keyboard(e, run, store, pointer)) e.preventDefault();
       },
@@ -121,11 +169,12 @@ export function timeline({ run, histograms }: Page, store: Store, pointer: Point
       h(
         'div',
         { class: 'tools' },
+        closer,
         reset,
-        button('SVG', () => void exportPicture(run, list, gridOfMetric(metric()), 'svg'), {
+        button('SVG', () => void exportPicture(run, list, heat(), 'svg'), {
           title: 'Save as SVG',
         }),
-        button('PNG', () => void exportPicture(run, list, gridOfMetric(metric()), 'png'), {
+        button('PNG', () => void exportPicture(run, list, heat(), 'png'), {
           title: 'Save as PNG',
         }),
         button('CSV', () => save(`${run.id}-series.csv`, seriesCsv(run), 'text/csv'), {
@@ -138,32 +187,43 @@ export function timeline({ run, histograms }: Page, store: Store, pointer: Point
     later('The same as a table', () => seriesTable(run)),
   );
 
+  const take = (): void => {
+    const finer = specsOf(fine);
+    for (const panel of list) {
+      panel.spec = finer.find((spec) => spec.id === panel.spec.id) ?? panel.spec;
+    }
+  };
   const draw = (): void => {
     const p = palette();
     const width = charts.clientWidth;
     if (width === 0) return;
-    drawLane(lane, run, width);
+    const before = fine;
+    fine = fineAt(width);
+    if (fine !== before) take();
+    drawLane(lane, run, visible(), width);
     for (const panel of list) panel.draw(width, p);
     describe();
   };
   store.listen((_, changed) => {
     if (changed.has('metric')) {
-      const spec = latencySpec();
-      const panel = list.find((q) => q.spec.id === 'latency');
-      if (spec && panel) {
-        panel.element.querySelector('figcaption b')!.textContent = spec.title;
-        panel.update(spec);
+      take();
+      const panel = list.find((it) => it.spec.id === 'latency');
+      if (panel) {
+        panel.element.querySelector('figcaption b')!.textContent = panel.spec.title;
+        panel.update(panel.spec);
       }
       const m = metric();
       if (m) picker.set(m);
     }
-    if (changed.has('window')) {
+    const zooms = store.state.axis === 'window' && changed.has('window');
+    if (changed.has('axis') || zooms) draw();
+    else if (changed.has('window')) {
       for (const panel of list) panel.refresh();
       describe();
     }
-    reset.disabled = store.state.window === null;
+    enable();
   });
-  reset.disabled = store.state.window === null;
+  enable();
   return { element, draw };
 }
 

@@ -2,7 +2,7 @@
 // each queue; the tables below it hold all of them.
 
 import { type Child, fill, h, later, table } from '../core/dom';
-import { grouped, significant } from '../core/format';
+import { grouped, plural, significant } from '../core/format';
 import type { RunView, Topology } from '../core/view';
 import type { View } from './timeline';
 
@@ -83,6 +83,7 @@ export function topology(run: RunView): View | null {
   const consumers = loads.reduce((sum, load) => sum + load.consumers, 0);
   const box = (kind: string, ...content: Child[]): HTMLElement =>
     h('div', { class: `box ${kind}` }, content);
+  const line = (text: string): HTMLElement => h('span', {}, text);
   const small = (text: string): HTMLElement => h('span', { class: 'soft' }, text);
   const from = box('ends', h('b', {}, 'producers'), small(count(producers)), rate(sent.rate));
   const to = box('ends', h('b', {}, 'consumers'), small(count(consumers)), rate(received.rate));
@@ -95,8 +96,8 @@ export function topology(run: RunView): View | null {
       'queue',
       named(q.name, 'without a name'),
       small(q.type ? `${q.type} queue` : 'queue'),
-      `${grouped(q.messages)} message${q.messages === 1 ? '' : 's'}`,
-      only ? `${rate(sent.rate)} in, ${rate(received.rate)} out` : null,
+      line(`${grouped(q.messages)} ${plural(q.messages, 'message')}`),
+      only ? line(`${rate(sent.rate)} in, ${rate(received.rate)} out`) : null,
     ),
   );
   const lines = document.createElementNS(SVG, 'svg');
@@ -109,7 +110,11 @@ export function topology(run: RunView): View | null {
       'figcaption',
       {},
       h('b', {}, 'Topology'),
-      h('span', { class: 'unit' }, 'rates of the measured phase, messages at its end'),
+      h(
+        'span',
+        { class: 'unit' },
+        'rates of the measured phase; messages as the broker counted them when it ended',
+      ),
     ),
     h(
       'div',

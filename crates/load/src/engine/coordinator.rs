@@ -182,7 +182,7 @@ impl<'a, C: Connection> Coordinator<'a, C> {
         }
         self.join()?;
         let Self { merger, sink, .. } = self;
-        merger.finish(|interval| sink.interval(interval));
+        merger.finish(|slice| sink.slice(slice));
         Ok(self.outcome(start, drain_at, end_at))
     }
 
@@ -302,9 +302,9 @@ impl<'a, C: Connection> Coordinator<'a, C> {
             Report::Ready => self.ready += 1,
             Report::Interval(thread, interval) => {
                 let Self { merger, sink, .. } = self;
-                merger.add(thread, interval, |interval: &Interval| {
-                    if interval.end > interval.start {
-                        sink.interval(interval);
+                merger.add(thread, interval, |slice: &Interval| {
+                    if slice.end > slice.start {
+                        sink.slice(slice);
                     }
                 });
             }

@@ -1,9 +1,9 @@
 //! One thread's series of intervals: who is in which, and where each ends.
 //!
-//! Intervals end at instants that all threads share: every whole second of a phase, and the end
-//! of the phase. What is recorded with a clock reading below the end belongs to the interval, so
+//! Intervals end at instants that all threads share: every tenth of a second of a phase, and the end
+//! of the phase; [`crate::seconds`] adds them up to seconds. What is recorded with a clock reading below the end belongs to the interval, so
 //! bounds are exact however late the thread comes to close it. A thread whose intervals are not
-//! taken back in time lets the present one grow over whole seconds, never over a phase. Where the
+//! taken back in time lets the present one grow over further tenths, never over a phase. Where the
 //! end of a phase becomes known after its time, because the coordinator had no processor, the phase
 //! ends on each thread behind what that has recorded.
 //!
@@ -17,6 +17,7 @@ use measure::{Counters, Interval, Metric, Nanos, Phase, Recorder, Time};
 
 use super::report::Report;
 use super::shared::Boundaries;
+use crate::seconds::SLICE;
 
 /// Intervals per thread, and recorders. All exist from the beginning.
 pub(crate) const POOL: usize = 6;
@@ -35,7 +36,7 @@ pub(crate) struct Series {
     /// Empty recorders of no interval; those of `spare` hold nothing.
     recorders: Vec<Recorder>,
     current: Box<Interval>,
-    /// The next whole second of the phase.
+    /// The next whole [`SLICE`] of the phase.
     tick: Time,
     /// Behind the last reading of the clock.
     seen: Time,
@@ -81,7 +82,7 @@ impl Series {
             Phase::Warmup
         };
         self.current.reset(start, phase);
-        self.tick = start + Nanos::SECOND;
+        self.tick = start + SLICE;
         self.begun = true;
     }
 
@@ -150,7 +151,7 @@ impl Series {
             self.spare.push(interval);
         }
         if self.tick < phase_end {
-            self.tick = self.tick + Nanos::SECOND;
+            self.tick = self.tick + SLICE;
             if self.recorders.len() > RESERVED {
                 self.hand_over(end, self.current.phase, boundaries);
             }
@@ -164,7 +165,8 @@ impl Series {
         } else {
             Phase::Measure
         };
-        self.tick = phase_end.max(self.current.start) + Nanos::SECOND;
+        self.tick = phase_end.max(self.current.start) + SLICE;
+        self.current.ends_phase = true;
         self.hand_over(end, phase, boundaries);
     }
 

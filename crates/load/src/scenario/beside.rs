@@ -7,6 +7,7 @@ use measure::{Clock, Interval, Nanos, Waits};
 
 use super::Scenario;
 use crate::engine::series::{Merger, POOL};
+use crate::seconds::Seconds;
 use crate::{Control, Error, Outcome, RunEvent, Sink, Together, limits};
 
 /// What the scenario with this index tells.
@@ -26,20 +27,25 @@ struct Forward {
 }
 
 impl Sink for Forward {
-    fn interval(&mut self, interval: &Interval) {
+    fn slice(&mut self, slice: &Interval) {
         let mut copy = self.spare.try_recv().unwrap_or_default();
-        copy.reset(interval.start, interval.phase);
-        copy.merge(interval);
+        copy.reset(slice.start, slice.phase);
+        copy.merge(slice);
         if self.scenario > 0 {
             // What producers waited for belongs to the first scenario; all have event loops.
             copy.waits = Waits {
-                loop_idle: interval.waits.loop_idle,
-                loop_time: interval.waits.loop_time,
+                loop_idle: slice.waits.loop_idle,
+                loop_time: slice.waits.loop_time,
                 ..Waits::default()
             };
         }
         // Whoever listens does so until all scenarios have ended.
         let _ = self.tell.send(Told::Interval(self.scenario, copy));
+    }
+
+    /// An interval of any length is a slice.
+    fn interval(&mut self, merged: &Interval) {
+        self.slice(merged);
     }
 
     fn event(&mut self, event: RunEvent) {
@@ -60,14 +66,17 @@ pub fn run(
 ) -> Result<Outcome, Error> {
     apart(scenarios)?;
     limits::make_room(scenarios.iter().map(|it| it.connections()).sum())?;
-    match scenarios {
+    let mut seconds = Seconds::of(sink);
+    let outcome = match scenarios {
         [] => Err(Error::invalid(
             "there is no load",
             "give [[load]] or another scenario",
         )),
-        [alone] => alone.run(&Together::alone(), control, sink),
-        several => run_all(several, control, sink),
-    }
+        [alone] => alone.run(&Together::alone(), control, &mut seconds),
+        several => run_all(several, control, &mut seconds),
+    };
+    seconds.finish();
+    outcome
 }
 
 /// What each scenario counts must be its own: summaries go by its name, and recorders by the metrics' keys.
@@ -144,9 +153,9 @@ fn run_all(
         for told in told {
             match told {
                 Told::Interval(scenario, interval) => {
-                    merger.add(scenario, interval, |merged| sink.interval(merged));
+                    merger.add(scenario, interval, |merged| sink.slice(merged));
                 }
-                Told::Ended(scenario) => merger.end(scenario, |merged| sink.interval(merged)),
+                Told::Ended(scenario) => merger.end(scenario, |merged| sink.slice(merged)),
                 Told::Event(0, event) => sink.event(event),
                 Told::Event(
                     _,
@@ -155,7 +164,7 @@ fn run_all(
                 Told::Event(_, event) => sink.event(event),
             }
         }
-        merger.finish(|merged| sink.interval(merged));
+        merger.finish(|merged| sink.slice(merged));
         let outcomes = threads.into_iter().map(|thread| {
             thread
                 .join()

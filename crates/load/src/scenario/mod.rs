@@ -56,8 +56,8 @@ pub trait Scenario: fmt::Debug + Send + Sync {
     /// The lengths of its phases.
     fn phases(&self) -> Phases;
 
-    /// Runs to its end and reports to `sink` about once a second, in intervals that end at whole
-    /// seconds of a phase. It calls [`Together::ready`] when it could begin, begins at
+    /// Runs to its end and reports to [`Sink::slice`] ten times a second, in intervals that end at whole
+    /// tenths of a second of a phase; [`run`] makes seconds of them. It calls [`Together::ready`] when it could begin, begins at
     /// [`Together::start`], and ends at [`Together::ended`] where that comes before its own end.
     ///
     /// # Errors

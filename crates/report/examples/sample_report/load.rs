@@ -1,6 +1,8 @@
 //! Series and histograms of a made-up load: warm-up, two modes of latency, a stall, a drain.
 
-use archive::{ProcessUsage, RunWriter, SeriesPoint};
+use std::ops::Range;
+
+use archive::{ProcessUsage, RunWriter, SeriesPoint, SlicePoint};
 use measure::{Counters, Interval, Metric, Nanos, Phase, Waits};
 
 use crate::random::Random;
@@ -76,6 +78,12 @@ pub(crate) fn write(writer: &mut RunWriter, state: &State) -> Run {
             crate::faults::complete(&mut point, &interval);
         }
         writer.append_point(&point);
+        let silent = if is_stall(second, state.seconds) {
+            4..6
+        } else {
+            0..0
+        };
+        slices(writer, &interval, &silent, point.requested_rate);
         writer.append_histograms(&interval);
         if phase == Phase::Measure {
             measured.merge(&interval);
@@ -83,6 +91,49 @@ pub(crate) fn write(writer: &mut RunWriter, state: &State) -> Run {
         points.push(point);
     }
     Run { points, measured }
+}
+
+/// Writes an interval's tenths of a second: equal parts of it, but nothing in those that are `silent`.
+fn slices(
+    writer: &mut RunWriter,
+    interval: &Interval,
+    silent: &Range<u64>,
+    requested: Option<f64>,
+) {
+    let tenth = Nanos::from_millis(100);
+    let count = interval.length().0.div_ceil(tenth.0);
+    let gap = silent.end - silent.start;
+    let loud = count - gap;
+    let mut slice = Interval::new();
+    for number in 0..count {
+        slice.reset(interval.start + Nanos(number * tenth.0), interval.phase);
+        slice.end = (slice.start + tenth).min(interval.end);
+        if !silent.contains(&number) {
+            let of = number - if number < silent.start { 0 } else { gap };
+            // Remainders go to different slices.
+            let part = |whole: u64, turn: u64| {
+                let at = (of + turn) % loud;
+                whole * (at + 1) / loud - whole * at / loud
+            };
+            let whole = interval.counters;
+            slice.counters.sent = part(whole.sent, 0);
+            slice.counters.completed = part(whole.completed, 0);
+            slice.counters.received = part(whole.received, 0);
+            let counts = interval.counts.iter();
+            slice.counts = counts.map(|(metric, it)| (metric, part(it, 0))).collect();
+            for (metric, histogram) in interval.latencies.filled() {
+                for (turn, bucket) in (0..).zip(histogram.iter_recorded()) {
+                    let count = part(bucket.count_since_last_iteration(), turn);
+                    if count > 0 {
+                        let value = Nanos(bucket.value_iterated_to());
+                        slice.latencies.record_n(metric, value, count);
+                    }
+                }
+            }
+        }
+        let t = slice.start.since(ORIGIN).as_secs_f64();
+        writer.append_slice(&SlicePoint::of(&slice, t, requested));
+    }
 }
 
 /// The second in which the broker stands still for half of it.

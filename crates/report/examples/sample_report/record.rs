@@ -2,8 +2,9 @@
 
 use archive::{
     BindingRecord, BrokerSummary, BrokerUse, Event, ExchangeRecord, Facts, Hardware, LimitedBy,
-    LoopUse, PerMessage, PhaseSpan, ProducerTime, QueueRecord, Reason, Rss, RunRecord, RunState,
-    RunSummary, SeriesPoint, Throughput, Tier, Topology, Verdict, Versions, Warning, WarningCode,
+    LoopUse, PerMessage, PhaseSpan, ProducerTime, QueueRecord, Reason, RequiredUnit,
+    RequirementOutcome, Rss, RunRecord, RunState, RunSummary, SeriesPoint, Throughput, Tier,
+    Topology, Verdict, Versions, Warning, WarningCode,
 };
 use measure::ledger::LedgerSummary;
 use measure::{Counters, Phase, Problem};
@@ -231,6 +232,40 @@ fn warnings(state: &State) -> Vec<Warning> {
     all
 }
 
+/// What the run had to reach: only the state `rate` had to.
+fn requirements(state: &State, run: &Run) -> Vec<RequirementOutcome> {
+    if state.load != Some(Shape::Rate) || state.hostile || state.faults {
+        return Vec::new();
+    }
+    let latencies = run.measured.latencies.messages();
+    let p99 = latencies.get(measure::Metric::END_TO_END).p99_ns as f64;
+    let required = |that: &str, observed: f64, bound: f64, unit, met| RequirementOutcome {
+        that: that.to_owned(),
+        observed: Some(observed),
+        bound,
+        unit,
+        met: Some(met),
+        why: None,
+    };
+    vec![
+        required(
+            "end-to-end p99 < 2ms",
+            p99,
+            2e6,
+            RequiredUnit::Ns,
+            p99 < 2e6,
+        ),
+        required(
+            "sent rate >= 19k",
+            20e3,
+            19e3,
+            RequiredUnit::PerSecond,
+            true,
+        ),
+        required("lost = 0", 0.0, 0.0, RequiredUnit::Count, true),
+    ]
+}
+
 fn summary(state: &State, run: &Run) -> RunSummary {
     let m = &run.measured;
     let seconds = m.length().as_secs_f64().max(1.0);
@@ -273,7 +308,7 @@ fn summary(state: &State, run: &Run) -> RunSummary {
         churn: None,
         scenarios: Default::default(),
         ledger: Some(ledger()),
-        requirements: Vec::new(),
+        requirements: requirements(state, run),
         latency: m.latencies.messages(),
         cpu_us_per_message: PerMessage {
             broker: cpu(|p| p.broker.map(|u| u.cpu_cores)),

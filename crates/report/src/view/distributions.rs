@@ -122,21 +122,7 @@ impl Grid {
 
     /// The grid without its cells, which are appended.
     fn finish(&self, metric: Metric, cells: &mut Vec<u8>) -> Option<LatencyGrid> {
-        let low = self.cells.keys().map(|(_, bucket)| *bucket).min()?;
-        let mut before = 0;
-        for &(column, _) in self.cells.keys() {
-            put(cells, (column - before) as u64);
-            before = column;
-        }
-        let mut before = (0, low);
-        for &(column, bucket) in self.cells.keys() {
-            let from = if column == before.0 { before.1 } else { low };
-            put(cells, u64::from(bucket - from));
-            before = (column, bucket);
-        }
-        for &count in self.cells.values() {
-            put(cells, count);
-        }
+        let low = put_cells(&self.cells, cells)?;
         // A single column may still be too short for its times to differ.
         let end = |column: &(f64, f64)| short(column.1.max(column.0 + SHORTEST_COLUMN));
         Some(LatencyGrid {
@@ -148,6 +134,26 @@ impl Grid {
             cells: self.cells.len(),
         })
     }
+}
+
+/// Appends cells as [`LatencyGrid`] describes them; their lowest bucket, `None` where there are none.
+pub(super) fn put_cells(cells: &BTreeMap<(usize, u32), u64>, out: &mut Vec<u8>) -> Option<u32> {
+    let low = cells.keys().map(|(_, bucket)| *bucket).min()?;
+    let mut before = 0;
+    for &(column, _) in cells.keys() {
+        put(out, (column - before) as u64);
+        before = column;
+    }
+    let mut before = (0, low);
+    for &(column, bucket) in cells.keys() {
+        let from = if column == before.0 { before.1 } else { low };
+        put(out, u64::from(bucket - from));
+        before = (column, bucket);
+    }
+    for &count in cells.values() {
+        put(out, count);
+    }
+    Some(low)
 }
 
 fn curve(metric: Metric, histogram: &Histogram<u64>) -> Option<Curve> {

@@ -6,7 +6,9 @@ mod distributions;
 mod figures;
 mod headline;
 mod profile;
+mod requirements;
 mod series;
+mod slices;
 #[cfg(test)]
 mod typescript;
 
@@ -24,7 +26,9 @@ pub use headline::Part;
 pub(crate) use headline::{operations, sentence};
 pub use profile::ProfileHead;
 pub(crate) use profile::encode;
+pub use requirements::{RequirementChart, RequirementLine, RequirementRow};
 pub use series::{Percentiles, SeriesColumns, WaitShares};
+pub use slices::{SliceColumns, SliceGrid};
 
 /// A run as a person sees it.
 #[derive(Clone, Debug, Serialize)]
@@ -56,6 +60,8 @@ pub struct RunView {
     pub figures: Figures,
     /// Who limited the run; `null` where there was no load.
     pub verdict: Option<Verdict>,
+    /// What the run had to reach, and what came of it.
+    pub requirements: Vec<RequirementRow>,
     /// What was under load.
     pub broker: BrokerSummary,
     /// Phases in the order of time.
@@ -70,6 +76,8 @@ pub struct RunView {
     pub metrics: Vec<&'static MetricInfo>,
     /// What the panels on the time axis draw.
     pub series: SeriesColumns,
+    /// The series in tenths of a second, where it has been kept; their cells travel behind those of the grids.
+    pub slices: Option<SliceColumns>,
     /// Latencies by time for each metric; their cells travel beside this.
     pub grids: Vec<LatencyGrid>,
     /// A percentile curve for each metric.
@@ -127,7 +135,7 @@ pub enum ViewState {
 pub struct RunPage {
     /// All but the columns.
     pub run: RunView,
-    /// The cells of all grids as [`LatencyGrid`] describes them, then the profile's columns as
+    /// The cells of all grids as [`LatencyGrid`] describes them, those of slices behind the others, then the profile's columns as
     /// [`ProfileHead`] does, where there is one.
     pub columns: Vec<u8>,
 }
@@ -171,7 +179,8 @@ impl RunView {
         let record = &run.record;
         let phases = phases(run);
         let span = span(run, &phases, profile);
-        let found = distributions::read(run, span)?;
+        let mut found = distributions::read(run, span)?;
+        let slices = slices::read(run, &mut found.cells)?;
         let mut summary = figures::summary_of(run, &found);
         if let Some(profile) = profile {
             summary.profiles = vec![profile.summary(1)];
@@ -198,6 +207,7 @@ impl RunView {
             tags: labels.tags.iter().map(ToString::to_string).collect(),
             figures,
             verdict: summary.verdict,
+            requirements: requirements::rows(run),
             broker: summary.broker,
             phases,
             events: record.events.clone(),
@@ -205,6 +215,7 @@ impl RunView {
             span,
             metrics: series.metrics().map(measure::Metric::info).collect(),
             series,
+            slices,
             grids: found.grids,
             curves: found.curves,
             topology: record.topology.clone(),

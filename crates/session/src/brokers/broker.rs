@@ -31,7 +31,8 @@ pub trait Broker: std::fmt::Debug + Send {
         Ok(None)
     }
 
-    /// Queues, exchanges and bindings; empty where it cannot be asked. Not for a measured phase.
+    /// Queues, exchanges and bindings; empty where it cannot be asked. Not for a measured phase: it costs the
+    /// broker CPU.
     ///
     /// # Errors
     /// Where it does not answer.

@@ -203,6 +203,10 @@ impl load::Sink for Played<'_, '_, '_> {
         self.say_waiting();
     }
 
+    fn slice(&mut self, slice: &Interval) {
+        self.recording.slice(slice);
+    }
+
     fn event(&mut self, event: load::RunEvent) {
         if let load::RunEvent::Started { at } = event {
             self.timeline

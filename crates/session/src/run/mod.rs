@@ -13,6 +13,7 @@ mod served;
 mod silences;
 #[cfg(test)]
 mod tests;
+mod topology;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
@@ -35,6 +36,7 @@ pub use record::{RecordOptions, Target, record};
 use recording::Recording;
 use recording::RunContext;
 pub(crate) use scenarios::ScenarioContext;
+use topology::TopologyReader;
 
 /// Lines of the broker's log that a run keeps that broke off.
 const LAST_LINES: usize = 5;
@@ -225,9 +227,16 @@ fn apply_load(
     );
     observer.step("connecting");
     let mut recording = Recording::new(context, record, writer, profiling, usage, observer);
-    let result = thread::scope(|scope| {
-        let timeline = Timeline::start(scope, &experiment.fault, &mut *broker, control);
-        recording.run(&scenarios, control, timeline)
+    let (result, topology) = thread::scope(|scope| {
+        if !experiment.fault.is_empty() {
+            let timeline = Timeline::start(scope, &experiment.fault, &mut *broker, control);
+            return (recording.run(&scenarios, control, timeline), None);
+        }
+        let (reader, sending_ended) = TopologyReader::start(scope, &mut *broker, control);
+        recording.sending_ended = Some(sending_ended);
+        let result = recording.run(&scenarios, control, None);
+        recording.sending_ended = None;
+        (result, reader.finish())
     });
     match result {
         Ok(outcome) => {
@@ -243,8 +252,11 @@ fn apply_load(
                     recording.note(&format!("the broker's log: {line}"));
                 }
             }
-            recording.observer.step("reading the broker's topology");
-            let topology = broker.topology().unwrap_or_else(|error| {
+            let topology = topology.unwrap_or_else(|| {
+                recording.observer.step("reading the broker's topology");
+                broker.topology()
+            });
+            let topology = topology.unwrap_or_else(|error| {
                 recording.note(&error.to_string());
                 Topology::default()
             });

@@ -1,9 +1,11 @@
 //! What the load reports, on its way into the archive, to the observer and into the sums.
 
 use std::collections::BTreeMap;
+use std::sync::mpsc::Sender;
 
 use archive::{
     BrokerSummary, Event, FaultOutcome, RunRecord, RunWriter, ScenarioPoint, SeriesPoint,
+    SlicePoint,
 };
 use linux::CombinedCores;
 use linux::threads::{ThreadTimes, ThreadUse};
@@ -86,6 +88,8 @@ pub(crate) struct Recording<'a> {
     pub(crate) faults: Vec<FaultOutcome>,
     pub(super) usage: Box<dyn UsageSource>,
     last_usage: Reading,
+    /// Who wants to know when sending has ended.
+    pub(super) sending_ended: Option<Sender<()>>,
     /// When the load began.
     pub(crate) started: Option<Time>,
     threads_before: ThreadTimes,
@@ -140,6 +144,7 @@ impl<'a> Recording<'a> {
             faults: Vec::new(),
             last_usage: usage.read(),
             usage,
+            sending_ended: None,
             started: None,
             threads_before: ThreadTimes::default(),
             connections_before: (Time(0), ConnectionCounts::default()),
@@ -311,6 +316,15 @@ impl<'a> Recording<'a> {
         first
     }
 
+    /// Messages or operations per second that were requested of the first scenario in a slice.
+    fn requested_rate(&self, slice: &Interval) -> Option<f64> {
+        let start = self.started.filter(|_| slice.phase != Phase::Drain)?;
+        let requested = self.first()?.requested.as_ref()?;
+        let (from, to) = (slice.start.since(start), slice.end.since(start));
+        let seconds = slice.length().as_secs_f64();
+        (seconds > 0.0).then(|| requested.messages(from, to) / seconds)
+    }
+
     /// Keeps that the broker answered others than the first scenario in this interval.
     fn note_beside(&mut self, interval: &Interval) {
         let mut beside = self.context.scenarios.iter().skip(1);
@@ -376,6 +390,14 @@ impl load::Sink for Recording<'_> {
         self.observer.point(&point, &self.measured);
     }
 
+    fn slice(&mut self, slice: &Interval) {
+        let requested = self.requested_rate(slice);
+        let t = self.seconds_since_origin(slice.start);
+        if let Some(writer) = &mut self.writer {
+            writer.append_slice(&SlicePoint::of(slice, t, requested));
+        }
+    }
+
     fn event(&mut self, event: load::RunEvent) {
         match event {
             load::RunEvent::Connected {
@@ -408,6 +430,12 @@ impl load::Sink for Recording<'_> {
                 };
                 self.observer.phase(phase, length);
                 self.look_closely(phase);
+                if phase == Phase::Drain
+                    && let Some(tell) = self.sending_ended.take()
+                {
+                    // Nobody listens where the run is over.
+                    let _ = tell.send(());
+                }
             }
             load::RunEvent::Blocked { at, reason } => {
                 let text = format!("the broker blocked a connection: {reason}");

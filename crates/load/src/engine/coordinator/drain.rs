@@ -24,6 +24,8 @@ const QUIET: Nanos = Nanos(2_000_000_000);
 const ASK_AGAIN: Nanos = Nanos(1_000_000_000);
 /// The longest that questions may take, at the end beyond the drain's deadline.
 const ASKING: Nanos = Nanos(1_000_000_000);
+/// The longest that clients stay connected for [`crate::Control::hold`].
+const HOLDING: Nanos = Nanos(2_000_000_000);
 /// The longest that event loops may take to hand in their parts of the ledger.
 const HANDING_IN: Nanos = Nanos(500_000_000);
 
@@ -55,6 +57,10 @@ impl<C: Connection> Coordinator<'_, C> {
             ask_at: Time(0),
         };
         while !self.is_drained(&mut drain)? {
+            self.receive(POLL_INTERVAL / 4)?;
+        }
+        let hold_until = drain.deadline.min(drain_at + HOLDING);
+        while self.control.is_held() && Clock.now() < hold_until && !self.ends_at_once() {
             self.receive(POLL_INTERVAL / 4)?;
         }
         let end_at = Clock.now() + LEAD_TIME;

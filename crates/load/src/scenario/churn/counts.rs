@@ -79,6 +79,7 @@ impl CycleCounts {
     ) -> Box<Interval> {
         let interval = &mut self.interval;
         interval.end = end.max(interval.start);
+        interval.ends_phase = next != interval.phase;
         interval.waits.loop_time = interval.length();
         self.carried.extend(spare.carried.take());
         spare.reset(interval.end, next);

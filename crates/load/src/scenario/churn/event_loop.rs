@@ -20,6 +20,7 @@ use crate::protocol::amqp091::AmqpConnection;
 use crate::protocol::{Admin, Connection, connect_options};
 use crate::resolve::Addresses;
 use crate::schedule::{DueTimes, Pacer};
+use crate::seconds::SLICE;
 use crate::{Control, Error, Outcome, PhaseTimes, RunEvent, Silence, ThreadUsage, Together};
 
 const TIMER: Token = Token(usize::MAX);
@@ -286,7 +287,7 @@ impl<'a> Churn<'a> {
         }
     }
 
-    /// Tells of the seconds and phases that have ended; when the next does.
+    /// Tells of the slices and phases that have ended; when the next does.
     fn report(&mut self, now: Time) -> Time {
         loop {
             let phase = self.counts.interval.phase;
@@ -302,11 +303,11 @@ impl<'a> Churn<'a> {
                 continue;
             }
             if now >= self.tick {
-                // Intervals of all scenarios end at the same instants: whole seconds of the phase.
-                let seconds = now.since(self.tick).0 / Nanos::SECOND.0;
-                let second = self.tick + Nanos(seconds * Nanos::SECOND.0);
-                self.flush(second, phase);
-                self.tick = second + Nanos::SECOND;
+                // Intervals of all scenarios end at the same instants.
+                let slices = now.since(self.tick).0 / SLICE.0;
+                let last = self.tick + Nanos(slices * SLICE.0);
+                self.flush(last, phase);
+                self.tick = last + SLICE;
                 continue;
             }
             return self.tick.min(end);
@@ -331,7 +332,7 @@ impl<'a> Churn<'a> {
                 self.usage = spent(self.idle, self.usage);
             }
         }
-        self.tick = at + Nanos::SECOND;
+        self.tick = at + SLICE;
         if phase == Phase::Measure {
             self.usage = spent(self.idle, ThreadUsage::default());
         }

@@ -192,7 +192,7 @@ impl Scenario for ChurnPlan {
                 match event {
                     LoopReport::Event(event) => sink.event(event),
                     LoopReport::Interval(interval) => {
-                        sink.interval(&interval);
+                        sink.slice(&interval);
                         // Nobody needs it any more where that was the last one.
                         let _ = give_back.send(interval);
                     }

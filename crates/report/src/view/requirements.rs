@@ -1,0 +1,146 @@
+//! What a run had to reach: a table, and a line in the chart of what it is about.
+
+use archive::{RequirementOutcome, RunReader};
+use measure::{Metric, MetricKind};
+use serde::Serialize;
+
+use crate::numbers::{bound, observed};
+
+/// One requirement of a run, and what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct RequirementRow {
+    /// What had to hold, as people write it: `end-to-end p99 < 20ms`.
+    pub that: String,
+    /// Whether it held; `null` where that cannot be told.
+    pub met: Option<bool>,
+    /// What was observed, or why that cannot be told.
+    pub observed: String,
+    /// What that would have to be compared with.
+    pub limit: String,
+    /// The line that it is in a chart; `null` where there is none of it.
+    pub line: Option<RequirementLine>,
+}
+
+/// A requirement as a line in a chart.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct RequirementLine {
+    /// The chart.
+    pub chart: RequirementChart,
+    /// Its height: nanoseconds, or something per second.
+    pub value: f64,
+    /// What stands at its end.
+    pub label: String,
+}
+
+/// A chart in which a requirement may be a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum RequirementChart {
+    /// The rates of messages.
+    Rates,
+    /// The rate of another scenario's operations.
+    Operations,
+    /// The latency of a metric.
+    Latency(Metric),
+}
+
+/// The requirements of a run in the order in which they were given.
+pub(super) fn rows(run: &RunReader) -> Vec<RequirementRow> {
+    let summary = run.record.summary.iter();
+    let all = summary.flat_map(|summary| &summary.requirements);
+    all.map(|it| row(it, &run.record.metrics)).collect()
+}
+
+fn row(of: &RequirementOutcome, metrics: &[Metric]) -> RequirementRow {
+    let line = chart(&of.that, metrics).map(|(chart, label)| RequirementLine {
+        chart,
+        value: of.bound,
+        label: match of.met {
+            Some(true) => format!("{label}: met"),
+            Some(false) => format!("{label}: missed"),
+            None => label,
+        },
+    });
+    RequirementRow {
+        that: of.that.clone(),
+        met: of.met,
+        observed: observed(of),
+        limit: bound(of),
+        line,
+    }
+}
+
+/// The chart that shows what a requirement is about, and what of its text names the line there.
+fn chart(that: &str, metrics: &[Metric]) -> Option<(RequirementChart, String)> {
+    let rates = ["sent rate ", "completed rate ", "received rate "];
+    let plain = that.to_lowercase().replace(['-', '_'], " ");
+    if rates.iter().any(|name| plain.starts_with(name)) {
+        return Some((RequirementChart::Rates, that.replacen(" rate ", " ", 1)));
+    }
+    if plain.starts_with("cycles rate ") {
+        return Some((RequirementChart::Operations, that.replacen(" rate ", " ", 1)));
+    }
+    let known = Metric::MESSAGES.iter().chain(metrics);
+    let latencies = known.filter(|metric| metric.info().kind == MetricKind::Histogram);
+    let named = latencies.filter_map(|metric| {
+        let name = metric.name().to_lowercase().replace(['-', '_'], " ");
+        let rest = plain.strip_prefix(&name)?.strip_prefix(' ')?;
+        // Letters stay as many: the text is cut where the name ends.
+        let label = that.get(that.len().checked_sub(rest.len())?..)?;
+        Some((name.len(), *metric, label.to_owned()))
+    });
+    let (_, metric, label) = named.max_by_key(|(length, ..)| *length)?;
+    Some((RequirementChart::Latency(metric), label))
+}
+
+#[cfg(test)]
+mod tests {
+    use archive::RequiredUnit;
+
+    use super::*;
+
+    fn outcome(that: &str, met: Option<bool>) -> RequirementOutcome {
+        RequirementOutcome {
+            that: that.to_owned(),
+            observed: met.map(|_| 31e6),
+            bound: 20e6,
+            unit: RequiredUnit::Ns,
+            met,
+            why: None,
+        }
+    }
+
+    #[test]
+    fn a_latency_is_a_line_in_its_own_chart() {
+        let row = row(&outcome("end-to-end p99 < 20ms", Some(false)), &[]);
+        assert_eq!(row.observed, "31.0 ms");
+        assert_eq!(row.limit, "20.0 ms");
+        let line = row.line.expect("a line");
+        assert_eq!(line.chart, RequirementChart::Latency(Metric::END_TO_END));
+        assert_eq!(
+            (line.label.as_str(), line.value),
+            ("p99 < 20ms: missed", 20e6)
+        );
+    }
+
+    #[test]
+    fn rates_are_lines_and_the_other_figures_are_none() {
+        for (that, expected) in [
+            ("sent rate >= 20k", Some(RequirementChart::Rates)),
+            ("cycles rate > 5", Some(RequirementChart::Operations)),
+            (
+                "send delay p99 < 1ms",
+                Some(RequirementChart::Latency(Metric::SEND_DELAY)),
+            ),
+            ("lost = 0", None),
+            ("broker cpu < 20us", None),
+            ("ä end-to-end", None),
+        ] {
+            let found = row(&outcome(that, None), &[]).line;
+            assert_eq!(found.map(|line| line.chart), expected, "{that}");
+        }
+    }
+}

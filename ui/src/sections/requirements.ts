@@ -1,0 +1,75 @@
+// What the run had to reach: a table, and lines in the charts of what it is about.
+
+import type { Line } from '../charts/panel';
+import { h, table } from '../core/dom';
+import type { RequirementChart, RequirementRow, RunView } from '../core/view';
+
+/** Whether a requirement held, in words. */
+export function outcome(met: boolean | null): string {
+  return met === null ? 'cannot tell' : met ? 'met' : 'not met';
+}
+
+/** How many were met: `2 of 3 requirements met`. */
+export function tally(rows: readonly RequirementRow[]): string {
+  const met = rows.filter((it) => it.met).length;
+  return `${met} of ${rows.length} ${rows.length === 1 ? 'requirement' : 'requirements'} met`;
+}
+
+/** The section; null where nothing was required. */
+export function requirements(run: RunView): HTMLElement | null {
+  const rows = run.requirements;
+  if (rows.length === 0) return null;
+  return h(
+    'section',
+    { id: 'requirements', 'aria-labelledby': 'requirements-title' },
+    h(
+      'header',
+      {},
+      h('h2', { id: 'requirements-title' }, 'Requirements'),
+      h('span', { class: 'readout' }, tally(rows)),
+    ),
+    h(
+      'div',
+      { class: 'scroll' },
+      table(
+        'What the run had to reach',
+        [
+          { label: 'required' },
+          { label: 'outcome' },
+          { label: 'observed', number: true },
+          { label: 'limit', number: true },
+        ],
+        rows.map((it) => [
+          h('code', {}, it.that),
+          h(it.met === true ? 'span' : 'b', {}, outcome(it.met)),
+          it.observed,
+          it.limit,
+        ]),
+      ),
+    ),
+  );
+}
+
+/** The lines that stand for requirements in a chart with so many intervals. */
+export function requirementLines(
+  run: RunView,
+  chart: RequirementChart,
+  intervals: number,
+  format: (value: number) => string,
+): Line[] {
+  const same = JSON.stringify(chart);
+  return run.requirements.flatMap(({ line }) =>
+    line && JSON.stringify(line.chart) === same
+      ? [
+          {
+            label: line.label,
+            values: new Array<number>(intervals).fill(line.value),
+            color: (p) => p.accent,
+            format,
+            width: 1.25,
+            dash: [6, 3],
+          } satisfies Line,
+        ]
+      : [],
+  );
+}
