@@ -183,13 +183,13 @@ impl Converter {
         if let Some(kind) = self.stacks.symbols().runtime_without_jit_map() {
             self.note(symbols::remedy_without_jit_map(kind));
         }
+        // How many do is told by the profile itself, of the phase that it is about.
         if self.complete < self.outcome.samples / 2 {
-            let share = 100.0 * self.complete as f64 / self.outcome.samples as f64;
-            self.note(&format!(
-                "only {share:.0} % of the stacks reach the root of their thread or Erlang process, \
+            self.note(
+                "fewer than half of the stacks reach the root of their thread or Erlang process, \
                  because code without frame pointers cuts the others short: shares at the leaf \
-                 (self) hold, total shares of callers are too small"
-            ));
+                 (self) hold, total shares of callers are too small",
+            );
         }
         self.outcome.own_cpu = own_cpu;
         let footer = Footer {

@@ -12,7 +12,7 @@ use archive::profile::{
     Detail, FoldedNames, Frame, FrameKind, NO_THREAD, Profile, UNKNOWN, folded_name,
 };
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
-use inferno::flamegraph::{Options, TextTruncateDirection, from_lines};
+use inferno::flamegraph::{Direction, Options, TextTruncateDirection, from_lines};
 use measure::Problem;
 
 use crate::console::sanitise;
@@ -67,15 +67,29 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, Problem
     let sum: u128 = profile.samples.iter().map(|s| u128::from(s.weight)).sum();
     let shift = (0..64u32).find(|shift| sum >> shift <= LARGEST_SUM);
     let shift = shift.unwrap_or(64);
+    let mut recurs = false;
     let lines: Vec<String> = profile
         .folded_lines(&groups, detail, &names)
-        .map(|(line, weight)| format!("{line} {}", weight.checked_shr(shift).unwrap_or(0)))
+        .map(|(line, weight)| {
+            let once = without_recursion(&line);
+            recurs |= once.len() < line.len();
+            format!("{once} {}", weight.checked_shr(shift).unwrap_or(0))
+        })
         .collect();
 
     let mut palette = palette(profile, &names);
     let mut drawing = Options::default();
     drawing.title = drawable(&options.title);
-    drawing.subtitle = options.subtitle.as_deref().map(drawable);
+    let recursion = recurs.then_some("recursion is drawn once");
+    let subtitle: Vec<&str> = options
+        .subtitle
+        .as_deref()
+        .into_iter()
+        .chain(recursion)
+        .collect();
+    drawing.subtitle = (!subtitle.is_empty()).then(|| drawable(&subtitle.join(", ")));
+    // The root stands at the top: that is what a browser shows of a high image.
+    drawing.direction = Direction::Inverted;
     drawing.count_name = drawable(&profile.header.unit);
     drawing.factor = 2f64.powi(shift.cast_signed());
     drawing.bgcolors = Some(BackgroundColor::Flat(Color::new(0xfb, 0xfb, 0xfa)));
@@ -110,6 +124,23 @@ fn no_samples() -> Problem {
         "the profile holds no sample in this window",
         "choose a larger window",
     )
+}
+
+/// A stack in which frames that follow themselves, alone or as a group of up to four, stand once.
+fn without_recursion(line: &str) -> String {
+    const LONGEST_GROUP: usize = 4;
+    let mut out: Vec<&str> = Vec::new();
+    for name in line.split(';') {
+        out.push(name);
+        let repeated = (1..=LONGEST_GROUP).find(|length| {
+            let groups = out.len().checked_sub(2 * length);
+            groups.is_some_and(|at| out[at..at + length] == out[at + length..])
+        });
+        if let Some(length) = repeated {
+            out.truncate(out.len() - length);
+        }
+    }
+    out.join(";")
 }
 
 /// Names as image and folded text can carry them.
@@ -266,6 +297,43 @@ mod tests {
         );
         assert!(svg.contains("a &lt;b&gt; run"));
         assert!(!svg.contains("tiny"), "0.01 % is narrower than a pixel");
+    }
+
+    #[test]
+    fn recursion_is_drawn_once_and_the_root_stands_at_the_top() {
+        let names = ["main", "loop", "walk", "visit", "leaf"];
+        let mut profile = Profile {
+            frames: names
+                .map(|name| Frame::new(name, "m", FrameKind::Native))
+                .into(),
+            threads: vec!["t".into()],
+            ..Profile::default()
+        };
+        let stack = [0]
+            .into_iter()
+            .chain([1; 300])
+            .chain([2, 3].repeat(200))
+            .chain([4]);
+        for frame in stack {
+            let parent = (profile.stacks.len() as u32).checked_sub(1);
+            profile.stacks.push(StackNode { parent, frame });
+        }
+        profile.samples = vec![sample(profile.stacks.len() as u32 - 1, 10)];
+        let svg = String::from_utf8(svg(&profile, &FlameOptions::default()).unwrap()).unwrap();
+        for name in names {
+            assert_eq!(
+                svg.matches(&format!("<title>{name} (")).count(),
+                1,
+                "{name}"
+            );
+        }
+        assert!(svg.contains("recursion is drawn once"));
+        let y = |name: &str| -> f64 {
+            let frame = &svg[svg.find(&format!("<title>{name} (")).unwrap()..];
+            let from = frame.find(" y=\"").unwrap() + 4;
+            frame[from..].split('"').next().unwrap().parse().unwrap()
+        };
+        assert!(y("main") < y("leaf") && y("leaf") < 300.0, "{svg}");
     }
 
     #[test]
