@@ -81,7 +81,10 @@ fn chart(that: &str, metrics: &[Metric]) -> Option<(RequirementChart, String)> {
         return Some((RequirementChart::Rates, that.replacen(" rate ", " ", 1)));
     }
     if plain.starts_with("cycles rate ") {
-        return Some((RequirementChart::Operations, that.replacen(" rate ", " ", 1)));
+        return Some((
+            RequirementChart::Operations,
+            that.replacen(" rate ", " ", 1),
+        ));
     }
     let known = Metric::MESSAGES.iter().chain(metrics);
     let latencies = known.filter(|metric| metric.info().kind == MetricKind::Histogram);
