@@ -4,12 +4,12 @@ use std::fs;
 use std::io::{self, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-use measure::{Phase, Recorder, Time};
+use measure::{Phase, Recorder};
 
 use crate::profile::{Profile, ProfileError};
 use crate::{
-    Error, Hardware, HistogramLog, RunRecord, RunState, RunSummary, SeriesPoint, SliceLog,
-    Topology, Versions, bounded, bounded::Line, file,
+    Error, HistogramLog, RunRecord, RunState, RunSummary, SeriesPoint, SliceLog, bounded,
+    bounded::Line, file,
 };
 
 /// Bytes that a `run.json` may have: one with ten thousand queues has two million.
@@ -235,22 +235,6 @@ fn unknown_record(dir: &Path) -> RunRecord {
         schema: RunRecord::SCHEMA.to_owned(),
         name: id.clone(),
         id,
-        created: String::new(),
-        command: Vec::new(),
-        experiment: serde_json::Value::Null,
-        versions: Versions::default(),
-        hardware: Hardware::default(),
-        seed: 0,
-        origin: Time::default(),
-        origin_unix_ns: 0,
-        metrics: Vec::new(),
-        phases: Vec::new(),
-        events: Vec::new(),
-        topology: Topology::default(),
-        state: RunState::Running,
-        error: None,
-        problem: None,
-        warnings: Vec::new(),
-        summary: None,
+        ..RunRecord::default()
     }
 }

@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 use crate::{RunSummary, Warning};
 
 /// How far a run got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
-    /// Under way, or cut off: nothing was written after the last second of the series.
+    /// In progress, or cut off: nothing was written after the last second of the series.
+    #[default]
     Running,
     /// Ended as planned.
     Complete,
@@ -33,7 +34,7 @@ impl RunState {
 }
 
 /// The whole of `run.json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
     /// Always [`RunRecord::SCHEMA`].
     pub schema: String,

@@ -122,12 +122,7 @@ impl Queue {
         memory.hold(1);
         self.ready += 1;
         self.ready_bytes += bytes;
-        while self.exceeds(0, 0) {
-            let Some(address) = self.take().map(|taken| taken.address) else {
-                break;
-            };
-            self.settle(address, memory);
-        }
+        self.drop_excess(memory);
         true
     }
 
@@ -189,6 +184,16 @@ impl Queue {
         self.ready > 0
     }
 
+    /// Drops the oldest messages beyond the queue's limits.
+    fn drop_excess(&mut self, memory: &mut Memory) {
+        while self.exceeds(0, 0) {
+            let Some(address) = self.take().map(|taken| taken.address) else {
+                break;
+            };
+            self.settle(address, memory);
+        }
+    }
+
     /// Forgets a message that was taken.
     pub(crate) fn settle(&mut self, address: u64, memory: &mut Memory) {
         if !self.is_stream() && self.log.release(address, memory) {
@@ -211,12 +216,7 @@ impl Queue {
             self.ready += 1;
             self.ready_bytes += bytes;
         }
-        while self.exceeds(0, 0) {
-            let Some(address) = self.take().map(|taken| taken.address) else {
-                break;
-            };
-            self.settle(address, memory);
-        }
+        self.drop_excess(memory);
     }
 
     /// Forgets all ready messages; returns how many they were.

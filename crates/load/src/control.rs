@@ -34,7 +34,7 @@ pub(crate) enum Watch {
 }
 
 impl Control {
-    /// A handle that has asked for nothing yet.
+    /// A handle that has requested nothing yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -49,7 +49,7 @@ impl Control {
         }
     }
 
-    /// Orderly end: nothing more is sent, what is under way is drained, queues are handled as
+    /// Orderly end: nothing more is sent, what is in flight is drained, queues are handled as
     /// planned.
     pub fn stop(&self) {
         self.request.fetch_max(1, Ordering::Relaxed);
@@ -60,7 +60,7 @@ impl Control {
         self.request.fetch_max(2, Ordering::Relaxed);
     }
 
-    /// Whether an end was asked for.
+    /// Whether an end was requested.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.request() != StopRequest::Run

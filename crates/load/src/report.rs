@@ -328,7 +328,7 @@ pub struct ThreadUsage {
     pub measured_time: Nanos,
     /// Its connections.
     pub connections: u64,
-    /// Connections that were lost and made anew, or tried to be, as [`crate::ReconnectPolicy`] asks.
+    /// Connections that were lost and reconnected, or tried to, as [`crate::ReconnectPolicy`] asks.
     pub lost_connections: u64,
     /// Connections that were down when the run ended.
     pub down_connections: u64,

@@ -19,7 +19,7 @@ const SLICE: Duration = Duration::from_millis(20);
 /// have to do.
 const WAIT: Nanos = Nanos::SECOND;
 /// How often a waiting connection looks whether the answer has come.
-const LOOK: Nanos = Nanos::from_millis(10);
+const POLL_INTERVAL: Nanos = Nanos::from_millis(10);
 /// A name is looked up no more often than this.
 const APART: Nanos = Nanos::from_millis(500);
 
@@ -152,7 +152,7 @@ impl Addresses {
     /// When to look again whether the answer has come, where it is worth waiting for.
     pub(crate) fn wait(&self, now: Time) -> Option<Time> {
         let asked = self.state().asked?;
-        (now < asked + WAIT).then_some(now + LOOK)
+        (now < asked + WAIT).then_some(now + POLL_INTERVAL)
     }
 }
 

@@ -18,7 +18,7 @@ pub struct Together {
 }
 
 impl Together {
-    /// For so many scenarios.
+    /// Of this many scenarios.
     #[must_use]
     pub const fn of(scenarios: usize) -> Self {
         Self {

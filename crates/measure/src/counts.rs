@@ -32,7 +32,7 @@ impl Counts {
         self.values[index].get_or_insert(0)
     }
 
-    /// Counts so many more.
+    /// Adds this many.
     #[inline]
     pub fn add(&mut self, metric: Metric, more: u64) {
         *self.value(metric) += more;

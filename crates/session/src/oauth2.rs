@@ -20,7 +20,7 @@ use crate::Error;
 use crate::experiment::{BrokerSpec, OAuth2Spec};
 
 /// The longest that the token endpoint may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// A token is renewed when this part of its life is over, so that one failure is no end.
 const RENEW_AFTER: f64 = 0.6;
 /// Between attempts to renew it, after one that failed.
@@ -105,7 +105,7 @@ fn life_of(granted: &Granted) -> Duration {
 impl Drop for Renewal {
     fn drop(&mut self) {
         drop(self.stop.take());
-        // It ends at once, unless it waits for the endpoint, and then within its patience: nobody
+        // It ends at once, unless it waits for the endpoint, and then within its time-out: nobody
         // waits for that.
         if let Some(thread) = self.thread.take().filter(JoinHandle::is_finished) {
             let _ = thread.join();
@@ -141,7 +141,7 @@ impl Client {
         }
         form.extend(spec.parameters.clone());
         let agent = Agent::config_builder()
-            .timeout_global(Some(PATIENCE))
+            .timeout_global(Some(TIMEOUT))
             .http_status_as_error(false)
             // A redirection would send the secret to somebody else.
             .max_redirects(0)

@@ -192,7 +192,7 @@ fn in_words(source: &(dyn std::error::Error + 'static)) -> String {
         .to_owned();
     }
     if source.is::<std::net::AddrParseError>() {
-        return "it must be an IP address, with a port where one is asked for".to_owned();
+        return "it must be an IP address, with a port where one is needed".to_owned();
     }
     let text = source.to_string();
     let range = text

@@ -128,7 +128,7 @@ options! {
 
     Same "h" "uri" One false "the broker, default amqp://localhost" "";
     Same "H" "uris" One false "the brokers, separated by commas" "a lost connection reconnects to the next";
-    Same "cal" "connection-allocation" One false "how connections are dealt out to several brokers: random (default), round-robin" "";
+    Same "cal" "connection-allocation" One false "how connections are assigned to several brokers: random (default), round-robin" "";
     Same "sst" "servers-startup-timeout" One false "seconds to wait for the broker to be up, default: fail at once" "";
     Same "sul" "servers-up-limit" One false "brokers that must be up, with -sst; default: all" "the test has those that were up first";
     Same "se" "sasl-external" No false "log in with SASL EXTERNAL" "with --tls-cert and --tls-key";

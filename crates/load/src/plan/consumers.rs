@@ -13,7 +13,7 @@ use crate::Error;
 pub struct Consumers {
     /// Consumers for each destination.
     pub per_destination: usize,
-    /// Consumers of the whole group in place of a number for each destination; they are dealt out
+    /// Consumers of the whole group in place of a number for each destination; they are assigned
     /// to the destinations in turn.
     pub total: Option<usize>,
     /// Connections that the group's consumers share, a channel each; `None` gives everyone a

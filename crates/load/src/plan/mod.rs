@@ -32,7 +32,7 @@ const MOST_THREADS: usize = 1_024;
 pub struct Plan {
     /// Kinds of clients; each group has its own destinations, rate and endpoint.
     pub groups: Vec<Group>,
-    /// RunEvent loops, one thread each; clients are dealt out round-robin.
+    /// Event loops, one thread each; clients are assigned round-robin.
     pub threads: usize,
     /// The lengths of the phases.
     pub phases: Phases,
@@ -122,7 +122,7 @@ pub struct Group {
     pub endpoint: Endpoint,
     /// Further nodes of the same cluster.
     pub further: Vec<Endpoint>,
-    /// How connections are dealt out to the nodes, where there are several.
+    /// How connections are assigned to the nodes, where there are several.
     pub allocation: Allocation,
     /// Where producers send to and consumers receive from.
     pub destinations: Vec<Destination>,
@@ -139,7 +139,7 @@ pub struct Group {
     pub reconnect: Option<ReconnectPolicy>,
 }
 
-/// How connections are dealt out to the nodes of a cluster. One that is lost reconnects to the
+/// How connections are assigned to the nodes of a cluster. One that is lost reconnects to the
 /// next node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -15,7 +15,7 @@ use crate::{ArrivalProcess, Error, RateProfile, Sizes, Trace};
 pub struct Producers {
     /// Producers for each destination.
     pub per_destination: usize,
-    /// Producers of the whole group in place of a number for each destination; they are dealt out
+    /// Producers of the whole group in place of a number for each destination; they are assigned
     /// to the destinations in turn.
     pub total: Option<usize>,
     /// Connections that the group's producers share, a channel each; `None` gives everyone a
@@ -247,7 +247,7 @@ impl Producers {
             }
             ArrivalProcess::ThinkTime(_) if !self.guarantee.has_answers() => {
                 return Err(Error::invalid(
-                    "a think time counts from the broker's answer, and no answer is asked for",
+                    "a think time counts from the broker's answer, and no answer is requested",
                     "ask for confirms, or give a rate instead of a think time",
                 )
                 .about("think-time"));

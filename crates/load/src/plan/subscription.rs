@@ -86,7 +86,7 @@ impl Group {
         if !subscription.durable && self.reconnect.is_some() {
             return Err(Error::invalid(
                 "a subscription that is not durable is gone with its broker, and connections that \
-                 are made anew would find no queue",
+                 reconnect would find no queue",
                 "ask for a durable subscription, or for no reconnect",
             )
             .about("subscription"));

@@ -11,7 +11,7 @@ use crate::seconds::Seconds;
 use crate::{Control, Error, Outcome, RunEvent, Sink, Together, limits};
 
 /// What the scenario with this index tells.
-enum Told {
+enum FromScenario {
     Interval(usize, Box<Interval>),
     Event(usize, RunEvent),
     /// It has ended, and tells no more.
@@ -21,7 +21,7 @@ enum Told {
 /// Sends what one scenario reports to the thread that merges.
 struct Forward {
     scenario: usize,
-    tell: Sender<Told>,
+    tell: Sender<FromScenario>,
     /// Intervals that were merged.
     spare: Receiver<Box<Interval>>,
 }
@@ -40,7 +40,7 @@ impl Sink for Forward {
             };
         }
         // Whoever listens does so until all scenarios have ended.
-        let _ = self.tell.send(Told::Interval(self.scenario, copy));
+        let _ = self.tell.send(FromScenario::Interval(self.scenario, copy));
     }
 
     /// An interval of any length is a slice.
@@ -49,7 +49,7 @@ impl Sink for Forward {
     }
 
     fn event(&mut self, event: RunEvent) {
-        let _ = self.tell.send(Told::Event(self.scenario, event));
+        let _ = self.tell.send(FromScenario::Event(self.scenario, event));
     }
 }
 
@@ -137,7 +137,7 @@ fn run_all(
             let work = move || {
                 let outcome = scenario.run(together, &control, &mut forward);
                 together.end(Clock.now());
-                let _ = forward.tell.send(Told::Ended(index));
+                let _ = forward.tell.send(FromScenario::Ended(index));
                 outcome
             };
             let thread = thread::Builder::new().name(scenario.name().to_owned());
@@ -152,16 +152,16 @@ fn run_all(
         drop(tell);
         for told in told {
             match told {
-                Told::Interval(scenario, interval) => {
+                FromScenario::Interval(scenario, interval) => {
                     merger.add(scenario, interval, |merged| sink.slice(merged));
                 }
-                Told::Ended(scenario) => merger.end(scenario, |merged| sink.slice(merged)),
-                Told::Event(0, event) => sink.event(event),
-                Told::Event(
+                FromScenario::Ended(scenario) => merger.end(scenario, |merged| sink.slice(merged)),
+                FromScenario::Event(0, event) => sink.event(event),
+                FromScenario::Event(
                     _,
                     RunEvent::Started { .. } | RunEvent::PhaseStarted { .. } | RunEvent::Silence(_),
                 ) => {}
-                Told::Event(_, event) => sink.event(event),
+                FromScenario::Event(_, event) => sink.event(event),
             }
         }
         merger.finish(|merged| sink.slice(merged));

@@ -243,10 +243,10 @@ fn round_of(trace: &Trace, every: Option<Nanos>) -> Result<Option<u64>, Error> {
     match every {
         Some(every) if every.0 < trace.last() || every.0 == 0 => Err(Error::invalid(
             format!(
-                "the trace lasts {} and cannot begin anew every {every}",
+                "the trace lasts {} and cannot start over every {every}",
                 Nanos(trace.last())
             ),
-            "let it begin anew after its own length at least",
+            "let it start over after its own length at least",
         )
         .observed(every)),
         every => Ok(every.map(|every| every.0)),

@@ -39,7 +39,6 @@ pub(crate) fn record(id: &str, state: &State, run: &Run) -> RunRecord {
         seed: u64::MAX - 41,
         origin: ORIGIN,
         origin_unix_ns: STARTED_UNIX_NS,
-        metrics: Vec::new(),
         phases: if ended { phases(run) } else { Vec::new() },
         events: events(state),
         topology: topology(state),
@@ -54,6 +53,7 @@ pub(crate) fn record(id: &str, state: &State, run: &Run) -> RunRecord {
             }
             summary
         }),
+        ..RunRecord::default()
     }
 }
 

@@ -7,9 +7,8 @@ mod verdict;
 
 use archive::profile::{Frame, FrameKind, Profile, Sample, StackNode, Unwinding};
 use archive::{
-    BrokerSummary, FunctionShare, Hardware, PerMessage, PhaseSpan, ProcessUsage, ProfileSummary,
-    Rss, RunRecord, RunState, RunSummary, SeriesPoint, Throughput, Tier, Topology, Versions,
-    Warning, WarningCode,
+    BrokerSummary, FunctionShare, PerMessage, PhaseSpan, ProcessUsage, ProfileSummary, Rss,
+    RunRecord, RunState, RunSummary, SeriesPoint, Throughput, Tier, Warning, WarningCode,
 };
 use measure::{Counters, Interval, LatencySummary, Metric, Nanos, Phase, Problem, Recorder, Time};
 
@@ -170,25 +169,15 @@ fn record(state: RunState, summary: Option<RunSummary>) -> RunRecord {
         name: "stream-publish".into(),
         created: "2026-11-21T00:12:33Z".into(),
         command: vec!["bellows".into()],
-        experiment: serde_json::Value::Null,
-        versions: Versions::default(),
-        hardware: Hardware::default(),
         seed: 1,
-        origin: Time(0),
-        origin_unix_ns: 0,
-        metrics: Vec::new(),
         phases: vec![PhaseSpan {
             phase: Phase::Measure,
             start: 5.0,
             end: 65.0,
         }],
-        events: Vec::new(),
-        topology: Topology::default(),
         state,
-        error: None,
-        problem: None,
-        warnings: Vec::new(),
         summary,
+        ..RunRecord::default()
     }
 }
 

@@ -45,29 +45,17 @@ fn record(state: RunState, queues: &[&str]) -> RunRecord {
         schema: RunRecord::SCHEMA.into(),
         id: "x".into(),
         name: "x".into(),
-        created: String::new(),
-        command: Vec::new(),
-        experiment: serde_json::Value::Null,
-        versions: archive::Versions::default(),
         hardware: archive::Hardware {
             cores: 2,
             ..archive::Hardware::default()
         },
         seed: 1,
-        origin: measure::Time(0),
-        origin_unix_ns: 0,
-        metrics: Vec::new(),
-        phases: Vec::new(),
-        events: Vec::new(),
         topology: Topology {
             queues: queues.iter().map(queue).collect(),
             ..Topology::default()
         },
         state,
-        error: None,
-        problem: None,
-        warnings: Vec::new(),
-        summary: None,
+        ..RunRecord::default()
     }
 }
 

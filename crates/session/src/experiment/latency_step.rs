@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct LatencyStep {
     /// Work on one delivery.
     pub latency: Length,
-    /// For so long; zero is for ever.
+    /// How long the step lasts; zero is for ever.
     pub length: Length,
 }
 

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::thread;
 
 use archive::profile::{Profile, ProfileHeader};
-use archive::{Labels, RunLock, RunRecord, RunState, RunWriter, Topology, Versions};
+use archive::{Labels, RunLock, RunRecord, RunWriter, Topology, Versions};
 use measure::{Clock, Interval, Time, wall_clock_unix_ns};
 
 use crate::brokers::{self, Broker, Identity};
@@ -321,11 +321,9 @@ impl Start {
             jiff::Timestamp::from_nanosecond(i128::from(self.unix_ns)).unwrap_or_default();
         RunRecord {
             schema: RunRecord::SCHEMA.to_owned(),
-            id: String::new(),
             name: name.to_owned(),
             created: format!("{created:.0}"),
             command: redact::words(&options.command),
-            experiment: serde_json::Value::Null,
             versions: Versions {
                 bellows: env!("CARGO_PKG_VERSION").to_owned(),
                 ..Versions::default()
@@ -334,15 +332,7 @@ impl Start {
             seed: self.seed.into(),
             origin: self.origin,
             origin_unix_ns: self.unix_ns,
-            metrics: Vec::new(),
-            phases: Vec::new(),
-            events: Vec::new(),
-            topology: Topology::default(),
-            state: RunState::Running,
-            error: None,
-            problem: None,
-            warnings: Vec::new(),
-            summary: None,
+            ..RunRecord::default()
         }
     }
 

@@ -257,7 +257,7 @@ fn a_load_that_breaks_off_is_kept_as_failed_with_its_cause() {
         detail: "a played failure".into(),
     };
     let ended = play(dir.path(), &mut Heard::default(), Some(lost));
-    assert_eq!(ended.record.state, RunState::Failed);
+    assert_eq!(ended.record.state, archive::RunState::Failed);
     let read = RunReader::open(ended.run_dir.as_deref().unwrap()).unwrap();
     let error = read.record.error.unwrap();
     assert!(error.contains("a played failure"), "{error}");

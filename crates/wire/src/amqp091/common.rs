@@ -14,6 +14,23 @@ use super::spec::{
     ChannelClose, ChannelCloseOk, ChannelOpen, ConnectionClose, ConnectionCloseOk, DecodeMethod,
     EncodeMethod, MethodId,
 };
+use super::table::FieldTable;
+
+/// What both sides can do, as they say it in the handshake.
+pub(super) fn capabilities() -> Result<FieldTable, EncodeError> {
+    let mut capabilities = FieldTable::new();
+    for name in [
+        "publisher_confirms",
+        "exchange_exchange_bindings",
+        "basic.nack",
+        "consumer_cancel_notify",
+        "connection.blocked",
+        "authentication_failure_close",
+    ] {
+        capabilities.insert(name, true)?;
+    }
+    Ok(capabilities)
+}
 
 /// Frames up to this size are read before tuning; a `connection.start` may be large.
 const FRAME_MAX_UNTUNED: u32 = 131_072;

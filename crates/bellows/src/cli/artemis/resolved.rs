@@ -316,7 +316,7 @@ fn check_url(option: &str, url: &str) -> Result<(), Failure> {
     if Endpoint::has_options(url) {
         return Err(Failure::usage(
             format!("{option} has options after its ?, which are for Artemis' own clients"),
-            "leave out what follows the ?; acknowledgements are always asked for here",
+            "leave out what follows the ?; acknowledgements are always requested here",
         )
         .observed(option));
     }

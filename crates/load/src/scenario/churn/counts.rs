@@ -3,7 +3,7 @@
 use measure::{Clock, Interval, Nanos, Phase, Recorder, Time, Wait};
 
 use super::metrics::{ChurnMetrics, CycleStep};
-use super::slot::{Moments, Told};
+use super::slot::{Moments, SlotEvent};
 use crate::engine::silence::{SHORTEST, Silences};
 use crate::engine::thread_time::{run_queue_wait, thread_cpu};
 use crate::schedule::DueTimes;
@@ -35,7 +35,7 @@ pub(super) struct CycleCounts {
 /// What the next cycle waits for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Awaited {
-    /// One of those that are under way has to end.
+    /// One of those in flight has to end.
     Room,
     /// Its time; from then on the loop.
     Due(Time),
@@ -117,16 +117,16 @@ impl CycleCounts {
     }
 
     /// Takes what a slot tells; whether the slot is free again.
-    pub(super) fn note(&mut self, what: Told, at: Moments) -> bool {
+    pub(super) fn note(&mut self, what: SlotEvent, at: Moments) -> bool {
         match what {
-            Told::Took(step) => {
+            SlotEvent::Took(step) => {
                 self.handled += 1;
                 self.answered(at.step_began, at.now);
                 self.record(step, at.due, at.now.since(at.step_began));
             }
-            Told::Opened => self.record(CycleStep::Open, at.due, at.now.since(at.due)),
-            Told::Ready => self.ready += 1,
-            Told::Done => {
+            SlotEvent::Opened => self.record(CycleStep::Open, at.due, at.now.since(at.due)),
+            SlotEvent::Ready => self.ready += 1,
+            SlotEvent::Done => {
                 let completed = self.metrics.completed;
                 self.interval.counts.add(completed, 1);
                 let counts = u64::from(at.due >= self.measure_at);
@@ -167,7 +167,7 @@ impl CycleCounts {
     }
 
     /// Hands out the tally. Those that were due before `last` and are left found no room; the others
-    /// sent so many messages each.
+    /// sent this many messages each.
     pub(super) fn finish(
         &mut self,
         due_times: Option<DueTimes>,

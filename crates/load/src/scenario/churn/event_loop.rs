@@ -25,12 +25,12 @@ use crate::{Control, Error, Outcome, PhaseTimes, RunEvent, Silence, ThreadUsage,
 
 const TIMER: Token = Token(usize::MAX);
 /// How often heartbeats and hanging cycles are looked for.
-const LOOK: Nanos = Nanos(50_000_000);
-/// Connections that stay are made so many at a time.
+const POLL_INTERVAL: Nanos = Nanos(50_000_000);
+/// How many of the connections that stay are made at a time.
 const AT_ONCE: usize = 32;
 /// Setting up is told of this often.
 const TELL: Nanos = Nanos(500_000_000);
-/// The broker's name is looked up anew by a connection that begins so long after the last time.
+/// A connection that begins this long after the last look-up of the broker's name looks it up again.
 const ASK_AFTER: Nanos = Nanos(5_000_000_000);
 /// Without a schedule, nothing else slows down a slot that only fails.
 const REST: Nanos = Nanos(100_000_000);
@@ -175,7 +175,7 @@ impl<'a> Churn<'a> {
             let asked = self.wait(&mut events, now + Nanos::from_millis(20))?;
             self.hear(&events)?;
             if asked >= next_look {
-                next_look = asked + LOOK;
+                next_look = asked + POLL_INTERVAL;
                 self.keep_time(asked)?;
             }
         }
@@ -249,7 +249,7 @@ impl<'a> Churn<'a> {
 
     fn turn_until_done(&mut self, due_times: &mut Option<DueTimes>) -> Result<(), Error> {
         let mut events = Events::with_capacity(1_024);
-        let mut next_look = self.start + LOOK;
+        let mut next_look = self.start + POLL_INTERVAL;
         loop {
             let now = Clock.now();
             if self.control.is_stopping() && !self.stopped {
@@ -272,7 +272,7 @@ impl<'a> Churn<'a> {
             let asked = self.wait(&mut events, wake)?;
             self.hear(&events)?;
             if asked >= next_look {
-                next_look = asked + LOOK;
+                next_look = asked + POLL_INTERVAL;
                 self.keep_time(asked)?;
                 self.tell_silences(false);
             }

@@ -3,7 +3,7 @@
 //!
 //! The schedule is open, as for messages: cycle *i* is due at `start + i / rate`, and what it took
 //! counts from then on, however late it began. A broker that stalls therefore shows in the latencies
-//! of all cycles that were due meanwhile, and not only of those that were under way.
+//! of all cycles that were due meanwhile, and not only of those that were in flight.
 
 mod counts;
 mod event_loop;
@@ -71,7 +71,7 @@ pub struct ChurnPlan {
     pub messages: u32,
     /// Bytes of each message.
     pub message_size: usize,
-    /// Cycles under way at the same time at most. For channels and queues so many connections are
+    /// Maximum cycles in flight. For channels and queues as many connections are
     /// kept.
     pub most_open: usize,
     /// Addresses of this machine to connect from, in turn.

@@ -58,7 +58,7 @@ impl State {
 
 /// What a slot has to tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum SlotEvent {
     /// A step of a cycle has been taken.
     Took(CycleStep),
     /// What the cycle opens is open.
@@ -70,7 +70,7 @@ pub(super) enum Told {
 }
 
 /// Hears what a slot tells, when its cycle was due, when its last step ended, and what time it is.
-pub(super) type Hear<'a> = dyn FnMut(Told, Moments) + 'a;
+pub(super) type Hear<'a> = dyn FnMut(SlotEvent, Moments) + 'a;
 
 /// The moments of a cycle.
 #[derive(Clone, Copy, Debug)]
@@ -315,7 +315,7 @@ impl Slot {
                 } else {
                     self.leave(connection, now)?;
                 }
-                self.tell(Told::Opened, told);
+                self.tell(SlotEvent::Opened, told);
             }
             (Progress::Answered, Connections, State::Opening) => {
                 self.took(plan, CycleStep::OpenChannel, told);
@@ -325,11 +325,11 @@ impl Slot {
             (Progress::Closed, Connections, _) => {
                 self.took(plan, CycleStep::Close, told);
                 self.state = State::Empty;
-                self.tell(Told::Done, told);
+                self.tell(SlotEvent::Done, told);
             }
             (Progress::Ready, Channels, _) | (Progress::Answered, Queues, State::SettingUp) => {
                 self.state = State::Free;
-                self.tell(Told::Ready, told);
+                self.tell(SlotEvent::Ready, told);
             }
             (Progress::Ready, Queues, _) => connection.ask(CHANNEL, Request::open_channel())?,
             (Progress::Answered, Channels, State::Opening) => {
@@ -337,7 +337,7 @@ impl Slot {
                 connection.publish_zeros(CHANNEL, NO_QUEUE, messages, size)?;
                 self.state = State::Closing;
                 connection.ask(CHANNEL, Request::close_channel())?;
-                self.tell(Told::Opened, told);
+                self.tell(SlotEvent::Opened, told);
             }
             (Progress::Answered, Queues, State::Opening) => {
                 self.took(plan, CycleStep::Declare, told);
@@ -345,7 +345,7 @@ impl Slot {
                 connection.publish_zeros(CHANNEL, &queue, messages, size)?;
                 self.state = State::Closing;
                 connection.ask(CHANNEL, Request::delete_queue(&queue))?;
-                self.tell(Told::Opened, told);
+                self.tell(SlotEvent::Opened, told);
             }
             (Progress::Answered, Channels | Queues, State::Closing) => {
                 let step = match plan.kind {
@@ -354,7 +354,7 @@ impl Slot {
                 };
                 self.took(plan, step, told);
                 self.state = State::Free;
-                self.tell(Told::Done, told);
+                self.tell(SlotEvent::Done, told);
             }
             _ => {}
         }
@@ -366,11 +366,11 @@ impl Slot {
         let of_a_cycle = plan.kind == ChurnKind::Connections
             || matches!(self.state, State::Opening | State::Closing);
         if of_a_cycle {
-            self.step_began = self.tell(Told::Took(step), told);
+            self.step_began = self.tell(SlotEvent::Took(step), told);
         }
     }
 
-    fn tell(&self, what: Told, told: &mut Hear<'_>) -> Time {
+    fn tell(&self, what: SlotEvent, told: &mut Hear<'_>) -> Time {
         // Read here and not once per turn: one turn may take a slot through several steps.
         let now = Clock.now();
         let moments = Moments {

@@ -3,6 +3,7 @@
 use measure::Time;
 
 use super::super::codec::SecretStr;
+use super::super::common::capabilities;
 use super::super::config::{ClientConfig, Mechanism};
 use super::super::error::{EncodeError, Error};
 use super::super::spec::*;
@@ -124,22 +125,11 @@ impl Client {
 
 /// What the client says about itself; RabbitMQ keys its behaviour on the capabilities.
 fn client_properties(config: &ClientConfig) -> Result<FieldTable, EncodeError> {
-    let mut capabilities = FieldTable::new();
-    for name in [
-        "publisher_confirms",
-        "exchange_exchange_bindings",
-        "basic.nack",
-        "consumer_cancel_notify",
-        "connection.blocked",
-        "authentication_failure_close",
-    ] {
-        capabilities.insert(name, true)?;
-    }
     let mut properties = FieldTable::new();
     properties.insert("product", "bellows")?;
     properties.insert("version", env!("CARGO_PKG_VERSION"))?;
     properties.insert("platform", "Rust")?;
-    properties.insert("capabilities", &capabilities)?;
+    properties.insert("capabilities", &capabilities()?)?;
     if !config.connection_name.is_empty() {
         properties.insert("connection_name", config.connection_name.as_str())?;
     }

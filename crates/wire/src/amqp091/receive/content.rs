@@ -210,7 +210,7 @@ impl Receiver {
         if part.len() as u64 > room {
             return Err(self.fault(
                 reply::RESOURCE_ERROR,
-                format_args!("too many bodies are under way at once"),
+                format_args!("too many bodies are in progress at once"),
                 input,
                 0,
             ));

@@ -3,6 +3,7 @@
 use measure::Time;
 
 use super::super::codec::SecretStr;
+use super::super::common::capabilities;
 use super::super::config::ServerConfig;
 use super::super::error::{EncodeError, Error};
 use super::super::event::ServerEvent;
@@ -165,20 +166,9 @@ fn plain_credentials(response: SecretStr<'_>) -> Option<(&str, &str)> {
 
 /// The embedder's properties and what this side can do.
 fn server_properties(given: &FieldTable) -> Result<FieldTable, EncodeError> {
-    let mut capabilities = FieldTable::new();
-    for name in [
-        "publisher_confirms",
-        "exchange_exchange_bindings",
-        "basic.nack",
-        "consumer_cancel_notify",
-        "connection.blocked",
-        "authentication_failure_close",
-    ] {
-        capabilities.insert(name, true)?;
-    }
     let mut properties = given.clone();
     if given.get("capabilities").is_none() {
-        properties.insert("capabilities", &capabilities)?;
+        properties.insert("capabilities", &capabilities()?)?;
     }
     Ok(properties)
 }
