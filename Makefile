@@ -50,10 +50,12 @@ test-rust:
 test-ui:
 	cd ui && npm ci --no-audit --no-fund && npm run check && npm test && npm run verify
 
-prove: setup ## BELLOWS_SEEDS (1,000) random loads from BELLOWS_FIRST_SEED (0) on: every count is exact
+prove: setup ## BELLOWS_SEEDS (1,000) random loads from BELLOWS_FIRST_SEED (0) on, and all that is slow: docs, packages
 	BELLOWS_SEEDS=$${BELLOWS_SEEDS:-1000} cargo test -p load --test injected -- --nocapture
 	BELLOWS_SEEDS=$${BELLOWS_SEEDS:-1000} cargo test -p bellows --test proof -- --nocapture
 	BELLOWS_SEEDS=$${BELLOWS_STALLS:-100} cargo test -p bellows --test stalls -- --nocapture
+	scripts/walk
+	$(MAKE) --no-print-directory dist && scripts/dist try
 
 lint: ## Formatting and lints, warnings are errors
 	cargo fmt --all --check

@@ -22,38 +22,45 @@ Examples:
   bellows perf-test -u q -qq -r 5000 -c 100 -z 60 -o latencies.csv
 ";
 
-/// Where the texts of options begin, and how wide they are.
+/// Where the texts of options begin: behind their names, or below them where the screen is narrow.
 const INDENT: usize = 40;
-const WIDTH: usize = 58;
+const NARROW_INDENT: usize = 8;
+/// Columns from which on texts stand behind names.
+const WIDE: usize = 100;
+/// Where texts end at the latest.
+const WIDEST: usize = 98;
 
 /// The text of `--help`.
-pub(super) fn usage() -> String {
-    let options = list(|option| !option.metrics, signature);
-    format!("{INTRODUCTION}{options}{EXAMPLES}")
+pub(super) fn usage(columns: usize) -> String {
+    let options = list(|option| !option.metrics, signature, columns);
+    format!("{}{options}{EXAMPLES}", paragraphs(INTRODUCTION, columns))
 }
 
 /// The text of `--metrics-help`.
-pub(super) fn metrics() -> String {
-    let options = list(|option| option.metrics, signature);
+pub(super) fn metrics(columns: usize) -> String {
+    let options = list(|option| option.metrics, signature, columns);
     format!("Usage: bellows perf-test [OPTION]...\n\nOptions for metrics:\n{options}")
 }
 
 /// The text of `--environment-variables`.
-pub(super) fn variables() -> String {
+pub(super) fn variables(columns: usize) -> String {
     let options = list(
         |option| option.variable().is_some(),
         |option| format!("  {}", option.variable().unwrap_or_default()),
+        columns,
     );
-    format!(
-        "Environment variables, read where the command line says nothing. The value of
+    let introduction = "\
+Environment variables, read where the command line says nothing. The value of
 RABBITMQ_PERF_TEST_ENV_PREFIX and _ stand before each name. Several values of one option are
 divided by commas: VARIABLE_RATE='100:60,1000:10'.
 
-{options}"
-    )
+";
+    format!("{}{options}", paragraphs(introduction, columns))
 }
 
-fn list(wanted: impl Fn(&Opt) -> bool, name: impl Fn(&Opt) -> String) -> String {
+fn list(wanted: impl Fn(&Opt) -> bool, name: impl Fn(&Opt) -> String, columns: usize) -> String {
+    let is_wide = columns >= WIDE;
+    let indent = if is_wide { INDENT } else { NARROW_INDENT };
     let mut text = String::new();
     for option in OPTIONS.iter().filter(|option| wanted(option)) {
         let what = match option.status {
@@ -62,8 +69,12 @@ fn list(wanted: impl Fn(&Opt) -> bool, name: impl Fn(&Opt) -> String) -> String 
             Status::Refused => format!("{} (refused)", option.help),
         };
         let mut left = name(option);
-        for line in lines(&what) {
-            let _ = writeln!(text, "{left:<INDENT$}{line}");
+        if !is_wide {
+            let _ = writeln!(text, "{}", left.trim_end());
+            left.clear();
+        }
+        for line in lines(&what, columns.min(WIDEST).saturating_sub(indent)) {
+            let _ = writeln!(text, "{left:<indent$}{line}");
             left.clear();
         }
     }
@@ -84,12 +95,26 @@ fn signature(option: &Opt) -> String {
     format!(" {short}--{}{value} ", option.long)
 }
 
-fn lines(text: &str) -> Vec<String> {
+/// Paragraphs, parted by empty lines, none wider than the screen.
+fn paragraphs(text: &str, columns: usize) -> String {
+    let wrapped = text.split("\n\n").map(|paragraph| {
+        let lines = lines(&paragraph.replace('\n', " "), columns);
+        lines.join("\n").trim_end().to_owned()
+    });
+    let text = wrapped.collect::<Vec<_>>().join("\n\n");
+    if text.ends_with('\n') {
+        text
+    } else {
+        text + "\n"
+    }
+}
+
+fn lines(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     for word in text.split(' ') {
         match lines.last_mut() {
             Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if line.len() + 1 + word.len() <= WIDTH => {
+            Some(line) if line.len() + 1 + word.len() <= width => {
                 line.push(' ');
                 line.push_str(word);
             }
@@ -138,9 +163,12 @@ mod tests {
 
     #[test]
     fn texts_fit_and_options_have_one_name_each() {
-        for text in [usage(), metrics(), variables()] {
-            for line in text.lines() {
-                assert!(line.chars().count() <= 100, "{line}");
+        for columns in [60, 80, 100] {
+            for text in [usage(columns), metrics(columns), variables(columns)] {
+                let lines = text.lines().filter(|line| !line.starts_with("  bellows "));
+                for line in lines {
+                    assert!(line.chars().count() <= columns, "{columns}: {line}");
+                }
             }
         }
         for (i, option) in OPTIONS.iter().enumerate() {

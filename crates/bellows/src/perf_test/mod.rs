@@ -72,12 +72,13 @@ fn not_text(arg: OsString) -> Failure {
 
 /// The text of an option that only prints.
 fn information(values: &Values) -> Option<String> {
+    let columns = output::style().columns;
     if values.has("metrics-help") {
-        Some(help::metrics())
+        Some(help::metrics(columns))
     } else if values.has("environment-variables") {
-        Some(help::variables())
+        Some(help::variables(columns))
     } else if values.has("help") {
-        Some(help::usage())
+        Some(help::usage(columns))
     } else if values.has("version") {
         let version = env!("CARGO_PKG_VERSION");
         Some(format!(

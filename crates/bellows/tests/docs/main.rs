@@ -1,170 +1,221 @@
-//! Every command line in the docs is run: each fenced `sh` block of README.md and docs/*.md is one
-//! script, run in an empty folder with this build's `bellows` first on the path. `make` targets
-//! are looked up instead (`make demo` and `make test` are what CI itself runs).
+//! Every command of the docs is run: each fenced `sh` block of README.md and docs/*.md is one script, run in an
+//! empty folder with this build's `bellows` first on the path, and so is every example that `--help` shows. `make`
+//! targets are looked up instead (`make demo` and `make test` are what CI itself runs).
+//!
+//! What they print is judged, in a pipe and in terminals of 60, 80 and 120 columns. The commands of the docs in a
+//! pipe and all of `--help` and `bellows help` are quick enough for every day; `make prove` (`scripts/walk`) does
+//! the whole of it.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+mod blocks;
+mod examples;
+mod screen;
+
+use std::path::Path;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use blocks::{Block, blocks, root};
+use screen::{Screen, play};
 
 const DEFAULT_PORT: &str = "5672";
 
 const LIMIT: Duration = Duration::from_secs(180);
 
-struct Block {
-    place: String,
-    script: String,
+const SCREENS: [Screen; 4] = [
+    Screen::Pipe,
+    Screen::Terminal(60),
+    Screen::Terminal(80),
+    Screen::Terminal(120),
+];
+
+/// Times that a script is run again where a busy machine may have made it silent.
+const AGAIN: u32 = 2;
+
+/// The lines that the docs show and that were not printed, but for their figures.
+fn not_printed(block: &Block, printed: &str) -> String {
+    let printed: Vec<String> = printed.lines().map(without_figures).collect();
+    let shown = block.shown.iter().filter(|line| !line.trim().is_empty());
+    let missing = shown.filter(|line| !printed.contains(&without_figures(line)));
+    missing
+        .map(|line| format!("{}: nothing like this is printed: {line}\n", block.place))
+        .collect()
 }
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .canonicalize()
-        .expect("workspace root")
-}
-
-fn pages() -> Vec<PathBuf> {
-    let mut pages = vec![root().join("README.md")];
-    let docs = fs::read_dir(root().join("docs")).expect("docs");
-    pages.extend(
-        docs.flatten()
-            .map(|e| e.path())
-            .filter(|p| p.extension().is_some_and(|e| e == "md")),
-    );
-    pages.sort();
-    pages
-}
-
-fn blocks() -> Vec<Block> {
-    let mut blocks = Vec::new();
-    for page in pages() {
-        let text = fs::read_to_string(&page).expect("page");
-        let name = page
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        let mut current: Option<Block> = None;
-        for (index, line) in text.lines().enumerate() {
-            match (&mut current, line.trim_end()) {
-                (None, "```sh") => {
-                    let place = format!("{name}:{}", index + 1);
-                    current = Some(Block {
-                        place,
-                        script: String::new(),
-                    });
+/// A line with `#` in place of each number, and one blank between words.
+fn without_figures(line: &str) -> String {
+    let mut text = String::new();
+    for word in line.split_whitespace() {
+        let mut figure = false;
+        for c in word.chars() {
+            match c {
+                '0'..='9' if !figure => {
+                    figure = true;
+                    text.push('#');
                 }
-                (Some(_), "```") => blocks.extend(current.take()),
-                (Some(block), line) => {
-                    block.script.push_str(line);
-                    block.script.push('\n');
+                '0'..='9' => {}
+                '.' | ',' if figure => {}
+                c => {
+                    figure = false;
+                    text.push(c);
                 }
-                (None, _) => {}
             }
         }
-        assert!(current.is_none(), "{name}: a fenced block is not closed");
+        text.push(' ');
     }
-    blocks
+    text.trim_end().to_owned()
 }
 
-/// Checks the `make` lines against the Makefile and takes them out of the script.
-fn without_make(block: &Block, makefile: &str) -> String {
-    let mut script = String::new();
-    for line in block.script.lines() {
-        let command = line.split('#').next().unwrap_or_default().trim();
-        if let Some(targets) = command.strip_prefix("make ") {
-            for target in targets
-                .split_whitespace()
-                .filter(|word| !word.contains('='))
-            {
-                assert!(
-                    makefile
-                        .lines()
-                        .any(|l| l.starts_with(&format!("{target}:"))),
-                    "{}: the Makefile has no target `{target}`",
-                    block.place
-                );
-            }
-        } else {
-            script.push_str(line);
-            script.push('\n');
+/// Runs a script in an empty folder; what is wrong with it, nothing where all is well.
+fn walk(block: &Block, screen: Screen, limit: Duration) -> String {
+    let (place, script) = (&block.place, &block.script);
+    for attempt in 0.. {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let shown = play(script, folder.path(), screen, limit);
+        let mut faults = shown.faults(screen);
+        if screen == Screen::Pipe {
+            faults += &not_printed(block, &shown.text);
+        }
+        let silences = shown.silences();
+        if !shown.status.is_some_and(|status| status.success()) {
+            let how = shown.status.map_or_else(
+                || format!("still running after {limit:?}"),
+                |s| s.to_string(),
+            );
+            return format!(
+                "{place}, {screen:?}: {how}\n--- script\n{script}--- output\n{}\n",
+                shown.text
+            );
+        }
+        if !faults.is_empty() || (!silences.is_empty() && attempt == AGAIN) {
+            return format!("{place}, {screen:?}:\n{faults}{silences}\n");
+        }
+        if silences.is_empty() {
+            break;
         }
     }
-    script
+    String::new()
 }
 
-fn run(block: &Block, script: &str) {
-    let folder = tempfile::tempdir().expect("temporary folder");
-    let bellows = Path::new(env!("CARGO_BIN_EXE_bellows"));
-    let path = format!(
-        "{}:{}",
-        bellows.parent().expect("folder of the binary").display(),
-        std::env::var("PATH").unwrap_or_default()
-    );
-    let log = folder.path().join("docs-test.log");
-    let output = fs::File::create(&log).expect("log");
-    let guarded = format!("trap 'set +e; jobs -p | xargs -r kill; wait' EXIT\n{script}");
-    let mut child = Command::new("bash")
-        .args(["-euo", "pipefail", "-c", &guarded])
-        .current_dir(folder.path())
-        .env("PATH", path)
-        .env("BELLOWS_RUNS", folder.path().join("runs"))
-        .env("XDG_DATA_HOME", folder.path().join("data"))
-        // The docs show lengths that suit a person; the test only needs the commands to work.
-        .env("BELLOWS_SET", "phases.warmup=1s,phases.measure=3s")
-        .stdin(Stdio::null())
-        .stdout(output.try_clone().expect("log"))
-        .stderr(output)
-        .spawn()
-        .expect("bash");
-    let deadline = Instant::now() + LIMIT;
-    let status = loop {
-        if let Some(status) = child.try_wait().expect("wait") {
-            break Some(status);
-        }
-        if Instant::now() > deadline {
-            let _ = child.kill();
-            break None;
-        }
-        thread::sleep(Duration::from_millis(50));
-    };
-    let said = fs::read_to_string(&log).unwrap_or_default();
-    assert!(
-        status.is_some_and(|s| s.success()),
-        "{}: {}\n--- script\n{script}--- output\n{said}",
-        block.place,
-        status.map_or_else(
-            || format!("still running after {LIMIT:?}"),
-            |s| s.to_string()
-        ),
+/// Walks the blocks. They mostly wait; those with a broker on the default port must not meet.
+fn walk_blocks(screen: Screen) -> String {
+    let (on_default_port, others): (Vec<Block>, Vec<Block>) = blocks()
+        .into_iter()
+        .partition(|block| block.script.contains(DEFAULT_PORT));
+    thread::scope(|scope| {
+        let threads = [on_default_port, others].map(|blocks| {
+            scope.spawn(move || {
+                let all = blocks.iter().map(|block| {
+                    eprintln!("{} {screen:?}", block.place);
+                    walk(block, screen, LIMIT)
+                });
+                all.collect::<String>()
+            })
+        });
+        threads.map(|thread| thread.join().expect("walk")).concat()
+    })
+}
+
+#[test]
+fn figures_are_told_apart_from_words() {
+    assert_eq!(
+        without_figures("sent:  1,001 msg/s in 2.5 s, 3us"),
+        "sent: # msg/s in # s, #us"
     );
 }
 
 #[test]
 fn every_command_in_the_docs_works() {
-    let makefile = fs::read_to_string(root().join("Makefile")).expect("Makefile");
-    let blocks = blocks();
-    assert!(
-        blocks.len() >= 5,
-        "only {} sh blocks found: the search is broken",
-        blocks.len()
-    );
-    let scripts = blocks
+    let faults = walk_blocks(Screen::Pipe);
+    assert!(faults.is_empty(), "{faults}");
+}
+
+#[test]
+fn help_fits_every_screen() {
+    let mut script: String = examples::COMMANDS
         .iter()
-        .map(|block| (block, without_make(block, &makefile)));
-    let (on_default_port, others): (Vec<_>, Vec<_>) = scripts
-        .filter(|(_, script)| !script.trim().is_empty())
-        .partition(|(_, script)| script.contains(DEFAULT_PORT));
-    // They mostly wait. Those with a broker on the default port must not meet.
-    thread::scope(|scope| {
-        for scripts in [on_default_port, others] {
-            scope.spawn(move || {
-                for (block, script) in scripts {
-                    eprintln!("{}", block.place);
-                    run(block, &script);
-                }
-            });
+        .map(|it| examples::help(it))
+        .collect();
+    script.push_str("bellows help\n");
+    for topic in examples::topics(&root()) {
+        script.push_str(&format!("bellows help {topic}\n"));
+    }
+    let faults: String = SCREENS
+        .iter()
+        .map(|screen| walk(&Block::of("help", &script), *screen, LIMIT))
+        .collect();
+    assert!(faults.is_empty(), "{faults}");
+}
+
+#[test]
+#[ignore = "takes a quarter of an hour: make prove"]
+fn every_command_in_the_docs_fits_every_screen() {
+    let faults: String = SCREENS
+        .iter()
+        .skip(1)
+        .map(|screen| walk_blocks(*screen))
+        .collect();
+    assert!(faults.is_empty(), "{faults}");
+}
+
+#[test]
+#[ignore = "takes minutes, and a port that the docs use: make prove"]
+fn every_example_of_help_works_on_every_screen() {
+    let script = examples::script();
+    let limit = Duration::from_secs(600);
+    let faults: String = SCREENS
+        .iter()
+        .map(|screen| walk(&Block::of("examples", &script), *screen, limit))
+        .collect();
+    assert!(faults.is_empty(), "{faults}");
+}
+
+#[test]
+fn links_between_the_docs_lead_somewhere() {
+    let mut faults = String::new();
+    for page in blocks::pages() {
+        let text = std::fs::read_to_string(&page).expect("page");
+        let folder = page.parent().unwrap_or(Path::new("/"));
+        for target in text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next())
+        {
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            if target.starts_with("http") || target.contains(['`', ' ']) {
+                continue;
+            }
+            let file = match file {
+                "" => page.clone(),
+                file => folder.join(file),
+            };
+            let there = std::fs::read_to_string(&file).ok();
+            let is_there = file.exists()
+                && (anchor.is_empty()
+                    || there
+                        .is_some_and(|text| text.lines().any(|line| anchor_of(line) == anchor)));
+            if !is_there {
+                faults.push_str(&format!("{}: {target}\n", page.display()));
+            }
         }
-    });
+    }
+    assert!(faults.is_empty(), "links that lead nowhere:\n{faults}");
+}
+
+/// The anchor of a heading, as GitHub makes it; nothing for other lines.
+fn anchor_of(line: &str) -> String {
+    let Some(text) = line
+        .trim_start_matches('#')
+        .strip_prefix(' ')
+        .filter(|_| line.starts_with('#'))
+    else {
+        return String::new();
+    };
+    let kept = text
+        .chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| match c {
+        ' ' => '-',
+        c => c.to_ascii_lowercase(),
+    })
+    .collect()
 }

@@ -1,0 +1,141 @@
+//! The examples that `--help` shows, made short enough to be run.
+
+use std::path::Path;
+use std::process::Command;
+
+/// Commands and their subcommands.
+pub(crate) const COMMANDS: [&str; 28] = [
+    "",
+    "demo",
+    "run",
+    "client",
+    "producer",
+    "consumer",
+    "churn",
+    "churn connections",
+    "churn channels",
+    "churn queues",
+    "artemis",
+    "artemis perf client",
+    "perf-test",
+    "record",
+    "top",
+    "flame",
+    "broker",
+    "runs",
+    "runs show",
+    "runs tag",
+    "runs note",
+    "runs rm",
+    "runs prune",
+    "report",
+    "doctor",
+    "calibrate",
+    "completions",
+    "man",
+];
+
+/// What stands in an example, and what is run instead: shorter, with a run and a process that exist.
+const INSTEAD: [(&str, &str); 21] = [
+    ("--duration 60", "--duration 1"),
+    ("--duration 30", "--duration 1"),
+    ("--duration 20", "--duration 1"),
+    ("--duration 10", "--duration 1"),
+    ("--warmup 20", "--warmup 0"),
+    ("--warmup 5", "--warmup 0"),
+    ("-z 60", "-z 1"),
+    ("-z 30", "-z 1"),
+    ("--message-count 1000000", "--message-count 2000"),
+    ("--message-count 100000", "--message-count 2000"),
+    ("--broker-root /opt/rabbitmq_server-4.2.1", ""),
+    ("phases.measure=30s", "phases.measure=2s"),
+    ("--pid 4711", "--pid $broker"),
+    ("--name beam.smp", "--pid $broker"),
+    ("7k2q x3m4", "last"),
+    ("7k2q", "last"),
+    ("--from 10 --to 20", "--from 0 --to 90"),
+    ("--from 10 --to 12", "--from 0 --to 90"),
+    ("/etc/bash_completion.d/", "./"),
+    ("~/.zfunc/", "./"),
+    ("man -l -", "cat"),
+];
+
+/// What examples need: a broker at the usual place, a run, and files of those names.
+pub(crate) const PREPARATION: &str = "\
+bellows broker --listen 127.0.0.1:5672 > /dev/null &
+broker=$!
+sleep 1
+bellows demo --quiet > /dev/null
+cp runs/*/profile.pb.gz runs/*/cpu.folded .
+printf '[[fault]]\\nkind = \"lose\"\\nevery = 100\\n' > faults.toml
+printf '[broker]\\nkind = \"embedded\"\\n[[load]]\\nrate = 100\\n' > mine.toml
+";
+
+/// The examples as scripts, in the order in which `--help` shows them.
+pub(crate) fn examples() -> Vec<String> {
+    let mut examples: Vec<String> = Vec::new();
+    for command in COMMANDS {
+        let words = command.split_whitespace();
+        let help = Command::new(env!("CARGO_BIN_EXE_bellows"))
+            .args(words)
+            .arg("--help")
+            .output();
+        let help = String::from_utf8(help.expect("help").stdout).expect("text");
+        let Some((_, shown)) = help.split_once("\nExamples:\n") else {
+            continue;
+        };
+        for line in shown.lines().take_while(|line| line.starts_with("  ")) {
+            let line = line.trim();
+            if line.starts_with("bellows ") {
+                examples.push(line.to_owned());
+            } else if let Some(last) = examples.last_mut() {
+                *last = format!("{} {line}", last.trim_end_matches('\\'));
+            }
+        }
+    }
+    assert!(examples.len() > 40, "{examples:#?}");
+    examples.dedup();
+    examples.iter().map(|line| short(line)).collect()
+}
+
+fn short(example: &str) -> String {
+    // Three blanks part a command from what is said of it.
+    let line = example.split("   ").next().unwrap_or_default();
+    let line = INSTEAD.iter().fold(line.to_owned(), |line, (long, short)| {
+        line.replace(long, short)
+    });
+    let line = line.replace("--out /usr/local/share/man/man1", "--out man");
+    let line = line.replace("/tmp/before.html", "before.html");
+    match line.starts_with("bellows broker") {
+        // It lasts until it is stopped, and the usual port is taken.
+        true => {
+            format!("BELLOWS_LISTEN=127.0.0.1:0 timeout --signal INT 1 {line} || test $? = 124\n")
+        }
+        false => line + "\n",
+    }
+}
+
+/// One script of all examples that takes what they need from `PREPARATION`.
+pub(crate) fn script() -> String {
+    PREPARATION.to_owned() + &examples().concat()
+}
+
+/// What `--help` of a command prints.
+pub(crate) fn help(command: &str) -> String {
+    format!("bellows {command} --help\n")
+}
+
+/// The documents in the binary.
+pub(crate) fn topics(root: &Path) -> Vec<String> {
+    let docs = std::fs::read_dir(root.join("docs"))
+        .expect("docs")
+        .flatten();
+    let pages = docs
+        .map(|page| page.path())
+        .filter(|page| page.extension().is_some_and(|it| it == "md"));
+    let topics = pages.filter_map(|page| Some(page.file_stem()?.to_str()?.to_owned()));
+    topics
+        .filter(|topic| topic != "perf-test")
+        .chain(["perf-test-options".to_owned()])
+        .collect()
+}

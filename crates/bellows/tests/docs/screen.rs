@@ -1,0 +1,275 @@
+//! Runs a script in a pipe or in a pseudo-terminal of some width, and judges what it printed: cut words, panics,
+//! warnings that are told twice, and commands that say nothing for over a second.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// Stands before each command in the output, with its arguments behind it.
+const MARK: char = '\u{1e}';
+/// Longest silence of a command, beside what a busy machine adds.
+const SILENCE: Duration = Duration::from_millis(1_500);
+/// Commands that are told to be silent, or whose output is another tool's.
+const SILENT: [&str; 3] = ["--quiet", "--json", "artemis"];
+/// A path this long is not broken up, for it must be copied whole.
+const LONG_PATH: usize = 20;
+
+/// Where a script's output goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Screen {
+    Pipe,
+    /// A terminal with this many columns.
+    Terminal(usize),
+}
+
+/// What a script printed, and how it ended.
+pub(crate) struct Shown {
+    /// `None` where it had to be stopped.
+    pub(crate) status: Option<ExitStatus>,
+    pub(crate) text: String,
+    /// Commands that said nothing for too long.
+    silences: Vec<String>,
+}
+
+/// Runs a script of bash in `folder` with this build's bellows first on the path, for at most `limit`.
+pub(crate) fn play(script: &str, folder: &Path, screen: Screen, limit: Duration) -> Shown {
+    let programs = folder.join(".programs");
+    fs::create_dir_all(&programs).expect("folder");
+    let marked = format!(
+        "#!/bin/sh\n[ -n \"$BELLOWS_WALK\" ] && printf '\\036%s\\n' \"$*\" >&2\nexec {} \"$@\"\n",
+        env!("CARGO_BIN_EXE_bellows")
+    );
+    let wrapper = programs.join("bellows");
+    fs::write(&wrapper, marked).expect("wrapper");
+    let file = programs.join("script");
+    let guarded = format!("trap 'set +e; jobs -p | xargs -r kill; wait' EXIT\n{script}");
+    fs::write(&file, guarded).expect("script");
+    Command::new("chmod")
+        .arg("755")
+        .arg(&wrapper)
+        .status()
+        .expect("chmod");
+
+    let run = format!("exec 2>&1; exec bash -euo pipefail {}", file.display());
+    let mut command = match screen {
+        Screen::Pipe => {
+            let mut command = Command::new("bash");
+            command.args(["-c", &run]);
+            command
+        }
+        Screen::Terminal(columns) => {
+            let mut command = Command::new("script");
+            let inside = format!("stty cols {columns} rows 40; {run}");
+            command.args([
+                "--quiet",
+                "--return",
+                "--flush",
+                "--command",
+                &inside,
+                "/dev/null",
+            ]);
+            command
+                .env("TERM", "xterm-256color")
+                .env("SHELL", "/bin/bash");
+            command
+        }
+    };
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut child = command
+        .current_dir(folder)
+        .env("PATH", format!("{}:{path}", programs.display()))
+        .env("BELLOWS_WALK", "1")
+        .env("BELLOWS_RUNS", folder.join("runs"))
+        .env("XDG_DATA_HOME", folder.join("data"))
+        // The docs show lengths that suit a person; the test only needs the commands to work.
+        .env("BELLOWS_SET", "phases.warmup=1s,phases.measure=3s")
+        .env_remove("NO_COLOR")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("bash, or script of util-linux");
+    let mut output = child.stdout.take().expect("piped");
+    let (to, chunks) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 65_536];
+        while let Ok(length @ 1..) = output.read(&mut buffer) {
+            let _ = to.send((Instant::now(), buffer[..length].to_vec()));
+        }
+    });
+    let mut watch = Watch::new();
+    let deadline = Instant::now() + limit;
+    let mut bytes = Vec::new();
+    let mut in_time = true;
+    loop {
+        match chunks.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok((at, chunk)) => {
+                watch.chunk(at, &chunk);
+                bytes.extend(chunk);
+            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                in_time = false;
+                let _ = child.kill();
+                break;
+            }
+        }
+    }
+    let status = child.wait().expect("wait");
+    Shown {
+        status: Some(status).filter(|_| in_time),
+        text: String::from_utf8_lossy(&bytes).into_owned(),
+        silences: watch.silences,
+    }
+}
+
+/// Notes silences. What comes before the next command's mark is the script's own, such as a `sleep`.
+struct Watch {
+    command: String,
+    last: Instant,
+    silences: Vec<String>,
+}
+
+impl Watch {
+    fn new() -> Self {
+        Self {
+            command: "--quiet".to_owned(),
+            last: Instant::now(),
+            silences: Vec::new(),
+        }
+    }
+
+    fn chunk(&mut self, at: Instant, chunk: &[u8]) {
+        let text = String::from_utf8_lossy(chunk);
+        let silence = at.duration_since(self.last);
+        self.last = at;
+        let is_told_so = SILENT.iter().any(|word| self.command.contains(word));
+        if silence > SILENCE && !text.starts_with(MARK) && !is_told_so {
+            let line = format!("`bellows {}` said nothing for {silence:.1?}", self.command);
+            self.silences.push(line);
+        }
+        if let Some((_, rest)) = text.rsplit_once(MARK) {
+            self.command = rest.lines().next().unwrap_or_default().trim().to_owned();
+        }
+    }
+}
+
+impl Shown {
+    /// What is wrong with it, one thing a line; nothing where all is well.
+    pub(crate) fn faults(&self, screen: Screen) -> String {
+        let mut faults = String::new();
+        for part in self.text.split(MARK).skip(1) {
+            let (command, printed) = part.split_once('\n').unwrap_or((part, ""));
+            let command = command.trim();
+            let lines = lines(printed);
+            if printed.contains("panicked at") {
+                let _ = writeln!(faults, "`bellows {command}` panicked");
+            }
+            for warning in told_twice(&lines) {
+                let _ = writeln!(faults, "`bellows {command}` says twice: {warning}");
+            }
+            if let Screen::Terminal(columns) = screen {
+                for line in lines.iter().filter(|line| is_cut(command, line, columns)) {
+                    let _ = writeln!(faults, "`bellows {command}` at {columns} columns: {line}");
+                }
+            }
+        }
+        faults
+    }
+
+    /// The commands that said nothing for too long. A busy machine makes some of them.
+    pub(crate) fn silences(&self) -> String {
+        self.silences.join("\n")
+    }
+}
+
+/// The lines as a terminal shows them, without colours and cursor movements.
+fn lines(printed: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in printed.split(['\n', '\r']) {
+        let mut shown = String::new();
+        let mut characters = line.chars().peekable();
+        while let Some(character) = characters.next() {
+            if character != '\u{1b}' {
+                shown.push(character);
+            } else if characters.next_if_eq(&'[').is_some() {
+                while characters.next_if(|c| !c.is_ascii_alphabetic()).is_some() {}
+                characters.next();
+            }
+        }
+        lines.push(shown);
+    }
+    lines
+}
+
+/// Whether the terminal breaks a word of the line, or the line itself cuts one off.
+fn is_cut(command: &str, line: &str, columns: usize) -> bool {
+    // Other tools' lines, programs' input and what has to be copied stay whole.
+    let has_own_form = ["perf-test", "artemis", "help run-schema"]
+        .iter()
+        .any(|start| command.starts_with(start) && !command.contains("--help"));
+    let is_code = line.starts_with("    ") && command.starts_with("help");
+    let is_example = line.trim_start().starts_with("bellows ");
+    // clap does not break it.
+    let is_usage = line.starts_with("Usage: ");
+    let last = line.split_whitespace().last().unwrap_or_default();
+    let is_path = last.contains('/') && last.chars().count() > LONG_PATH;
+    if has_own_form || is_code || is_example || is_usage || is_path {
+        return false;
+    }
+    let ends_cut = line.trim_end().ends_with('…') && !command.contains("help");
+    line.chars().count() > columns || ends_cut
+}
+
+/// The warnings that stand there more than once, with the line behind each, into which a terminal may break them.
+fn told_twice(lines: &[String]) -> Vec<String> {
+    let behind = lines.iter().skip(1).map(String::as_str).chain([""]);
+    let pairs = lines
+        .iter()
+        .zip(behind)
+        .map(|(line, next)| (line.trim().trim_start_matches("! "), next));
+    let told = pairs.filter(|(line, _)| line.starts_with("warning: "));
+    let mut told: Vec<String> = told
+        .map(|(line, next)| format!("{line} {}", next.trim()))
+        .collect();
+    told.sort_unstable();
+    let mut twice: Vec<String> = told
+        .windows(2)
+        .filter(|pair| pair[0] == pair[1])
+        .map(|pair| pair[0].clone())
+        .collect();
+    twice.dedup();
+    twice
+}
+
+#[test]
+fn what_is_wrong_is_found() {
+    let shown = |text: &str| Shown {
+        status: None,
+        text: format!("{MARK}demo\n{text}"),
+        silences: Vec::new(),
+    };
+    let terminal = Screen::Terminal(20);
+    for (text, fault) in [
+        ("thread 'main' panicked at src/x.rs:1", "panicked"),
+        (
+            "warning: a\n\n! warning: b\n\n! warning: a\n\n",
+            "twice: warning: a",
+        ),
+        ("a line that is too wide for it\n", "at 20 columns"),
+        ("a name that is cu…\n", "at 20 columns"),
+    ] {
+        let found = shown(text).faults(terminal);
+        assert!(found.contains(fault), "{text}: {found}");
+    }
+    for text in [
+        "warning: a\nwarning: b\n",
+        "\u{1b}[1mbold\u{1b}[0m and short\n",
+        "report: /tmp/a/long/path/to/the/report.html\n",
+    ] {
+        assert_eq!(shown(text).faults(terminal), "", "{text}");
+    }
+}
