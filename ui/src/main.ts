@@ -15,6 +15,7 @@ import { figures } from './sections/figures';
 import { glance, headline, masthead, remark } from './sections/head';
 import { limit } from './sections/limit';
 import { percentiles } from './sections/percentiles';
+import { repeats } from './sections/repeats';
 import { requirements } from './sections/requirements';
 import { timeline, type View } from './sections/timeline';
 import { warnings } from './sections/warnings';
@@ -44,6 +45,7 @@ function start(page: Page, app: HTMLElement): void {
     use(timeline(page, store, pointer)),
     warnings(run),
     requirements(run),
+    repeats(run),
     use(limit(run, store)),
     use(figures(page, store)),
     profile ? use(burn(run, profile, store, pointer)) : null,

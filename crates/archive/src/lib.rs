@@ -14,9 +14,11 @@ mod line_file;
 mod list;
 mod lock;
 pub mod profile;
+mod quantity;
 mod reader;
 mod record;
 mod remove;
+mod repeats;
 mod replace;
 mod requirement;
 mod scenario;
@@ -38,14 +40,16 @@ pub use histogram_log::{HistogramLog, HistogramRecord, encode_histogram};
 pub use labels::{Labels, Tag};
 pub use list::{RunEntry, list_runs};
 pub use lock::RunLock;
+pub use quantity::{Quantity, plain_name};
 pub use reader::RunReader;
 pub use record::{
     BindingRecord, Event, ExchangeRecord, Hardware, PhaseSpan, QueueRecord, RunRecord, RunState,
     Topology, Versions,
 };
 pub use remove::Removable;
+pub use repeats::{RepeatedFigure, RepeatedRun, Repeats, RepeatsSummary};
 pub use replace::{Replacement, replace_file};
-pub use requirement::{RequiredUnit, RequirementOutcome};
+pub use requirement::{QuantityUnit, RequirementOutcome};
 pub use scenario::{FailureCount, ScenarioPoint};
 pub use select::{Retention, RunFilter, RunOrder, prunable, sort_runs};
 pub use series::{ProcessUsage, SeriesPoint};
@@ -65,6 +69,8 @@ pub mod file {
     pub const RECORD: &str = "run.json";
     /// What people say of the run: see [`crate::Labels`].
     pub const LABELS: &str = "labels.json";
+    /// What runs of one experiment say together: see [`crate::Repeats`].
+    pub const REPEATS: &str = "repeats.json";
     /// One line per second: see [`crate::SeriesPoint`].
     pub const SERIES: &str = "series.jsonl";
     /// One line per tenth of a second: see [`crate::SlicePoint`].

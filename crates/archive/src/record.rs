@@ -7,6 +7,7 @@ use crate::{RunSummary, Warning};
 
 /// How far a run got.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
     /// In progress, or cut off: nothing was written after the last second of the series.

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What an observed value counts.
+/// What a figure counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
-pub enum RequiredUnit {
+pub enum QuantityUnit {
     /// Nanoseconds of time.
     #[default]
     Ns,
@@ -32,7 +32,7 @@ pub struct RequirementOutcome {
     /// What the observed value would have to be compared with.
     pub bound: f64,
     /// What both count.
-    pub unit: RequiredUnit,
+    pub unit: QuantityUnit,
     /// Whether it held; `None` where that cannot be told.
     pub met: Option<bool>,
     /// Why it cannot be told.

@@ -4,17 +4,17 @@ use std::io::{self, ErrorKind};
 
 use measure::Problem;
 
-/// How a command ended that did what it was asked to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How a command ended that did what it was asked to do, in the order of weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Done {
     /// Nothing to complain about.
     Fine,
-    /// There are warnings, and `--strict` makes them count.
-    Invalid,
-    /// The run did not reach what was required of it.
-    Missed,
     /// Whether the run reached what was required of it cannot be told.
     Unknown,
+    /// The run did not reach what was required of it.
+    Missed,
+    /// There are warnings, and `--strict` makes them count.
+    Invalid,
 }
 
 /// Why a command could not do what it was asked to do.

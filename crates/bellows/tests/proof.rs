@@ -273,23 +273,41 @@ impl Scene {
     }
 }
 
-/// Tells when the load begins.
-struct Beginning(std::sync::mpsc::Sender<()>);
+/// Tells when the load begins, and keeps why connections were lost.
+struct Watch {
+    begun: std::sync::mpsc::Sender<()>,
+    lost: Vec<String>,
+}
 
-impl Sink for Beginning {
+impl Sink for Watch {
     fn interval(&mut self, _: &Interval) {}
 
     fn event(&mut self, event: RunEvent) {
-        if matches!(event, RunEvent::Started { .. }) {
-            // Whoever waits for it may have given up.
-            let _ = self.0.send(());
+        match event {
+            RunEvent::Started { .. } => {
+                // Whoever waits for it may have given up.
+                let _ = self.begun.send(());
+            }
+            RunEvent::Lost { at, detail } => self.lost.push(format!("{at:?}: {detail}")),
+            _ => {}
         }
     }
 }
 
+/// Loads as planned; why connections were lost, in the order of time.
+fn watched(
+    plan: &Plan,
+    begun: std::sync::mpsc::Sender<()>,
+) -> Result<(Outcome, Vec<String>), load::Error> {
+    let lost = Vec::new();
+    let mut watch = Watch { begun, lost };
+    let outcome = load::run(plan, &Control::new(), &mut watch)?;
+    Ok((outcome, watch.lost))
+}
+
 fn run(plan: &Plan) -> Outcome {
     let (sender, _receiver) = channel();
-    load::run(plan, &Control::new(), &mut Beginning(sender)).expect("a load without blows")
+    watched(plan, sender).expect("a load without blows").0
 }
 
 /// Puts messages of another run into the queues.
@@ -356,14 +374,14 @@ fn strike(proxy: &Proxy, blow: Blow) {
     }
 }
 
-/// Plays a scene; tells how the load went and how many messages it left in the queues.
-fn play(scene: &Scene, broker: SocketAddr) -> Result<(Outcome, u64), load::Error> {
+/// Plays a scene; tells how the load went, why connections were lost, and how many messages it left in the queues.
+fn play(scene: &Scene, broker: SocketAddr) -> Result<(Outcome, Vec<String>, u64), load::Error> {
     if scene.earlier > 0 {
         fill(scene, broker.port());
     }
     let proxy = Proxy::new(broker).expect("a proxy");
     let (sender, begun) = channel();
-    let outcome = thread::scope(|scope| {
+    let (outcome, lost) = thread::scope(|scope| {
         let proxy = &proxy;
         scope.spawn(move || {
             if scene.held_before > 0 {
@@ -381,7 +399,7 @@ fn play(scene: &Scene, broker: SocketAddr) -> Result<(Outcome, u64), load::Error
             }
         });
         let plan = scene.plan(proxy.address().port());
-        load::run(&plan, &Control::new(), &mut Beginning(sender))
+        watched(&plan, sender)
     })?;
     drop(proxy);
     // StopCondition the broker has noticed that all connections are gone.
@@ -395,7 +413,7 @@ fn play(scene: &Scene, broker: SocketAddr) -> Result<(Outcome, u64), load::Error
         // They went with their connections.
         Kind::Topic | Kind::Exclusive => 0,
     };
-    Ok((outcome, left))
+    Ok((outcome, lost, left))
 }
 
 /// What of a scene's counts cannot be.
@@ -494,7 +512,7 @@ struct Totals {
 
 fn problem(seed: u64, broker: SocketAddr, totals: &Totals) -> Option<String> {
     let scene = Scene::random(seed);
-    let (outcome, left) = match play(&scene, broker) {
+    let (outcome, reasons, left) = match play(&scene, broker) {
         Ok(played) => played,
         Err(error) => return Some(format!("{scene:#?}\n{error}")),
     };
@@ -514,8 +532,11 @@ fn problem(seed: u64, broker: SocketAddr, totals: &Totals) -> Option<String> {
     ] {
         total.fetch_add(count, Ordering::Relaxed);
     }
-    contradiction(&scene, &outcome, left)
-        .map(|rule| format!("not so: {rule}\n{scene:#?}\n{left} left in the queues, {outcome:#?}"))
+    contradiction(&scene, &outcome, left).map(|rule| {
+        format!(
+            "not so: {rule}\n{scene:#?}\n{left} left in the queues, lost {reasons:#?}, {outcome:#?}"
+        )
+    })
 }
 
 fn prove(test: &str, broker: SocketAddr, usual: u64) {

@@ -17,12 +17,12 @@ struct Case {
 }
 
 /// One test suite: a test for the run itself, and one for each requirement. Without a record it says that
-/// the run has not ended.
+/// the run has not ended; several are told apart by their number.
 ///
 /// # Errors
 /// Where no memory is left to write to.
-pub fn junit(name: &str, record: Option<&RunRecord>) -> std::io::Result<String> {
-    let cases = cases(record);
+pub fn junit(name: &str, records: &[RunRecord]) -> std::io::Result<String> {
+    let cases = cases(records);
     let count = |passed| cases.iter().filter(|case| case.passed == passed).count();
     let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
     writer.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
@@ -32,7 +32,7 @@ pub fn junit(name: &str, record: Option<&RunRecord>) -> std::io::Result<String> 
         .with_attribute(("tests", cases.len().to_string().as_str()))
         .with_attribute(("failures", count(Some(false)).to_string().as_str()))
         .with_attribute(("errors", count(None).to_string().as_str()));
-    if let Some(record) = record {
+    if let Some(record) = records.first() {
         suite = suite.with_attribute(("timestamp", &*sanitise(&record.created)));
     }
     suite.write_inner_content(|writer| {
@@ -45,7 +45,24 @@ pub fn junit(name: &str, record: Option<&RunRecord>) -> std::io::Result<String> 
     Ok(text)
 }
 
-fn cases(record: Option<&RunRecord>) -> Vec<Case> {
+fn cases(records: &[RunRecord]) -> Vec<Case> {
+    match records {
+        [] => cases_of(None),
+        [one] => cases_of(Some(one)),
+        several => {
+            let of = |(number, record): (usize, &RunRecord)| {
+                let numbered = move |case: Case| Case {
+                    name: format!("run {}: {}", number + 1, case.name),
+                    ..case
+                };
+                cases_of(Some(record)).into_iter().map(numbered)
+            };
+            several.iter().enumerate().flat_map(of).collect()
+        }
+    }
+}
+
+fn cases_of(record: Option<&RunRecord>) -> Vec<Case> {
     let summary = record.and_then(|record| record.summary.as_ref());
     let requirements = summary.map_or(&[][..], |summary| &summary.requirements);
     let required = requirements.iter().map(|requirement| Case {

@@ -1,7 +1,7 @@
 //! How numbers are written, in the terminal and in sentences. The formats of `perf-test` and of
 //! `artemis perf` are their originals' and stand with them.
 
-use archive::{RequiredUnit, RequirementOutcome};
+use archive::{QuantityUnit, RequirementOutcome};
 use measure::Nanos;
 
 /// A whole number with separators between thousands: `3,288,000`.
@@ -131,21 +131,23 @@ pub(crate) fn observed(requirement: &RequirementOutcome) -> String {
         let why = requirement.why.as_deref().unwrap_or("it was not measured");
         return format!("cannot tell: {why}");
     };
-    required(requirement.unit, value)
+    figure(value, requirement.unit)
 }
 
 /// What a requirement's observed value would have to be compared with.
 pub(crate) fn bound(requirement: &RequirementOutcome) -> String {
-    required(requirement.unit, requirement.bound)
+    figure(requirement.bound, requirement.unit)
 }
 
-fn required(unit: RequiredUnit, value: f64) -> String {
+/// A figure in the unit that suits it.
+pub(crate) fn figure(value: f64, unit: QuantityUnit) -> String {
     match unit {
-        RequiredUnit::Ns => duration(value as u64),
-        RequiredUnit::PerSecond => format!("{}/s", three_digits(value)),
-        RequiredUnit::Share => percent(value),
-        RequiredUnit::Count => count(value as u64),
-        RequiredUnit::Bytes => bytes(value as u64),
+        QuantityUnit::Ns => duration(value as u64),
+        QuantityUnit::PerSecond => format!("{}/s", three_digits(value)),
+        QuantityUnit::Share => percent(value),
+        QuantityUnit::Count if value.fract() != 0.0 => three_digits(value),
+        QuantityUnit::Count => count(value as u64),
+        QuantityUnit::Bytes => bytes(value as u64),
     }
 }
 

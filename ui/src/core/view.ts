@@ -886,6 +886,11 @@ samples: number,
 weighted: boolean, };
 
 /**
+ * What a figure counts.
+ */
+export type QuantityUnit = "ns" | "per_second" | "share" | "count" | "bytes";
+
+/**
  * A queue.
  */
 export type QueueRecord = {
@@ -930,6 +935,89 @@ text: string,
  * The verdict rests on it; others are circumstances.
  */
 decided: boolean, };
+
+/**
+ * One figure in all runs.
+ */
+export type RepeatedFigure = {
+/**
+ * Its name, as requirements write it.
+ */
+name: string,
+/**
+ * What it counts.
+ */
+unit: QuantityUnit,
+/**
+ * A value for each run; `None` where it cannot be told or the run is not complete.
+ */
+values: Array<number | null>,
+/**
+ * Arithmetic mean of the values.
+ */
+mean: number,
+/**
+ * Sample standard deviation (n - 1); `None` for one value.
+ */
+sd: number | null,
+/**
+ * The smallest value.
+ */
+min: number,
+/**
+ * The largest value.
+ */
+max: number,
+/**
+ * 95 % interval of the mean by Student's t; `None` for fewer than three values.
+ */
+interval: [number, number] | null, };
+
+/**
+ * One of the runs.
+ */
+export type RepeatedRun = {
+/**
+ * The run folder's name; empty where none was kept.
+ */
+id: string,
+/**
+ * How far it got. Only what is complete counts.
+ */
+state: RunState,
+/**
+ * A warning says that one of its numbers must not be used.
+ */
+invalid: boolean,
+/**
+ * Names of figures in which it lies far from the other runs.
+ */
+apart: Array<string>, };
+
+/**
+ * Runs of one experiment, one after the other.
+ */
+export type Repeats = {
+/**
+ * Always [`Repeats::SCHEMA`].
+ */
+schema: string,
+/**
+ * The experiment's name.
+ */
+name: string,
+/**
+ * Runs that were requested.
+ */
+requested: number,
+/**
+ * The runs that were made, in the order of time.
+ */
+runs: Array<RepeatedRun>,
+/**
+ * The headline figures, in the order in which they are shown.
+ */
+figures: Array<RepeatedFigure>, };
 
 /**
  * What was asked for, against what was sent. In a run of churn its messages are cycles, and they are
@@ -1042,6 +1130,11 @@ broker: number | null,
 client: number | null, };
 
 /**
+ * How far a run got.
+ */
+export type RunState = "running" | "complete" | "interrupted" | "failed";
+
+/**
  * A run as a person sees it.
  */
 export type RunView = {
@@ -1081,6 +1174,10 @@ warnings: Array<Warning>,
  * What is missing or could not be read.
  */
 notes: Array<string>,
+/**
+ * What it says together with other runs of the same experiment, whose last it is.
+ */
+repeats: Repeats | null,
 /**
  * What people say of the run.
  */

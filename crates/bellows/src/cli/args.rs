@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use archive::profile::Profile;
 use archive::{Labels, RunRecord};
-use clap::Args;
 use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, value_parser};
 use measure::Bytes;
 
 use session::experiment::{RequireSpec, Requirement};
@@ -37,7 +37,7 @@ pub(super) struct OutputArgs {
 
 /// What a run has to reach.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Requirements")]
+#[command(next_help_heading = "Requirements and repeats")]
 pub(super) struct RequireArgs {
     /// Exit with code 3 if this holds: 'end-to-end p99 > 20ms', 'lost > 0', 'sent rate < 20k'. May be
     /// repeated
@@ -46,7 +46,15 @@ pub(super) struct RequireArgs {
     /// Write what was required, and whether it was reached, as JUnit XML
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+    /// Do it this many times, with a broker of its own each where bellows starts it, and show how far every
+    /// headline figure spreads
+    #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true,
+          value_parser = value_parser!(u32).range(1..=MOST_REPEATS))]
+    pub(super) repeat: u32,
 }
+
+/// Runs of one command line; their account is kept in memory.
+const MOST_REPEATS: i64 = 1_000;
 
 impl RequireArgs {
     /// What is required, beside what the experiment itself requires.
@@ -57,12 +65,12 @@ impl RequireArgs {
 
     /// Writes the file for the CI server, where one was requested: before the run, so that one which never
     /// ends leaves no older result, and after it.
-    pub(super) fn write(&self, name: &str, record: Option<&RunRecord>) -> Result<(), Failure> {
+    pub(super) fn write(&self, name: &str, records: &[RunRecord]) -> Result<(), Failure> {
         let Some(path) = &self.junit else {
             return Ok(());
         };
         let write = |text: String| archive::replace_file(path, text.as_bytes());
-        let written = report::junit(name, record).and_then(write);
+        let written = report::junit(name, records).and_then(write);
         written.map_err(|e| Failure::io("write", path, &e))
     }
 }

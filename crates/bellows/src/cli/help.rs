@@ -25,7 +25,7 @@ macro_rules! topic {
 }
 
 /// The documents by their topics. A topic is called like its file, but where a command has that name.
-const TOPICS: [(&str, &str); 20] = [
+const TOPICS: [(&str, &str); 21] = [
     topic!("getting-started", "getting-started.md"),
     topic!("from-perf-test", "from-perf-test.md"),
     topic!("from-artemis-perf", "from-artemis-perf.md"),
@@ -37,6 +37,7 @@ const TOPICS: [(&str, &str); 20] = [
     topic!("troubleshooting", "troubleshooting.md"),
     topic!("glossary", "glossary.md"),
     topic!("requirements", "requirements.md"),
+    topic!("repeats", "repeats.md"),
     topic!("faults", "faults.md"),
     topic!("schedules", "schedules.md"),
     topic!("tls", "tls.md"),

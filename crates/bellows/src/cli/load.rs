@@ -117,7 +117,7 @@ struct Common {
     #[arg(long)]
     profile: bool,
     /// Copy the HDR histogram log to this file
-    #[arg(long, value_name = "FILE", conflicts_with = "no_archive")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["no_archive", "repeat"])]
     hdr: Option<PathBuf>,
     /// Reconnect delay; a range such as 1s-5s picks a random delay. Without it the first lost
     /// connection ends the run

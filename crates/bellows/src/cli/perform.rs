@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use archive::{RunState, RunSummary, Tier};
+use archive::profile::Profile;
+use archive::{Repeats, RepeatsSummary, RunRecord, RunState, RunSummary, Tier};
 use report::console::{self, Shape, Style};
 use session::{Error, Experiment, Observer, RunOptions, RunOutcome};
 
@@ -33,14 +34,15 @@ pub(super) fn experiment(
     let mut experiment = experiment.clone();
     experiment.require.extend(require.resolve());
     experiment.validate().map_err(Error::from)?;
-    require.write(&shape.title, None)?;
-    perform(
-        output,
-        require,
-        keep,
-        shape,
-        |options, control, observer| session::run(&experiment, options, control, observer),
-    )
+    require.write(&shape.title, &[])?;
+    let runs = keep.then(|| output.runs.runs.clone());
+    let work = |options: &RunOptions, control: &load::Control, observer: &mut dyn Observer| {
+        session::run(&experiment, options, control, observer)
+    };
+    match require.repeat {
+        0 | 1 => once(output, require, runs, shape, work),
+        times => repeatedly(times, output, require, runs.as_deref(), &shape, work),
+    }
 }
 
 /// What is shown of an experiment.
@@ -60,21 +62,167 @@ pub(super) fn shape(experiment: &Experiment) -> Shape {
 }
 
 /// Does the work, shows it, draws the report and prints the summary.
-fn perform(
+fn once(
     output: &OutputArgs,
     require: &RequireArgs,
-    keep: bool,
+    runs: Option<PathBuf>,
     shape: Shape,
     work: impl FnOnce(&RunOptions, &load::Control, &mut dyn Observer) -> Result<RunOutcome, Error>,
 ) -> Result<Performed, Failure> {
-    let runs = keep.then(|| output.runs.runs.clone());
-    let carried = carry_out(output, runs, shape.clone(), work)?;
+    let watched = Watched::start()?;
+    let carried = carry_out(output, runs, shape.clone(), &watched, work)?;
     let shown = tell(output, &shape, &carried.outcome, carried.place());
-    require.write(&shape.title, Some(&carried.outcome.record))?;
+    require.write(&shape.title, std::slice::from_ref(&carried.outcome.record))?;
     carried.report?;
     shown?;
-    carried.at_once.check()?;
-    judge(output, carried.outcome)
+    watched.check()?;
+    let done = judge(output, &carried.outcome.record)?;
+    Ok(Performed {
+        run_dir: carried.outcome.run_dir,
+        done,
+    })
+}
+
+/// Does the same work several times, each shown in a line, and prints what the runs say together. The first that
+/// does not end as planned is the last.
+fn repeatedly(
+    times: u32,
+    output: &OutputArgs,
+    require: &RequireArgs,
+    runs: Option<&Path>,
+    shape: &Shape,
+    work: impl Fn(&RunOptions, &load::Control, &mut dyn Observer) -> Result<RunOutcome, Error>,
+) -> Result<Performed, Failure> {
+    let watched = Watched::start()?;
+    let mut records = Vec::new();
+    let mut last = None;
+    let mut broken = None;
+    for number in 1..=times {
+        let mut shape = shape.clone();
+        shape.title = format!("{}, run {number} of {times}", shape.title);
+        let runs = runs.map(Path::to_owned);
+        let carried = match carry_out(output, runs, shape, &watched, &work) {
+            Ok(carried) => carried,
+            // What the earlier ones measured is told before this one's failure.
+            Err(failure) => {
+                broken = Some(failure);
+                break;
+            }
+        };
+        tell_repeated(output, records.len() + 1, times, &carried.outcome.record)?;
+        let complete = carried.outcome.record.state == RunState::Complete;
+        records.push(carried.outcome.record);
+        last = carried
+            .outcome
+            .run_dir
+            .map(|dir| (dir, carried.outcome.profile));
+        carried.report?;
+        if !complete || watched.control.is_stopping() {
+            break;
+        }
+    }
+    let repeats = session::repeats(&shape.title, times, &records);
+    let drawn = draw_repeats(&repeats, last.as_ref());
+    require.write(&shape.title, &records)?;
+    if !records.is_empty() {
+        tell_repeats(
+            output,
+            &repeats,
+            &records,
+            drawn.as_ref().ok().and_then(Option::as_deref),
+        )?;
+    }
+    drawn?;
+    watched.check()?;
+    if let Some(failure) = broken {
+        return Err(failure);
+    }
+    let mut done = Done::Fine;
+    for record in &records {
+        done = done.max(judge(output, record)?);
+    }
+    Ok(Performed {
+        run_dir: last.map(|(dir, _)| dir),
+        done,
+    })
+}
+
+/// Keeps what the runs say together in the last one's folder, and draws its report with it.
+fn draw_repeats(
+    repeats: &Repeats,
+    last: Option<&(PathBuf, Option<Profile>)>,
+) -> Result<Option<PathBuf>, Failure> {
+    let Some((dir, profile)) = last else {
+        return Ok(None);
+    };
+    repeats.write(dir)?;
+    pictures::draw(dir, profile.as_ref()).map(Some)
+}
+
+/// Says one of several runs in a line.
+fn tell_repeated(
+    output: &OutputArgs,
+    number: usize,
+    times: u32,
+    record: &RunRecord,
+) -> Result<(), Failure> {
+    if !output.json {
+        return output::print(&console::repeated(number, times, record, output::style()));
+    }
+    if !output.quiet {
+        output::aside(&console::repeated(
+            number,
+            times,
+            record,
+            output::style_aside(),
+        ));
+    }
+    Ok(())
+}
+
+/// Prints what several runs say together: for people, or for machines and people.
+fn tell_repeats(
+    output: &OutputArgs,
+    repeats: &Repeats,
+    records: &[RunRecord],
+    report: Option<&Path>,
+) -> Result<(), Failure> {
+    let place = report.map(|path| path.display().to_string());
+    let text = |style: Style| console::repeats(repeats, place.as_deref(), style);
+    if !output.json {
+        return output::print(&text(output::style()));
+    }
+    if !output.quiet {
+        output::aside(&text(output::style_aside()));
+    }
+    output::print_json(&RepeatsSummary {
+        repeats,
+        summaries: records
+            .iter()
+            .filter_map(|record| record.summary.as_ref())
+            .collect(),
+    })
+}
+
+/// Work that the first SIGINT or SIGTERM stops in order, and the second at once.
+#[derive(Debug)]
+pub(super) struct Watched {
+    control: load::Control,
+    at_once: AtOnce,
+}
+
+impl Watched {
+    /// From now on signals end it.
+    pub(super) fn start() -> Result<Self, Failure> {
+        let control = load::Control::new();
+        let at_once = signals::stop_load(&control)?;
+        Ok(Self { control, at_once })
+    }
+
+    /// Fails where a second signal came.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        self.at_once.check()
+    }
 }
 
 /// Work that was done, and what was drawn of it.
@@ -83,8 +231,6 @@ pub(super) struct CarriedOut {
     pub(super) outcome: RunOutcome,
     /// The report's path; `None` where nothing was kept.
     pub(super) report: Result<Option<PathBuf>, Failure>,
-    /// Whether it was cut short.
-    pub(super) at_once: AtOnce,
 }
 
 impl CarriedOut {
@@ -100,15 +246,15 @@ pub(super) fn carry_out(
     output: &OutputArgs,
     runs_dir: Option<PathBuf>,
     shape: Shape,
+    watched: &Watched,
     work: impl FnOnce(&RunOptions, &load::Control, &mut dyn Observer) -> Result<RunOutcome, Error>,
 ) -> Result<CarriedOut, Failure> {
-    let control = load::Control::new();
-    let at_once = signals::stop_load(&control)?;
+    let control = &watched.control;
     let command = command_line::archived(std::env::args_os());
     let options = run_options(runs_dir, output.labels.resolve()?, command)?;
     let live = output::live(shape, output.json, output.quiet);
     let mut show = output::Show::new(live, control.clone());
-    let outcome = work(&options, &control, &mut show);
+    let outcome = work(&options, control, &mut show);
     let kept = outcome.as_ref().ok().and_then(|outcome| {
         let dir = outcome.run_dir.as_deref()?;
         Some((dir, outcome.profile.as_ref()))
@@ -126,7 +272,6 @@ pub(super) fn carry_out(
     Ok(CarriedOut {
         outcome: outcome?,
         report,
-        at_once,
     })
 }
 
@@ -155,15 +300,15 @@ fn tell(
 }
 
 /// Turns the run's state and warnings into an end.
-pub(super) fn judge(output: &OutputArgs, outcome: RunOutcome) -> Result<Performed, Failure> {
-    let record = outcome.record;
+pub(super) fn judge(output: &OutputArgs, record: &RunRecord) -> Result<Done, Failure> {
     if record.state == RunState::Failed {
-        return Err(Failure::of_run(record));
+        return Err(Failure::of_run(record.clone()));
     }
     let required = record.summary.iter().flat_map(|s| &s.requirements);
     let met: Vec<Option<bool>> = required.map(|it| it.met).collect();
     let invalid = record
         .summary
+        .as_ref()
         .is_some_and(|summary| summary.warnings.iter().any(|w| w.tier == Tier::Invalid));
     let done = if output.strict && invalid {
         Done::Invalid
@@ -174,8 +319,5 @@ pub(super) fn judge(output: &OutputArgs, outcome: RunOutcome) -> Result<Performe
     } else {
         Done::Fine
     };
-    Ok(Performed {
-        run_dir: outcome.run_dir,
-        done,
-    })
+    Ok(done)
 }

@@ -7,7 +7,7 @@ use report::console::{self, FunctionSort, FunctionTable, Shape};
 use session::{RecordOptions, Stacks, Target};
 
 use super::args::{OutputArgs, no_samples};
-use super::perform::{self, CarriedOut};
+use super::perform::{self, CarriedOut, Watched};
 use crate::failure::{Done, Failure};
 use crate::output;
 
@@ -64,10 +64,14 @@ impl RecordArgs {
             ..Shape::default()
         };
         let runs = Some(self.output.runs.runs.clone());
-        let carried =
-            perform::carry_out(&self.output, runs, shape, |options, control, observer| {
-                session::record(&record, options, control, observer)
-            })?;
+        let watched = Watched::start()?;
+        let carried = perform::carry_out(
+            &self.output,
+            runs,
+            shape,
+            &watched,
+            |options, control, observer| session::record(&record, options, control, observer),
+        )?;
         if self.output.json {
             if let Some(summary) = &carried.outcome.record.summary {
                 output::print_json(summary)?;
@@ -76,7 +80,7 @@ impl RecordArgs {
             show(&carried)?;
         }
         carried.report?;
-        carried.at_once.check()?;
+        watched.check()?;
         if carried
             .outcome
             .profile
@@ -85,7 +89,7 @@ impl RecordArgs {
         {
             return Err(no_samples("the profile"));
         }
-        perform::judge(&self.output, carried.outcome).map(|run| run.done)
+        perform::judge(&self.output, &carried.outcome.record)
     }
 }
 

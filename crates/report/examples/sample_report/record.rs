@@ -2,7 +2,7 @@
 
 use archive::{
     BindingRecord, BrokerSummary, BrokerUse, Event, ExchangeRecord, Facts, Hardware, LimitedBy,
-    LoopUse, PerMessage, PhaseSpan, ProducerTime, QueueRecord, Reason, RequiredUnit,
+    LoopUse, PerMessage, PhaseSpan, ProducerTime, QuantityUnit, QueueRecord, Reason,
     RequirementOutcome, Rss, RunRecord, RunState, RunSummary, SeriesPoint, Throughput, Tier,
     Topology, Verdict, Versions, Warning, WarningCode,
 };
@@ -252,17 +252,17 @@ fn requirements(state: &State, run: &Run) -> Vec<RequirementOutcome> {
             "end-to-end p99 < 2ms",
             p99,
             2e6,
-            RequiredUnit::Ns,
+            QuantityUnit::Ns,
             p99 < 2e6,
         ),
         required(
             "sent rate >= 19k",
             20e3,
             19e3,
-            RequiredUnit::PerSecond,
+            QuantityUnit::PerSecond,
             true,
         ),
-        required("lost = 0", 0.0, 0.0, RequiredUnit::Count, true),
+        required("lost = 0", 0.0, 0.0, QuantityUnit::Count, true),
     ]
 }
 

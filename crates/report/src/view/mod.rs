@@ -14,8 +14,8 @@ mod typescript;
 
 use archive::profile::Profile;
 use archive::{
-    BrokerSummary, Event, Hardware, PhaseSpan, RunReader, RunRecord, RunState, SeriesPoint,
-    Stalled, Topology, Verdict, Versions, Warning,
+    BrokerSummary, Event, Hardware, PhaseSpan, Repeats, RunReader, RunRecord, RunState,
+    SeriesPoint, Stalled, Topology, Verdict, Versions, Warning,
 };
 use measure::{MetricInfo, Phase, Problem};
 use serde::Serialize;
@@ -52,6 +52,8 @@ pub struct RunView {
     pub warnings: Vec<Warning>,
     /// What is missing or could not be read.
     pub notes: Vec<String>,
+    /// What it says together with other runs of the same experiment, whose last it is.
+    pub repeats: Option<Repeats>,
     /// What people say of the run.
     pub remark: Option<String>,
     /// Words by which people find it.
@@ -193,6 +195,10 @@ impl RunView {
             archive::Labels::default()
         });
         let headline = sentence(record, &phases, &summary);
+        let repeats = Repeats::read(&run.dir).unwrap_or_else(|e| {
+            notes.push(format!("the other runs of the series cannot be shown: {e}"));
+            None
+        });
         let view = Self {
             format: 1,
             id: record.id.clone(),
@@ -203,6 +209,7 @@ impl RunView {
             headline,
             warnings: summary.warnings,
             notes,
+            repeats,
             remark: labels.note,
             tags: labels.tags.iter().map(ToString::to_string).collect(),
             figures,

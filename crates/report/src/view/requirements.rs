@@ -101,7 +101,7 @@ fn chart(that: &str, metrics: &[Metric]) -> Option<(RequirementChart, String)> {
 
 #[cfg(test)]
 mod tests {
-    use archive::RequiredUnit;
+    use archive::QuantityUnit;
 
     use super::*;
 
@@ -110,7 +110,7 @@ mod tests {
             that: that.to_owned(),
             observed: met.map(|_| 31e6),
             bound: 20e6,
-            unit: RequiredUnit::Ns,
+            unit: QuantityUnit::Ns,
             met,
             why: None,
         }

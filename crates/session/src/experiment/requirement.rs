@@ -3,10 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use archive::{RequiredUnit, RequirementOutcome, RunSummary};
-use measure::{
-    Bytes, LatencySummary, Length, Metric, MetricKind, Nanos, Problem, Refused, per_second,
-};
+use archive::{Quantity, QuantityUnit, RequirementOutcome, RunSummary};
+use measure::{Bytes, Length, Metric, MetricKind, Nanos, Problem, Refused, per_second};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// One requirement of an experiment.
@@ -83,134 +81,6 @@ impl Comparison {
     }
 }
 
-#[derive(Clone, Debug, PartialEq)]
-enum Quantity {
-    /// A statistic of a latency, by the metric's name in lower case with blanks for `-` and `_`.
-    Latency(String, Statistic),
-    /// One of [`FIGURES`], by its index.
-    Figure(usize),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Statistic {
-    Mean,
-    Percentile(f64),
-    Max,
-}
-
-/// The percentiles that a summary holds are the ones that can be required.
-const STATISTICS: [(&str, Statistic); 7] = [
-    ("mean", Statistic::Mean),
-    ("p50", Statistic::Percentile(50.0)),
-    ("p90", Statistic::Percentile(90.0)),
-    ("p99", Statistic::Percentile(99.0)),
-    ("p99.9", Statistic::Percentile(99.9)),
-    ("p99.99", Statistic::Percentile(99.99)),
-    ("max", Statistic::Max),
-];
-
-/// A value, or why it cannot be told.
-type Observed = Result<f64, &'static str>;
-
-/// A figure of the summary other than a latency.
-struct Figure {
-    name: &'static str,
-    unit: RequiredUnit,
-    of: fn(&RunSummary) -> Observed,
-}
-
-const fn figure(name: &'static str, unit: RequiredUnit, of: fn(&RunSummary) -> Observed) -> Figure {
-    Figure { name, unit, of }
-}
-
-const NOT_REQUESTED: &str = "no rate was requested";
-const NO_CPU: &str = "CPU per message was not measured";
-const NO_MEMORY: &str = "the memory was not measured";
-const NO_LEDGER: &str = "no ledger was kept";
-const NO_MESSAGE: &str = "the ledger followed no message";
-const NOT_EXACT: &str = "the ledger's counts are not exact";
-const NO_OPERATIONS: &str = "there was no churn";
-
-/// A count of the ledger.
-fn ledger(summary: &RunSummary, count: fn(&measure::ledger::LedgerSummary) -> u64) -> Observed {
-    match &summary.ledger {
-        None => Err(NO_LEDGER),
-        Some(ledger) if !ledger.exact => Err(NOT_EXACT),
-        Some(ledger) if ledger.sent == 0 => Err(NO_MESSAGE),
-        Some(ledger) => Ok(count(ledger) as f64),
-    }
-}
-
-/// What the first scenario other than messages says.
-fn operations(
-    summary: &RunSummary,
-    of: fn(&archive::ScenarioSummary) -> Option<f64>,
-    missing: &'static str,
-) -> Observed {
-    let (_, scenario) = summary.scenarios().next().ok_or(NO_OPERATIONS)?;
-    of(scenario).ok_or(missing)
-}
-
-/// Everything but latencies that can be required.
-static FIGURES: [Figure; 19] = [
-    figure("sent rate", RequiredUnit::PerSecond, |s| Ok(s.sent.rate)),
-    figure("completed rate", RequiredUnit::PerSecond, |s| {
-        Ok(s.completed.rate)
-    }),
-    figure("received rate", RequiredUnit::PerSecond, |s| {
-        Ok(s.received.rate)
-    }),
-    figure("achieved", RequiredUnit::Share, |s| {
-        let achieved = s.requested.as_ref().and_then(|r| r.achieved);
-        achieved.ok_or(NOT_REQUESTED)
-    }),
-    figure("late share", RequiredUnit::Share, |s| {
-        // What was requested and not sent is later than any.
-        let requested = s.requested.as_ref().ok_or(NOT_REQUESTED)?;
-        let sent = requested.achieved.ok_or(NOT_REQUESTED)?.min(1.0);
-        Ok(1.0 - sent * (1.0 - requested.late_share))
-    }),
-    figure("lost", RequiredUnit::Count, |s| ledger(s, |l| l.lost)),
-    figure("outstanding", RequiredUnit::Count, |s| {
-        ledger(s, |l| l.outstanding)
-    }),
-    figure("duplicated", RequiredUnit::Count, |s| {
-        ledger(s, |l| l.duplicated)
-    }),
-    figure("reordered", RequiredUnit::Count, |s| {
-        ledger(s, |l| l.reordered)
-    }),
-    figure("corrupt", RequiredUnit::Count, |s| ledger(s, |l| l.corrupt)),
-    figure("returned", RequiredUnit::Count, |s| {
-        ledger(s, |l| l.returned)
-    }),
-    figure("broker cpu", RequiredUnit::Ns, |s| {
-        s.cpu_us_per_message.broker.map(|us| us * 1e3).ok_or(NO_CPU)
-    }),
-    figure("bellows cpu", RequiredUnit::Ns, |s| {
-        s.cpu_us_per_message.client.map(|us| us * 1e3).ok_or(NO_CPU)
-    }),
-    figure("broker memory", RequiredUnit::Bytes, |s| {
-        s.rss_mb.broker.map(|mb| mb * 1e6).ok_or(NO_MEMORY)
-    }),
-    figure("bellows memory", RequiredUnit::Bytes, |s| {
-        s.rss_mb.client.map(|mb| mb * 1e6).ok_or(NO_MEMORY)
-    }),
-    figure("stalls", RequiredUnit::Count, |s| Ok(s.stalls.len() as f64)),
-    figure("longest stall", RequiredUnit::Ns, |s| {
-        Ok(s.stalls
-            .iter()
-            .map(|stall| stall.for_s * 1e9)
-            .fold(0.0, f64::max))
-    }),
-    figure("cycles rate", RequiredUnit::PerSecond, |s| {
-        operations(s, |of| Some(of.rate), NO_OPERATIONS)
-    }),
-    figure("cycles achieved", RequiredUnit::Share, |s| {
-        operations(s, |of| of.requested.as_ref()?.achieved, NOT_REQUESTED)
-    }),
-];
-
 impl Requirement {
     /// What has to hold so that this condition does not: the meaning of `--fail-if`.
     ///
@@ -229,23 +99,16 @@ impl Requirement {
         })
     }
 
-    fn unit(&self) -> RequiredUnit {
-        match self.quantity {
-            Quantity::Latency(..) => RequiredUnit::Ns,
-            Quantity::Figure(index) => FIGURES.get(index).map_or_else(Default::default, |f| f.unit),
-        }
-    }
-
     /// Refuses a latency that is none of the run's metrics.
     pub(crate) fn check(&self, metrics: &[Metric]) -> Result<(), Problem> {
-        let Quantity::Latency(metric, _) = &self.quantity else {
+        let Some(metric) = self.quantity.latency() else {
             return Ok(());
         };
         let latencies = metrics
             .iter()
             .filter(|of| of.info().kind == MetricKind::Histogram);
         let names: Vec<&str> = latencies.map(|of| of.name()).collect();
-        if names.iter().any(|name| plain(name) == *metric) {
+        if names.iter().any(|name| archive::plain_name(name) == metric) {
             return Ok(());
         }
         Err(Problem::new(
@@ -261,7 +124,7 @@ impl Requirement {
             that: self.text.clone(),
             observed: None,
             bound: self.bound,
-            unit: self.unit(),
+            unit: self.quantity.unit(),
             met: None,
             why: Some(why.to_owned()),
         }
@@ -274,12 +137,7 @@ impl Requirement {
         summary: &RunSummary,
         unfinished: Option<&'static str>,
     ) -> RequirementOutcome {
-        let observed = match &self.quantity {
-            Quantity::Latency(metric, statistic) => latency(summary, metric, *statistic),
-            Quantity::Figure(index) => FIGURES
-                .get(*index)
-                .map_or(Err("unknown"), |figure| (figure.of)(summary)),
-        };
+        let observed = self.quantity.of(summary);
         let holds = |value| self.comparison.holds(value, self.bound);
         match (observed, unfinished) {
             (Err(why), _) => self.unknown(why),
@@ -292,37 +150,6 @@ impl Requirement {
             },
         }
     }
-}
-
-/// The name of a metric as it is compared: `end-to-end`, `end_to_end` and `End to end` are one.
-fn plain(name: &str) -> String {
-    let words = name.split(|c: char| c.is_whitespace() || c == '-' || c == '_');
-    let words = words.filter(|word| !word.is_empty()).map(str::to_lowercase);
-    words.collect::<Vec<_>>().join(" ")
-}
-
-fn latency(summary: &RunSummary, metric: &str, statistic: Statistic) -> Observed {
-    const NOTHING: &str = "nothing was recorded for it";
-    let scenarios = summary.scenarios().flat_map(|(_, of)| of.latency.filled());
-    let mut all = summary.latency.filled().chain(scenarios);
-    let (_, found) = all
-        .find(|(of, _)| plain(of.name()) == metric)
-        .ok_or(NOTHING)?;
-    let value = match statistic {
-        Statistic::Mean => found.mean_ns,
-        Statistic::Max => found.max_ns,
-        Statistic::Percentile(wanted) => {
-            if !found.supports(wanted) {
-                return Err("fewer than ten samples lie beyond this percentile");
-            }
-            let known = LatencySummary::PERCENTILES
-                .iter()
-                .zip(found.percentile_values());
-            let mut known = known.filter(|((percentile, _), _)| *percentile == wanted);
-            known.next().map(|(_, value)| value).ok_or(NOTHING)?
-        }
-    };
-    Ok(value as f64)
 }
 
 impl FromStr for Requirement {
@@ -342,64 +169,45 @@ impl FromStr for Requirement {
         let (at, _, sign, comparison) = found
             .min_by_key(|(at, length, ..)| (*at, *length))
             .ok_or_else(|| Refused::new("it compares nothing", EXAMPLE))?;
-        let (name, value) = (plain(&text[..at]), text[at + sign.len()..].trim());
-        let quantity = quantity(&name)?;
+        let value = text[at + sign.len()..].trim();
+        let quantity = text[..at].parse()?;
         let mut read = Self {
             quantity,
             comparison,
             bound: 0.0,
             text: String::new(),
         };
-        read.bound = bound(read.unit(), value)?;
+        read.bound = bound(read.quantity.unit(), value)?;
         let written = text[..at].split_whitespace().collect::<Vec<_>>().join(" ");
         read.text = format!("{written} {} {value}", comparison.sign());
         Ok(read)
     }
 }
 
-fn quantity(name: &str) -> Result<Quantity, Refused> {
-    if let Some(index) = FIGURES.iter().position(|figure| figure.name == name) {
-        return Ok(Quantity::Figure(index));
-    }
-    let statistics = STATISTICS.map(|(name, _)| name).join(", ");
-    let latency = name.rsplit_once(' ').and_then(|(metric, last)| {
-        let (_, statistic) = STATISTICS.iter().find(|(name, _)| *name == last)?;
-        Some(Quantity::Latency(metric.to_owned(), *statistic))
-    });
-    latency.ok_or_else(|| {
-        let figures: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
-        let figures = figures.join(", ");
-        Refused::new(
-            format!("{name:?} is no quantity"),
-            format!("it takes a latency with one of {statistics}, or one of: {figures}"),
-        )
-    })
-}
-
 /// Reads the value that a quantity is compared with.
-fn bound(unit: RequiredUnit, text: &str) -> Result<f64, String> {
+fn bound(unit: QuantityUnit, text: &str) -> Result<f64, String> {
     let wrong = |expected: &str| format!("{text:?} is no {expected}");
     match unit {
         // A bare number could be seconds or milliseconds.
-        RequiredUnit::Ns => Some(text)
+        QuantityUnit::Ns => Some(text)
             .filter(|text| *text == "0" || text.parse::<f64>().is_err())
             .and_then(|text| text.parse::<Length>().ok())
             .map(|Length(Nanos(ns))| ns as f64)
             .ok_or_else(|| wrong("duration with its unit, such as 20ms or 1.5s")),
-        RequiredUnit::PerSecond => {
+        QuantityUnit::PerSecond => {
             per_second(text).ok_or_else(|| wrong("rate, such as 20000, 20k or 90/min"))
         }
-        RequiredUnit::Share => text
+        QuantityUnit::Share => text
             .strip_suffix('%')
             .and_then(|number| number.trim().parse::<f64>().ok())
             .filter(|percent| percent.is_finite() && *percent >= 0.0)
             .map(|percent| percent / 100.0)
             .ok_or_else(|| wrong("percentage, such as 99.5%")),
-        RequiredUnit::Count => text
+        QuantityUnit::Count => text
             .parse::<u64>()
             .map(|count| count as f64)
             .map_err(|_| wrong("whole number")),
-        RequiredUnit::Bytes => Some(text)
+        QuantityUnit::Bytes => Some(text)
             .filter(|text| *text == "0" || text.parse::<f64>().is_err())
             .and_then(|text| text.parse::<Bytes>().ok())
             .map(|bytes| bytes.0 as f64)

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 const DIRECTIONS: &[(&str, &[&str])] = &[
     ("measure", &[]),
     ("testkit", &[]),
+    ("compare", &[]),
     ("linux", &["measure"]),
     ("transport", &["measure"]),
     ("wire", &["measure"]),
@@ -20,7 +21,9 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("profile", &["archive", "linux", "measure"]),
     (
         "session",
-        &["archive", "broker", "linux", "load", "measure", "profile"],
+        &[
+            "archive", "broker", "compare", "linux", "load", "measure", "profile",
+        ],
     ),
     ("report", &["archive", "measure"]),
     (

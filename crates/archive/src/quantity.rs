@@ -1,0 +1,281 @@
+//! The figures of a summary by the names that people write: what can be required of a run, and what repeated
+//! runs are compared by.
+
+use std::str::FromStr;
+
+use measure::{LatencySummary, Refused};
+
+use crate::{QuantityUnit, RunSummary, ScenarioSummary};
+
+/// A figure of a summary: a statistic of a latency, or one of a table's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quantity(Which);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Which {
+    /// A statistic of a latency, by the metric's name as somebody writes it.
+    Latency(String, Statistic),
+    /// One of [`FIGURES`], by its index.
+    Figure(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Statistic {
+    Mean,
+    Percentile(f64),
+    Max,
+}
+
+/// The percentiles that a summary holds are the ones that can be required.
+const STATISTICS: [(&str, Statistic); 7] = [
+    ("mean", Statistic::Mean),
+    ("p50", Statistic::Percentile(50.0)),
+    ("p90", Statistic::Percentile(90.0)),
+    ("p99", Statistic::Percentile(99.0)),
+    ("p99.9", Statistic::Percentile(99.9)),
+    ("p99.99", Statistic::Percentile(99.99)),
+    ("max", Statistic::Max),
+];
+
+/// A value, or why it cannot be told.
+type Observed = Result<f64, &'static str>;
+
+/// A figure of the summary other than a latency.
+struct Figure {
+    name: &'static str,
+    unit: QuantityUnit,
+    of: fn(&RunSummary) -> Observed,
+}
+
+const fn figure(name: &'static str, unit: QuantityUnit, of: fn(&RunSummary) -> Observed) -> Figure {
+    Figure { name, unit, of }
+}
+
+const NOT_REQUESTED: &str = "no rate was requested";
+const NO_CPU: &str = "CPU per message was not measured";
+const NO_MEMORY: &str = "the memory was not measured";
+const NO_LEDGER: &str = "no ledger was kept";
+const NO_MESSAGE: &str = "the ledger followed no message";
+const NOT_EXACT: &str = "the ledger's counts are not exact";
+const NO_OPERATIONS: &str = "there was no churn";
+
+/// A count of the ledger.
+fn ledger(summary: &RunSummary, count: fn(&measure::ledger::LedgerSummary) -> u64) -> Observed {
+    match &summary.ledger {
+        None => Err(NO_LEDGER),
+        Some(ledger) if !ledger.exact => Err(NOT_EXACT),
+        Some(ledger) if ledger.sent == 0 => Err(NO_MESSAGE),
+        Some(ledger) => Ok(count(ledger) as f64),
+    }
+}
+
+/// What the first scenario other than messages says.
+fn operations(
+    summary: &RunSummary,
+    of: fn(&ScenarioSummary) -> Option<f64>,
+    missing: &'static str,
+) -> Observed {
+    let (_, scenario) = summary.scenarios().next().ok_or(NO_OPERATIONS)?;
+    of(scenario).ok_or(missing)
+}
+
+/// Everything but latencies that can be required.
+static FIGURES: [Figure; 19] = [
+    figure("sent rate", QuantityUnit::PerSecond, |s| Ok(s.sent.rate)),
+    figure("completed rate", QuantityUnit::PerSecond, |s| {
+        Ok(s.completed.rate)
+    }),
+    figure("received rate", QuantityUnit::PerSecond, |s| {
+        Ok(s.received.rate)
+    }),
+    figure("achieved", QuantityUnit::Share, |s| {
+        let achieved = s.requested.as_ref().and_then(|r| r.achieved);
+        achieved.ok_or(NOT_REQUESTED)
+    }),
+    figure("late share", QuantityUnit::Share, |s| {
+        // What was requested and not sent is later than any.
+        let requested = s.requested.as_ref().ok_or(NOT_REQUESTED)?;
+        let sent = requested.achieved.ok_or(NOT_REQUESTED)?.min(1.0);
+        Ok(1.0 - sent * (1.0 - requested.late_share))
+    }),
+    figure("lost", QuantityUnit::Count, |s| ledger(s, |l| l.lost)),
+    figure("outstanding", QuantityUnit::Count, |s| {
+        ledger(s, |l| l.outstanding)
+    }),
+    figure("duplicated", QuantityUnit::Count, |s| {
+        ledger(s, |l| l.duplicated)
+    }),
+    figure("reordered", QuantityUnit::Count, |s| {
+        ledger(s, |l| l.reordered)
+    }),
+    figure("corrupt", QuantityUnit::Count, |s| ledger(s, |l| l.corrupt)),
+    figure("returned", QuantityUnit::Count, |s| {
+        ledger(s, |l| l.returned)
+    }),
+    figure("broker cpu", QuantityUnit::Ns, |s| {
+        s.cpu_us_per_message.broker.map(|us| us * 1e3).ok_or(NO_CPU)
+    }),
+    figure("bellows cpu", QuantityUnit::Ns, |s| {
+        s.cpu_us_per_message.client.map(|us| us * 1e3).ok_or(NO_CPU)
+    }),
+    figure("broker memory", QuantityUnit::Bytes, |s| {
+        s.rss_mb.broker.map(|mb| mb * 1e6).ok_or(NO_MEMORY)
+    }),
+    figure("bellows memory", QuantityUnit::Bytes, |s| {
+        s.rss_mb.client.map(|mb| mb * 1e6).ok_or(NO_MEMORY)
+    }),
+    figure("stalls", QuantityUnit::Count, |s| Ok(s.stalls.len() as f64)),
+    figure("longest stall", QuantityUnit::Ns, |s| {
+        Ok(s.stalls
+            .iter()
+            .map(|stall| stall.for_s * 1e9)
+            .fold(0.0, f64::max))
+    }),
+    figure("cycles rate", QuantityUnit::PerSecond, |s| {
+        operations(s, |of| Some(of.rate), NO_OPERATIONS)
+    }),
+    figure("cycles achieved", QuantityUnit::Share, |s| {
+        operations(s, |of| of.requested.as_ref()?.achieved, NOT_REQUESTED)
+    }),
+];
+
+impl Quantity {
+    /// The headline figures of a run, in the order in which they are shown: rates, the middle and the tail of each
+    /// latency, cost, loss.
+    #[must_use]
+    pub fn headline(summary: &RunSummary) -> Vec<Self> {
+        let named = |name: &str| {
+            let index = FIGURES.iter().position(|figure| figure.name == name)?;
+            Some(Self(Which::Figure(index)))
+        };
+        let with_messages = summary.has_messages();
+        let rates = ["sent rate", "completed rate", "received rate"];
+        let rates = rates.into_iter().filter(|_| with_messages);
+        let cycles = summary.scenarios().next().map(|_| "cycles rate");
+        let scenarios = summary.scenarios().flat_map(|(_, of)| of.latency.filled());
+        let latencies = summary
+            .latency
+            .filled()
+            .chain(scenarios)
+            .flat_map(|(of, _)| {
+                let statistic = |wanted| Self(Which::Latency(of.name().to_owned(), wanted));
+                [50.0, 99.0].map(|percentile| statistic(Statistic::Percentile(percentile)))
+            });
+        let cost = [
+            "broker cpu",
+            "bellows cpu",
+            "broker memory",
+            "bellows memory",
+        ];
+        let account = ["lost", "outstanding", "duplicated", "reordered", "stalls"];
+        let all = rates.chain(cycles).filter_map(named).chain(latencies);
+        let all = all.chain(cost.into_iter().chain(account).filter_map(named));
+        all.filter(|quantity| quantity.of(summary).is_ok_and(|value| value > 0.0))
+            .collect()
+    }
+
+    /// Its name, which reads back as the same quantity.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match &self.0 {
+            Which::Figure(index) => FIGURES
+                .get(*index)
+                .map_or("", |figure| figure.name)
+                .to_owned(),
+            Which::Latency(metric, statistic) => {
+                let mut known = STATISTICS.iter().filter(|(_, of)| of == statistic);
+                let statistic = known.next().map_or("", |(name, _)| name);
+                format!("{metric} {statistic}")
+            }
+        }
+    }
+
+    /// What it counts.
+    #[must_use]
+    pub fn unit(&self) -> QuantityUnit {
+        match &self.0 {
+            Which::Latency(..) => QuantityUnit::Ns,
+            Which::Figure(index) => FIGURES
+                .get(*index)
+                .map_or_else(Default::default, |f| f.unit),
+        }
+    }
+
+    /// The latency that it is a statistic of, by [`plain_name`].
+    #[must_use]
+    pub fn latency(&self) -> Option<String> {
+        match &self.0 {
+            Which::Latency(metric, _) => Some(plain_name(metric)),
+            Which::Figure(_) => None,
+        }
+    }
+
+    /// Its value in a run.
+    ///
+    /// # Errors
+    /// Why it cannot be told.
+    pub fn of(&self, summary: &RunSummary) -> Result<f64, &'static str> {
+        match &self.0 {
+            Which::Latency(metric, statistic) => latency(summary, &plain_name(metric), *statistic),
+            Which::Figure(index) => FIGURES
+                .get(*index)
+                .map_or(Err("unknown"), |figure| (figure.of)(summary)),
+        }
+    }
+}
+
+impl FromStr for Quantity {
+    type Err = Refused;
+
+    fn from_str(text: &str) -> Result<Self, Refused> {
+        let name = plain_name(text);
+        if let Some(index) = FIGURES.iter().position(|figure| figure.name == name) {
+            return Ok(Self(Which::Figure(index)));
+        }
+        let latency = name.rsplit_once(' ').and_then(|(metric, last)| {
+            let (_, statistic) = STATISTICS.iter().find(|(name, _)| *name == last)?;
+            Some(Self(Which::Latency(metric.to_owned(), *statistic)))
+        });
+        latency.ok_or_else(|| {
+            let statistics = STATISTICS.map(|(name, _)| name).join(", ");
+            let figures: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
+            let figures = figures.join(", ");
+            Refused::new(
+                format!("{name:?} is no quantity"),
+                format!("it takes a latency with one of {statistics}, or one of: {figures}"),
+            )
+        })
+    }
+}
+
+/// The name of a metric as it is compared: `end-to-end`, `end_to_end` and `End to end` are one.
+#[must_use]
+pub fn plain_name(name: &str) -> String {
+    let words = name.split(|c: char| c.is_whitespace() || c == '-' || c == '_');
+    let words = words.filter(|word| !word.is_empty()).map(str::to_lowercase);
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn latency(summary: &RunSummary, metric: &str, statistic: Statistic) -> Observed {
+    const NOTHING: &str = "nothing was recorded for it";
+    let scenarios = summary.scenarios().flat_map(|(_, of)| of.latency.filled());
+    let mut all = summary.latency.filled().chain(scenarios);
+    let (_, found) = all
+        .find(|(of, _)| plain_name(of.name()) == metric)
+        .ok_or(NOTHING)?;
+    let value = match statistic {
+        Statistic::Mean => found.mean_ns,
+        Statistic::Max => found.max_ns,
+        Statistic::Percentile(wanted) => {
+            if !found.supports(wanted) {
+                return Err("fewer than ten samples lie beyond this percentile");
+            }
+            let known = LatencySummary::PERCENTILES
+                .iter()
+                .zip(found.percentile_values());
+            let mut known = known.filter(|((percentile, _), _)| *percentile == wanted);
+            known.next().map(|(_, value)| value).ok_or(NOTHING)?
+        }
+    };
+    Ok(value as f64)
+}

@@ -1,0 +1,158 @@
+//! `repeats.json`: what runs of one experiment, made one after the other, say together. It stands in the folder of
+//! the last of them.
+
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, QuantityUnit, RunState, RunSummary, bounded, file, replace_file};
+
+/// Bytes of a `repeats.json` that are read: those of a thousand runs.
+const LARGEST: u64 = 4 << 20;
+
+/// Runs of one experiment, one after the other.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct Repeats {
+    /// Always [`Repeats::SCHEMA`].
+    pub schema: String,
+    /// The experiment's name.
+    pub name: String,
+    /// Runs that were requested.
+    pub requested: u32,
+    /// The runs that were made, in the order of time.
+    pub runs: Vec<RepeatedRun>,
+    /// The headline figures, in the order in which they are shown.
+    pub figures: Vec<RepeatedFigure>,
+}
+
+/// One of the runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct RepeatedRun {
+    /// The run folder's name; empty where none was kept.
+    pub id: String,
+    /// How far it got. Only what is complete counts.
+    pub state: RunState,
+    /// A warning says that one of its numbers must not be used.
+    pub invalid: bool,
+    /// Names of figures in which it lies far from the other runs.
+    pub apart: Vec<String>,
+}
+
+/// One figure in all runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct RepeatedFigure {
+    /// Its name, as requirements write it.
+    pub name: String,
+    /// What it counts.
+    pub unit: QuantityUnit,
+    /// A value for each run; `None` where it cannot be told or the run is not complete.
+    pub values: Vec<Option<f64>>,
+    /// Arithmetic mean of the values.
+    pub mean: f64,
+    /// Sample standard deviation (n - 1); `None` for one value.
+    pub sd: Option<f64>,
+    /// The smallest value.
+    pub min: f64,
+    /// The largest value.
+    pub max: f64,
+    /// 95 % interval of the mean by Student's t; `None` for fewer than three values.
+    pub interval: Option<(f64, f64)>,
+}
+
+/// What `--json` prints of repeated runs.
+#[derive(Clone, Debug, Serialize)]
+pub struct RepeatsSummary<'a> {
+    /// What they say together.
+    #[serde(flatten)]
+    pub repeats: &'a Repeats,
+    /// The summary of each run.
+    pub summaries: Vec<&'a RunSummary>,
+}
+
+impl Repeats {
+    /// Name and version of the format.
+    pub const SCHEMA: &'static str = "bellows.repeats/1";
+
+    /// Reads a run folder's file; `None` where it has none.
+    ///
+    /// # Errors
+    /// Where there is one that cannot be read.
+    pub fn read(dir: &Path) -> Result<Option<Self>, Error> {
+        let path = dir.join(file::REPEATS);
+        let text = match bounded::read(&path, LARGEST) {
+            Ok(text) => text,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => {
+                let action = "read";
+                return Err(Error::Io {
+                    action,
+                    path,
+                    source,
+                });
+            }
+        };
+        let read: Self = serde_json::from_slice(&text).map_err(|e| Error::Damaged {
+            path: path.clone(),
+            cause: e.to_string(),
+        })?;
+        let whole = |figure: &RepeatedFigure| figure.values.len() == read.runs.len();
+        if read.schema != Self::SCHEMA || !read.figures.iter().all(whole) {
+            let cause = format!("it is no {} with a value for each run", Self::SCHEMA);
+            return Err(Error::Damaged { path, cause });
+        }
+        Ok(Some(read))
+    }
+
+    /// Writes the file into a run folder, at once or not at all.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn write(&self, dir: &Path) -> Result<(), Error> {
+        let path = dir.join(file::REPEATS);
+        let text = serde_json::to_vec_pretty(self).map_err(io::Error::from);
+        let written = text.and_then(|text| replace_file(&path, &text));
+        written.map_err(|source| Error::Io {
+            action: "write",
+            path,
+            source,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeats_are_written_and_read_and_nothing_half_is_believed() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Repeats::read(dir.path()).unwrap(), None);
+        let mut repeats = Repeats {
+            schema: Repeats::SCHEMA.to_owned(),
+            name: "<b>".into(),
+            requested: 2,
+            runs: vec![RepeatedRun {
+                id: "a".into(),
+                state: RunState::Complete,
+                invalid: false,
+                apart: vec!["sent rate".into()],
+            }],
+            figures: vec![RepeatedFigure {
+                name: "sent rate".into(),
+                values: vec![Some(2.5)],
+                ..RepeatedFigure::default()
+            }],
+        };
+        repeats.write(dir.path()).unwrap();
+        assert_eq!(Repeats::read(dir.path()).unwrap(), Some(repeats.clone()));
+        repeats.figures[0].values.push(None);
+        repeats.write(dir.path()).unwrap();
+        assert!(Repeats::read(dir.path()).is_err());
+        std::fs::write(dir.path().join(file::REPEATS), "{").unwrap();
+        assert!(Repeats::read(dir.path()).is_err());
+    }
+}

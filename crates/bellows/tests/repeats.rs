@@ -1,0 +1,154 @@
+//! The same run made several times.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{Ended, RUNS, bellows, folder, run, start, wait_for};
+use serde_json::Value;
+
+/// A second's run of the embedded broker, with more options.
+fn short<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    let short = [
+        "demo",
+        "--no-profile",
+        "--set",
+        "phases.warmup=0s",
+        "--set",
+        "phases.measure=1s",
+        "--set",
+        "load.0.rate=2000",
+    ];
+    short.iter().chain(more).copied().collect()
+}
+
+/// The runs of a folder, the oldest first.
+fn runs(dir: &Path) -> Vec<String> {
+    let found = fs::read_dir(dir.join(RUNS)).expect("runs");
+    let name = |entry: fs::DirEntry| entry.file_name().into_string().expect("a name");
+    let mut names: Vec<String> = found.flatten().map(name).collect();
+    names.sort();
+    names
+}
+
+fn repeats(report: &Path) -> Value {
+    let file = report.with_file_name("repeats.json");
+    serde_json::from_slice(&fs::read(file).expect("repeats.json")).expect("JSON")
+}
+
+#[test]
+fn repeated_runs_say_how_far_their_figures_spread() {
+    let dir = folder();
+    let ended = run(
+        dir.path(),
+        &short(&["--repeat", "3", "--quiet", "--junit", "out.xml"]),
+    );
+    ended.assert_ok();
+    for number in 1..=3 {
+        assert!(
+            ended
+                .stdout
+                .contains(&format!("run {number} of 3: sent rate ")),
+            "{ended:?}"
+        );
+    }
+    assert!(ended.stdout.contains("3 runs of demo\n"), "{ended:?}");
+    assert_eq!(runs(dir.path()).len(), 3);
+    let junit = fs::read_to_string(dir.path().join("out.xml")).expect("JUnit");
+    assert!(
+        junit.contains("tests=\"3\"") && junit.contains("run 3: the run"),
+        "{junit}"
+    );
+
+    // The last run's folder holds what they say together, computed from each run's own summary.
+    let found = repeats(&dir.path().join(ended.report()));
+    let sent = found["figures"]
+        .as_array()
+        .expect("figures")
+        .iter()
+        .find(|it| it["name"] == "sent rate");
+    let sent = sent.expect("the rate");
+    let rate = |run: &Value| {
+        let file = dir
+            .path()
+            .join(RUNS)
+            .join(run["id"].as_str().expect("id"))
+            .join("run.json");
+        let record: Value =
+            serde_json::from_slice(&fs::read(file).expect("run.json")).expect("JSON");
+        record["summary"]["sent"]["rate"].as_f64().expect("a rate")
+    };
+    let rates: Vec<f64> = found["runs"]
+        .as_array()
+        .expect("runs")
+        .iter()
+        .map(rate)
+        .collect();
+    let values: Vec<f64> = sent["values"]
+        .as_array()
+        .expect("values")
+        .iter()
+        .filter_map(Value::as_f64)
+        .collect();
+    assert_eq!(values, rates);
+    let mean = rates.iter().sum::<f64>() / 3.0;
+    assert!((sent["mean"].as_f64().expect("mean") - mean).abs() < 1e-6 * mean);
+    assert!(sent["interval"].is_array(), "{sent}");
+}
+
+#[test]
+fn repeats_are_one_object_for_machines() {
+    let dir = folder();
+    let ended = run(
+        dir.path(),
+        &short(&["--repeat", "2", "--json", "--fail-if", "sent rate > 1"]),
+    );
+    // One that missed what was required decides.
+    assert_eq!(ended.code(), Some(3), "{ended:?}");
+    let object: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    assert_eq!(object["schema"], "bellows.repeats/1");
+    assert_eq!(object["summaries"].as_array().map(Vec::len), Some(2));
+    assert_eq!(object["summaries"][1]["schema"], "bellows.run/1");
+    assert!(
+        object["figures"][0]["interval"].is_null(),
+        "two runs have no interval"
+    );
+}
+
+#[test]
+fn a_run_that_is_stopped_ends_the_series_and_does_not_count() {
+    let dir = folder();
+    let started = start(bellows(dir.path(), &short(&["--repeat", "20", "--quiet"])));
+    let series =
+        |path: &str| fs::read_to_string(dir.path().join(RUNS).join(path).join("series.jsonl"));
+    wait_for("a second run under way", || {
+        dir.path().join(RUNS).exists()
+            && runs(dir.path()).len() == 2
+            && runs(dir.path())
+                .iter()
+                .all(|id| series(id).is_ok_and(|text| !text.is_empty()))
+    });
+    started.signal("INT");
+    let ended: Ended = started.end();
+    assert!(ended.took < common::DEADLINE / 2, "{ended:?}");
+    let count = runs(dir.path()).len();
+    assert!(count < 20, "{ended:?}");
+    assert!(
+        ended.stdout.contains("of 20 runs of demo ended as planned"),
+        "{ended:?}"
+    );
+    let found = repeats(&dir.path().join(ended.report()));
+    assert_eq!(found["requested"], 20);
+    assert_eq!(found["runs"].as_array().map(Vec::len), Some(count));
+}
+
+#[test]
+fn how_often_is_a_number_from_one_to_a_thousand() {
+    let dir = folder();
+    for wrong in ["0", "-1", "1001", "many"] {
+        let ended = run(dir.path(), &["demo", "--repeat", wrong]);
+        assert_eq!(ended.code(), Some(2), "{wrong}: {ended:?}");
+        assert!(ended.stderr.contains("--repeat"), "{ended:?}");
+    }
+}

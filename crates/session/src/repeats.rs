@@ -1,0 +1,134 @@
+//! What runs of one experiment say together.
+
+use archive::{
+    Quantity, RepeatedFigure, RepeatedRun, Repeats, RunRecord, RunState, RunSummary, Tier,
+};
+use compare::{apart, spread};
+
+/// The headline figures of runs of one experiment, in the order in which they were made. A run that is not complete
+/// has no values: it was measured for another length of time, or not to its end.
+#[must_use]
+pub fn repeats(name: &str, requested: u32, records: &[RunRecord]) -> Repeats {
+    let summaries: Vec<Option<&RunSummary>> = records.iter().map(complete).collect();
+    let mut quantities: Vec<Quantity> = Vec::new();
+    for quantity in summaries
+        .iter()
+        .flatten()
+        .flat_map(|summary| Quantity::headline(summary))
+    {
+        if !quantities.contains(&quantity) {
+            quantities.push(quantity);
+        }
+    }
+    let mut runs: Vec<RepeatedRun> = records.iter().map(run).collect();
+    let mut figures = Vec::new();
+    for quantity in quantities {
+        let values: Vec<Option<f64>> = summaries
+            .iter()
+            .map(|summary| {
+                quantity
+                    .of((*summary)?)
+                    .ok()
+                    .filter(|value| value.is_finite())
+            })
+            .collect();
+        for run in apart(&values) {
+            if let Some(run) = runs.get_mut(run) {
+                run.apart.push(quantity.name());
+            }
+        }
+        figures.extend(figure(&quantity, values));
+    }
+    Repeats {
+        schema: Repeats::SCHEMA.to_owned(),
+        name: name.to_owned(),
+        requested,
+        runs,
+        figures,
+    }
+}
+
+fn complete(record: &RunRecord) -> Option<&RunSummary> {
+    let whole = record.state == RunState::Complete;
+    record.summary.as_ref().filter(|_| whole)
+}
+
+fn run(record: &RunRecord) -> RepeatedRun {
+    let mut warnings = record.summary.iter().flat_map(|summary| &summary.warnings);
+    RepeatedRun {
+        id: record.id.clone(),
+        state: record.state,
+        invalid: warnings.any(|warning| warning.tier == Tier::Invalid),
+        apart: Vec::new(),
+    }
+}
+
+fn figure(quantity: &Quantity, values: Vec<Option<f64>>) -> Option<RepeatedFigure> {
+    let known: Vec<f64> = values.iter().flatten().copied().collect();
+    let spread = spread(&known)?;
+    Some(RepeatedFigure {
+        name: quantity.name(),
+        unit: quantity.unit(),
+        values,
+        mean: spread.mean,
+        sd: spread.sd,
+        min: spread.min,
+        max: spread.max,
+        interval: spread.interval,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use archive::{Hardware, Throughput, Topology, Versions};
+
+    use super::*;
+
+    fn record(state: RunState, rate: f64) -> RunRecord {
+        let run: RunRecord = serde_json::from_value(serde_json::json!({
+            "schema": RunRecord::SCHEMA, "id": format!("run-{rate}"), "name": "x", "created": "",
+            "command": [], "experiment": null, "versions": Versions::default(), "hardware": Hardware::default(), "seed": 1, "origin": 0,
+            "origin_unix_ns": 0, "phases": [], "events": [], "topology": Topology::default(), "state": state, "warnings": [],
+        }))
+        .expect("a record");
+        let sent = Throughput { total: 100, rate };
+        let summary = RunSummary {
+            sent,
+            ..RunSummary::default()
+        };
+        RunRecord {
+            summary: Some(summary),
+            ..run
+        }
+    }
+
+    #[test]
+    fn only_complete_runs_have_values() {
+        let records = [
+            record(RunState::Complete, 100.0),
+            record(RunState::Interrupted, 7.0),
+            record(RunState::Complete, 110.0),
+            record(RunState::Complete, 120.0),
+        ];
+        let repeats = repeats("x", 5, &records);
+        assert_eq!(repeats.runs.len(), 4);
+        let [sent] = &repeats.figures[..] else {
+            panic!("{repeats:?}");
+        };
+        assert_eq!(sent.name, "sent rate");
+        assert_eq!(sent.values, [Some(100.0), None, Some(110.0), Some(120.0)]);
+        assert_eq!((sent.mean, sent.min, sent.max), (110.0, 100.0, 120.0));
+        // SciPy: t.interval(0.95, 2, 110, 10 / sqrt(3))
+        let (low, high) = sent.interval.expect("an interval");
+        assert!((low - 85.158_6).abs() < 1e-3 && (high - 134.841_4).abs() < 1e-3);
+    }
+
+    #[test]
+    fn a_run_says_where_it_lies_apart() {
+        let rates = [100.0, 101.0, 100.0, 20.0, 99.0];
+        let records = rates.map(|rate| record(RunState::Complete, rate));
+        let repeats = repeats("x", 5, &records);
+        assert_eq!(repeats.runs[3].apart, ["sent rate"]);
+        assert!(repeats.runs[0].apart.is_empty());
+    }
+}

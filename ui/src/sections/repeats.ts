@@ -1,0 +1,126 @@
+// Runs of the same experiment: each figure as a line of dots, a dot for each run.
+
+import { h, table } from '../core/dom';
+import { duration, grouped, percent, seconds, significant } from '../core/format';
+import type { QuantityUnit, RepeatedFigure, RepeatedRun, Repeats, RunView } from '../core/view';
+
+/** A value in the unit that suits it. */
+export function valued(value: number, unit: QuantityUnit): string {
+  switch (unit) {
+    case 'ns':
+      return value >= 1e12 ? seconds(value / 1e9) : duration(value);
+    case 'per_second':
+      return `${significant(value)}/s`;
+    case 'share':
+      return percent(value);
+    case 'bytes':
+      return `${significant(value / 1e6)} MB`;
+    case 'count':
+      return Number.isInteger(value) ? grouped(value) : significant(value);
+  }
+}
+
+/** Room beside the smallest and the largest value, in per cent of the scale. */
+const MARGIN = 8;
+
+/**
+ * Where a value lies on a figure's own scale, in per cent; in the middle where all are equal. The interval of few
+ * runs may reach far beyond them, and ends at the scale's.
+ */
+export function place({ min, max }: RepeatedFigure, value: number): number {
+  if (max <= min) return 50;
+  const share = MARGIN + ((value - min) / (max - min)) * (100 - 2 * MARGIN);
+  return Math.min(100, Math.max(0, share));
+}
+
+function strip(run: RunView, repeats: Repeats, figure: RepeatedFigure): HTMLElement {
+  const element = h('div', { class: 'strip' });
+  if (figure.interval) {
+    const [low, high] = figure.interval.map((v) => place(figure, v)) as [number, number];
+    const band = h('span', { class: 'band' });
+    band.style.left = `${low}%`;
+    band.style.width = `${high - low}%`;
+    element.append(band);
+  }
+  figure.values.forEach((value, i) => {
+    const of = repeats.runs[i];
+    if (value === null || !of) return;
+    const dot = dotOf(of, of.id === run.id, `run ${i + 1}: ${valued(value, figure.unit)}`);
+    dot.style.left = `${place(figure, value)}%`;
+    element.append(dot);
+  });
+  return element;
+}
+
+/** A dot leads to the run's own report, which lies beside this one's folder. */
+function dotOf(of: RepeatedRun, own: boolean, title: string): HTMLElement {
+  const marks = ['dot', own ? 'own' : '', of.invalid ? 'weak' : ''].filter(Boolean).join(' ');
+  if (own || of.id === '')
+    return h('span', { class: marks, title: own ? `${title} (this one)` : title });
+  const href = `../${encodeURIComponent(of.id)}/report.html`;
+  return h('a', { class: marks, href, title, 'aria-label': title });
+}
+
+function row(run: RunView, repeats: Repeats, figure: RepeatedFigure): (HTMLElement | string)[] {
+  const { name, unit, mean, sd, min, max, interval } = figure;
+  const text = (value: number): string => valued(value, unit);
+  return [
+    name,
+    strip(run, repeats, figure),
+    text(mean),
+    sd !== null && mean > 0 ? percent(sd / mean) : '–',
+    interval ? `${text(Math.max(0, interval[0]))} to ${text(interval[1])}` : '–',
+    text(min),
+    text(max),
+  ];
+}
+
+/** What should be known before the means are used. */
+function remarks(repeats: Repeats): string[] {
+  const invalid = repeats.runs.filter((run) => run.invalid).length;
+  const used = `in ${invalid} of ${repeats.runs.length} a warning says that a number must not be used`;
+  const all = repeats.runs.flatMap((run, i) => {
+    const out: string[] = [];
+    if (run.state !== 'complete') out.push(`run ${i + 1} is ${run.state} and not counted`);
+    if (run.apart.length > 0)
+      out.push(`run ${i + 1} lies far from the others in ${run.apart.join(', ')}`);
+    return out;
+  });
+  return invalid > 0 ? [used, ...all] : all;
+}
+
+/** The section; null where the run was made once. */
+export function repeats(run: RunView): HTMLElement | null {
+  const all = run.repeats;
+  if (!all || all.figures.length === 0) return null;
+  const columns = [
+    { label: 'figure' },
+    { label: 'each run' },
+    { label: 'mean', number: true },
+    { label: 'sd', number: true },
+    { label: '95 % of the mean', number: true },
+    { label: 'min', number: true },
+    { label: 'max', number: true },
+  ];
+  const rows = all.figures.map((figure) => row(run, all, figure));
+  return h(
+    'section',
+    { id: 'repeats' },
+    h(
+      'header',
+      {},
+      h('h2', {}, `${all.runs.length} runs`),
+      h(
+        'span',
+        { class: 'hint' },
+        'a dot is a run and leads to its report, the filled one is this; each line has its own scale; the band is the 95 % interval of the mean',
+      ),
+    ),
+    h('div', { class: 'scroll' }, table('Figures of all runs', columns, rows)),
+    h(
+      'ul',
+      { class: 'hint' },
+      remarks(all).map((text) => h('li', {}, text)),
+    ),
+  );
+}
