@@ -129,6 +129,7 @@ fn is_of_a_run(name: &OsStr) -> bool {
         file::RECORD,
         file::LABELS,
         file::SERIES,
+        file::SLICES,
         file::HISTOGRAMS,
         file::PPROF,
         file::REPORT,
