@@ -93,6 +93,46 @@ fn run_counts_what_rabbitmq_counts_for_every_queue_type() {
 }
 
 #[test]
+fn a_node_is_recorded_by_its_name() {
+    if !installed() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = tempfile::tempdir().expect("folder");
+    let node = node();
+    let line = fs::read(format!("/proc/{}/cmdline", node.pid())).expect("its command line");
+    let words: Vec<_> = line
+        .split(|byte| *byte == 0)
+        .map(String::from_utf8_lossy)
+        .collect();
+    let flag = words
+        .iter()
+        .position(|word| word == "-sname")
+        .expect("a name");
+    let full = words[flag + 1].to_string();
+    let (short, _) = full.split_once('@').expect("a host");
+    for name in [full.as_str(), short] {
+        let load = client(dir.path(), &node.url(), &["--duration", "4"]);
+        let arguments = [
+            "record",
+            "--name",
+            name,
+            "--duration",
+            "1",
+            "--json",
+            "--quiet",
+        ];
+        let ended = common::run(dir.path(), &arguments);
+        load.end().assert_ok();
+        if ended.stderr.contains("perf_event") {
+            testkit::skip!("this user may not profile: {}", ended.stderr);
+        }
+        ended.assert_ok();
+        assert_eq!(summary(&ended)["broker"]["pid"], node.pid(), "{ended:#?}");
+    }
+    node.stop().expect("stop");
+}
+
+#[test]
 fn the_ledger_of_a_clean_run_is_clean_for_every_queue_type() {
     if !installed() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");

@@ -2,12 +2,15 @@
 //! numbers, who descends from whom, what a process is called.
 
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
+
+use crate::status::Status;
 
 /// A process that cannot be mistaken for a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -184,32 +187,45 @@ pub fn arguments(pid: u32) -> Vec<String> {
     words
 }
 
-/// The processes whose executable has this name, else those with it as a word of their command
-/// line; without ourselves and what only started us: the command line of `timeout 60 bellows record
-/// --name NAME` has the word too.
-pub fn named(name: &str) -> Vec<u32> {
+/// Every process but ourselves and what started us.
+pub fn others() -> Vec<u32> {
     let ancestors = ancestors(std::process::id());
-    let own = arguments(std::process::id());
-    let own = own.get(1..).unwrap_or_default();
     let mut others = all();
     others.retain(|pid| !ancestors.contains(pid));
-    let by = |matches: &dyn Fn(u32) -> bool| -> Vec<u32> {
-        others.iter().copied().filter(|pid| matches(*pid)).collect()
+    others
+}
+
+/// Whether a process is called like this: as a command, which the kernel keeps 15 bytes of, or by its executable.
+/// Other words of its command line do not count: those of `timeout 60 bellows record --name NAME` hold the name too.
+pub fn is_called(pid: u32, name: &str) -> bool {
+    let bytes = name.as_bytes();
+    let short = String::from_utf8_lossy(bytes.get(..15).unwrap_or(bytes));
+    let file_name = |path: &Path| path.file_name().is_some_and(|file| file == name);
+    let Some(stat) = stat(pid).filter(|stat| !stat.ended()) else {
+        return false;
     };
-    // The kernel keeps 15 bytes of a name.
-    let short = name.as_bytes().get(..15).unwrap_or(name.as_bytes());
-    let short = String::from_utf8_lossy(short);
-    let executables = by(&|pid| stat(pid).is_some_and(|stat| stat.command == short));
-    if !executables.is_empty() {
-        return executables;
-    }
-    by(&|pid| {
-        let words = arguments(pid);
-        // An `ssh` or a `docker exec` that started us is no ancestor, but repeats what we were given.
-        let repeats_us = !own.is_empty() && words.windows(own.len()).any(|part| part == own);
-        let mut words = words.iter();
-        !repeats_us && words.any(|word| word == name || word.ends_with(&format!("/{name}")))
+    stat.command == short
+        || arguments(pid)
+            .first()
+            .is_some_and(|path| file_name(Path::new(path)))
+        || fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|path| file_name(&path))
+}
+
+/// The value of a variable that a process was started with; `None` also where it may not be seen.
+pub fn environment_variable(pid: u32, name: &str) -> Option<String> {
+    let bytes = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut variables = bytes.split(|byte| *byte == 0);
+    variables.find_map(|variable| {
+        let value = variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+        Some(String::from_utf8_lossy(value).into_owned())
     })
+}
+
+/// The name of the user that a process runs as, or the user's number.
+pub fn user(pid: u32) -> Option<String> {
+    let uid = Status::of(pid).ok()?.uid;
+    let user = nix::unistd::User::from_uid(uid.into()).ok().flatten();
+    Some(user.map_or_else(|| uid.to_string(), |user| user.name))
 }
 
 /// A process, and all that it descends from.
@@ -278,7 +294,8 @@ mod tests {
             assert!(descendants(me).contains(&child.id()));
             assert_eq!(stat(child.id()).unwrap().parent, me);
             if let Some(name) = name {
-                assert_eq!(named(name), [child.id()]);
+                let found = others().into_iter().filter(|pid| is_called(*pid, name));
+                assert_eq!(found.collect::<Vec<_>>(), [child.id()]);
             }
             child.kill().unwrap();
             child.wait().unwrap();
@@ -327,37 +344,51 @@ mod tests {
     }
 
     #[test]
-    fn what_only_started_us_has_no_name() {
+    fn what_only_started_us_is_nobody_else() {
         let me = std::process::id();
         let line = ancestors(me);
         assert_eq!(line.first(), Some(&me));
         assert!(line.contains(&std::os::unix::process::parent_id()));
-        // Only a child of this test has the word, until a wrapper repeats our arguments.
-        let word = format!("word-of-{me}");
-        let child = |arguments: &[String]| {
-            let mut command = std::process::Command::new("sh");
-            command.args(["-c", "echo; read line"]).args(arguments);
-            let pipe = std::process::Stdio::piped;
-            let mut child = command.stdin(pipe()).stdout(pipe()).spawn().unwrap();
-            // It runs once it has said something.
-            std::io::Read::read(child.stdout.as_mut().unwrap(), &mut [0; 8]).unwrap();
-            child
+        assert!(others().iter().all(|pid| !line.contains(pid)));
+    }
+
+    #[test]
+    fn a_process_is_called_like_its_file_and_not_like_its_words() {
+        let me = std::process::id();
+        let word = format!("word-of-{me}-that-is-longer-than-a-command");
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join(&word);
+        fs::copy("/bin/sleep", &program).unwrap();
+        let start = |program: &Path, words: &[&str]| {
+            let mut command = std::process::Command::new(program);
+            command.args(words).env("BELLOWS_WORD", "a=b");
+            command.stdin(std::process::Stdio::piped()).spawn().unwrap()
         };
-        let mut broker = child(std::slice::from_ref(&word));
-        let mut wrapped = vec![word.clone()];
-        wrapped.extend(arguments(me).into_iter().skip(1));
-        let repeats = wrapped.len() > 1;
-        let mut wrapper = child(&wrapped);
-        let mut expected = vec![broker.id()];
-        if !repeats {
-            expected.push(wrapper.id());
-        }
-        assert_eq!(named(&word), expected);
-        for child in [&mut broker, &mut wrapper] {
+        let mut meant = start(&program, &["60"]);
+        let mut wrapper = start(Path::new("/bin/sh"), &["-c", "read line; exit", &word]);
+        let called = |pid| is_called(pid, &word);
+        assert!((0..500).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            called(meant.id())
+        }));
+        assert!(!called(wrapper.id()));
+        assert!(!is_called(meant.id(), "word"));
+        let value = environment_variable(meant.id(), "BELLOWS_WORD");
+        assert_eq!(value.as_deref(), Some("a=b"));
+        assert_eq!(environment_variable(meant.id(), "BELLOWS_WOR"), None);
+        assert_eq!(user(meant.id()), user(me));
+        assert!(user(me).is_some() && user(u32::MAX).is_none());
+        for child in [&mut meant, &mut wrapper] {
             child.kill().unwrap();
+        }
+        // Until somebody waits for it, a process that has ended keeps its name.
+        assert!((0..500).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            !called(meant.id())
+        }));
+        for child in [&mut meant, &mut wrapper] {
             child.wait().unwrap();
         }
-        assert!(named(&word).is_empty());
     }
 
     #[test]

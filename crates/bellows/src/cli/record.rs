@@ -25,7 +25,7 @@ pub(crate) struct RecordArgs {
     /// Process to profile
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// Process to profile, by the name of its executable or Erlang node
+    /// Process to profile, by the name of its command, executable or Erlang node (rabbit@host, or rabbit)
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Samples per second of each running thread
@@ -72,21 +72,17 @@ impl RecordArgs {
             &watched,
             |options, control, observer| session::record(&record, options, control, observer),
         )?;
-        if self.output.json {
-            if let Some(summary) = &carried.outcome.record.summary {
-                output::print_json(summary)?;
-            }
-        } else {
-            show(&carried)?;
+        let profile = carried.outcome.profile.as_ref();
+        let is_empty = profile.is_some_and(|profile| profile.samples.is_empty());
+        match &carried.outcome.record.summary {
+            // The error is the one JSON value.
+            Some(_) if self.output.json && is_empty => {}
+            Some(summary) if self.output.json => output::print_json(summary)?,
+            _ => show(&carried)?,
         }
         carried.report?;
         watched.check()?;
-        if carried
-            .outcome
-            .profile
-            .as_ref()
-            .is_some_and(|profile| profile.samples.is_empty())
-        {
+        if is_empty {
             return Err(no_samples("the profile"));
         }
         perform::judge(&self.output, &carried.outcome.record)

@@ -182,7 +182,19 @@ impl Broker {
             args.extend(["--listen", "127.0.0.1:0"]);
         }
         args.extend(more);
-        let mut child = bellows(dir, &args)
+        Self::by(bellows(dir, &args))
+    }
+
+    /// Of a copy of the program.
+    pub(crate) fn of(dir: &Path, program: &Path) -> Self {
+        let mut command = Command::new(program);
+        command.args(["broker", "--exit-with-stdin", "--listen", "127.0.0.1:0"]);
+        command.current_dir(dir);
+        Self::by(command)
+    }
+
+    fn by(mut command: Command) -> Self {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -48,16 +48,16 @@ pub(super) fn installed() -> Check {
 
 /// One check for every running broker.
 pub(super) fn running() -> Vec<Check> {
-    let installable = BROKERS.into_iter().filter(|it| !it.program.is_empty());
-    let named = installable.flat_map(|broker| {
-        let names = broker.processes.iter();
-        names.flat_map(move |name| {
-            let pids = processes::named(name).into_iter();
-            pids.map(move |pid| (broker, *name, pid))
+    let others = processes::others().into_iter();
+    let brokers = others.filter_map(|pid| {
+        let command = processes::stat(pid)?.command;
+        let mut installable = BROKERS.into_iter().filter(|it| !it.program.is_empty());
+        installable.find_map(|broker| {
+            let name = broker.processes.iter().find(|name| **name == command)?;
+            Some((broker, *name, pid))
         })
     });
-    named
-        .filter(|(_, name, pid)| processes::stat(*pid).is_some_and(|s| s.command == **name))
+    brokers
         .map(|(broker, name, pid)| {
             let ports = sockets::listening_ports(pid);
             describe(broker, name, pid, &ports, &processes::arguments(pid))

@@ -4,6 +4,7 @@ mod blocked;
 mod facts;
 mod faults;
 mod finish;
+mod named_process;
 mod profiling;
 mod record;
 mod recording;

@@ -4,11 +4,12 @@ use std::thread;
 use std::time::Duration;
 
 use archive::{BrokerSummary, Topology, Warning};
-use linux::processes::{self, ProcessId};
+use linux::ProcessId;
 use load::{Control, Outcome, PhaseTimes, Phases, RunEvent, Sink};
 use measure::{Clock, Interval, Nanos, Phase, Problem};
 
 use super::finish::Ending;
+use super::named_process;
 use super::recording::{Recording, RunContext};
 use super::{RunOptions, RunOutcome, Start};
 use crate::brokers::Listener;
@@ -18,16 +19,14 @@ use crate::{Error, Observer};
 
 /// Whether to stop is checked this often.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Processes of one name that an error lists.
-const MOST_LISTED: usize = 10;
 
 /// Which process to profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// By number.
     Pid(u32),
-    /// By the name of its executable (`beam.smp`) or a word of its command line such as a node
-    /// name (`rabbit@host`); must be only one.
+    /// By the name of its command or executable (`beam.smp`) or of its Erlang node (`rabbit@host`, `rabbit`);
+    /// must be only one.
     Name(String),
 }
 
@@ -171,55 +170,14 @@ fn target_ended(pid: u32, after: Nanos) -> Warning {
 fn find(target: &Target) -> Result<ProcessId, Error> {
     let pid = match target {
         Target::Pid(pid) => *pid,
-        Target::Name(name) => one_named(name, &processes::named(name))?,
+        Target::Name(name) => named_process::find(name)?,
     };
     ProcessId::of(pid).ok_or_else(|| profile::Error::NoSuchProcess { pid }.into())
-}
-
-fn one_named(name: &str, found: &[u32]) -> Result<u32, Error> {
-    match found {
-        [pid] => Ok(*pid),
-        [] => Err(Problem::new(
-            format!("no process is called {name:?}"),
-            "none has it in its command line",
-            "`bellows doctor` lists the brokers that run here",
-        )
-        .into()),
-        several => {
-            let listed = several.iter().take(MOST_LISTED);
-            let mut numbers: Vec<String> = listed.map(u32::to_string).collect();
-            let rest = several.len() - numbers.len();
-            if rest > 0 {
-                numbers.push(format!("and {rest} more"));
-            }
-            Err(Problem::new(
-                format!("{} processes are called {name:?}", several.len()),
-                numbers.join(", "),
-                "choose one with --pid",
-            )
-            .into())
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_must_mean_one_process() {
-        assert_eq!(one_named("beam.smp", &[7]).unwrap(), 7);
-        let none = one_named("beam.smp", &[]).unwrap_err().problem().sentence();
-        assert!(none.contains("no process is called \"beam.smp\""), "{none}");
-        let many = one_named("beam.smp", &[7, 8])
-            .unwrap_err()
-            .problem()
-            .sentence();
-        assert!(many.contains("7, 8;") && many.contains("--pid"), "{many}");
-        let twelve = one_named("bash", &(1..=12).collect::<Vec<_>>()).unwrap_err();
-        let twelve = twelve.problem().sentence();
-        assert!(twelve.contains("9, 10, and 2 more;"), "{twelve}");
-    }
 
     #[test]
     fn a_process_that_is_not_there_leaves_no_folder() {

@@ -1,0 +1,214 @@
+//! The process that a name means: the name of a command, of an executable, or of an Erlang node.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use linux::{ProcessId, processes, sockets};
+use measure::Problem;
+
+/// Processes of one name that an error lists.
+const MOST_LISTED: usize = 20;
+/// Where Erlang's port mapper (EPMD) listens, unless `ERL_EPMD_PORT` says otherwise.
+const EPMD_PORT: u16 = 4369;
+/// EPMD answers from memory, on this machine.
+const EPMD_TIMEOUT: Duration = Duration::from_millis(500);
+/// Bytes that a list of registered nodes may have.
+const MOST_NAMES: u64 = 64 * 1_024;
+
+/// The one process that a name means.
+pub(super) fn find(name: &str) -> Result<u32, Problem> {
+    let nodes = ErlangNodes::list();
+    let mut found = processes::others();
+    found.retain(|pid| processes::is_called(*pid, name) || nodes.is_named(*pid, name));
+    match found.as_slice() {
+        [pid] => Ok(*pid),
+        [] => Err(Problem::new(
+            format!("no process is called {name:?}"),
+            "no command, executable or Erlang node that this user may see has that name",
+            "give its number with --pid N; `bellows doctor` lists the brokers that run here",
+        )),
+        several => {
+            let mut problem = Problem::new(
+                format!("{} processes are called {name:?}", several.len()),
+                "",
+                "choose one with --pid N",
+            );
+            let rows: Vec<[String; 5]> = several.iter().map(|pid| row(*pid, &nodes)).collect();
+            problem.log = table(&rows);
+            Err(problem)
+        }
+    }
+}
+
+/// What tells a process from others of its name.
+fn row(pid: u32, nodes: &ErlangNodes) -> [String; 5] {
+    let ports = sockets::listening_ports(pid);
+    let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+    let started = ProcessId::of(pid).and_then(|id| jiff::Timestamp::try_from(id.started()).ok());
+    let command = processes::stat(pid).map(|stat| stat.command);
+    let or_dash = |text: Option<String>| text.filter(|it| !it.is_empty()).unwrap_or("-".into());
+    [
+        pid.to_string(),
+        or_dash(processes::user(pid)),
+        or_dash(Some(ports.join(", "))),
+        or_dash(started.map(|at| at.strftime("%F %T").to_string())),
+        or_dash(nodes.names_of(pid).into_iter().next().or(command)),
+    ]
+}
+
+/// The rows below their heads, in columns.
+fn table(rows: &[[String; 5]]) -> String {
+    let heads = ["pid", "user", "ports", "started (UTC)", "name"].map(str::to_owned);
+    let more = rows.len().saturating_sub(MOST_LISTED);
+    let shown = rows.get(..rows.len() - more).unwrap_or_default();
+    let lines = std::iter::once(&heads).chain(shown);
+    let width = |column: usize| {
+        let cells = lines.clone().map(|row| row[column].chars().count());
+        cells.max().unwrap_or(0)
+    };
+    let widths: [usize; 5] = std::array::from_fn(width);
+    let line = |row: &[String; 5]| {
+        let cells = row.iter().zip(widths);
+        let cells = cells.map(|(cell, width)| format!("{cell:width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    let mut text: Vec<String> = lines.clone().map(line).collect();
+    if more > 0 {
+        text.push(format!("and {more} more"));
+    }
+    text.join("\n")
+}
+
+/// The Erlang nodes that EPMD knows, and this machine's name.
+struct ErlangNodes {
+    /// Name without host, and the port for other nodes.
+    registered: Vec<(String, u16)>,
+    host: String,
+}
+
+impl ErlangNodes {
+    /// The nodes of this machine; without an EPMD those alone are known that say their name on the command line.
+    fn list() -> Self {
+        let port = std::env::var("ERL_EPMD_PORT").ok();
+        let port = port.and_then(|port| port.parse().ok()).unwrap_or(EPMD_PORT);
+        let host = rustix::system::uname();
+        Self {
+            registered: parse(&ask(port).unwrap_or_default()),
+            host: host.nodename().to_string_lossy().into_owned(),
+        }
+    }
+
+    /// Whether a process is the node `name`, which may leave the host out: `rabbit` or `rabbit@host`.
+    fn is_named(&self, pid: u32, name: &str) -> bool {
+        self.names_of(pid).iter().any(|node| self.means(name, node))
+    }
+
+    /// The names of the node that a process is: from its command line, from RabbitMQ's environment, or from EPMD.
+    fn names_of(&self, pid: u32) -> Vec<String> {
+        let is_emulator = |stat: processes::Stat| stat.command.starts_with("beam");
+        if !processes::stat(pid).is_some_and(is_emulator) {
+            return Vec::new();
+        }
+        let arguments = processes::arguments(pid);
+        let flags = arguments.windows(2);
+        let typed = flags.filter(|pair| matches!(pair[0].as_str(), "-sname" | "-name"));
+        let mut names: Vec<String> = typed.map(|pair| pair[1].clone()).collect();
+        names.extend(processes::environment_variable(pid, "RABBITMQ_NODENAME"));
+        if names.is_empty() {
+            let ports = sockets::listening_ports(pid);
+            let own = |(_, port): &&(String, u16)| ports.contains(port);
+            names.extend(
+                self.registered
+                    .iter()
+                    .filter(own)
+                    .map(|(name, _)| name.clone()),
+            );
+        }
+        names
+    }
+
+    /// Whether what was typed means this node; one that was started without a host is on this machine.
+    fn means(&self, typed: &str, node: &str) -> bool {
+        let parts = |name: &str| match name.split_once('@') {
+            Some((name, host)) => (name.to_owned(), Some(host.to_owned())),
+            None => (name.to_owned(), None),
+        };
+        let ((typed, typed_host), (node, node_host)) = (parts(typed), parts(node));
+        let short = |host: &str| host.split('.').next().unwrap_or_default().to_owned();
+        let is_host = |host: &str| match &node_host {
+            Some(of) => of == host,
+            None => short(&self.host) == short(host),
+        };
+        typed == node && typed_host.is_none_or(|host| is_host(&host))
+    }
+}
+
+/// What EPMD answers to `NAMES_REQ` (erl_dist_protocol(3)): its port in four bytes, and a line for each node.
+fn ask(port: u16) -> io::Result<String> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let mut stream = TcpStream::connect_timeout(&address, EPMD_TIMEOUT)?;
+    stream.set_read_timeout(Some(EPMD_TIMEOUT))?;
+    stream.set_write_timeout(Some(EPMD_TIMEOUT))?;
+    stream.write_all(&[0, 1, b'n'])?;
+    let mut answer = Vec::new();
+    stream.take(MOST_NAMES).read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(answer.get(4..).unwrap_or_default()).into_owned())
+}
+
+/// The nodes of lines such as `name rabbit at port 25672`.
+fn parse(text: &str) -> Vec<(String, u16)> {
+    let node = |line: &str| {
+        let (name, port) = line.strip_prefix("name ")?.split_once(" at port ")?;
+        Some((name.to_owned(), port.trim().parse().ok()?))
+    };
+    text.lines().filter_map(node).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_meant_with_and_without_its_host() {
+        let nodes = ErlangNodes {
+            registered: Vec::new(),
+            host: "here.example".into(),
+        };
+        for (typed, node, meant) in [
+            ("rabbit", "rabbit@there", true),
+            ("rabbit@there", "rabbit@there", true),
+            ("rabbit@here", "rabbit", true),
+            ("rabbit@here.example", "rabbit", true),
+            ("rabbit@there", "rabbit", false),
+            ("rabbit@there", "rabbit@here", false),
+            ("rabbit@", "rabbit", false),
+            ("rab", "rabbit@there", false),
+        ] {
+            assert_eq!(nodes.means(typed, node), meant, "{typed} {node}");
+        }
+    }
+
+    #[test]
+    fn an_answer_of_epmd_is_read_whatever_it_holds() {
+        let answer =
+            "name rabbit at port 25672\nname odd name at port 1\nname x at port 99999\n\nrubbish";
+        let expected = [("rabbit".to_owned(), 25_672), ("odd name".to_owned(), 1)];
+        assert_eq!(parse(answer), expected);
+    }
+
+    #[test]
+    fn several_of_one_name_are_listed_in_columns() {
+        let row = |pid: &str, ports: &str| [pid, "root", ports, "-", "beam.smp"].map(str::to_owned);
+        let text = table(&[row("7", "5672, 25672"), row("4711", "-")]);
+        assert_eq!(
+            text,
+            "pid   user  ports        started (UTC)  name\n\
+             7     root  5672, 25672  -              beam.smp\n\
+             4711  root  -            -              beam.smp"
+        );
+        let many = table(&vec![row("7", "-"); MOST_LISTED + 2]);
+        assert!(many.ends_with("\nand 2 more"), "{many}");
+        assert_eq!(find("no such command").unwrap_err().log, "");
+    }
+}
