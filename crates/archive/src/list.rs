@@ -77,27 +77,29 @@ impl RunEntry {
     }
 
     /// The rate that stands for the run, and its unit where that is not messages: the larger one of
-    /// sent and received, or that of the first scenario where there were no messages.
+    /// sent and received, or that of the first scenario where there were no messages. A recording has none.
     #[must_use]
     pub fn rate(&self) -> Option<(f64, Option<&str>)> {
-        let summary = self.record.as_ref().ok()?.summary.as_ref()?;
+        let record = self.record.as_ref().ok()?;
+        let summary = record.summary.as_ref()?;
         match summary.scenarios().next() {
+            None if record.metrics.is_empty() && !summary.has_messages() => None,
             Some((_, of)) if !summary.has_messages() => Some((of.rate, Some(of.unit.as_str()))),
             _ => Some((summary.sent.rate.max(summary.received.rate), None)),
         }
     }
 
-    /// The latency that stands for the run: that of the acknowledgements, else of a scenario's
-    /// operations.
+    /// The latency that stands for the run: that of the acknowledgements, else of the deliveries, else of a
+    /// scenario's operations.
     #[must_use]
-    pub fn latency(&self) -> Option<&LatencySummary> {
+    pub fn latency(&self) -> Option<(Metric, &LatencySummary)> {
         let summary = self.record.as_ref().ok()?.summary.as_ref()?;
-        let acks = summary.latency.get(Metric::ACK_RESPONSE);
-        if acks.count > 0 {
-            return Some(acks);
-        }
-        let (_, of) = summary.scenarios().next()?;
-        Some(of.headline()?.1)
+        let of_messages = [Metric::ACK_RESPONSE, Metric::END_TO_END];
+        let mut of_messages = of_messages
+            .map(|it| (it, summary.latency.get(it)))
+            .into_iter();
+        let recorded = of_messages.find(|(_, latency)| latency.count > 0);
+        recorded.or_else(|| summary.scenarios().next()?.1.headline())
     }
 }
 

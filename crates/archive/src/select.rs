@@ -143,7 +143,7 @@ pub fn sort_runs(entries: &mut [RunEntry], order: RunOrder) {
         RunOrder::Time => entries.sort_by(newest_first),
         RunOrder::Name => entries.sort_by(by_name),
         RunOrder::Rate => entries.sort_by(descending(|run| Some(run.rate()?.0))),
-        RunOrder::P99 => entries.sort_by(descending(|run| Some(run.latency()?.p99_ns as f64))),
+        RunOrder::P99 => entries.sort_by(descending(|run| Some(run.latency()?.1.p99_ns as f64))),
         RunOrder::Duration => entries.sort_by(descending(RunEntry::seconds)),
         RunOrder::Size => entries.sort_by_key(|run| std::cmp::Reverse(run.bytes)),
     }

@@ -8,14 +8,14 @@
 //! | 3 | the run missed what was required of it |
 //! | 4 | whether it did cannot be told |
 //! | 5 | the run has warnings, under `--strict` |
-//! | 130, 143 | ended at once by a second SIGINT or SIGTERM |
+//! | 130, 143 | ended by SIGINT or SIGTERM before anything was measured, or at once by a second one |
 
 use std::process::ExitCode;
 
 use report::console;
 
 use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{output, signals};
 
 /// Prints what went wrong, with `json` as an object on standard output too, and says so to the
 /// shell.
@@ -29,6 +29,14 @@ pub(crate) fn exit_code(outcome: Result<Done, Failure>, json: bool) -> ExitCode 
         Err(Failure::Usage(problem)) => (problem, 2, false),
         Err(Failure::Failed(problem)) => (problem, 1, false),
         Err(Failure::BrokeOff(problem)) => (problem, 1, true),
+        Err(Failure::Stopped(problem)) => {
+            if json {
+                let _ = output::print_json(&console::error_as_json(&problem));
+            }
+            // It is what the user wanted, and no error.
+            output::line_aside(&problem.to_string());
+            return ExitCode::from(signals::first_exit_code());
+        }
     };
     if json && !is_printed {
         // Where standard output is closed, the exit code and standard error are left.

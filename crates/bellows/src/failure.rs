@@ -26,6 +26,8 @@ pub(crate) enum Failure {
     Failed(Problem),
     /// A run broke off: its summary has been printed and holds the problem.
     BrokeOff(Problem),
+    /// A signal ended it before there was anything to show.
+    Stopped(Problem),
     /// Nobody reads the output any more: no reason to complain.
     Closed,
     /// A hidden subcommand's own code.
@@ -81,6 +83,7 @@ impl From<session::Error> for Failure {
     fn from(error: session::Error) -> Self {
         match error {
             session::Error::Usage(problem) => Self::Usage(problem),
+            stopped @ session::Error::Stopped { .. } => Self::Stopped(stopped.problem()),
             error => Self::Failed(error.problem()),
         }
     }

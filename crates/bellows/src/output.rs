@@ -64,14 +64,17 @@ pub(crate) struct Show {
     live: Live,
     control: load::Control,
     told: bool,
+    /// Whether the broker's log is shown.
+    logs: bool,
 }
 
 impl Show {
-    pub(crate) const fn new(live: Live, control: load::Control) -> Self {
+    pub(crate) const fn new(live: Live, control: load::Control, logs: bool) -> Self {
         Self {
             live,
             control,
             told: false,
+            logs,
         }
     }
 
@@ -117,5 +120,11 @@ impl session::Observer for Show {
 
     fn event(&mut self, event: &Event) {
         self.live.event(event);
+    }
+
+    fn logged(&mut self, line: &str) {
+        if self.logs {
+            self.live.say(&format!("broker log: {line}"));
+        }
     }
 }

@@ -16,6 +16,9 @@ use crate::failure::Failure;
 /// closed pipes and clean up after themselves.
 const GRACE: Duration = Duration::from_millis(250);
 
+/// The signal that asked for an end in order.
+static FIRST: AtomicI32 = AtomicI32::new(SIGINT);
+
 /// Whether SIGINT and SIGTERM end something in order by now.
 static IN_ORDER: AtomicBool = AtomicBool::new(false);
 
@@ -33,6 +36,11 @@ impl AtOnce {
     }
 }
 
+/// The exit code of a command that the first signal ended before it had anything to show.
+pub(crate) fn first_exit_code() -> u8 {
+    exit_code(FIRST.load(Ordering::Relaxed))
+}
+
 /// Lets the first signal stop the load in order and the second end the process at once.
 pub(crate) fn stop_load(control: &load::Control) -> Result<AtOnce, Failure> {
     IN_ORDER.store(true, Ordering::Relaxed);
@@ -41,6 +49,7 @@ pub(crate) fn stop_load(control: &load::Control) -> Result<AtOnce, Failure> {
     let second = at_once.clone();
     let act = move |signal, count| {
         if count == 1 {
+            FIRST.store(signal, Ordering::Relaxed);
             control.stop();
         } else {
             second.0.store(signal, Ordering::Relaxed);

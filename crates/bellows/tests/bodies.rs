@@ -141,7 +141,7 @@ fn bodies_arrive_as_they_are_at_any_client() {
         guard: vec![exe, guardian::SUBCOMMAND.into()],
         ..Config::default()
     };
-    let node = RabbitMq::start(&config, &mut |_, _| {}, &|| false).expect("a managed RabbitMQ");
+    let node = RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ");
     let url = node.url();
 
     json_is_json(dir.path(), &url);

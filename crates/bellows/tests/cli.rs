@@ -401,6 +401,9 @@ fn a_requested_rate_is_an_open_loop() {
     );
 }
 
+/// What stands before a warning, by what it takes from the numbers.
+const TIERS: [&str; 3] = ["invalid: ", "caution: ", "note: "];
+
 /// At a rate that nobody reaches, so that there is something to warn of: once, with the verdict that it refers to,
 /// and without steps that do not happen.
 #[test]
@@ -442,7 +445,7 @@ fn a_warning_is_told_once_and_the_verdict_that_it_names_is_there() {
         let text = format!("{}{}", ended.stdout, ended.stderr);
         let mut warnings: Vec<&str> = text
             .lines()
-            .filter(|line| line.starts_with("warning: "))
+            .filter(|line| TIERS.iter().any(|tier| line.starts_with(tier)))
             .collect();
         assert!(!warnings.is_empty(), "{args:?}: {text}");
         warnings.sort_unstable();

@@ -321,7 +321,7 @@ fn the_command_lines_of_the_flame_graph_article_and_workloads_run_on_rabbitmq() 
         guard: vec![exe, guardian::SUBCOMMAND.into()],
         ..Config::default()
     };
-    let node = RabbitMq::start(&config, &mut |_, _| {}, &|| false).expect("a managed RabbitMQ");
+    let node = RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ");
     let publish = "--queue my-stream --queue-args x-queue-type=stream --auto-delete false \
                    --flag persistent --producers 1 --confirm 2000 --consumers 0 --time 3";
     let consume = "--queue my-stream --queue-args x-queue-type=stream --auto-delete false \

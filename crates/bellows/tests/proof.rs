@@ -585,7 +585,7 @@ fn counts_are_exact_or_outstanding_with_rabbitmq() {
         guard: vec![exe, guardian::SUBCOMMAND.into()],
         ..Config::default()
     };
-    let node = RabbitMq::start(&config, &mut |_, _| {}, &|| false).expect("a managed RabbitMQ");
+    let node = RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ");
     let port = node.endpoint().expect("endpoint").port;
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     prove("counts_are_exact_or_outstanding_with_rabbitmq", address, 50);

@@ -18,7 +18,7 @@ fn node() -> RabbitMq {
         guard: vec![exe, guardian::SUBCOMMAND.into()],
         ..Config::default()
     };
-    RabbitMq::start(&config, &mut |_, _| {}, &|| false).expect("a managed RabbitMQ")
+    RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ")
 }
 
 fn installed() -> bool {

@@ -19,7 +19,7 @@ fn node() -> RabbitMq {
         tls: true,
         ..Config::default()
     };
-    RabbitMq::start(&config, &mut |_, _| {}, &|| false).expect("a managed RabbitMQ")
+    RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ")
 }
 
 fn client(dir: &Path, url: &str, args: &[&str]) -> common::Ended {

@@ -87,7 +87,7 @@ fn messages_reach_the_queues_whose_patterns_take_their_keys() {
         guard: vec![exe, guardian::SUBCOMMAND.into()],
         ..Config::default()
     };
-    let node = RabbitMq::start(&config, &mut |_, _| {}, &|| false).expect("a managed RabbitMQ");
+    let node = RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ");
     for seed in 1..=3 {
         let mut random = Random::new(seed);
         let keys: Vec<String> = (0..KEYS)

@@ -143,7 +143,7 @@ fn one_message_in_flight_waits_for_its_answer() {
     assert!(text.contains(&format!("verdict: {sentence}")), "{text}");
     let because = verdict["reasons"][0]["text"].as_str().expect("a reason");
     assert_eq!(verdict["reasons"][0]["decided"], true, "{verdict}");
-    assert!(text.contains(&format!("because {because}")), "{text}");
+    assert!(text.contains(&format!(" - {because}")), "{text}");
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn node() -> RabbitMq {
         guard: vec![exe, guardian::SUBCOMMAND.into()],
         ..Config::default()
     };
-    RabbitMq::start(&config, &mut |_, _| {}, &|| false).expect("a managed RabbitMQ")
+    RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ")
 }
 
 fn run(url: &str, text: &str) -> Value {

@@ -152,7 +152,9 @@ fn run(
         &mut NoObserver,
     )?;
     if control.is_stopping() {
-        return Err(Error::Stopped);
+        return Err(Error::Stopped {
+            during: "calibration",
+        });
     }
     match (outcome.record.error, outcome.record.summary) {
         (None, Some(summary)) => Ok(summary),

@@ -14,7 +14,10 @@ pub enum Error {
     /// What was requested could not be done.
     Failed(Problem),
     /// The user stopped it before anything was measured.
-    Stopped,
+    Stopped {
+        /// What was going on: `start`, `warm-up`.
+        during: &'static str,
+    },
 }
 
 impl Error {
@@ -23,10 +26,10 @@ impl Error {
     pub fn problem(&self) -> Problem {
         match self {
             Self::Usage(problem) | Self::Failed(problem) => problem.clone(),
-            Self::Stopped => Problem::new(
-                "stopped before the load began",
-                "interrupted",
-                "nothing was measured or kept",
+            Self::Stopped { during } => Problem::new(
+                format!("stopped in {during}"),
+                "nothing measured",
+                "nothing was kept; run it again",
             ),
         }
     }

@@ -18,6 +18,8 @@ pub trait Observer {
     fn point(&mut self, _point: &SeriesPoint, _cumulative: &Interval) {}
     /// The same interval with its whole histograms, before [`Self::point`].
     fn interval(&mut self, _interval: &Interval) {}
+    /// A broker that was started for the run logged this line.
+    fn logged(&mut self, _line: &str) {}
     /// Something happened, such as a blocked connection.
     fn event(&mut self, _event: &Event) {}
 }

@@ -19,6 +19,7 @@ use std::{
 use rustix::process::{Pid, Signal, getuid, kill_process};
 use session::brokers::{
     BrokerError,
+    managed::Progress,
     rabbitmq::{Config, RabbitMq},
 };
 use session::guardian;
@@ -46,7 +47,7 @@ fn config(parent: &Path) -> Config {
 }
 
 fn start(config: &Config) -> Result<RabbitMq, BrokerError> {
-    RabbitMq::start(config, &mut |_, _| {}, &|| false)
+    RabbitMq::start(config, &mut |_| {}, &|| false)
 }
 
 /// Live processes whose environment names the directory, as that of every process of its node does.
@@ -234,6 +235,14 @@ fn sorted_words(line: &str) -> Vec<String> {
     words
 }
 
+/// What is being done, where that is what is told.
+fn step(progress: Progress<'_>) -> Option<String> {
+    match progress {
+        Progress::Step(text) => Some(text.to_owned()),
+        Progress::Waiting(..) | Progress::Logged(_) => None,
+    }
+}
+
 #[test]
 fn two_nodes_run_side_by_side_and_leave_nothing() {
     need_rabbitmq!();
@@ -313,7 +322,7 @@ fn two_nodes_run_side_by_side_and_leave_nothing() {
     // While it is away its number is anybody's; a restart used to kill whoever had it.
     let sleep = || Command::new("sleep").arg("60").spawn().unwrap();
     let stranger = testkit::process_with_number(first, sleep);
-    own.restart(&mut |_, _| {}, &|| false).unwrap();
+    own.restart(&mut |_| {}, &|| false).unwrap();
     assert_ne!(own.pid(), first);
     match stranger {
         Some(mut stranger) => {
@@ -370,7 +379,7 @@ fn a_failed_start_shows_the_log_and_leaves_nothing() {
     // What a Ctrl-C during the start comes to: it is heeded while the node is on its way.
     let begin = Instant::now();
     let unwanted = || begin.elapsed() > Duration::from_millis(1_500);
-    let error = RabbitMq::start(&config(parent.path()), &mut |_, _| {}, &unwanted).unwrap_err();
+    let error = RabbitMq::start(&config(parent.path()), &mut |_| {}, &unwanted).unwrap_err();
     assert!(matches!(error, BrokerError::Cancelled), "{error}");
     assert!(
         begin.elapsed() < Duration::from_secs(4),
@@ -506,10 +515,8 @@ fn the_next_start_removes_what_owner_and_guardian_could_not() {
         ..config(parent.path())
     };
     let mut told = Vec::new();
-    let error = RabbitMq::start(&nowhere, &mut |step, _| told.push(step.to_owned()), &|| {
-        false
-    })
-    .unwrap_err();
+    let mut hear = |it: Progress<'_>| told.extend(step(it));
+    let error = RabbitMq::start(&nowhere, &mut hear, &|| false).unwrap_err();
     assert!(matches!(error, BrokerError::NotInstalled { .. }), "{error}");
     assert_eq!(left(parent.path(), &pids, uid), Vec::<String>::new());
     assert!(
@@ -554,10 +561,8 @@ fn a_port_that_somebody_takes_first_is_replaced() {
         ..config(parent.path())
     };
     let mut told = Vec::new();
-    let error = RabbitMq::start(&config, &mut |step, _| told.push(step.to_owned()), &|| {
-        false
-    })
-    .unwrap_err();
+    let mut hear = |it: Progress<'_>| told.extend(step(it));
+    let error = RabbitMq::start(&config, &mut hear, &|| false).unwrap_err();
     let is_the_second = |error: &BrokerError| match error {
         BrokerError::Exited { status, log, .. } => {
             status == "exit status 3" && log == "another error"

@@ -200,7 +200,7 @@ fn every_kind_of_failure_has_cause_observed_value_and_remedy() {
         of_the_profiler(),
         of_brokers(),
         of_experiments(),
-        vec![session::Error::Stopped.problem()],
+        vec![session::Error::Stopped { during: "warm-up" }.problem()],
     ];
     for problem in all.concat() {
         for (field, text) in [

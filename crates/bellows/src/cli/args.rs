@@ -26,6 +26,9 @@ pub(super) struct OutputArgs {
     /// Print the summary only
     #[arg(long, env = "BELLOWS_QUIET")]
     pub(super) quiet: bool,
+    /// Show what a broker that bellows starts writes to its log
+    #[arg(long, conflicts_with = "quiet")]
+    pub(super) verbose: bool,
     /// Exit with code 5 if a warning says that a number must not be used
     #[arg(long, env = "BELLOWS_STRICT")]
     pub(super) strict: bool,

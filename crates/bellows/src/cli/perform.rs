@@ -253,7 +253,7 @@ pub(super) fn carry_out(
     let command = command_line::archived(std::env::args_os());
     let options = run_options(runs_dir, output.labels.resolve()?, command)?;
     let live = output::live(shape, output.json, output.quiet);
-    let mut show = output::Show::new(live, control.clone());
+    let mut show = output::Show::new(live, control.clone(), output.verbose);
     let outcome = work(&options, control, &mut show);
     let kept = outcome.as_ref().ok().and_then(|outcome| {
         let dir = outcome.run_dir.as_deref()?;

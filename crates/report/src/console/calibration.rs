@@ -3,12 +3,12 @@
 use measure::Nanos;
 
 use super::table::{Align, Table};
-use super::text::{Style, sanitise};
+use super::text::{Style, sanitise, wrap};
 use crate::numbers::three_digits;
 
 /// What the sign before a rate means.
 const LOWER_BOUND: &str =
-    ">= the generator could do more: broker, shared cores or other processes were the limit\n";
+    ">= the generator could do more: broker, shared cores or other processes were the limit";
 
 /// One load of a calibration.
 #[derive(Clone, Debug)]
@@ -45,7 +45,6 @@ pub struct WakeRow {
 /// The table of a calibration, below one line that says of what.
 #[must_use]
 pub fn calibration(machine: &str, wakes: &[WakeRow], loads: &[LoadRow], style: Style) -> String {
-    let columns = style.columns.min(100);
     let mut out = style.strong(&sanitise(machine)) + "\n\n";
     let heads = [
         ("all out", Align::Left),
@@ -57,7 +56,7 @@ pub fn calibration(machine: &str, wakes: &[WakeRow], loads: &[LoadRow], style: S
         ("broker ns/msg", Align::Right),
         ("max lag", Align::Right),
     ];
-    let mut table = Table::new(&heads, 0);
+    let mut table = Table::new(&heads);
     for row in loads {
         table.row(vec![
             sanitise(&row.load).into_owned(),
@@ -74,19 +73,20 @@ pub fn calibration(machine: &str, wakes: &[WakeRow], loads: &[LoadRow], style: S
             row.lag.to_string(),
         ]);
     }
-    for line in table.lines(columns) {
+    for line in table.lines(style.columns) {
         out.push_str(&(line + "\n"));
     }
     if loads.iter().any(|row| row.at_least) {
-        out.push_str(LOWER_BOUND);
+        out.push_str(&(wrap(LOWER_BOUND, style.prose_columns()).join("\n") + "\n"));
     }
     out.push('\n');
     for row in wakes {
         let [p50, p99, max] = row.late;
-        out.push_str(&format!(
-            "at {} msg/s its messages left {p50} late (p50), {p99} (p99), {max} at worst\n",
+        let text = format!(
+            "at {} msg/s its messages left {p50} late (p50), {p99} (p99), {max} at worst",
             three_digits(row.rate)
-        ));
+        );
+        out.push_str(&(wrap(&text, style.prose_columns()).join("\n") + "\n"));
     }
     out
 }

@@ -49,26 +49,24 @@ impl FunctionTable<'_> {
 #[must_use]
 pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -> String {
     let (rows, matching, all) = options.rows(profile);
-    let mut table = Table::new(
-        &[
-            ("self %", Align::Right),
-            ("total %", Align::Right),
-            ("samples", Align::Right),
-            ("function", Align::Left),
-            ("module", Align::Left),
-        ],
-        3,
-    );
+    let mut table = Table::new(&[
+        ("self %", Align::Right),
+        ("total %", Align::Right),
+        ("samples", Align::Right),
+        ("module", Align::Left),
+        ("function", Align::Left),
+    ]);
+    table.give_way(4);
     for row in &rows {
         table.row(vec![
             percent_digits(row.share.self_share),
             percent_digits(row.share.total),
             count(row.self_weight),
-            sanitise(&row.share.function).into_owned(),
             sanitise(&row.share.module).into_owned(),
+            sanitise(&row.share.function).into_owned(),
         ]);
     }
-    let mut lines = table.lines(style.columns.min(100));
+    let mut lines = table.lines(style.columns);
     if let Some(heads) = lines.first_mut() {
         *heads = style.strong(heads);
     }
@@ -84,7 +82,7 @@ fn footer(
     all: usize,
     style: Style,
 ) -> Vec<String> {
-    let columns = style.columns.min(100);
+    let columns = style.prose_columns();
     let summary = profile.summary(0);
     let rows = if matching == all {
         format!("{} of {} functions", count(shown as u64), count(all as u64))

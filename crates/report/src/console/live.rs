@@ -1,21 +1,30 @@
-//! The view of a run that goes on: one redrawn table on a terminal, a block a second in a pipe,
+//! The view of a run that goes on: one redrawn table on a terminal, a line a second in a pipe,
 //! nothing where nothing is wanted.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use archive::{Event, ProcessUsage, ScenarioPoint, SeriesPoint};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use measure::{Interval, Metric, Nanos, Phase, Summaries};
+use archive::{Event, ScenarioPoint, SeriesPoint};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use measure::{Counters, Interval, Metric, Nanos, Phase, Summaries};
 
 use super::shape::Shape;
-use super::text::{Style, clock, fit, left, right, sanitise, sparkline};
-use super::{out, plain, scenario};
-use crate::numbers::{count, marked, per_second, three_digits};
+use super::table::{Align, Table};
+use super::text::{Style, clock, fit, sanitise, sparkline, wrap};
+use super::{interval, out, phase_name, scenario};
+use crate::numbers::{count, marked, per_second, seconds, three_digits};
 
 /// How many seconds the sparklines look back.
 const LOOK_BACK: usize = 10;
+/// Who waits longer is told for how long.
+const LONG: Duration = Duration::from_secs(1);
+/// So often a pipe is told that something is still waited for.
+const REMIND: Duration = Duration::from_secs(10);
+/// Columns behind a step for its time: `: 3600 s`.
+const WAITED: usize = 8;
+/// The time of a step that goes on is renewed this often.
+const TICK: Duration = Duration::from_millis(250);
 
 /// What is shown while a run goes on.
 #[derive(Debug)]
@@ -77,12 +86,13 @@ impl Live {
         }
     }
 
-    /// A block a second to `results`; steps, phases and events to standard error.
+    /// A line a second to `results`; steps, phases and events to standard error.
     #[must_use]
     pub fn plain(shape: Shape, results: Box<dyn Write + Send>) -> Self {
         let view = PlainView {
             shape,
             results: Results(results),
+            step: None,
         };
         Self {
             view: View::Plain(Box::new(view)),
@@ -94,13 +104,12 @@ impl Live {
     #[must_use]
     pub fn table(shape: Shape, style: Style) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        if let Ok(template) = ProgressStyle::with_template("{msg}") {
-            bar.set_style(template);
-        }
+        bar.enable_steady_tick(TICK);
         let view = TableView {
             table: LiveTable::new(shape, style),
             bar,
         };
+        view.show_waited(false);
         Self {
             view: View::Table(Box::new(view)),
             closed: false,
@@ -117,21 +126,26 @@ impl Live {
     pub fn step(&mut self, text: &str) {
         match &mut self.view {
             View::Quiet => {}
-            View::Plain(_) => note(&sanitise(text)),
-            View::Table(view) => {
-                view.table.step = sanitise(text).into_owned();
-                view.table.waiting = None;
-                view.redraw();
-            }
+            View::Plain(view) => view.step(&sanitise(text)),
+            View::Table(view) => view.step(&sanitise(text)),
         }
     }
 
-    /// Says for how long something is waited for; only where it can be redrawn.
+    /// Says for how long something is waited for.
     pub fn waiting(&mut self, text: &str, waited: Duration) {
-        if let View::Table(view) = &mut self.view {
-            let text = sanitise(text);
-            view.table.waiting = Some(format!("{text}: {} s", waited.as_secs()));
-            view.redraw();
+        match &mut self.view {
+            View::Quiet => {}
+            View::Plain(_) => {
+                let before = waited.saturating_sub(LONG).as_secs() / REMIND.as_secs();
+                if waited.as_secs() / REMIND.as_secs() > before {
+                    note(&format!(
+                        "{}: {} s so far",
+                        sanitise(text),
+                        waited.as_secs()
+                    ));
+                }
+            }
+            View::Table(view) => view.waiting(&sanitise(text), waited),
         }
     }
 
@@ -139,11 +153,17 @@ impl Live {
     pub fn phase(&mut self, phase: Phase, length: Option<Nanos>) {
         match &mut self.view {
             View::Quiet => {}
-            View::Plain(_) => note(&match length.filter(|l| *l > Nanos::ZERO) {
-                Some(length) => format!("{} for {length}", phase_name(phase)),
-                None => phase_name(phase).to_owned(),
-            }),
+            View::Plain(view) => {
+                view.end_step();
+                let name = phase_name(phase);
+                note(&match (phase, length.filter(|l| *l > Nanos::ZERO)) {
+                    (Phase::Drain, Some(length)) => format!("{name}, at most {length}"),
+                    (_, Some(length)) => format!("{name} for {length}"),
+                    (_, None) => name.to_owned(),
+                });
+            }
             View::Table(view) => {
+                view.end_step();
                 view.table.enter(phase);
                 view.redraw();
             }
@@ -155,13 +175,14 @@ impl Live {
         let written = match &mut self.view {
             View::Quiet => Ok(()),
             View::Plain(view) => {
-                let block = plain::block(&view.shape, point);
+                let line = interval::line(&view.shape, point);
                 view.results
                     .0
-                    .write_all(out::harmless(&block).as_bytes())
+                    .write_all(out::harmless(&line).as_bytes())
                     .and_then(|()| view.results.0.flush())
             }
             View::Table(view) => {
+                view.end_step();
                 view.table.point(point, measured);
                 view.redraw();
                 Ok(())
@@ -183,15 +204,19 @@ impl Live {
             View::Plain(_) => note(&text),
             View::Table(view) => {
                 let style = view.table.style;
-                view.bar.println(style.faint(&fit(&text, style.columns)));
+                for line in wrap(&text, style.columns) {
+                    view.bar.println(style.faint(&line));
+                }
             }
         }
     }
 
     /// Takes the table off the screen; call it before anything else is printed.
     pub fn clear(&mut self) {
-        if let View::Table(view) = &self.view {
-            view.bar.finish_and_clear();
+        match &mut self.view {
+            View::Quiet => {}
+            View::Plain(view) => view.end_step(),
+            View::Table(view) => view.bar.finish_and_clear(),
         }
     }
 }
@@ -213,6 +238,28 @@ impl std::fmt::Debug for Results {
 struct PlainView {
     shape: Shape,
     results: Results,
+    /// What is being done, and since when.
+    step: Option<(String, Instant)>,
+}
+
+impl PlainView {
+    fn step(&mut self, text: &str) {
+        self.end_step();
+        note(text);
+        self.step = Some((text.to_owned(), Instant::now()));
+    }
+
+    /// Says how long a step took, where it was long.
+    fn end_step(&mut self) {
+        if let Some((text, since)) = self.step.take()
+            && since.elapsed() >= LONG
+        {
+            note(&format!(
+                "{text}: took {}",
+                seconds(since.elapsed().as_secs_f64())
+            ));
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -222,6 +269,46 @@ struct TableView {
 }
 
 impl TableView {
+    /// Begins a step, whose time is shown behind it as long as it goes on.
+    fn step(&mut self, text: &str) {
+        self.table.waiting = None;
+        if self.table.step != text {
+            text.clone_into(&mut self.table.step);
+            self.bar.reset_elapsed();
+        }
+        self.show_waited(true);
+        self.redraw();
+    }
+
+    fn end_step(&mut self) {
+        if !self.table.step.is_empty() {
+            self.table.step.clear();
+            self.show_waited(false);
+        }
+    }
+
+    /// Before the load, what is waited for is the step itself.
+    fn waiting(&mut self, text: &str, waited: Duration) {
+        if self.table.is_loading() {
+            self.table.waiting = Some(format!("{text}: {} s", waited.as_secs()));
+            self.redraw();
+        } else {
+            self.step(text);
+        }
+    }
+
+    fn show_waited(&self, show: bool) {
+        let template = if show { "{msg}{waited}" } else { "{msg}" };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            let waited = |state: &ProgressState, text: &mut dyn std::fmt::Write| {
+                if state.elapsed() >= LONG {
+                    let _ = write!(text, ": {} s", state.elapsed().as_secs());
+                }
+            };
+            self.bar.set_style(style.with_key("waited", waited));
+        }
+    }
+
     fn redraw(&self) {
         let text = self.table.lines().join("\n");
         self.bar.set_message(out::harmless(&text).into_owned());
@@ -234,6 +321,7 @@ impl TableView {
 pub(super) struct LiveTable {
     shape: Shape,
     style: Style,
+    /// What is being done before or after the load; empty while the load goes on.
     step: String,
     /// What is waited for, and for how long.
     pub(super) waiting: Option<String>,
@@ -242,7 +330,7 @@ pub(super) struct LiveTable {
     phase_start: Option<f64>,
     elapsed: f64,
     recent: VecDeque<SeriesPoint>,
-    measured: [u64; 4],
+    measured: Counters,
     measured_seconds: f64,
     latency: Summaries,
     scenarios: BTreeMap<&'static str, ScenarioPoint>,
@@ -259,7 +347,7 @@ impl LiveTable {
             phase_start: None,
             elapsed: 0.0,
             recent: VecDeque::with_capacity(LOOK_BACK + 1),
-            measured: [0; 4],
+            measured: Counters::default(),
             measured_seconds: 0.0,
             latency: Summaries::default(),
             scenarios: BTreeMap::new(),
@@ -279,8 +367,7 @@ impl LiveTable {
         self.waiting = None;
         let start = *self.phase_start.get_or_insert(point.t);
         self.elapsed = point.t + point.dt - start;
-        let c = &measured.counters;
-        self.measured = [c.sent, c.completed, c.received, c.blocked];
+        self.measured = measured.counters;
         self.measured_seconds = measured.length().as_secs_f64();
         self.latency = measured.latencies.messages();
         self.scenarios = ScenarioPoint::all_of(measured);
@@ -299,7 +386,7 @@ impl LiveTable {
         ];
         if self.phase.is_none() || self.recent.is_empty() {
             let step = self.waiting.as_ref().unwrap_or(&self.step);
-            out.push(fit(step, columns).into_owned());
+            out.push(fit(step, columns.saturating_sub(WAITED)).into_owned());
             return out;
         }
         out.push(self.bar(columns));
@@ -312,9 +399,23 @@ impl LiveTable {
         }
         let (measured, seconds) = (&self.scenarios, self.measured_seconds);
         out.extend(scenario::live(&self.recent, measured, seconds, self.style));
-        out.extend(self.usage().map(|line| fit(&line, columns).into_owned()));
-        out.truncate(self.style.rows.saturating_sub(1).max(3));
+        let usage: Vec<String> = self
+            .recent
+            .back()
+            .into_iter()
+            .flat_map(interval::usage)
+            .collect();
+        out.extend(wrap(&usage.join("; "), columns));
+        out.truncate(self.style.rows.saturating_sub(2).max(3));
+        if !self.step.is_empty() {
+            out.push(fit(&self.step, columns.saturating_sub(WAITED)).into_owned());
+        }
         out
+    }
+
+    /// Whether the load is on, and nothing is done before or after it.
+    const fn is_loading(&self) -> bool {
+        self.phase.is_some() && self.step.is_empty()
     }
 
     /// Whether there is any load; a profile alone has none.
@@ -385,59 +486,43 @@ impl LiveTable {
     }
 
     fn rates(&self, out: &mut Vec<String>, columns: usize) {
-        let head = format!(
-            "{}{}{}{}  last {LOOK_BACK} s",
-            left("", 13),
-            right("msg/s now", 12),
-            right("measured", 12),
-            right("count", 15)
-        );
-        out.push(self.style.faint(&fit(&head, columns)));
-        type Pick = fn(&measure::Counters) -> u64;
-        let rows: [(&str, bool, Pick); 4] = [
-            ("sent", self.shape.producers, |c| c.sent),
-            ("completed", self.shape.producers, |c| c.completed),
-            ("received", self.shape.consumers, |c| c.received),
-            ("blocked", self.shape.producers, |c| c.blocked),
-        ];
-        for ((name, _, pick), measured) in rows
-            .iter()
-            .zip(self.measured)
-            .filter(|((_, shown, _), _)| *shown)
-        {
-            let series = self
-                .recent
-                .iter()
-                .map(|p| per_second(pick(&p.counters), p.dt));
-            let now = self
-                .recent
-                .back()
-                .map_or(0.0, |p| per_second(pick(&p.counters), p.dt));
-            let mean = per_second(measured, self.measured_seconds);
+        use Align::{Left, Right};
+        // Numbers that grow must not move the columns.
+        let mut table = Table::new(&[
+            ("            ", Left),
+            ("  msg/s now", Right),
+            ("   measured", Right),
+            ("        count", Right),
+            ("last 10 s", Left),
+        ]);
+        table.drop_in_order(&[4]);
+        for (name, count_of) in interval::counts(&self.shape) {
+            let rate = |point: &SeriesPoint| per_second(count_of(&point.counters), point.dt);
+            let measured = count_of(&self.measured);
             let begun = self.measured_seconds > 0.0;
             let or_dash = |value: String| if begun { value } else { "-".to_owned() };
-            let line = format!(
-                "{}{}{}{}  {}",
-                left(name, 13),
-                right(&three_digits(now), 12),
-                right(&or_dash(three_digits(mean)), 12),
-                right(&or_dash(count(measured)), 15),
-                sparkline(series)
-            );
-            out.push(fit(&line, columns).into_owned());
+            table.row(vec![
+                name.to_owned(),
+                three_digits(self.recent.back().map_or(0.0, rate)),
+                or_dash(three_digits(per_second(measured, self.measured_seconds))),
+                or_dash(count(measured)),
+                sparkline(self.recent.iter().map(rate)),
+            ]);
         }
+        self.add(out, &table, columns);
     }
 
     fn latencies(&self, out: &mut Vec<String>, columns: usize) {
-        let head = format!(
-            "{}{}{}{}{}  p99, last {LOOK_BACK} s",
-            left("", 13),
-            right("p50", 10),
-            right("p99", 10),
-            right("p99.9", 10),
-            right("max", 10)
-        );
-        out.push(self.style.faint(&fit(&head, columns)));
+        use Align::{Left, Right};
+        let mut table = Table::new(&[
+            ("            ", Left),
+            ("     p50", Right),
+            ("     p99", Right),
+            ("   p99.9", Right),
+            ("     max", Right),
+            ("p99, last 10 s", Left),
+        ]);
+        table.drop_in_order(&[5]);
         for metric in Metric::MESSAGES
             .into_iter()
             .filter(|m| self.shape.shows(*m))
@@ -447,55 +532,33 @@ impl LiveTable {
             let last = self.recent.back().map(|p| p.latency.get(metric));
             let shown = if whole.count > 0 { Some(whole) } else { last };
             let Some(l) = shown.filter(|l| l.count > 0) else {
-                out.push(left(metric.name(), 13) + &right("-", 10));
+                table.row(vec![metric.name().to_owned(), "-".to_owned()]);
                 continue;
             };
-            let cell = |ns: u64, percentile: f64| right(&marked(ns, l.supports(percentile)), 10);
-            let line = format!(
-                "{}{}{}{}{}  {}",
-                left(metric.name(), 13),
+            let cell = |ns: u64, percentile: f64| marked(ns, l.supports(percentile));
+            let p99 = |point: &SeriesPoint| point.latency.get(metric).p99_ns as f64;
+            table.row(vec![
+                metric.name().to_owned(),
                 cell(l.p50_ns, 50.0),
                 cell(l.p99_ns, 99.0),
                 cell(l.p99_9_ns, 99.9),
-                right(&Nanos(l.max_ns).to_string(), 10),
-                sparkline(
-                    self.recent
-                        .iter()
-                        .map(|p| p.latency.get(metric).p99_ns as f64)
-                )
-            );
-            out.push(fit(&line, columns).into_owned());
+                Nanos(l.max_ns).to_string(),
+                sparkline(self.recent.iter().map(p99)),
+            ]);
         }
+        self.add(out, &table, columns);
     }
 
-    fn usage(&self) -> Option<String> {
-        let last = self.recent.back()?;
-        let one = |name: &str, usage: Option<ProcessUsage>| {
-            usage.map(|u| {
-                format!(
-                    "{name} {:.2} cores, {:.0} MB",
-                    u.cpu_cores,
-                    u.rss_bytes as f64 / 1e6
-                )
-            })
-        };
-        let parts: Vec<String> = [one("broker", last.broker), one("bellows", last.client)]
-            .into_iter()
-            .flatten()
-            .collect();
-        (!parts.is_empty()).then(|| parts.join("   "))
+    fn add(&self, out: &mut Vec<String>, table: &Table, columns: usize) {
+        let mut lines = table.lines(columns);
+        if let Some(heads) = lines.first_mut() {
+            *heads = self.style.faint(heads);
+        }
+        out.append(&mut lines);
     }
 }
 
 /// Cells of `room` for a part of a whole, at least two.
 fn segment(room: usize, part: f64, whole: f64) -> usize {
     ((part / whole * room as f64) as usize).clamp(2, room.saturating_sub(2).max(2))
-}
-
-const fn phase_name(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Warmup => "warm-up",
-        Phase::Measure => "measure",
-        Phase::Drain => "drain",
-    }
 }

@@ -8,10 +8,11 @@ mod calibration;
 mod doctor;
 mod error;
 mod functions;
+mod interval;
 mod live;
+mod messages;
 pub mod out;
 mod page;
-mod plain;
 mod repeats;
 mod runs;
 mod scenario;
@@ -33,3 +34,12 @@ pub use runs::{labels, removed, runs};
 pub use shape::Shape;
 pub use summary::{remarks, summary, warnings};
 pub use text::{Style, sanitise};
+
+/// A phase as people call it.
+const fn phase_name(phase: measure::Phase) -> &'static str {
+    match phase {
+        measure::Phase::Warmup => "warm-up",
+        measure::Phase::Measure => "measure",
+        measure::Phase::Drain => "drain",
+    }
+}

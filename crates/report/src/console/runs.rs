@@ -1,7 +1,7 @@
 //! The archive as a table.
 
 use archive::{RunEntry, RunRecord};
-use measure::Nanos;
+use measure::{Metric, Nanos};
 
 use super::table::{Align, Table};
 use super::text::{Style, sanitise};
@@ -10,22 +10,18 @@ use crate::numbers::{bytes, counted, seconds, three_digits};
 /// The runs, as given, ending in a newline. Under a run stand its tags and its note.
 #[must_use]
 pub fn runs(entries: &[RunEntry], style: Style) -> String {
-    let mut table = Table::new(
-        &[
-            ("run", Align::Left),
-            ("when (UTC)", Align::Left),
-            ("state", Align::Left),
-            ("msg/s", Align::Right),
-            ("ack p99", Align::Right),
-            ("took", Align::Right),
-            ("size", Align::Right),
-            ("broker", Align::Left),
-            ("warnings", Align::Right),
-        ],
-        7,
-    );
-    // What one must type is never cut; what one can do without goes first.
-    table.keep_whole(0);
+    let mut table = Table::new(&[
+        ("run", Align::Left),
+        ("when (UTC)", Align::Left),
+        ("state", Align::Left),
+        ("msg/s", Align::Right),
+        ("p99", Align::Right),
+        ("took", Align::Right),
+        ("size", Align::Right),
+        ("broker", Align::Left),
+        ("warnings", Align::Right),
+    ]);
+    // What one can do without goes first.
     table.drop_in_order(&[8, 7, 6, 5, 1, 4, 3, 2]);
     let mut unreadable = Vec::new();
     for entry in entries {
@@ -66,7 +62,11 @@ fn row(entry: &RunEntry, record: &RunRecord) -> Vec<String> {
         None => three_digits(rate),
         Some(unit) => format!("{} {}", three_digits(rate), sanitise(unit)),
     });
-    let p99 = entry.latency().map(|of| Nanos(of.p99_ns).to_string());
+    // Of another latency than the acknowledgements' it says which.
+    let p99 = entry.latency().map(|(metric, of)| match metric {
+        Metric::ACK_RESPONSE => Nanos(of.p99_ns).to_string(),
+        metric => format!("{} {}", sanitise(metric.name()), Nanos(of.p99_ns)),
+    });
     let broker = summary.map(|s| match &s.broker.version {
         Some(version) => format!("{} {version}", s.broker.kind),
         None => s.broker.kind.clone(),

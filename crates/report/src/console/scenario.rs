@@ -1,47 +1,22 @@
 //! What is printed of scenarios other than messages: their counts and latencies, by the registry.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt::Write as _;
 
 use archive::{ScenarioPoint, ScenarioSummary, SeriesPoint};
 use measure::{LatencySummary, Metric, MetricKind, Nanos, Summaries};
 
-use super::text::{Style, fit, left, right, sanitise, sparkline};
-use crate::numbers::{count, marked, per_second, three_digits};
+use super::summary::FOOTNOTE;
+use super::table::{Align, Table};
+use super::text::{Style, sanitise, sparkline};
+use crate::numbers::{count, counted, marked, per_second, three_digits};
 
 /// Reasons of failures that are printed.
 const REASONS: usize = 3;
 
 /// The counters of a scenario; the largest value of an interval is none.
-fn counters(counts: &BTreeMap<Metric, u64>) -> impl Iterator<Item = (Metric, u64)> {
+pub(super) fn counters(counts: &BTreeMap<Metric, u64>) -> impl Iterator<Item = (Metric, u64)> {
     let counters = counts.iter().map(|(metric, count)| (*metric, *count));
     counters.filter(|(metric, _)| metric.info().kind == MetricKind::Counter)
-}
-
-/// The lines of one interval in a pipe, ending in a newline.
-pub(super) fn block(scenario: &ScenarioPoint, point: &SeriesPoint) -> String {
-    let mut out = String::new();
-    for (metric, count) in counters(&scenario.counts) {
-        let info = metric.info();
-        let (label, unit) = (sanitise(info.name) + ":", sanitise(info.unit));
-        let rate = per_second(count, point.dt);
-        let _ = writeln!(out, "--- {label:<10} {rate:>8.0} {unit}/sec");
-    }
-    for (metric, latency) in scenario.latency.filled() {
-        let info = metric.info();
-        if !info.part {
-            let [p50, _, p99, ..] = latency.percentile_values();
-            let _ = writeln!(
-                out,
-                "--- {:<10} p50 {}, p99 {}, max {}",
-                sanitise(info.name) + ":",
-                Nanos(p50),
-                Nanos(p99),
-                Nanos(latency.max_ns)
-            );
-        }
-    }
-    out
 }
 
 /// The rates and latencies of the live table, for all scenarios; before the measured phase there is
@@ -72,17 +47,24 @@ fn live_rates(
     seconds: f64,
     style: Style,
 ) -> Vec<String> {
+    use Align::{Left, Right};
     let unit = counters(&now.counts)
         .next()
         .map_or("", |(metric, _)| metric.info().unit);
-    let head = format!(
-        "{}{}{}{}  last seconds",
-        left("", 13),
-        right(&format!("{unit}/s now"), 14),
-        right("measured", 12),
-        right("count", 13)
-    );
-    let mut out = vec![style.faint(&fit(&head, style.columns))];
+    // Numbers that grow must not move the columns.
+    let heads = [
+        format!("{:12}", ""),
+        format!("{:>11}", format!("{}/s now", sanitise(unit))),
+        format!("{:>11}", "measured"),
+        format!("{:>11}", "count"),
+        "last seconds".to_owned(),
+    ];
+    let aligned = heads
+        .iter()
+        .map(String::as_str)
+        .zip([Left, Right, Right, Right, Left]);
+    let mut table = Table::new(&aligned.collect::<Vec<_>>());
+    table.drop_in_order(&[4]);
     for (metric, _) in counters(&now.counts) {
         let rate = |point: &SeriesPoint| {
             let counted = point.scenario(name).and_then(|it| it.counts.get(&metric));
@@ -95,17 +77,22 @@ fn live_rates(
                 (three_digits(per_second(number, seconds)), count(number))
             },
         );
-        let line = format!(
-            "{}{}{}{}  {}",
-            left(metric.name(), 13),
-            right(&three_digits(recent.back().map_or(0.0, rate)), 14),
-            right(&mean, 12),
-            right(&number, 13),
-            sparkline(recent.iter().map(rate))
-        );
-        out.push(fit(&line, style.columns).into_owned());
+        table.row(vec![
+            sanitise(metric.name()).into_owned(),
+            three_digits(recent.back().map_or(0.0, rate)),
+            mean,
+            number,
+            sparkline(recent.iter().map(rate)),
+        ]);
     }
-    out
+    with_faint_heads(table.lines(style.columns), style)
+}
+
+fn with_faint_heads(mut lines: Vec<String>, style: Style) -> Vec<String> {
+    if let Some(heads) = lines.first_mut() {
+        *heads = style.faint(heads);
+    }
+    lines
 }
 
 /// The table of latencies, or one line that there is none.
@@ -113,30 +100,29 @@ pub(super) fn latencies(all: &Summaries, style: Style) -> Vec<String> {
     if all.filled().next().is_none() {
         return vec!["no latency was measured".into()];
     }
-    let mut head = left("", 14);
-    for name in ["mean", "p50", "p90", "p99", "p99.9", "max"] {
-        head.push_str(&right(name, 10));
-    }
-    head.push_str(&right("count", 10));
-    let mut out = vec![style.faint(&fit(&head, style.columns))];
+    let names = ["mean", "p50", "p90", "p99", "p99.9", "max", "count"];
+    let names = names.map(|name| (name, Align::Right));
+    let mut table = Table::new(&[&[("", Align::Left)], &names[..]].concat());
     let mut weak = false;
     for (metric, latency) in all.filled() {
         let info = metric.info();
         let indent = if info.part { "  " } else { "" };
-        let name = format!("{indent}{}", sanitise(info.name));
-        let mut line = left(&name, 14) + &right(&Nanos(latency.mean_ns).to_string(), 10);
+        let mut row = vec![
+            format!("{indent}{}", sanitise(info.name)),
+            Nanos(latency.mean_ns).to_string(),
+        ];
         let values = LatencySummary::PERCENTILES.into_iter();
         for ((percentile, _), ns) in values.zip(latency.percentile_values()).take(4) {
             let supported = latency.supports(percentile);
             weak |= !supported;
-            line.push_str(&right(&marked(ns, supported), 10));
+            row.push(marked(ns, supported));
         }
-        line.push_str(&right(&Nanos(latency.max_ns).to_string(), 10));
-        line.push_str(&right(&count(latency.count), 10));
-        out.push(fit(&line, style.columns).into_owned());
+        row.extend([Nanos(latency.max_ns).to_string(), count(latency.count)]);
+        table.row(row);
     }
+    let mut out = with_faint_heads(table.lines(style.columns), style);
     if weak {
-        out.push(style.faint("~ fewer than ten samples lie beyond this percentile"));
+        out.push(style.faint(FOOTNOTE));
     }
     out
 }
@@ -158,8 +144,8 @@ pub(super) fn account(scenario: &ScenarioSummary) -> Vec<String> {
         .into_iter()
         .filter_map(|(who, ms)| {
             let one = scenario.unit.trim_end_matches('s');
-            let ms = three_digits(ms?);
-            Some(format!("{who} {ms} ms CPU per {}", sanitise(one)))
+            let cpu = Nanos::from_secs_f64(ms? / 1e3);
+            Some(format!("{who} {cpu} CPU per {}", sanitise(one)))
         })
         .collect();
     if !cost.is_empty() {
@@ -168,13 +154,13 @@ pub(super) fn account(scenario: &ScenarioSummary) -> Vec<String> {
     let more = scenario.failures.len().saturating_sub(REASONS);
     for failure in scenario.failures.iter().take(REASONS) {
         lines.push(format!(
-            "failed {} times: {}",
-            count(failure.count),
+            "failed {}: {}",
+            counted(failure.count, "time"),
             sanitise(&failure.reason)
         ));
     }
     if more > 0 {
-        lines.push(format!("and for {more} reasons more"));
+        lines.push(format!("and for {} more", counted(more as u64, "reason")));
     }
     lines
 }

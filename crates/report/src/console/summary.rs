@@ -1,31 +1,26 @@
-//! The summary of a run on a terminal: at most 23 lines of 80 columns, the report's path last.
+//! The summary of a run, on a terminal and in a pipe alike; the report's path last.
 
-use std::borrow::Cow;
-
-use archive::{RequirementOutcome, RunRecord, RunSummary, Warning};
+use archive::{RequirementOutcome, RunRecord, RunSummary, Tier, Warning};
 use measure::{LatencySummary, Nanos};
 
 use super::shape::Shape;
-use super::text::{Style, fit, left, right, sanitise, width, wrap};
-use super::{plain, scenario};
+use super::table::{Align, Table};
+use super::text::{Style, left, sanitise, width, wrap};
+use super::{interval, messages, scenario};
 use crate::numbers::{count, marked, observed, percent_digits, three_digits};
 use crate::text;
 use crate::view;
 
-/// Lines that leave room for the prompt on the smallest screen it is made for, 24 rows.
-const LEAST_LINES: usize = 23;
-/// Lines beyond which nobody reads on.
-const MOST_LINES: usize = 40;
-/// Lines that warnings leave to a profile: its counts, heads and a function.
-const PROFILE_LINES: usize = 3;
 /// Reasons of the verdict.
 const REASONS: usize = 3;
-/// What stands before each of them on a terminal.
-const MARK: &str = "  - ";
-/// Functions shown where there is room.
+/// Functions of each profile.
 const FUNCTIONS: usize = 5;
+/// Blanks between two tables that stand side by side.
+const BETWEEN: usize = 6;
+/// What the mark of a percentile means.
+pub(super) const FOOTNOTE: &str = "~ fewer than ten samples lie beyond this percentile";
 
-/// The summary, ending in a newline: compact on a terminal, Artemis `perf`'s form in a pipe.
+/// The summary, ending in a newline. Its tables are laid out for the columns that there are; nothing is cut.
 ///
 /// `report` is the path of the report, or of the run folder, printed last.
 #[must_use]
@@ -36,76 +31,17 @@ pub fn summary(
     report: Option<&str>,
     style: Style,
 ) -> String {
-    let mut lines = if style.terminal {
-        let lines = style.rows.saturating_sub(1).clamp(LEAST_LINES, MOST_LINES);
-        compact(
-            shape,
-            record,
-            summary,
-            style,
-            lines - usize::from(report.is_some()),
-        )
-    } else {
-        let mut text = plain::summary(shape, record, summary);
-        for line in verdict(summary)
-            .into_iter()
-            .chain(failure(summary))
-            .chain(because(summary).map(|reason| format!("  because {reason}")))
-            .chain(requirements(summary))
-            .chain(cost(summary))
-            .chain(profile_lines(summary, usize::MAX, 100))
-        {
-            text.push_str(&line);
-            text.push('\n');
-        }
-        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        match summary.warnings.as_slice() {
-            [] => lines.push("no warnings".into()),
-            all => lines.extend(
-                all.iter()
-                    .map(|w| format!("warning: {}", sanitise(&w.text))),
-            ),
-        }
-        lines
-    };
-    if let Some(next) = shape.next {
-        lines.extend(["", next, ""].map(str::to_owned));
-    }
-    if let Some(path) = report {
-        lines.push(format!("{} {}", style.strong("report:"), sanitise(path)));
-    }
-    lines.join("\n") + "\n"
-}
-
-fn compact(
-    shape: &Shape,
-    record: &RunRecord,
-    summary: &RunSummary,
-    style: Style,
-    room: usize,
-) -> Vec<String> {
-    let columns = style.columns.min(100);
-    let headline = wrap(&headline(record, summary), columns);
-    let mut first: Vec<String> = headline.iter().map(|line| style.strong(line)).collect();
-    first.extend(
-        failure(summary)
-            .into_iter()
-            .chain(verdict(summary))
-            .flat_map(|text| wrap(&text, columns)),
-    );
-    let mut sections = vec![first];
-    let required = requirements(summary).into_iter();
-    sections.push(
-        required
-            .map(|line| fit(&line, columns).into_owned())
-            .collect(),
-    );
+    let columns = style.prose_columns();
+    let mut sections = vec![
+        first(record, summary, style),
+        requirements(summary, columns),
+    ];
     if summary.has_messages() || summary.scenarios().next().is_none() {
         sections.push(rates(shape, summary, style));
         sections.push(latencies(shape, summary, style));
     } else {
-        let lines = memory(summary).into_iter().chain(plain::faults(summary));
-        let lines = lines.chain(plain::stalls(summary));
+        let lines = memory(summary).into_iter().chain(messages::faults(summary));
+        let lines = lines.chain(messages::stalls(summary));
         sections.push(lines.flat_map(|line| wrap(&line, columns)).collect());
     }
     for (_, of) in summary.scenarios() {
@@ -113,40 +49,44 @@ fn compact(
         sections.push(account.flat_map(|line| wrap(&line, columns)).collect());
         sections.push(scenario::latencies(&of.latency, style));
     }
-    let used: usize = sections.iter().map(Vec::len).sum();
-    let reserved = if summary.profiles.is_empty() {
-        0
-    } else {
-        PROFILE_LINES
-    };
-    let warnings = warning_lines(
-        summary,
-        style,
-        columns,
-        room.saturating_sub(used + reserved),
-    );
-    let left_over = room.saturating_sub(used + warnings.len());
-    let reasons = reason_lines(summary, columns, left_over.saturating_sub(reserved));
-    let left_over = left_over.saturating_sub(reasons.len());
-    if let Some(first) = sections.first_mut() {
-        first.extend(reasons);
+    sections.push(profiles(summary, style));
+    sections.push(warning_lines(&summary.warnings, style));
+    if summary.warnings.is_empty() {
+        sections.push(vec!["no warnings".into()]);
     }
-    if left_over > 0 {
-        let mut lines = profile_lines(summary, left_over, columns);
-        lines.truncate(left_over);
-        sections.push(lines);
-    }
-    sections.push(warnings);
     sections.retain(|section| !section.is_empty());
-    let lines: usize = sections.iter().map(Vec::len).sum();
-    let gaps = sections.len().saturating_sub(1);
-    // Blank lines between the sections are a comfort, and the first thing to go.
-    let gap = if lines + gaps <= room {
-        vec![String::new()]
-    } else {
-        Vec::new()
-    };
-    sections.join(gap.as_slice())
+    sections.extend(shape.next.map(|next| next.lines().map(str::to_owned).collect()));
+    let mut lines = sections.join([String::new()].as_slice());
+    if let Some(path) = report {
+        // A path is never broken: people copy it.
+        lines.push(format!("{} {}", style.strong("report:"), sanitise(path)));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The headline, what ended a run that failed, the verdict, and what decided it.
+fn first(record: &RunRecord, summary: &RunSummary, style: Style) -> Vec<String> {
+    let columns = style.prose_columns();
+    let headline = wrap(&headline(record, summary), columns);
+    let mut lines: Vec<String> = headline.iter().map(|line| style.strong(line)).collect();
+    let texts = failure(summary).into_iter().chain(verdict(summary));
+    lines.extend(texts.flat_map(|text| wrap(&text, columns)));
+    let reasons = summary.verdict.iter().flat_map(|verdict| &verdict.reasons);
+    for reason in reasons.filter(|reason| reason.decided).take(REASONS) {
+        lines.extend(labelled("  - ", "  - ", &reason.text, columns));
+    }
+    lines
+}
+
+/// Text behind a label, whose further lines begin where the first one's text does; `painted` is the label in colour.
+fn labelled(label: &str, painted: &str, text: &str, columns: usize) -> Vec<String> {
+    let indent = " ".repeat(width(label));
+    let heads = std::iter::once(painted).chain(std::iter::repeat(indent.as_str()));
+    let lines = wrap(&sanitise(text), columns.saturating_sub(width(label)));
+    heads
+        .zip(lines)
+        .map(|(head, line)| format!("{head}{line}"))
+        .collect()
 }
 
 /// What ended a run that failed, and the remedy.
@@ -156,7 +96,7 @@ fn failure(summary: &RunSummary) -> Option<String> {
 }
 
 /// What the run had to reach, a line each: whether it did, what was required, what was observed.
-fn requirements(summary: &RunSummary) -> Vec<String> {
+fn requirements(summary: &RunSummary, columns: usize) -> Vec<String> {
     let all = &summary.requirements;
     let widest = all.iter().map(|it| width(&sanitise(&it.that))).max();
     let line = |it: &RequirementOutcome| {
@@ -165,37 +105,22 @@ fn requirements(summary: &RunSummary) -> Vec<String> {
             Some(false) => "MISSED",
             None => "unknown",
         };
+        let (met, observed) = (left(met, 9), sanitise(&observed(it)).into_owned());
         let that = left(&sanitise(&it.that), widest.unwrap_or(0));
-        format!("{}{that}  {}", left(met, 9), sanitise(&observed(it)))
+        let whole = format!("{met}{that}  {observed}");
+        if width(&whole) <= columns {
+            return vec![whole];
+        }
+        let text = format!("{}: {observed}", it.that);
+        labelled(&met, &met, &text, columns)
     };
-    all.iter().map(line).collect()
+    all.iter().flat_map(line).collect()
 }
 
 /// Who limited the run.
 fn verdict(summary: &RunSummary) -> Option<String> {
     let verdict = summary.verdict.as_ref()?;
     Some(format!("verdict: {}", sanitise(&verdict.sentence)))
-}
-
-/// What decided that, in the order of its weight.
-fn because(summary: &RunSummary) -> impl Iterator<Item = Cow<'_, str>> {
-    let reasons = summary.verdict.iter().flat_map(|verdict| &verdict.reasons);
-    let decided = reasons.filter(|reason| reason.decided);
-    decided.take(REASONS).map(|reason| sanitise(&reason.text))
-}
-
-/// The same on a terminal, as many as fit into `room` lines.
-fn reason_lines(summary: &RunSummary, columns: usize, room: usize) -> Vec<String> {
-    let mut out = Vec::new();
-    for reason in because(summary) {
-        let lines = wrap(&reason, columns.saturating_sub(MARK.len()));
-        if out.len() + lines.len() > room {
-            break;
-        }
-        let heads = std::iter::once(MARK).chain(std::iter::repeat("    "));
-        out.extend(heads.zip(lines).map(|(head, line)| format!("{head}{line}")));
-    }
-    out
 }
 
 /// The run's name, and the page's first sentence on it.
@@ -205,91 +130,103 @@ fn headline(record: &RunRecord, summary: &RunSummary) -> String {
     sanitise(&format!("{}: {sentence}", record.name)).into_owned()
 }
 
-/// Messages at the left, and what they cost both processes at the right.
+/// Messages at the left, and what they cost both processes at the right, or below where there is no room; and what
+/// became of the messages.
 fn rates(shape: &Shape, summary: &RunSummary, style: Style) -> Vec<String> {
-    let messages = |name: &str, total: &str, rate: &str| {
-        format!("{}{}{}", left(name, 13), right(total, 15), right(rate, 12))
-    };
-    let cost = |who: &str, cpu: &str, memory: &str| {
-        format!(
-            "      {}{}{}",
-            left(who, 8),
-            right(cpu, 13),
-            right(memory, 10)
-        )
-    };
-    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), three_digits);
+    use Align::{Left, Right};
+    let mut counts = Table::new(&[("", Left), ("total", Right), ("msg/s", Right)]);
+    for (name, _) in interval::counts(shape) {
+        let counted = match name {
+            "sent" => &summary.sent,
+            "completed" => &summary.completed,
+            "received" => &summary.received,
+            _ => &summary.blocked,
+        };
+        let cells = [
+            name.to_owned(),
+            count(counted.total),
+            three_digits(counted.rate),
+        ];
+        counts.row(cells.to_vec());
+    }
     let (cpu, rss) = (&summary.cpu_us_per_message, &summary.rss_mb);
-    let mut at_left = [
-        ("sent", shape.producers, &summary.sent),
-        ("completed", shape.producers, &summary.completed),
-        ("received", shape.consumers, &summary.received),
-        ("blocked", shape.producers, &summary.blocked),
-    ]
-    .into_iter()
-    .filter(|(_, shown, _)| *shown)
-    .map(|(name, _, value)| messages(name, &count(value.total), &three_digits(value.rate)));
-    let mut at_right = [
+    let sides = [
         ("broker", cpu.broker, rss.broker),
         ("bellows", cpu.client, rss.client),
-    ]
-    .into_iter()
-    .filter(|(_, cpu, rss)| cpu.is_some() || rss.is_some())
-    .map(|(who, cpu, rss)| cost(who, &number(cpu), &number(rss)))
-    .peekable();
-
-    let heads = if at_right.peek().is_some() {
-        cost("", "CPU us/msg", "peak MB")
-    } else {
-        String::new()
-    };
-    let mut out = vec![style.faint(&(messages("", "total", "msg/s") + &heads))];
-    loop {
-        match (at_left.next(), at_right.next()) {
-            (None, None) => {
-                let lines = plain::messages_requested(summary)
-                    .into_iter()
-                    .chain(plain::ledger(summary))
-                    .chain(plain::faults(summary))
-                    .chain(plain::stalls(summary));
-                out.extend(lines.flat_map(|line| wrap(&line, style.columns)));
-                return out;
-            }
-            (line, cost) => out.push(
-                line.unwrap_or_else(|| messages("", "", "")) + cost.as_deref().unwrap_or_default(),
-            ),
-        }
+    ];
+    let known = sides
+        .iter()
+        .filter(|(_, cpu, rss)| cpu.is_some() || rss.is_some());
+    let mut cost = Table::new(&[("", Left), ("CPU us/msg", Right), ("peak MB", Right)]);
+    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), three_digits);
+    for (who, cpu, rss) in known.clone() {
+        cost.row(vec![(*who).to_owned(), number(*cpu), number(*rss)]);
     }
+    let mut out = counts.lines(style.columns);
+    if known.count() > 0 {
+        out = beside(out, cost.lines(style.columns), style.columns);
+    }
+    if let Some(heads) = out.first_mut() {
+        *heads = style.faint(heads);
+    }
+    let lines = messages::messages_requested(summary)
+        .into_iter()
+        .chain(messages::ledger(summary))
+        .chain(messages::faults(summary))
+        .chain(messages::stalls(summary));
+    out.extend(lines.flat_map(|line| wrap(&line, style.prose_columns())));
+    out
+}
+
+/// Two tables side by side where they fit, else one below the other.
+fn beside(at_left: Vec<String>, at_right: Vec<String>, columns: usize) -> Vec<String> {
+    let widest = |lines: &[String]| lines.iter().map(|line| width(line)).max().unwrap_or(0);
+    let room = widest(&at_left) + BETWEEN;
+    if room + widest(&at_right) > columns {
+        return [at_left, at_right].concat();
+    }
+    let rows = at_left.len().max(at_right.len());
+    let line = |lines: &[String], row: usize| lines.get(row).cloned().unwrap_or_default();
+    let rows = (0..rows).map(|row| left(&line(&at_left, row), room) + &line(&at_right, row));
+    rows.map(|row| row.trim_end().to_owned()).collect()
 }
 
 fn latencies(shape: &Shape, summary: &RunSummary, style: Style) -> Vec<String> {
-    let mut head = left("", 12);
-    for name in ["mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"] {
-        head.push_str(&right(name, 9));
-    }
-    let mut out = vec![style.faint(&head)];
-    let mut weak = false;
+    let names = LatencySummary::PERCENTILES.map(|(_, name)| (name, Align::Right));
+    let heads = [
+        &[("", Align::Left), ("mean", Align::Right)],
+        &names[..],
+        &[("max", Align::Right)],
+    ];
+    let mut table = Table::new(&heads.concat());
+    let (mut weak, mut none) = (false, true);
     for (metric, latency) in summary
         .latency
         .iter()
         .filter(|(m, l)| shape.shows(*m) && l.count > 0)
     {
-        let mut line = left(metric.name(), 12) + &right(&Nanos(latency.mean_ns).to_string(), 9);
-        for ((percentile, _), value) in LatencySummary::PERCENTILES
-            .into_iter()
-            .zip(latency.percentile_values())
-        {
+        let values = LatencySummary::PERCENTILES.into_iter();
+        let values = values.zip(latency.percentile_values());
+        let percentiles = values.map(|((percentile, _), value)| {
             let supported = latency.supports(percentile);
             weak |= !supported;
-            line.push_str(&right(&marked(value, supported), 9));
-        }
-        out.push(line + &right(&Nanos(latency.max_ns).to_string(), 9));
+            marked(value, supported)
+        });
+        let mut row = vec![metric.name().to_owned(), Nanos(latency.mean_ns).to_string()];
+        row.extend(percentiles);
+        row.push(Nanos(latency.max_ns).to_string());
+        table.row(row);
+        none = false;
     }
-    if out.len() == 1 {
+    if none {
         return vec!["no latency was measured".into()];
     }
+    let mut out = table.lines(style.columns);
+    if let Some(heads) = out.first_mut() {
+        *heads = style.faint(heads);
+    }
     if weak {
-        out.push(style.faint("~ fewer than ten samples lie beyond this percentile"));
+        out.push(style.faint(FOOTNOTE));
     }
     out
 }
@@ -308,86 +245,63 @@ fn memory(summary: &RunSummary) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// What a message cost on both sides.
-fn cost(summary: &RunSummary) -> Option<String> {
-    let cpu = [
-        ("broker", summary.cpu_us_per_message.broker),
-        ("bellows", summary.cpu_us_per_message.client),
-    ]
-    .into_iter()
-    .filter_map(|(who, us)| Some(format!("{who} {} us", three_digits(us?))))
-    .collect::<Vec<_>>();
-    let memory = [
-        ("broker", summary.rss_mb.broker),
-        ("bellows", summary.rss_mb.client),
-    ]
-    .into_iter()
-    .filter_map(|(who, mb)| Some(format!("{who} {} MB", three_digits(mb?))))
-    .collect::<Vec<_>>();
-    let mut parts = Vec::new();
-    if !cpu.is_empty() {
-        parts.push(format!("CPU per message: {}", cpu.join(", ")));
-    }
-    if !memory.is_empty() {
-        parts.push(format!("peak memory: {}", memory.join(", ")));
-    }
-    (!parts.is_empty()).then(|| parts.join("; "))
-}
-
-/// What was sampled. Where `room` is for few lines, a function goes before the way in which stacks were found.
-fn profile_lines(summary: &RunSummary, room: usize, columns: usize) -> Vec<String> {
+/// What was sampled, how its stacks were found, and the functions with the largest shares.
+fn profiles(summary: &RunSummary, style: Style) -> Vec<String> {
     let mut out = Vec::new();
     for profile in &summary.profiles {
-        out.push(
-            fit(
-                &format!(
-                    "{} profile: {} samples, {} lost, unknown share {} %, complete share {} %",
-                    sanitise(&profile.event),
-                    count(profile.samples),
-                    count(profile.lost),
-                    percent_digits(profile.unknown_share),
-                    percent_digits(profile.complete_share)
-                ),
-                columns,
-            )
-            .into_owned(),
+        let counts = format!(
+            "{} profile: {} samples, {} lost, unknown share {} %, complete share {} %",
+            sanitise(&profile.event),
+            count(profile.samples),
+            count(profile.lost),
+            percent_digits(profile.unknown_share),
+            percent_digits(profile.complete_share)
         );
-        let stacks = text::stacks(profile).map(|line| fit(&line, columns).into_owned());
-        let heads_and_function = if profile.top.is_empty() { 0 } else { 2 };
-        if out.len() + 1 + heads_and_function <= room {
-            out.extend(stacks);
+        let texts = std::iter::once(counts).chain(text::stacks(profile));
+        out.extend(texts.flat_map(|text| wrap(&text, style.prose_columns())));
+        let heads = [
+            ("  self %", Align::Right),
+            ("total %", Align::Right),
+            ("function", Align::Left),
+        ];
+        let mut table = Table::new(&heads);
+        table.give_way(2);
+        for row in profile.top.iter().take(FUNCTIONS) {
+            let function = sanitise(&row.function).into_owned();
+            let shares = [row.self_share, row.total].map(percent_digits);
+            table.row([&shares[..], &[function]].concat());
         }
-        let functions = room.saturating_sub(out.len() + 1).min(FUNCTIONS);
-        if functions == 0 || profile.top.is_empty() {
-            continue;
-        }
-        out.push("  self %  total %  function".into());
-        for row in profile.top.iter().take(functions) {
-            let line = format!(
-                "{}{}  {}",
-                right(&percent_digits(row.self_share), 8),
-                right(&percent_digits(row.total), 9),
-                sanitise(&row.function)
-            );
-            out.push(fit(&line, columns).into_owned());
+        if !profile.top.is_empty() {
+            out.extend(table.lines(style.columns));
         }
     }
     out
 }
 
 /// Warnings under something else than a summary, one after the other, each line ending in a
-/// newline. On a terminal they are wrapped.
+/// newline.
 #[must_use]
 pub fn warnings(all: &[Warning], style: Style) -> String {
-    let columns = if style.terminal {
-        style.columns.min(100)
-    } else {
-        usize::MAX
-    };
-    all.iter()
-        .flat_map(|warning| wrap(&format!("warning: {}", sanitise(&warning.text)), columns))
-        .map(|line| style.caution(&line) + "\n")
-        .collect()
+    let lines = warning_lines(all, style).into_iter();
+    lines.map(|line| line + "\n").collect()
+}
+
+/// Each warning behind what it takes from the numbers.
+fn warning_lines(all: &[Warning], style: Style) -> Vec<String> {
+    let lines = all.iter().flat_map(|warning| {
+        let (label, paint): (_, fn(Style, &str) -> String) = match warning.tier {
+            Tier::Invalid => ("invalid: ", Style::alarm),
+            Tier::Caution => ("caution: ", Style::caution),
+            Tier::Note => ("note: ", Style::faint),
+        };
+        labelled(
+            label,
+            &paint(style, label),
+            &warning.text,
+            style.prose_columns(),
+        )
+    });
+    lines.collect()
 }
 
 /// What is to be said beside figures that another tool's form has: warnings, and the verdict that they refer to.
@@ -401,57 +315,4 @@ pub fn remarks(summary: &RunSummary, style: Style) -> String {
         text.push('\n');
     }
     text
-}
-
-/// The warnings in full where they fit into `room` lines, else the first ones and what the others
-/// are about.
-fn warning_lines(summary: &RunSummary, style: Style, columns: usize, room: usize) -> Vec<String> {
-    const LABEL: &str = "! warning: ";
-    if summary.warnings.is_empty() {
-        return vec!["no warnings".into()];
-    }
-    let mut out = Vec::new();
-    for (position, warning) in summary.warnings.iter().enumerate() {
-        let mut lines = wrap(
-            &sanitise(&warning.text),
-            columns.saturating_sub(LABEL.len() + 2),
-        );
-        let rest = summary.warnings.get(position..).unwrap_or_default();
-        let left = room.saturating_sub(out.len() + usize::from(rest.len() > 1));
-        if lines.len() > left && position > 0 {
-            out.push(fit(&others(rest), columns).into_owned());
-            break;
-        }
-        let cut = lines.len() > left.max(1);
-        lines.truncate(left.max(1));
-        if let Some(last) = lines.last_mut().filter(|_| cut) {
-            last.push_str(" …");
-        }
-        for (index, line) in lines.iter().enumerate() {
-            let head = if index == 0 {
-                style.caution(LABEL)
-            } else {
-                " ".repeat(LABEL.len())
-            };
-            out.push(format!("{head}{line}"));
-        }
-    }
-    out
-}
-
-/// `and 2 more, in the report: too few cores, interrupted`.
-fn others(warnings: &[Warning]) -> String {
-    let name = |warning: &Warning| {
-        let code = serde_json::to_value(warning.code).ok();
-        code.as_ref()
-            .and_then(|c| c.as_str())
-            .unwrap_or("another")
-            .replace('_', " ")
-    };
-    let names: Vec<String> = warnings.iter().map(name).collect();
-    format!(
-        "  and {} more, in the report: {}",
-        warnings.len(),
-        names.join(", ")
-    )
 }

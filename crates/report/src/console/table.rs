@@ -1,9 +1,11 @@
-//! A table whose columns fit: numbers to the right, text to the left, one column that gives way.
+//! A table whose columns fit: numbers to the right, text to the left, and nothing cut.
 
-use super::text::{fit, left, right, width};
+use super::text::{left, right, width, wrap};
 
 /// Blanks between columns.
 const GAP: usize = 2;
+/// The column that gives way keeps at least this width.
+const LEAST_WIDTH: usize = 8;
 
 /// How a column lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,44 +16,46 @@ pub(super) enum Align {
     Right,
 }
 
-/// Rows of cells below one line of heads.
+/// Rows of cells below one line of heads. Where it is wider than the screen, the column that gives way is broken
+/// over several lines, and then columns move into a block of their own below the others, with the first column again.
 #[derive(Debug)]
 pub(super) struct Table {
-    heads: Vec<(&'static str, Align)>,
-    /// The column that is cut where the table would be too wide.
-    gives_way: usize,
-    /// The column that is never cut, also where its lines are wider than the screen.
-    whole: Option<usize>,
-    /// Columns that are left out, in this order, before any is cut.
+    heads: Vec<(String, Align)>,
+    /// The column that is broken over several lines where the table would be too wide.
+    gives_way: Option<usize>,
+    /// Columns that are left out, in this order, where the table would be too wide.
     drop: &'static [usize],
     rows: Vec<Vec<String>>,
-    /// Lines below a row, by its index.
+    /// Text below a row, by its index.
     notes: Vec<(usize, String)>,
 }
 
 impl Table {
-    pub(super) fn new(heads: &[(&'static str, Align)], gives_way: usize) -> Self {
+    /// A table without rows; a head that is padded makes its column at least as wide.
+    pub(super) fn new(heads: &[(&str, Align)]) -> Self {
+        let heads = heads
+            .iter()
+            .map(|(head, align)| ((*head).to_owned(), *align));
         Self {
-            heads: heads.to_vec(),
-            gives_way,
-            whole: None,
+            heads: heads.collect(),
+            gives_way: None,
             drop: &[],
             rows: Vec::new(),
             notes: Vec::new(),
         }
     }
 
-    /// Never cuts this column, which should be the first one: people type what stands in it.
-    pub(super) fn keep_whole(&mut self, column: usize) {
-        self.whole = Some(column);
+    /// Breaks the cells of this column over several lines where the table would be too wide.
+    pub(super) const fn give_way(&mut self, column: usize) {
+        self.gives_way = Some(column);
     }
 
     /// Leaves these columns out, one after the other, where the table would be too wide.
-    pub(super) fn drop_in_order(&mut self, columns: &'static [usize]) {
+    pub(super) const fn drop_in_order(&mut self, columns: &'static [usize]) {
         self.drop = columns;
     }
 
-    /// Puts a line below the last row, which is cut where it is too long.
+    /// Puts text below the last row.
     pub(super) fn note(&mut self, text: String) {
         if let Some(last) = self.rows.len().checked_sub(1).filter(|_| !text.is_empty()) {
             self.notes.push((last, text));
@@ -62,9 +66,9 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The lines, the heads first, none wider than `columns` but for a cell that is kept whole.
+    /// The lines, the heads first, none wider than `columns` but for the first column, which is never broken.
     pub(super) fn lines(&self, columns: usize) -> Vec<String> {
-        let mut widths = self.widths(columns);
+        let mut widths = self.widths();
         let mut shown: Vec<usize> = (0..self.heads.len()).collect();
         for dropped in self.drop {
             if total(&widths, &shown) > columns {
@@ -72,50 +76,169 @@ impl Table {
             }
         }
         let excess = total(&widths, &shown).saturating_sub(columns);
-        if let Some(w) = widths.get_mut(self.gives_way) {
-            *w = w.saturating_sub(excess).max(8);
+        if let Some(w) = self.gives_way.and_then(|column| widths.get_mut(column)) {
+            *w = w.saturating_sub(excess).max(LEAST_WIDTH.min(*w));
         }
-        let whole = self.whole.and_then(|column| widths.get(column).copied());
-        let columns = columns.max(whole.unwrap_or(0));
-        let line = |row: &[&str]| {
-            let cells = shown.iter().map(|&column| {
-                let (cell, width) = (row.get(column).copied().unwrap_or(""), widths[column]);
-                match self.heads[column].1 {
-                    Align::Left => left(cell, width),
-                    Align::Right => right(cell, width),
-                }
-            });
-            let out = cells.collect::<Vec<_>>().join(&" ".repeat(GAP));
-            fit(out.trim_end(), columns).into_owned()
-        };
-        let heads: Vec<&str> = self.heads.iter().map(|(head, _)| *head).collect();
-        let mut lines = vec![line(&heads)];
+        let blocks = blocks(&widths, &shown, columns);
+        let of_block = |block: &Vec<usize>| self.block(block, &widths, columns);
+        blocks.iter().flat_map(of_block).collect()
+    }
+
+    /// The lines of some columns.
+    fn block(&self, shown: &[usize], widths: &[usize], columns: usize) -> Vec<String> {
+        let heads: Vec<String> = self.heads.iter().map(|(head, _)| head.clone()).collect();
+        let mut lines = self.row_lines(&heads, shown, widths);
         let mut notes = self.notes.iter().peekable();
         for (index, row) in self.rows.iter().enumerate() {
-            lines.push(line(&row.iter().map(String::as_str).collect::<Vec<_>>()));
+            lines.extend(self.row_lines(row, shown, widths));
             while let Some((_, note)) = notes.next_if(|(of, _)| *of == index) {
-                lines.push(fit(&format!("  {note}"), columns).into_owned());
+                let note = wrap(note, columns.saturating_sub(GAP));
+                lines.extend(note.iter().map(|line| format!("  {line}")));
             }
         }
         lines
     }
 
+    /// A row, of as many lines as its highest cell.
+    fn row_lines(&self, row: &[String], shown: &[usize], widths: &[usize]) -> Vec<String> {
+        let cells = shown.iter().map(|&column| {
+            let cell = row.get(column).map_or("", String::as_str);
+            let broken = if Some(column) == self.gives_way {
+                wrap(cell, widths[column])
+            } else {
+                vec![cell.to_owned()]
+            };
+            (column, broken)
+        });
+        let cells: Vec<(usize, Vec<String>)> = cells.collect();
+        let height = cells
+            .iter()
+            .map(|(_, lines)| lines.len())
+            .max()
+            .unwrap_or(0);
+        let line = |index: usize| {
+            let cells = cells.iter().map(|(column, lines)| {
+                let text = lines.get(index).map_or("", String::as_str);
+                match self.heads[*column].1 {
+                    Align::Left => left(text, widths[*column]),
+                    Align::Right => right(text, widths[*column]),
+                }
+            });
+            let line = cells.collect::<Vec<_>>().join(&" ".repeat(GAP));
+            line.trim_end().to_owned()
+        };
+        (0..height.max(1)).map(line).collect()
+    }
+
     /// The width that each column wants.
-    fn widths(&self, columns: usize) -> Vec<usize> {
+    fn widths(&self) -> Vec<usize> {
         let mut widths: Vec<usize> = self.heads.iter().map(|(head, _)| width(head)).collect();
         for row in &self.rows {
-            for (column, (w, cell)) in widths.iter_mut().zip(row).enumerate() {
-                let whole = self.whole == Some(column);
-                let wanted = width(cell);
-                *w = (*w).max(if whole { wanted } else { wanted.min(columns) });
+            for (w, cell) in widths.iter_mut().zip(row) {
+                *w = (*w).max(width(cell));
             }
         }
         widths
     }
 }
 
+/// The columns in as few blocks as fit, the first column at the head of each.
+fn blocks(widths: &[usize], shown: &[usize], columns: usize) -> Vec<Vec<usize>> {
+    let Some((&first, rest)) = shown.split_first() else {
+        return Vec::new();
+    };
+    let mut blocks = vec![vec![first]];
+    for &column in rest {
+        if let Some(block) = blocks.last_mut() {
+            block.push(column);
+            if block.len() > 2 && total(widths, block) > columns {
+                block.pop();
+                blocks.push(vec![first, column]);
+            }
+        }
+    }
+    blocks
+}
+
 /// The width of a line with these columns.
 fn total(widths: &[usize], shown: &[usize]) -> usize {
     let cells: usize = shown.iter().filter_map(|&column| widths.get(column)).sum();
     cells + GAP * shown.len().saturating_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let heads = [
+            ("", Align::Left),
+            ("p50", Align::Right),
+            ("p99", Align::Right),
+        ];
+        let mut table = Table::new(&[&heads[..], &[("function", Align::Left)]].concat());
+        let cells = [
+            "send ack",
+            "301 us",
+            "3.23 ms",
+            "rabbit_channel:handle_method",
+        ];
+        table.row(cells.map(str::to_owned).to_vec());
+        table.give_way(3);
+        table
+    }
+
+    #[test]
+    fn what_is_too_wide_is_broken_and_never_cut() {
+        for columns in 10..100 {
+            let lines = table().lines(columns);
+            let least = 8 + GAP + 8;
+            assert!(
+                lines.iter().all(|line| width(line) <= columns.max(least)),
+                "{lines:#?}"
+            );
+            let text: String = lines.concat().split_whitespace().collect();
+            for part in ["301us", "3.23ms"] {
+                assert!(text.contains(part), "{columns}: {lines:#?}");
+            }
+            let letters = |text: &str| text.chars().filter(|c| *c == '_' || *c == ':').count();
+            assert_eq!(letters(&text), 3, "{columns}: {lines:#?}");
+        }
+        let wide = table().lines(100);
+        assert_eq!(wide.len(), 2);
+        assert_eq!(
+            table().lines(40),
+            [
+                "             p50      p99  function",
+                "send ack  301 us  3.23 ms  rabbit_channe",
+                "                           l:handle_meth",
+                "                           od",
+            ]
+        );
+    }
+
+    #[test]
+    fn columns_without_room_stand_below_with_their_names() {
+        let heads = ["p50", "p90", "p99"].map(|head| (head, Align::Right));
+        let mut table = Table::new(&[&[("", Align::Left)], &heads[..]].concat());
+        for name in ["send ack", "transfer"] {
+            table.row(
+                [name, "301 us", "619 us", "3.23 ms"]
+                    .map(str::to_owned)
+                    .to_vec(),
+            );
+        }
+        let lines = table.lines(26);
+        assert_eq!(
+            lines,
+            [
+                "             p50     p90",
+                "send ack  301 us  619 us",
+                "transfer  301 us  619 us",
+                "              p99",
+                "send ack  3.23 ms",
+                "transfer  3.23 ms",
+            ]
+        );
+    }
 }

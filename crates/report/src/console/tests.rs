@@ -192,21 +192,37 @@ fn assert_fits(text: &str, columns: usize, rows: usize) {
     }
 }
 
+/// A terminal of another size.
+fn terminal(columns: usize) -> Style {
+    Style {
+        columns,
+        ..TERMINAL
+    }
+}
+
+/// A text without what its layout adds.
+fn flowing(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 #[test]
-fn the_block_has_the_form_of_artemis_perf() {
-    let text = plain::block(&shape(), &point(Phase::Warmup, 0.0));
-    // 8,114 samples leave eight beyond p99.9 and none beyond p99.99.
-    let expected = "\
---- warmup true
---- sent:          8114 msg/sec
---- blocked:       8114 msg/sec
---- completed:     8114 msg/sec
---- received:      8113 msg/sec
---- ack response time: mean:    485.42 us - 50.00%:    301.00 us - 90.00%:    619.00 us - 99.00%:   3231.00 us - 99.90%:  13759.00 us~- 99.99%: 112127.00 us~- max:    250879.00 us
-";
+fn a_pipe_gets_one_line_for_each_interval() {
+    let text = interval::line(&shape(), &point(Phase::Warmup, 0.0));
+    // 8,114 samples leave eight beyond p99.9.
+    let expected = "    1.0 s  warm-up  sent 8,110 msg/s  completed 8,110 msg/s  received 8,110 msg/s  \
+                    blocked 8,110 msg/s  ack response p50 301 us p99 3.23 ms p99.9 ~13.8 ms max 251 ms  ";
     assert!(text.starts_with(expected), "{text}");
-    let means: Vec<_> = text.lines().filter_map(|line| line.find("mean:")).collect();
-    assert_eq!(means, [22 + 1; 5], "latency lines are not aligned:\n{text}");
+    assert!(
+        text.ends_with("  broker 1.20 cores, 180 MB  bellows 0.31 cores, 22 MB\n"),
+        "{text}"
+    );
+    assert_eq!(text.lines().count(), 1);
+    for metric in Metric::MESSAGES {
+        assert!(
+            text.contains(&format!("  {} p50 ", metric.name())),
+            "{text}"
+        );
+    }
 }
 
 #[test]
@@ -216,103 +232,135 @@ fn without_latency_and_consumers_only_what_applies_is_printed() {
         latency: false,
         ..shape()
     };
-    let text = plain::block(&shape, &point(Phase::Measure, 5.0));
-    assert_eq!(text.lines().count(), 4, "{text}");
-    assert!(text.starts_with("--- warmup false\n") && !text.contains("received"));
+    let text = interval::line(&shape, &point(Phase::Measure, 5.0));
+    assert!(text.starts_with("    6.0 s  measure  sent "), "{text}");
+    assert!(
+        !text.contains("received") && !text.contains("p99"),
+        "{text}"
+    );
 }
 
 #[test]
 fn rates_divide_by_the_measured_length() {
     let mut point = point(Phase::Measure, 5.0);
     point.dt = 0.5;
-    assert!(plain::block(&shape(), &point).contains("--- sent:         16228 msg/sec"));
+    assert!(interval::line(&shape(), &point).contains("  sent 16,200 msg/s"));
     point.dt = 0.0;
-    assert!(plain::block(&shape(), &point).contains("--- sent:             0 msg/sec"));
+    assert!(interval::line(&shape(), &point).contains("  sent 0 msg/s"));
 }
 
 #[test]
-fn the_plain_summary_has_the_form_of_artemis_perf_and_ends_with_the_path() {
-    let run = run_summary(0);
-    let record = record(RunState::Complete, None);
-    let text = summary(
-        &shape(),
-        &record,
-        &run,
-        Some("runs/x/report.html"),
-        Style::PLAIN,
-    );
-    let head = "\
---- SUMMARY
---- result:              success
---- total sent:          3288123
---- total blocked:       3288123
---- total completed:     3288123
---- total received:      3288123
---- aggregated ack response time: mean:    485.42 us -";
-    assert!(text.starts_with(head), "{text}");
+fn a_pipe_gets_the_summary_of_a_terminal() {
+    let record = record(RunState::Interrupted, None);
+    let text = |style| summary(&shape(), &record, &run_summary(3), Some("runs/x"), style);
+    let pipe = text(Style::PLAIN);
+    assert_eq!(flowing(&pipe), flowing(&text(terminal(200))));
     assert!(
-        text.contains("--- aggregated delay send time:   mean:"),
-        "{text}"
+        pipe.starts_with("stream-publish (interrupted): 54,800 msg/s in, "),
+        "{pipe}"
     );
+    // A line each, so that they can be searched for.
+    assert_eq!(pipe.matches("\ncaution: ").count(), 3, "{pipe}");
     assert!(
-        text.contains("--- aggregated send time:         mean:"),
-        "{text}"
+        pipe.lines()
+            .any(|line| line.starts_with("caution: 2:") && line.ends_with("4 cores"))
     );
-    assert!(
-        text.contains("99.99%: 112127.00 us~- max:"),
-        "50,000 samples leave five: {text}"
-    );
-    assert!(text.contains("--- ~: fewer than ten"));
-    assert!(
-        text.ends_with("no warnings\nreport: runs/x/report.html\n"),
-        "{text}"
-    );
+    assert!(pipe.ends_with("\nreport: runs/x\n"), "{pipe}");
 }
 
 #[test]
-fn the_summary_fits_a_small_terminal_whatever_there_is_to_say() {
+fn the_summary_is_laid_out_for_every_width_and_nothing_is_cut() {
     for warnings in [0, 1, 2, 12] {
         let run = run_summary(warnings);
         let record = record(RunState::Complete, None);
-        let text = summary(
-            &shape(),
-            &record,
-            &run,
-            Some("runs/x/report.html"),
-            TERMINAL,
-        );
-        assert_fits(&text, 80, 23);
-        assert!(text.ends_with("report: runs/x/report.html\n"), "{text}");
-        let flowing = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(flowing.contains("stream-publish: 54,800 msg/s through RabbitMQ for 60 s;"));
-        assert!(
-            text.contains("~112 ms") && text.contains("fewer than ten samples"),
-            "{text}"
-        );
-        assert!(
-            text.contains("24,012 samples") && text.contains("$rabbit_channel"),
-            "{text}"
-        );
-        match warnings {
-            0 => assert!(text.contains("no warnings")),
-            1 => assert!(text.contains("! warning: 0: broker") && text.contains("4 cores")),
-            2 => assert!(text.contains("! warning: 1: broker"), "{text}"),
-            _ => assert!(
-                text.contains("more, in the report: too few cores"),
-                "{text}"
-            ),
-        }
-        let large = Style {
-            rows: 50,
-            ..TERMINAL
+        let text = |style| summary(&shape(), &record, &run, Some("runs/x/report.html"), style);
+        let letters = |text: &str| {
+            let kept = text.chars().filter(|c| !c.is_whitespace());
+            let mut kept: Vec<char> = kept.collect();
+            kept.sort_unstable();
+            kept
         };
-        let text = summary(&shape(), &record, &run, Some("x"), large);
-        assert_fits(&text, 80, 40);
-        assert_eq!(
-            text.contains("1: broker"),
-            warnings > 1,
-            "there is room for more: {text}"
-        );
+        let whole = letters(&text(terminal(200)));
+        for columns in 60..=200 {
+            for rows in [10, 24, 60] {
+                let text = text(Style {
+                    rows,
+                    ..terminal(columns)
+                });
+                assert_fits(&text, columns, usize::MAX);
+                assert!(text.ends_with("report: runs/x/report.html\n"), "{text}");
+                assert!(!text.contains('…'), "{text}");
+                // Tables that stand below each other repeat their first column.
+                if columns >= 76 {
+                    assert_eq!(letters(&text), whole, "{columns}: {text}");
+                }
+                let flowing = flowing(&text);
+                assert!(
+                    flowing
+                        .contains("stream-publish: 54,800 msg/s through RabbitMQ for 60 s;")
+                );
+                for part in [
+                    "~112 ms",
+                    "251 ms",
+                    "fewer than ten samples",
+                    "CPU us/msg",
+                    "21.9",
+                ] {
+                    assert!(flowing.contains(part), "{part} at {columns}: {text}");
+                }
+                assert!(flowing.contains("24,012 samples"), "{text}");
+                assert_eq!(flowing.matches("use a machine").count(), warnings, "{text}");
+                assert_eq!(flowing.contains("no warnings"), warnings == 0, "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_tiers_of_warnings_are_told_apart_by_words_and_colours() {
+    let mut run = run_summary(3);
+    for (warning, tier) in run
+        .warnings
+        .iter_mut()
+        .zip([Tier::Invalid, Tier::Caution, Tier::Note])
+    {
+        warning.tier = tier;
+    }
+    let text = warnings(&run.warnings, Style::PLAIN);
+    let labels = text.lines().map(|line| line.split(' ').next().unwrap());
+    assert_eq!(
+        labels.collect::<Vec<_>>(),
+        ["invalid:", "caution:", "note:"]
+    );
+    let colour = Style {
+        colour: true,
+        ..terminal(60)
+    };
+    let text = warnings(&run.warnings, colour);
+    for label in [
+        "\u{1b}[1;31minvalid: ",
+        "\u{1b}[33mcaution: ",
+        "\u{1b}[2mnote: ",
+    ] {
+        assert_eq!(text.matches(label).count(), 1, "{text}");
+    }
+    let requirement = |met| archive::RequirementOutcome {
+        that: "end-to-end p99 > 20ms, and something else that is long to say".into(),
+        met,
+        observed: Some(3_231_000.0),
+        ..archive::RequirementOutcome::default()
+    };
+    run.requirements = [Some(true), Some(false), None].map(requirement).into();
+    let text = summary(
+        &shape(),
+        &record(RunState::Complete, None),
+        &run,
+        None,
+        terminal(60),
+    );
+    assert_fits(&text, 60, usize::MAX);
+    for part in ["met ", "MISSED ", "unknown ", "something else that is long"] {
+        assert!(flowing(&text).contains(part), "{part}: {text}");
     }
 }
 
@@ -475,7 +523,7 @@ fn the_function_table_sorts_filters_and_says_what_is_missing() {
     let by_self = table(FunctionSort::SelfShare, &|_| true);
     let first = by_self.lines().nth(1).unwrap();
     assert!(
-        first.contains("60.00") && first.contains("$ets:select/2␛[31m"),
+        first.contains("60.00") && first.ends_with("  [jit]     $ets:select/2␛[31m"),
         "{by_self}"
     );
     let by_total = table(FunctionSort::Total, &|_| true);
@@ -500,7 +548,7 @@ fn the_function_table_sorts_filters_and_says_what_is_missing() {
 }
 
 #[test]
-fn long_functions_are_cut_and_columns_stay() {
+fn long_functions_are_broken_and_columns_stay() {
     let mut profile = profile();
     profile.frames[1].name = "x".repeat(300);
     let options = FunctionTable {
@@ -508,9 +556,16 @@ fn long_functions_are_cut_and_columns_stay() {
         sort: FunctionSort::SelfShare,
         only: &|_| true,
     };
-    let text = functions(&profile, &options, Style::PLAIN);
-    assert_fits(&text, 100, 24);
-    assert!(text.lines().nth(1).unwrap().ends_with("…  [jit]"), "{text}");
+    for columns in [60, 80, 120, 200] {
+        let text = functions(&profile, &options, terminal(columns));
+        assert_fits(&text, columns, 24);
+        assert_eq!(text.matches('x').count(), 300, "{text}");
+    }
+    let pipe = functions(&profile, &options, Style::PLAIN);
+    assert!(
+        pipe.lines().nth(1).unwrap().ends_with(&"x".repeat(300)),
+        "{pipe}"
+    );
 }
 
 #[test]

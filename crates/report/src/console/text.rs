@@ -20,11 +20,11 @@ pub struct Style {
 }
 
 impl Style {
-    /// No terminal: no colour, nothing redrawn, 100 columns.
+    /// No terminal: no colour, nothing redrawn, and lines as long as they are.
     pub const PLAIN: Self = Self {
         terminal: false,
         colour: false,
-        columns: 100,
+        columns: usize::MAX,
         rows: 24,
     };
 
@@ -41,9 +41,18 @@ impl Style {
         Self {
             terminal: true,
             colour: !plain,
-            // Beyond 120 columns a table is harder to read, not easier.
-            columns: or(size.map(|s| s.ws_col), 80).min(120),
+            columns: or(size.map(|s| s.ws_col), 80),
             rows: or(size.map(|s| s.ws_row), 24),
+        }
+    }
+
+    /// Columns that a sentence may fill: longer lines are hard to read on a terminal, and easy to search elsewhere.
+    #[must_use]
+    pub fn prose_columns(self) -> usize {
+        if self.terminal {
+            self.columns.min(100)
+        } else {
+            self.columns
         }
     }
 
@@ -160,20 +169,29 @@ pub(super) fn right(text: &str, columns: usize) -> String {
     format!("{pad}{text}")
 }
 
-/// Breaks at blanks so that no line is wider than `columns`; a longer word is cut.
+/// Breaks at blanks so that no line is wider than `columns`; a longer word is broken anywhere.
 #[must_use]
 pub(super) fn wrap(text: &str, columns: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut line = String::new();
+    let columns = columns.max(1);
+    let (mut lines, mut line, mut used) = (Vec::new(), String::new(), 0);
     for word in text.split_whitespace() {
-        let word = fit(word, columns);
-        if !line.is_empty() && width(&line) + 1 + width(&word) > columns {
+        let gap = usize::from(used > 0);
+        if used > 0 && used + gap + width(word) > columns {
             lines.push(std::mem::take(&mut line));
-        }
-        if !line.is_empty() {
+            used = 0;
+        } else if gap > 0 {
             line.push(' ');
+            used += gap;
         }
-        line.push_str(&word);
+        for c in word.chars() {
+            let w = c.width().unwrap_or(0);
+            if used > 0 && used + w > columns {
+                lines.push(std::mem::take(&mut line));
+                used = 0;
+            }
+            line.push(c);
+            used += w;
+        }
     }
     if !line.is_empty() {
         lines.push(line);
@@ -241,6 +259,9 @@ mod tests {
     #[test]
     fn lines_break_at_blanks_and_never_exceed_the_width() {
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("a longest b", 4), ["a", "long", "est", "b"]);
+        assert_eq!(wrap("日本語", 4), ["日本", "語"]);
+        assert_eq!(wrap("abc", 0), ["a", "b", "c"]);
         assert!(
             wrap("incomprehensibilities x", 8)
                 .iter()

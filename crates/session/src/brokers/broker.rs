@@ -3,7 +3,7 @@
 use archive::{BrokerSummary, Topology};
 use load::Endpoint;
 
-use super::{BrokerError, Fault, PlayedFaults};
+use super::{BrokerError, Fault, PlayedFaults, log::LogFollower};
 
 /// A broker under load. A run borrows it, so that it may serve several, one after the other. Dropping it
 /// ends what was started for it.
@@ -31,6 +31,11 @@ pub trait Broker: std::fmt::Debug + Send {
         Ok(None)
     }
 
+    /// Whether it can be asked for its topology.
+    fn has_topology(&self) -> bool {
+        false
+    }
+
     /// Queues, exchanges and bindings; empty where it cannot be asked. Not for a measured phase: it costs the
     /// broker CPU.
     ///
@@ -38,6 +43,11 @@ pub trait Broker: std::fmt::Debug + Send {
     /// Where it does not answer.
     fn topology(&self) -> Result<Topology, BrokerError> {
         Ok(Topology::default())
+    }
+
+    /// What it logs from now on; `None` where its log is not ours to read.
+    fn follow_log(&self) -> Option<LogFollower> {
+        None
     }
 
     /// The last lines that it logged; empty where its log is not ours to read.

@@ -173,7 +173,7 @@ impl From<guardian::GuardianError> for BrokerError {
 impl From<BrokerError> for crate::Error {
     fn from(error: BrokerError) -> Self {
         match error {
-            BrokerError::Cancelled => Self::Stopped,
+            BrokerError::Cancelled => Self::Stopped { during: "start" },
             other => Self::Failed(other.problem()),
         }
     }

@@ -1,6 +1,51 @@
-//! The end of a broker's log.
+//! The end of a broker's log, and what it grows by.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    io::{Read as _, Seek as _, SeekFrom},
+    path::{Path, PathBuf},
+};
+
+/// Bytes that are read of a log at once, and that a line has at most.
+const MOST_BYTES: u64 = 64 * 1_024;
+
+/// Reads the lines by which a log grows.
+#[derive(Clone, Debug)]
+pub struct LogFollower {
+    log: PathBuf,
+    /// Bytes that were read.
+    offset: u64,
+}
+
+impl LogFollower {
+    /// From the log's beginning.
+    #[must_use]
+    pub const fn new(log: PathBuf) -> Self {
+        Self { log, offset: 0 }
+    }
+
+    /// The lines that are new and whole, without empty ones; what is too much for once comes the next time.
+    pub fn lines(&mut self) -> Vec<String> {
+        let bytes = self.read().unwrap_or_default();
+        let whole = match bytes.iter().rposition(|byte| *byte == b'\n') {
+            Some(end) => end + 1,
+            None if bytes.len() as u64 == MOST_BYTES => bytes.len(),
+            None => 0,
+        };
+        self.offset += whole as u64;
+        let text = String::from_utf8_lossy(bytes.get(..whole).unwrap_or_default());
+        let lines = text.lines().filter(|line| !line.trim().is_empty());
+        lines.map(str::to_owned).collect()
+    }
+
+    fn read(&self) -> std::io::Result<Vec<u8>> {
+        let mut file = fs::File::open(&self.log)?;
+        file.seek(SeekFrom::Start(self.offset))?;
+        let mut bytes = Vec::new();
+        file.take(MOST_BYTES).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+}
 
 /// The last `lines` lines of a log that have something in them.
 #[must_use]
@@ -18,4 +63,32 @@ pub fn tail(log: &Path, lines: usize) -> String {
 /// A whole log; what is not UTF-8 in it is replaced.
 pub(super) fn read(log: &Path) -> String {
     String::from_utf8_lossy(&fs::read(log).unwrap_or_default()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_followed_line_by_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("broker.log");
+        let mut follower = LogFollower::new(log.clone());
+        assert!(follower.lines().is_empty(), "there is none yet");
+        let mut written = String::from("first\n\nsecond\nthi");
+        fs::write(&log, &written).unwrap();
+        assert_eq!(follower.lines(), ["first", "second"]);
+        assert!(follower.lines().is_empty());
+        written.push_str("rd\n");
+        fs::write(&log, &written).unwrap();
+        assert_eq!(follower.lines(), ["third"]);
+        // Without an end of its own a line is broken, and memory stays bounded.
+        written.push_str(&"x".repeat(2 * MOST_BYTES as usize + 1));
+        fs::write(&log, &written).unwrap();
+        let lengths: Vec<usize> = (0..3)
+            .flat_map(|_| follower.lines())
+            .map(|line| line.len())
+            .collect();
+        assert_eq!(lengths, [MOST_BYTES as usize; 2]);
+    }
 }

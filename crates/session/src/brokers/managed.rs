@@ -14,7 +14,10 @@ use std::{
 use linux::ProcessId;
 use rustix::process::Signal;
 
-use super::{BrokerError, Fault, log};
+use super::{
+    BrokerError, Fault,
+    log::{self, LogFollower},
+};
 use crate::guardian::{self, Guardian, Leftovers, MARKER, Message, private_file, random_hex};
 
 /// How often a broker that is starting is asked whether it is ready.
@@ -32,10 +35,21 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Lines of the log that an error shows.
 const TOLD_LINES: usize = 25;
 
+/// What is told while a broker starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress<'a> {
+    /// This is being done from now on.
+    Step(&'a str),
+    /// The same is still waited for, for this long; told every second.
+    Waiting(&'a str, Duration),
+    /// The broker logged this line.
+    Logged(&'a str),
+}
+
 /// What bellows knows and hears while it waits for a broker.
 pub struct Waiting<'a> {
-    /// Told what is being done, and for how long: once with no time, and then every second.
-    pub progress: &'a mut dyn FnMut(&str, Duration),
+    /// Told what is being done.
+    pub progress: &'a mut dyn FnMut(Progress<'_>),
     /// Asked every few milliseconds whether nobody wants the broker any more.
     pub cancelled: &'a dyn Fn() -> bool,
 }
@@ -49,7 +63,7 @@ impl std::fmt::Debug for Waiting<'_> {
 impl Waiting<'_> {
     /// Says what is being done from now on.
     pub fn step(&mut self, text: &str) {
-        (self.progress)(text, Duration::ZERO);
+        (self.progress)(Progress::Step(text));
     }
 }
 
@@ -192,6 +206,7 @@ impl Workspace {
         let guardian = Guardian::start(&launch.guard, &self.name, &order)?;
         let mut broker = Managed {
             guardian: Some(guardian),
+            log: LogFollower::new(self.log()),
             workspace: self,
             process: None,
             launch,
@@ -223,6 +238,8 @@ pub struct Managed {
     guardian: Option<Guardian>,
     workspace: Workspace,
     launch: Launch,
+    /// Behind what was told of the log while the broker started.
+    log: LogFollower,
     /// `None` until it is ready.
     process: Option<ProcessId>,
 }
@@ -244,6 +261,12 @@ impl Managed {
     #[must_use]
     pub fn log_tail(&self, lines: usize) -> String {
         log::tail(&self.workspace.log(), lines)
+    }
+
+    /// Reads what the broker logs from now on.
+    #[must_use]
+    pub fn follow_log(&self) -> LogFollower {
+        self.log.clone()
     }
 
     /// Stops the process's clock (SIGSTOP): a broker that hangs. `false`: it is gone.
@@ -274,7 +297,7 @@ impl Managed {
             Fault::Kill => self.kill(),
             Fault::Restart => {
                 return self.restart(&mut Waiting {
-                    progress: &mut |_, _| {},
+                    progress: &mut |_| {},
                     cancelled: &|| false,
                 });
             }
@@ -351,6 +374,7 @@ impl Managed {
             let is_ready = |probe: &Probe| (probe.answers)(probe.port) && is_ours(probe.port, name);
             if let Some(id) = started.filter(|_| probes.all(is_ready)) {
                 self.process = Some(self.find_process(id));
+                self.tell_logged(waiting);
                 return Ok(());
             }
             if (waiting.cancelled)() {
@@ -365,9 +389,16 @@ impl Managed {
                 });
             }
             if waited >= told {
-                (waiting.progress)(what, told);
+                (waiting.progress)(Progress::Waiting(what, told));
+                self.tell_logged(waiting);
                 told += TELL_INTERVAL;
             }
+        }
+    }
+
+    fn tell_logged(&mut self, waiting: &mut Waiting<'_>) {
+        for line in self.log.lines() {
+            (waiting.progress)(Progress::Logged(&line));
         }
     }
 

@@ -22,7 +22,7 @@ use std::thread;
 
 use archive::profile::{Profile, ProfileHeader};
 use archive::{Labels, RunLock, RunRecord, RunWriter, Topology, Versions};
-use measure::{Clock, Interval, Time, wall_clock_unix_ns};
+use measure::{Clock, Interval, Problem, Time, wall_clock_unix_ns};
 
 use crate::brokers::{self, Broker, Identity};
 use crate::experiment::ProfileSpec;
@@ -165,7 +165,7 @@ fn apply_load(
     observer: &mut dyn Observer,
 ) -> Result<RunOutcome, Error> {
     if control.is_stopping() {
-        return Err(Error::Stopped);
+        return Err(Error::Stopped { during: "start" });
     }
     let start = Start::now();
     let endpoint = broker.endpoint().clone();
@@ -179,7 +179,7 @@ fn apply_load(
     for make in options.scenarios {
         scenarios.extend(make(experiment, &endpoint, start.seed)?);
     }
-    let first = scenarios.first().ok_or(Error::Stopped)?;
+    let first = scenarios.first().ok_or_else(nothing_to_do)?;
     let mut record = start.record(&experiment.name, options);
     record.experiment = experiment.to_json();
     record.versions.broker = identity.name();
@@ -228,6 +228,7 @@ fn apply_load(
     );
     observer.step("connecting");
     let mut recording = Recording::new(context, record, writer, profiling, usage, observer);
+    recording.log = broker.follow_log();
     let (result, topology) = thread::scope(|scope| {
         if !experiment.fault.is_empty() {
             let timeline = Timeline::start(scope, &experiment.fault, &mut *broker, control);
@@ -240,6 +241,14 @@ fn apply_load(
         (result, reader.finish())
     });
     match result {
+        Ok(outcome) if outcome.error.is_none() && recording.is_stopped_early(control) => {
+            let during = match recording.started {
+                Some(_) => "warm-up",
+                None => "start",
+            };
+            recording.discard();
+            Err(Error::Stopped { during })
+        }
         Ok(outcome) => {
             if !experiment.fault.is_empty() {
                 match broker.played_faults() {
@@ -254,13 +263,16 @@ fn apply_load(
                 }
             }
             let topology = topology.unwrap_or_else(|| {
-                recording.observer.step("reading the broker's topology");
+                if broker.has_topology() {
+                    recording.observer.step("reading the broker's topology");
+                }
                 broker.topology()
             });
             let topology = topology.unwrap_or_else(|error| {
                 recording.note(&error.to_string());
                 Topology::default()
             });
+            recording.tell_logged();
             Ok(recording.finish(Ending {
                 outcome,
                 topology,
@@ -272,6 +284,15 @@ fn apply_load(
             Err(e.into())
         }
     }
+}
+
+/// The problem of an experiment of which no scenario takes anything; validation finds that first.
+fn nothing_to_do() -> Error {
+    Error::Usage(Problem::new(
+        "the experiment has no load",
+        "",
+        "add [[load]] or [churn]",
+    ))
 }
 
 fn attach(

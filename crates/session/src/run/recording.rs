@@ -17,7 +17,7 @@ use super::profiling::{LEAD, Profiling};
 use super::scenarios::ScenarioContext;
 use super::silences::Silences;
 use crate::Observer;
-use crate::brokers::Listener;
+use crate::brokers::{Listener, log::LogFollower};
 use crate::connection_time::ConnectionCounts;
 use crate::experiment::Requirement;
 use crate::judge::Planned;
@@ -86,6 +86,8 @@ pub(crate) struct Recording<'a> {
     pub(crate) answered_beside: Vec<(Time, Time)>,
     /// What was done to the broker so far.
     pub(crate) faults: Vec<FaultOutcome>,
+    /// What the broker logs, where that can be read.
+    pub(super) log: Option<LogFollower>,
     pub(super) usage: Box<dyn UsageSource>,
     last_usage: Reading,
     /// Who wants to know when sending has ended.
@@ -145,6 +147,7 @@ impl<'a> Recording<'a> {
             last_usage: usage.read(),
             usage,
             sending_ended: None,
+            log: None,
             started: None,
             threads_before: ThreadTimes::default(),
             connections_before: (Time(0), ConnectionCounts::default()),
@@ -166,6 +169,18 @@ impl<'a> Recording<'a> {
         drop(self.profiling);
         if let Some(writer) = self.writer {
             writer.discard();
+        }
+    }
+
+    /// Whether somebody stopped it before anything was measured.
+    pub(super) fn is_stopped_early(&self, control: &load::Control) -> bool {
+        control.is_stopping() && self.measured_length == Nanos::ZERO
+    }
+
+    /// Tells what the broker has logged since the last time.
+    pub(super) fn tell_logged(&mut self) {
+        for line in self.log.iter_mut().flat_map(LogFollower::lines) {
+            self.observer.logged(&line);
         }
     }
 
@@ -388,6 +403,7 @@ impl load::Sink for Recording<'_> {
         }
         self.observer.interval(interval);
         self.observer.point(&point, &self.measured);
+        self.tell_logged();
     }
 
     fn slice(&mut self, slice: &Interval) {

@@ -20,7 +20,7 @@ fn own(parent: &OsString) -> ExitCode {
         parent_directory: Some(parent.into()),
         ..Config::default()
     };
-    match RabbitMq::start(&config, &mut |step, _| println!("step {step}"), &|| false) {
+    match RabbitMq::start(&config, &mut |step| println!("{step:?}"), &|| false) {
         Ok(broker) => {
             println!("ready {}", broker.pid());
             thread::sleep(Duration::from_secs(300));

@@ -55,6 +55,44 @@ fn the_runs_table_holds_readable_and_damaged_runs() {
     assert!(lines[5].starts_with("unreadable: "));
 }
 
+/// A latency of something else than acknowledgements says of what it is; a recording has neither rate nor latency.
+#[test]
+fn what_a_run_did_not_measure_is_not_shown_as_another_figure() {
+    let mut churned = run_summary(0);
+    churned.latency = Metric::MESSAGES
+        .into_iter()
+        .map(|m| (m, latency(0)))
+        .collect();
+    let whole = Metric::named("whole_cycle", measure::MetricKind::Histogram).expect("a metric");
+    churned.churn = Some(archive::ScenarioSummary {
+        latency: std::iter::once((whole, latency(500))).collect(),
+        ..archive::ScenarioSummary::default()
+    });
+    let nothing = Throughput::default();
+    let recorded = RunSummary {
+        sent: nothing,
+        received: nothing,
+        latency: Metric::MESSAGES
+            .into_iter()
+            .map(|m| (m, latency(0)))
+            .collect(),
+        ..run_summary(0)
+    };
+    let entries = [churned, recorded].map(|run| entry(Ok(record(RunState::Complete, Some(run)))));
+    let text = runs(&entries, Style::PLAIN);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(
+        lines[0].contains("  p99 ") && lines[1].contains(" whole cycle 3.23 ms "),
+        "{text}"
+    );
+    let cells: Vec<&str> = lines[2]
+        .split("  ")
+        .filter(|cell| !cell.is_empty())
+        .collect();
+    assert_eq!(cells[3].trim(), "-", "{text}");
+    assert_eq!(cells[4].trim(), "-", "{text}");
+}
+
 #[test]
 fn what_one_must_type_is_never_cut() {
     for columns in [10, 40, 60, 80, 100, 200] {

@@ -6,7 +6,7 @@ use measure::MetricKind;
 use super::*;
 
 #[test]
-fn each_counter_and_each_whole_latency_has_a_line_of_its_own() {
+fn each_counter_and_each_whole_latency_is_in_the_line() {
     let metric = |key, kind| Metric::named(key, kind).expect("a metric");
     let scenario = ScenarioPoint {
         counts: [
@@ -19,15 +19,52 @@ fn each_counter_and_each_whole_latency_has_a_line_of_its_own() {
     };
     let mut point = point(Phase::Measure, 5.0);
     point.scenarios.insert("probe".to_owned(), scenario);
-    let text = plain::block(&shape(), &point);
-    let lines: Vec<&str> = text.lines().rev().take(3).collect();
-    let [took, failed, sent] = lines[..] else {
-        panic!("{text}");
+    let text = interval::line(&shape(), &point);
+    for part in [
+        "  probe sent 40.0 ",
+        "  probe failed 2.00 ",
+        "  probe took p50 301 us p99 ",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+/// What churn costs is shown with its digits, however little it is.
+#[test]
+fn cpu_for_each_operation_keeps_its_digits() {
+    let scenario = archive::ScenarioSummary {
+        unit: "channels".into(),
+        cpu_ms_each: PerMessage {
+            broker: Some(0.004_2),
+            client: Some(12.34),
+        },
+        failures: vec![archive::FailureCount {
+            reason: "refused".into(),
+            count: 1,
+        }],
+        ..archive::ScenarioSummary::default()
     };
-    assert!(sent.starts_with("--- probe sent:       40 "), "{text}");
-    assert!(failed.starts_with("--- probe failed:        2 "), "{text}");
+    let lines = super::super::scenario::account(&scenario);
+    let cost = "broker 4.20 us CPU per channel; bellows 12.3 ms CPU per channel";
+    assert!(lines.iter().any(|line| line == cost), "{lines:?}");
     assert!(
-        took.starts_with("--- probe took: p50 301 us, p99 "),
-        "{text}"
+        lines.iter().any(|line| line == "failed 1 time: refused"),
+        "{lines:?}"
     );
+}
+
+#[test]
+fn the_tables_of_churn_fit_every_width() {
+    let metric = |key, kind| Metric::named(key, kind).expect("a metric");
+    let all: measure::Summaries = ["probe_took", "a_long_name_of_it"]
+        .map(|key| (metric(key, MetricKind::Histogram), latency(5_000_000)))
+        .into_iter()
+        .collect();
+    for columns in 60..=200 {
+        let text = super::super::scenario::latencies(&all, terminal(columns)).join("\n");
+        assert_fits(&text, columns, usize::MAX);
+        for part in ["485 us", "3.23 ms", "251 ms", "5,000,000", "probe took"] {
+            assert!(text.contains(part), "{columns}: {text}");
+        }
+    }
 }

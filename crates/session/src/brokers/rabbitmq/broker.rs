@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
 use archive::Topology;
 use load::Endpoint;
 
 use super::super::{
     Broker, BrokerError, Fault, Identity, Processes,
+    log::LogFollower,
+    managed::Progress,
     registration::{Registration, Request},
 };
 use super::{Config, RabbitMq, install::PRODUCT};
@@ -39,9 +40,10 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
     let spec = &request.experiment.broker;
     let observer = request.observer;
     let config = config(spec, request.bellows_exe);
-    let mut progress = |text: &str, waited: Duration| match waited {
-        Duration::ZERO => observer.step(text),
-        _ => observer.waiting(text, waited),
+    let mut progress = |progress: Progress<'_>| match progress {
+        Progress::Step(text) => observer.step(text),
+        Progress::Waiting(text, waited) => observer.waiting(text, waited),
+        Progress::Logged(line) => observer.logged(line),
     };
     let cancelled = || request.control.is_stopping();
     let node = RabbitMq::start(&config, &mut progress, &cancelled)?;
@@ -86,6 +88,14 @@ impl Broker for Node {
 
     fn topology(&self) -> Result<Topology, BrokerError> {
         self.node.topology()
+    }
+
+    fn has_topology(&self) -> bool {
+        true
+    }
+
+    fn follow_log(&self) -> Option<LogFollower> {
+        Some(self.node.follow_log())
     }
 
     fn logs(&self, lines: usize) -> String {

@@ -1,12 +1,11 @@
 //! A disposable RabbitMQ node.
 
-use std::time::Duration;
-
 use load::Endpoint;
 
 use super::super::{
     BrokerError, Fault,
-    managed::{Managed, Waiting, Workspace},
+    log::LogFollower,
+    managed::{Managed, Progress, Waiting, Workspace},
 };
 use super::{
     config::Config,
@@ -37,7 +36,7 @@ impl RabbitMq {
     /// Every [`BrokerError`] but [`BrokerError::Control`] and [`BrokerError::Fault`]; nothing is left behind.
     pub fn start(
         config: &Config,
-        progress: &mut dyn FnMut(&str, Duration),
+        progress: &mut dyn FnMut(Progress<'_>),
         cancelled: &dyn Fn() -> bool,
     ) -> Result<Self, BrokerError> {
         let mut waiting = Waiting {
@@ -162,13 +161,19 @@ impl RabbitMq {
     /// As for [`Self::start`]; the node is not running then.
     pub fn restart(
         &mut self,
-        progress: &mut dyn FnMut(&str, Duration),
+        progress: &mut dyn FnMut(Progress<'_>),
         cancelled: &dyn Fn() -> bool,
     ) -> Result<(), BrokerError> {
         self.process.restart(&mut Waiting {
             progress,
             cancelled,
         })
+    }
+
+    /// Reads what the node logs from now on.
+    #[must_use]
+    pub fn follow_log(&self) -> LogFollower {
+        self.process.follow_log()
     }
 
     /// Stops the node at once and removes all of it; nothing is flushed to data that is thrown away.

@@ -1,113 +1,14 @@
-//! Plain lines for pipes, in the form that Artemis `perf` prints them, with two lines more: the
-//! response times.
+//! What became of the messages, in sentences: what was requested, the ledger, stalls and faults.
 
 use std::fmt::Write as _;
 
-use archive::{RequestedSummary, RequestedWindow, RunRecord, RunState, RunSummary, SeriesPoint};
-use measure::{LatencySummary, Metric, Phase, Summaries};
+use archive::{RequestedSummary, RequestedWindow, RunSummary};
 
-use super::shape::Shape;
-use super::text::{Style, sanitise};
-use crate::numbers::{count, per_second, percent_digits, three_digits};
-use crate::view;
+use super::text::sanitise;
+use crate::numbers::{count, percent_digits, three_digits};
 
 /// Stalls that a summary shows.
 const MOST_STALLS: usize = 3;
-
-/// Order and names of the latencies in a block: headline first, then as Artemis has them.
-const BLOCK: [(Metric, &str); 5] = [
-    (Metric::ACK_RESPONSE, "ack response time:"),
-    (Metric::END_TO_END, "end-to-end time:"),
-    (Metric::SEND_DELAY, "send delay time:"),
-    (Metric::SEND_ACK, "send ack time:"),
-    (Metric::TRANSFER, "transfer time:"),
-];
-
-/// The same in the summary, where Artemis calls them differently.
-const SUMMARY: [(Metric, &str); 5] = [
-    (Metric::ACK_RESPONSE, "aggregated ack response time:"),
-    (Metric::END_TO_END, "aggregated end-to-end time:"),
-    (Metric::SEND_DELAY, "aggregated delay send time:"),
-    (Metric::SEND_ACK, "aggregated send time:"),
-    (Metric::TRANSFER, "aggregated transfer time:"),
-];
-
-/// What the mark in a latency line means.
-const FOOTNOTE: &str = "--- ~: fewer than ten samples lie beyond this percentile";
-
-/// The block of one interval, ending in a newline.
-pub(super) fn block(shape: &Shape, point: &SeriesPoint) -> String {
-    let counters = &point.counters;
-    let mut out = format!("--- warmup {}\n", point.phase == Phase::Warmup);
-    let mut rate = |label: &str, count| {
-        let _ = writeln!(
-            out,
-            "--- {label:<10} {:>8.0} msg/sec",
-            per_second(count, point.dt)
-        );
-    };
-    if shape.producers {
-        rate("sent:", counters.sent);
-        rate("blocked:", counters.blocked);
-        rate("completed:", counters.completed);
-    }
-    if shape.consumers {
-        rate("received:", counters.received);
-    }
-    if shape.latency {
-        latencies(&mut out, &BLOCK, shape, &point.latency);
-    }
-    for (_, scenario) in point.scenarios() {
-        out.push_str(&super::scenario::block(scenario, point));
-    }
-    out
-}
-
-/// The summary, ending in a newline.
-pub(super) fn summary(shape: &Shape, record: &RunRecord, summary: &RunSummary) -> String {
-    let result = match record.state {
-        RunState::Complete => "success",
-        RunState::Interrupted => "interrupted",
-        RunState::Running | RunState::Failed => "fail",
-    };
-    let mut out = format!("--- SUMMARY\n--- {:<16}{result:>12}\n", "result:");
-    let mut total = |label: &str, value: u64| {
-        let _ = writeln!(out, "--- {label:<16}{value:>12}");
-    };
-    if shape.producers {
-        total("total sent:", summary.sent.total);
-        total("total blocked:", summary.blocked.total);
-        total("total completed:", summary.completed.total);
-    }
-    if shape.consumers {
-        total("total received:", summary.received.total);
-    }
-    for (_, scenario) in summary.scenarios() {
-        let style = Style {
-            columns: 120,
-            ..Style::PLAIN
-        };
-        let operations = view::operations(scenario, &record.phases);
-        let _ = writeln!(out, "--- {}", sanitise(&operations));
-        let lines = super::scenario::account(scenario).into_iter();
-        for line in lines.chain(super::scenario::latencies(&scenario.latency, style)) {
-            let _ = writeln!(out, "--- {line}");
-        }
-    }
-    for line in messages_requested(summary)
-        .into_iter()
-        .chain(ledger(summary))
-        .chain(faults(summary))
-        .chain(stalls(summary))
-    {
-        let _ = writeln!(out, "--- {line}");
-    }
-    let messages = shape.producers || shape.consumers || summary.scenarios().next().is_none();
-    if messages && latencies(&mut out, &SUMMARY, shape, &summary.latency) {
-        let _ = writeln!(out, "{FOOTNOTE}");
-    }
-    out
-}
 
 /// The line on the requested messages; what was requested of another scenario stands in its headline.
 pub(super) fn messages_requested(summary: &RunSummary) -> Option<String> {
@@ -244,51 +145,6 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
         }
         line
     })
-}
-
-/// Writes the lines that apply, aligned with each other; says whether any value was marked. Of what nothing
-/// was recorded it prints no value: zero would read as the best.
-fn latencies(
-    out: &mut String,
-    names: &[(Metric, &str)],
-    shape: &Shape,
-    values: &Summaries,
-) -> bool {
-    let shown: Vec<_> = names
-        .iter()
-        .filter(|(metric, _)| shape.shows(*metric))
-        .collect();
-    let label = shown.iter().map(|(_, name)| name.len()).max().unwrap_or(0);
-    let mut marked = false;
-    for (metric, name) in shown {
-        let summary = values.get(*metric);
-        if summary.count == 0 {
-            let _ = writeln!(out, "--- {name:<label$} mean: {:>9}", "-");
-            continue;
-        }
-        let _ = write!(
-            out,
-            "--- {name:<label$} mean: {:>9.2} us",
-            us(summary.mean_ns)
-        );
-        let mut before = ' ';
-        for ((percentile, _), value) in LatencySummary::PERCENTILES
-            .into_iter()
-            .zip(summary.percentile_values())
-        {
-            let _ = write!(out, "{before}- {percentile:.2}%: {:>9.2} us", us(value));
-            // The mark takes the place of a blank, so that columns and parsers stay as they are.
-            let weak = !summary.supports(percentile);
-            before = if weak { '~' } else { ' ' };
-            marked |= weak;
-        }
-        let _ = writeln!(out, "{before}- max:    {:>9.2} us", us(summary.max_ns));
-    }
-    marked
-}
-
-fn us(ns: u64) -> f64 {
-    ns as f64 / 1e3
 }
 
 #[cfg(test)]
