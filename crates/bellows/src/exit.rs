@@ -12,6 +12,7 @@
 
 use std::process::ExitCode;
 
+use measure::Problem;
 use report::console;
 
 use crate::failure::{Done, Failure};
@@ -47,10 +48,14 @@ pub(crate) fn exit_code(outcome: Result<Done, Failure>, json: bool) -> ExitCode 
     ExitCode::from(code)
 }
 
-/// Prints clap's own text: help and version to standard output, usage errors to standard error.
-pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+/// Prints clap's own text: help and version to standard output, usage errors to standard error, and with `json` as an
+/// object on standard output too.
+pub(crate) fn usage(error: &clap::Error, json: bool) -> ExitCode {
     let text = error.render();
     if error.use_stderr() {
+        if json {
+            let _ = output::print_json(&console::error_as_json(&usage_problem(error)));
+        }
         let style = output::style_aside();
         output::aside(&if style.colour {
             text.ansi().to_string()
@@ -67,4 +72,17 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
         });
     }
     ExitCode::from(if error.use_stderr() { 2 } else { 0 })
+}
+
+/// The parts of an error of clap.
+fn usage_problem(error: &clap::Error) -> Problem {
+    let text = error.render().to_string();
+    let paragraphs: Vec<&str> = text.trim().split("\n\n").collect();
+    let first = paragraphs.first().copied().unwrap_or_default();
+    let cause = first.strip_prefix("error: ").unwrap_or(first);
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    // What was typed stands in quotes.
+    let value = cause.split('\'').nth(1).unwrap_or_default();
+    let help = paragraphs.iter().skip(1).map(|text| words(text));
+    Problem::new(words(cause), value, help.collect::<Vec<_>>().join("; "))
 }

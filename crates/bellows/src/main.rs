@@ -18,8 +18,11 @@ mod signals;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if let Some(code) = cli::answer_machines() {
+        return code;
+    }
     match cli::parse() {
         Ok(parsed) => exit::exit_code(parsed.command.execute(), parsed.json),
-        Err(usage) => exit::usage(&usage),
+        Err(usage) => exit::usage(&usage, cli::wants_json(std::env::args_os())),
     }
 }

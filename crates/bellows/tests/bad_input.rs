@@ -61,10 +61,6 @@ fn with_json_an_error_is_an_object_with_cause_value_and_remedy() {
     ] {
         let ended = client(dir.path(), url, args);
         assert_eq!(ended.code(), Some(code), "{ended:#?}");
-        if ended.stdout.is_empty() && code == 2 {
-            // What the command line's grammar refuses is told before anybody knows of --json.
-            continue;
-        }
         let told: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
         let field = |name: &str| told["error"][name].as_str().unwrap().to_owned();
         assert!(field("cause").starts_with(cause), "{told}");
@@ -168,7 +164,10 @@ fn the_broker_is_killed_in_the_middle() {
     common::signal(broker.child.id(), "KILL");
     let ended = client.end();
     ended.assert_error(1, &["lost the connection to amqp://guest@"]);
-    assert!(ended.stdout.starts_with("client: Failed after "), "{ended:#?}");
+    assert!(
+        ended.stdout.starts_with("client: Failed after "),
+        "{ended:#?}"
+    );
     let record = fs::read_to_string(only_run(dir.path()).join("run.json")).unwrap();
     assert!(record.contains("\"failed\""), "{record}");
     let record: serde_json::Value = serde_json::from_str(&record).unwrap();
@@ -187,6 +186,32 @@ fn the_broker_is_killed_in_the_middle() {
         ended.report().is_file(),
         "what was measured until then has no report: {ended:#?}"
     );
+}
+
+/// Nothing is started, and no load is applied, for what could never have been written or used.
+#[test]
+fn what_cannot_work_is_refused_before_the_start() {
+    let dir = folder();
+    for args in [
+        &["client", "--hdr", "no/such/folder.hlog"] as &[&str],
+        &["client", "--hdr", "."],
+        &[
+            "run",
+            "rated",
+            "--set",
+            "load.0.source-addresses=[\"192.0.2.1\"]",
+        ],
+        &["churn", "connections", "--source-addresses", "192.0.2.1"],
+    ] {
+        let ended = run(dir.path(), args);
+        let code = ended.code().unwrap_or_default();
+        ended.assert_error(code, &["cannot "]);
+        assert!(matches!(code, 1 | 2), "{ended:#?}");
+        for step in ["starting", "connecting"] {
+            assert!(!ended.stderr.contains(step), "{ended:#?}");
+        }
+    }
+    nothing_is_left(dir.path());
 }
 
 #[test]

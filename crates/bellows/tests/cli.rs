@@ -67,7 +67,7 @@ fn every_command_explains_itself_with_an_example() {
         }
     }
     let help = run(dir.path(), &["--help"]);
-    for command in COMMANDS.iter().filter(|c| **c != "man") {
+    for command in COMMANDS {
         let about = help
             .stdout
             .lines()
@@ -75,6 +75,10 @@ fn every_command_explains_itself_with_an_example() {
         assert!(about.is_some(), "{command} is not listed:\n{}", help.stdout);
     }
     assert!(!help.stdout.contains("__guard"));
+    assert!(
+        help.stdout.contains("3 a requirement was missed"),
+        "{help:?}"
+    );
     let version = run(dir.path(), &["--version"]);
     assert!(version.stdout.starts_with("bellows 0."), "{version:?}");
 }
@@ -282,12 +286,113 @@ fn completions_and_manual_cover_every_command() {
     for shell in ["bash", "zsh", "fish"] {
         let ended = run(dir.path(), &["completions", shell]);
         ended.assert_ok();
-        assert!(ended.stdout.contains("max-pending"), "{shell}");
+        assert!(ended.stdout.contains("BELLOWS_COMPLETE"), "{shell}");
+        let commands = completed(dir.path(), shell, &[""]);
+        for command in COMMANDS {
+            assert!(commands.contains(command), "{shell} {command}: {commands}");
+        }
+        assert!(!commands.contains("__guard"), "{shell}: {commands}");
     }
     let page = run(dir.path(), &["man"]);
     assert!(page.stdout.contains(".TH bellows"), "{page:?}");
     run(dir.path(), &["man", "--out", "man1"]).assert_ok();
     assert!(dir.path().join("man1/bellows-client.1").is_file());
+    for page in fs::read_dir(dir.path().join("man1")).unwrap().flatten() {
+        let text = fs::read_to_string(page.path()).unwrap();
+        let leaks = text.contains("__guard") || page.path().to_string_lossy().contains("guard");
+        assert!(!leaks, "{page:?}");
+    }
+}
+
+/// What a shell offers for the last of these words.
+fn completed(dir: &std::path::Path, shell: &str, words: &[&str]) -> String {
+    let mut args = vec!["--", "bellows"];
+    args.extend(words);
+    let mut command = bellows(dir, &args);
+    command
+        .env("BELLOWS_COMPLETE", shell)
+        .env("_CLAP_IFS", "\n")
+        .env("_CLAP_COMPLETE_INDEX", words.len().to_string());
+    let ended = start(command).end();
+    ended.assert_ok();
+    ended.stdout
+}
+
+#[test]
+fn shells_complete_experiments_runs_and_the_options_of_perf_test() {
+    let dir = folder();
+    fs::write(dir.path().join("mine.toml"), "").unwrap();
+    let broker = Broker::start(dir.path());
+    let args = [
+        "client",
+        "--url",
+        &broker.url,
+        "--message-count",
+        "10",
+        "--quiet",
+    ];
+    run(dir.path(), &args).assert_ok();
+    let id = common::only_run(dir.path());
+    let id = id.file_name().unwrap().to_str().unwrap();
+    let (_, short) = id.split_once("Z-").unwrap();
+    for shell in ["bash", "zsh", "fish"] {
+        for (words, offered) in [
+            (&["run", "str"] as &[&str], "stream-publish"),
+            (&["run", "mi"], "mine.toml"),
+            (&["client", "--max"], "--max-pending"),
+            (&["client", "--queue-type", "q"], "quorum"),
+            (&["report", ""], id),
+            (&["runs", "show", &short[..3]], short),
+            (&["top", "la"], "last"),
+            (&["perf-test", "--prod"], "--producers"),
+            (&["perf-test", "-x", "1", "--cons"], "--consumers"),
+        ] {
+            let all = completed(dir.path(), shell, words);
+            let found = all.lines().any(|line| line.trim().starts_with(offered));
+            assert!(found, "{shell} {words:?}: {all}");
+        }
+    }
+    // As bash itself does it.
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_bellows"));
+    let script = "eval \"$(bellows completions bash)\"; COMP_WORDS=(bellows run str); COMP_CWORD=2; \
+                  _clap_complete_bellows bellows str run; echo \"${COMPREPLY[@]}\"";
+    let mut bash = std::process::Command::new("bash");
+    bash.args(["-c", script]);
+    let path = std::env::var("PATH").unwrap_or_default();
+    bash.env(
+        "PATH",
+        format!("{}:{path}", program.parent().unwrap().display()),
+    );
+    let ended = start(bash).end();
+    assert_eq!(ended.stdout, "stream-publish\n", "{ended:?}");
+}
+
+#[test]
+fn an_error_about_the_command_line_is_json_where_everything_is() {
+    let dir = folder();
+    for args in [
+        &["client", "--json", "--rate", "fast"] as &[&str],
+        &["run", "--json"],
+        &["demo", "--json", "--no-such-option"],
+    ] {
+        let ended = run(dir.path(), args);
+        assert_eq!(ended.code(), Some(2), "{ended:?}");
+        let value: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        let cause = value["error"]["cause"].as_str().unwrap();
+        assert!(!cause.is_empty() && !cause.contains("error:"), "{value}");
+        assert!(
+            value["error"]["help"].as_str().unwrap().contains("--help"),
+            "{value}"
+        );
+        assert!(ended.stderr.starts_with("error: "), "{ended:?}");
+    }
+    // These have their own, which takes a file.
+    let ended = run(dir.path(), &["artemis", "perf", "client", "--json"]);
+    assert_eq!(
+        (ended.code(), ended.stdout.as_str()),
+        (Some(2), ""),
+        "{ended:?}"
+    );
 }
 
 #[test]

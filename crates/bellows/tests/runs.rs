@@ -350,6 +350,58 @@ fn the_first_signal_ends_in_order() {
     }
 }
 
+/// What was not measured has no percentiles, and leaves nothing.
+#[test]
+fn a_signal_before_the_measured_phase_says_that_nothing_was_measured() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    for (name, code) in [("INT", 130), ("TERM", 143)] {
+        let args = [
+            "client",
+            "--url",
+            &broker.url,
+            "--warmup",
+            "60",
+            "--duration",
+            "60",
+            "--json",
+        ];
+        let client = start(bellows(dir.path(), &args));
+        wait_for("recorded second", || seconds_recorded(dir.path()) >= 1);
+        client.signal(name);
+        let ended = client.end();
+        assert_eq!(ended.code(), Some(code), "{ended:#?}");
+        assert!(
+            ended
+                .stderr
+                .ends_with("stopped in warm-up: nothing measured\n"),
+            "{ended:#?}"
+        );
+        assert!(!ended.stderr.contains("error:"), "{ended:#?}");
+        let value: Value = serde_json::from_str(&ended.stdout).expect("one object");
+        assert_eq!(value["error"]["cause"], "stopped in warm-up", "{value}");
+        let left = fs::read_dir(dir.path().join(common::RUNS)).expect("the folder of runs");
+        assert_eq!(left.flatten().filter(|it| it.path().is_dir()).count(), 0);
+    }
+    // A broker that never answers: its start is what was stopped.
+    let silent = common::server_that_says(b"");
+    let url = format!("amqp://{silent}");
+    let client = start(bellows(
+        dir.path(),
+        &["client", "--url", &url, "--no-archive"],
+    ));
+    std::thread::sleep(Duration::from_millis(700));
+    client.signal("INT");
+    let ended = client.end();
+    assert_eq!(ended.code(), Some(130), "{ended:#?}");
+    assert!(
+        ended
+            .stderr
+            .ends_with("stopped in start: nothing measured\n"),
+        "{ended:#?}"
+    );
+}
+
 #[test]
 fn the_second_signal_ends_at_once() {
     let dir = folder();

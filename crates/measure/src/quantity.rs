@@ -42,6 +42,10 @@ impl FromStr for Rate {
 /// The number per second, which reads back as the same rate.
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Hundreds of digits say less than an exponent.
+        if self.0 >= 1e15 {
+            return write!(f, "{:e}", self.0);
+        }
         self.0.fmt(f)
     }
 }

@@ -12,7 +12,7 @@ use measure::Bytes;
 
 use session::experiment::{RequireSpec, Requirement};
 
-use super::find;
+use super::{complete, find};
 use crate::failure::Failure;
 use crate::labels::labels;
 
@@ -126,7 +126,7 @@ impl LabelArgs {
 pub(super) struct ProfileArgs {
     /// Run (path, id, part of its id that only it has, or `last`: the last that has a profile), or a
     /// profile file
-    #[arg(value_name = "RUN|PROFILE")]
+    #[arg(value_name = "RUN|PROFILE", add = complete::profiles())]
     profile: String,
     /// Start of the window, in seconds on the run's time axis
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]

@@ -9,7 +9,7 @@ use measure::Problem;
 use crate::failure::Failure;
 
 /// Names the newest run.
-const LAST: &str = "last";
+pub(super) const LAST: &str = "last";
 
 /// The folder of the run that `name` means: a path, an id, a part at either end of an id that no
 /// other run has, or `last`.

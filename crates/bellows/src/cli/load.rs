@@ -1,10 +1,11 @@
 //! `client`, `producer` and `consumer`: ad-hoc load on a broker that runs already, by Artemis
 //! `perf`'s names and defaults where they mean the same.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use load::{Ack, Argument, Declare, QueueType};
+use load::{Ack, Argument, Declare, Exchange, QueueType};
 use measure::{Length, LengthRange};
 use session::Experiment;
 use session::experiment::{LoadSpec, Origin, PhasesSpec, ProfileSpec, ScheduleSpec, SizeSpec};
@@ -25,6 +26,7 @@ Examples:
   bellows client --message-size json:1000 --rate 1000 --duration 60
   bellows client --think-time 10ms --producers 50 --duration 60
   bellows client queue://rpc --request-reply --rate 500 --duration 30
+  bellows client queue://a queue://b --exchange both --exchange-type fanout --delete --duration 30
   bellows client topic://events --producers 3 --consumers 2 --num-destinations 10 --duration 30";
 
 const PRODUCER_EXAMPLES: &str = "\
@@ -113,6 +115,14 @@ struct Common {
     /// Declare no queues: they must exist
     #[arg(long)]
     no_declare: bool,
+    /// Empty the queues before the load (streams cannot be emptied)
+    #[arg(long)]
+    purge: bool,
+    /// Delete the queues after the load, and with them the --exchange that was declared for it
+    #[arg(long)]
+    delete: bool,
+    #[command(flatten)]
+    exchange: ExchangeArgs,
     /// Profile the broker, which must run on this machine
     #[arg(long)]
     profile: bool,
@@ -132,6 +142,26 @@ struct Common {
     require: RequireArgs,
     #[command(flatten)]
     output: OutputArgs,
+}
+
+/// Where producers publish, and how that leads to the queues.
+#[derive(Debug, Args)]
+struct ExchangeArgs {
+    /// Exchange to publish to, which the queues are bound to; declared where it is missing. The default exchange, or
+    /// amq.topic for topics, if absent
+    #[arg(long, value_name = "NAME")]
+    exchange: Option<String>,
+    /// Type of the exchange that is declared: direct, fanout, topic, headers, or what a plugin adds
+    #[arg(
+        long,
+        value_name = "TYPE",
+        default_value = "direct",
+        requires = "exchange"
+    )]
+    exchange_type: String,
+    /// Routing key of messages and bindings; the queue's name if absent
+    #[arg(long, value_name = "KEY", requires = "exchange")]
+    routing_key: Option<String>,
 }
 
 /// What producers do beyond Artemis' options.
@@ -240,9 +270,20 @@ impl Common {
             arguments: self.queue_args.iter().cloned().collect(),
             declare: if self.no_declare {
                 Declare::Never
+            } else if self.exchange.exchange.is_some() {
+                Declare::IfMissing
             } else {
                 Declare::Always
             },
+            exchange: self.exchange.exchange.as_ref().map(|name| Exchange {
+                durable: !self.delete,
+                // It goes with its last queue.
+                auto_delete: self.delete,
+                ..Exchange::new(name, &self.exchange.exchange_type)
+            }),
+            routing_key: self.exchange.routing_key.clone(),
+            purge: self.purge,
+            delete: self.delete,
             recover: self.recover,
             source_addresses: self.connect.source_addresses.clone(),
             ..self.on.spec()
@@ -250,6 +291,7 @@ impl Common {
     }
 
     fn execute(self, command: &str, load: Vec<LoadSpec>) -> Result<Done, Failure> {
+        check_copy(self.hdr.as_deref())?;
         let events = if self.profile {
             ProfileSpec::default().events
         } else {
@@ -321,6 +363,23 @@ impl Receiving {
                 .fill(spec, self.client_id.as_ref(), connections, interval)
         }
     }
+}
+
+/// Refuses a copy that cannot be written, before the run rather than after it.
+fn check_copy(file: Option<&Path>) -> Result<(), Failure> {
+    let Some(file) = file else {
+        return Ok(());
+    };
+    let folder = file
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let problem = match std::fs::metadata(folder.unwrap_or(Path::new("."))) {
+        Err(error) => error,
+        Ok(folder) if !folder.is_dir() => io::ErrorKind::NotADirectory.into(),
+        Ok(_) if file.is_dir() => io::ErrorKind::IsADirectory.into(),
+        Ok(_) => return Ok(()),
+    };
+    Err(Failure::io("write", file, &problem))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), Failure> {

@@ -9,6 +9,7 @@ mod calibrate;
 mod churn;
 mod clients;
 mod command_line;
+mod complete;
 mod connect;
 mod doctor;
 mod find;
@@ -26,8 +27,12 @@ mod security;
 mod shell;
 mod top;
 
+use std::ffi::OsString;
+use std::process::ExitCode;
+
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::exit;
 use crate::failure::{Done, Failure};
 
 const EXAMPLES: &str = "\
@@ -37,8 +42,9 @@ Examples:
   bellows client queue://TEST --url amqp://localhost --max-pending 100 --duration 20
   bellows top last                   which functions used the broker's CPU in the last run
 
-Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 regression or SLO missed, 4 cannot tell,
-5 run invalid under --strict. Ctrl-C ends a run in order (0), a second one at once (130).";
+Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 a requirement was missed, 4 whether one was
+missed cannot be told, 5 run invalid under --strict. Ctrl-C ends a run in order (0), before
+anything was measured with 130, and a second one ends it at once (130).";
 
 /// Put a message broker under load, measure end-user latency, profile the broker's CPU
 #[derive(Debug, Parser)]
@@ -89,11 +95,7 @@ pub(crate) enum Command {
     /// Print the completions for a shell
     Completions(shell::CompletionsArgs),
     /// Print the manual, or write a page for every command
-    #[command(hide = true)]
     Man(shell::ManArgs),
-    /// Watch over a disposable broker; not for people
-    #[command(name = session::guardian::SUBCOMMAND, hide = true, disable_help_flag = true)]
-    Guard(shell::GuardArgs),
 }
 
 impl Command {
@@ -119,7 +121,6 @@ impl Command {
             Self::Help(args) => args.execute(),
             Self::Completions(args) => args.execute(),
             Self::Man(args) => args.execute(),
-            Self::Guard(args) => args.execute(),
         }
     }
 }
@@ -130,6 +131,32 @@ pub(crate) struct Invocation {
     pub(crate) command: Command,
     /// Standard output is to hold one JSON value, so that an error has to be one too.
     pub(crate) json: bool,
+}
+
+/// Does what programs ask of this one, which no person types: watch over a disposable broker, and complete a
+/// command line for a shell.
+pub(crate) fn answer_machines() -> Option<ExitCode> {
+    let mut args = std::env::args_os().skip(1);
+    if args
+        .next()
+        .is_some_and(|first| first == session::guardian::SUBCOMMAND)
+    {
+        let args: Vec<OsString> = args.collect();
+        return Some(ExitCode::from(session::guardian::main(&args)));
+    }
+    match complete::answer() {
+        Ok(false) => None,
+        Ok(true) => Some(ExitCode::SUCCESS),
+        Err(error) => Some(exit::usage(&error, false)),
+    }
+}
+
+/// Whether a command line that could not be read asked for JSON. Another option of this name, such as that of
+/// `artemis`, takes a file; and what follows `perf-test` is not ours.
+pub(crate) fn wants_json(args: impl Iterator<Item = OsString>) -> bool {
+    let mut args = args.skip(1).peekable();
+    let has_its_own = |first: &OsString| first == "artemis" || first == "perf-test";
+    !args.peek().is_some_and(has_its_own) && args.any(|arg| arg == "--json")
 }
 
 /// Reads the command line and the environment.

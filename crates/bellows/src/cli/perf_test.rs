@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use clap::Args;
 
+use super::complete;
 use crate::failure::{Done, Failure};
 
 const EXAMPLES: &str = "\
@@ -19,7 +20,8 @@ pub(crate) struct PerfTestArgs {
     #[arg(
         value_name = "OPTION",
         trailing_var_arg = true,
-        allow_hyphen_values = true
+        allow_hyphen_values = true,
+        add = complete::perf_test_options()
     )]
     args: Vec<OsString>,
 }

@@ -6,7 +6,7 @@ use archive::RunReader;
 use clap::Args;
 
 use super::args::RunsDir;
-use super::find;
+use super::{complete, find};
 use crate::failure::{Done, Failure};
 use crate::output;
 
@@ -20,7 +20,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReportArgs {
     /// Run: path, id, part of its id that only it has, or `last`
-    #[arg(value_name = "RUN")]
+    #[arg(value_name = "RUN", add = complete::runs())]
     run: String,
     /// File to write instead of report.html in the run's folder
     #[arg(long, short = 'o', value_name = "FILE")]

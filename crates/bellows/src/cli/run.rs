@@ -9,7 +9,7 @@ use session::{Error, Experiment};
 
 use super::args::{OutputArgs, RequireArgs};
 use super::command_line::Assignment;
-use super::perform;
+use super::{complete, perform};
 use crate::failure::{Done, Failure};
 use crate::output;
 
@@ -38,7 +38,7 @@ Next:
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
     /// Built-in experiment, or a file (*.toml)
-    #[arg(value_name = "NAME|FILE", required_unless_present = "list")]
+    #[arg(value_name = "NAME|FILE", required_unless_present = "list", add = complete::experiments())]
     experiment: Option<String>,
     /// List the built-in experiments
     #[arg(long, conflicts_with_all = ["experiment", "set"])]

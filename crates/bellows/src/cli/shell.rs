@@ -1,19 +1,19 @@
-//! Completions, manual pages, and the guardian's hidden entry.
+//! Completions and manual pages.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use super::Cli;
+use super::{Cli, complete};
 use crate::failure::{Done, Failure};
 use crate::output;
 
 const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
   bellows completions bash > /etc/bash_completion.d/bellows
-  bellows completions zsh > ~/.zfunc/_bellows";
+  bellows completions zsh > ~/.zfunc/_bellows
+  bellows completions fish > ~/.config/fish/completions/bellows.fish";
 
 const MAN_EXAMPLES: &str = "\
 Examples:
@@ -37,19 +37,11 @@ pub(crate) struct ManArgs {
     out: Option<PathBuf>,
 }
 
-/// What the guardian was given.
-#[derive(Debug, Args)]
-pub(crate) struct GuardArgs {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
-    args: Vec<OsString>,
-}
-
 impl CompletionsArgs {
     /// Prints them.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let mut text = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "bellows", &mut text);
-        output::print(&String::from_utf8_lossy(&text))?;
+        let script = complete::script(self.shell)?;
+        output::print(&String::from_utf8_lossy(&script))?;
         Ok(Done::Fine)
     }
 }
@@ -69,15 +61,5 @@ impl ManArgs {
             .map_err(|e| Failure::io("draw", Path::new("the manual page"), &e))?;
         output::print(&String::from_utf8_lossy(&text))?;
         Ok(Done::Fine)
-    }
-}
-
-impl GuardArgs {
-    /// Watches until the owner is gone.
-    pub(crate) fn execute(self) -> Result<Done, Failure> {
-        match session::guardian::main(&self.args) {
-            0 => Ok(Done::Fine),
-            code => Err(Failure::Code(code)),
-        }
     }
 }

@@ -36,6 +36,17 @@ use resolved::{Format, ResolvedRun};
 use show::PerfTestObserver;
 use values::Values;
 
+/// The names of all options that have a meaning here, each with a line of help.
+pub(crate) fn options() -> impl Iterator<Item = (String, &'static str)> {
+    let options = table::OPTIONS.iter();
+    let options = options.filter(|option| option.status != table::Status::Refused);
+    options.flat_map(|option| {
+        let short = (!option.short.is_empty()).then(|| format!("-{}", option.short));
+        let names = short.into_iter().chain([format!("--{}", option.long)]);
+        names.map(|name| (name, option.help))
+    })
+}
+
 /// Does what the command line says.
 pub(crate) fn execute(args: Vec<OsString>) -> Result<Done, Failure> {
     let words = args
@@ -239,7 +250,7 @@ fn remarks(record: &RunRecord) {
         && ledger.lost + ledger.outstanding + ledger.corrupt > 0
     {
         text.push_str(&format!(
-            "ledger: {} messages were lost, {} are outstanding, {} were damaged\n",
+            "ledger: {} lost, {} outstanding, {} damaged\n",
             ledger.lost, ledger.outstanding, ledger.corrupt
         ));
     }

@@ -47,7 +47,7 @@ pub struct WakeRow {
 pub fn calibration(machine: &str, wakes: &[WakeRow], loads: &[LoadRow], style: Style) -> String {
     let mut out = style.strong(&sanitise(machine)) + "\n\n";
     let heads = [
-        ("all out", Align::Left),
+        ("unthrottled", Align::Left),
         ("bytes", Align::Right),
         ("producers", Align::Right),
         ("loops", Align::Right),

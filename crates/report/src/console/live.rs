@@ -385,7 +385,12 @@ impl LiveTable {
                 .strong(&fit(&sanitise(&self.shape.title), columns)),
         ];
         if self.phase.is_none() || self.recent.is_empty() {
-            let step = self.waiting.as_ref().unwrap_or(&self.step);
+            let phase = self.phase.filter(|_| self.step.is_empty());
+            let step = match (&self.waiting, phase) {
+                (Some(waiting), _) => waiting,
+                (None, Some(phase)) => phase_name(phase),
+                (None, None) => self.step.as_str(),
+            };
             out.push(fit(step, columns.saturating_sub(WAITED)).into_owned());
             return out;
         }

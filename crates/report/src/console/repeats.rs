@@ -68,18 +68,15 @@ fn title(repeats: &Repeats) -> String {
 }
 
 fn table(repeats: &Repeats) -> Table {
-    let mut table = Table::new(
-        &[
-            ("", Align::Left),
-            ("mean", Align::Right),
-            ("sd", Align::Right),
-            ("min", Align::Right),
-            ("max", Align::Right),
-            ("95 % of the mean", Align::Right),
-            ("runs, min to max", Align::Left),
-        ],
-        0,
-    );
+    let mut table = Table::new(&[
+        ("", Align::Left),
+        ("mean", Align::Right),
+        ("sd", Align::Right),
+        ("min", Align::Right),
+        ("max", Align::Right),
+        ("95 % of the mean", Align::Right),
+        ("runs, min to max", Align::Left),
+    ]);
     table.drop_in_order(&[6, 5]);
     for of in &repeats.figures {
         let value = |value: f64| figure(value, of.unit);

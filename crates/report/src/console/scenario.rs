@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use archive::{ScenarioPoint, ScenarioSummary, SeriesPoint};
 use measure::{LatencySummary, Metric, MetricKind, Nanos, Summaries};
 
-use super::summary::FOOTNOTE;
-use super::table::{Align, Table};
+use super::table::{Align, FOOTNOTE, Table};
 use super::text::{Style, sanitise, sparkline};
 use crate::numbers::{count, counted, marked, per_second, three_digits};
 

@@ -4,7 +4,7 @@ use archive::{RequirementOutcome, RunRecord, RunSummary, Tier, Warning};
 use measure::{LatencySummary, Nanos};
 
 use super::shape::Shape;
-use super::table::{Align, Table};
+use super::table::{Align, FOOTNOTE, Table};
 use super::text::{Style, left, sanitise, width, wrap};
 use super::{interval, messages, scenario};
 use crate::numbers::{count, marked, observed, percent_digits, three_digits};
@@ -17,8 +17,6 @@ const REASONS: usize = 3;
 const FUNCTIONS: usize = 5;
 /// Blanks between two tables that stand side by side.
 const BETWEEN: usize = 6;
-/// What the mark of a percentile means.
-pub(super) const FOOTNOTE: &str = "~ fewer than ten samples lie beyond this percentile";
 
 /// The summary, ending in a newline. Its tables are laid out for the columns that there are; nothing is cut.
 ///
@@ -55,7 +53,11 @@ pub fn summary(
         sections.push(vec!["no warnings".into()]);
     }
     sections.retain(|section| !section.is_empty());
-    sections.extend(shape.next.map(|next| next.lines().map(str::to_owned).collect()));
+    sections.extend(
+        shape
+            .next
+            .map(|next| next.lines().map(str::to_owned).collect()),
+    );
     let mut lines = sections.join([String::new()].as_slice());
     if let Some(path) = report {
         // A path is never broken: people copy it.
@@ -286,9 +288,11 @@ pub fn warnings(all: &[Warning], style: Style) -> String {
     lines.map(|line| line + "\n").collect()
 }
 
-/// Each warning behind what it takes from the numbers.
+/// Each warning behind what it takes from the numbers, the gravest first.
 fn warning_lines(all: &[Warning], style: Style) -> Vec<String> {
-    let lines = all.iter().flat_map(|warning| {
+    let mut all: Vec<&Warning> = all.iter().collect();
+    all.sort_by_key(|warning| warning.tier);
+    let lines = all.into_iter().flat_map(|warning| {
         let (label, paint): (_, fn(Style, &str) -> String) = match warning.tier {
             Tier::Invalid => ("invalid: ", Style::alarm),
             Tier::Caution => ("caution: ", Style::caution),

@@ -2,6 +2,9 @@
 
 use super::text::{left, right, width, wrap};
 
+/// What the mark of a percentile means.
+pub(super) const FOOTNOTE: &str = "~ fewer than ten samples lie beyond this percentile";
+
 /// Blanks between columns.
 const GAP: usize = 2;
 /// The column that gives way keeps at least this width.

@@ -4,6 +4,7 @@ mod ledger;
 mod runs;
 mod scenario;
 mod verdict;
+mod warnings;
 
 use archive::profile::{Frame, FrameKind, Profile, Sample, StackNode, Unwinding};
 use archive::{
@@ -296,8 +297,7 @@ fn the_summary_is_laid_out_for_every_width_and_nothing_is_cut() {
                 }
                 let flowing = flowing(&text);
                 assert!(
-                    flowing
-                        .contains("stream-publish: 54,800 msg/s through RabbitMQ for 60 s;")
+                    flowing.contains("stream-publish: 54,800 msg/s through RabbitMQ for 60 s;")
                 );
                 for part in [
                     "~112 ms",
@@ -313,54 +313,6 @@ fn the_summary_is_laid_out_for_every_width_and_nothing_is_cut() {
                 assert_eq!(flowing.contains("no warnings"), warnings == 0, "{text}");
             }
         }
-    }
-}
-
-#[test]
-fn the_tiers_of_warnings_are_told_apart_by_words_and_colours() {
-    let mut run = run_summary(3);
-    for (warning, tier) in run
-        .warnings
-        .iter_mut()
-        .zip([Tier::Invalid, Tier::Caution, Tier::Note])
-    {
-        warning.tier = tier;
-    }
-    let text = warnings(&run.warnings, Style::PLAIN);
-    let labels = text.lines().map(|line| line.split(' ').next().unwrap());
-    assert_eq!(
-        labels.collect::<Vec<_>>(),
-        ["invalid:", "caution:", "note:"]
-    );
-    let colour = Style {
-        colour: true,
-        ..terminal(60)
-    };
-    let text = warnings(&run.warnings, colour);
-    for label in [
-        "\u{1b}[1;31minvalid: ",
-        "\u{1b}[33mcaution: ",
-        "\u{1b}[2mnote: ",
-    ] {
-        assert_eq!(text.matches(label).count(), 1, "{text}");
-    }
-    let requirement = |met| archive::RequirementOutcome {
-        that: "end-to-end p99 > 20ms, and something else that is long to say".into(),
-        met,
-        observed: Some(3_231_000.0),
-        ..archive::RequirementOutcome::default()
-    };
-    run.requirements = [Some(true), Some(false), None].map(requirement).into();
-    let text = summary(
-        &shape(),
-        &record(RunState::Complete, None),
-        &run,
-        None,
-        terminal(60),
-    );
-    assert_fits(&text, 60, usize::MAX);
-    for part in ["met ", "MISSED ", "unknown ", "something else that is long"] {
-        assert!(flowing(&text).contains(part), "{part}: {text}");
     }
 }
 

@@ -152,8 +152,8 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
     match w.code {
         WarningCode::MessagesLost => (
             format!(
-                "of {} messages, {}: end-to-end latencies are those of the others",
-                count(w.count("sent")),
+                "of {}, {}: end-to-end latencies are those of the others",
+                counted(w.count("sent"), "message"),
                 parts(
                     w,
                     &[
@@ -167,26 +167,29 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
         ),
         WarningCode::MessagesOutstanding => (
             format!(
-                "of {} messages, {} were confirmed and had not been delivered when the drain ended, and the broker may \
-                 still hold them: they are in no end-to-end latency, and would be among the longest",
-                count(w.count("sent")),
+                "of {}, {} confirmed and not delivered when the drain ended, and the broker may still hold that: it is \
+                 in no end-to-end latency, and would be among the longest",
+                counted(w.count("sent"), "message"),
                 count(w.count("outstanding"))
             ),
             "allow a longer phases.drain, or let consumers keep up",
         ),
         WarningCode::MessagesUnanswered => (
             format!(
-                "{}: they count in the latencies with the time they had waited at the end, so high \
+                "of the messages, {}: they count in the latencies with the time they had waited at the end, so high \
                  percentiles and the maximum are at least what is printed",
                 parts(
                     w,
                     &[
-                        ("unanswered", "messages had no answer"),
-                        ("unsent", "messages were due and never sent")
+                        ("unanswered", "without an answer"),
+                        ("unsent", "due and never sent")
                     ]
                 )
             ),
             match (w.count("unanswered"), w.count("unsent")) {
+                _ if w.values.get("gone").is_some_and(|it| it == true) => {
+                    "find out why the broker went away: its log, and the machine's at that time"
+                }
                 (_, 0) => {
                     "look into the broker's log, and at the chart for since when; a longer phases.drain may suffice"
                 }
@@ -202,8 +205,8 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
         ),
         WarningCode::MessagesNotAccepted => (
             format!(
-                "of {} messages sent, {}: they are missing from `completed`{}",
-                count(w.count("sent")),
+                "of {} sent, {}: missing from `completed`{}",
+                counted(w.count("sent"), "message"),
                 parts(
                     w,
                     &[
@@ -488,7 +491,10 @@ mod tests {
             warning(&w.with("unanswered", unanswered).with("unsent", unsent))
         };
         let told = unanswered(3, 0);
-        assert!(told.starts_with("3 messages had no answer: "), "{told}");
+        assert!(
+            told.starts_with("of the messages, 3 without an answer: "),
+            "{told}"
+        );
         assert!(
             told.ends_with("a longer phases.drain may suffice"),
             "{told}"
@@ -496,7 +502,7 @@ mod tests {
         // A drain sends nothing.
         let told = unanswered(0, 4_000);
         assert!(
-            told.starts_with("4,000 messages were due and never sent: "),
+            told.starts_with("of the messages, 4,000 due and never sent: "),
             "{told}"
         );
         assert!(told.ends_with("a longer one does not help"), "{told}");
@@ -505,6 +511,12 @@ mod tests {
             told.ends_with("may suffice for those that were sent, and nothing is sent in it"),
             "{told}"
         );
+        let gone = Warning::new(WarningCode::MessagesUnanswered, Tier::Caution);
+        let told = warning(&gone.with("unsent", 4_000).with("gone", true));
+        assert!(told.contains("why the broker went away") && !told.contains("lower rate"));
+        let one = Warning::new(WarningCode::MessagesLost, Tier::Invalid);
+        let told = warning(&one.with("sent", 1).with("lost", 1));
+        assert!(told.starts_with("of 1 message, 1 confirmed"), "{told}");
         let w = Warning::new(WarningCode::Interrupted, Tier::Note).with("seconds", 3.0);
         assert!(
             warning(&w).ends_with("shorter than planned"),

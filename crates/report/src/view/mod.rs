@@ -23,7 +23,7 @@ use serde::Serialize;
 pub use distributions::{Curve, LatencyGrid};
 pub use figures::Figures;
 pub use headline::Part;
-pub(crate) use headline::{operations, sentence};
+pub(crate) use headline::sentence;
 pub use profile::ProfileHead;
 pub(crate) use profile::encode;
 pub use requirements::{RequirementChart, RequirementLine, RequirementRow};

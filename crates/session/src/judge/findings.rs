@@ -211,7 +211,8 @@ fn of_messages(e: &Facts) -> Vec<Warning> {
         all.push(
             warning
                 .with("unanswered", ended.unanswered)
-                .with("unsent", ended.unsent),
+                .with("unsent", ended.unsent)
+                .with("gone", ended.down_connections > 0),
         );
     }
     // Those in flight at the end have a warning of their own.

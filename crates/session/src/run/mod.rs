@@ -110,6 +110,7 @@ pub fn run(
 ) -> Result<RunOutcome, Error> {
     experiment.validate()?;
     check_requirements(experiment, options.scenarios)?;
+    check_source_addresses(experiment)?;
     let mut broker = brokers::start(experiment, &options.bellows_exe, control, observer)?;
     let outcome = apply_load(&mut *broker, experiment, options, control, observer);
     if broker.identity() != &Identity::default() {
@@ -138,6 +139,22 @@ fn check_requirements(experiment: &Experiment, scenarios: &[MakeScenario]) -> Re
     required
         .try_for_each(|spec| spec.that.check(&metrics))
         .map_err(Error::Usage)
+}
+
+/// Refuses source addresses that are not this machine's, before anything is started.
+fn check_source_addresses(experiment: &Experiment) -> Result<(), Error> {
+    let loads = experiment.load.iter().map(|load| &load.source_addresses);
+    let churn = experiment.churn.iter().map(|churn| &churn.source_addresses);
+    for address in loads.chain(churn).flatten() {
+        if let Err(error) = std::net::UdpSocket::bind((*address, 0)) {
+            return Err(Error::Usage(Problem::new(
+                format!("cannot use the source address {address}"),
+                error,
+                "give addresses of this machine (`ip addr` shows them)",
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Runs an experiment against a broker that is there already and stays: several runs may follow each other

@@ -105,7 +105,7 @@ impl Achieved {
         RequestedSummary {
             total: self.total,
             rate: per(self.measured, self.seconds),
-            achieved: (self.measured > 0.0).then(|| sent as f64 / self.measured),
+            achieved: (self.measured > 0.0).then(|| achieved(sent, self.measured)),
             late_share: late as f64 / sent.max(1) as f64,
             over_time: self
                 .windows
@@ -119,6 +119,15 @@ impl Achieved {
                 .collect(),
         }
     }
+}
+
+/// The share of what was requested that was sent. Messages are whole: one that begins is no more than all.
+fn achieved(sent: u64, requested: f64) -> f64 {
+    let excess = sent as f64 - requested;
+    if (0.0..1.0).contains(&excess) {
+        return 1.0;
+    }
+    sent as f64 / requested
 }
 
 #[cfg(test)]
@@ -181,6 +190,15 @@ mod tests {
                 assert_eq!((pair[0].requested, pair[0].sent), (100.0, 90.0));
             }
         }
+    }
+
+    #[test]
+    fn a_whole_message_of_a_part_that_was_requested_is_all_of_it() {
+        assert_eq!(achieved(1, 0.17), 1.0);
+        assert_eq!(achieved(0, 0.17), 0.0);
+        assert_eq!(achieved(2, 1.5), 1.0);
+        assert_eq!(achieved(3, 1.5), 2.0);
+        assert_eq!(achieved(90, 100.0), 0.9);
     }
 
     #[test]

@@ -108,6 +108,14 @@ fn perform(resolved: Resolved) -> Result<Done, Failure> {
     missing.map_or(Ok(Done::Fine), Err)
 }
 
+/// `1 message was`, `2 messages were`.
+fn messages_were(number: u64) -> String {
+    match number {
+        1 => "1 message was".to_owned(),
+        more => format!("{more} messages were"),
+    }
+}
+
 /// Messages that did not arrive, or were not acknowledged, by the end of the drain. Artemis' tool
 /// would wait for them for ever. What may expire may be missing.
 fn missing(outcome: &session::RunOutcome, may_expire: bool) -> Option<Failure> {
@@ -116,7 +124,10 @@ fn missing(outcome: &session::RunOutcome, may_expire: bool) -> Option<Failure> {
     if lost > 0 && !may_expire {
         return Some(
             Failure::failed(
-                format!("{lost} messages were sent and acknowledged, and did not arrive"),
+                format!(
+                    "{} sent and acknowledged, and did not arrive",
+                    messages_were(lost)
+                ),
                 "see whether somebody else consumes from these destinations, and the broker's log",
             )
             .observed(lost),
@@ -124,14 +135,18 @@ fn missing(outcome: &session::RunOutcome, may_expire: bool) -> Option<Failure> {
     }
     let outstanding = summary.ledger.map_or(0, |ledger| ledger.outstanding);
     if outstanding > 0 && !may_expire {
-        return Some(Failure::failed(
-            format!(
-                "{outstanding} messages were sent and acknowledged, and did not arrive: the broker, \
-                 or another consumer, may still hold them"
-            ),
-            "see whether somebody else consumes from these destinations, and whether consumers \
+        return Some(
+            Failure::failed(
+                format!(
+                    "{} sent and acknowledged, and did not arrive: the broker, \
+                 or another consumer, may still hold them",
+                    messages_were(outstanding)
+                ),
+                "see whether somebody else consumes from these destinations, and whether consumers \
              keep up",
-        ).observed(outstanding));
+            )
+            .observed(outstanding),
+        );
     }
     let missing = [
         WarningCode::BrokerGone,

@@ -7,6 +7,7 @@ mod prune;
 use clap::{Args, Subcommand};
 
 use super::args::RunsDir;
+use super::complete;
 use crate::failure::{Done, Failure};
 
 const EXAMPLES: &str = "\
@@ -60,7 +61,7 @@ impl RunsArgs {
 #[derive(Debug, Args)]
 struct RunArg {
     /// Run: path, id, part of its id that only it has, or `last`
-    #[arg(value_name = "RUN")]
+    #[arg(value_name = "RUN", add = complete::runs())]
     run: String,
     #[command(flatten)]
     runs: RunsDir,

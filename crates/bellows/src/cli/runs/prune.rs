@@ -8,7 +8,7 @@ use jiff::{Span, SpanRelativeTo, Timestamp};
 use report::console;
 
 use crate::cli::args::RunsDir;
-use crate::cli::find;
+use crate::cli::{complete, find};
 use crate::failure::{Done, Failure};
 use crate::output;
 
@@ -17,7 +17,7 @@ use crate::output;
 #[command(after_help = "Examples:\n  bellows runs rm 7k2q\n  bellows runs rm 7k2q x3m4 --dry-run")]
 pub(super) struct RmArgs {
     /// Runs: path, id, or part of an id that only one has
-    #[arg(value_name = "RUN", required = true)]
+    #[arg(value_name = "RUN", required = true, add = complete::runs())]
     which: Vec<String>,
     /// Say what would be removed, and remove nothing
     #[arg(long)]

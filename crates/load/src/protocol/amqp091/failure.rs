@@ -39,7 +39,7 @@ pub(crate) fn of_closing(endpoint: &Endpoint, stage: &Stage, closing: &Closing<'
 fn log_in_help(code: u16) -> &'static str {
     match code {
         reply::ACCESS_REFUSED => {
-            "check user and password in the URL, or with --auth external which user the certificate's name stands for; RabbitMQ lets guest in from its own machine only"
+            "check user and password, or, where a certificate logs in (SASL EXTERNAL), which user its name stands for; RabbitMQ lets guest in from its own machine only"
         }
         reply::NOT_ALLOWED | reply::INVALID_PATH => {
             "check the virtual host in the URL (amqp://HOST/VHOST, %2F for /) and the user's permission for it"
@@ -80,7 +80,7 @@ pub(crate) fn of_wire(endpoint: &Endpoint, stage: &Stage, error: &amqp091::Error
             endpoint,
             detail,
             help: "enable it in the broker's configuration (auth_mechanisms; EXTERNAL needs the \
-                   plugin rabbitmq_auth_mechanism_ssl), or log in otherwise (--auth)"
+                   plugin rabbitmq_auth_mechanism_ssl), or log in with a password"
                 .into(),
         },
         amqp091::Error::TimedOut { .. } => Error::TimedOut { endpoint, detail },

@@ -17,6 +17,7 @@ mod control;
 mod install;
 mod node;
 mod reason;
+mod schema;
 mod setup;
 
 pub use config::Config;

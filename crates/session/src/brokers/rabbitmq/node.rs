@@ -11,6 +11,7 @@ use super::{
     config::Config,
     control::{self, Messenger},
     install::{Installation, PRODUCT},
+    schema,
     setup::{self, NEEDED_SPACE, Setup},
 };
 use crate::guardian::clean_leftovers;
@@ -63,6 +64,7 @@ impl RabbitMq {
     fn try_start(config: &Config, waiting: &mut Waiting<'_>) -> Result<Self, BrokerError> {
         let installation = Installation::find(config.root.as_deref())?;
         setup::check(config)?;
+        schema::check(&installation, &config.settings)?;
         installation.check_plugins(&config.plugins)?;
         let parent = config.parent_directory.as_deref();
         let workspace = Workspace::new(PRODUCT, parent, NEEDED_SPACE)?;

@@ -1,0 +1,101 @@
+//! What a shell completes: options, names of experiments, runs, and PerfTest's options.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use clap::{CommandFactory, Error};
+use clap_complete::Shell;
+use clap_complete::engine::{
+    ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter as _,
+};
+use clap_complete::env::{CompleteEnv, Shells};
+
+use super::{Cli, find};
+use crate::perf_test;
+
+/// Names the shell that asks for completions.
+const VARIABLE: &str = "BELLOWS_COMPLETE";
+/// Runs that are offered, the newest ones.
+const MOST_RUNS: usize = 50;
+
+/// Completes the command line of a shell, where one asks for it.
+pub(super) fn answer() -> Result<bool, Error> {
+    let directory = std::env::current_dir().ok();
+    CompleteEnv::with_factory(Cli::command)
+        .var(VARIABLE)
+        .try_complete(std::env::args_os(), directory.as_deref())
+}
+
+/// The script that lets a shell ask this program.
+pub(super) fn script(shell: Shell) -> std::io::Result<Vec<u8>> {
+    let mut script = Vec::new();
+    if let Some(of) = Shells::builtins().completer(&shell.to_string()) {
+        of.write_registration(VARIABLE, "bellows", "bellows", "bellows", &mut script)?;
+    }
+    Ok(script)
+}
+
+/// Ready-made experiments and files of one's own.
+pub(super) fn experiments() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        let named = session::experiment::built_ins();
+        let named = named
+            .into_iter()
+            .map(|it| (it.name.to_owned(), it.description()));
+        let is_experiment = |path: &Path| path.extension().is_some_and(|it| it == "toml");
+        let files = PathCompleter::file().filter(is_experiment);
+        starting_with(typed, named)
+            .chain(files.complete(typed))
+            .collect()
+    })
+}
+
+/// Runs of the usual folder, by their ids.
+pub(super) fn runs() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| run_ids(typed).collect())
+}
+
+/// Runs and files with a profile.
+pub(super) fn profiles() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        let files = PathCompleter::any().complete(typed);
+        run_ids(typed).chain(files).collect()
+    })
+}
+
+/// PerfTest's options.
+pub(super) fn perf_test_options() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        let options = perf_test::options().map(|(name, help)| (name, help.to_owned()));
+        starting_with(typed, options).collect()
+    })
+}
+
+/// Ids, from either end as commands take them. A name that somebody gave a folder may hold anything.
+fn run_ids(typed: &OsStr) -> impl Iterator<Item = CompletionCandidate> {
+    let folder = std::env::var_os("BELLOWS_RUNS").filter(|folder| !folder.is_empty());
+    let folder = folder.map_or_else(archive::default_runs_dir, Into::into);
+    let runs = find::list(&folder)
+        .unwrap_or_default()
+        .into_iter()
+        .take(MOST_RUNS);
+    let ends = runs.filter(|run| run.id.bytes().all(|byte| byte.is_ascii_graphic()));
+    let ends = ends.flat_map(|run| {
+        let rest = run.id.split_once("Z-").map(|(_, rest)| rest.to_owned());
+        [Some(run.id), rest].into_iter().flatten()
+    });
+    let last = std::iter::once(find::LAST.to_owned());
+    starting_with(typed, last.chain(ends).map(|id| (id, String::new())))
+}
+
+fn starting_with(
+    typed: &OsStr,
+    all: impl Iterator<Item = (String, String)>,
+) -> impl Iterator<Item = CompletionCandidate> {
+    let typed = typed.to_string_lossy().into_owned();
+    let all = all.filter(move |(name, _)| name.starts_with(&typed));
+    all.map(|(name, help)| {
+        let help = (!help.is_empty()).then(|| help.into());
+        CompletionCandidate::new(name).help(help)
+    })
+}

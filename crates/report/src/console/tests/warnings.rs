@@ -1,0 +1,51 @@
+//! Warnings on the console: what each takes from the numbers.
+
+use super::*;
+
+#[test]
+fn the_tiers_of_warnings_are_told_apart_by_words_and_colours() {
+    let mut run = run_summary(3);
+    for (warning, tier) in run
+        .warnings
+        .iter_mut()
+        .zip([Tier::Invalid, Tier::Caution, Tier::Note])
+    {
+        warning.tier = tier;
+    }
+    let text = warnings(&run.warnings, Style::PLAIN);
+    let labels = text.lines().map(|line| line.split(' ').next().unwrap());
+    assert_eq!(
+        labels.collect::<Vec<_>>(),
+        ["invalid:", "caution:", "note:"]
+    );
+    let colour = Style {
+        colour: true,
+        ..terminal(60)
+    };
+    let text = warnings(&run.warnings, colour);
+    for label in [
+        "\u{1b}[1;31minvalid: ",
+        "\u{1b}[33mcaution: ",
+        "\u{1b}[2mnote: ",
+    ] {
+        assert_eq!(text.matches(label).count(), 1, "{text}");
+    }
+    let requirement = |met| archive::RequirementOutcome {
+        that: "end-to-end p99 > 20ms, and something else that is long to say".into(),
+        met,
+        observed: Some(3_231_000.0),
+        ..archive::RequirementOutcome::default()
+    };
+    run.requirements = [Some(true), Some(false), None].map(requirement).into();
+    let text = summary(
+        &shape(),
+        &record(RunState::Complete, None),
+        &run,
+        None,
+        terminal(60),
+    );
+    assert_fits(&text, 60, usize::MAX);
+    for part in ["met ", "MISSED ", "unknown ", "something else that is long"] {
+        assert!(flowing(&text).contains(part), "{part}: {text}");
+    }
+}
