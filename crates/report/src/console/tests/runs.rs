@@ -36,7 +36,7 @@ fn entries() -> [RunEntry; 4] {
 
 #[test]
 fn the_runs_table_holds_readable_and_damaged_runs() {
-    let text = runs(&entries(), Style::PLAIN);
+    let text = runs(&entries(), terminal(100));
     assert_fits(&text, 100, 6);
     let lines: Vec<_> = text.lines().collect();
     for part in [
