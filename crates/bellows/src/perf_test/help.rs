@@ -95,10 +95,10 @@ fn signature(option: &Opt) -> String {
     format!(" {short}--{}{value} ", option.long)
 }
 
-/// Paragraphs, parted by empty lines, none wider than the screen.
+/// Paragraphs, parted by empty lines, none wider than the screen or [`WIDEST`].
 fn paragraphs(text: &str, columns: usize) -> String {
     let wrapped = text.split("\n\n").map(|paragraph| {
-        let lines = lines(&paragraph.replace('\n', " "), columns);
+        let lines = lines(&paragraph.replace('\n', " "), columns.min(WIDEST));
         lines.join("\n").trim_end().to_owned()
     });
     let text = wrapped.collect::<Vec<_>>().join("\n\n");
