@@ -38,11 +38,14 @@ fn binary_manual_and_completions_are_installed_and_work() {
     for (file, part) in [
         ("man/man1/bellows.1", ".TH bellows 1"),
         ("man/man1/bellows-run.1", ".TH bellows"),
-        ("bash-completion/completions/bellows", "complete -F"),
+        (
+            "bash-completion/completions/bellows",
+            "-F _clap_complete_bellows bellows",
+        ),
         ("zsh/site-functions/_bellows", "#compdef bellows"),
         (
             "fish/vendor_completions.d/bellows.fish",
-            "complete -c bellows",
+            "complete --keep-order --exclusive --command bellows",
         ),
     ] {
         let path = prefix.join("share").join(file);
