@@ -133,15 +133,24 @@ fn a_run_that_measures_nothing_passes_nothing() {
         "phases.warmup=30s",
         "--fail-if",
         "stalls > 99",
+        "--junit",
+        "stopped.xml",
     ];
     let started = start(bellows(dir.path(), &args));
     wait_for("second", || seconds_recorded(dir.path()) > 0);
     started.signal("INT");
     let ended = started.end();
-    assert_eq!(ended.code(), Some(4), "{ended:?}");
+    assert_eq!(ended.code(), Some(130), "{ended:?}");
     assert!(
-        ended.stdout.contains("cannot tell: nothing was measured"),
+        ended
+            .stderr
+            .contains("stopped in warm-up: nothing measured"),
         "{ended:?}"
+    );
+    let xml = fs::read_to_string(dir.path().join("stopped.xml")).expect("stopped.xml");
+    assert!(
+        xml.contains("<error message=\"it has not ended\"/>"),
+        "{xml}"
     );
 
     let nowhere = ["demo", "--junit", "/nonexistent/x.xml"];
