@@ -167,7 +167,7 @@ pub struct QueueRecord {
     pub kind: String,
     /// Survives a restart.
     pub durable: bool,
-    /// Messages in it when the measured phase ended.
+    /// Messages in it at the end of the run, as the broker counts them; a stream's count lags behind.
     pub messages: u64,
     /// Consumers that are subscribed to it.
     pub consumers: u64,

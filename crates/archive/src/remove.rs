@@ -128,6 +128,7 @@ fn is_of_a_run(name: &OsStr) -> bool {
     let names = [
         file::RECORD,
         file::LABELS,
+        file::REPEATS,
         file::SERIES,
         file::SLICES,
         file::HISTOGRAMS,

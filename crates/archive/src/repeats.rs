@@ -37,6 +37,9 @@ pub struct RepeatedRun {
     pub state: RunState,
     /// A warning says that one of its numbers must not be used.
     pub invalid: bool,
+    /// It has warnings of tier caution: they say which of its numbers are off, and which way.
+    #[serde(default)]
+    pub cautious: bool,
     /// Names of figures in which it lies far from the other runs.
     pub apart: Vec<String>,
 }
@@ -139,6 +142,7 @@ mod tests {
                 id: "a".into(),
                 state: RunState::Complete,
                 invalid: false,
+                cautious: true,
                 apart: vec!["sent rate".into()],
             }],
             figures: vec![RepeatedFigure {

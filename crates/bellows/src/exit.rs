@@ -39,6 +39,7 @@ pub(crate) fn exit_code(outcome: Result<Done, Failure>, json: bool) -> ExitCode 
             return ExitCode::from(signals::first_exit_code());
         }
     };
+    let problem = harmless(problem);
     if json && !is_printed {
         // Where standard output is closed, the exit code and standard error are left.
         let _ = output::print_json(&console::error_as_json(&problem));
@@ -54,14 +55,15 @@ pub(crate) fn usage(error: &clap::Error, json: bool) -> ExitCode {
     let text = error.render();
     if error.use_stderr() {
         if json {
-            let _ = output::print_json(&console::error_as_json(&usage_problem(error)));
+            let _ = output::print_json(&console::error_as_json(&harmless(usage_problem(error))));
         }
         let style = output::style_aside();
-        output::aside(&if style.colour {
+        let text = if style.colour {
             text.ansi().to_string()
         } else {
             text.to_string()
-        });
+        };
+        output::aside(&session::redact::urls(&text));
     } else {
         let style = output::style();
         // A closed pipe (`bellows --help | head`) is nothing to complain about.
@@ -72,6 +74,16 @@ pub(crate) fn usage(error: &clap::Error, json: bool) -> ExitCode {
         });
     }
     ExitCode::from(if error.use_stderr() { 2 } else { 0 })
+}
+
+/// The same without passwords of URLs, which somebody may have typed in the place of something else.
+fn harmless(problem: Problem) -> Problem {
+    Problem {
+        cause: session::redact::urls(&problem.cause),
+        value: session::redact::urls(&problem.value),
+        help: session::redact::urls(&problem.help),
+        ..problem
+    }
 }
 
 /// The parts of an error of clap.

@@ -59,6 +59,14 @@ impl Failure {
         Self::Failed(Problem::io(action, path, source))
     }
 
+    /// The same after the command's result was printed, which stays the only value on standard output.
+    pub(crate) fn already_printed(self) -> Self {
+        match self {
+            Self::Usage(problem) | Self::Failed(problem) => Self::BrokeOff(problem),
+            other => other,
+        }
+    }
+
     /// What ended a run that failed.
     pub(crate) fn of_run(record: archive::RunRecord) -> Self {
         Self::BrokeOff(record.problem.unwrap_or_default())

@@ -92,6 +92,9 @@ fn repeated_runs_say_how_far_their_figures_spread() {
         .filter_map(Value::as_f64)
         .collect();
     assert_eq!(values, rates);
+    run(dir.path(), &["runs", "prune", "--keep", "1"]).assert_ok();
+    run(dir.path(), &["runs", "rm", "last"]).assert_ok();
+    assert_eq!(runs(dir.path()).len(), 0, "repeats.json goes with its run");
     let mean = rates.iter().sum::<f64>() / 3.0;
     assert!((sent["mean"].as_f64().expect("mean") - mean).abs() < 1e-6 * mean);
     assert!(sent["interval"].is_array(), "{sent}");
@@ -151,4 +154,6 @@ fn how_often_is_a_number_from_one_to_a_thousand() {
         assert_eq!(ended.code(), Some(2), "{wrong}: {ended:?}");
         assert!(ended.stderr.contains("--repeat"), "{ended:?}");
     }
+    let endless = ["client", "--repeat", "2", "--url", "amqp://127.0.0.1:1"];
+    run(dir.path(), &endless).assert_error(2, &["--repeat 2", "end by themselves"]);
 }

@@ -165,7 +165,9 @@ fn what_cannot_be_required_is_refused() {
     for (condition, part) in [
         ("p99 > 20ms", "is no quantity"),
         ("end-to-end p99 > 20", "with its unit"),
+        // What must not be, rather than what has to hold.
         ("lost", "compares nothing"),
+        ("lost", "\"lost > 0\""),
     ] {
         let ended = run(dir.path(), &["demo", "--fail-if", condition]);
         assert_eq!(ended.code(), Some(2), "{ended:?}");

@@ -71,6 +71,14 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// Whether nothing was counted or recorded in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.counters == Counters::default()
+            && self.latencies.is_empty()
+            && self.carried.as_ref().is_none_or(Recorder::is_empty)
+    }
+
     /// An empty interval; its histograms come with what is recorded.
     #[must_use]
     pub fn new() -> Self {

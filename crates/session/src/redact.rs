@@ -196,7 +196,7 @@ pub(crate) fn words(words: &[String]) -> Vec<String> {
 }
 
 /// `amqp://user:secret@host` becomes `amqp://user:***@host`.
-fn urls(text: &str) -> String {
+pub fn urls(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("://") {

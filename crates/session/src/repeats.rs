@@ -54,11 +54,13 @@ fn complete(record: &RunRecord) -> Option<&RunSummary> {
 }
 
 fn run(record: &RunRecord) -> RepeatedRun {
-    let mut warnings = record.summary.iter().flat_map(|summary| &summary.warnings);
+    let warnings = record.summary.iter().flat_map(|summary| &summary.warnings);
+    let tiers: Vec<Tier> = warnings.map(|warning| warning.tier).collect();
     RepeatedRun {
         id: record.id.clone(),
         state: record.state,
-        invalid: warnings.any(|warning| warning.tier == Tier::Invalid),
+        invalid: tiers.contains(&Tier::Invalid),
+        cautious: tiers.contains(&Tier::Caution),
         apart: Vec::new(),
     }
 }

@@ -907,7 +907,7 @@ type: string,
  */
 durable: boolean,
 /**
- * Messages in it when the measured phase ended.
+ * Messages in it at the end of the run, as the broker counts them; a stream's count lags behind.
  */
 messages: number,
 /**
@@ -989,6 +989,10 @@ state: RunState,
  * A warning says that one of its numbers must not be used.
  */
 invalid: boolean,
+/**
+ * It has warnings of tier caution: they say which of its numbers are off, and which way.
+ */
+cautious: boolean,
 /**
  * Names of figures in which it lies far from the other runs.
  */

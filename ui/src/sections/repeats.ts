@@ -34,7 +34,7 @@ export function place({ min, max }: RepeatedFigure, value: number): number {
 }
 
 function strip(run: RunView, repeats: Repeats, figure: RepeatedFigure): HTMLElement {
-  const element = h('div', { class: 'strip' });
+  const element = h('div', { class: 'dots' });
   if (figure.interval) {
     const [low, high] = figure.interval.map((v) => place(figure, v)) as [number, number];
     const band = h('span', { class: 'band' });
@@ -86,7 +86,9 @@ function remarks(repeats: Repeats): string[] {
       out.push(`run ${i + 1} lies far from the others in ${run.apart.join(', ')}`);
     return out;
   });
-  return invalid > 0 ? [used, ...all] : all;
+  const cautious = repeats.runs.filter((run) => run.cautious).length;
+  const off = `in ${cautious} of ${repeats.runs.length} cautions say which numbers are off, and which way`;
+  return [...(invalid > 0 ? [used] : []), ...(cautious > 0 ? [off] : []), ...all];
 }
 
 /** The section; null where the run was made once. */

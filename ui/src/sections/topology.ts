@@ -113,7 +113,7 @@ export function topology(run: RunView): View | null {
       h(
         'span',
         { class: 'unit' },
-        'rates of the measured phase; messages as the broker counted them when it ended',
+        'rates of the measured phase; messages as the broker counted them at the end, where a stream’s count lags behind',
       ),
     ),
     h(

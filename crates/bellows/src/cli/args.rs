@@ -73,7 +73,7 @@ impl RequireArgs {
             return Ok(());
         };
         let write = |text: String| archive::replace_file(path, text.as_bytes());
-        let written = report::junit(name, records).and_then(write);
+        let written = report::junit(name, records, self.repeat).and_then(write);
         written.map_err(|e| Failure::io("write", path, &e))
     }
 }

@@ -45,7 +45,7 @@ pub(super) fn experiments() -> ArgValueCompleter {
         let is_experiment = |path: &Path| path.extension().is_some_and(|it| it == "toml");
         let files = PathCompleter::file().filter(is_experiment);
         starting_with(typed, named)
-            .chain(files.complete(typed))
+            .chain(words(files.complete(typed)))
             .collect()
     })
 }
@@ -58,7 +58,7 @@ pub(super) fn runs() -> ArgValueCompleter {
 /// Runs and files with a profile.
 pub(super) fn profiles() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
-        let files = PathCompleter::any().complete(typed);
+        let files = words(PathCompleter::any().complete(typed));
         run_ids(typed).chain(files).collect()
     })
 }
@@ -71,6 +71,18 @@ pub(super) fn perf_test_options() -> ArgValueCompleter {
     })
 }
 
+/// Whether a shell takes it for one word, without quotes.
+fn is_word(text: &OsStr) -> bool {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_./+@%,:=".contains(byte);
+    text.as_encoded_bytes().iter().all(plain)
+}
+
+/// The candidates that can be typed as they are: shells insert them without quotes, and a file's name may hold a
+/// command.
+fn words(files: Vec<CompletionCandidate>) -> impl Iterator<Item = CompletionCandidate> {
+    files.into_iter().filter(|file| is_word(file.get_value()))
+}
+
 /// Ids, from either end as commands take them. A name that somebody gave a folder may hold anything.
 fn run_ids(typed: &OsStr) -> impl Iterator<Item = CompletionCandidate> {
     let folder = std::env::var_os("BELLOWS_RUNS").filter(|folder| !folder.is_empty());
@@ -79,7 +91,7 @@ fn run_ids(typed: &OsStr) -> impl Iterator<Item = CompletionCandidate> {
         .unwrap_or_default()
         .into_iter()
         .take(MOST_RUNS);
-    let ends = runs.filter(|run| run.id.bytes().all(|byte| byte.is_ascii_graphic()));
+    let ends = runs.filter(|run| is_word(OsStr::new(&run.id)));
     let ends = ends.flat_map(|run| {
         let rest = run.id.split_once("Z-").map(|(_, rest)| rest.to_owned());
         [Some(run.id), rest].into_iter().flatten()

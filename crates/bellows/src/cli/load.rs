@@ -270,8 +270,6 @@ impl Common {
             arguments: self.queue_args.iter().cloned().collect(),
             declare: if self.no_declare {
                 Declare::Never
-            } else if self.exchange.exchange.is_some() {
-                Declare::IfMissing
             } else {
                 Declare::Always
             },

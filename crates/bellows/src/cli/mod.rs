@@ -166,7 +166,12 @@ pub(crate) fn parse() -> Result<Invocation, clap::Error> {
     let matches = read.map_err(command_line::readable)?;
     // Another option of this name, such as that of `artemis`, takes a file.
     let is_json = |of: &ArgMatches| matches!(of.try_get_one::<bool>("json"), Ok(Some(true)));
-    let json = matches.subcommand().is_some_and(|(_, of)| is_json(of));
+    let mut of = &matches;
+    let mut json = false;
+    while let Some((_, deeper)) = of.subcommand() {
+        of = deeper;
+        json |= is_json(of);
+    }
     let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut grammar))?;
     Ok(Invocation {
         command: cli.command,

@@ -34,6 +34,16 @@ pub(super) fn experiment(
     let mut experiment = experiment.clone();
     experiment.require.extend(require.resolve());
     experiment.validate().map_err(Error::from)?;
+    if require.repeat > 1 && !experiment.ends_by_itself() {
+        return Err(Failure::usage(
+            format!(
+                "--repeat {} needs runs that end by themselves",
+                require.repeat
+            ),
+            "give them an end, such as --duration 30 or --set phases.measure=30s",
+        )
+        .observed(require.repeat));
+    }
     require.write(&shape.title, &[])?;
     let runs = keep.then(|| output.runs.runs.clone());
     let work = |options: &RunOptions, control: &load::Control, observer: &mut dyn Observer| {
@@ -112,39 +122,40 @@ fn repeatedly(
         tell_repeated(output, records.len() + 1, times, &carried.outcome.record)?;
         let complete = carried.outcome.record.state == RunState::Complete;
         records.push(carried.outcome.record);
+        if let Err(failure) = carried.report {
+            broken = Some(failure);
+            break;
+        }
         last = carried
             .outcome
             .run_dir
             .map(|dir| (dir, carried.outcome.profile));
-        carried.report?;
         if !complete || watched.control.is_stopping() {
             break;
         }
     }
+    require.write(&shape.title, &records)?;
+    if records.is_empty() {
+        watched.check()?;
+        return Err(broken.unwrap_or(Failure::Closed));
+    }
     let repeats = session::repeats(&shape.title, times, &records);
     let drawn = draw_repeats(&repeats, last.as_ref());
-    require.write(&shape.title, &records)?;
-    if !records.is_empty() {
-        tell_repeats(
-            output,
-            &repeats,
-            &records,
-            drawn.as_ref().ok().and_then(Option::as_deref),
-        )?;
-    }
-    drawn?;
+    let report = drawn.as_ref().ok().and_then(Option::as_deref);
+    tell_repeats(output, &repeats, &records, report)?;
     watched.check()?;
-    if let Some(failure) = broken {
-        return Err(failure);
-    }
     let mut done = Done::Fine;
     for record in &records {
         done = done.max(judge(output, record)?);
     }
-    Ok(Performed {
-        run_dir: last.map(|(dir, _)| dir),
-        done,
-    })
+    match broken.or(drawn.err()) {
+        // The runs before it are what the user has.
+        None | Some(Failure::Stopped(_)) => Ok(Performed {
+            run_dir: last.map(|(dir, _)| dir),
+            done,
+        }),
+        Some(failure) => Err(failure.already_printed()),
+    }
 }
 
 /// Keeps what the runs say together in the last one's folder, and draws its report with it.

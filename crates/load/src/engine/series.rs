@@ -20,9 +20,11 @@ use super::shared::Boundaries;
 use crate::seconds::SLICE;
 
 /// Intervals per thread, and recorders. All exist from the beginning.
-pub(crate) const POOL: usize = 6;
+pub(crate) const POOL: usize = 12;
 /// Recorders kept for the ends of phases, of which there are at most two before the last.
 const RESERVED: usize = 2;
+/// Recorders kept beside those for whole seconds: a coordinator that is late for some seconds costs their tenths.
+const FOR_SECONDS: usize = 4;
 
 pub(crate) struct Series {
     thread: usize,
@@ -38,6 +40,8 @@ pub(crate) struct Series {
     current: Box<Interval>,
     /// The next whole [`SLICE`] of the phase.
     tick: Time,
+    /// The next whole second of the phase.
+    second: Time,
     /// Behind the last reading of the clock.
     seen: Time,
     warms_up: bool,
@@ -67,6 +71,7 @@ impl Series {
             recorders: std::iter::repeat_with(recorder).take(POOL - 1).collect(),
             current,
             tick: Time(u64::MAX),
+            second: Time(u64::MAX),
             seen: Time(0),
             warms_up,
             begun: false,
@@ -83,6 +88,7 @@ impl Series {
         };
         self.current.reset(start, phase);
         self.tick = start + SLICE;
+        self.second = start + Nanos::SECOND;
         self.begun = true;
     }
 
@@ -134,13 +140,13 @@ impl Series {
         }
         let phase = self.current.phase;
         while !self.finished && now >= self.end(boundaries) {
-            self.close(boundaries);
+            self.close(now, boundaries);
         }
         self.seen = now + Nanos(1);
         self.finished || self.current.phase != phase
     }
 
-    fn close(&mut self, boundaries: Boundaries) {
+    fn close(&mut self, now: Time, boundaries: Boundaries) {
         let phase_end = self.phase_end(boundaries);
         // A boundary that was announced late lies before what is recorded.
         let end = self.tick.min(phase_end);
@@ -151,8 +157,20 @@ impl Series {
             self.spare.push(interval);
         }
         if self.tick < phase_end {
+            let is_second = self.tick >= self.second;
+            if is_second {
+                self.second = self.second + Nanos::SECOND;
+            }
             self.tick = self.tick + SLICE;
-            if self.recorders.len() > RESERVED {
+            // A pause is one slice up to its end or to a whole second: empty tenths would use the recorders up, and
+            // what comes behind the pause would go into one with it.
+            let pauses = !is_second && now >= self.tick && self.current.is_empty();
+            let kept = if is_second {
+                RESERVED
+            } else {
+                RESERVED + FOR_SECONDS
+            };
+            if !pauses && self.recorders.len() > kept {
                 self.hand_over(end, self.current.phase, boundaries);
             }
             return;
@@ -166,6 +184,7 @@ impl Series {
             Phase::Measure
         };
         self.tick = phase_end.max(self.current.start) + SLICE;
+        self.second = phase_end.max(self.current.start) + Nanos::SECOND;
         self.current.ends_phase = true;
         self.hand_over(end, phase, boundaries);
     }

@@ -217,3 +217,41 @@ fn what_a_dead_thread_leaves_is_shown_phase_by_phase() {
     merger.finish(|it| shown.push((it.phase, it.counters.completed)));
     assert_eq!(shown, [(Phase::Measure, 1), (Phase::Drain, 1)]);
 }
+
+/// A thread that stood still for two seconds: what comes behind the pause is no part of it, and whole seconds end
+/// in it.
+#[test]
+fn a_pause_is_a_slice_of_its_own() {
+    let boundaries = Boundaries {
+        measure_at: at(0),
+        drain_at: at(60_000),
+        end_at: at(60_000),
+    };
+    let mut thread = thread(0, false);
+    thread.series.begin(at(0), boundaries);
+    thread.answer(at(10), at(50), boundaries);
+    thread.answer(at(1_000), at(2_340), boundaries);
+    thread.series.roll(at(2_440), boundaries);
+    let told: Vec<_> = thread
+        .intervals()
+        .iter()
+        .map(|it| {
+            (
+                it.start,
+                it.end,
+                it.counters.completed > 0 || !it.latencies.is_empty(),
+            )
+        })
+        .collect();
+    let expected = [
+        (0, 100, true),
+        (100, 1_000, false),
+        (1_000, 2_000, false),
+        (2_000, 2_300, false),
+        (2_300, 2_400, true),
+    ];
+    assert_eq!(
+        told,
+        expected.map(|(from, to, some)| (at(from), at(to), some))
+    );
+}

@@ -135,6 +135,13 @@ fn remarks(repeats: &Repeats) -> Vec<String> {
             "in {invalid} of {of} a warning says that a number must not be used: see the reports"
         ));
     }
+    let cautious = repeats.runs.iter().filter(|run| run.cautious).count();
+    if cautious > 0 {
+        let of = counted(repeats.runs.len() as u64, "run");
+        out.push(format!(
+            "in {cautious} of {of} cautions say which numbers are off, and which way: `bellows runs show`, or the reports"
+        ));
+    }
     for (number, run) in (1..).zip(&repeats.runs) {
         if !run.apart.is_empty() {
             let names = sanitise(&run.apart.join(", ")).into_owned();

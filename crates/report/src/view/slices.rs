@@ -17,7 +17,8 @@ const MOST: usize = 6_000;
 const LENGTH: f64 = 0.1;
 /// Merged to this length they say nothing that the series does not: a run of over 100 minutes has none.
 const LONGEST: f64 = 1.0;
-/// Shorter ones, at the end of a phase, stand in the one before: too few messages for a rate.
+/// Shorter ones hold too few messages for a rate. At the end of a phase they stand in the one before; of a phase that is
+/// as short only the latencies do.
 const SHORTEST: f64 = 0.05;
 
 /// The series in slices: one entry per slice in each column.
@@ -111,9 +112,13 @@ impl Merged {
             return;
         };
         let together = point.t + point.dt - last.t;
-        let joins = last.phase == point.phase && together <= self.length * 1.01;
+        if last.phase != point.phase && point.dt < SHORTEST {
+            merge_latencies(last, &point);
+            return;
+        }
+        let joins = together <= self.length * 1.01 || point.dt < SHORTEST;
         // Time never goes back.
-        if joins || point.dt < SHORTEST || point.t < last.t + last.dt / 2.0 {
+        if (last.phase == point.phase && joins) || point.t < last.t + last.dt / 2.0 {
             merge(last, &point);
         } else {
             self.points.push(point);
@@ -140,6 +145,10 @@ fn merge(into: &mut SlicePoint, next: &SlicePoint) {
             MetricKind::Histogram | MetricKind::Counter => sum.saturating_add(*count),
         };
     }
+    merge_latencies(into, next);
+}
+
+fn merge_latencies(into: &mut SlicePoint, next: &SlicePoint) {
     for (metric, latency) in &next.latency {
         into.latency.entry(*metric).or_default().merge(latency);
     }
@@ -279,13 +288,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_short_for_a_rate_stands_in_the_slice_before() {
+    fn what_is_too_short_for_a_rate_makes_none() {
         let mut edge = slice(2, 50);
         (edge.dt, edge.phase) = (0.001, Phase::Drain);
         let points = read([slice(0, 1), slice(1, 1), edge], 100).expect("room");
         let columns = SliceColumns::of(&points, &mut Vec::new());
         assert_eq!(columns.sent.len(), 2);
-        assert!(columns.sent.iter().all(|rate| *rate < 600.0), "{columns:?}");
+        assert_eq!(
+            columns.sent,
+            [10.0, 10.0],
+            "the drain's are none of the phase's"
+        );
+        let mut end = slice(2, 5);
+        end.dt = 0.02;
+        let points = read([slice(0, 1), slice(1, 1), end], 100).expect("room");
+        let columns = SliceColumns::of(&points, &mut Vec::new());
+        assert_eq!(columns.sent, [10.0, 50.0], "{columns:?}");
     }
 
     #[test]

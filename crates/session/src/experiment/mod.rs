@@ -307,6 +307,13 @@ impl Experiment {
         Ok(())
     }
 
+    /// Whether a run of it ends without anybody who stops it.
+    #[must_use]
+    pub fn ends_by_itself(&self) -> bool {
+        let counted = |load: &LoadSpec| load.message_count > 0 || load.consume_count > 0;
+        !self.phases.measure.is_zero() || self.until.is_some() || self.load.iter().any(counted)
+    }
+
     /// The experiment as data for the archive: resolved, and without secrets.
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {

@@ -87,7 +87,9 @@ impl Requirement {
     /// # Errors
     /// Where the text is no condition.
     pub fn unless(condition: &str) -> Result<Self, Refused> {
-        let read: Self = condition.parse()?;
+        const EXAMPLE: &str =
+            "write it as \"end-to-end p99 > 20ms\", \"lost > 0\" or \"sent rate < 20k\"";
+        let read = Self::read(condition, EXAMPLE)?;
         let comparison = read.comparison.opposite();
         let sign = format!(" {} ", read.comparison.sign());
         Ok(Self {
@@ -158,6 +160,13 @@ impl FromStr for Requirement {
     fn from_str(text: &str) -> Result<Self, Refused> {
         const EXAMPLE: &str =
             "write it as \"end-to-end p99 < 20ms\", \"lost = 0\" or \"sent rate >= 20k\"";
+        Self::read(text, EXAMPLE)
+    }
+}
+
+impl Requirement {
+    /// Reads a comparison; `example` is the remedy where there is none.
+    fn read(text: &str, example: &str) -> Result<Self, Refused> {
         let found = COMPARISONS.iter().filter_map(|(sign, comparison)| {
             Some((
                 text.find(sign)?,
@@ -168,7 +177,7 @@ impl FromStr for Requirement {
         });
         let (at, _, sign, comparison) = found
             .min_by_key(|(at, length, ..)| (*at, *length))
-            .ok_or_else(|| Refused::new("it compares nothing", EXAMPLE))?;
+            .ok_or_else(|| Refused::new("it compares nothing", example))?;
         let value = text[at + sign.len()..].trim();
         let quantity = text[..at].parse()?;
         let mut read = Self {

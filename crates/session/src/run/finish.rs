@@ -179,7 +179,9 @@ impl Recording<'_> {
                     .broker
                     .filter(|_| self.context.sees_all_brokers)
                     .map(|used| used.cpu_cores),
-                client: usage.client.map(|used| used.cpu_cores),
+                client: usage
+                    .client
+                    .map(|used| (used.cpu_cores - profiled.own_cores).max(0.0)),
             },
             rss_mb: Rss {
                 broker: mb(self.peak_rss.0),

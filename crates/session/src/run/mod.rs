@@ -279,16 +279,22 @@ fn apply_load(
                     recording.note(&format!("the broker's log: {line}"));
                 }
             }
-            let topology = topology.unwrap_or_else(|| {
-                if broker.has_topology() {
-                    recording.observer.step("reading the broker's topology");
+            if broker.has_topology() {
+                recording.observer.step("reading the broker's topology");
+            }
+            let later = broker.topology();
+            let topology = match (topology, later) {
+                (Some(Ok(mut during)), Ok(later)) => {
+                    topology::count_again(&mut during, &later);
+                    during
                 }
-                broker.topology()
-            });
-            let topology = topology.unwrap_or_else(|error| {
-                recording.note(&error.to_string());
-                Topology::default()
-            });
+                (Some(Ok(during)), Err(_)) => during,
+                (_, Ok(later)) => later,
+                (_, Err(error)) => {
+                    recording.note(&error.to_string());
+                    Topology::default()
+                }
+            };
             recording.tell_logged();
             Ok(recording.finish(Ending {
                 outcome,

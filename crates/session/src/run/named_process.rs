@@ -2,7 +2,7 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use linux::{ProcessId, processes, sockets};
 use measure::Problem;
@@ -14,7 +14,7 @@ const EPMD_PORT: u16 = 4369;
 /// EPMD answers from memory, on this machine.
 const EPMD_TIMEOUT: Duration = Duration::from_millis(500);
 /// Bytes that a list of registered nodes may have.
-const MOST_NAMES: u64 = 64 * 1_024;
+const MOST_NAMES: usize = 64 * 1_024;
 
 /// The one process that a name means.
 pub(super) fn find(name: &str) -> Result<u32, Problem> {
@@ -147,12 +147,20 @@ impl ErlangNodes {
 /// What EPMD answers to `NAMES_REQ` (erl_dist_protocol(3)): its port in four bytes, and a line for each node.
 fn ask(port: u16) -> io::Result<String> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let deadline = Instant::now() + EPMD_TIMEOUT;
     let mut stream = TcpStream::connect_timeout(&address, EPMD_TIMEOUT)?;
     stream.set_read_timeout(Some(EPMD_TIMEOUT))?;
     stream.set_write_timeout(Some(EPMD_TIMEOUT))?;
     stream.write_all(&[0, 1, b'n'])?;
     let mut answer = Vec::new();
-    stream.take(MOST_NAMES).read_to_end(&mut answer)?;
+    let mut piece = [0; 4096];
+    // Whoever answers drop by drop is no EPMD.
+    while answer.len() < MOST_NAMES && Instant::now() < deadline {
+        match stream.read(&mut piece)? {
+            0 => break,
+            read => answer.extend_from_slice(piece.get(..read).unwrap_or_default()),
+        }
+    }
     Ok(String::from_utf8_lossy(answer.get(4..).unwrap_or_default()).into_owned())
 }
 

@@ -8,6 +8,16 @@ use archive::Topology;
 
 use crate::brokers::{Broker, BrokerError};
 
+/// Takes the counts of messages from a later reading, where the queue is still there: in the drain they shrink.
+pub(crate) fn count_again(topology: &mut Topology, later: &Topology) {
+    for queue in &mut topology.queues {
+        let found = later.queues.iter().find(|it| it.name == queue.name);
+        if let Some(found) = found {
+            queue.messages = found.messages;
+        }
+    }
+}
+
 /// Reads the topology of a broker on a thread of its own.
 pub(crate) struct TopologyReader<'scope> {
     thread: ScopedJoinHandle<'scope, Option<Result<Topology, BrokerError>>>,
