@@ -343,6 +343,25 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     await done();
   });
 
+  test('nothing covers what one clicks', async () => {
+    const { page, done } = await open('full');
+    const covered = await page.evaluate(() => {
+      const all = [...document.querySelectorAll('button, input, select, summary, a[href]')];
+      return all.flatMap((element) => {
+        element.scrollIntoView({ block: 'center' });
+        const { x, y, width, height } = element.getBoundingClientRect();
+        if (width < 2 || height < 2) return [];
+        const top = document.elementFromPoint(x + width / 2, y + height / 2);
+        // A hidden radio button is clicked by its label.
+        const own = top?.closest('label') ?? top;
+        const is = own && (own.contains(element) || element.contains(top));
+        return is ? [] : [`${element.outerHTML.slice(0, 80)} below ${top?.outerHTML.slice(0, 80)}`];
+      });
+    });
+    assert.deepEqual(covered, []);
+    await done();
+  });
+
   test('dragging on the time axis chooses a window for graph and table', async () => {
     const { page, done } = await open('full');
     const before_ = await page.locator('.functions tbody tr').first().innerText();

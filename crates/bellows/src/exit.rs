@@ -81,7 +81,6 @@ fn harmless(problem: Problem) -> Problem {
     Problem {
         cause: session::redact::urls(&problem.cause),
         value: session::redact::urls(&problem.value),
-        help: session::redact::urls(&problem.help),
         ..problem
     }
 }
