@@ -3,9 +3,9 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use session::brokers::managed::Progress;
 use session::brokers::rabbitmq::{Config, RabbitMq};
 
 use crate::process;
@@ -43,8 +43,8 @@ pub fn rabbitmq(bench: &Bench, tls: bool) -> Result<RabbitMq> {
         tls,
         ..Config::default()
     };
-    let mut progress = |step: &str, waited: Duration| {
-        if waited.is_zero() {
+    let mut progress = |progress: Progress<'_>| {
+        if let Progress::Step(step) = progress {
             eprintln!("bench:   {step}");
         }
     };

@@ -35,7 +35,7 @@ pub fn starts(bench: &Bench) -> Result<Vec<Row>> {
         let mut node = rabbitmq(bench, false)?;
         own.starts.push(began.elapsed().as_secs_f64());
         let began = Instant::now();
-        node.restart(&mut |_, _| {}, &|| false)?;
+        node.restart(&mut |_| {}, &|| false)?;
         own.restarts.push(began.elapsed().as_secs_f64());
         node.stop()?;
 
