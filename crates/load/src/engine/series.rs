@@ -20,11 +20,11 @@ use super::shared::Boundaries;
 use crate::seconds::SLICE;
 
 /// Intervals per thread, and recorders. All exist from the beginning.
-pub(crate) const POOL: usize = 12;
+pub(crate) const POOL: usize = 9;
 /// Recorders kept for the ends of phases, of which there are at most two before the last.
 const RESERVED: usize = 2;
 /// Recorders kept beside those for whole seconds: a coordinator that is late for some seconds costs their tenths.
-const FOR_SECONDS: usize = 4;
+const FOR_SECONDS: usize = 3;
 
 pub(crate) struct Series {
     thread: usize,
@@ -162,9 +162,10 @@ impl Series {
                 self.second = self.second + Nanos::SECOND;
             }
             self.tick = self.tick + SLICE;
-            // A pause is one slice up to its end or to a whole second: empty tenths would use the recorders up, and
-            // what comes behind the pause would go into one with it.
-            let pauses = !is_second && now >= self.tick && self.current.is_empty();
+            // A pause is one slice up to its last whole second, and one up to its end: empty tenths would use the
+            // recorders up, and what comes behind the pause would go into one with it.
+            let next = if is_second { self.second } else { self.tick };
+            let pauses = now >= next && self.current.is_empty();
             let kept = if is_second {
                 RESERVED
             } else {
