@@ -10,7 +10,9 @@ pub(crate) fn labels<'a>(
     tags: impl Iterator<Item = &'a String>,
 ) -> Result<Labels, Failure> {
     let wrong = |what: &'static str| {
-        move |why: String| Failure::usage(format!("{what} cannot be kept: {why}"), "change it")
+        move |why: String| {
+            Failure::usage(format!("{what} cannot be kept: {why}"), "change it").observed(why)
+        }
     };
     let read = |tag: &String| {
         tag.parse()

@@ -138,6 +138,34 @@ fn the_queue_exists_with_other_arguments() {
     nothing_is_left(dir.path());
 }
 
+/// What a load would have emptied first is still there when the load cannot run.
+#[test]
+fn a_load_that_is_refused_has_emptied_no_queue() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let on = |more: &[&str]| {
+        let base = ["--url", &broker.url, "--no-archive", "--quiet"];
+        run(dir.path(), &[more, &base].concat())
+    };
+    on(&["producer", "queue://kept", "--message-count", "5"]).assert_ok();
+    let limited = ["queue://limited", "--queue-args", "x-max-length=5"];
+    on(&[&["producer", "--message-count", "1"], &limited[..]].concat()).assert_ok();
+    let both = ["queue://kept", "queue://limited", "--purge"];
+    on(&[&["client", "--duration", "1"], &both[..]].concat())
+        .assert_error(1, &["PRECONDITION_FAILED", "limited"]);
+    let channels = ["--producers", "3000", "--shared-connections", "1"];
+    on(&[
+        &["producer", "queue://kept", "--duration", "1", "--purge"],
+        &channels[..],
+    ]
+    .concat())
+    .assert_error(2, &["cannot share a connection", "channels"]);
+    let ended = on(&["consumer", "queue://kept", "--duration", "1", "--json"]);
+    ended.assert_ok();
+    let summary: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(summary["received"]["total"], 5, "{summary}");
+}
+
 #[test]
 fn the_queue_must_exist_and_does_not() {
     let dir = folder();

@@ -108,6 +108,15 @@ fn a_bad_option_is_named_and_nothing_is_started() {
             ["unknown kind before its ://", "destination"],
         ),
         (
+            "client queu://A",
+            ["DESTINATION: ", "unknown kind before its ://: queu"],
+        ),
+        (
+            "client queue//A",
+            ["DESTINATION: ", "write queue://A, or queue://queue//A"],
+        ),
+        ("client topic:/A", ["DESTINATION: ", "write topic://A"]),
+        (
             "churn connections --rate 1e12",
             ["--rate: ", "a rate of 1000000000000"],
         ),

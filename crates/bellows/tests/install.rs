@@ -54,6 +54,27 @@ fn binary_manual_and_completions_are_installed_and_work() {
     }
 }
 
+/// dash leaves the ~ of `make install PREFIX=~/x` as it is.
+#[test]
+fn a_tilde_that_no_shell_expanded_is_the_home_folder() {
+    let home = folder();
+    let install = |prefix: &str| {
+        let mut install = Command::new(root().join("scripts/install"));
+        install.args([prefix, env!("CARGO_BIN_EXE_bellows")]);
+        install.env("HOME", home.path()).current_dir(home.path());
+        install.output().expect("scripts/install")
+    };
+    assert!(install("~/in here").status.success());
+    assert!(home.path().join("in here/bin/bellows").is_file());
+    assert!(install("~").status.success());
+    assert!(home.path().join("bin/bellows").is_file());
+    let output = install("~nobody/x");
+    assert!(!output.status.success(), "{output:#?}");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("without ~"), "{told}");
+    assert!(!home.path().join("~").exists() && !home.path().join("~nobody").exists());
+}
+
 #[test]
 fn a_missing_binary_is_told_in_one_line() {
     let dir = folder();

@@ -76,7 +76,7 @@ fn run_counts_what_rabbitmq_counts_for_every_queue_type() {
         let name = format!("counted-{kind}");
         let mut counted = None;
         for _ in 0..20 {
-            let topology = node.topology().expect("topology");
+            let topology = node.topology(&|| false).expect("topology");
             counted = topology
                 .queues
                 .iter()
@@ -177,7 +177,7 @@ fn a_client_cleans_up_what_it_declared() {
         Some(2 * sent),
         "{summary:#}"
     );
-    let topology = node.topology().expect("topology");
+    let topology = node.topology(&|| false).expect("topology");
     assert!(topology.queues.is_empty(), "{topology:?}");
     assert!(
         topology.exchanges.iter().all(|it| it.name != "both"),

@@ -14,6 +14,8 @@ pub(crate) struct Node {
     pub(crate) addresses: Arc<Addresses>,
     /// The TLS configuration, where it is secured.
     pub(crate) tls: Option<Arc<Connector>>,
+    /// The most clients that may share a connection to it.
+    pub(crate) most_clients: usize,
 }
 
 /// The nodes of a group's broker; at least one.

@@ -169,7 +169,7 @@ const DEFINITIONS: &str = r#"{
 
 #[track_caller]
 fn assert_topology(broker: &RabbitMq) {
-    let topology = broker.topology().unwrap();
+    let topology = broker.topology(&|| false).unwrap();
     let mut queues: Vec<String> = topology
         .queues
         .iter()
@@ -334,7 +334,7 @@ fn two_nodes_run_side_by_side_and_leave_nothing() {
     }
     assert_eq!(own.url(), url);
     let names = |broker: &RabbitMq| {
-        let queues = broker.topology().unwrap().queues;
+        let queues = broker.topology(&|| false).unwrap().queues;
         queues.into_iter().map(|it| it.name).collect::<Vec<_>>()
     };
     assert!(

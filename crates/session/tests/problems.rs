@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use archive::profile::ProfileError;
 use measure::Problem;
-use session::experiment::read_faults;
+use session::experiment::{ExperimentError, Origin, read_faults};
 use session::{Experiment, brokers, guardian};
 
 fn path() -> PathBuf {
@@ -215,6 +215,60 @@ fn every_kind_of_failure_has_cause_observed_value_and_remedy() {
         assert!(
             !told.contains("s3cret") && !told.contains("12345"),
             "{told}"
+        );
+    }
+}
+
+/// Machines read the fields apart: the first says what is wrong and where, the second what was observed.
+#[test]
+fn what_is_wrong_is_the_cause_and_what_was_observed_the_value() {
+    let fields = |refused: ExperimentError| {
+        let problem = refused.problem();
+        (problem.cause, problem.value)
+    };
+    let refused = |read: Result<Experiment, ExperimentError>| {
+        fields(read.and_then(|it| it.validate()).expect_err("refused"))
+    };
+    let with = |load: &str| format!("[[load]]\ndestination = 'queue://q'\n{load}");
+    let typed = || {
+        let read = Experiment::from_toml(&with("message-size = 8"), "x.toml");
+        read.map(|experiment| Experiment {
+            origin: Origin::options(&[]),
+            ..experiment
+        })
+    };
+    let set = |assignment| {
+        let read = Experiment::from_toml(&with(""), "x.toml");
+        read.and_then(|mut it| it.set(assignment).map(|()| it))
+    };
+    let size = "a message of 8 bytes has no room for producer, sequence and time";
+    let rate = "a rate is a number per second above 0, such as 20000, 0.5, 2k, 1M or 10/min";
+    for ((cause, value), expected) in [
+        (
+            refused(Experiment::built_in("nosuch")),
+            ("unknown experiment \"nosuch\"".to_owned(), "nosuch"),
+        ),
+        (refused(typed()), (format!("--message-size: {size}"), "8")),
+        (
+            refused(set("load.0.message-size=8")),
+            (format!("--set load.0.message-size=8: {size}"), "8"),
+        ),
+        (
+            refused(set("load.0.rate=abc")),
+            (format!("--set load.0.rate=abc: {rate}"), "abc"),
+        ),
+        (
+            refused(Experiment::from_toml(&with("message-size = 8"), "x.toml")),
+            (format!("x.toml:3: message-size = 8: {size}"), "8"),
+        ),
+        (
+            refused(Experiment::from_toml(&with("raet = 8"), "x.toml")),
+            ("x.toml:3: unknown key \"raet\"".to_owned(), "raet"),
+        ),
+    ] {
+        assert_eq!(
+            (cause.as_str(), value.as_str()),
+            (expected.0.as_str(), expected.1)
         );
     }
 }

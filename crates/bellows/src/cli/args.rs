@@ -173,7 +173,8 @@ impl ProfileArgs {
             return Err(Failure::failed(
                 format!("no sample of {} lies {asked}", self.profile),
                 format!("choose a window inside the profile{spans}"),
-            ));
+            )
+            .observed(asked));
         }
         Ok(window)
     }

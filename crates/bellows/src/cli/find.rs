@@ -82,8 +82,12 @@ fn among_runs(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
 
 /// The runs of a folder, newest first.
 pub(super) fn list(runs: &Path) -> Result<Vec<RunEntry>, Failure> {
-    archive::list_runs(runs)
-        .map_err(|e| Failure::failed(e.to_string(), "name another folder with --runs"))
+    archive::list_runs(runs).map_err(|error| {
+        Failure::Failed(Problem {
+            help: "name another folder with --runs".into(),
+            ..error.problem()
+        })
+    })
 }
 
 /// The one run that is meant, or the ids of those that could be.

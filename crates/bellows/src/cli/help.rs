@@ -66,9 +66,14 @@ impl HelpArgs {
             [name] if name == "perf-test" => {
                 return crate::perf_test::execute(vec!["--help".into()]);
             }
-            [name, rest @ ..] => match document(name).filter(|_| rest.is_empty()) {
-                Some(text) => output::print(&shown(name, text))?,
-                None => output::print(&usage(&self.names)?)?,
+            [name, rest @ ..] => match (document(name), rest) {
+                (Some(text), []) => output::print(&shown(name, text))?,
+                (Some(_), [extra, ..]) => {
+                    let help = format!("`bellows help {name}` prints the whole topic");
+                    let cause = format!("the topic {name:?} has no part {extra:?}");
+                    return Err(Failure::usage(cause, help).observed(extra));
+                }
+                (None, _) => output::print(&usage(&self.names)?)?,
             },
         }
         Ok(Done::Fine)
@@ -162,6 +167,21 @@ mod tests {
                 "{} is not in TOPICS",
                 path.display()
             );
+        }
+    }
+
+    #[test]
+    fn a_topic_has_no_parts() {
+        let names = ["run-schema", "extra"].map(str::to_owned).to_vec();
+        match (HelpArgs { names }).execute() {
+            Err(Failure::Usage(problem)) => {
+                assert!(
+                    problem.cause.contains("the topic \"run-schema\""),
+                    "{problem}"
+                );
+                assert_eq!(problem.value, "extra");
+            }
+            other => panic!("{other:?}"),
         }
     }
 

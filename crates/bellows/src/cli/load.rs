@@ -147,8 +147,8 @@ struct Common {
 /// Where producers publish, and how that leads to the queues.
 #[derive(Debug, Args)]
 struct ExchangeArgs {
-    /// Exchange to publish to, which the queues are bound to; declared where it is missing. The default exchange, or
-    /// amq.topic for topics, if absent
+    /// Exchange to publish to, which the queues are bound to; declared where it is missing, but for the broker's own
+    /// (amq.direct, amq.fanout and more). The default exchange, or amq.topic for topics, if absent
     #[arg(long, value_name = "NAME")]
     exchange: Option<String>,
     /// Type of the exchange that is declared: direct, fanout, topic, headers, or what a plugin adds

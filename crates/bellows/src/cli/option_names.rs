@@ -9,6 +9,8 @@ pub(super) const OPTION_NAMES: OptionNames = &[
     ("arguments", "--queue-args"),
     ("commit-every", "--commit-interval"),
     ("consumer-commit-every", "--commit-interval"),
+    ("destination", "DESTINATION"),
+    ("destinations", "DESTINATION"),
     ("declare", "--no-declare"),
     ("ledger", "--no-ledger"),
     ("oauth2.client-id", "--oauth2-client-id"),

@@ -92,17 +92,18 @@ impl RecordArgs {
 fn show(carried: &CarriedOut) -> Result<(), Failure> {
     let style = output::style();
     let mut warnings = carried.outcome.record.warnings.clone();
-    if let Some(profile) = &carried.outcome.profile {
+    let profile = carried.outcome.profile.as_ref();
+    // The table's own notes say these.
+    warnings.retain(|warning| profile.is_none_or(|it| !it.notes.contains(&warning.text)));
+    output::print(&console::warnings(&warnings, style))?;
+    if let Some(profile) = profile {
         let table = FunctionTable {
             limit: 12,
             sort: FunctionSort::SelfShare,
             only: &|_| true,
         };
         output::print(&console::functions(profile, &table, style))?;
-        // The table's own notes say these.
-        warnings.retain(|warning| !profile.notes.contains(&warning.text));
     }
-    output::print(&console::warnings(&warnings, style))?;
     match carried.place() {
         Some(place) => output::print(&format!("report: {}\n", place.display())),
         None => Ok(()),

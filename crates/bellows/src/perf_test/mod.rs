@@ -123,7 +123,9 @@ fn run(mut resolved: ResolvedRun, command: Vec<String>) -> Result<Done, Failure>
     output::print(&starting(&resolved))?;
     let labels = labels_of_environment()?;
     let options = run_options(Some(archive::default_runs_dir()), labels, command)?;
-    let outcome = session::run(&resolved.experiment, &options, &control, &mut show)?;
+    let outcome = session::run(&resolved.experiment, &options, &control, &mut show);
+    show.finish();
+    let outcome = outcome?;
     let draw = |dir| pictures::draw(dir, outcome.profile.as_ref());
     let report = outcome.run_dir.as_deref().map(draw);
     if let Some(failure) = show.failed.take() {

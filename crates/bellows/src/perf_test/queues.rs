@@ -85,7 +85,7 @@ fn pattern(values: &Values) -> Result<Option<Vec<String>>, Failure> {
     if from > to || to - from >= MOST_QUEUES {
         let text = format!("the sequence of queues from {from} to {to} has no sense");
         let help = format!("let -qpf be at most -qpt, and take at most {MOST_QUEUES} queues");
-        return Err(Failure::usage(text, help));
+        return Err(Failure::usage(text, help).observed(format_args!("from {from} to {to}")));
     }
     let name = |n| {
         text::formatted(pattern, n).ok_or_else(|| {

@@ -66,6 +66,14 @@ impl PerfTestObserver {
         })
     }
 
+    /// Prints what is left when the measured phase has ended. Its last interval comes after the beginning of the
+    /// drain was told, and before the drain's first interval.
+    pub(super) fn finish(&mut self) {
+        if self.start.is_some() && self.since_line.length() >= SHORTEST {
+            self.flush();
+        }
+    }
+
     fn flush(&mut self) {
         let start = self.start.unwrap_or(self.since_line.start);
         let time = self.since_line.end.since(start);
@@ -121,7 +129,7 @@ impl Observer for PerfTestObserver {
     fn interval(&mut self, interval: &Interval) {
         // There is a warm-up where consumers start slowly.
         if interval.phase == Phase::Drain {
-            return;
+            return self.finish();
         }
         if self.start.is_none() {
             self.start = Some(interval.start);
@@ -133,13 +141,54 @@ impl Observer for PerfTestObserver {
         }
     }
 
-    fn phase(&mut self, phase: Phase, _length: Option<Nanos>) {
-        if phase == Phase::Drain && self.start.is_some() && self.since_line.length() >= SHORTEST {
-            self.flush();
-        }
-    }
-
     fn event(&mut self, event: &Event) {
         output::line_aside(&format!("{:.3} s: {}", event.t, event.label));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_after_the_last_whole_interval_has_a_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lines.csv");
+        let mut show = PerfTestObserver {
+            lines: Lines::default(),
+            format: Format::Default,
+            every: Nanos(3_000_000_000),
+            csv: Some(Csv::create(&path, &Lines::default()).unwrap()),
+            served: None,
+            control: load::Control::new(),
+            since_line: Interval::new(),
+            start: None,
+            headed: false,
+            failed: None,
+        };
+        let mut at = Time(5_000_000_000);
+        let mut tell = |show: &mut PerfTestObserver, ms, phase| {
+            let mut interval = Interval::new();
+            interval.reset(at, phase);
+            at = at + Nanos::from_millis(ms);
+            interval.end = at;
+            show.interval(&interval);
+        };
+        for ms in [1_000, 1_000, 1_000, 1_000] {
+            tell(&mut show, ms, Phase::Measure);
+        }
+        // The end of a phase is told before its last interval is there.
+        show.phase(Phase::Drain, None);
+        tell(&mut show, 200, Phase::Measure);
+        tell(&mut show, 100, Phase::Drain);
+        tell(&mut show, 100, Phase::Drain);
+        show.finish();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let times = text.lines().skip(1).map(|line| line.split(',').nth(1));
+        assert_eq!(
+            times.collect::<Vec<_>>(),
+            [Some("3.000"), Some("4.200")],
+            "{text}"
+        );
     }
 }

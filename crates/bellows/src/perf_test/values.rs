@@ -96,7 +96,7 @@ impl Values {
                 Status::Refused => {
                     let text =
                         format!("perf-test does not take {}: {}", option.name(), why(option));
-                    return Err(Failure::usage(text, "leave it out"));
+                    return Err(Failure::usage(text, "leave it out").observed(option.name()));
                 }
             }
         }

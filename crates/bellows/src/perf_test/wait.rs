@@ -64,4 +64,5 @@ fn late(resolved: &ResolvedRun, missing: Option<&String>) -> Failure {
         ),
         "start it, or wait longer with -sst/--servers-startup-timeout",
     )
+    .observed(format_args!("{} s", resolved.wait.as_secs()))
 }

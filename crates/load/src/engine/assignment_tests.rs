@@ -45,6 +45,7 @@ fn assigned_to_named(
     let node = |port: u16, group: &Group| -> Nodes {
         let nodes = std::iter::once(&group.endpoint).chain(&group.further);
         let nodes = nodes.map(|endpoint| Node {
+            most_clients: 2_047,
             endpoint: endpoint.clone(),
             addresses: Addresses::known(([127, 0, 0, 1], port).into()),
             tls: None,

@@ -31,13 +31,13 @@ pub(crate) mod thread_time;
 mod unique_properties;
 mod worker;
 
-use self::assignment::assign;
+use self::assignment::{Assignment, assign};
 use self::coordinator::Coordinator;
 use self::spec::Cluster;
 use crate::control::Interruption;
 use crate::control::StopRequest;
 use crate::node::{Node, Nodes};
-use crate::protocol::{Admin, Connection, connect_options};
+use crate::protocol::{Admin, Connection, connect_options, too_many_clients};
 use crate::{Control, Error, Outcome, Plan, RunEvent, Sink, Together};
 
 /// See [`crate::validate`].
@@ -55,10 +55,9 @@ pub(crate) fn run<C: Connection>(
     sink: &mut dyn Sink,
 ) -> Result<Outcome, Error> {
     validate::<C>(plan)?;
-    let outcome = match prepare::<C>(plan, control, sink) {
-        Ok((nodes, clusters)) => assign::<C>(plan, &nodes, &clusters).and_then(|assignment| {
-            Coordinator::<C>::start(plan, together, control, sink, assignment)?.supervise()
-        }),
+    let outcome = match set_up::<C>(plan, control, sink) {
+        Ok(assignment) => Coordinator::<C>::start(plan, together, control, sink, assignment)
+            .and_then(|mut coordinator| coordinator.supervise()),
         Err(Interruption::Failed(error)) => Err(error),
         Err(Interruption::Stopped) => Ok(Outcome::never_started()),
     };
@@ -69,6 +68,30 @@ pub(crate) fn run<C: Connection>(
         clean_up::<C>(plan, sink, took_place);
     }
     outcome
+}
+
+/// Prepares the broker and assigns the clients. Queues are emptied last, when nothing is left to be refused that can
+/// be known before the clients connect.
+fn set_up<C: Connection>(
+    plan: &Plan,
+    control: &Control,
+    sink: &mut dyn Sink,
+) -> Result<Assignment<C::ClientSpec>, Interruption> {
+    let (nodes, clusters) = prepare::<C>(plan, control, sink)?;
+    let assignment = assign::<C>(plan, &nodes, &clusters)?;
+    for client in assignment.threads.iter().flatten() {
+        let count = client.connection.clients.len();
+        if let Some(node) = client.nodes.iter().find(|it| count > it.most_clients) {
+            return Err(too_many_clients(&node.endpoint, count, node.most_clients).into());
+        }
+    }
+    for group in plan.groups.iter().filter(|group| group.queues.purge) {
+        let options = connect_options(&group.endpoint, &group.source_addresses)?;
+        let mut admin = <C::Admin<'_>>::connect(&group.endpoint, options, plan.timeout, control)?;
+        admin.purge(group)?;
+        admin.close()?;
+    }
+    Ok(assignment)
 }
 
 /// Connects to every endpoint once and prepares the queues there.
@@ -102,6 +125,7 @@ fn prepare<C: Connection>(
                 endpoint: endpoint.clone(),
                 addresses: server.addresses,
                 tls,
+                most_clients: server.most_clients,
             });
         }
         all.push(nodes.into());

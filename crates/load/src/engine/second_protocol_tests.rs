@@ -372,6 +372,7 @@ impl<'a> Admin<'a> for ToyAdmin {
             addresses,
             round_trip: Nanos::ZERO,
             answer: Nanos::ZERO,
+            most_clients: 8,
         }))
     }
 
@@ -380,6 +381,10 @@ impl<'a> Admin<'a> for ToyAdmin {
     }
 
     fn prepare(&mut self, _: &Group) -> Result<(), Interruption> {
+        Ok(())
+    }
+
+    fn purge(&mut self, _: &Group) -> Result<(), Interruption> {
         Ok(())
     }
 

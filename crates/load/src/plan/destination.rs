@@ -5,6 +5,9 @@ use std::fmt;
 use super::AmqpDestination;
 use crate::Error;
 
+/// The longest word before a `://` that an error repeats.
+const LONGEST_KIND: usize = 12;
+
 /// One address.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Destination {
@@ -49,14 +52,33 @@ impl Destination {
             None => Self::queue(text),
             Some(("queue", name)) => Self::queue(name),
             Some(("topic", name)) => Self::topic(name),
-            // Never repeated: it may be the broker's address, with a password.
-            Some(_) => {
+            // What follows is never repeated: it may be the broker's address, with a password.
+            Some((kind, _)) => {
+                let is_word = kind.len() <= LONGEST_KIND && kind.chars().all(char::is_alphabetic);
+                let kind = if is_word { kind } else { "…" };
                 return Err(Error::invalid(
                     "a destination has an unknown kind before its ://",
                     "write queue://NAME or topic://NAME; the broker's address goes to {broker.url}",
-                ));
+                )
+                .observed(kind));
             }
         };
+        let slip = |kind: &str| {
+            let rest = destination.name.strip_prefix(kind)?;
+            let name = rest
+                .strip_prefix("//")
+                .or_else(|| rest.strip_prefix(":/"))?;
+            Some(format!("{kind}://{}", name.trim_start_matches('/')))
+        };
+        if let Some(meant) = slip("queue").or_else(|| slip("topic"))
+            && !text.contains("://")
+        {
+            return Err(Error::invalid(
+                format!("destination {text:?} lacks a part of its ://"),
+                format!("write {meant}, or queue://{text} for a queue of this name"),
+            )
+            .observed(text));
+        }
         if destination.name.is_empty() {
             return Err(Error::invalid(
                 format!("destination {text:?} has no name"),

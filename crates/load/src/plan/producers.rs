@@ -176,6 +176,7 @@ impl Producers {
                 format!("the header {TRACE_HEADER:?} holds what tells messages apart"),
                 "choose another name for yours",
             )
+            .observed(TRACE_HEADER)
             .about("headers"));
         }
         let twice = [
@@ -194,7 +195,8 @@ impl Producers {
                     "every message is to have a {what} of its own, and all are to have the same"
                 ),
                 "leave out one of the two",
-            ));
+            )
+            .observed(what));
         }
         if self.connections == Some(0) {
             return Err(Error::invalid(

@@ -237,8 +237,11 @@ pub(crate) trait Admin<'a>: Sized {
     /// What was found out by connecting.
     fn server(&self) -> &Server;
 
-    /// Makes and empties what a group asks for.
+    /// Makes what a group asks for.
     fn prepare(&mut self, group: &Group) -> Result<(), Interruption>;
+
+    /// Empties a group's queues, where that is possible.
+    fn purge(&mut self, group: &Group) -> Result<(), Interruption>;
 
     /// Deletes subscriptions, which would gather messages for ever, and queues where the load took
     /// place and they are to be deleted.
@@ -265,6 +268,19 @@ pub(crate) struct Server {
     pub(crate) round_trip: Nanos,
     /// The shortest time that it took the broker itself to answer anything.
     pub(crate) answer: Nanos,
+    /// The most clients that may share a connection to it.
+    pub(crate) most_clients: usize,
+}
+
+/// More clients share a connection than the broker allows.
+pub(crate) fn too_many_clients(endpoint: &Endpoint, count: usize, most: usize) -> Error {
+    Error::invalid(
+        format!(
+            "{count} producers and consumers cannot share a connection of {endpoint}: the broker allows {most} channels"
+        ),
+        "ask for more connections",
+    )
+    .observed(count)
 }
 
 /// How a producer sends.

@@ -92,7 +92,8 @@ fn apart(scenarios: &[Box<dyn Scenario>]) -> Result<(), Error> {
             return Err(Error::invalid(
                 format!("there are two scenarios called {name}"),
                 "keep one of them, and put what the other does into it",
-            ));
+            )
+            .observed(name));
         }
         let metrics = scenario.metrics();
         if let Some(of) = metrics.iter().find(|it| it.info().scenario != name) {

@@ -75,28 +75,32 @@ impl Distribution {
             Self::Exponential { mean, .. } => [*mean, 0.0],
         };
         let odd = numbers.iter().find(|n| !n.is_finite() || **n < 0.0);
-        let (what, help) = match self {
+        let (what, observed, help) = match self {
             Self::Weighted(values) if values.is_empty() || values.len() > MOST_VALUES => (
                 format!("{} weighted message sizes cannot be used", values.len()),
+                values.len().to_string(),
                 "give 1 to 100000 sizes with their weights",
             ),
             Self::Weighted(values) if !can_weigh(values) => (
                 "the weights of the message sizes make no sense".to_owned(),
+                String::new(),
                 "give each a weight of 0 or more, and at least one a weight above 0",
             ),
             _ => match (odd, self.range()) {
                 (Some(odd), _) => (
                     format!("message sizes cannot be drawn with {odd}"),
+                    odd.to_string(),
                     "give two numbers of 0 or more",
                 ),
                 (None, Some((min, max))) if min > max => (
                     format!("message sizes from {min} to {max} are none"),
+                    format!("from {min} to {max}"),
                     "give the smaller size first",
                 ),
                 _ => return Ok(()),
             },
         };
-        Err(Error::invalid(what, help))
+        Err(Error::invalid(what, help).observed(observed))
     }
 }
 

@@ -72,18 +72,20 @@ impl Json {
                 return Err(Error::invalid(
                     format!("{number} {what} cannot be made"),
                     format!("ask for 1 to {MOST_BODIES}"),
-                ));
+                )
+                .observed(number));
             }
         }
         let bytes = (self.size as u64).saturating_mul(self.count as u64);
         if bytes > MOST_BYTES {
             return Err(Error::invalid(
                 format!(
-                    "{} JSON documents of {} bytes have more than {MOST_BYTES} bytes",
+                    "{} JSON documents of {} bytes are {bytes} bytes, and {MOST_BYTES} are the most",
                     self.count, self.size
                 ),
                 "ask for fewer or smaller ones: they are kept in memory",
-            ));
+            )
+            .observed(bytes));
         }
         Ok(())
     }

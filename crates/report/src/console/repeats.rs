@@ -39,12 +39,12 @@ pub fn repeated(number: usize, requested: u32, record: &RunRecord, style: Style)
 #[must_use]
 pub fn repeats(repeats: &Repeats, report: Option<&str>, style: Style) -> String {
     let mut lines = vec![style.strong(&title(repeats))];
-    lines.extend(table(repeats).lines(style.columns));
     lines.extend(
         remarks(repeats)
             .iter()
             .flat_map(|text| wrap(text, style.columns)),
     );
+    lines.extend(table(repeats).lines(style.columns));
     if let Some(path) = report {
         lines.push(format!("{} {}", style.strong("report:"), sanitise(path)));
     }

@@ -19,10 +19,10 @@ pub fn runs(entries: &[RunEntry], style: Style) -> String {
         ("took", Align::Right),
         ("size", Align::Right),
         ("broker", Align::Left),
-        ("warnings", Align::Right),
+        ("warn", Align::Right),
     ]);
-    // What one can do without goes first.
-    table.drop_in_order(&[8, 7, 6, 5, 1, 4, 3, 2]);
+    // What one can do without goes first; that a run has warnings belongs to its figures.
+    table.drop_in_order(&[7, 6, 5, 1, 8, 4, 3, 2]);
     let mut unreadable = Vec::new();
     for entry in entries {
         match &entry.record {

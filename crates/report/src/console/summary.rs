@@ -1,4 +1,5 @@
-//! The summary of a run, on a terminal and in a pipe alike; the report's path last.
+//! The summary of a run, on a terminal and in a pipe alike: what puts its figures in doubt stands above them, and the
+//! report's path last.
 
 use archive::{RequirementOutcome, RunRecord, RunSummary, Tier, Warning};
 use measure::{LatencySummary, Nanos};
@@ -32,6 +33,7 @@ pub fn summary(
     let columns = style.prose_columns();
     let mut sections = vec![
         first(record, summary, style),
+        warning_lines(&summary.warnings, |tier| tier != Tier::Note, style),
         requirements(summary, columns),
     ];
     if summary.has_messages() || summary.scenarios().next().is_none() {
@@ -48,7 +50,11 @@ pub fn summary(
         sections.push(scenario::latencies(&of.latency, style));
     }
     sections.push(profiles(summary, style));
-    sections.push(warning_lines(&summary.warnings, style));
+    sections.push(warning_lines(
+        &summary.warnings,
+        |tier| tier == Tier::Note,
+        style,
+    ));
     if summary.warnings.is_empty() {
         sections.push(vec!["no warnings".into()]);
     }
@@ -284,13 +290,13 @@ fn profiles(summary: &RunSummary, style: Style) -> Vec<String> {
 /// newline.
 #[must_use]
 pub fn warnings(all: &[Warning], style: Style) -> String {
-    let lines = warning_lines(all, style).into_iter();
+    let lines = warning_lines(all, |_| true, style).into_iter();
     lines.map(|line| line + "\n").collect()
 }
 
-/// Each warning behind what it takes from the numbers, the gravest first.
-fn warning_lines(all: &[Warning], style: Style) -> Vec<String> {
-    let mut all: Vec<&Warning> = all.iter().collect();
+/// Each warning of some tiers behind what it takes from the numbers, the gravest first.
+fn warning_lines(all: &[Warning], of: impl Fn(Tier) -> bool, style: Style) -> Vec<String> {
+    let mut all: Vec<&Warning> = all.iter().filter(|warning| of(warning.tier)).collect();
     all.sort_by_key(|warning| warning.tier);
     let lines = all.into_iter().flat_map(|warning| {
         let (label, paint): (_, fn(Style, &str) -> String) = match warning.tier {

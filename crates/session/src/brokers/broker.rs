@@ -40,8 +40,8 @@ pub trait Broker: std::fmt::Debug + Send {
     /// broker CPU.
     ///
     /// # Errors
-    /// Where it does not answer.
-    fn topology(&self) -> Result<Topology, BrokerError> {
+    /// Where it does not answer, or was not waited for.
+    fn topology(&self, _cancelled: &dyn Fn() -> bool) -> Result<Topology, BrokerError> {
         Ok(Topology::default())
     }
 

@@ -24,7 +24,8 @@ impl LogFollower {
         Self { log, offset: 0 }
     }
 
-    /// The lines that are new and whole, without empty ones; what is too much for once comes the next time.
+    /// The lines that are new and whole, without empty ones. Of what is too much for once it says how many lines that
+    /// were.
     pub fn lines(&mut self) -> Vec<String> {
         let bytes = self.read().unwrap_or_default();
         let whole = match bytes.iter().rposition(|byte| *byte == b'\n') {
@@ -35,7 +36,41 @@ impl LogFollower {
         self.offset += whole as u64;
         let text = String::from_utf8_lossy(bytes.get(..whole).unwrap_or_default());
         let lines = text.lines().filter(|line| !line.trim().is_empty());
-        lines.map(str::to_owned).collect()
+        let mut told: Vec<String> = lines.map(str::to_owned).collect();
+        let is_full = bytes.len() as u64 == MOST_BYTES;
+        match self.pass(is_full).unwrap_or_default() {
+            0 => {}
+            1 => told.push("(1 line left out)".to_owned()),
+            many => told.push(format!("({many} lines left out)")),
+        }
+        told
+    }
+
+    /// Passes over the whole lines that are left, and counts those that are not empty.
+    fn pass(&mut self, is_full: bool) -> std::io::Result<u64> {
+        if !is_full {
+            return Ok(0);
+        }
+        let mut file = fs::File::open(&self.log)?;
+        file.seek(SeekFrom::Start(self.offset))?;
+        let (mut lines, mut is_empty, mut read) = (0, true, 0_u64);
+        let mut bytes = Vec::new();
+        loop {
+            bytes.clear();
+            if (&mut file).take(MOST_BYTES).read_to_end(&mut bytes)? == 0 {
+                return Ok(lines);
+            }
+            for byte in &bytes {
+                read += 1;
+                if *byte == b'\n' {
+                    lines += u64::from(!is_empty);
+                    is_empty = true;
+                    self.offset += std::mem::take(&mut read);
+                } else {
+                    is_empty &= byte.is_ascii_whitespace();
+                }
+            }
+        }
     }
 
     fn read(&self) -> std::io::Result<Vec<u8>> {
@@ -90,5 +125,26 @@ mod tests {
             .map(|line| line.len())
             .collect();
         assert_eq!(lengths, [MOST_BYTES as usize; 2]);
+    }
+
+    #[test]
+    fn of_a_log_that_grows_too_fast_it_is_said_how_many_lines_are_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("broker.log");
+        let mut follower = LogFollower::new(log.clone());
+        let line = |number: u32| format!("{number:08} something went wrong\n\n");
+        let most = u32::try_from(MOST_BYTES).unwrap() / 16;
+        let mut written: String = (0..most).map(line).collect();
+        written.push_str("the last one is not who");
+        fs::write(&log, &written).unwrap();
+        let told = follower.lines();
+        let (left_out, lines) = told.split_last().unwrap();
+        let missing = most as usize - lines.len();
+        assert!(missing > 100, "{missing}");
+        assert_eq!(*left_out, format!("({missing} lines left out)"));
+        assert!(follower.lines().is_empty());
+        written.push_str("le\n");
+        fs::write(&log, &written).unwrap();
+        assert_eq!(follower.lines(), ["the last one is not whole"]);
     }
 }

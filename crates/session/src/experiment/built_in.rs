@@ -81,11 +81,7 @@ pub(super) fn find(name: &str) -> Result<Experiment, ExperimentError> {
         let unknown = unknown_name("experiment", name, &known);
         let hint = "an experiment of your own is a file whose name ends in .toml";
         let help = format!("{} ({hint})", unknown.help);
-        return Err(ExperimentError::new(Problem::new(
-            "bellows run",
-            unknown.what,
-            help,
-        )));
+        return Err(ExperimentError::new(Problem::new(unknown.what, name, help)));
     };
     Experiment::from_toml(text, &format!("built-in {known}"))
 }

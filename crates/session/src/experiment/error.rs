@@ -29,26 +29,36 @@ impl ExperimentError {
         }
         let Refused { what, help } = explained(e.message());
         let Some(span) = e.span() else {
-            return Self(Problem::new(origin, what, help));
+            return Self(Problem::new(format!("{origin}: {what}"), origin, help));
         };
         let place = format!("{origin}:{}", line_of(source, span.start));
         let Some((path, value)) = value_at(source, span.start) else {
-            return Self(Problem::new(place, what, help));
+            // An unknown key is quoted; anything else may hold a secret.
+            let quoted = source.get(span).filter(|text| what.contains(*text));
+            let observed = quoted.filter(|text| !text.is_empty()).unwrap_or(&place);
+            return Self(Problem::new(format!("{place}: {what}"), observed, help));
         };
         let key = path.rsplit('.').next().unwrap_or(&path);
         let value = source.get(value).and_then(|value| shown(&path, value));
-        let place = match value {
+        let place = match &value {
             _ if what.contains(&format!("{key} =")) => place,
             Some(value) => format!("{place}: {key} = {value}"),
             None => format!("{place}: {key}"),
         };
-        Self(Problem::new(place, what, help))
+        let observed = value.unwrap_or_else(|| key.to_owned());
+        Self(Problem::new(format!("{place}: {what}"), observed, help))
     }
 
     /// About an edit of one value.
     pub(super) fn of_edit(assignment: &str, refused: Refused) -> Self {
-        let place = format!("--set {assignment}");
-        Self(Problem::new(place, refused.what, refused.help))
+        let cause = format!("--set {assignment}: {}", refused.what);
+        let value = assignment.split_once('=').map(|(_, value)| value.trim());
+        let value = value.filter(|value| !value.is_empty());
+        Self(Problem::new(
+            cause,
+            value.unwrap_or(assignment),
+            refused.help,
+        ))
     }
 
     /// Where it is, what is wrong there, and the remedy.
@@ -87,11 +97,8 @@ fn wrong_brackets(origin: &str, source: &str) -> Option<Problem> {
             _ => return None,
         };
         let line = line_of(source, key.span().start);
-        Some(Problem::new(
-            format!("{origin}:{line}: {written}"),
-            what,
-            help,
-        ))
+        let cause = format!("{origin}:{line}: {written}: {what}");
+        Some(Problem::new(cause, written, help))
     })
 }
 

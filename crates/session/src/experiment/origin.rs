@@ -20,6 +20,13 @@ pub struct Origin {
     options: OptionNames,
 }
 
+/// The place of a value as errors name it: `--rate`, `--set load.0.rate=1`, `x.toml:3: rate = 1`.
+struct Place {
+    text: String,
+    /// The value as it was written; `None` where there is none, it is long, or it may be secret.
+    value: Option<String>,
+}
+
 /// The options that are not called like the key that they set, each behind its key, which may begin with the
 /// tables that it stands in.
 pub type OptionNames = &'static [(&'static str, &'static str)];
@@ -54,43 +61,60 @@ impl Origin {
         self
     }
 
-    /// The problem with the place of what it is about, and with keys and options called as the user knows them.
+    /// The problem with the place of what it is about, and with keys and options called as the user knows them. Where
+    /// nothing else was observed, that is the value as it was written, or the option.
     pub(super) fn explain(&self, problem: Problem) -> Problem {
         let (what, help) = (self.named(&problem.to_string()), self.named(&problem.help));
+        let observed = |other: String| match problem.value.as_str() {
+            "" => other,
+            value => value.to_owned(),
+        };
         match self.place(&problem.about, &what) {
-            Some(place) => Problem::new(place, what, help),
+            Some(Place { text, value }) => {
+                let cause = format!("{text}: {what}");
+                Problem::new(cause, observed(value.unwrap_or(text)), help)
+            }
             // The cause names the option already.
-            None if problem.value.is_empty() && !problem.about.is_empty() => {
-                Problem::new(what, self.option(&problem.about), help)
+            None if !problem.about.is_empty() => {
+                Problem::new(what, observed(self.option(&problem.about)), help)
             }
             None => Problem::new(self.named(&problem.cause), problem.value, help),
         }
     }
 
-    /// Where the value of a key was written: `--rate`, `--set load.0.rate=1`, `x.toml:3: rate = 1`.
-    fn place(&self, key: &str, what: &str) -> Option<String> {
+    /// Where the value of a key was written.
+    fn place(&self, key: &str, what: &str) -> Option<Place> {
         let changes = &mut self.changes.iter().rev();
         if let Some((_, shown)) = changes.find(|(path, _)| is_below(key, path)) {
-            return Some(format!("--set {shown}"));
+            let value = shown.split_once('=').map(|(_, value)| value.to_owned());
+            let text = format!("--set {shown}");
+            return Some(Place { text, value });
         }
         let Some((name, text)) = &self.file else {
             let option = (!key.is_empty()).then(|| self.option(key))?;
-            return (!what.contains(&option)).then_some(option);
+            return (!what.contains(&option)).then_some(Place {
+                text: option,
+                value: None,
+            });
         };
-        let mut place = name.clone();
+        let mut place = Place {
+            text: name.clone(),
+            value: None,
+        };
         let root = DeTable::parse(text).ok();
         let found = root.as_ref().map(|root| locate(root.get_ref(), key));
         if let Some(found) = found.filter(|_| !key.is_empty()) {
-            let _ = write!(place, ":{}", line_of(text, found.at));
+            let _ = write!(place.text, ":{}", line_of(text, found.at));
             let value = found.value.and_then(|span| text.get(span));
+            place.value = value.and_then(|value| shown(key, value));
             let last = key.rsplit('.').next().unwrap_or(key);
-            match value.and_then(|value| shown(key, value)) {
+            match &place.value {
                 _ if key.contains('.') && what.contains(key) => {}
                 Some(value) => {
-                    let _ = write!(place, ": {last} = {value}");
+                    let _ = write!(place.text, ": {last} = {value}");
                 }
                 None => {
-                    let _ = write!(place, ": {last}");
+                    let _ = write!(place.text, ": {last}");
                 }
             }
         }

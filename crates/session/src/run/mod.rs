@@ -282,19 +282,22 @@ fn apply_load(
             if broker.has_topology() {
                 recording.observer.step("reading the broker's topology");
             }
-            let later = broker.topology();
-            let topology = match (topology, later) {
-                (Some(Ok(mut during)), Ok(later)) => {
-                    topology::count_again(&mut during, &later);
-                    during
+            let ask = || broker.topology(&topology::is_cancelled(control));
+            let topology = match topology {
+                // Whoever stops the run does not wait twice.
+                Some(Err(error)) if control.is_stopping() => Err(error),
+                Some(Ok(mut during)) => {
+                    if let Ok(later) = ask() {
+                        topology::count_again(&mut during, &later);
+                    }
+                    Ok(during)
                 }
-                (Some(Ok(during)), Err(_)) => during,
-                (_, Ok(later)) => later,
-                (_, Err(error)) => {
-                    recording.note(&error.to_string());
-                    Topology::default()
-                }
+                _ => ask(),
             };
+            let topology = topology.unwrap_or_else(|error| {
+                recording.note(&error.to_string());
+                Topology::default()
+            });
             recording.tell_logged();
             Ok(recording.finish(Ending {
                 outcome,

@@ -57,12 +57,14 @@ fn row(pid: u32, nodes: &ErlangNodes) -> [String; 5] {
     ]
 }
 
-/// The rows below their heads, in columns.
+/// The rows below their heads, in columns. Names may hold line breaks, and a row has one line.
 fn table(rows: &[[String; 5]]) -> String {
     let heads = ["pid", "user", "ports", "started (UTC)", "name"].map(str::to_owned);
     let more = rows.len().saturating_sub(MOST_LISTED);
     let shown = rows.get(..rows.len() - more).unwrap_or_default();
-    let lines = std::iter::once(&heads).chain(shown);
+    let on_a_line = |cell: String| cell.replace(char::is_control, "\u{fffd}");
+    let shown: Vec<[String; 5]> = shown.iter().map(|row| row.clone().map(on_a_line)).collect();
+    let lines = std::iter::once(&heads).chain(&shown);
     let width = |column: usize| {
         let cells = lines.clone().map(|row| row[column].chars().count());
         cells.max().unwrap_or(0)
@@ -215,6 +217,9 @@ mod tests {
              7     root  5672, 25672  -              beam.smp\n\
              4711  root  -            -              beam.smp"
         );
+        let broken = table(&[["7", "root", "-", "-", "rab\nbit\t@x"].map(str::to_owned)]);
+        assert!(broken.ends_with("  rab\u{fffd}bit\u{fffd}@x"), "{broken}");
+        assert_eq!(broken.lines().count(), 2, "{broken}");
         let many = table(&vec![row("7", "-"); MOST_LISTED + 2]);
         assert!(many.ends_with("\nand 2 more"), "{many}");
         assert_eq!(find("no such command").unwrap_err().log, "");

@@ -3,10 +3,24 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
 
 use archive::Topology;
 
 use crate::brokers::{Broker, BrokerError};
+
+/// How long a broker may take to answer after the run was stopped; a healthy one takes milliseconds.
+const AFTER_A_STOP: Duration = Duration::from_secs(2);
+
+/// Whether a question that is asked now is no longer waited for: as soon as the run is stopped, or soon where it was
+/// stopped before.
+pub(crate) fn is_cancelled(control: &load::Control) -> impl Fn() -> bool {
+    let (asked, was_stopping) = (Instant::now(), control.is_stopping());
+    move || match was_stopping {
+        true => asked.elapsed() > AFTER_A_STOP,
+        false => control.is_stopping(),
+    }
+}
 
 /// Takes the counts of messages from a later reading, where the queue is still there: in the drain they shrink.
 pub(crate) fn count_again(topology: &mut Topology, later: &Topology) {
@@ -34,7 +48,8 @@ impl<'scope> TopologyReader<'scope> {
         let (tell, ended): (_, Receiver<()>) = channel();
         control.hold();
         let thread = scope.spawn(move || {
-            let read = ended.recv().ok().map(|()| broker.topology());
+            let read = ended.recv().ok();
+            let read = read.map(|()| broker.topology(&is_cancelled(control)));
             control.release();
             read
         });
@@ -45,5 +60,23 @@ impl<'scope> TopologyReader<'scope> {
     pub(crate) fn finish(self) -> Option<Result<Topology, BrokerError>> {
         // A panic there is a bug, and shows on standard error.
         self.thread.join().ok().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_ends_a_question_at_once_and_leaves_a_later_one_two_seconds() {
+        let control = load::Control::new();
+        let asked_before = is_cancelled(&control);
+        assert!(!asked_before(), "nobody stopped it");
+        control.stop();
+        assert!(asked_before(), "the stop came while it waited");
+        let asked_after = is_cancelled(&control);
+        assert!(!asked_after(), "a stopped run has a topology too");
+        std::thread::sleep(AFTER_A_STOP + Duration::from_millis(10));
+        assert!(asked_after());
     }
 }

@@ -306,6 +306,7 @@ fn check_url(option: &str, url: &str) -> Result<(), Failure> {
             format!("{option} {what} leads to Artemis' CORE protocol, which is not spoken here"),
             "give the address of a broker that speaks AMQP 0.9.1: amqp://HOST:5672",
         )
+        .observed(what)
     };
     if let Some(scheme) = core {
         return Err(refuse(&format!("{scheme}://…")));
@@ -331,7 +332,8 @@ fn check_protocol(option: &str, protocol: Option<&str>) -> Result<bool, Failure>
         Err(Failure::usage(
             format!("{option} {what}"),
             "leave it out: AMQP 0.9.1 is spoken, to RabbitMQ and others that have it",
-        ))
+        )
+        .observed(what))
     };
     match protocol {
         None => Ok(false),

@@ -2,7 +2,7 @@
 
 use archive::{Labels, RunRecord, Tag};
 use clap::Args;
-use measure::Metric;
+use measure::{Metric, Problem};
 use report::console::{self, Shape};
 
 use super::RunArg;
@@ -54,10 +54,11 @@ impl ShowArgs {
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let entry = self.run.entry()?;
         let record = entry.record.as_ref().map_err(|why| {
-            Failure::failed(
-                format!("{} cannot be read: {why}", entry.id),
+            Failure::Failed(Problem::new(
+                format!("{} cannot be read", entry.id),
+                why,
                 "`bellows report` draws what is left of it",
-            )
+            ))
         })?;
         if self.json {
             output::print_json(record)?;

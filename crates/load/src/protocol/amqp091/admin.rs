@@ -49,6 +49,7 @@ impl<'a> Admin<'a> for AmqpAdmin<'a> {
             address: blocking.address,
             round_trip: blocking.round_trip,
             answer: blocking.answer,
+            most_clients: blocking.connection().most_clients(),
         };
         Ok(Self { blocking, server })
     }
@@ -79,11 +80,20 @@ impl<'a> Admin<'a> for AmqpAdmin<'a> {
                 self.declare_queue(destination, declare)?;
                 self.bind(destination)?;
             }
-            if group.queues.purge && destination.amqp091.queue_type != QueueType::Stream {
-                self.purge(&destination.name)?;
-            }
         }
         self.subscribe(group)
+    }
+
+    fn purge(&mut self, group: &Group) -> Result<(), Interruption> {
+        let queues = group.destinations.iter().filter(|it| {
+            let is_shared = it.kind == DestinationKind::Queue && !it.exclusive;
+            is_shared && it.amqp091.queue_type != QueueType::Stream
+        });
+        for queue in queues.map(|it| it.name.clone()) {
+            let action = format!("empty queue {queue:?}");
+            self.request(Request::new(action, Question::Purge { queue }))?;
+        }
+        Ok(())
     }
 
     fn clean_up(&mut self, group: &Group, took_place: bool) -> Result<(), Interruption> {
@@ -205,13 +215,6 @@ impl AmqpAdmin<'_> {
         let queue = &destination.name;
         let action = format!("bind queue {queue:?} to exchange {exchange:?}");
         self.request(Request::bind(action, queue, exchange, key))
-            .map(drop)
-    }
-
-    fn purge(&mut self, queue: &str) -> Result<(), Interruption> {
-        let action = format!("empty queue {queue:?}");
-        let queue = queue.to_owned();
-        self.request(Request::new(action, Question::Purge { queue }))
             .map(drop)
     }
 

@@ -1,6 +1,7 @@
 //! Arguments of declarations and subscriptions, as AMQP 0.9.1 carries them.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use measure::Problem;
 use wire::amqp091::{FieldTable, Value};
@@ -14,7 +15,7 @@ pub(crate) fn arguments(destination: &Destination) -> Result<FieldTable, Error> 
     if destination.amqp091.queue_type != QueueType::Classic && table.get("x-queue-type").is_none() {
         table
             .insert("x-queue-type", destination.amqp091.queue_type.name())
-            .map_err(|error| Error::invalid(error.to_string(), "shorten the argument"))?;
+            .map_err(|error| unsendable("x-queue-type", error))?;
     }
     Ok(table)
 }
@@ -28,15 +29,14 @@ pub(crate) fn table_of(arguments: &BTreeMap<String, Argument>) -> Result<FieldTa
             Argument::Integer(number) => table.insert(name, *number),
             Argument::Flag(flag) => table.insert(name, *flag),
         }
-        .map_err(|error| {
-            Error::Invalid(Problem::new(
-                format!("the argument {name:?} cannot be sent"),
-                error,
-                "shorten it",
-            ))
-        })?;
+        .map_err(|error| unsendable(name, error))?;
     }
     Ok(table)
+}
+
+fn unsendable(name: &str, error: impl Display) -> Error {
+    let cause = format!("the argument {name:?} cannot be sent");
+    Error::Invalid(Problem::new(cause, error, "shorten it"))
 }
 
 /// The arguments of a group's subscription to a destination, with where a stream's reader begins.
@@ -55,7 +55,7 @@ pub(super) fn of_subscription(
                 table.insert(STREAM_OFFSET, i64::try_from(offset).unwrap_or(i64::MAX))
             }
         }
-        .map_err(|error| Error::invalid(error.to_string(), "shorten the argument"))?;
+        .map_err(|error| unsendable(STREAM_OFFSET, error))?;
     }
     Ok(table)
 }

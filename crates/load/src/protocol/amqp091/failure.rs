@@ -30,7 +30,7 @@ pub(crate) fn of_closing(endpoint: &Endpoint, stage: &Stage, closing: &Closing<'
             endpoint,
             action: action.clone(),
             detail,
-            help: set_up_help(closing.code).into(),
+            help: set_up_help(closing.code, action).into(),
         },
         Stage::Running | Stage::Closing => Error::Lost { endpoint, detail },
     }
@@ -48,10 +48,17 @@ fn log_in_help(code: u16) -> &'static str {
     }
 }
 
-fn set_up_help(code: u16) -> &'static str {
+fn set_up_help(code: u16, action: &str) -> &'static str {
     match code {
         reply::PRECONDITION_FAILED => {
             "it exists with other properties: delete it, choose another name, or ask for the properties that it has"
+        }
+        reply::NOT_FOUND if action.contains("exchange \"amq.") => {
+            "names that begin with amq. are the broker's own exchanges, which nobody declares: take amq.direct, \
+             amq.fanout, amq.topic or amq.headers, or another name"
+        }
+        reply::NOT_FOUND if action.contains("exchange") => {
+            "declare the exchange first, or let the load declare it"
         }
         reply::NOT_FOUND => "declare the queue first, or let the load declare it",
         reply::ACCESS_REFUSED => {
@@ -182,6 +189,15 @@ mod tests {
             "cannot declare queue \"q\" at amqp://guest@h:1/: PRECONDITION_FAILED (406), inequivalent arg 'durable'"
         );
         assert!(error.problem().help.contains("other properties"));
+        for (action, help) in [
+            ("declare queue \"q\"", "declare the queue"),
+            ("bind queue \"q\" to exchange \"x\"", "declare the exchange"),
+            ("bind queue \"q\" to exchange \"amq.x\"", "amq.direct"),
+        ] {
+            let step = Stage::SetUp(action.into());
+            let error = of_closing(&endpoint, &step, &closing(404, "no such thing"));
+            assert!(error.problem().help.contains(help), "{error:?}");
+        }
         let error = of_closing(&endpoint, &Stage::Running, &closing(320, "shutdown"));
         assert!(matches!(error, Error::Lost { .. }), "{error}");
     }

@@ -32,7 +32,7 @@ use self::properties::encode;
 pub(crate) use self::request::{Answer, Request};
 use self::routing::Topology;
 pub(crate) use self::spec::{ChannelSpec, Queue, Role};
-use super::{Confirm, ConnectionSpec, Event, Outgoing, Progress, WireSizes};
+use super::{Confirm, ConnectionSpec, Event, Outgoing, Progress, WireSizes, too_many_clients};
 use crate::endpoint::FRAME_MAX;
 use crate::payload::TRACE_HEADER;
 use crate::{Auth, Destination, Endpoint, Error, Group, Token};
@@ -342,15 +342,7 @@ impl super::Connection for AmqpConnection {
             Some((_, Answer::Open)) => {
                 let most = usize::from(client.channel_max());
                 if channels.len() > most {
-                    return Err(Error::invalid(
-                        format!(
-                            "{} producers and consumers cannot share a connection of {}: the broker \
-                             allows {most} channels",
-                            channels.len(),
-                            spec.endpoint
-                        ),
-                        "ask for more connections",
-                    ).observed(channels.len()));
+                    return Err(too_many_clients(&spec.endpoint, channels.len(), most));
                 }
                 for channel in channels.iter_mut() {
                     channel.is_awaited = true;
@@ -546,6 +538,11 @@ impl AmqpConnection {
         let properties = self.client.server_properties();
         let text = properties.get(name).and_then(|value| value.as_str());
         text.unwrap_or_default().to_owned()
+    }
+
+    /// The most channels that the broker allows.
+    pub(crate) fn most_clients(&self) -> usize {
+        usize::from(self.client.channel_max())
     }
 
     /// Takes the whole set-up further when nothing of the present state is left to wait for.

@@ -107,6 +107,10 @@ fn what_one_must_type_is_never_cut() {
             assert!(lines[1].contains("complete"), "{text}");
             assert!(lines[1].contains("3.23 ms"), "{text}");
         }
+        if columns >= 80 {
+            assert!(lines[0].ends_with("  warn"), "{text}");
+            assert!(lines[1].ends_with("  2"), "{text}");
+        }
         if columns == 200 {
             assert!(lines[1].contains("rabbitmq 3.10.8"), "{text}");
         }

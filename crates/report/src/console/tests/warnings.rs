@@ -49,3 +49,33 @@ fn the_tiers_of_warnings_are_told_apart_by_words_and_colours() {
         assert!(flowing(&text).contains(part), "{part}: {text}");
     }
 }
+
+/// What puts a figure in doubt is read before the figure; a note takes nothing from it.
+#[test]
+fn what_puts_figures_in_doubt_stands_above_them() {
+    let mut run = run_summary(3);
+    let tiers = [Tier::Note, Tier::Caution, Tier::Invalid];
+    for (warning, tier) in run.warnings.iter_mut().zip(tiers) {
+        warning.tier = tier;
+    }
+    let text = summary(
+        &shape(),
+        &record(RunState::Complete, None),
+        &run,
+        Some("runs/x"),
+        Style::PLAIN,
+    );
+    let order = [
+        "stream-publish: ",
+        "\ninvalid: 2:",
+        "\ncaution: 1:",
+        "CPU us/msg",
+        "251 ms",
+        "\nnote: 0:",
+        "\nreport: ",
+    ];
+    let places = order.map(|part| text.find(part));
+    assert!(places.iter().all(Option::is_some), "{places:?}: {text}");
+    assert!(places.is_sorted(), "{places:?}: {text}");
+    assert_eq!(text.matches("use a machine").count(), 3, "{text}");
+}

@@ -86,8 +86,8 @@ impl Broker for Node {
         self.node.inject(fault)
     }
 
-    fn topology(&self) -> Result<Topology, BrokerError> {
-        self.node.topology()
+    fn topology(&self, cancelled: &dyn Fn() -> bool) -> Result<Topology, BrokerError> {
+        self.node.topology(cancelled)
     }
 
     fn has_topology(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    process::Command,
+    process::{Child, Command},
     thread,
     time::{Duration, Instant},
 };
@@ -44,10 +44,11 @@ pub(super) fn topology(
     node: &Setup,
     installation: &Installation,
     messenger: Messenger,
+    cancelled: &dyn Fn() -> bool,
 ) -> Result<Topology, BrokerError> {
     let answer = node.directory.join("topology.json");
     let _ = fs::remove_file(&answer);
-    let said = ask(node, installation, messenger)?;
+    let said = ask(node, installation, messenger, cancelled)?;
     let text = fs::read(&answer).map_err(|_| BrokerError::Control(format!("it says {said}")))?;
     serde_json::from_slice(&text).map_err(|error| BrokerError::Control(error.to_string()))
 }
@@ -57,6 +58,7 @@ fn ask(
     node: &Setup,
     installation: &Installation,
     messenger: Messenger,
+    cancelled: &dyn Fn() -> bool,
 ) -> Result<String, BrokerError> {
     let question = node.directory.join("question.erl");
     private_file(&question, QUESTION.as_bytes())?;
@@ -97,22 +99,39 @@ fn ask(
         .stderr(complaints)
         .spawn()
         .map_err(BrokerError::io("start", command.get_program()))?;
-    let deadline = Instant::now() + TIMEOUT;
-    loop {
-        match child.try_wait() {
-            Ok(Some(_)) => break,
-            Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(2)),
-            Ok(None) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(BrokerError::Control(format!(
-                    "no answer within {} s",
-                    TIMEOUT.as_secs()
-                )));
-            }
-            Err(error) => return Err(BrokerError::io("wait for", command.get_program())(error)),
-        }
-    }
+    wait(&mut child, cancelled)?;
     let said = fs::read(&output).map_err(BrokerError::io("read", &output))?;
     Ok(String::from_utf8_lossy(&said).trim().to_owned())
+}
+
+/// Waits for the messenger, and ends it where the answer takes too long or nobody waits for it any more.
+fn wait(child: &mut Child, cancelled: &dyn Fn() -> bool) -> Result<(), BrokerError> {
+    let deadline = Instant::now() + TIMEOUT;
+    let why = loop {
+        match child.try_wait() {
+            Ok(Some(_)) => return Ok(()),
+            Ok(None) if cancelled() => break "the run was stopped before it answered".to_owned(),
+            Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(2)),
+            Ok(None) => break format!("no answer within {} s", TIMEOUT.as_secs()),
+            Err(error) => break error.to_string(),
+        }
+    };
+    let _ = child.kill();
+    let _ = child.wait();
+    Err(BrokerError::Control(why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_does_not_answer_is_left_as_soon_as_the_run_is_stopped() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let begun = Instant::now();
+        let error = wait(&mut child, &|| true).unwrap_err();
+        assert!(begun.elapsed() < TIMEOUT / 2, "{:?}", begun.elapsed());
+        assert!(error.to_string().contains("stopped"), "{error}");
+        assert!(matches!(child.try_wait(), Ok(Some(_))), "it still runs");
+    }
 }

@@ -139,12 +139,13 @@ impl RabbitMq {
     /// Queues, exchanges and bindings. It costs the node some CPU time, so not in a measured phase.
     ///
     /// # Errors
-    /// [`BrokerError::Control`], also where the node does not answer within 20 s.
-    pub fn topology(&self) -> Result<archive::Topology, BrokerError> {
+    /// [`BrokerError::Control`], also where the node does not answer within 20 s, or before `cancelled`.
+    pub fn topology(&self, cancelled: &dyn Fn() -> bool) -> Result<archive::Topology, BrokerError> {
         control::topology(
             &self.setup,
             &self.installation,
             Messenger::choose(&self.installation),
+            cancelled,
         )
     }
 
