@@ -10,10 +10,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use load::{
-    Ack, Control, Destination, Endpoint, Group, Guarantee, Outcome, Phases, Plan, QueueType,
-    ReconnectPolicy, RunEvent, ServiceTime, Sink, StopCondition, StreamOffset,
+    Ack, Control, Destination, Endpoint, Group, Guarantee, LatencyStep, Outcome, Phases, Plan,
+    QueueType, ReconnectPolicy, RunEvent, ServiceTime, Sink, StopCondition, StreamOffset,
 };
-use measure::{Interval, Nanos, Phase, Rate};
+use measure::{Interval, Length, Nanos, Phase, Rate};
 use session::brokers::rabbitmq::{Config, RabbitMq};
 use session::guardian;
 use testkit::{Proxy, Random};
@@ -243,11 +243,11 @@ impl Scene {
         group.consumers.connections = Some(self.consumers.1);
         group.consumers.ack = self.ack;
         group.consumers.prefetch = self.prefetch;
-        group.consumers.poll = self.poll.map(Nanos::from_millis);
-        group.consumers.start_after = Nanos::from_millis(self.start_after);
+        group.consumers.poll = self.poll.map(|ms| Length(Nanos::from_millis(ms)));
+        group.consumers.start_after = Length(Nanos::from_millis(self.start_after));
         if self.service_us > 0 {
             group.consumers.service = ServiceTime {
-                latency: vec![(Nanos::from_micros(self.service_us), Nanos::ZERO)],
+                latency: vec![LatencyStep::constant(Nanos::from_micros(self.service_us))],
                 ..ServiceTime::default()
             };
         }

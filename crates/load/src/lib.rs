@@ -31,9 +31,9 @@ pub use error::Error;
 pub use limits::make_room;
 pub use plan::{
     Ack, Allocation, AmqpConsumers, AmqpDestination, AmqpProducers, Argument, Consumers, Declare,
-    Destination, DestinationKind, Exchange, Group, Guarantee, MessageProperties, Phases, Plan,
-    Producers, QueueHandling, QueueType, RandomKeys, ReconnectPolicy, Refusal, ServiceTime, Spin,
-    StartDelay, StopCondition, StreamOffset, Subscription,
+    Destination, DestinationKind, Exchange, Group, Guarantee, LatencyStep, MessageProperties,
+    Phases, Plan, Producers, QueueHandling, QueueType, RandomKeys, ReconnectPolicy, Refusal,
+    ServiceTime, Spin, StartDelay, StopCondition, StreamOffset, Subscription,
 };
 pub use report::{
     Censored, OperationTally, Outcome, PhaseTimes, RunEvent, Silence, Sink, ThreadUsage,

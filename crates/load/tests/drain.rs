@@ -12,11 +12,11 @@ use broker::{Config, Fault, FaultKind, Origin, Who};
 use common::peer::{Asked, beating, listen};
 use common::{embedded, started};
 use load::{
-    Ack, Argument, Control, Destination, Endpoint, Group, Outcome, Phases, Plan, ReconnectPolicy,
-    RunEvent, ServiceTime, Sink,
+    Ack, Argument, Control, Destination, Endpoint, Group, LatencyStep, Outcome, Phases, Plan,
+    ReconnectPolicy, RunEvent, ServiceTime, Sink,
 };
 use measure::ledger::LedgerSummary;
-use measure::{Interval, Nanos, Rate};
+use measure::{Interval, Length, Nanos, Rate};
 use testkit::Proxy;
 use wire::amqp091::{MethodId, QueueDeclareOk};
 
@@ -89,7 +89,7 @@ fn at_port(plan: &Plan, port: u16) -> Group {
 /// Consumers take so long for each message.
 fn slow(group: &mut Group, ms: u64) {
     group.consumers.service = ServiceTime {
-        latency: vec![(Nanos::from_millis(ms), Nanos::ZERO)],
+        latency: vec![LatencyStep::constant(Nanos::from_millis(ms))],
         ..ServiceTime::default()
     };
 }
@@ -141,7 +141,7 @@ fn messages_that_come_twice_do_not_stand_for_those_that_are_still_to_come() {
 fn a_slow_poll_does_not_end_the_drain() {
     let broker = embedded();
     let mut plan = plan(broker.local_addr().port(), 6.0);
-    plan.groups[0].consumers.poll = Some(Nanos::from_millis(2_300));
+    plan.groups[0].consumers.poll = Some(Length(Nanos::from_millis(2_300)));
     let (outcome, _) = run(&plan, |_| ());
     assert_eq!(outcome.totals.sent, 3);
     assert_eq!(outcome.ledger, Some(whole(&outcome)));
@@ -159,7 +159,7 @@ fn a_slow_poll_of_a_queue_without_a_count_does_not_end_the_drain() {
         let mut plan = plan(broker.local_addr().port(), 6.0);
         let group = &mut plan.groups[0];
         group.destinations = vec![destination];
-        group.consumers.poll = Some(Nanos::from_millis(2_300));
+        group.consumers.poll = Some(Length(Nanos::from_millis(2_300)));
         let (outcome, _) = run(&plan, |_| ());
         assert_eq!(outcome.totals.sent, 3);
         assert_eq!(outcome.ledger, Some(whole(&outcome)));
@@ -243,7 +243,7 @@ fn what_may_still_be_released_is_not_lost() {
         let group = &mut plan.groups[0];
         group.destinations = vec![Destination::topic("drained")];
         group.consumers.prefetch = 1;
-        group.consumers.start_after = Nanos::from_millis(start_after);
+        group.consumers.start_after = Length(Nanos::from_millis(start_after));
         let (outcome, _) = run(&plan, |_| ());
         let expected = held(&outcome);
         assert!(expected.outstanding > 20, "{outcome:?}");
@@ -389,7 +389,7 @@ fn what_a_polled_queue_without_a_count_drops_is_lost_and_nobody_waits_for_it() {
     let newest = ("x-max-length".to_owned(), Argument::Integer(1));
     queue.amqp091.arguments = [newest].into();
     group.destinations = vec![queue];
-    group.consumers.poll = Some(Nanos::from_millis(200));
+    group.consumers.poll = Some(Length(Nanos::from_millis(200)));
     let (outcome, took) = run(&plan, |_| {});
     let delivered = outcome.totals.received;
     let expected = LedgerSummary {

@@ -14,7 +14,7 @@ use common::peer::{Asked, Peer, beating, listen};
 use load::{
     Ack, Control, Destination, Error, Group, Outcome, Phases, Plan, ReconnectPolicy, RunEvent, Sink,
 };
-use measure::{Interval, Nanos};
+use measure::{Interval, Length, Nanos};
 use testkit::Random;
 use wire::amqp091::{
     BasicCancelOk, BasicConsumeOk, BasicQosOk, ChannelOpenOk, ConfirmSelectOk, QueueBindOk,
@@ -294,7 +294,7 @@ fn plan(script: &Script, address: std::net::SocketAddr) -> Plan {
     group.consumers.connections = Some(1);
     group.consumers.prefetch = script.prefetch;
     group.consumers.ack = script.ack;
-    group.consumers.apart = Nanos::from_millis(script.apart);
+    group.consumers.apart = Length(Nanos::from_millis(script.apart));
     group.consumers.commit_every = script.commit_every;
     group.reconnect = (script.blow == Blow::Cut).then_some(ReconnectPolicy {
         min: Nanos::from_millis(1),

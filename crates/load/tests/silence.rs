@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use common::peer::{Asked, Peer, beating, listen};
 use load::scenario::Scenario as _;
 use load::{
-    Ack, Control, Destination, Error, Group, Outcome, Phases, Plan, QueueType, ReconnectPolicy,
-    RunEvent, ServiceTime, Silence, Sink, StreamOffset, Together,
+    Ack, Control, Destination, Error, Group, LatencyStep, Outcome, Phases, Plan, QueueType,
+    ReconnectPolicy, RunEvent, ServiceTime, Silence, Sink, StreamOffset, Together,
 };
 use measure::{Clock, Interval, Nanos, Phase, Rate, Time};
 use wire::amqp091::{
@@ -148,7 +148,7 @@ fn a_consumer_with_a_full_backlog_does_not_take_its_own_pause_for_the_brokers() 
     consumers.ack = Ack::Auto;
     consumers.service = ServiceTime {
         rate: None,
-        latency: vec![(Nanos::SECOND + Nanos::SECOND, Nanos::ZERO)],
+        latency: vec![LatencyStep::constant(Nanos::SECOND + Nanos::SECOND)],
     };
     plan.groups[0].reconnect = Some(ReconnectPolicy {
         min: Nanos::from_millis(10),

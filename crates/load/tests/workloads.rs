@@ -2,10 +2,10 @@
 //! real one: `crates/bellows/tests/workloads.rs`.
 
 use load::{
-    Ack, Control, Declare, Destination, Exchange, Group, MessageProperties, Outcome, Phases, Plan,
-    RandomKeys, Refusal, RunEvent, ServiceTime, Sink, StopCondition,
+    Ack, Control, Declare, Destination, Exchange, Group, LatencyStep, MessageProperties, Outcome,
+    Phases, Plan, RandomKeys, Refusal, RunEvent, ServiceTime, Sink, StopCondition,
 };
-use measure::{Interval, Nanos, Rate};
+use measure::{Interval, Length, Nanos, Rate};
 
 struct Nothing;
 
@@ -135,7 +135,7 @@ fn random_routing_keys_reach_a_fanout_exchange_and_miss_a_direct_one() {
 fn messages_that_are_asked_for_one_by_one_come_in_order() {
     let broker = embedded();
     let mut group = group(&broker, &["queue://polled"]);
-    group.consumers.poll = Some(Nanos::ZERO);
+    group.consumers.poll = Some(Length(Nanos::ZERO));
     clean(&run(&plan(group)), 1_000);
 }
 
@@ -144,7 +144,7 @@ fn a_polling_interval_limits_the_rate() {
     let broker = embedded();
     let mut group = group(&broker, &["queue://slowly-polled"]);
     group.producers.message_count = Some(40);
-    group.consumers.poll = Some(Nanos::from_millis(10));
+    group.consumers.poll = Some(Length(Nanos::from_millis(10)));
     let outcome = run(&plan(group));
     clean(&outcome, 40);
     let took = outcome
@@ -164,7 +164,7 @@ fn a_consumer_that_takes_its_time_is_not_sent_more_than_its_prefetch() {
     group.consumers.prefetch = 10;
     group.consumers.service = ServiceTime {
         rate: Rate::per_second(1_000.0),
-        latency: vec![(Nanos::from_millis(2), Nanos::ZERO)],
+        latency: vec![LatencyStep::constant(Nanos::from_millis(2))],
     };
     let outcome = run(&plan(group));
     clean(&outcome, 200);
@@ -239,11 +239,11 @@ fn consumers_may_begin_later_one_by_one() {
     let broker = embedded();
     let mut group = group(&broker, &["queue://later"]);
     group.consumers.total = Some(3);
-    group.consumers.apart = Nanos::from_millis(150);
+    group.consumers.apart = Length(Nanos::from_millis(150));
     group.producers.message_count = Some(300);
     clean(&run(&plan(group.clone())), 300);
-    group.consumers.apart = Nanos::ZERO;
-    group.consumers.start_after = Nanos::from_millis(150);
+    group.consumers.apart = Length(Nanos::ZERO);
+    group.consumers.start_after = Length(Nanos::from_millis(150));
     let outcome = run(&plan(group));
     clean(&outcome, 300);
     let took = outcome
@@ -336,7 +336,7 @@ fn queues_behind_topics_are_looked_into_as_well() {
         // For over a second at a time nothing is delivered, while messages wait.
         group.producers.message_count = Some(3);
         group.consumers.prefetch = 1;
-        group.consumers.service.latency = vec![(Nanos::from_millis(1_300), Nanos::ZERO)];
+        group.consumers.service.latency = vec![LatencyStep::constant(Nanos::from_millis(1_300))];
         let mut plan = plan(group);
         plan.stop = Some(StopCondition::Empty);
         plan.phases.drain = Nanos::from_millis(100);

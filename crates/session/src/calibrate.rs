@@ -1,6 +1,6 @@
 //! Measures what the generator can make on this machine.
 
-use load::{Ack, Argument};
+use load::{Ack, Argument, Consumers};
 use measure::{LatencySummary, Length, Problem, Rate};
 
 use crate::calibration::{BUSY, Calibration, Lateness, Point, Workload, workload_text};
@@ -176,8 +176,11 @@ fn lateness(
         rate: Rate::per_second(rate),
         message_size: SizeSpec::fixed(64),
         max_pending: Some(0),
-        prefetch: 0,
-        ack: Ack::Every(100),
+        consumers: Consumers {
+            prefetch: 0,
+            ack: Ack::Every(100),
+            ..Consumers::default()
+        },
         ..LoadSpec::default()
     };
     let summary = run(load, 1, false, options, control)?;
@@ -209,16 +212,19 @@ fn point(job: Job, options: &RunOptions, control: &load::Control) -> Result<Poin
     let mut load = LoadSpec {
         message_size: SizeSpec::fixed(size),
         producers: connections,
-        consumers: if in_out { connections } else { 0 },
         confirm: workload != Workload::Publish,
         max_pending: Some(u32::try_from(in_flight).unwrap_or(u32::MAX)),
-        prefetch: u16::try_from(in_flight).unwrap_or(u16::MAX),
-        ack: Ack::Every(u32::try_from((in_flight / 10).max(1)).unwrap_or(1)),
+        consumers: Consumers {
+            per_destination: if in_out { connections } else { 0 },
+            prefetch: u16::try_from(in_flight).unwrap_or(u16::MAX),
+            ack: Ack::Every(u32::try_from((in_flight / 10).max(1)).unwrap_or(1)),
+            ..Consumers::default()
+        },
         ..LoadSpec::default()
     };
     if !in_out {
         let kept = Argument::Integer(i64::try_from(kept).unwrap_or(i64::MAX));
-        load.arguments.insert("x-max-length".to_owned(), kept);
+        load.queue.arguments.insert("x-max-length".to_owned(), kept);
     }
     let summary = run(load, threads, tls, options, control)?;
     let ns = |us: Option<f64>| us.unwrap_or(0.0) * 1e3;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use load::{Argument, Subscription};
+use load::{Argument, Consumers, Subscription};
 use measure::{Length, Nanos, Rate};
 use session::experiment::LoadSpec;
 
@@ -66,7 +66,7 @@ pub(super) struct Producing {
 #[command(next_help_heading = "Consuming")]
 pub(super) struct Consuming {
     /// Consumers per destination, or per shared subscription
-    #[arg(long, value_name = "N", default_value_t = LoadSpec::default().consumers, value_parser = from_one)]
+    #[arg(long, value_name = "N", default_value_t = Consumers::default().per_destination, value_parser = from_one)]
     consumers: usize,
     /// Acknowledge in transactions of --commit-interval deliveries, or of one
     #[arg(long)]
@@ -136,25 +136,25 @@ impl Producing {
 }
 
 impl Consuming {
-    /// Adds the consumers to a group; with 0 `connections` each has its own.
+    /// Adds what every consumer does; with 0 `connections` each has its own.
     pub(super) fn fill(
         &self,
-        spec: LoadSpec,
+        consumers: Consumers,
         client_id: Option<&String>,
         connections: usize,
         commit_interval: u32,
-    ) -> LoadSpec {
+    ) -> Consumers {
         let named = self.durable || self.shared > 0;
-        LoadSpec {
-            consumers: self.consumers,
-            consumer_connections: (connections > 0).then_some(connections),
-            consumer_commit_every: if self.tx { commit_interval.max(1) } else { 0 },
+        Consumers {
+            per_destination: self.consumers,
+            connections: (connections > 0).then_some(connections),
+            commit_every: if self.tx { commit_interval.max(1) } else { 0 },
             subscription: named.then(|| Subscription {
                 name: client_id.cloned().unwrap_or_default(),
                 durable: self.durable,
                 shared: self.shared,
             }),
-            ..spec
+            ..consumers
         }
     }
 }
@@ -173,8 +173,11 @@ impl ConsumerSide {
             ..spec.clone()
         };
         let producers = LoadSpec {
-            consumers: 0,
-            subscription: None,
+            consumers: Consumers {
+                per_destination: 0,
+                subscription: None,
+                ..spec.consumers
+            },
             ..spec
         };
         vec![consumers, producers]

@@ -5,7 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use load::{Ack, Argument, Declare, Exchange, QueueType};
+use load::{
+    Ack, AmqpDestination, Argument, Consumers, Declare, Exchange, QueueHandling, QueueType,
+};
 use measure::{Length, LengthRange};
 use session::Experiment;
 use session::experiment::{LoadSpec, Origin, PhasesSpec, ProfileSpec, ScheduleSpec, SizeSpec};
@@ -101,7 +103,7 @@ struct Common {
     #[arg(
         long,
         value_name = "TYPE",
-        default_value = LoadSpec::default().queue_type.name(),
+        default_value = QueueType::default().name(),
         value_parser = choice::<QueueType, 3>([
             ("classic", "One node, any kind of message"),
             ("quorum", "Replicated by Raft"),
@@ -205,7 +207,7 @@ struct Receiving {
     #[command(flatten)]
     consuming: Consuming,
     /// Maximum unacknowledged deliveries per consumer; 0 = no limit
-    #[arg(long, value_name = "N", default_value_t = LoadSpec::default().prefetch)]
+    #[arg(long, value_name = "N", default_value_t = Consumers::default().prefetch)]
     prefetch: u16,
     /// Send one acknowledgement per N deliveries
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
@@ -225,7 +227,8 @@ impl ClientArgs {
         let connections = self.consumer_side.consumer_connections;
         let spec = LoadSpec {
             request_reply: self.request_reply,
-            ..self.receiving.fill(spec, &self.common, connections)
+            consumers: self.receiving.consumers(&self.common, connections),
+            ..spec
         };
         let load = self.consumer_side.split(spec);
         self.common.execute("client", load)
@@ -235,10 +238,8 @@ impl ClientArgs {
 impl ProducerArgs {
     /// Runs the producers.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let spec = LoadSpec {
-            consumers: 0,
-            ..self.sending.fill(self.common.spec(), &self.common)
-        };
+        let mut spec = self.sending.fill(self.common.spec(), &self.common);
+        spec.consumers.per_destination = 0;
         self.common.execute("producer", vec![spec])
     }
 }
@@ -252,12 +253,11 @@ impl ConsumerArgs {
                 "add --tx, or leave it out",
             ));
         }
-        let spec = self.common.spec();
+        let consumers = self.receiving.consumers(&self.common, self.num_connections);
         let spec = LoadSpec {
             producers: 0,
-            ..self
-                .receiving
-                .fill(spec, &self.common, self.num_connections)
+            consumers,
+            ..self.common.spec()
         };
         self.common.execute("consumer", vec![spec])
     }
@@ -265,26 +265,32 @@ impl ConsumerArgs {
 
 impl Common {
     fn spec(&self) -> LoadSpec {
+        let spec = self.on.spec();
         LoadSpec {
-            queue_type: self.queue_type,
-            arguments: self.queue_args.iter().cloned().collect(),
-            declare: if self.no_declare {
-                Declare::Never
-            } else {
-                Declare::Always
+            queue: AmqpDestination {
+                queue_type: self.queue_type,
+                arguments: self.queue_args.iter().cloned().collect(),
+                exchange: self.exchange.exchange.as_ref().map(|name| Exchange {
+                    durable: !self.delete,
+                    // It goes with its last queue.
+                    auto_delete: self.delete,
+                    ..Exchange::new(name, &self.exchange.exchange_type)
+                }),
+                routing_key: self.exchange.routing_key.clone(),
+                ..spec.queue
             },
-            exchange: self.exchange.exchange.as_ref().map(|name| Exchange {
-                durable: !self.delete,
-                // It goes with its last queue.
-                auto_delete: self.delete,
-                ..Exchange::new(name, &self.exchange.exchange_type)
-            }),
-            routing_key: self.exchange.routing_key.clone(),
-            purge: self.purge,
-            delete: self.delete,
+            handling: QueueHandling {
+                declare: if self.no_declare {
+                    Declare::Never
+                } else {
+                    Declare::Always
+                },
+                purge: self.purge,
+                delete: self.delete,
+            },
             recover: self.recover,
             source_addresses: self.connect.source_addresses.clone(),
-            ..self.on.spec()
+            ..spec
         }
     }
 
@@ -347,19 +353,19 @@ impl Sending {
 }
 
 impl Receiving {
-    fn fill(&self, spec: LoadSpec, common: &Common, connections: usize) -> LoadSpec {
+    fn consumers(&self, common: &Common, connections: usize) -> Consumers {
         let interval = common.on.commit_interval;
-        LoadSpec {
+        let given = Consumers {
             prefetch: self.prefetch,
             ack: if self.auto_ack {
                 Ack::Auto
             } else {
                 Ack::Every(self.ack_every)
             },
-            ..self
-                .consuming
-                .fill(spec, self.client_id.as_ref(), connections, interval)
-        }
+            ..Consumers::default()
+        };
+        let client_id = self.client_id.as_ref();
+        self.consuming.fill(given, client_id, connections, interval)
     }
 }
 

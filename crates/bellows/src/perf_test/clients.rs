@@ -1,8 +1,11 @@
 //! What producers and consumers do.
 
-use load::{Ack, Argument, QueueType, Refusal, StreamOffset};
+use load::{
+    Ack, AmqpConsumers, AmqpDestination, Argument, Consumers, LatencyStep, QueueType, Refusal,
+    ServiceTime, StreamOffset,
+};
 use measure::{Length, LengthRange, Rate};
-use session::experiment::{LatencyStep, LoadSpec, SizeSpec};
+use session::experiment::{LoadSpec, SizeSpec};
 
 use super::properties;
 use super::queues::Kind;
@@ -233,7 +236,9 @@ pub(super) fn consuming(
         return Err(bad("multi-ack-every", &text, "at most what -q/--qos says"));
     }
     let stream = values.has("stream-queue");
-    let (consumer_arguments, stream_offset) = arguments(values)?;
+    let (arguments, stream_offset) = arguments(values)?;
+    // A consumer that says where in a stream it starts reads one, however it was declared.
+    let reads_stream = stream_offset.is_some() || arguments.contains_key(STREAM_OFFSET);
     let requeue = values.flag("requeue", true)?;
     let refusing = if requeue {
         Refusal::Requeue
@@ -243,17 +248,16 @@ pub(super) fn consuming(
     let rate = values.parsed::<f64>("consumer-rate", "a number")?;
     let acknowledges = !values.has("autoack");
     let all = agents.all_consumers();
-    let seconds = |seconds: u32| (seconds > 0).then(|| Length::seconds(seconds.into()));
-    Ok(LoadSpec {
-        total_consumers: Some(all),
-        consumer_connections: shared(agents.consumers, agents.consumer_channels),
+    let seconds = |seconds: u32| Length::seconds(seconds.into());
+    let consumers = Consumers {
+        total: Some(all),
+        connections: shared(agents.consumers, agents.consumer_channels),
         prefetch: if stream && prefetch == 0 {
             STREAM_PREFETCH
         } else {
             prefetch
         },
-        channel_prefetch,
-        consume_count: u64::from(values.whole("cmessages", 0)?) * all as u64,
+        message_count: Some(u64::from(values.whole("cmessages", 0)?) * all as u64),
         ack: if acknowledges {
             Ack::Every(every.max(1))
         } else {
@@ -261,28 +265,38 @@ pub(super) fn consuming(
         },
         // What the broker takes as acknowledged is neither refused nor committed.
         refuse: (values.has("nack") && acknowledges).then_some(refusing),
-        consumer_commit_every: match acknowledges {
+        commit_every: match acknowledges {
             true => values.whole("ctxsize", 0)?,
             false => 0,
         },
         poll: poll(values)?,
-        consumer_rate: rate.filter(|rate| *rate > 0.0).and_then(Rate::per_second),
-        consumer_latency: latency(values)?,
-        consumer_start_delay: seconds(values.whole("consumer-start-delay", 0)?),
-        consumers_apart: seconds(u32::from(values.has("slow-start"))),
+        service: ServiceTime {
+            rate: rate.filter(|rate| *rate > 0.0).and_then(Rate::per_second),
+            latency: latency(values)?,
+        },
+        start_after: seconds(values.whole("consumer-start-delay", 0)?),
+        apart: seconds(u32::from(values.has("slow-start"))),
+        amqp091: AmqpConsumers {
+            channel_prefetch,
+            arguments,
+            stream_offset: stream_offset.unwrap_or_default(),
+        },
+        ..spec.consumers
+    };
+    Ok(LoadSpec {
         // Producers wait for consumers that are started before them; with a rate of 0, for ever.
         start_after: match rate_is_zero(values)? {
             true => Some(Length::seconds(FOR_EVER_S)),
             false => slow_start(values, agents)?,
         },
-        // A consumer that says where in a stream it starts reads one, however it was declared.
-        queue_type: match stream_offset.is_some() || consumer_arguments.contains_key(STREAM_OFFSET)
-        {
-            true if values.has("predeclared") => QueueType::Stream,
-            _ => kind.queue_type,
+        queue: AmqpDestination {
+            queue_type: match reads_stream && values.has("predeclared") {
+                true => QueueType::Stream,
+                false => kind.queue_type,
+            },
+            ..spec.queue
         },
-        consumer_arguments,
-        stream_offset: stream_offset.unwrap_or_default(),
+        consumers,
         ..spec
     })
 }
@@ -299,19 +313,15 @@ fn poll(values: &Values) -> Result<Option<Length>, Failure> {
 }
 
 fn latency(values: &Values) -> Result<Vec<LatencyStep>, Failure> {
-    let micros = |us| Length(measure::Nanos::from_micros(us));
     let fixed = values.whole("consumer-latency", 0)?;
     if !values.has("variable-latency") {
-        let step = LatencyStep {
-            latency: micros(fixed.into()),
-            length: Length::default(),
-        };
+        let step = LatencyStep::constant(measure::Nanos::from_micros(fixed.into()));
         return Ok(Some(step).filter(|_| fixed > 0).into_iter().collect());
     }
     let step = |text: &String| {
         let (latency, seconds) = pair("variable-latency", text)?;
         Ok(LatencyStep {
-            latency: micros(latency),
+            latency: Length(measure::Nanos::from_micros(latency)),
             length: Length::seconds(seconds),
         })
     };

@@ -218,13 +218,18 @@ fn reason(resolved: &ResolvedRun, record: &RunRecord, length: Nanos) -> String {
             resolved.agents.all_producers(),
         ));
     }
-    if loads.iter().any(|load| load.consume_count > 0) {
+    if loads
+        .iter()
+        .any(|load| load.consumers.message_count > Some(0))
+    {
         reasons.push(counted(
             "Consumer reached message limit",
             resolved.agents.all_consumers(),
         ));
     }
-    let counting = loads.iter().any(|load| load.consume_count > 0);
+    let counting = loads
+        .iter()
+        .any(|load| load.consumers.message_count > Some(0));
     match resolved.experiment.until.filter(|_| !counting) {
         None => {}
         Some(until) => {

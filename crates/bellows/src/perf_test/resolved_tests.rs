@@ -27,17 +27,22 @@ fn load(line: &str) -> LoadSpec {
 #[test]
 fn nothing_said_is_what_perf_test_does() {
     let spec = load("");
-    let clients = (spec.total_producers, spec.total_consumers);
+    let clients = (spec.total_producers, spec.consumers.total);
     assert_eq!(clients, (Some(1), Some(1)));
     assert_eq!(spec.message_size.to_string(), "12");
     assert_eq!(
         (spec.confirm, spec.max_pending, spec.rate),
         (false, Some(0), None)
     );
-    assert_eq!((spec.prefetch, spec.ack), (0, Ack::Every(1)));
-    assert!(!spec.durable && !spec.persistent && spec.auto_delete && !spec.delete);
+    assert_eq!(
+        (spec.consumers.prefetch, spec.consumers.ack),
+        (0, Ack::Every(1))
+    );
+    assert!(
+        !spec.queue.durable && !spec.persistent && spec.queue.auto_delete && !spec.handling.delete
+    );
     assert_eq!(spec.recover.map(|wait| wait.to_string()), Some("5s".into()));
-    let exchange = spec.exchange.expect("an exchange");
+    let exchange = spec.queue.exchange.expect("an exchange");
     assert_eq!(
         (exchange.name.as_str(), exchange.kind.as_str()),
         ("direct", "direct")
@@ -45,7 +50,7 @@ fn nothing_said_is_what_perf_test_does() {
     assert!(exchange.durable);
     // A queue of its own, bound with a key that nobody else has.
     assert_eq!(spec.destination, "topic://perf-test-id");
-    assert_eq!(spec.routing_key.map(|key| key.len()), Some(36));
+    assert_eq!(spec.queue.routing_key.map(|key| key.len()), Some(36));
     let experiment = experiment("");
     assert!(experiment.phases.measure.is_zero() && experiment.ledger);
     assert_eq!(experiment.phases.drain, Length::seconds(5));
@@ -55,38 +60,48 @@ fn nothing_said_is_what_perf_test_does() {
 #[test]
 fn queues_are_declared_as_perf_test_declares_them() {
     let spec = load("-u q -sq -ma PT1H -ll balanced");
-    assert_eq!((spec.queue_type, spec.prefetch), (QueueType::Stream, 200));
-    let text = |key: &str| format!("{:?}", spec.arguments.get(key));
+    assert_eq!(
+        (spec.queue.queue_type, spec.consumers.prefetch),
+        (QueueType::Stream, 200)
+    );
+    let text = |key: &str| format!("{:?}", spec.queue.arguments.get(key));
     assert_eq!(text("x-max-length-bytes"), "Some(Integer(20000000000))");
     assert_eq!(
         text("x-stream-max-segment-size-bytes"),
         "Some(Integer(500000000))"
     );
     assert_eq!(text("x-max-age"), "Some(Text(\"3600s\"))");
-    assert!(spec.persistent && !spec.auto_delete);
+    assert!(spec.persistent && !spec.queue.auto_delete);
     let spec = load("-sq -u q -mlb 0 -q 10");
-    assert_eq!((spec.prefetch, spec.arguments.len()), (10, 1));
+    assert_eq!(
+        (spec.consumers.prefetch, spec.queue.arguments.len()),
+        (10, 1)
+    );
     let spec = load("-u q -qa x-queue-type=quorum,x-max-length=5 -ad false");
     assert_eq!(
-        (spec.queue_type, spec.arguments.len()),
+        (spec.queue.queue_type, spec.queue.arguments.len()),
         (QueueType::Quorum, 1)
     );
-    assert!(!spec.auto_delete);
-    assert_eq!(load("-u q -p").declare, Declare::IfMissing);
-    assert!(load("-u q -f persistent").durable && load("-u q -qq").persistent);
+    assert!(!spec.queue.auto_delete);
+    assert_eq!(load("-u q -p").handling.declare, Declare::IfMissing);
+    assert!(load("-u q -f persistent").queue.durable && load("-u q -qq").persistent);
     let spec = load("-E -u a,b -y 2 -Y 2");
-    let shape = (spec.exclusive, spec.consumers, spec.consumer_connections);
+    let shape = (
+        spec.exclusive,
+        spec.consumers.per_destination,
+        spec.consumers.connections,
+    );
     assert_eq!(shape, (true, 4, Some(1)));
     let spec = load("-E -qp q-%d -qpf 1 -qpt 3 -y 7");
     let shape = (
         spec.exclusive,
-        spec.total_consumers,
-        spec.consumer_connections,
+        spec.consumers.total,
+        spec.consumers.connections,
     );
     assert_eq!(shape, (true, Some(7), Some(3)));
     assert!(load("-E").destination.starts_with("topic://"));
     assert_eq!(load("-E -f persistent -y 2").destinations.len(), 2);
-    assert!(load("-u q -po").delete && !load("-u q -po -ad false").delete);
+    assert!(load("-u q -po").handling.delete && !load("-u q -po -ad false").handling.delete);
     for wrong in [
         "-p",
         "-sq -u q -mlb 100mb -smssb 200mb",
@@ -101,7 +116,7 @@ fn queues_are_declared_as_perf_test_declares_them() {
 fn exchanges_keys_and_queues_belong_together_as_in_perf_test() {
     let exchange = |line: &str| {
         let spec = load(line);
-        let exchange = spec.exchange.expect("an exchange");
+        let exchange = spec.queue.exchange.expect("an exchange");
         (exchange.name, exchange.kind)
     };
     for (line, name, kind) in [
@@ -116,26 +131,32 @@ fn exchanges_keys_and_queues_belong_together_as_in_perf_test() {
     // One key for all that are listed, so that each queue gets every message.
     let spec = load("-u a,b -y 2 -x 3");
     assert_eq!(spec.destinations, ["queue://a", "queue://b"]);
-    assert_eq!((spec.consumers, spec.total_consumers), (2, None));
     assert_eq!(
-        (spec.consumer_connections, spec.total_producers),
+        (spec.consumers.per_destination, spec.consumers.total),
+        (2, None)
+    );
+    assert_eq!(
+        (spec.consumers.connections, spec.total_producers),
         (Some(2), Some(3))
     );
-    assert!(spec.routing_key.is_some() && !experiment("-u a,b").ledger);
+    assert!(spec.queue.routing_key.is_some() && !experiment("-u a,b").ledger);
     // The queue's name in a sequence.
-    assert_eq!(load("-qp q-%d -qpf 1 -qpt 2").routing_key, None);
+    assert_eq!(load("-qp q-%d -qpf 1 -qpt 2").queue.routing_key, None);
     assert_eq!(
-        load("-qp q-%d -qpf 1 -qpt 2 -k k").routing_key.as_deref(),
+        load("-qp q-%d -qpf 1 -qpt 2 -k k")
+            .queue
+            .routing_key
+            .as_deref(),
         Some("k")
     );
     // Types, arguments and names of their own for consumers that name no queue.
     let spec = load("-y 3 -qq");
     assert_eq!(
-        (spec.destinations.len(), spec.total_consumers),
+        (spec.destinations.len(), spec.consumers.total),
         (3, Some(3))
     );
     assert!(load("-y 0").destination.starts_with("topic://"));
-    assert!(!load("-u q -sb").bind);
+    assert!(!load("-u q -sb").queue.bind);
     assert_eq!(load("-u q -K").random_routing_keys, Some(0));
     assert_eq!(load("-u q -rkcs 50").random_routing_keys, Some(50));
     for (line, ledger) in [
@@ -163,10 +184,13 @@ fn counts_rates_and_channels_are_each_clients() {
         (Some(8), Some(4))
     );
     assert_eq!(
-        (spec.total_consumers, spec.consumer_connections),
+        (spec.consumers.total, spec.consumers.connections),
         (Some(6), Some(2))
     );
-    assert_eq!((spec.message_count, spec.consume_count), (56, 18));
+    assert_eq!(
+        (spec.message_count, spec.consumers.message_count),
+        (56, Some(18))
+    );
     assert!(spec.rate_per_producer && spec.rate.map(Rate::get) == Some(10.0));
     let rate = |line: &str| load(line).rate.map(Rate::get);
     assert_eq!(
@@ -257,44 +281,59 @@ fn producers_do_what_perf_test_s_do() {
 #[test]
 fn consumers_do_what_perf_test_s_do() {
     let spec = load("-u q -q 100 -Q 200 -A 10 -n 5 -R 50 -L 1500 -ca x-priority=3");
-    assert_eq!((spec.ack, spec.prefetch), (Ack::Every(10), 100));
     assert_eq!(
-        (spec.channel_prefetch, spec.consumer_commit_every),
+        (spec.consumers.ack, spec.consumers.prefetch),
+        (Ack::Every(10), 100)
+    );
+    assert_eq!(
+        (
+            spec.consumers.amqp091.channel_prefetch,
+            spec.consumers.commit_every
+        ),
         (200, 5)
     );
-    assert_eq!(spec.consumer_rate.map(Rate::get), Some(50.0));
-    assert_eq!(spec.consumer_latency[0].to_string(), "1ms500us");
-    assert_eq!(spec.consumer_arguments.len(), 1);
+    assert_eq!(spec.consumers.service.rate.map(Rate::get), Some(50.0));
+    assert_eq!(spec.consumers.service.latency[0].to_string(), "1ms500us");
+    assert_eq!(spec.consumers.amqp091.arguments.len(), 1);
     let spec = load("-u q -vl 0:10 1000:5");
-    assert_eq!(spec.consumer_latency[1].to_string(), "1ms@5s");
+    assert_eq!(spec.consumers.service.latency[1].to_string(), "1ms@5s");
     let spec = load("-u q -a -A 5 -na -n 3");
-    assert_eq!((spec.ack, spec.refuse), (Ack::Auto, None));
-    assert_eq!(spec.consumer_commit_every, 0);
-    assert_eq!(load("-u q -na").refuse, Some(Refusal::Requeue));
-    assert_eq!(load("-u q -na -re false").refuse, Some(Refusal::Discard));
     assert_eq!(
-        load("-u q -po -pi 10").poll.map(|p| p.to_string()),
+        (spec.consumers.ack, spec.consumers.refuse),
+        (Ack::Auto, None)
+    );
+    assert_eq!(spec.consumers.commit_every, 0);
+    assert_eq!(load("-u q -na").consumers.refuse, Some(Refusal::Requeue));
+    assert_eq!(
+        load("-u q -na -re false").consumers.refuse,
+        Some(Refusal::Discard)
+    );
+    assert_eq!(
+        load("-u q -po -pi 10")
+            .consumers
+            .poll
+            .map(|p| p.to_string()),
         Some("10ms".into())
     );
     assert_eq!(
-        load("-u q -csd 3").consumer_start_delay,
-        Some(Length::seconds(3))
+        load("-u q -csd 3").consumers.start_after,
+        Length::seconds(3)
     );
     let slow = |line: &str| {
         let experiment = experiment(line);
         let spec = &experiment.load[0];
         let starts = [
-            spec.consumer_start_delay,
-            spec.consumers_apart,
-            spec.start_after,
+            spec.consumers.start_after,
+            spec.consumers.apart,
+            spec.start_after.unwrap_or_default(),
         ];
         (starts, experiment.phases.warmup)
     };
-    let second = |n| Some(Length::seconds(n));
+    let second = Length::seconds;
     // Producers wait for the consumers, unless these wait themselves.
-    let two = [None, second(1), second(2)];
+    let two = [second(0), second(1), second(2)];
     assert_eq!(slow("-u q -y 2 -S"), (two, Length::seconds(2)));
-    let delayed = [second(5), second(1), None];
+    let delayed = [second(5), second(1), second(0)];
     assert_eq!(slow("-u q -y 2 -S -csd 5"), (delayed, Length::seconds(0)));
     assert_eq!(
         experiment("-u q -ew empty").until,
@@ -314,14 +353,14 @@ fn consumers_do_what_perf_test_s_do() {
         ("-ca x-stream-offset=5 -sco next", StreamOffset::Next),
     ] {
         let spec = load(&format!("-u q -sq {line}"));
-        assert_eq!(spec.stream_offset, offset);
-        assert!(spec.consumer_arguments.is_empty());
+        assert_eq!(spec.consumers.amqp091.stream_offset, offset);
+        assert!(spec.consumers.amqp091.arguments.is_empty());
     }
     // Goes to the broker as it is.
     let spec = load("-u q -p -q 5 -ca x-stream-offset=1h");
-    assert_eq!(spec.queue_type, QueueType::Stream);
+    assert_eq!(spec.queue.queue_type, QueueType::Stream);
     assert_eq!(
-        spec.consumer_arguments["x-stream-offset"],
+        spec.consumers.amqp091.arguments["x-stream-offset"],
         Argument::Text("1h".into())
     );
     for wrong in ["-sco soon", "-q 70000", "-A 100 -q 10", "-ew late", "-vl 5"] {

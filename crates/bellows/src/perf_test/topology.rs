@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use load::{Declare, Exchange, QueueType};
+use load::{AmqpDestination, Consumers, Declare, Exchange, QueueHandling, QueueType};
 use session::experiment::LoadSpec;
 
 use super::clients::Agents;
@@ -27,21 +27,27 @@ pub(super) fn topology(
     let bind = !values.has("skip-binding-queues");
     let key = values.text("routing-key").map(str::to_owned);
     let fixed = spec.random_routing_keys.is_none() && bind;
-    let spec = LoadSpec {
-        durable: kind.persistent,
-        arguments: kind.arguments.clone(),
-        auto_delete: kind.auto_delete,
+    let mut spec = LoadSpec {
         exclusive,
-        // A queue that was only polled never lost a last consumer.
-        delete: kind.auto_delete && spec.poll.is_some(),
-        declare: if values.has("predeclared") {
-            Declare::IfMissing
-        } else {
-            Declare::Always
+        queue: AmqpDestination {
+            queue_type: spec.queue.queue_type,
+            durable: kind.persistent,
+            arguments: kind.arguments.clone(),
+            auto_delete: kind.auto_delete,
+            routing_key: key.clone().or_else(|| Some(generated_key())),
+            exchange: Some(exchange),
+            bind,
         },
-        routing_key: key.clone().or_else(|| Some(generated_key())),
-        exchange: Some(exchange),
-        bind,
+        handling: QueueHandling {
+            // A queue that was only polled never lost a last consumer.
+            delete: kind.auto_delete && spec.consumers.poll.is_some(),
+            declare: if values.has("predeclared") {
+                Declare::IfMissing
+            } else {
+                Declare::Always
+            },
+            ..spec.handling
+        },
         ..spec
     };
     Ok(match named {
@@ -51,12 +57,9 @@ pub(super) fn topology(
             // An exclusive queue's consumers share its connection.
             let queues = names.len().min(agents.all_consumers());
             let shared = exclusive.then_some(queues).filter(|queues| *queues > 0);
-            let spec = LoadSpec {
-                routing_key: key,
-                consumer_connections: shared.or(spec.consumer_connections),
-                ..with_queues(spec, names)
-            };
-            (spec, fixed && alone)
+            spec.queue.routing_key = key;
+            spec.consumers.connections = shared.or(spec.consumers.connections);
+            (with_queues(spec, names), fixed && alone)
         }
         // All have the same key, so that each gets every message; each consumer reads all.
         Names::Listed(names) => {
@@ -107,32 +110,24 @@ fn with_queues(spec: LoadSpec, names: Vec<String>) -> LoadSpec {
 }
 
 fn listed(spec: LoadSpec, agents: Agents, names: Vec<String>, exclusive: bool) -> LoadSpec {
-    let several = names.len() > 1 && agents.consumers > 0;
-    let spec = if exclusive && agents.consumers > 0 {
-        // All share the connection that the queues belong to.
-        LoadSpec {
-            total_consumers: None,
-            consumers: agents.all_consumers(),
-            consumer_connections: Some(1),
-            ..spec
-        }
-    } else if several {
-        LoadSpec {
-            total_consumers: None,
-            consumers: agents.all_consumers(),
-            consumer_connections: Some(agents.consumers),
-            ..spec
-        }
-    } else {
-        spec
-    };
-    with_queues(spec, names)
+    let several = names.len() > 1;
+    let mut spec = with_queues(spec, names);
+    if agents.consumers > 0 && (exclusive || several) {
+        spec.consumers = Consumers {
+            total: None,
+            per_destination: agents.all_consumers(),
+            // Exclusive queues belong to one connection, which all share.
+            connections: Some(if exclusive { 1 } else { agents.consumers }),
+            ..spec.consumers
+        };
+    }
+    spec
 }
 
 /// Whether each consumer can bind a queue of its own, which goes away with it.
 fn own_queues(kind: &Kind, spec: &LoadSpec) -> bool {
     let plain = kind.queue_type == QueueType::Classic && !kind.persistent && kind.auto_delete;
-    spec.bind && spec.poll.is_none() && plain
+    spec.queue.bind && spec.consumers.poll.is_none() && plain
 }
 
 /// Every consumer has a queue, and every message goes to each.

@@ -196,7 +196,7 @@ fn consumers<C: Connection>(
             message_size: group.producers.size_range().1,
             responds: group.producers.has_replies(),
             has_trace_header: group.producers.has_trace_header(),
-            poll: wanted.poll,
+            poll: wanted.poll.map(|interval| interval.0),
             service: wanted.service.clone(),
             delay,
             budget: budget.clone(),
@@ -225,7 +225,7 @@ fn consumers<C: Connection>(
 
 /// How long after the load a consumer begins.
 fn delay_of_consumer(group: &Group, n: usize) -> Nanos {
-    let (first, apart) = (group.consumers.start_after, group.consumers.apart);
+    let (first, apart) = (group.consumers.start_after.0, group.consumers.apart.0);
     first + Nanos(apart.0.saturating_mul(n as u64))
 }
 

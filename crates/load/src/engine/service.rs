@@ -29,11 +29,8 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn new(times: ServiceTime) -> Option<Self> {
-        let endless = times
-            .latency
-            .iter()
-            .any(|(_, length)| *length == Nanos::ZERO);
-        let total = times.latency.iter().map(|(_, length)| length.0).sum();
+        let endless = times.latency.iter().any(|step| step.length.is_zero());
+        let total = times.latency.iter().map(|step| step.length.0.0).sum();
         (!times.is_zero()).then_some(Self {
             times,
             round: Nanos(if endless { 0 } else { total }),
@@ -102,11 +99,11 @@ impl Service {
     fn latency(&self, now: Time) -> Nanos {
         let since = now.since(self.start).0;
         let mut at = since.checked_rem(self.round.0).unwrap_or(since);
-        for (latency, length) in &self.times.latency {
-            if *length == Nanos::ZERO || at < length.0 {
-                return *latency;
+        for step in &self.times.latency {
+            if step.length.is_zero() || at < step.length.0.0 {
+                return step.latency.0;
             }
-            at -= length.0;
+            at -= step.length.0.0;
         }
         Nanos::ZERO
     }
@@ -114,15 +111,17 @@ impl Service {
 
 #[cfg(test)]
 mod tests {
-    use measure::Rate;
+    use measure::{Length, Rate};
 
     use super::*;
+    use crate::LatencyStep;
 
     fn service(rate: Option<f64>, latency: &[(u64, u64)]) -> Service {
-        let latency = latency
-            .iter()
-            .map(|(t, l)| (Nanos(*t), Nanos(*l)))
-            .collect();
+        let step = |(latency, length): &(u64, u64)| LatencyStep {
+            latency: Length(Nanos(*latency)),
+            length: Length(Nanos(*length)),
+        };
+        let latency = latency.iter().map(step).collect();
         let rate = rate.and_then(Rate::per_second);
         Service::new(ServiceTime { rate, latency }).unwrap()
     }

@@ -2,14 +2,14 @@
 
 use std::str::FromStr;
 
-use measure::{Nanos, Rate, from_number_or_text};
+use measure::{Length, Rate, from_number_or_text};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{AmqpConsumers, Subscription};
+use super::{AmqpConsumers, LatencyStep, Subscription};
 use crate::Error;
 
 /// The receiving side of a group.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Consumers {
     /// Consumers for each destination.
     pub per_destination: usize,
@@ -30,13 +30,13 @@ pub struct Consumers {
     pub commit_every: u32,
     /// Ask for each message with `basic.get`, this long after the answer to the last one, in place of
     /// a subscription.
-    pub poll: Option<Nanos>,
+    pub poll: Option<Length>,
     /// How long a consumer works on a delivery before it acknowledges it and takes the next.
     pub service: ServiceTime,
     /// Consumers begin this long after the load, …
-    pub start_after: Nanos,
+    pub start_after: Length,
     /// … and each one of a group this long after the one before.
-    pub apart: Nanos,
+    pub apart: Length,
     /// Deliveries of the whole group after which it is done; `None` for no limit.
     pub message_count: Option<u64>,
     /// Named queues behind topics; `None` gives every consumer a queue of its own, which goes with
@@ -60,8 +60,8 @@ impl Default for Consumers {
             commit_every: 0,
             poll: None,
             service: ServiceTime::default(),
-            start_after: Nanos::ZERO,
-            apart: Nanos::ZERO,
+            start_after: Length::default(),
+            apart: Length::default(),
             message_count: None,
             subscription: None,
             amqp091: AmqpConsumers::default(),
@@ -128,16 +128,15 @@ pub enum Refusal {
 pub struct ServiceTime {
     /// Deliveries per second that each consumer can take; `None` for no limit.
     pub rate: Option<Rate>,
-    /// This long for each delivery, for the time beside it (0 for ever), one after the other, again
-    /// and again; empty for none.
-    pub latency: Vec<(Nanos, Nanos)>,
+    /// The time of each delivery, one step after the other, again and again; empty for none.
+    pub latency: Vec<LatencyStep>,
 }
 
 impl ServiceTime {
     /// Whether deliveries are taken as they come.
     #[must_use]
     pub fn is_zero(&self) -> bool {
-        self.rate.is_none() && self.latency.iter().all(|(time, _)| *time == Nanos::ZERO)
+        self.rate.is_none() && self.latency.iter().all(|step| step.latency.is_zero())
     }
 }
 

@@ -3,6 +3,7 @@
 mod amqp091;
 mod consumers;
 mod destination;
+mod latency_step;
 mod producers;
 mod properties;
 mod subscription;
@@ -18,6 +19,7 @@ pub use self::amqp091::{
 };
 pub use self::consumers::{Ack, Consumers, Refusal, ServiceTime};
 pub use self::destination::{Destination, DestinationKind};
+pub use self::latency_step::LatencyStep;
 pub use self::producers::{Guarantee, Producers, RandomKeys, StartDelay};
 pub use self::properties::{Argument, MessageProperties};
 pub use self::subscription::Subscription;

@@ -67,7 +67,7 @@ pub enum ArrivalProcess {
 impl ArrivalProcess {
     /// A constant total rate.
     #[must_use]
-    pub const fn constant(rate: Rate) -> Self {
+    pub fn constant(rate: Rate) -> Self {
         Self::Scheduled(ArrivalSchedule::constant(rate))
     }
 
@@ -91,8 +91,8 @@ pub struct ArrivalSchedule {
     profile: RateProfile,
     spacing: Spacing,
     per_producer: bool,
-    /// Made once, and shared by all copies made since.
-    pacer: OnceLock<Arc<Pacer>>,
+    /// Made once, and shared by all copies.
+    pacer: Arc<OnceLock<Arc<Pacer>>>,
 }
 
 /// A rate over time, from the start of the load (warm-up included). Rates are messages per second
@@ -191,18 +191,18 @@ impl ArrivalSchedule {
     /// A schedule; with `per_producer` the rate is each producer's, otherwise that of all producers of
     /// the group together.
     #[must_use]
-    pub const fn new(profile: RateProfile, spacing: Spacing, per_producer: bool) -> Self {
+    pub fn new(profile: RateProfile, spacing: Spacing, per_producer: bool) -> Self {
         Self {
             profile,
             spacing,
             per_producer,
-            pacer: OnceLock::new(),
+            pacer: Arc::default(),
         }
     }
 
     /// A constant total rate, evenly spaced.
     #[must_use]
-    pub const fn constant(rate: Rate) -> Self {
+    pub fn constant(rate: Rate) -> Self {
         Self::new(RateProfile::Constant(rate), Spacing::Even, false)
     }
 

@@ -1,10 +1,9 @@
 //! What an experiment means to the load engine.
 
 use load::{
-    Allocation, AmqpConsumers, AmqpDestination, AmqpProducers, ArrivalProcess, ArrivalSchedule,
-    Consumers, Destination, DestinationKind, Endpoint, Group, Guarantee, MessageProperties, Plan,
-    Producers, QueueHandling, RandomKeys, RateProfile, ReconnectPolicy, ServiceTime, Spacing,
-    StartDelay, Subscription,
+    Allocation, AmqpDestination, AmqpProducers, ArrivalProcess, ArrivalSchedule, Consumers,
+    Destination, DestinationKind, Endpoint, Group, Guarantee, MessageProperties, Plan, Producers,
+    RandomKeys, RateProfile, ReconnectPolicy, Spacing, StartDelay, Subscription,
 };
 use measure::{Length, Nanos};
 
@@ -72,11 +71,7 @@ fn group(spec: &LoadSpec, endpoint: &Endpoint, run_id: u32) -> Result<Group, loa
         destinations: destinations(spec)?,
         producers: producers(spec)?,
         consumers: consumers(spec, run_id),
-        queues: QueueHandling {
-            declare: spec.declare,
-            purge: spec.purge,
-            delete: spec.delete,
-        },
+        queues: spec.handling,
         source_addresses: spec.source_addresses.clone(),
         reconnect: spec.recover.map(|wait| ReconnectPolicy {
             min: wait.min.0,
@@ -149,40 +144,19 @@ fn properties(spec: &LoadSpec) -> MessageProperties {
 }
 
 fn consumers(spec: &LoadSpec, run_id: u32) -> Consumers {
-    let consume_count = Some(spec.consume_count).filter(|count| *count > 0);
+    let given = spec.consumers.clone();
+    let consume_count = given.message_count.filter(|count| *count > 0);
     Consumers {
-        per_destination: spec.consumers,
-        total: spec.total_consumers,
-        connections: spec.consumer_connections,
-        prefetch: spec.prefetch,
-        ack: spec.ack,
-        refuse: spec.refuse,
-        commit_every: spec.consumer_commit_every,
-        poll: spec.poll.map(|interval| interval.0),
-        service: ServiceTime {
-            rate: spec.consumer_rate,
-            latency: spec
-                .consumer_latency
-                .iter()
-                .map(|step| (step.latency.0, step.length.0))
-                .collect(),
-        },
-        start_after: spec.consumer_start_delay.map_or(Nanos::ZERO, |d| d.0),
-        apart: spec.consumers_apart.map_or(Nanos::ZERO, |d| d.0),
         // Without producers the count is the consumers' to reach.
         message_count: consume_count.or(message_count(spec).filter(|_| !spec.has_producers())),
-        subscription: spec.subscription.clone().map(|given| Subscription {
+        subscription: given.subscription.map(|given| Subscription {
             name: match given.name {
                 name if name.is_empty() => format!("bellows-{run_id:08x}"),
                 name => name,
             },
             ..given
         }),
-        amqp091: AmqpConsumers {
-            channel_prefetch: spec.channel_prefetch,
-            stream_offset: spec.stream_offset,
-            arguments: spec.consumer_arguments.clone(),
-        },
+        ..given
     }
 }
 
@@ -205,13 +179,8 @@ fn destinations(spec: &LoadSpec) -> Result<Vec<Destination>, load::Error> {
     let furnished = |parsed: Destination| Destination {
         exclusive: spec.exclusive && parsed.kind == DestinationKind::Queue,
         amqp091: AmqpDestination {
-            queue_type: spec.queue_type,
-            durable: spec.durable && parsed.kind == DestinationKind::Queue,
-            auto_delete: spec.auto_delete,
-            arguments: spec.arguments.clone(),
-            exchange: spec.exchange.clone(),
-            routing_key: spec.routing_key.clone(),
-            bind: spec.bind,
+            durable: spec.queue.durable && parsed.kind == DestinationKind::Queue,
+            ..spec.queue.clone()
         },
         ..parsed
     };

@@ -21,7 +21,7 @@ pub struct ScheduleSpec {
     fields: Fields,
     parsed: Parsed,
     spacing: Spacing,
-    trace: Once<Trace>,
+    resolved: Once<ArrivalSchedule>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -91,20 +91,23 @@ const GRAMMARS: [Grammar; 7] = [
 ];
 
 impl ScheduleSpec {
-    /// The schedule for the load engine. A trace is read from its file once, and shared by all that is
-    /// resolved from this specification later.
+    /// The schedule for the load engine: a trace is read, and the instants are prepared, once for all plans of this
+    /// specification, whose group says whether it is `per_producer`.
     ///
     /// # Errors
     /// A trace that cannot be read.
     pub(super) fn resolve(&self, per_producer: bool) -> Result<ArrivalSchedule, load::Error> {
-        let profile = match &self.parsed {
-            Parsed::Profile(profile) => profile.clone(),
-            Parsed::Trace(file, every) => RateProfile::Trace {
-                trace: self.trace.get_or_make(|| Trace::read(file))?,
-                every: *every,
-            },
-        };
-        Ok(ArrivalSchedule::new(profile, self.spacing, per_producer))
+        let schedule = self.resolved.get_or_make(|| {
+            let profile = match &self.parsed {
+                Parsed::Profile(profile) => profile.clone(),
+                Parsed::Trace(file, every) => RateProfile::Trace {
+                    trace: Trace::read(file)?.into(),
+                    every: *every,
+                },
+            };
+            Ok(ArrivalSchedule::new(profile, self.spacing, per_producer))
+        })?;
+        Ok((*schedule).clone())
     }
 
     fn of(name: &str, fields: Fields) -> Result<Self, Refused> {
@@ -139,7 +142,7 @@ impl ScheduleSpec {
                 Spacing::Even
             },
             fields,
-            trace: Once::default(),
+            resolved: Once::default(),
         })
     }
 }

@@ -371,8 +371,8 @@ fn what_is_beyond_the_usual_reads_back() {
     let again = Experiment::from_toml(&read.to_toml(), "test").unwrap();
     assert_eq!(read, again);
     let load = &read.load[0];
-    assert_eq!(load.declare, load::Declare::IfMissing);
-    assert_eq!(load.consumer_latency[1].to_string(), "2ms@5s");
+    assert_eq!(load.handling.declare, load::Declare::IfMissing);
+    assert_eq!(load.consumers.service.latency[1].to_string(), "2ms@5s");
     assert_eq!(load.properties.message_type.as_deref(), Some("order"));
     let bad = Experiment::from_toml("[[load]]\ndeclare = \"perhaps\"", "test");
     assert!(bad.unwrap_err().to_string().contains("if-missing"));

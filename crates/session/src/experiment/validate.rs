@@ -144,7 +144,7 @@ impl Experiment {
                 "take broker.kind = \"rabbitmq\"",
             );
         }
-        if is_embedded && spec.queue_type != QueueType::Classic {
+        if is_embedded && spec.queue.queue_type != QueueType::Classic {
             return of(
                 "queue-type",
                 ": the embedded broker has classic queues only",

@@ -3,7 +3,6 @@
 use archive::Capacity;
 use load::scenario::Scenario;
 use load::{DestinationKind, Plan, QueueType};
-use measure::Nanos;
 
 /// What is known of a load before it begins.
 #[derive(Clone, Debug, Default)]
@@ -64,5 +63,5 @@ fn deliveries_each(plan: &Plan) -> Option<f64> {
 }
 
 fn takes_its_time(consumers: &load::Consumers) -> bool {
-    !consumers.service.is_zero() || consumers.poll.is_some() || consumers.start_after > Nanos::ZERO
+    !consumers.service.is_zero() || consumers.poll.is_some() || !consumers.start_after.is_zero()
 }

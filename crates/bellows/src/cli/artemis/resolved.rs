@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use load::Endpoint;
+use load::{Consumers, Endpoint};
 use measure::Length;
 use report::artemis::Sides;
 use session::Experiment;
@@ -68,9 +68,11 @@ impl ArtemisClientArgs {
             check_url("--consumer-url", &url.0)?;
         }
         let threads = sending.threads(common.on.count(), &mut notes);
-        let producers = sending.fill(&common, threads);
         let connections = consumer_side.consumer_connections;
-        let load = consumer_side.split(common.consumers(&consuming, producers, connections));
+        let load = consumer_side.split(LoadSpec {
+            consumers: common.consumers(&consuming, connections),
+            ..sending.fill(&common, threads)
+        });
         let sides = Sides {
             producers: true,
             paced: sending.producing.rate.is_some(),
@@ -99,10 +101,8 @@ impl ArtemisProducerArgs {
         }
         let ledger = sending.message_size >= SMALLEST_MEASURED;
         let threads = sending.threads(common.on.count(), &mut notes);
-        let spec = LoadSpec {
-            consumers: 0,
-            ..sending.fill(&common, threads)
-        };
+        let mut spec = sending.fill(&common, threads);
+        spec.consumers.per_destination = 0;
         let sides = Sides {
             producers: true,
             paced: sending.producing.rate.is_some(),
@@ -133,7 +133,8 @@ impl ArtemisConsumerArgs {
         }
         let spec = LoadSpec {
             producers: 0,
-            ..common.consumers(&consuming, common.spec(), num_connections)
+            consumers: common.consumers(&consuming, num_connections),
+            ..common.on.spec()
         };
         let sides = Sides {
             producers: false,
@@ -179,22 +180,19 @@ impl Common {
         Ok(notes)
     }
 
-    fn spec(&self) -> LoadSpec {
-        LoadSpec {
-            prefetch: PREFETCH,
-            ..self.on.spec()
-        }
-    }
-
     fn commit_interval(&self) -> u32 {
         self.on.commit_interval.max(self.tx_size)
     }
 
-    /// Adds consumers to a group. Artemis' commit for every message; but for `--commit-interval`, which
+    /// The consumers of a group. Artemis' commit for every message; but for `--commit-interval`, which
     /// only its producers heed.
-    fn consumers(&self, consuming: &Consuming, spec: LoadSpec, connections: usize) -> LoadSpec {
+    fn consumers(&self, consuming: &Consuming, connections: usize) -> Consumers {
+        let given = Consumers {
+            prefetch: PREFETCH,
+            ..Consumers::default()
+        };
         let client_id = self.client_id.as_ref();
-        consuming.fill(spec, client_id, connections, self.commit_interval())
+        consuming.fill(given, client_id, connections, self.commit_interval())
     }
 
     /// Refuses subscriptions that cannot be made.
@@ -290,7 +288,7 @@ impl Sending {
         LoadSpec {
             max_pending: Some(self.max_pending),
             message_size: SizeSpec::fixed(self.message_size),
-            ..producing.fill(common.spec(), threads, common.commit_interval())
+            ..producing.fill(common.on.spec(), threads, common.commit_interval())
         }
     }
 }

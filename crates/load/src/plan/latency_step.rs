@@ -1,6 +1,6 @@
 //! How long consumers work on deliveries, as people write it.
 
-use measure::{Length, Refused};
+use measure::{Length, Nanos, Refused};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// How long a delivery takes, for a part of the time: `"2ms"` for ever, or `"2ms@10s"`, the next
@@ -11,6 +11,17 @@ pub struct LatencyStep {
     pub latency: Length,
     /// How long the step lasts; zero is for ever.
     pub length: Length,
+}
+
+impl LatencyStep {
+    /// The same work on every delivery.
+    #[must_use]
+    pub const fn constant(latency: Nanos) -> Self {
+        Self {
+            latency: Length(latency),
+            length: Length(Nanos::ZERO),
+        }
+    }
 }
 
 impl std::str::FromStr for LatencyStep {
