@@ -323,7 +323,7 @@ fn a_load_with_recover_outlives_its_broker() {
     let record = read_json(&only_run(dir.path()).join("run.json"));
     let labels = record["events"].to_string();
     assert!(
-        labels.contains("made anew") && labels.contains("are back"),
+        labels.contains("connections reconnect") && labels.contains("are back"),
         "{labels}"
     );
 }

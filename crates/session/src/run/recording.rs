@@ -468,7 +468,7 @@ impl load::Sink for Recording<'_> {
             }
             load::RunEvent::Unblocked { .. } => {}
             load::RunEvent::Lost { at, detail } => {
-                self.keep_event(at, format!("connections are being made anew: {detail}"));
+                self.keep_event(at, format!("connections reconnect: {detail}"));
             }
             load::RunEvent::Recovered { at } => {
                 self.keep_event(at, "all connections are back".to_owned());
