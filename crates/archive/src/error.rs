@@ -1,6 +1,6 @@
 //! Why a run folder could not be made or read.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
 use measure::Problem;
@@ -85,6 +85,19 @@ impl Error {
                 "take it from a copy, or run the experiment again",
             ),
         }
+    }
+}
+
+/// What was read of a file that a run folder need not have; `None` where it is missing.
+pub(crate) fn where_present<T>(read: io::Result<T>, path: &Path) -> Result<Option<T>, Error> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Error::Io {
+            action: "read",
+            path: path.to_path_buf(),
+            source,
+        }),
     }
 }
 

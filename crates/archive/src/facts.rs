@@ -12,9 +12,9 @@ use crate::stall::{Stall, Stalled};
 pub struct Facts {
     /// Length of the measured phase.
     pub seconds: f64,
-    /// Messages per second that were asked for; `None` all-out.
+    /// Requested messages per second; `None` if unthrottled.
     pub requested_rate: Option<f64>,
-    /// Standard deviation of the number of messages asked for, where arrivals are random.
+    /// Standard deviation of the number of requested messages, where arrivals are random.
     pub requested_deviation: f64,
     /// Producers were asked to wait between an answer and their next message.
     pub closed_loop: bool,
@@ -70,15 +70,15 @@ pub struct Facts {
     #[serde(default)]
     pub idle_answer_ns: Option<u64>,
     /// The process on this machine that passes connections on to the broker: a tunnel, a proxy.
-    #[serde(default)]
-    pub relay: Option<String>,
+    #[serde(default, rename = "relay")]
+    pub proxy: Option<String>,
     /// How long bytes to the broker stayed in that process, nanoseconds: what it had taken from us and not passed on
     /// at the end of the measured phase, at the rate at which it passed on.
-    #[serde(default)]
-    pub relay_held_ns: Option<u64>,
+    #[serde(default, rename = "relay_held_ns")]
+    pub proxy_held_ns: Option<u64>,
     /// What the kernel says of that process's own connections, to the broker.
-    #[serde(default)]
-    pub behind_relay: Option<ConnectionTime>,
+    #[serde(default, rename = "behind_relay")]
+    pub behind_proxy: Option<ConnectionTime>,
     /// What the kernel says of the connections to the broker.
     pub connections: Option<ConnectionTime>,
     /// What the generator did against the embedded broker on this machine (`bellows calibrate`).
@@ -213,7 +213,7 @@ impl Facts {
     /// of them.
     #[must_use]
     pub fn other_cores(&self) -> Option<f64> {
-        if self.broker.is_none() && (self.same_machine || self.relay.is_some()) {
+        if self.broker.is_none() && (self.same_machine || self.proxy.is_some()) {
             return None;
         }
         let broker = self.broker.as_ref().filter(|_| self.same_machine);
@@ -289,7 +289,7 @@ pub struct BrokerUse {
     pub busiest_thread: Option<f64>,
     /// The name of that thread.
     pub busiest_thread_name: Option<String>,
-    /// Its threads together were ready to run and without a core for so many seconds a second.
+    /// Its threads together were ready to run and without a core for this many seconds a second.
     #[serde(rename = "starved")]
     pub run_queue_wait: Option<f64>,
 }

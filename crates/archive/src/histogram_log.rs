@@ -21,6 +21,7 @@ use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use measure::{DueHistogram, Interval, Metric, MetricKind, Phase, Time};
 
 use crate::bounded::Line;
+use crate::error::where_present;
 use crate::line_file::LineFile;
 use crate::{Error, bounded, file, histogram_decode};
 
@@ -187,17 +188,7 @@ impl HistogramLog {
     /// Opens the log of a run folder; a missing one is empty.
     pub(crate) fn open(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(file::HISTOGRAMS);
-        let lines = match bounded::open(&path) {
-            Ok(file) => Some(BufReader::new(file)),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-            Err(source) => {
-                return Err(Error::Io {
-                    action: "read",
-                    path,
-                    source,
-                });
-            }
-        };
+        let lines = where_present(bounded::open(&path), &path)?.map(BufReader::new);
         Ok(Self {
             path,
             lines,

@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::where_present;
 use crate::lock::RunLock;
 use crate::{Error, bounded, file, replace_file};
 
@@ -65,16 +66,8 @@ impl Labels {
     /// Where there are some and they cannot be read.
     pub fn read(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(file::LABELS);
-        let text = match bounded::read(&path, LARGEST) {
-            Ok(text) => text,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(source) => {
-                return Err(Error::Io {
-                    action: "read",
-                    path,
-                    source,
-                });
-            }
+        let Some(text) = where_present(bounded::read(&path, LARGEST), &path)? else {
+            return Ok(Self::default());
         };
         serde_json::from_slice(&text).map_err(|e| Error::Damaged {
             path,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use measure::{Phase, Recorder};
 
+use crate::error::where_present;
 use crate::profile::{Profile, ProfileError};
 use crate::{
     Error, HistogramLog, RunRecord, RunState, RunSummary, SeriesPoint, SliceLog, bounded,
@@ -170,16 +171,12 @@ fn expect_schema(
 
 /// Reads the series; lines that make no sense are passed over and noted.
 fn read_points(path: &Path, notes: &mut Vec<String>) -> Result<Vec<SeriesPoint>, Error> {
-    let series = match bounded::open(path) {
-        Ok(series) => series,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            notes.push(format!(
-                "{} is missing: no second was completed",
-                file::SERIES
-            ));
-            return Ok(Vec::new());
-        }
-        Err(source) => return Err(io_error("read", path, source)),
+    let Some(series) = where_present(bounded::open(path), path)? else {
+        notes.push(format!(
+            "{} is missing: no second was completed",
+            file::SERIES
+        ));
+        return Ok(Vec::new());
     };
     let mut input = BufReader::new(series.take(LARGEST_SERIES));
     let mut points: Vec<SeriesPoint> = Vec::new();

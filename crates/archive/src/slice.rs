@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufReader};
+use std::io::BufReader;
 use std::path::Path;
 
 use hdrhistogram::Histogram;
@@ -10,6 +10,7 @@ use measure::{Interval, Metric, MetricKind, Phase};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::bounded::Line;
+use crate::error::where_present;
 use crate::{Error, bounded, file, scenario};
 
 /// Bytes that a line may have; some thousand are usual.
@@ -26,7 +27,7 @@ pub struct SlicePoint {
     pub dt: f64,
     /// The phase that all of it belongs to.
     pub phase: Phase,
-    /// Messages, or operations of the first scenario, per second that the schedule asked for.
+    /// Messages, or operations of the first scenario, per second that the schedule requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested_rate: Option<f64>,
     /// Messages sent.
@@ -199,17 +200,7 @@ impl SliceLog {
     /// Opens the slices of a run folder; a missing file is empty: earlier versions wrote none.
     pub(crate) fn open(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(file::SLICES);
-        let lines = match bounded::open(&path) {
-            Ok(file) => Some(BufReader::new(file)),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-            Err(source) => {
-                return Err(Error::Io {
-                    action: "read",
-                    path,
-                    source,
-                });
-            }
-        };
+        let lines = where_present(bounded::open(&path), &path)?.map(BufReader::new);
         Ok(Self {
             lines,
             line: Vec::new(),

@@ -27,7 +27,7 @@ pub struct RunSummary {
     pub received: Throughput,
     /// Messages that found the in-flight budget used up.
     pub blocked: Throughput,
-    /// What the schedules asked for; `None` where somebody sends all-out or waits for answers.
+    /// What the schedules requested; `None` where somebody is unthrottled or waits for answers.
     #[serde(default)]
     pub requested: Option<RequestedSummary>,
     /// Some producers wait for an answer before they go on: a slow broker is asked less often, and
@@ -124,7 +124,7 @@ pub struct ScenarioSummary {
     /// The counts.
     #[serde(flatten, deserialize_with = "counts")]
     pub counts: BTreeMap<Metric, u64>,
-    /// What its schedule asked for, in operations; absent without one.
+    /// What its schedule requested, in operations; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "typescript", ts(optional))]
     pub requested: Option<RequestedSummary>,
@@ -207,7 +207,7 @@ pub struct Throughput {
     pub rate: f64,
 }
 
-/// What was asked for, against what was sent. In a run of churn its messages are cycles, and they are
+/// What was requested, and what was sent. In a run of churn its messages are cycles, and they are
 /// sent when they begin.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
@@ -217,7 +217,7 @@ pub struct RequestedSummary {
     pub total: f64,
     /// The mean of the measured phase, in messages per second.
     pub rate: f64,
-    /// Messages sent in the measured phase divided by those asked for in it; `None` where none were.
+    /// Messages sent in the measured phase divided by those requested in it; `None` where none were.
     pub achieved: Option<f64>,
     /// Share of the measured phase's messages that were sent later than 1 ms after their time (0 to
     /// 1).
@@ -235,7 +235,7 @@ pub struct RequestedWindow {
     pub t: f64,
     /// Its measured length in seconds.
     pub dt: f64,
-    /// Messages per second asked for.
+    /// Requested messages per second.
     pub requested: f64,
     /// Messages per second sent.
     pub sent: f64,

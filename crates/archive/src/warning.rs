@@ -28,7 +28,7 @@ pub enum Tier {
 pub enum WarningCode {
     /// The generator's own loop lag or CPU explains the latency.
     GeneratorSaturated,
-    /// Less was sent than the schedule asked for.
+    /// Less was sent than the schedule requested.
     RateNotAchieved,
     /// Broker and generator share too few cores.
     TooFewCores,

@@ -125,7 +125,7 @@ fn a_run_that_is_stopped_ends_the_series_and_does_not_count() {
     let started = start(bellows(dir.path(), &short(&["--repeat", "20", "--quiet"])));
     let series =
         |path: &str| fs::read_to_string(dir.path().join(RUNS).join(path).join("series.jsonl"));
-    wait_for("a second run under way", || {
+    wait_for("a second run in progress", || {
         dir.path().join(RUNS).exists()
             && runs(dir.path()).len() == 2
             && runs(dir.path())

@@ -60,7 +60,7 @@ impl Arguments {
     pub(crate) fn read(name: &str, table: Table<'_>) -> Result<Self, Refusal> {
         if let Some(refused) = REFUSED.iter().find(|r| table.get(r).is_some()) {
             return Err(Refusal::not_implemented(&format!(
-                "the embedded broker does not offer '{refused}', asked for by queue '{name}' in \
+                "the embedded broker does not offer '{refused}', which queue '{name}' wants, in \
                  vhost '/'; leave it out or use a managed broker"
             )));
         }

@@ -88,9 +88,14 @@ pub fn in_root_of(pid: u32, path: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
     use std::path::Path;
+    use std::process::Command;
+    use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::status::Status;
 
     #[test]
     fn only_executable_mappings_are_kept_with_any_path() {
@@ -126,5 +131,28 @@ ffff-10000 r-xp 00000000 00:00 0                          [vdso]";
         let stack = range_around(std::process::id(), address).expect("a stack");
         assert!(stack.contains(&address));
         assert_eq!(range_around(std::process::id(), 1), None);
+    }
+
+    /// Crate `procfs` refuses the whole file for one such name.
+    #[test]
+    fn a_name_that_is_no_text_hides_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(OsStr::from_bytes(b"sl\xffeep\n"));
+        fs::copy("/bin/sleep", &path).unwrap();
+        let mut child = Command::new(&path).arg("60").spawn().unwrap();
+        let name = "sl\u{fffd}eep\n";
+        let has_begun =
+            || Status::of(child.id()).is_ok_and(|status| status.name.starts_with("sl\u{fffd}"));
+        let end = Instant::now() + Duration::from_secs(10);
+        while !has_begun() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let (begun, maps) = (has_begun(), maps(child.id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(begun);
+        let maps = maps.expect("maps");
+        assert!(maps.iter().any(|m| m.path.ends_with(name)), "{maps:?}");
+        assert!(maps.iter().any(|m| m.path.contains("libc")), "{maps:?}");
     }
 }

@@ -219,7 +219,7 @@ pub struct Silence {
 }
 
 /// Messages that were due and had no answer when the run ended, with the latencies that they had reached by
-/// then: theirs are at least so long (right-censored), and leaving them out would be coordinated omission.
+/// then: their latencies are at least that long (right-censored), and leaving them out would be coordinated omission.
 #[derive(Clone, Debug)]
 pub struct Censored {
     /// Their latencies, as a part of the drain.

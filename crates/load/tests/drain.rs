@@ -119,7 +119,7 @@ fn messages_that_come_twice_do_not_stand_for_those_that_are_still_to_come() {
             who: Who::Consumers,
             ..Fault::new(FaultKind::Drop { in_order: true })
         }],
-        fault_origin: Origin::Told,
+        fault_origin: Origin::Declared,
         ..Config::default()
     });
     let log = broker.fault_log();

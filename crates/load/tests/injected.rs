@@ -196,7 +196,7 @@ fn play(scene: &Scene, tls: Option<&Authority>) -> Played {
     let config = Config {
         tls: tls.map(|authority| authority.listener(&["127.0.0.1"], None)),
         faults: scene.script.clone(),
-        fault_origin: Origin::Told,
+        fault_origin: Origin::Declared,
         ..Config::default()
     };
     let broker = started(config);

@@ -112,7 +112,7 @@ fn script() -> Vec<Fault> {
 fn run(case: &Case) -> (Kept, Vec<(Time, Time)>) {
     let config = Config {
         faults: script(),
-        fault_origin: Origin::Told,
+        fault_origin: Origin::Declared,
         ..Config::default()
     };
     let broker = Broker::bind(config).expect("bind").spawn().expect("spawn");

@@ -39,7 +39,7 @@ fn at(kind: FaultKind, ms: u64) -> Fault {
 fn broker(script: &[Fault]) -> Running {
     let config = Config {
         faults: script.to_vec(),
-        fault_origin: Origin::Told,
+        fault_origin: Origin::Declared,
         ..Config::default()
     };
     Broker::bind(config).expect("bind").spawn().expect("spawn")

@@ -60,7 +60,7 @@ fn played(case: &Case) -> Heard {
     };
     let config = Config {
         faults: case.stalls.iter().map(stall).collect(),
-        fault_origin: Origin::Told,
+        fault_origin: Origin::Declared,
         ..Config::default()
     };
     let broker = Broker::bind(config).expect("bind").spawn().expect("spawn");

@@ -209,7 +209,9 @@ fn refused_messages_come_again_or_never() {
     rest.stop = Some(StopCondition::Empty);
     assert_eq!(run(&rest).totals.received, 0, "none went back");
 
+    // What is refused comes again while others are still sent.
     group.consumers.refuse = Some(Refusal::Requeue);
+    group.producers.arrivals = Rate::per_second(500.0).expect("a rate").into();
     let mut plan = plan(group);
     plan.phases.drain = Nanos::from_millis(300);
     let outcome = run(&plan);

@@ -43,7 +43,7 @@ pub(crate) trait UsageSource {
     fn server(&mut self) -> Server {
         Server::Unknown
     }
-    /// What the broker and bellows may use, on a machine of so many cores.
+    /// What the broker and bellows may use, on a machine with this number of cores.
     fn combined_cores(&self, _machine: u32) -> Option<CombinedCores> {
         None
     }

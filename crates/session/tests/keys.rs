@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use session::Experiment;
-use syn::{Fields, Item, ItemStruct, Meta};
+use syn::{Field, Fields, Item, ItemStruct, Meta};
 
 /// Set to anything, it writes the page instead of comparing it.
 const RENEW: &str = "BELLOWS_RENEW_KEYS";
@@ -265,12 +265,12 @@ const EXAMPLES: &[(&str, &str)] = &[
 
 #[test]
 fn the_page_of_keys_is_up_to_date() {
-    let structs = structs();
+    let sources = sources();
     let mut page = INTRODUCTION.to_owned();
     for table in TABLES {
         let defaults = read(table.file);
         let mut rows = String::new();
-        for key in keys(table.of, &structs) {
+        for key in keys(table.of, &sources) {
             let of_empty = defaults.pointer(table.pointer);
             let default = match table.file.contains(&format!("{} = ", key.name)) {
                 true => "required".to_owned(),
@@ -323,9 +323,16 @@ fn read(file: &str) -> Value {
     serde_json::to_value(experiment).expect("JSON")
 }
 
-/// The structs of the files that hold an experiment's types.
-fn structs() -> BTreeMap<String, ItemStruct> {
-    let mut found = BTreeMap::new();
+/// What the files that hold an experiment's types say of them.
+#[derive(Default)]
+struct Sources {
+    structs: BTreeMap<String, ItemStruct>,
+    /// Of each `flat_table!` its keys, with the fields that lead to their values.
+    flat: BTreeMap<String, Vec<(String, Vec<String>)>>,
+}
+
+fn sources() -> Sources {
+    let mut found = Sources::default();
     for folder in [
         "session/src/experiment",
         "load/src/plan",
@@ -339,8 +346,15 @@ fn structs() -> BTreeMap<String, ItemStruct> {
             let text = fs::read_to_string(entry.path()).expect("source");
             let file = syn::parse_file(&text).expect("Rust");
             for item in file.items {
-                if let Item::Struct(item) = item {
-                    found.insert(item.ident.to_string(), item);
+                match item {
+                    Item::Struct(item) => {
+                        found.structs.insert(item.ident.to_string(), item);
+                    }
+                    Item::Macro(item) if item.mac.path.is_ident("flat_table") => {
+                        let (of, keys) = flat_table(&item.mac.tokens.to_string());
+                        found.flat.insert(of, keys);
+                    }
+                    _ => {}
                 }
             }
         }
@@ -348,36 +362,71 @@ fn structs() -> BTreeMap<String, ItemStruct> {
     found
 }
 
-fn keys(of: &str, structs: &BTreeMap<String, ItemStruct>) -> Vec<Key> {
-    let item = structs.get(of).unwrap_or_else(|| panic!("no struct {of}"));
-    let Fields::Named(fields) = &item.fields else {
-        panic!("{of} has no named fields");
-    };
+/// `LoadSpec { "exchange" => queue . exchange , … }`: the type, and its keys with their fields.
+fn flat_table(tokens: &str) -> (String, Vec<(String, Vec<String>)>) {
+    let (of, rows) = tokens.split_once('{').expect("a brace");
+    let rows = rows.trim_end().trim_end_matches('}').split(',');
+    let keys = rows.filter_map(|row| {
+        let (key, place) = row.split_once("=>")?;
+        let place = place.split('.').map(|part| part.trim().to_owned());
+        Some((key.trim().trim_matches('"').to_owned(), place.collect()))
+    });
+    (of.trim().to_owned(), keys.collect())
+}
+
+fn fields<'a>(of: &str, sources: &'a Sources) -> impl Iterator<Item = &'a Field> {
+    let item = sources.structs.get(of);
+    match &item.unwrap_or_else(|| panic!("no struct {of}")).fields {
+        Fields::Named(fields) => fields.named.iter(),
+        _ => panic!("{of} has no named fields"),
+    }
+}
+
+fn keys(of: &str, sources: &Sources) -> Vec<Key> {
+    if let Some(flat) = sources.flat.get(of) {
+        let keys = flat.iter().map(|(name, place)| {
+            let mut within = of.to_owned();
+            let mut found = None;
+            for part in place {
+                let field = fields(&within, sources)
+                    .find(|field| field.ident.as_ref().is_some_and(|ident| ident == part))
+                    .unwrap_or_else(|| panic!("{within} has no {part}"));
+                within = tokens(&field.ty);
+                found = Some(field);
+            }
+            key(found.expect("a field"), name.clone())
+        });
+        return keys.collect();
+    }
     let mut keys = Vec::new();
-    for field in &fields.named {
+    for field in fields(of, sources) {
         let serde = attribute(&field.attrs);
-        let written = tokens(&field.ty);
-        let inner = written
-            .strip_prefix("Option<")
-            .and_then(|it| it.strip_suffix('>'));
-        let of = inner.unwrap_or(&written).to_owned();
+        let ident = field.ident.as_ref().expect("named").to_string();
         if serde.contains("flatten") {
-            keys.extend(self::keys(&of, structs));
+            keys.extend(self::keys(&key(field, ident).of, sources));
         } else if !serde.split(',').any(|part| part.trim() == "skip") {
-            let ident = field.ident.as_ref().expect("named").to_string();
             let renamed = serde
                 .split_once("rename = \"")
                 .and_then(|(_, rest)| rest.split_once('"'))
                 .map(|(name, _)| name.to_owned());
-            keys.push(Key {
-                name: renamed.unwrap_or_else(|| ident.trim_start_matches("r#").replace('_', "-")),
-                is_optional: inner.is_some(),
-                of,
-                meaning: meaning(&field.attrs),
-            });
+            let name = renamed.unwrap_or_else(|| ident.trim_start_matches("r#").replace('_', "-"));
+            keys.push(key(field, name));
         }
     }
     keys
+}
+
+fn key(field: &Field, name: String) -> Key {
+    let written = tokens(&field.ty);
+    let inner = written
+        .strip_prefix("Option<")
+        .and_then(|it| it.strip_suffix('>'));
+    Key {
+        name,
+        is_optional: inner.is_some(),
+        of: inner.unwrap_or(&written).to_owned(),
+        meaning: meaning(&field.attrs),
+    }
 }
 
 /// What stands in `#[serde(…)]`.

@@ -131,7 +131,7 @@ export class NinesChart {
     this.plot.addEventListener('mouseleave', () => tip.hide());
   }
 
-  /** Draws these lines anew, those behind first. */
+  /** Draws these lines again, those behind first. */
   draw(lines: readonly NinesLine[], bounds: NinesBounds, p: Palette): void {
     const width = this.element.clientWidth;
     if (width === 0) return;

@@ -114,7 +114,7 @@ export class Panel {
     this.plot.addEventListener('mouseleave', () => tip.hide());
   }
 
-  /** Draws anew, at a width and with colours. */
+  /** Draws again, at a width and with colours. */
   draw(width: number, palette: Palette): void {
     this.width = width;
     this.palette = palette;

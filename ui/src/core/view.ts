@@ -57,7 +57,7 @@ busiest_thread: number | null,
  */
 busiest_thread_name: string | null,
 /**
- * Its threads together were ready to run and without a core for so many seconds a second.
+ * Its threads together were ready to run and without a core for this many seconds a second.
  */
 starved: number | null, };
 
@@ -206,11 +206,11 @@ export type Evidence = {
  */
 seconds: number,
 /**
- * Messages per second that were asked for; `None` all-out.
+ * Requested messages per second; `None` if unthrottled.
  */
 requested_rate: number | null,
 /**
- * Standard deviation of the number of messages asked for, where arrivals are random.
+ * Standard deviation of the number of requested messages, where arrivals are random.
  */
 requested_deviation: number,
 /**
@@ -1024,7 +1024,7 @@ runs: Array<RepeatedRun>,
 figures: Array<RepeatedFigure>, };
 
 /**
- * What was asked for, against what was sent. In a run of churn its messages are cycles, and they are
+ * What was requested, and what was sent. In a run of churn its messages are cycles, and they are
  * sent when they begin.
  */
 export type RequestedSummary = {
@@ -1038,7 +1038,7 @@ total: number,
  */
 rate: number,
 /**
- * Messages sent in the measured phase divided by those asked for in it; `None` where none were.
+ * Messages sent in the measured phase divided by those requested in it; `None` where none were.
  */
 achieved: number | null,
 /**
@@ -1065,7 +1065,7 @@ t: number,
  */
 dt: number,
 /**
- * Messages per second asked for.
+ * Requested messages per second.
  */
 requested: number,
 /**
@@ -1289,7 +1289,7 @@ unit: string,
  */
 rate: number,
 /**
- * What its schedule asked for, in operations; absent without one.
+ * What its schedule requested, in operations; absent without one.
  */
 requested?: RequestedSummary,
 /**

@@ -15,7 +15,7 @@ import { latency, panels, subject } from './panels';
 
 export interface View {
   element: HTMLElement;
-  /** Draws anew: another width, other colours. */
+  /** Draws again, at another width or in other colours. */
   draw(): void;
 }
 

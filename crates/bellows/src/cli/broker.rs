@@ -69,7 +69,7 @@ impl BrokerArgs {
         config.faults = self.script()?;
         config.tls = self.tls.listener()?;
         if self.fault_script.is_some() {
-            config.fault_origin = Origin::Told;
+            config.fault_origin = Origin::Declared;
         }
         let harms = !config.faults.is_empty();
         let limit = config.memory_limit_bytes;

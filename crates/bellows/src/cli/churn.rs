@@ -4,12 +4,11 @@ use clap::{Args, Subcommand};
 use load::scenario::churn::ChurnKind;
 use measure::{Bytes, Length, Rate};
 use session::Experiment;
-use session::experiment::{ChurnSpec, Origin, PhasesSpec, ProfileSpec, ScheduleSpec};
+use session::experiment::{ChurnSpec, ScheduleSpec};
 
-use super::args::{OutputArgs, RequireArgs, from_one};
-use super::connect::ConnectArgs;
-use super::option_names::OPTION_NAMES;
+use super::args::from_one;
 use super::perform;
+use super::running_broker::RunningBrokerArgs;
 use crate::failure::{Done, Failure};
 
 const EXAMPLES: &str = "\
@@ -46,9 +45,6 @@ struct Options {
     /// (`bellows help schedules`)
     #[arg(long, value_name = "SHAPE", conflicts_with = "rate")]
     schedule: Option<ScheduleSpec>,
-    /// Warm-up before the measured phase, in seconds (or 500ms, 2m)
-    #[arg(long, value_name = "DURATION", default_value = "0")]
-    warmup: Length,
     /// Measured phase, in seconds (or 500ms, 2m)
     #[arg(long, value_name = "DURATION", default_value = "10")]
     duration: Length,
@@ -62,18 +58,8 @@ struct Options {
     /// 10 channels or queues, if absent
     #[arg(long, value_name = "N", value_parser = from_one)]
     max_open: Option<usize>,
-    /// Profile the broker, which must run on this machine
-    #[arg(long)]
-    profile: bool,
-    /// Keep no run folder and write no report
-    #[arg(long, conflicts_with = "profile")]
-    no_archive: bool,
     #[command(flatten)]
-    connect: ConnectArgs,
-    #[command(flatten)]
-    require: RequireArgs,
-    #[command(flatten)]
-    output: OutputArgs,
+    run: RunningBrokerArgs,
 }
 
 impl ChurnArgs {
@@ -89,8 +75,8 @@ impl ChurnArgs {
 
 impl Options {
     fn execute(self, kind: ChurnKind) -> Result<Done, Failure> {
+        let name = format!("churn-{}", kind.name());
         let experiment = Experiment {
-            name: format!("churn-{}", kind.name()),
             churn: Some(ChurnSpec {
                 kind,
                 rate: self.rate,
@@ -98,34 +84,12 @@ impl Options {
                 messages: self.messages,
                 message_size: self.message_size,
                 max_open: self.max_open,
-                source_addresses: self.connect.source_addresses.clone(),
+                source_addresses: self.run.connect.source_addresses.clone(),
             }),
-            broker: self.connect.spec()?,
-            phases: PhasesSpec {
-                warmup: self.warmup,
-                measure: self.duration,
-                ..PhasesSpec::default()
-            },
-            profile: ProfileSpec {
-                events: if self.profile {
-                    ProfileSpec::default().events
-                } else {
-                    Vec::new()
-                },
-                ..ProfileSpec::default()
-            },
-            origin: Origin::options(OPTION_NAMES),
-            ..Experiment::default()
+            ..self.run.experiment(name, self.duration)?
         };
         let mut shape = perform::shape(&experiment);
         shape.title = format!("churn of {}", kind.name());
-        perform::experiment(
-            &experiment,
-            &self.output,
-            &self.require,
-            !self.no_archive,
-            shape,
-        )
-        .map(|run| run.done)
+        self.run.perform(&experiment, shape).map(|run| run.done)
     }
 }

@@ -10,7 +10,7 @@ use super::security::SecurityArgs;
 use crate::failure::Failure;
 
 /// Where the broker is, and who logs in.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(super) struct LoginArgs {
     /// The broker: amqp://USER@HOST:PORT/VHOST, or amqps:// for TLS
     #[arg(
@@ -34,7 +34,7 @@ pub(super) struct LoginArgs {
 }
 
 /// A running broker, and how to connect to it.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(super) struct ConnectArgs {
     #[command(flatten)]
     login: LoginArgs,

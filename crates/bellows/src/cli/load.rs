@@ -10,13 +10,12 @@ use load::{
 };
 use measure::{Length, LengthRange};
 use session::Experiment;
-use session::experiment::{LoadSpec, Origin, PhasesSpec, ProfileSpec, ScheduleSpec, SizeSpec};
+use session::experiment::{LoadSpec, ScheduleSpec, SizeSpec};
 
-use super::args::{OutputArgs, RequireArgs, choice, from_one};
+use super::args::{choice, from_one};
 use super::clients::{ConsumerSide, Consuming, DestinationArgs, Producing};
-use super::connect::ConnectArgs;
-use super::option_names::OPTION_NAMES;
 use super::perform;
+use super::running_broker::RunningBrokerArgs;
 use crate::failure::{Done, Failure};
 
 const CLIENT_EXAMPLES: &str = "\
@@ -87,9 +86,6 @@ pub(crate) struct ConsumerArgs {
 struct Common {
     #[command(flatten)]
     on: DestinationArgs,
-    /// Warm-up before the measured phase, in seconds (or 500ms, 2m)
-    #[arg(long, value_name = "DURATION", default_value = "0")]
-    warmup: Length,
     /// Measured phase, in seconds (or 500ms, 2m); 0 = until --message-count is reached or Ctrl-C
     #[arg(long, value_name = "DURATION", default_value = "0")]
     duration: Length,
@@ -125,9 +121,6 @@ struct Common {
     delete: bool,
     #[command(flatten)]
     exchange: ExchangeArgs,
-    /// Profile the broker, which must run on this machine
-    #[arg(long)]
-    profile: bool,
     /// Copy the HDR histogram log to this file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["no_archive", "repeat"])]
     hdr: Option<PathBuf>,
@@ -135,15 +128,8 @@ struct Common {
     /// connection ends the run
     #[arg(long, value_name = "DELAY")]
     recover: Option<LengthRange>,
-    /// Keep no run folder and write no report
-    #[arg(long, conflicts_with = "profile")]
-    no_archive: bool,
     #[command(flatten)]
-    connect: ConnectArgs,
-    #[command(flatten)]
-    require: RequireArgs,
-    #[command(flatten)]
-    output: OutputArgs,
+    run: RunningBrokerArgs,
 }
 
 /// Where producers publish, and how that leads to the queues.
@@ -289,46 +275,23 @@ impl Common {
                 delete: self.delete,
             },
             recover: self.recover,
-            source_addresses: self.connect.source_addresses.clone(),
+            source_addresses: self.run.connect.source_addresses.clone(),
             ..spec
         }
     }
 
     fn execute(self, command: &str, load: Vec<LoadSpec>) -> Result<Done, Failure> {
         check_copy(self.hdr.as_deref())?;
-        let events = if self.profile {
-            ProfileSpec::default().events
-        } else {
-            Vec::new()
-        };
         let experiment = Experiment {
-            name: command.to_owned(),
             threads: self.threads,
             ledger: !self.no_ledger,
-            broker: self.connect.spec()?,
-            phases: PhasesSpec {
-                warmup: self.warmup,
-                measure: self.duration,
-                ..PhasesSpec::default()
-            },
-            profile: ProfileSpec {
-                events,
-                ..ProfileSpec::default()
-            },
             load,
-            origin: Origin::options(OPTION_NAMES),
-            ..Experiment::default()
+            ..self.run.experiment(command.to_owned(), self.duration)?
         };
         let mut shape = perform::shape(&experiment);
         shape.title = format!("{command} {}", self.on.destinations.join(" "));
         shape.latency = self.on.show_latency;
-        let run = perform::experiment(
-            &experiment,
-            &self.output,
-            &self.require,
-            !self.no_archive,
-            shape,
-        )?;
+        let run = self.run.perform(&experiment, shape)?;
         if let (Some(file), Some(dir)) = (&self.hdr, &run.run_dir) {
             copy(&dir.join(archive::file::HISTOGRAMS), file)?;
         }

@@ -22,6 +22,7 @@ pub(crate) mod perform;
 mod record;
 mod report;
 mod run;
+mod running_broker;
 mod runs;
 mod security;
 mod shell;

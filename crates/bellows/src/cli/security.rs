@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::prompt;
 
 /// What was given for an `amqps://` URL.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "TLS (amqps:// URLs)")]
 pub(super) struct SecurityArgs {
     /// PEM file with the authorities to trust, instead of the machine's

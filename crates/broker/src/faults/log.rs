@@ -67,7 +67,7 @@ impl FaultLog {
             .clone()
     }
 
-    /// The script's times count from here, which may lie ahead. For [`super::Origin::Told`]; the
+    /// The script's times count from here, which may lie ahead. For [`super::Origin::Declared`]; the
     /// first call counts.
     pub fn begin(&self, origin: Time) {
         let told = origin.0.max(1);

@@ -112,7 +112,7 @@ impl Rule {
 pub(crate) struct Faults {
     rules: Vec<Rule>,
     origin: Option<Time>,
-    is_told: bool,
+    begins_on_demand: bool,
     now: Time,
     /// The next beginning or end.
     next_edge: Option<Time>,
@@ -152,7 +152,7 @@ impl Faults {
         let mut faults = Self {
             rules: script.iter().cloned().map(Rule::new).collect(),
             origin: None,
-            is_told: origin == Origin::Told,
+            begins_on_demand: origin == Origin::Declared,
             now: Time(0),
             next_edge: Some(Time(0)),
             deliveries: Vec::new(),
@@ -181,7 +181,7 @@ impl Faults {
 
     /// Somebody has connected.
     pub(crate) fn note_connection(&mut self, now: Time) {
-        if self.origin.is_none() && !self.is_told {
+        if self.origin.is_none() && !self.begins_on_demand {
             self.set_origin(now);
         }
     }
@@ -197,7 +197,7 @@ impl Faults {
     pub(crate) fn advance(&mut self, now: Time) {
         self.now = now;
         if self.origin.is_none()
-            && self.is_told
+            && self.begins_on_demand
             && let Some(origin) = self.log.told()
         {
             self.set_origin(origin);

@@ -204,5 +204,5 @@ pub enum Origin {
     #[default]
     FirstConnection,
     /// What [`super::FaultLog::begin`] says.
-    Told,
+    Declared,
 }

@@ -319,7 +319,7 @@ fn times_may_be_told() {
     let log = FaultLog::default();
     let config = Config {
         faults: vec![at(FaultKind::Lose, 5)],
-        fault_origin: Origin::Told,
+        fault_origin: Origin::Declared,
         ..Config::default()
     };
     let mut w = World::with_log(config, log.clone());

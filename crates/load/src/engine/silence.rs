@@ -65,7 +65,7 @@ impl Silences {
         all.unsent += silence.unsent;
     }
 
-    /// A client has lost its connection with so many messages in flight.
+    /// A client has lost its connection with this number of messages in flight.
     pub(crate) fn cut_off(&mut self, messages: u64) -> CutOff {
         self.cut_off += messages;
         CutOff {
@@ -82,7 +82,7 @@ impl Silences {
         }
     }
 
-    /// Notes whether all of so many clients are without a connection.
+    /// Notes whether all of a number of clients are without a connection.
     #[inline]
     pub(crate) fn note_away(&mut self, is_away: bool, now: Time, clients: usize) {
         if is_away != self.away_from.is_some() {

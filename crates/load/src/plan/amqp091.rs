@@ -13,21 +13,19 @@ use super::Argument;
 /// A destination's queue, and the exchange in front of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AmqpDestination {
-    /// The type of queue that is declared; topics accept [`QueueType::Classic`] only.
+    /// Type of the queues that are declared; topics accept classic ones only.
     pub queue_type: QueueType,
-    /// Whether a classic queue survives a restart; quorum queues and streams always do.
+    /// Whether a classic queue survives a restart of the broker; quorum queues and streams always do.
     pub durable: bool,
-    /// Whether the broker deletes the queue when its last consumer has gone.
+    /// Whether queues go away with their last consumer.
     pub auto_delete: bool,
-    /// Further arguments of the declaration, such as `x-max-length`.
+    /// Further queue arguments, as `x-max-length = 1000`.
     pub arguments: BTreeMap<String, Argument>,
-    /// Where producers publish; `None` is the default exchange for a queue, and `amq.topic` for a
-    /// topic.
+    /// Where producers publish; absent: the default exchange for queues, `amq.topic` for topics.
     pub exchange: Option<Exchange>,
-    /// The routing key of messages, and of the queue's binding to the exchange; `None` is the
-    /// destination's name.
+    /// The routing key of messages and of the queues' bindings; absent: the destination's name.
     pub routing_key: Option<String>,
-    /// Bind the queue to the exchange, where one is given. A topic's queues are always bound.
+    /// Whether queues are bound to the exchange, where there is one. A topic's always are.
     pub bind: bool,
 }
 
@@ -56,11 +54,11 @@ pub struct AmqpProducers {
 /// A consumer's options.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AmqpConsumers {
-    /// Unacknowledged deliveries allowed per channel, beside those per consumer; 0 is unlimited.
+    /// Deliveries in flight per consumer's channel, beside `prefetch`; 0 = unlimited.
     pub channel_prefetch: u16,
-    /// Where reading a stream starts.
+    /// Where stream consumers start.
     pub stream_offset: StreamOffset,
-    /// Further arguments of the subscription.
+    /// Further arguments of the subscription, as `x-priority = 10`.
     pub arguments: BTreeMap<String, Argument>,
 }
 

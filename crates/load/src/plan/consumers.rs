@@ -11,36 +11,31 @@ use crate::Error;
 /// The receiving side of a group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Consumers {
-    /// Consumers for each destination.
+    /// Consumers of each destination.
     pub per_destination: usize,
-    /// Consumers of the whole group in place of a number for each destination; they are assigned
-    /// to the destinations in turn.
+    /// Consumers of the whole group, assigned to its destinations in turn; instead of a number for each.
     pub total: Option<usize>,
-    /// Connections that the group's consumers share, a channel each; `None` gives everyone a
-    /// connection.
+    /// Connections that all consumers share, a channel each; absent: one each.
     pub connections: Option<usize>,
-    /// Unacknowledged deliveries allowed per consumer; 0 is unlimited (refused for streams).
+    /// Deliveries in flight per consumer; 0 = unlimited, which is refused for streams.
     pub prefetch: u16,
-    /// How deliveries are acknowledged.
+    /// When consumers acknowledge.
     pub ack: Ack,
-    /// Refuse deliveries where they would be acknowledged.
+    /// What consumers do instead of acknowledging.
     pub refuse: Option<Refusal>,
-    /// Acknowledge in transactions of this many deliveries; 0 for none. What is left when deliveries
-    /// pause is committed at once.
+    /// Deliveries acknowledged per transaction; 0 = none. What is left when deliveries pause is committed at once.
     pub commit_every: u32,
-    /// Ask for each message with `basic.get`, this long after the answer to the last one, in place of
-    /// a subscription.
+    /// Polling interval: ask for each message (`basic.get`) this long after the last answer, instead of subscribing.
     pub poll: Option<Length>,
     /// How long a consumer works on a delivery before it acknowledges it and takes the next.
     pub service: ServiceTime,
-    /// Consumers begin this long after the load, …
+    /// Delay before consumers start.
     pub start_after: Length,
-    /// … and each one of a group this long after the one before.
+    /// Delay between the starts of two consumers.
     pub apart: Length,
-    /// Deliveries of the whole group after which it is done; `None` for no limit.
+    /// Deliveries to the whole group, after which it ends; no limit if absent.
     pub message_count: Option<u64>,
-    /// Named queues behind topics; `None` gives every consumer a queue of its own, which goes with
-    /// its connection.
+    /// How consumers of topics subscribe; absent: each has a queue of its own, which goes with its connection.
     pub subscription: Option<Subscription>,
     /// What is AMQP 0.9.1's own.
     pub amqp091: AmqpConsumers,
@@ -126,9 +121,9 @@ pub enum Refusal {
 /// How long one delivery keeps a consumer busy: the longer of both.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServiceTime {
-    /// Deliveries per second that each consumer can take; `None` for no limit.
+    /// Maximum deliveries per second of each consumer.
     pub rate: Option<Rate>,
-    /// The time of each delivery, one step after the other, again and again; empty for none.
+    /// Service time of each delivery, one step after the other, again and again; none if empty.
     pub latency: Vec<LatencyStep>,
 }
 

@@ -261,11 +261,11 @@ impl Group {
 /// What happens to queues before and after the load. Topics have no queue of their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueHandling {
-    /// Whether they are declared before the load.
+    /// Whether queues and exchanges are declared before the load.
     pub declare: Declare,
-    /// Empty them before the load (streams cannot be emptied and are left as they are).
+    /// Empty queues before the load (streams cannot be emptied, and are left as they are).
     pub purge: bool,
-    /// Delete them after the load, with what is in them.
+    /// Delete queues after the load, with what is in them.
     pub delete: bool,
 }
 

@@ -59,7 +59,7 @@ fn ship(notes: &mut LedgerShard, ledger: &mut Ledger) {
     batch.clear();
 }
 
-/// A run by chance: producers with one or two receivers each, their notes on a few event loops, and
+/// A random run: producers with one or two receivers each, their notes on a few event loops, and
 /// all batches in no order at all.
 fn chance(seed: u64) -> (LedgerSummary, LedgerSummary) {
     let mut random = Random::new(seed);

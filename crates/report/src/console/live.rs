@@ -55,7 +55,7 @@ impl Steps {
         Self { bar }
     }
 
-    /// So many of so many are done, and this comes next.
+    /// The number done, of how many, and what comes next.
     pub fn at(&self, done: usize, of: usize, text: &str) {
         self.bar.set_length(of as u64);
         self.bar.set_position(done as u64);

@@ -19,14 +19,14 @@ pub(super) fn messages_requested(summary: &RunSummary) -> Option<String> {
     )
 }
 
-/// Below this share of what a second asked for, the worst one is named.
+/// Below this share of a second's requested messages, the worst one is named.
 const SHORT_SECOND: f64 = 0.95;
 /// A share of late messages that the warnings name too.
 const LATE: f64 = 0.01;
 /// A second with fewer messages is short when one of them crosses its edge.
 const LEAST_MESSAGES: f64 = 20.0;
 
-/// What was asked for, and how much of it was sent when.
+/// What was requested, and how much of it was sent when.
 pub(super) fn requested(asked: Option<&RequestedSummary>, closed_loop: bool) -> Option<String> {
     if closed_loop {
         return Some(
@@ -175,7 +175,7 @@ mod tests {
             "requested: 1,000 msg/s, 80.00 % of it sent, 25.00 % over 1 ms late; 600 of 1,000 \
              msg/s at 4 s"
         );
-        // Random arrivals that were few by chance.
+        // Random arrivals that happened to be few.
         assert_eq!(
             said(0.97, 0.001, 940.0),
             "requested: 1,000 msg/s, 97.00 % of it sent, 0.10 % over 1 ms late"

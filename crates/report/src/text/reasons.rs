@@ -98,7 +98,7 @@ impl Said<'_> {
             ),
             "relay" => format!(
                 "{} on this machine passes connections on to the broker: what is seen of the connections ends there",
-                e.relay.as_deref().unwrap_or("a process")
+                e.proxy.as_deref().unwrap_or("a process")
             ),
             "round_trip" => {
                 let idle = e.idle_answer_ns.map_or_else(String::new, |idle| {

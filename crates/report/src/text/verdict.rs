@@ -380,7 +380,7 @@ impl<'a> Said<'a> {
             e.all_cores()
         );
         let answers = self.wait(Awaited::Answers);
-        let relay = e.relay.as_deref().unwrap_or("a proxy");
+        let proxy = e.proxy.as_deref().unwrap_or("a proxy");
         match cause {
             Cause::BrokerBusy { wait, busy } => {
                 format!("{}, and {}", self.wait(*wait), self.busy(*busy))
@@ -408,7 +408,7 @@ impl<'a> Said<'a> {
                 self.limit
             ),
             Cause::ProxyWay => format!(
-                "{answers}, and all the way through {relay} and back takes {} even without load: raise {}, or \
+                "{answers}, and all the way through {proxy} and back takes {} even without load: raise {}, or \
                  connect to the broker itself",
                 duration(e.idle_answer_ns.unwrap_or(0)),
                 self.limit
@@ -423,19 +423,19 @@ impl<'a> Said<'a> {
                     percent(tcp.resent)
                 )
             }
-            Cause::ProxyFull { wait } => match e.relay_held_ns {
+            Cause::ProxyFull { wait } => match e.proxy_held_ns {
                 Some(held) if held.saturating_mul(2) >= e.answer_ns => format!(
-                    "{}, of which bytes stay in {relay} for {}: it passes on no more; connect to the broker itself",
+                    "{}, of which bytes stay in {proxy} for {}: it passes on no more; connect to the broker itself",
                     self.wait(*wait),
                     duration(held)
                 ),
                 _ => format!(
-                    "{}: {relay} takes no more, though the broker reads what it passes on; connect to the broker itself",
+                    "{}: {proxy} takes no more, though the broker reads what it passes on; connect to the broker itself",
                     self.wait(*wait)
                 ),
             },
             Cause::ProxyHides { wait } => format!(
-                "{}, but {relay} passes connections on to the broker, and which of the two is slow cannot be seen \
+                "{}, but {proxy} passes connections on to the broker, and which of the two is slow cannot be seen \
                  from here: connect to the broker itself, or name its process (--pid)",
                 self.wait(*wait)
             ),
@@ -447,7 +447,7 @@ impl<'a> Said<'a> {
             ),
             Cause::BrokerDoesNotRead => {
                 let window = e
-                    .behind_relay
+                    .behind_proxy
                     .or(e.connections)
                     .filter(|_| !e.same_machine)
                     .map_or_else(String::new, |tcp| {

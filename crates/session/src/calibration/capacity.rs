@@ -7,7 +7,7 @@ use super::{Calibration, Point, Workload};
 
 /// So few messages in flight per producer that each waits for the one before.
 const FEW: u32 = 3;
-/// So many times the connections that were measured say nothing any more.
+/// Above this multiple of the connections that were measured the calibration says nothing.
 const BEYOND: f64 = 20.0;
 
 impl Calibration {
@@ -59,7 +59,7 @@ impl Calibration {
     }
 
     /// What was measured of a workload with about so many connections and event loops, by size. With
-    /// fewer event loops than asked for where that many were not measured, never with more.
+    /// fewer event loops than requested where that many were not measured, never with more.
     fn line(
         &self,
         workload: Workload,

@@ -309,7 +309,9 @@ impl Experiment {
     /// Whether a run of it ends without anybody who stops it.
     #[must_use]
     pub fn ends_by_itself(&self) -> bool {
-        let counted = |load: &LoadSpec| load.message_count > 0 || load.consume_count > 0;
+        let counted = |load: &LoadSpec| {
+            load.message_count > 0 || load.consumers.message_count.is_some_and(|count| count > 0)
+        };
         !self.phases.measure.is_zero() || self.until.is_some() || self.load.iter().any(counted)
     }
 

@@ -52,7 +52,7 @@ impl<'a> Derived<'a> {
     }
 
     /// As many were sent as were requested, whenever. One more or less is a matter of where the phase was cut;
-    /// what random arrivals lack by chance is within 4 standard deviations.
+    /// random arrivals fall short by at most 4 standard deviations.
     pub(super) fn reached_rate(&self) -> bool {
         let e = self.e;
         e.requested_rate.is_some_and(|requested| {
@@ -240,7 +240,7 @@ impl<'a> Derived<'a> {
             let both = used.cores < (used.cores + client) * MOST;
             return both.then(|| Conclusion::undecided(Cause::BothFillMachine, because));
         }
-        let may_be_here = e.broker.is_none() && (e.same_machine || e.relay.is_some());
+        let may_be_here = e.broker.is_none() && (e.same_machine || e.proxy.is_some());
         if self.full && may_be_here {
             let because = ["loop_run_queue_wait", "machine_idle", "broker_unknown"];
             return Some(Conclusion::undecided(Cause::MachineFull, &because));
@@ -308,10 +308,10 @@ impl<'a> Derived<'a> {
         let most = |way: u64| e.answer_ns > 0 && way > 0 && way.saturating_mul(2) >= e.answer_ns;
         let tcp = e.round_trip_ns.unwrap_or(0);
         let idle = e.idle_answer_ns.unwrap_or(0);
-        if most(tcp) && (tcp >= LOOPBACK_NS || !e.same_machine && e.relay.is_none()) {
+        if most(tcp) && (tcp >= LOOPBACK_NS || !e.same_machine && e.proxy.is_none()) {
             return network(Cause::RoundTrip, "round_trip");
         }
-        if e.relay.is_some() && most(idle) && idle >= LOOPBACK_NS {
+        if e.proxy.is_some() && most(idle) && idle >= LOOPBACK_NS {
             return network(Cause::ProxyWay, "round_trip");
         }
         if self.link_is_full() {
@@ -320,7 +320,7 @@ impl<'a> Derived<'a> {
         if let Some(conclusion) = self.behind_proxy(wait, "in_flight_full") {
             return Some(conclusion);
         }
-        if e.relay.is_some() && e.broker.is_none() {
+        if e.proxy.is_some() && e.broker.is_none() {
             let because = ["in_flight_full", "relay"];
             return Some(Conclusion::undecided(Cause::ProxyHides { wait }, &because));
         }
@@ -332,8 +332,8 @@ impl<'a> Derived<'a> {
     /// itself.
     fn behind_proxy(&self, wait: Awaited, code: &'static str) -> Option<Conclusion> {
         let e = self.e;
-        let (near, far) = e.connections.zip(e.behind_relay)?;
-        let held = e.relay_held_ns.unwrap_or(0);
+        let (near, far) = e.connections.zip(e.behind_proxy)?;
+        let held = e.proxy_held_ns.unwrap_or(0);
         // No message is there for longer than its answer takes: a proxy that compresses only seems to hold.
         let holds = held > 0
             && held.saturating_mul(2) >= e.answer_ns
@@ -400,7 +400,7 @@ impl<'a> Derived<'a> {
         if let Some(conclusion) = self.behind_proxy(wait, "socket_full") {
             return conclusion;
         }
-        if e.relay.is_some() {
+        if e.proxy.is_some() {
             return Conclusion::undecided(Cause::ProxyHides { wait }, &["socket_full", "relay"]);
         }
         if e.same_machine && e.broker_run_queue_wait() >= RUN_QUEUE_WAIT {

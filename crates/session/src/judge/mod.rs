@@ -124,7 +124,7 @@ fn reasons(derived: &Derived<'_>) -> Vec<&'static str> {
             shared && (derived.full || e.all_cores() <= 2),
             "shared_cores",
         ),
-        (e.relay.is_some(), "relay"),
+        (e.proxy.is_some(), "relay"),
         (e.round_trip_ns.is_some(), "round_trip"),
         (e.connections.is_some(), "connections"),
         (e.capacity.is_some(), "capacity"),

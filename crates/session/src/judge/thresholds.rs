@@ -36,7 +36,7 @@ pub(super) const LOOPBACK_NS: u64 = 1_000_000;
 pub(super) const SLOW_IDLE_NS: u64 = 5_000_000;
 /// A receive window that is full for less than this share of the time is not what is waited for.
 pub(super) const NOT_FULL: f64 = 0.2;
-/// Round trips that take so long under load, nanoseconds, stand in a queue; below, the receiver may have delayed
+/// Round trips under load of at least this long, nanoseconds, stand in a queue; below, the receiver may have delayed
 /// its acknowledgement (40 ms on Linux).
 pub(super) const FULL_LINK_NS: u64 = 100_000_000;
 /// So many bytes in a socket, although the receiver has room, wait for the link.

@@ -94,7 +94,7 @@ impl Achieved {
         self.doubled += 1;
     }
 
-    /// Messages asked for in the measured phase, and their standard deviation.
+    /// Messages requested in the measured phase, and their standard deviation.
     pub(crate) fn measured(&self) -> (f64, f64) {
         (self.measured, self.variance.sqrt())
     }

@@ -122,6 +122,18 @@ fn replace(path: &Path, text: &str, way: Way) {
     }
 }
 
+/// Whether answers change, now or once the comparison that is owed is made: on a busy machine it rests for long.
+fn refreshes(map: &mut JitMap) -> bool {
+    let end = Clock.now() + Nanos::from_millis(10_000);
+    while Clock.now() < end {
+        if map.refresh() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
+}
+
 /// Old and new names at one address, the new file shorter, as long, and longer than the old.
 #[test]
 fn a_map_that_is_replaced_names_each_sample_by_its_time() {
@@ -140,7 +152,7 @@ fn a_map_that_is_replaced_names_each_sample_by_its_time() {
             let before = Clock.now();
             std::thread::sleep(Duration::from_millis(30));
             replace(&path, new, way);
-            assert!(map.refresh(), "{way:?} {new}");
+            assert!(refreshes(&mut map), "{way:?} {new}");
             assert_eq!(map.find(0x1000, before), Some("old"), "{way:?} {new}");
             assert!(map.is_before_change(before));
             assert_eq!(name(&map, 0x1000), Some("new"), "{way:?} {new}");

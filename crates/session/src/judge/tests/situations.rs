@@ -65,7 +65,7 @@ pub(super) fn tcp(peer_full: f64, resent: f64) -> ConnectionTime {
 
 /// Behind a tunnel on this machine, which answers at once, to a broker of which nothing is known.
 pub(super) fn tunnelled(e: &mut Facts) {
-    e.relay = Some("ssh".into());
+    e.proxy = Some("ssh".into());
     (e.broker, e.same_machine) = (None, false);
 }
 
@@ -288,8 +288,8 @@ pub(super) const SITUATIONS: &[Situation] = &[
         "a tunnel that holds what answers are awaited for",
         |e| {
             tunnelled(e);
-            (e.answer_ns, e.relay_held_ns) = (1_000_000_000, Some(900_000_000));
-            (e.connections, e.behind_relay) = (Some(tcp(0.0, 0.0)), Some(tcp(0.1, 0.0)));
+            (e.answer_ns, e.proxy_held_ns) = (1_000_000_000, Some(900_000_000));
+            (e.connections, e.behind_proxy) = (Some(tcp(0.0, 0.0)), Some(tcp(0.1, 0.0)));
         },
         LimitedBy::Network,
         "proxy_full",
@@ -298,8 +298,8 @@ pub(super) const SITUATIONS: &[Situation] = &[
         "a tunnel that compresses, and only seems to hold",
         |e| {
             tunnelled(e);
-            (e.answer_ns, e.relay_held_ns) = (1_000_000_000, Some(9_000_000_000));
-            (e.connections, e.behind_relay) = (Some(tcp(0.0, 0.0)), Some(tcp(0.1, 0.0)));
+            (e.answer_ns, e.proxy_held_ns) = (1_000_000_000, Some(9_000_000_000));
+            (e.connections, e.behind_proxy) = (Some(tcp(0.0, 0.0)), Some(tcp(0.1, 0.0)));
         },
         LimitedBy::Undecided,
         "proxy_hides",
@@ -309,7 +309,7 @@ pub(super) const SITUATIONS: &[Situation] = &[
         |e| {
             tunnelled(e);
             e.producers = producers(|time| time.socket = 1.0);
-            (e.connections, e.behind_relay) = (Some(tcp(0.9, 0.9)), Some(tcp(0.1, 0.0)));
+            (e.connections, e.behind_proxy) = (Some(tcp(0.9, 0.9)), Some(tcp(0.1, 0.0)));
         },
         LimitedBy::Network,
         "proxy_full",
@@ -319,7 +319,7 @@ pub(super) const SITUATIONS: &[Situation] = &[
         |e| {
             tunnelled(e);
             e.producers = producers(|time| time.socket = 1.0);
-            (e.connections, e.behind_relay) = (Some(tcp(0.9, 0.9)), Some(tcp(0.9, 0.8)));
+            (e.connections, e.behind_proxy) = (Some(tcp(0.9, 0.9)), Some(tcp(0.9, 0.8)));
         },
         LimitedBy::Broker,
         "broker_does_not_read",
@@ -336,7 +336,7 @@ pub(super) const SITUATIONS: &[Situation] = &[
     ),
     (
         "a proxy to a broker whose process was named and which has no CPU left",
-        |e| e.relay = Some("haproxy".into()),
+        |e| e.proxy = Some("haproxy".into()),
         LimitedBy::Broker,
         "broker_busy",
     ),
@@ -486,7 +486,7 @@ pub(super) const SITUATIONS: &[Situation] = &[
         "broker_busy",
     ),
     (
-        "random arrivals that were fewer by chance",
+        "random arrivals that happened to be fewer",
         |e| {
             (e.requested_rate, e.sent_rate) = (Some(100.0), 97.0);
             e.requested_deviation = 55.0;

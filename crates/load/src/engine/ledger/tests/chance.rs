@@ -1,4 +1,4 @@
-//! Deliveries by chance, against what a list of them says.
+//! Random deliveries, against what a list of them says.
 
 use measure::ledger::Anomaly;
 use testkit::Random;
