@@ -1,9 +1,10 @@
 //! The figures of a summary by the names that people write: what can be required of a run, and what repeated
 //! runs are compared by.
 
+use std::fmt;
 use std::str::FromStr;
 
-use measure::{LatencySummary, Refused};
+use measure::{LatencySummary, Recorder, Refused};
 
 use crate::{QuantityUnit, RunSummary, ScenarioSummary};
 
@@ -26,16 +27,36 @@ enum Statistic {
     Max,
 }
 
-/// The percentiles that a summary holds are the ones that can be required.
-const STATISTICS: [(&str, Statistic); 7] = [
-    ("mean", Statistic::Mean),
-    ("p50", Statistic::Percentile(50.0)),
-    ("p90", Statistic::Percentile(90.0)),
-    ("p99", Statistic::Percentile(99.0)),
-    ("p99.9", Statistic::Percentile(99.9)),
-    ("p99.99", Statistic::Percentile(99.99)),
-    ("max", Statistic::Max),
-];
+/// The most digits of a percentile, its point among them: the number of samples tells no more apart.
+const PERCENTILE_DIGITS: usize = 6;
+
+impl Statistic {
+    /// Reads `mean`, `max`, `p99` or `p99.9`.
+    fn read(name: &str) -> Option<Self> {
+        match name {
+            "mean" => Some(Self::Mean),
+            "max" => Some(Self::Max),
+            _ => {
+                let digits = name.strip_prefix('p')?;
+                let is_plain = digits.len() <= PERCENTILE_DIGITS
+                    && digits.starts_with(|c: char| c.is_ascii_digit())
+                    && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+                let percentile: f64 = digits.parse().ok().filter(|_| is_plain)?;
+                (percentile > 0.0 && percentile < 100.0).then_some(Self::Percentile(percentile))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Statistic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mean => f.write_str("mean"),
+            Self::Max => f.write_str("max"),
+            Self::Percentile(percentile) => write!(f, "p{percentile}"),
+        }
+    }
+}
 
 /// A value, or why it cannot be told.
 type Observed = Result<f64, &'static str>;
@@ -182,11 +203,7 @@ impl Quantity {
                 .get(*index)
                 .map_or("", |figure| figure.name)
                 .to_owned(),
-            Which::Latency(metric, statistic) => {
-                let mut known = STATISTICS.iter().filter(|(_, of)| of == statistic);
-                let statistic = known.next().map_or("", |(name, _)| name);
-                format!("{metric} {statistic}")
-            }
+            Which::Latency(metric, statistic) => format!("{metric} {statistic}"),
         }
     }
 
@@ -210,13 +227,23 @@ impl Quantity {
         }
     }
 
-    /// Its value in a run.
+    /// Its value in a run; of percentiles, those that a summary holds.
     ///
     /// # Errors
     /// Why it cannot be told.
     pub fn of(&self, summary: &RunSummary) -> Result<f64, &'static str> {
+        self.in_run(summary, &Recorder::new())
+    }
+
+    /// The same with what was recorded, in which every percentile is.
+    ///
+    /// # Errors
+    /// Why it cannot be told.
+    pub fn in_run(&self, summary: &RunSummary, recorded: &Recorder) -> Result<f64, &'static str> {
         match &self.0 {
-            Which::Latency(metric, statistic) => latency(summary, &plain_name(metric), *statistic),
+            Which::Latency(metric, statistic) => {
+                latency(summary, recorded, &plain_name(metric), *statistic)
+            }
             Which::Figure(index) => FIGURES
                 .get(*index)
                 .map_or(Err("unknown"), |figure| (figure.of)(summary)),
@@ -233,16 +260,17 @@ impl FromStr for Quantity {
             return Ok(Self(Which::Figure(index)));
         }
         let latency = name.rsplit_once(' ').and_then(|(metric, last)| {
-            let (_, statistic) = STATISTICS.iter().find(|(name, _)| *name == last)?;
-            Some(Self(Which::Latency(metric.to_owned(), *statistic)))
+            let statistic = Statistic::read(last)?;
+            Some(Self(Which::Latency(metric.to_owned(), statistic)))
         });
         latency.ok_or_else(|| {
-            let statistics = STATISTICS.map(|(name, _)| name).join(", ");
             let figures: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
             let figures = figures.join(", ");
             Refused::new(
                 format!("{name:?} is no quantity"),
-                format!("it takes a latency with one of {statistics}, or one of: {figures}"),
+                format!(
+                    "it takes a latency with mean, max or a percentile such as p50, p95 or p99.9, or one of: {figures}"
+                ),
             )
         })
     }
@@ -256,11 +284,16 @@ pub fn plain_name(name: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-fn latency(summary: &RunSummary, metric: &str, statistic: Statistic) -> Observed {
+fn latency(
+    summary: &RunSummary,
+    recorded: &Recorder,
+    metric: &str,
+    statistic: Statistic,
+) -> Observed {
     const NOTHING: &str = "nothing was recorded for it";
     let scenarios = summary.scenarios().flat_map(|(_, of)| of.latency.filled());
     let mut all = summary.latency.filled().chain(scenarios);
-    let (_, found) = all
+    let (of, found) = all
         .find(|(of, _)| plain_name(of.name()) == metric)
         .ok_or(NOTHING)?;
     let value = match statistic {
@@ -274,7 +307,12 @@ fn latency(summary: &RunSummary, metric: &str, statistic: Statistic) -> Observed
                 .iter()
                 .zip(found.percentile_values());
             let mut known = known.filter(|((percentile, _), _)| *percentile == wanted);
-            known.next().map(|(_, value)| value).ok_or(NOTHING)?
+            let histogram = recorded.histogram(of);
+            match known.next() {
+                Some((_, value)) => value,
+                None if histogram.is_empty() => return Err("the summary has no such percentile"),
+                None => histogram.value_at_percentile(wanted).min(histogram.max()),
+            }
         }
     };
     Ok(value as f64)

@@ -8,8 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, QuantityUnit, RunState, RunSummary, bounded, file, replace_file};
 
-/// Bytes of a `repeats.json` that are read: those of a thousand runs.
+/// Bytes of a `repeats.json` that are read: those of [`Repeats::MOST_RUNS`].
 const LARGEST: u64 = 4 << 20;
+/// Figures that runs are compared by; a run has about thirty.
+const MOST_FIGURES: usize = 200;
+/// Bytes of a name in it.
+const LONGEST_NAME: usize = 1_000;
 
 /// Runs of one experiment, one after the other.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -79,6 +83,8 @@ pub struct RepeatsSummary<'a> {
 impl Repeats {
     /// Name and version of the format.
     pub const SCHEMA: &'static str = "bellows.repeats/1";
+    /// Runs of one command line; their account is kept in memory.
+    pub const MOST_RUNS: u32 = 1_000;
 
     /// Reads a run folder's file; `None` where it has none.
     ///
@@ -102,12 +108,28 @@ impl Repeats {
             path: path.clone(),
             cause: e.to_string(),
         })?;
+        if !read.is_plausible() {
+            let cause = "it holds more than repeated runs can".to_owned();
+            return Err(Error::Damaged { path, cause });
+        }
         let whole = |figure: &RepeatedFigure| figure.values.len() == read.runs.len();
         if read.schema != Self::SCHEMA || !read.figures.iter().all(whole) {
             let cause = format!("it is no {} with a value for each run", Self::SCHEMA);
             return Err(Error::Damaged { path, cause });
         }
         Ok(Some(read))
+    }
+
+    /// Whether it holds no more than runs can have led to: whoever draws it draws all of it.
+    fn is_plausible(&self) -> bool {
+        let figures = self.figures.iter().map(|figure| &figure.name);
+        let runs = self.runs.iter();
+        let names = runs.flat_map(|run| std::iter::once(&run.id).chain(&run.apart));
+        let mut names = names.chain(figures).chain([&self.name]);
+        self.runs.len() <= Self::MOST_RUNS as usize
+            && self.figures.len() <= MOST_FIGURES
+            && self.runs.iter().all(|run| run.apart.len() <= MOST_FIGURES)
+            && names.all(|name| name.len() <= LONGEST_NAME)
     }
 
     /// Writes the file into a run folder, at once or not at all.
@@ -158,5 +180,40 @@ mod tests {
         assert!(Repeats::read(dir.path()).is_err());
         std::fs::write(dir.path().join(file::REPEATS), "{").unwrap();
         assert!(Repeats::read(dir.path()).is_err());
+    }
+
+    /// Whoever draws a report draws all of it.
+    #[test]
+    fn more_than_repeated_runs_can_hold_is_not_believed() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = || RepeatedRun {
+            id: "x".into(),
+            state: RunState::Complete,
+            invalid: false,
+            cautious: false,
+            apart: Vec::new(),
+        };
+        let of = |runs: usize, figures: usize, name: usize| Repeats {
+            schema: Repeats::SCHEMA.into(),
+            name: "n".repeat(name),
+            requested: 3,
+            runs: (0..runs).map(|_| run()).collect(),
+            figures: (0..figures)
+                .map(|_| RepeatedFigure {
+                    values: vec![Some(1.0); runs],
+                    ..RepeatedFigure::default()
+                })
+                .collect(),
+        };
+        for (repeats, is_believed) in [
+            (of(1_000, 20, 10), true),
+            (of(1_001, 0, 10), false),
+            (of(3, 201, 10), false),
+            (of(3, 2, 1_001), false),
+        ] {
+            repeats.write(dir.path()).unwrap();
+            let read = Repeats::read(dir.path());
+            assert_eq!(read.is_ok(), is_believed, "{:?}", read.err());
+        }
     }
 }

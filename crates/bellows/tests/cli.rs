@@ -344,6 +344,8 @@ fn shells_complete_experiments_runs_and_the_options_of_perf_test() {
             (&["report", ""], id),
             (&["runs", "show", &short[..3]], short),
             (&["top", "la"], "last"),
+            (&["help", "meas"], "measurement"),
+            (&["help", "ru"], "runs"),
             (&["perf-test", "--prod"], "--producers"),
             (&["perf-test", "-x", "1", "--cons"], "--consumers"),
         ] {

@@ -111,6 +111,18 @@ fn repeats_are_one_object_for_machines() {
     assert_eq!(ended.code(), Some(3), "{ended:?}");
     let object: Value = serde_json::from_str(&ended.stdout).expect("one object");
     assert_eq!(object["schema"], "bellows.repeats/1");
+    let valid = |name: &str, value: &Value| {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../docs")
+            .join(name);
+        let schema: Value = serde_json::from_slice(&fs::read(file).expect(name)).expect(name);
+        assert_eq!(
+            common::schema::problems(&schema, value),
+            Vec::<String>::new()
+        );
+    };
+    valid("repeats.schema.json", &object);
+    valid("run.schema.json", &object["summaries"][1]);
     assert_eq!(object["summaries"].as_array().map(Vec::len), Some(2));
     assert_eq!(object["summaries"][1]["schema"], "bellows.run/1");
     assert!(

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use archive::profile::Profile;
-use archive::{Labels, RunRecord};
+use archive::{Labels, Repeats, RunRecord};
 use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, value_parser};
 use measure::Bytes;
@@ -20,7 +20,8 @@ use crate::labels::labels;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(super) struct OutputArgs {
-    /// Print one JSON object (`bellows help run-schema`) on standard output when the run ends
+    /// Print one JSON object on standard output at the end: `bellows help run-schema`, for several runs
+    /// `bellows help repeats-schema`
     #[arg(long)]
     pub(super) json: bool,
     /// Print the summary only
@@ -52,12 +53,9 @@ pub(super) struct RequireArgs {
     /// Do it this many times, with a broker of its own each where bellows starts it, and show how far every
     /// headline figure spreads
     #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true,
-          value_parser = value_parser!(u32).range(1..=MOST_REPEATS))]
+          value_parser = value_parser!(u32).range(1..=i64::from(Repeats::MOST_RUNS)))]
     pub(super) repeat: u32,
 }
-
-/// Runs of one command line; their account is kept in memory.
-const MOST_REPEATS: i64 = 1_000;
 
 impl RequireArgs {
     /// What is required, beside what the experiment itself requires.
@@ -139,15 +137,20 @@ pub(super) struct ProfileArgs {
 }
 
 impl ProfileArgs {
-    /// The profile, cut to the window where one was requested.
-    pub(super) fn open(&self) -> Result<Profile, Failure> {
+    /// The profile, cut to the window where one was requested, and its name: the run's id, or the file.
+    pub(super) fn open(&self) -> Result<(Profile, String), Failure> {
         let path = find::profile(&self.profile, &self.runs.runs)?;
         let profile = Profile::open(&path)?;
+        let id = path.file_name().filter(|_| path.is_dir());
+        let name = id.map_or_else(
+            || self.profile.clone(),
+            |id| id.to_string_lossy().into_owned(),
+        );
         if profile.samples.is_empty() {
-            return Err(no_samples(&self.profile));
+            return Err(no_samples(&name));
         }
         if self.from.is_none() && self.to.is_none() {
-            return Ok(profile);
+            return Ok((profile, name));
         }
         let (from, to) = (self.from.unwrap_or(0.0), self.to.unwrap_or(f64::INFINITY));
         if from >= to {
@@ -171,17 +174,12 @@ impl ProfileArgs {
                 )
             });
             return Err(Failure::failed(
-                format!("no sample of {} lies {asked}", self.profile),
+                format!("no sample of {name} lies {asked}"),
                 format!("choose a window inside the profile{spans}"),
             )
             .observed(asked));
         }
-        Ok(window)
-    }
-
-    /// What was requested, as typed.
-    pub(super) fn name(&self) -> &str {
-        &self.profile
+        Ok((window, name))
     }
 
     /// The window for a heading.

@@ -100,7 +100,8 @@ fn run_ids(typed: &OsStr) -> impl Iterator<Item = CompletionCandidate> {
     starting_with(typed, last.chain(ends).map(|id| (id, String::new())))
 }
 
-fn starting_with(
+/// The candidates that begin with what was typed, each with its help.
+pub(super) fn starting_with(
     typed: &OsStr,
     all: impl Iterator<Item = (String, String)>,
 ) -> impl Iterator<Item = CompletionCandidate> {

@@ -35,13 +35,13 @@ pub(crate) struct FlameArgs {
 impl FlameArgs {
     /// Draws it.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let profile = self.profile.open()?;
+        let (profile, name) = self.profile.open()?;
         let samples = format!("{} {}", profile.total_weight(), profile.header.unit);
         let options = FlameOptions {
             title: self.title.unwrap_or_else(|| pictures::heading(&profile)),
             subtitle: Some(match self.profile.window() {
-                Some(window) => format!("{}, {window}, {samples}", self.profile.name()),
-                None => format!("{}, {samples}", self.profile.name()),
+                Some(window) => format!("{name}, {window}, {samples}"),
+                None => format!("{name}, {samples}"),
             }),
             ..FlameOptions::default()
         };

@@ -1,9 +1,12 @@
 //! `bellows help`: what a command takes, and the documents, which are in the binary.
 
+use std::ffi::OsStr;
+
 use clap::{Args, CommandFactory};
+use clap_complete::engine::ArgValueCompleter;
 use report::console;
 
-use super::Cli;
+use super::{Cli, complete};
 use crate::failure::{Done, Failure};
 use crate::output;
 
@@ -25,7 +28,7 @@ macro_rules! topic {
 }
 
 /// The documents by their topics. A topic is called like its file, but where a command has that name.
-const TOPICS: [(&str, &str); 21] = [
+const TOPICS: [(&str, &str); 22] = [
     topic!("getting-started", "getting-started.md"),
     topic!("from-perf-test", "from-perf-test.md"),
     topic!("from-artemis-perf", "from-artemis-perf.md"),
@@ -47,6 +50,7 @@ const TOPICS: [(&str, &str); 21] = [
     topic!("performance", "performance.md"),
     topic!("soak", "soak.md"),
     topic!("run-schema", "run.schema.json"),
+    topic!("repeats-schema", "repeats.schema.json"),
 ];
 
 /// What `bellows help` was given.
@@ -54,7 +58,7 @@ const TOPICS: [(&str, &str); 21] = [
 #[command(after_help = EXAMPLES)]
 pub(crate) struct HelpArgs {
     /// Command, with its subcommand if it has any, or topic; without one, both are listed
-    #[arg(value_name = "COMMAND|TOPIC")]
+    #[arg(value_name = "COMMAND|TOPIC", add = commands_and_topics())]
     names: Vec<String>,
 }
 
@@ -85,26 +89,52 @@ fn document(name: &str) -> Option<&'static str> {
     found.map(|(_, text)| *text)
 }
 
+fn is_schema(name: &str) -> bool {
+    name.ends_with("-schema")
+}
+
 /// A document for the eye; a schema, which is for programs, as it is.
 fn shown(name: &str, text: &str) -> String {
-    match name {
-        "run-schema" => text.to_owned(),
-        _ => console::page(text, output::style()),
+    match is_schema(name) {
+        true => text.to_owned(),
+        false => console::page(text, output::style()),
     }
+}
+
+/// Completes commands and topics.
+fn commands_and_topics() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        let commands = Cli::command();
+        let commands = commands.get_subcommands().filter(|it| !it.is_hide_set());
+        let named = |it: &clap::Command| {
+            let about = it.get_about().map(ToString::to_string);
+            (it.get_name().to_owned(), about.unwrap_or_default())
+        };
+        let commands: Vec<_> = commands.map(named).collect();
+        complete::starting_with(typed, commands.into_iter().chain(topics())).collect()
+    })
+}
+
+/// The topics, each with its title.
+fn topics() -> impl Iterator<Item = (String, String)> {
+    TOPICS.iter().map(|(name, document)| {
+        let title = match *name {
+            "run-schema" => "The object that `--json` prints, as a JSON schema",
+            "repeats-schema" => "The object that `--repeat` prints with `--json`, as a JSON schema",
+            _ => console::page_title(document),
+        };
+        ((*name).to_owned(), title.to_owned())
+    })
 }
 
 /// The commands, and the topics.
 fn overview() -> String {
-    let mut topics = String::from("\n# Topics\n\n| | |\n| --- | --- |\n");
-    for (name, document) in &TOPICS {
-        let title = match *name {
-            "run-schema" => "The object that `--json` prints, as a JSON schema",
-            _ => console::page_title(document),
-        };
-        topics.push_str(&format!("| bellows help {name} | {title} |\n"));
+    let mut page = String::from("\n# Topics\n\n| | |\n| --- | --- |\n");
+    for (name, title) in topics() {
+        page.push_str(&format!("| bellows help {name} | {title} |\n"));
     }
     let commands = styled(Cli::command().render_help());
-    format!("{commands}\n{}", console::page(&topics, output::style()))
+    format!("{commands}\n{}", console::page(&page, output::style()))
 }
 
 /// What a command takes.

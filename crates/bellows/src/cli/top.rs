@@ -46,7 +46,7 @@ enum Sort {
 impl TopArgs {
     /// Prints the table.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let profile = self.profile.open()?;
+        let (profile, _) = self.profile.open()?;
         let only = |name: &str| self.grep.as_ref().is_none_or(|regex| regex.is_match(name));
         let sort = match self.sort {
             Sort::SelfShare => FunctionSort::SelfShare,

@@ -208,9 +208,14 @@ fn lines(printed: &str) -> Vec<String> {
 /// Whether the terminal breaks a word of the line, or the line itself cuts one off.
 fn is_cut(command: &str, line: &str, columns: usize) -> bool {
     // Other tools' lines, programs' input and what has to be copied stay whole.
-    let has_own_form = ["perf-test", "artemis", "help run-schema"]
-        .iter()
-        .any(|start| command.starts_with(start) && !command.contains("--help"));
+    let has_own_form = [
+        "perf-test",
+        "artemis",
+        "help run-schema",
+        "help repeats-schema",
+    ]
+    .iter()
+    .any(|start| command.starts_with(start) && !command.contains("--help"));
     let is_code = line.starts_with("    ") && command.starts_with("help");
     let is_example = line.trim_start().starts_with("bellows ");
     // clap does not break it.

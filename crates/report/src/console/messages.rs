@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use archive::{RequestedSummary, RequestedWindow, RunSummary};
+use archive::{RequestedSummary, RequestedWindow, RunSummary, Stall, Warning};
 
 use super::text::sanitise;
 use crate::numbers::{count, percent_digits, three_digits};
@@ -97,9 +97,13 @@ pub(super) fn ledger(summary: &RunSummary) -> Vec<String> {
     lines
 }
 
-/// Who stood still, when and for how long: the longest ones.
+/// Who stood still, when and for how long: the longest ones of those that no warning tells.
 pub(super) fn stalls(summary: &RunSummary) -> Vec<String> {
-    let mut longest: Vec<_> = summary.stalls.iter().collect();
+    let tells = |warning: &Warning, stall: &Stall| {
+        warning.number("at_s") == stall.at_s && warning.number("for_s") == stall.for_s
+    };
+    let untold = |stall: &&Stall| !summary.warnings.iter().any(|warning| tells(warning, stall));
+    let mut longest: Vec<_> = summary.stalls.iter().filter(untold).collect();
     longest.sort_by(|a, b| b.for_s.total_cmp(&a.for_s));
     let more = longest.len().saturating_sub(MOST_STALLS);
     longest.truncate(MOST_STALLS);

@@ -36,7 +36,9 @@ pub fn summary(
         warning_lines(&summary.warnings, |tier| tier != Tier::Note, style),
         requirements(summary, columns),
     ];
-    if summary.has_messages() || summary.scenarios().next().is_none() {
+    // A recording has no load, and so no verdict on one.
+    let has_load = summary.verdict.is_some() && summary.scenarios().next().is_none();
+    if summary.has_messages() || has_load {
         sections.push(rates(shape, summary, style));
         sections.push(latencies(shape, summary, style));
     } else {

@@ -18,10 +18,11 @@ impl Said<'_> {
         };
         match code {
             "requested" => format!(
-                "{} of {} {} were sent, {} of them over 1 ms late",
+                "{} of {} {} were {}, {} of them over 1 ms late",
                 rate(e.sent_rate),
                 self.requested(),
                 self.unit,
+                if e.is_churn() { "begun" } else { "sent" },
                 percent(e.late_share)
             ),
             "in_flight_full" => waited(time.budget, "as many were in flight as may be"),

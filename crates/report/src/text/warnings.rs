@@ -76,6 +76,16 @@ fn told(w: &Warning) -> (String, &'static str) {
             ),
             "use more --threads, and more cores if need be",
         ),
+        // Without a schedule nothing has a time at which it should have been sent.
+        WarningCode::GeneratorLate if w.values.get("scheduled").is_some_and(|it| it == false) => (
+            format!(
+                "the generator's event loops took up to {} for a turn, in {} of the seconds half of the p99 or more: ack \
+                 response and end-to-end are too high by that",
+                Nanos(w.count("lag_max_ns")),
+                percent(w.number("lag_seconds_share"))
+            ),
+            "leave it a free core, or lower the load",
+        ),
         WarningCode::GeneratorLate => (
             format!(
                 "the generator was late by up to {}, {} of the messages by over 1 ms: ack response and end-to-end \
@@ -372,7 +382,7 @@ fn stalled(w: &Warning) -> (String, &'static str) {
     };
     let whose = w.word("who") == Stalled::Broker.name();
     let text = format!(
-        "{} at {:.1} s for {}{times} ({}; {} delayed): {}",
+        "{} at {:.1} s for {}{times} ({}, {} delayed): {}",
         stopped(w.word("who")),
         w.number("at_s"),
         seconds(w.number("for_s")),
@@ -425,8 +435,12 @@ fn rate_not_achieved(w: &Warning) -> (String, &'static str) {
         };
         return (text, remedy);
     }
+    let what = match w.values.contains_key("cycles") {
+        true => "cycles a second were begun",
+        false => "messages a second were sent",
+    };
     let text = format!(
-        "{} a second were sent where {} were requested: rates are the broker's or the generator's, not the schedule's, \
+        "{} {what} where {} were requested: rates are the broker's or the generator's, not the schedule's, \
          and latencies hold what waited",
         rate(w.number("sent_rate")),
         rate(w.number("requested_rate"))
@@ -451,7 +465,7 @@ mod tests {
             .with("messages_delayed", 1_200);
         assert_eq!(
             warning(&w),
-            "the broker stopped answering at 4.2 s for 600 ms (1 connection; 1,200 messages delayed): the latencies hold \
+            "the broker stopped answering at 4.2 s for 600 ms (1 connection, 1,200 messages delayed): the latencies hold \
              all of it, as users would feel it; look for garbage collection, a full disk or a paused machine at that time"
         );
         let w = Warning::new(WarningCode::MessagesLost, Tier::Invalid)
@@ -522,5 +536,21 @@ mod tests {
             warning(&w).ends_with("shorter than planned"),
             "no empty remedy"
         );
+    }
+
+    #[test]
+    fn without_a_schedule_no_message_is_late() {
+        let late = |scheduled: bool| {
+            let warning = Warning::new(WarningCode::GeneratorLate, Tier::Caution)
+                .with("late_share", 0.5)
+                .with("lag_seconds_share", 0.7)
+                .with("lag_max_ns", 3_000_000)
+                .with("scheduled", scheduled);
+            super::warning(&warning)
+        };
+        assert!(late(true).contains("was late by up to 3.00 ms"));
+        let unthrottled = late(false);
+        assert!(!unthrottled.contains("late by"), "{unthrottled}");
+        assert!(unthrottled.contains("in 70"), "{unthrottled}");
     }
 }

@@ -75,6 +75,9 @@ fn row(of: &RequirementOutcome, metrics: &[Metric]) -> RequirementRow {
 
 /// The chart that shows what a requirement is about, and what of its text names the line there.
 fn chart(that: &str, metrics: &[Metric]) -> Option<(RequirementChart, String)> {
+    if let Some(condition) = that.strip_prefix("not ") {
+        return chart(condition, metrics).map(|(chart, label)| (chart, format!("not {label}")));
+    }
     let rates = ["sent rate ", "completed rate ", "received rate "];
     let plain = that.to_lowercase().replace(['-', '_'], " ");
     if rates.iter().any(|name| plain.starts_with(name)) {
@@ -141,6 +144,11 @@ mod tests {
             ("lost = 0", None),
             ("broker cpu < 20us", None),
             ("ä end-to-end", None),
+            (
+                "not end-to-end p95 > 1ms",
+                Some(RequirementChart::Latency(Metric::END_TO_END)),
+            ),
+            ("not sent rate < 1k", Some(RequirementChart::Rates)),
         ] {
             let found = row(&outcome(that, None), &[]).line;
             assert_eq!(found.map(|line| line.chart), expected, "{that}");

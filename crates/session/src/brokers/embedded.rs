@@ -25,6 +25,7 @@ pub(super) const REGISTRATION: Registration = Registration {
     start: Some((BrokerKind::Embedded, start)),
     product: "bellows broker",
     processes: &["bellows", "bellows-broker"],
+    subcommand: "broker",
     ..Registration::NONE
 };
 

@@ -21,6 +21,8 @@ pub(crate) struct Registration {
     pub(crate) install: &'static str,
     /// What its processes are called (`/proc/PID/stat` keeps 15 bytes).
     pub(crate) processes: &'static [&'static str],
+    /// The first argument of its processes; empty where they may have any.
+    pub(crate) subcommand: &'static str,
     /// Whether profiles name its functions. `None` where they always do.
     pub(crate) names_functions: Option<NamesFunctions>,
 }
@@ -34,8 +36,17 @@ impl Registration {
         folders: &[],
         install: "",
         processes: &[],
+        subcommand: "",
         names_functions: None,
     };
+
+    /// What the process of a broker is called, where this is one.
+    pub(crate) fn recognises(&self, command: &str, arguments: &[String]) -> Option<&'static str> {
+        let first = arguments.get(1).map_or("", String::as_str);
+        let is_meant = self.subcommand.is_empty() || self.subcommand == first;
+        let mut names = self.processes.iter().copied();
+        names.find(|name| is_meant && *name == command)
+    }
 
     /// Whether bellows can start it from an installation.
     pub(crate) const fn can_be_started(&self) -> bool {

@@ -51,11 +51,8 @@ pub(super) fn running() -> Vec<Check> {
     let others = processes::others().into_iter();
     let brokers = others.filter_map(|pid| {
         let command = processes::stat(pid)?.command;
-        let mut installable = BROKERS.into_iter().filter(|it| !it.program.is_empty());
-        installable.find_map(|broker| {
-            let name = broker.processes.iter().find(|name| **name == command)?;
-            Some((broker, *name, pid))
-        })
+        let (broker, name) = recognised(&command, &processes::arguments(pid))?;
+        Some((broker, name, pid))
     });
     brokers
         .map(|(broker, name, pid)| {
@@ -63,6 +60,15 @@ pub(super) fn running() -> Vec<Check> {
             describe(broker, name, pid, &ports, &processes::arguments(pid))
         })
         .collect()
+}
+
+/// The broker that a process is, and what the process is called.
+fn recognised(
+    command: &str,
+    arguments: &[String],
+) -> Option<(&'static Registration, &'static str)> {
+    let mut all = BROKERS.into_iter();
+    all.find_map(|broker| Some((broker, broker.recognises(command, arguments)?)))
 }
 
 fn describe(
@@ -116,6 +122,20 @@ mod tests {
         let off = check("rabbitmq-server", &[], "beam.smp -W w");
         assert_eq!(off.status, Status::Warn);
         assert!(off.fix.is_some_and(|fix| fix.contains("+JPperf true")));
+    }
+
+    #[test]
+    fn the_embedded_broker_is_one_and_other_commands_of_bellows_are_none() {
+        let of = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            recognised("bellows", &words).map(|(broker, _)| broker.product)
+        };
+        assert_eq!(
+            of("bellows broker --listen 127.0.0.1:0"),
+            Some("bellows broker")
+        );
+        assert_eq!(of("bellows run stream-publish"), None);
+        assert_eq!(of("bellows"), None);
     }
 
     #[test]

@@ -4,8 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use archive::{Quantity, QuantityUnit, RequirementOutcome, RunSummary};
-use measure::{Bytes, Length, Metric, MetricKind, Nanos, Problem, Refused, per_second};
+use measure::{Bytes, Length, Metric, MetricKind, Nanos, Problem, Recorder, Refused, per_second};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// What stands before a condition that must not hold.
+const NOT: &str = "not ";
 
 /// One requirement of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -82,7 +85,8 @@ impl Comparison {
 }
 
 impl Requirement {
-    /// What has to hold so that this condition does not: the meaning of `--fail-if`.
+    /// What has to hold so that this condition does not: the meaning of `--fail-if`. It is written as `not` and the
+    /// condition.
     ///
     /// # Errors
     /// Where the text is no condition.
@@ -90,13 +94,9 @@ impl Requirement {
         const EXAMPLE: &str =
             "write it as \"end-to-end p99 > 20ms\", \"lost > 0\" or \"sent rate < 20k\"";
         let read = Self::read(condition, EXAMPLE)?;
-        let comparison = read.comparison.opposite();
-        let sign = format!(" {} ", read.comparison.sign());
         Ok(Self {
-            text: read
-                .text
-                .replacen(&sign, &format!(" {} ", comparison.sign()), 1),
-            comparison,
+            text: format!("{NOT}{}", read.text),
+            comparison: read.comparison.opposite(),
             ..read
         })
     }
@@ -137,9 +137,10 @@ impl Requirement {
     pub(crate) fn judge(
         &self,
         summary: &RunSummary,
+        recorded: &Recorder,
         unfinished: Option<&'static str>,
     ) -> RequirementOutcome {
-        let observed = self.quantity.of(summary);
+        let observed = self.quantity.in_run(summary, recorded);
         let holds = |value| self.comparison.holds(value, self.bound);
         match (observed, unfinished) {
             (Err(why), _) => self.unknown(why),
@@ -160,7 +161,10 @@ impl FromStr for Requirement {
     fn from_str(text: &str) -> Result<Self, Refused> {
         const EXAMPLE: &str =
             "write it as \"end-to-end p99 < 20ms\", \"lost = 0\" or \"sent rate >= 20k\"";
-        Self::read(text, EXAMPLE)
+        match text.trim_start().strip_prefix(NOT) {
+            Some(condition) => Self::unless(condition),
+            None => Self::read(text, EXAMPLE),
+        }
     }
 }
 

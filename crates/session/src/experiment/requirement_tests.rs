@@ -1,22 +1,26 @@
 //! How requirements are read, and when a summary meets them.
 
 use archive::{Stall, Throughput};
+use measure::Metric;
 use measure::ledger::LedgerSummary;
-use measure::{Metric, Recorder};
 
 use super::*;
 
-fn summary() -> RunSummary {
+fn recorder() -> Recorder {
     let mut recorder = Recorder::new();
     for ms in 1..=1_000 {
         recorder.record(Metric::END_TO_END, Nanos(ms * 1_000_000));
     }
+    recorder
+}
+
+fn summary() -> RunSummary {
     RunSummary {
         sent: Throughput {
             total: 1_000,
             rate: 1_000.0,
         },
-        latency: recorder.messages(),
+        latency: recorder().messages(),
         ledger: Some(LedgerSummary {
             sent: 1_000,
             lost: 3,
@@ -39,6 +43,12 @@ fn requirements_are_met_missed_or_cannot_be_told() {
         ("end_to_end p99 <= 900ms", Some(false)),
         ("End to end  max>=999ms", Some(true)),
         ("end-to-end p99.9 < 2s", None),
+        ("end-to-end p75 < 760ms", Some(true)),
+        ("end-to-end p75 < 740ms", Some(false)),
+        ("end-to-end p95.5 > 950ms", Some(true)),
+        ("not end-to-end p95 > 960ms", Some(true)),
+        ("not lost > 2", Some(false)),
+        ("end-to-end p99.5 < 1s", None),
         ("ack response p50 < 1s", None),
         ("sent rate >= 1k", Some(true)),
         ("sent rate > 1000", Some(false)),
@@ -53,7 +63,7 @@ fn requirements_are_met_missed_or_cannot_be_told() {
         ("cycles rate > 1", None),
     ] {
         let read: Requirement = text.parse().expect(text);
-        let outcome = read.judge(&summary, None);
+        let outcome = read.judge(&summary, &recorder(), None);
         assert_eq!(outcome.met, met, "{text}: {outcome:?}");
         assert_eq!(outcome.why.is_some(), met.is_none(), "{text}");
         assert_eq!(outcome.that.parse(), Ok(read), "{text}");
@@ -66,19 +76,22 @@ fn what_fails_a_run_is_the_opposite_of_what_it_requires() {
     for (condition, that, met) in [
         (
             "end-to-end p99 > 20ms",
-            "end-to-end p99 <= 20ms",
+            "not end-to-end p99 > 20ms",
             Some(false),
         ),
-        ("lost >= 4", "lost < 4", Some(true)),
-        ("lost = 3", "lost != 3", Some(false)),
-        ("lost != 3", "lost = 3", Some(true)),
-        ("sent rate <1k", "sent rate >= 1k", Some(true)),
-        ("achieved <= 1%", "achieved > 1%", None),
+        ("lost >= 4", "not lost >= 4", Some(true)),
+        ("lost = 3", "not lost = 3", Some(false)),
+        ("lost != 3", "not lost != 3", Some(true)),
+        ("sent rate <1k", "not sent rate < 1k", Some(true)),
+        ("achieved <= 1%", "not achieved <= 1%", None),
     ] {
-        let outcome = Requirement::unless(condition)
-            .expect(condition)
-            .judge(&summary, None);
+        let outcome =
+            Requirement::unless(condition)
+                .expect(condition)
+                .judge(&summary, &recorder(), None);
         assert_eq!((outcome.that.as_str(), outcome.met), (that, met));
+        let read: Requirement = that.parse().expect(that);
+        assert_eq!(read.judge(&summary, &recorder(), None).met, met, "{that}");
     }
 }
 
@@ -87,7 +100,8 @@ fn what_a_cut_off_run_met_cannot_be_told_and_what_it_missed_is_missed() {
     let summary = summary();
     let judged = |text: &str| {
         let read: Requirement = text.parse().expect(text);
-        read.judge(&summary, Some("the run broke off")).met
+        read.judge(&summary, &recorder(), Some("the run broke off"))
+            .met
     };
     assert_eq!(judged("lost < 4"), None);
     assert_eq!(judged("lost = 0"), Some(false));
@@ -106,7 +120,10 @@ fn messages_that_were_never_sent_are_late() {
             ..summary()
         };
         let read: Requirement = "late share <= 0%".parse().expect("a requirement");
-        let observed = read.judge(&summary, None).observed.expect("a share");
+        let observed = read
+            .judge(&summary, &recorder(), None)
+            .observed
+            .expect("a share");
         assert!((observed - late).abs() < 1e-9, "{achieved}: {observed}");
     }
 }
@@ -118,7 +135,7 @@ fn a_ledger_that_followed_nothing_tells_nothing() {
         ledger.sent = 0;
     }
     let read: Requirement = "lost > 5".parse().expect("a requirement");
-    assert_eq!(read.judge(&summary, None).met, None);
+    assert_eq!(read.judge(&summary, &recorder(), None).met, None);
 }
 
 #[test]
@@ -128,10 +145,10 @@ fn counts_that_are_not_exact_tell_nothing() {
         ledger.exact = false;
     }
     let read: Requirement = "lost = 0".parse().expect("a requirement");
-    assert_eq!(read.judge(&summary, None).met, None);
+    assert_eq!(read.judge(&summary, &recorder(), None).met, None);
     summary.ledger = None;
     assert_eq!(
-        read.judge(&summary, None).why.as_deref(),
+        read.judge(&summary, &recorder(), None).why.as_deref(),
         Some("no ledger was kept")
     );
 }
@@ -142,7 +159,12 @@ fn what_is_no_requirement_says_why() {
         ("", "compares nothing"),
         ("end-to-end p99", "compares nothing"),
         ("p99 < 20ms", "is no quantity"),
-        ("end-to-end p98 < 20ms", "p99.9"),
+        ("end-to-end p100 < 20ms", "p99.9"),
+        ("end-to-end p0 < 20ms", "p99.9"),
+        ("end-to-end p.9 < 20ms", "p99.9"),
+        ("end-to-end pinf < 20ms", "p99.9"),
+        ("end-to-end p99.9999 < 20ms", "p99.9"),
+        ("not not lost > 0", "is no quantity"),
         ("lost = none", "whole number"),
         ("lost = -1", "whole number"),
         ("end-to-end p99 < 20", "with its unit"),

@@ -66,6 +66,7 @@ fn of_generator(derived: &Derived<'_>, cause: &Cause) -> Option<Warning> {
             .with("late_share", e.late_share)
             .with("lag_seconds_share", e.lag_explains)
             .with("lag_max_ns", e.loop_lag_max_ns)
+            .with("scheduled", e.requested_rate.is_some())
     })
 }
 
@@ -154,13 +155,15 @@ fn rate_not_achieved(derived: &Derived<'_>, cause: &Cause) -> Option<Warning> {
     if told || derived.reached_rate() && not_begun == 0 {
         return None;
     }
-    Some(
-        Warning::new(Code::RateNotAchieved, Tier::Caution)
-            .with("sent_rate", e.sent_rate)
-            .with("requested_rate", requested)
-            .with("not_begun", not_begun)
-            .with("in_flight_limit", e.in_flight_limit.unwrap_or(0)),
-    )
+    let warning = Warning::new(Code::RateNotAchieved, Tier::Caution)
+        .with("sent_rate", e.sent_rate)
+        .with("requested_rate", requested)
+        .with("not_begun", not_begun)
+        .with("in_flight_limit", e.in_flight_limit.unwrap_or(0));
+    Some(match e.is_churn() {
+        true => warning.with("cycles", true),
+        false => warning,
+    })
 }
 
 /// The verdict is about the first scenario, and says nothing of the churn beside it.

@@ -73,7 +73,7 @@ impl Recording<'_> {
         let unfinished = self.unfinished(&outcome);
         let judged = required.map(|it| match self.measured_length.0 {
             0 => it.unknown("nothing was measured"),
-            _ => it.judge(&summary, unfinished),
+            _ => it.judge(&summary, &self.measured.latencies, unfinished),
         });
         summary.requirements = judged.collect();
         let texts = &self.context.texts;

@@ -120,3 +120,28 @@ fn what_one_must_type_is_never_cut() {
         );
     }
 }
+
+/// A recording has no load: neither a table of rates nor one of latencies, which would be empty.
+#[test]
+fn a_recording_shows_its_profile_and_no_empty_tables() {
+    let nothing = Throughput::default();
+    let recorded = RunSummary {
+        sent: nothing,
+        completed: nothing,
+        received: nothing,
+        blocked: nothing,
+        latency: Metric::MESSAGES
+            .into_iter()
+            .map(|m| (m, latency(0)))
+            .collect(),
+        ..run_summary(0)
+    };
+    let of = record(RunState::Complete, None);
+    let text = summary(&shape(), &of, &recorded, None, terminal(100));
+    assert!(text.contains("cpu profile: 24,012 samples"), "{text}");
+    assert!(text.contains("180 MB at most"), "{text}");
+    assert!(
+        !text.contains("msg/s") && !text.contains("no latency"),
+        "{text}"
+    );
+}

@@ -79,3 +79,25 @@ fn what_puts_figures_in_doubt_stands_above_them() {
     assert!(places.is_sorted(), "{places:?}: {text}");
     assert_eq!(text.matches("use a machine").count(), 3, "{text}");
 }
+
+#[test]
+fn a_stall_that_a_warning_tells_is_told_once() {
+    let stall = |at_s, for_s| archive::Stall {
+        at_s,
+        for_s,
+        ..archive::Stall::default()
+    };
+    let mut run = run_summary(1);
+    run.stalls = vec![stall(4.25, 0.75), stall(9.5, 0.5)];
+    let told = |run: &RunSummary| {
+        let record = record(RunState::Complete, None);
+        summary(&shape(), &record, run, None, Style::PLAIN)
+    };
+    assert_eq!(told(&run).matches("\nstall: ").count(), 2);
+    run.warnings[0] = Warning::new(WarningCode::Stalled, Tier::Note)
+        .with("at_s", 4.25)
+        .with("for_s", 0.75);
+    let text = told(&run);
+    assert_eq!(text.matches("\nstall: ").count(), 1, "{text}");
+    assert!(text.contains(" at 9.5 s for 500 ms"), "{text}");
+}

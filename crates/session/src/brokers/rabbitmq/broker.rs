@@ -23,6 +23,7 @@ pub(in crate::brokers) const REGISTRATION: Registration = Registration {
     folders: &["/usr/lib/rabbitmq/bin", "/usr/sbin"],
     install: "apt-get install rabbitmq-server (as root)",
     processes: &["beam.smp", "beam", "erl"],
+    subcommand: "",
     names_functions: Some(perf_support),
 };
 
