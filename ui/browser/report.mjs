@@ -57,6 +57,12 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     rmSync(dir, { recursive: true, force: true });
   });
 
+  /** Opens details and waits until they are filled: the browser tells of the opening in a later task. */
+  const unfold = async (summary) => {
+    await summary.click();
+    await summary.locator('xpath=following-sibling::*').first().waitFor();
+  };
+
   const file = (state) => join(dir, state, 'report.html');
 
   /** Opens a report; `done` says what went wrong on the page and what it asked for. */
@@ -325,7 +331,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     assert.match(boxes[2], /orders0\s+quorum queue\s+12 messages/);
     assert.match(boxes[5], /consumers\s+2\s+\d/);
     assert.equal(await page.locator('.topology path').count(), 1 + 3 + 3);
-    await page.getByText('The same as tables').click();
+    await unfold(page.getByText('The same as tables'));
     assert.equal(await page.locator('.topology tbody tr').count(), 6);
     await done();
   });
@@ -521,7 +527,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     assert.equal(new Set(looks).size, 4);
     const svg = (await exported(page, '#when', 'SVG')).toString();
     assert.match(svg, /fill="url\(#hatch-away\)"/);
-    await page.getByText('24 events').click();
+    await unfold(page.getByText('24 events'));
     assert.equal(await page.locator('#when table').first().locator('tbody tr').count(), 24);
     await done();
   });
@@ -626,9 +632,9 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     assert.equal(await section.locator('.because').first().locator('li').count(), 2);
     assert.ok((await section.locator('.waits rect.wait-schedule').count()) > 10);
     assert.match(await section.locator('.waits .ends').innerText(), /nothing due \d/);
-    await section.getByText('The waits as a table').click();
+    await unfold(section.getByText('The waits as a table'));
     assert.ok((await section.locator('tbody tr').count()) > 10);
-    await section.getByText('The evidence').click();
+    await unfold(section.getByText('The evidence'));
     assert.match(await section.locator('.evidence').innerText(), /busiest thread, <i>evil<\/i>␇/);
     assert.equal(await section.locator('.evidence i').count(), 0);
     await done();
@@ -639,9 +645,8 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
 
   test('the tables behind the charts', async () => {
     const { page, done } = await open('rate');
-    await page.getByText('The same as a table').click();
+    await unfold(page.getByText('The same as a table'));
     const rows = page.locator('#when .behind tbody tr');
-    await rows.first().waitFor();
     assert.equal(await rows.count(), 66);
     assert.match(await rows.first().innerText(), /^0\s+warm-up/);
     assert.match(await page.locator('#latency table').innerText(), /end-to-end/);
