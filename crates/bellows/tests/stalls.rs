@@ -49,7 +49,7 @@ impl Stop {
 fn stopped(dir: &Path, broker: &Broker, stop: Stop) -> Value {
     let url = &broker.url;
     let line = format!(
-        "producer queue://stalls --url {url} --warmup 300ms --duration 3 --rate 2000 --max-pending 100 --json --quiet"
+        "producer queue://stalls --url {url} --warmup 300ms --duration 3 --rate 2000 --max-pending 100 --purge --json --quiet"
     );
     let words: Vec<&str> = line.split_whitespace().collect();
     let started = start(bellows(dir, &words));

@@ -2,12 +2,12 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How often a held or an idle direction looks whether it may go on.
+/// How often a held direction looks whether it may go on.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// Passes connections on to one address, until it is dropped.
@@ -26,6 +26,15 @@ struct State {
     held: AtomicBool,
     half_held: AtomicBool,
     over: AtomicBool,
+    /// The longest time in which the server sent nothing, of each connection, in milliseconds.
+    silences: Mutex<Vec<Arc<AtomicU64>>>,
+}
+
+impl State {
+    fn is_held(&self, is_even: bool) -> bool {
+        let half = is_even && self.half_held.load(Ordering::Relaxed);
+        (half || self.held.load(Ordering::Relaxed)) && !self.over.load(Ordering::Relaxed)
+    }
 }
 
 /// Both ends of a connection.
@@ -101,6 +110,17 @@ impl Proxy {
         self.state.held.store(held, Ordering::Relaxed);
     }
 
+    /// Connections on which the server has sent nothing for at least this long, once or more.
+    #[must_use]
+    pub fn silent(&self, least: Duration) -> usize {
+        let silences = self.state.silences.lock();
+        let silences = silences.unwrap_or_else(PoisonError::into_inner);
+        let times = silences.iter().map(|it| it.load(Ordering::Relaxed));
+        times
+            .filter(|ms| u128::from(*ms) >= least.as_millis())
+            .count()
+    }
+
     fn pairs(&self) -> std::sync::MutexGuard<'_, Vec<Pair>> {
         self.state
             .pairs
@@ -122,7 +142,6 @@ fn join(near: TcpStream, to: SocketAddr, is_even: bool, state: &Arc<State>) -> i
     let far = TcpStream::connect(to)?;
     for stream in [&near, &far] {
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(LOOK))?;
     }
     let lingers = Arc::new(AtomicBool::new(false));
     let pair = Pair {
@@ -141,8 +160,22 @@ fn join(near: TcpStream, to: SocketAddr, is_even: bool, state: &Arc<State>) -> i
         is_even,
         Arc::clone(state),
         lingers,
+        Arc::default(),
     );
-    one_way(far, near, is_even, Arc::clone(state), Arc::default());
+    let silence = Arc::default();
+    state
+        .silences
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(Arc::clone(&silence));
+    one_way(
+        far,
+        near,
+        is_even,
+        Arc::clone(state),
+        Arc::default(),
+        silence,
+    );
     Ok(())
 }
 
@@ -152,23 +185,22 @@ fn one_way(
     is_even: bool,
     state: Arc<State>,
     lingers: Arc<AtomicBool>,
+    silence: Arc<AtomicU64>,
 ) {
     thread::spawn(move || {
         let mut piece = vec![0; 16 << 10];
-        while !state.over.load(Ordering::Relaxed) {
-            let half = is_even && state.half_held.load(Ordering::Relaxed);
-            if half || state.held.load(Ordering::Relaxed) {
+        let mut heard = Instant::now();
+        loop {
+            // What was read just before it was held waits here.
+            let read = from.read(&mut piece);
+            silence.fetch_max(heard.elapsed().as_millis() as u64, Ordering::Relaxed);
+            heard = Instant::now();
+            while state.is_held(is_even) {
                 thread::sleep(LOOK);
-                continue;
             }
-            match from.read(&mut piece) {
-                Ok(0) => break,
-                Ok(n) if to.write_all(piece.get(..n).unwrap_or_default()).is_ok() => {}
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
-                    ) => {}
+            match read {
+                Ok(n @ 1..) if to.write_all(piece.get(..n).unwrap_or_default()).is_ok() => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 _ => break,
             }
         }
