@@ -190,7 +190,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
       /orders<script>alert\(1\)<\/script>␇/,
     );
     await page.locator('#search').fill('script|evil|onerror');
-    const functions = await page.locator('.functions tbody').innerText();
+    const functions = await page.locator('.functions:not(.work) tbody').innerText();
     assert.match(functions, /\$<script>alert\(1\)<\/script>:init\/1/);
     assert.match(functions, /\$evil␛\[31m:⟨U\+202E⟩desrever\/0/);
     assert.equal(await page.locator('#app script, #app img').count(), 0);
@@ -211,6 +211,35 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     });
     assert.deepEqual(outcome, { broken: false, fetched: false });
     await page.context().close();
+  });
+
+  test('whose work it is: a row filters the graph, shares stay those of the whole', async () => {
+    const { page, done } = await open('full');
+    const rows = page.locator('.work tbody tr');
+    assert.match(await rows.first().innerText(), /3\d %\s*queue orders-7/);
+    const hottest = page.locator('.functions:not(.work) td').first();
+    const all = Number.parseFloat(await hottest.innerText());
+    await rows.first().getByRole('button').click();
+    assert.match(page.url(), /who=queue\+orders-7/);
+    const part = Number.parseFloat(await hottest.innerText());
+    assert.ok(part > 0.2 * all && part < 0.5 * all, `${part} of ${all}`);
+    // The table itself stays whole, and the window's samples over time show the part.
+    assert.match(await rows.first().innerText(), /3\d %/);
+    assert.match(await page.locator('.strip').innerText(), /queue orders-7/);
+    await page.keyboard.press('Escape');
+    assert.equal(Number.parseFloat(await hottest.innerText()), all);
+    await page.getByLabel('role').click();
+    assert.match(await page.locator('.work').innerText(), /channel/);
+    await done();
+    const hostile = await open('hostile');
+    assert.match(
+      await hostile.page.locator('.work').innerText(),
+      /queue <img src=x onerror=alert\(1\)>␛\[31m/,
+    );
+    await hostile.done();
+    const none = await open('plain');
+    assert.equal(await none.page.locator('.work').count(), 0);
+    await none.done();
   });
 
   test('zoom, its share over time, and Escape back', async () => {
@@ -294,11 +323,11 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
   test('a zoom into the graph filters the table beside it', async () => {
     const { page, done } = await open('full');
     await page.getByRole('button', { name: 'total', exact: true }).click();
-    const names = () => page.locator('.functions td button').allInnerTexts();
+    const names = () => page.locator('.functions:not(.work) td button').allInnerTexts();
     const count = async () =>
       Number(
         /of ([\d,]+) functions/
-          .exec(await page.locator('.functions .more').innerText())[1]
+          .exec(await page.locator('.functions:not(.work) .more').innerText())[1]
           .replace(',', ''),
       );
     const all = await names();
@@ -345,7 +374,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     await page.locator('#search').fill('(');
     assert.equal(await page.locator('.matched').innerText(), 'not a regular expression');
     await page.locator('#search').fill('does_not_occur');
-    assert.match(await page.locator('.functions').innerText(), /No function matches/);
+    assert.match(await page.locator('.functions:not(.work)').innerText(), /No function matches/);
     await done();
   });
 
@@ -370,7 +399,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
 
   test('dragging on the time axis chooses a window for graph and table', async () => {
     const { page, done } = await open('full');
-    const before_ = await page.locator('.functions tbody tr').first().innerText();
+    const before_ = await page.locator('.functions:not(.work) tbody tr').first().innerText();
     await page.locator('#panel-rates').scrollIntoViewIfNeeded();
     const area = await page.locator('#panel-rates .u-over').boundingBox();
     await page.mouse.move(area.x + area.width * 0.5, area.y + 40);
@@ -378,10 +407,13 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     await page.mouse.move(area.x + area.width * 0.6, area.y + 40, { steps: 4 });
     await page.mouse.up();
     assert.match(await hash(page), /^#t=32\.\d+-39(\.\d+)?$/);
-    assert.notEqual(await page.locator('.functions tbody tr').first().innerText(), before_);
+    assert.notEqual(
+      await page.locator('.functions:not(.work) tbody tr').first().innerText(),
+      before_,
+    );
     await page.getByRole('button', { name: 'whole measured phase' }).click();
     assert.equal(await hash(page), '');
-    assert.equal(await page.locator('.functions tbody tr').first().innerText(), before_);
+    assert.equal(await page.locator('.functions:not(.work) tbody tr').first().innerText(), before_);
     await page.locator('#when .charts').focus();
     await page.keyboard.press('Shift+ArrowRight');
     assert.equal(await hash(page), '#t=6-65');
@@ -579,12 +611,12 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
 
   test('callers and callees of a function', async () => {
     const { page, done } = await open('full', '#shape=callers');
-    const hottest = await page.locator('.functions td button').first().innerText();
+    const hottest = await page.locator('.functions:not(.work) td button').first().innerText();
     const title = await page.locator('.sandwich').innerText();
     assert.ok(title.includes(`${hottest}, the function with the largest self share`), title);
     assert.ok((await page.locator('.flame-view:visible').count()) === 2);
     await page.locator('#search').fill('rabbit_exchange:route/2');
-    await page.locator('.functions td button').first().click();
+    await page.locator('.functions:not(.work) td button').first().click();
     assert.match(await page.locator('.sandwich').innerText(), /below \$rabbit_exchange:route\/2$/);
     const svg = (await exported(page, '#burn', 'SVG')).toString();
     assert.match(svg, /<title>\$rabbit_channel:handle_method\/6 /);

@@ -43,6 +43,7 @@ export function profileOf(lines: string[], weight = 1): Profile {
     weighted: weight !== 1,
     tick_ns: 100_000,
     modules: [''],
+    processes: [],
     names,
     module: names.map(() => 0),
     kind: names.map(() => 0),
@@ -53,5 +54,6 @@ export function profileOf(lines: string[], weight = 1): Profile {
     time: Float64Array.from(time),
     leaf: Uint32Array.from(leaf),
     weight: new Float64Array(time.length).fill(weight),
+    process: null,
   };
 }

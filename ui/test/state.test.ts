@@ -17,6 +17,8 @@ describe('fragment', () => {
       shape: 'callers',
       order: 'name',
       sort: 'total',
+      by: 'connection',
+      who: '<0.12.0> & #',
       metric: 'end_to_end',
       theme: 'dark',
     };

@@ -21,6 +21,7 @@ import {
   weigh,
 } from '../src/flame/tree';
 import { sorted } from '../src/sections/functions';
+import { chosen, NOBODY, split } from '../src/sections/work';
 import { profileOf } from './helpers';
 
 const profile = profileOf([
@@ -209,4 +210,58 @@ test('the table sorts by any column, ties by name', () => {
   expect(order('self')).toEqual([2, 1, 0]);
   expect(order('total')).toEqual([2, 1, 0]);
   expect(order('name')).toEqual([2, 1, 0]);
+});
+
+describe('whose work', () => {
+  const view = (label: string, role: string) => ({
+    label,
+    role,
+    id: '<0.1.0>',
+    connection: '',
+    vhost: '',
+  });
+  const split_profile = {
+    ...profile,
+    processes: [view('queue a', 'queue'), view('queue b', 'queue'), view('channel c', 'channel')],
+    process: Uint32Array.from([1, 1, 2, 3, 0]),
+  };
+
+  test('is split by process and role, and what is of no process comes last', () => {
+    const analysis = new Analysis(split_profile);
+    analysis.window(0, 10);
+    const rows = (by: 'process' | 'role') =>
+      split(split_profile, analysis.work, by).map((row) => [row.label, row.weight, row.processes]);
+    expect(rows('process')).toEqual([
+      ['queue a', 2, 1],
+      ['channel c', 1, 1],
+      ['queue b', 1, 1],
+      [NOBODY, 1, 0],
+    ]);
+    expect(rows('role')).toEqual([
+      ['queue', 3, 2],
+      ['channel', 1, 1],
+      [NOBODY, 1, 0],
+    ]);
+    analysis.window(1.5, 10);
+    expect(rows('role')[0]).toEqual(['channel', 1, 1]);
+  });
+
+  test('filters the graph, and shares stay shares of all samples', () => {
+    const analysis = new Analysis(split_profile);
+    analysis.window(0, 10, chosen(split_profile, 'role', 'queue'));
+    expect(analysis.weights.sum).toBe(5);
+    const root = analysis.rows.find((row) => row.frame === index('root'));
+    expect(root?.total).toBe(3);
+    expect(analysis.find('^b$')?.share).toBeCloseTo(0.4);
+    const compare = byWeight(analysis.tree, analysis.weights, profile.names);
+    const { boxes } = layout(analysis.tree, analysis.weights, null, compare, 0.001);
+    expect(boxes[0]!.width).toBeCloseTo(1);
+    analysis.window(0, 10, chosen(split_profile, 'process', NOBODY));
+    expect(analysis.rows.find((row) => row.frame === index('root'))?.total).toBe(1);
+    expect(chosen(split_profile, 'process', 'queue z')).toBeNull();
+    expect(chosen(split_profile, 'process', '')).toBeNull();
+    const whose = chosen(split_profile, 'process', 'queue a');
+    const { part } = overTime(split_profile, analysis.tree, null, 0, 1, 3, whose);
+    expect([...part]).toEqual([1, 1, 0]);
+  });
 });

@@ -57,7 +57,7 @@ pub use slice::{SliceLatency, SliceLog, SlicePoint};
 pub use stall::{Stall, Stalled};
 pub use summary::{
     BrokerSummary, FaultOutcome, FunctionShare, PerMessage, ProfileSummary, RequestedSummary,
-    RequestedWindow, Rss, RunSummary, ScenarioSummary, Throughput,
+    RequestedWindow, Rss, RunSummary, ScenarioSummary, Throughput, WorkShare,
 };
 pub use verdict::{Awaited, Busy, Cause, Lateness, LimitedBy, Reason, Verdict};
 pub use warning::{Tier, Warning, WarningCode};

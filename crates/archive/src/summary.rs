@@ -288,12 +288,27 @@ pub struct ProfileSummary {
     /// (0 to 1).
     #[serde(default)]
     pub near_share: f64,
+    /// The Erlang processes with the largest shares, at most 5; absent where none is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub work: Vec<WorkShare>,
     /// The functions with the largest self share, at most 20.
     pub top: Vec<FunctionShare>,
     /// The function of the process's own code that has the largest total share without being the frame of
     /// everything; absent where there is none, or most stacks are incomplete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headline: Option<FunctionShare>,
+}
+
+/// A process's part of all samples.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkShare {
+    /// Whose work it is: `queue orders-7`, or `<0.123.0>` where the node has not said what that is.
+    pub of: String,
+    /// What it is: `queue`, `channel`; empty where not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub role: String,
+    /// Share of all samples (0 to 1).
+    pub share: f64,
 }
 
 /// One row of the function table; shares are of all samples (0 to 1).

@@ -3,15 +3,19 @@
 
 use std::collections::HashMap;
 
-use archive::profile::{Footer, Sample, StacksWriter};
+use archive::profile::{ErlangProcess, Footer, Sample, StacksWriter};
 use measure::{Nanos, Time};
 
+use crate::beam::ProcessId;
 use crate::events::Event;
 use crate::record::{Record, SampleRecord};
 use crate::stack_table::StackTable;
 use crate::symbols;
 use crate::threads::Threads;
 use crate::unwind::{Stack, Unwinder};
+
+/// Erlang processes whose index is kept.
+const MOST_PROCESSES: usize = 1 << 16;
 
 /// What a sampler did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,6 +57,8 @@ pub(crate) struct Converter {
     /// Bytes of stacks that were copied.
     copied: u64,
     stack: Stack,
+    /// Erlang processes by their index in the profile.
+    processes: HashMap<ProcessId, u32>,
 }
 
 impl Converter {
@@ -74,6 +80,7 @@ impl Converter {
             complete: 0,
             copied: 0,
             stack: Stack::default(),
+            processes: HashMap::new(),
         }
     }
 
@@ -133,6 +140,7 @@ impl Converter {
         let at = Time(sample.time);
         let node = self.stacks.node(&self.stack, at, &mut self.sink);
         let thread = self.sink.thread(self.threads.name(tid));
+        let process = self.stack.process.map(|process| self.process(process));
         self.sink.sample(&Sample {
             t: at.since(self.origin).0,
             weight: (self.subject.event.weight)(sample),
@@ -141,10 +149,26 @@ impl Converter {
             cpu: u16::try_from(sample.cpu).unwrap_or(u16::MAX),
             complete: node.complete,
             unwinding: self.stack.unwinding,
+            process,
         });
         self.copied = self.copied.saturating_add(self.stack.copied);
         self.outcome.samples += 1;
         self.complete += u64::from(node.complete);
+    }
+
+    /// The index of an Erlang process in the profile.
+    fn process(&mut self, process: ProcessId) -> u32 {
+        let known = self.processes.get(&process).copied();
+        known.unwrap_or_else(|| {
+            let index = self
+                .sink
+                .process(&ErlangProcess::unnamed(process.to_string()));
+            // A node that starts one for each request has any number of them.
+            if self.processes.len() < MOST_PROCESSES {
+                self.processes.insert(process, index);
+            }
+            index
+        })
     }
 
     /// Looks for new memory with code in it.

@@ -14,10 +14,10 @@ use crate::target::Target;
 
 /// Records are fetched at least this often. Ten wake-ups a second cost little, and leave each ring
 /// five times as much room as it needs.
-const FETCH_TIMEOUT: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 100_000_000,
-};
+const FETCH_TIMEOUT: Nanos = Nanos::from_millis(100);
+/// The first records are fetched sooner, and each time-out after is twice as long: what the first stack of a thread
+/// tells of it makes the next ones whole.
+const FIRST_TIMEOUT: Nanos = Nanos::from_millis(5);
 /// The file is flushed and new mappings are looked for this often.
 const FLUSH_EVERY: Nanos = Nanos::SECOND;
 
@@ -43,8 +43,10 @@ impl<S: SampleSource> Worker<S> {
     pub(crate) fn run(mut self, from: Time, signals: &Signals) -> Outcome {
         let cpu_before = thread_cpu();
         let mut flushed = from;
+        let mut timeout = FIRST_TIMEOUT;
         loop {
-            let ended = self.wait(signals);
+            let ended = self.wait(signals, timeout);
+            timeout = Nanos(timeout.0.saturating_mul(2)).min(FETCH_TIMEOUT);
             let stop = signals.stop.load(Ordering::Acquire);
             self.fetch();
             if Clock.now().since(flushed) >= FLUSH_EVERY {
@@ -66,15 +68,20 @@ impl<S: SampleSource> Worker<S> {
 
     /// Waits for records, for the time-out, or for a word from the sampler; says whether the process
     /// has ended.
-    fn wait(&mut self, signals: &Signals) -> bool {
+    fn wait(&mut self, signals: &Signals, timeout: Nanos) -> bool {
+        let timeout = Timespec {
+            tv_sec: 0,
+            // Less than a second.
+            tv_nsec: i64::try_from(timeout.0).unwrap_or(0),
+        };
         let wake = signals.wake.as_fd();
         match &self.target.pidfd {
             Some(process) => {
-                let readable = self.source.wait(&[wake, process.as_fd()], &FETCH_TIMEOUT);
+                let readable = self.source.wait(&[wake, process.as_fd()], &timeout);
                 readable.get(1) == Some(&true)
             }
             None => {
-                self.source.wait(&[wake], &FETCH_TIMEOUT);
+                self.source.wait(&[wake], &timeout);
                 threads::ids(self.target.pid).is_empty()
             }
         }

@@ -240,6 +240,7 @@ mod tests {
             cpu: 0,
             complete: true,
             unwinding: Unwinding::Unknown,
+            process: None,
         }
     }
 

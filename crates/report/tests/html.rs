@@ -96,6 +96,7 @@ fn a_profile_alone_has_a_report_and_its_names_are_nowhere_markup() {
             cpu: 0,
             complete: true,
             unwinding: Unwinding::Unknown,
+            process: None,
         });
     }
     out.flush();

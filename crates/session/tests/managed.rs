@@ -217,6 +217,16 @@ fn assert_topology(broker: &RabbitMq) {
     assert_eq!((topology.bindings.len(), topology.omitted), (4, 0));
 }
 
+/// The node says whose queue a process serves, whatever its kind.
+fn assert_processes(broker: &RabbitMq) {
+    let all = broker.erlang_processes(&|| false).unwrap();
+    for queue in ["plain", "safe", "log é"] {
+        let labels = all.iter().map(|it| it.label());
+        let of = labels.filter(|label| *label == format!("queue {queue}"));
+        assert_eq!(of.count(), 1, "{queue}");
+    }
+}
+
 /// The session of process `pid`; 0 when its leader is outside of this pid namespace.
 fn session(pid: u32) -> String {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
@@ -308,6 +318,7 @@ fn two_nodes_run_side_by_side_and_leave_nothing() {
         let command = fs::read(format!("/proc/{}/cmdline", broker.pid())).unwrap();
         assert!(!String::from_utf8_lossy(&command).contains("setcookie"));
         assert_topology(broker);
+        assert_processes(broker);
     }
     assert!(
         Path::new(&format!("/tmp/perf-{}.map", own.pid())).exists(),

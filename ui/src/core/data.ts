@@ -1,12 +1,14 @@
 // The page's data as it is embedded (crates/report/src/view), and how it is unpacked.
 
 import type { Histograms } from './histograms';
+import type { SplitBy } from './state';
 import type {
   Figures,
   LatencyGrid,
   LatencySummary,
   Metric,
   MetricInfo,
+  ProcessView,
   ProducerTime,
   ProfileHead,
   RunView,
@@ -65,6 +67,16 @@ export interface Profile extends ProfileHead {
   time: Float64Array;
   leaf: Uint32Array;
   weight: Float64Array;
+  /** Per sample: 0 for no Erlang process, else its index in `processes` and 1; null where none is known. */
+  process: Uint32Array | null;
+}
+
+/** What a process counts for where work is split. */
+export function processKey(process: ProcessView, by: SplitBy): string {
+  if (by === 'process') return process.label;
+  if (by === 'role') return process.role || 'other processes';
+  if (by === 'connection') return process.connection || 'no connection';
+  return process.vhost || 'no virtual host';
 }
 
 /** The series in tenths of a second, with its latencies unpacked. */
@@ -150,7 +162,8 @@ function unpackProfile(head: ProfileHead, input: Varints): Profile {
   const weight = new Float64Array(head.samples);
   if (head.weighted) input.read(weight);
   else weight.fill(1);
-  return { ...head, parent, frame, time, leaf, weight };
+  const process = head.processes.length > 0 ? input.read(new Uint32Array(head.samples)) : null;
+  return { ...head, parent, frame, time, leaf, weight, process };
 }
 
 function decode(base64: string): Uint8Array<ArrayBuffer> {

@@ -7,6 +7,8 @@ export type Shape = 'icicle' | 'flame' | 'callers';
 export type Order = 'heavy' | 'name';
 export type Axis = 'run' | 'window';
 export type SortBy = 'self' | 'total' | 'name';
+/** What the work of Erlang processes is split by. */
+export type SplitBy = 'process' | 'role' | 'connection' | 'vhost';
 
 export interface State {
   /** Chosen seconds of the run; null for the measured phase. */
@@ -21,6 +23,9 @@ export interface State {
   shape: Shape;
   order: Order;
   sort: SortBy;
+  by: SplitBy;
+  /** Whose samples alone the graph shows; empty for all. */
+  who: string;
   metric: Metric | null;
   theme: Theme;
 }
@@ -34,6 +39,8 @@ export const INITIAL: State = {
   shape: 'icicle',
   order: 'heavy',
   sort: 'self',
+  by: 'process',
+  who: '',
   metric: null,
   theme: 'auto',
 };
@@ -49,6 +56,8 @@ export function toFragment(state: State): string {
   if (state.shape !== INITIAL.shape) out.set('shape', state.shape);
   if (state.order !== INITIAL.order) out.set('order', state.order);
   if (state.sort !== INITIAL.sort) out.set('sort', state.sort);
+  if (state.by !== INITIAL.by) out.set('by', state.by);
+  if (state.who) out.set('who', state.who);
   if (state.metric) out.set('metric', state.metric);
   if (state.theme !== INITIAL.theme) out.set('theme', state.theme);
   return out.toString();
@@ -77,6 +86,8 @@ export function fromFragment(fragment: string): State {
     shape: one('shape', ['icicle', 'flame', 'callers'], INITIAL.shape),
     order: one('order', ['heavy', 'name'], INITIAL.order),
     sort: one('sort', ['self', 'total', 'name'], INITIAL.sort),
+    by: one('by', ['process', 'role', 'connection', 'vhost'], INITIAL.by),
+    who: input.get('who') ?? '',
     metric: /^[a-z0-9_]{1,64}$/.exec(input.get('metric') ?? '')?.[0] ?? null,
     theme: one('theme', ['auto', 'light', 'dark'], INITIAL.theme),
   };

@@ -768,6 +768,31 @@ help: string,
 log?: string, };
 
 /**
+ * An Erlang process, or several of one role.
+ */
+export type ProcessView = {
+/**
+ * What it is called: `queue orders-7`.
+ */
+label: string,
+/**
+ * Its identifier, `<0.123.0>`; empty where several are one.
+ */
+id: string,
+/**
+ * What it is: `queue`, `channel`; empty where not known.
+ */
+role: string,
+/**
+ * The connection that it works for; empty where it works for none.
+ */
+connection: string,
+/**
+ * The virtual host that it works for; empty where it works for none.
+ */
+vhost: string, };
+
+/**
  * What the producers' time went into, as shares that add up to 1.
  */
 export type ProducerTime = {
@@ -872,6 +897,10 @@ module: Array<number>,
  * Per name: its kind.
  */
 kind: Array<number>,
+/**
+ * The Erlang processes of the node, largest share first; empty where none is known.
+ */
+processes: Array<ProcessView>,
 /**
  * Number of nodes of the tree.
  */

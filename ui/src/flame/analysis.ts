@@ -13,6 +13,7 @@ import {
   type Tree,
   type Weights,
   weigh,
+  workOf,
 } from './tree';
 
 export interface FunctionRow {
@@ -25,7 +26,10 @@ export class Analysis {
   readonly tree: Tree;
   private readonly flags: Uint8Array;
   private key = '';
+  private marked: Uint8Array | null = null;
   weights: Weights = { self: new Float64Array(), total: new Float64Array(), sum: 0 };
+  /** The weight of each process in the window, behind that of the samples that are of none. */
+  work: Float64Array = new Float64Array(1);
   /** The functions of the window. */
   rows: FunctionRow[] = [];
   private belowZoom: { zoom: number; rows: FunctionRow[] } | null = null;
@@ -35,15 +39,17 @@ export class Analysis {
     this.flags = outermost(this.tree, profile.names.length);
   }
 
-  /** Adds up the samples of a window. */
-  window(from: number, to: number): void {
-    const key = `${from},${to}`;
-    if (key === this.key) return;
-    this.key = key;
+  /** Adds up the samples of a window, of the marked processes alone where some are. */
+  window(from: number, to: number, marked: Uint8Array | null = null): void {
     const { timed } = this.profile;
-    this.weights = timed
-      ? weigh(this.profile, from, to)
-      : weigh(this.profile, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY);
+    const first = timed ? from : Number.NEGATIVE_INFINITY;
+    const last = timed ? to : Number.POSITIVE_INFINITY;
+    const key = `${first},${last}`;
+    if (key === this.key && String(marked) === String(this.marked)) return;
+    if (key !== this.key) this.work = workOf(this.profile, first, last);
+    this.key = key;
+    this.marked = marked;
+    this.weights = weigh(this.profile, first, last, marked);
     this.rows = this.functions(this.flags, -1);
     this.belowZoom = null;
   }

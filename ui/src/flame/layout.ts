@@ -76,7 +76,9 @@ export function layout(
     for (const box of placed.reverse()) open.push(box);
     return true;
   };
-  let scale = weights.sum > 0 ? 1 / weights.sum : 0;
+  // What was filtered fills the width, too.
+  const all = children(tree, -1).reduce((sum, root) => sum + weights.total[root]!, 0);
+  let scale = all > 0 ? 1 / all : 0;
   if (zoom !== null && weights.total[zoom]! > 0) {
     const above = path(tree, zoom).slice(0, -1);
     const cut = above.length > MOST_ABOVE;

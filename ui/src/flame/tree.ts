@@ -54,17 +54,34 @@ export function sampleAt(times: Float64Array, time: number): number {
   return low;
 }
 
-/** Adds up the samples of `from <= t < to`. */
-export function weigh(profile: Profile, from: number, to: number): Weights {
+/**
+ * Adds up the samples of `from <= t < to`, of the marked processes alone where some are; the sum is that of all,
+ * so that shares stay shares of the whole.
+ */
+export function weigh(
+  profile: Profile,
+  from: number,
+  to: number,
+  marked: Uint8Array | null = null,
+): Weights {
   const self = new Float64Array(profile.nodes);
-  const { leaf, weight, time, parent } = profile;
+  const { leaf, weight, time, parent, process } = profile;
   const end = sampleAt(time, to);
   let sum = 0;
   for (let i = sampleAt(time, from); i < end; i++) {
-    self[leaf[i]!]! += weight[i]!;
     sum += weight[i]!;
+    if (!marked || marked[process?.[i] ?? 0]) self[leaf[i]!]! += weight[i]!;
   }
   return { self, total: totals(self, parent), sum };
+}
+
+/** The weight of each process in `from <= t < to`, behind that of the samples that are of none. */
+export function workOf(profile: Profile, from: number, to: number): Float64Array {
+  const work = new Float64Array(profile.processes.length + 1);
+  const { weight, time, process } = profile;
+  const end = sampleAt(time, to);
+  for (let i = sampleAt(time, from); i < end; i++) work[process?.[i] ?? 0]! += weight[i]!;
+  return work;
 }
 
 /** Adds every node's weight to its ancestors'. */
@@ -163,7 +180,7 @@ export function search(names: readonly string[], pattern: string): Uint8Array | 
   return Uint8Array.from(names, (name) => (expression.test(name) ? 1 : 0));
 }
 
-/** Samples per bin of time: of all stacks, and of those that contain a frame. */
+/** Samples per bin of time: of all stacks, and of those that contain a frame and are of the marked processes. */
 export function overTime(
   profile: Profile,
   tree: Tree,
@@ -171,6 +188,7 @@ export function overTime(
   from: number,
   width: number,
   bins: number,
+  whose: Uint8Array | null = null,
 ): { all: Float64Array; part: Float64Array } {
   const all = new Float64Array(bins);
   const part = new Float64Array(bins);
@@ -181,7 +199,8 @@ export function overTime(
     const bin = Math.floor((profile.time[i]! - from) / width);
     if (bin < 0 || bin >= bins) continue;
     all[bin]! += profile.weight[i]!;
-    if (covered?.[profile.leaf[i]!]) part[bin]! += profile.weight[i]!;
+    const inside = !whose || whose[profile.process?.[i] ?? 0];
+    if (inside && (covered?.[profile.leaf[i]!] ?? whose)) part[bin]! += profile.weight[i]!;
   }
   return { all, part };
 }

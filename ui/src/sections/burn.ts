@@ -5,7 +5,7 @@ import { Panel, type Shared } from '../charts/panel';
 import { KINDS, type Profile } from '../core/data';
 import { button, choice, csv, fill, h, save } from '../core/dom';
 import { grouped, percent, seconds, significant } from '../core/format';
-import type { Pointer, Store } from '../core/state';
+import type { Pointer, State, Store } from '../core/state';
 import { KIND_LABELS, kindColor, palette } from '../core/theme';
 import type { RunView } from '../core/view';
 import { Analysis } from '../flame/analysis';
@@ -15,6 +15,7 @@ import { folded, overTime, type Tree, type Weights } from '../flame/tree';
 import { FunctionTable, sorted } from './functions';
 import { subject } from './panels';
 import { clampWindow, effectiveWindow, type View, wholeName } from './timeline';
+import { chosen, WorkTable } from './work';
 
 /** SVG elements and their height. */
 type Part = { body: string[]; height: number };
@@ -39,6 +40,7 @@ export function burn(run: RunView, profile: Profile, store: Store, pointer: Poin
   );
   const pair = callersAndCallees(analysis, store);
   const table = new FunctionTable(profile, store);
+  const work = profile.processes.length > 0 ? new WorkTable(profile, store) : null;
   const strip = timeStrip(run, analysis, store, pointer);
   const finder = searchBox(store);
   const legend = h('p', { class: 'kinds' });
@@ -53,7 +55,7 @@ export function burn(run: RunView, profile: Profile, store: Store, pointer: Poin
     'div',
     { class: 'split' },
     h('div', { class: 'graph' }, graph.element, pair.element, info, legend),
-    table.element,
+    h('div', {}, work?.element ?? null, table.element),
   );
   const element = h(
     'section',
@@ -73,8 +75,8 @@ export function burn(run: RunView, profile: Profile, store: Store, pointer: Poin
   const draw = (): void => {
     const p = palette();
     const [from, to] = effectiveWindow(run, store);
-    analysis.window(from, to);
     const { state } = store;
+    analysis.window(from, to, chosen(profile, state.by, state.who));
     const result: Result = state.search ? analysis.find(state.search) : null;
     finder.show(result, analysis.weights.sum);
     const width = split.querySelector('.graph')!.clientWidth;
@@ -95,14 +97,25 @@ export function burn(run: RunView, profile: Profile, store: Store, pointer: Poin
       if (two) pair.draw(width, scene);
       else graph.draw(scene, width, p, printing() ? 4000 : undefined);
     }
+    work?.draw(analysis);
     table.draw(analysis, scene.zoom, result?.hits ?? null, p.dark);
     drawLegend(legend, analysis, p.dark);
     window_.show();
     fill(info, hint(store));
   };
   store.listen((_, changed) => {
-    if (changed.has('window') || changed.has('frame')) strip.draw();
-    const own = ['window', 'zoom', 'frame', 'search', 'shape', 'order', 'sort'] as const;
+    if (['window', 'frame', 'who'].some((key) => changed.has(key as keyof State))) strip.draw();
+    const own = [
+      'window',
+      'zoom',
+      'frame',
+      'search',
+      'shape',
+      'order',
+      'sort',
+      'by',
+      'who',
+    ] as const;
     if (own.some((key) => changed.has(key))) draw();
   });
   return {
@@ -125,6 +138,8 @@ function printing(): boolean {
 }
 
 function hint(store: Store): string {
+  if (store.state.who !== '' && store.state.zoom === null)
+    return `Only ${store.state.who}; shares are of all samples; click its row again, or Escape, for all.`;
   if (store.state.zoom !== null)
     return 'Click the frame again for its share over time, Escape to go back.';
   return 'Click a frame to zoom; narrow frames are left out.';
@@ -275,41 +290,45 @@ function timeStrip(
     panel?.cross(t);
     panel?.pointer(t);
   });
-  let drawn: number | null | undefined;
+  let drawn = '';
   const draw = (force = false): void => {
     const { frame } = store.state;
     const known = frame !== null && frame < profile.names.length ? frame : null;
-    if (panel && !force && known === drawn) {
+    const { by, who } = store.state;
+    const whose = chosen(profile, by, who);
+    const key = `${known} ${whose ? by : ''} ${whose ? who : ''}`;
+    if (panel && !force && key === drawn) {
       panel.refresh();
       return;
     }
-    drawn = known;
-    const { all, part } = overTime(profile, analysis.tree, known, from, width, bins);
+    drawn = key;
+    const { all, part } = overTime(profile, analysis.tree, known, from, width, bins, whose);
     const inCores = profile.period_ns > 0;
     const scale = inCores ? profile.period_ns / 1e9 / width : 1 / width;
     const format = (v: number): string =>
       `${significant(v)} ${inCores ? 'cores' : `${profile.unit}/s`}`;
     const trim = (values: Float64Array): (number | null)[] => Array.from(values, (v) => v * scale);
-    const name = known === null ? '' : profile.names[known]!;
+    const parts = [known === null ? '' : profile.names[known]!, whose ? who : ''];
+    const name = parts.filter((part) => part !== '').join(' in ');
     const spec = {
       id: 'samples',
-      title: known === null ? 'samples over time' : name,
-      unit: `${inCores ? 'cores' : `${profile.unit} per second`}${known === null ? '' : ', of all samples'}`,
+      title: name === '' ? 'samples over time' : name,
+      unit: `${inCores ? 'cores' : `${profile.unit} per second`}${name === '' ? '' : ', of all samples'}`,
       height: 62,
       lines: [
         {
-          label: known === null ? 'sampled' : 'all samples',
+          label: name === '' ? 'sampled' : 'all samples',
           values: trim(all),
-          color: (p: ReturnType<typeof palette>) => (known === null ? p.ink : p.faint),
+          color: (p: ReturnType<typeof palette>) => (name === '' ? p.ink : p.faint),
           format,
           width: 1.25,
-          area: known === null,
+          area: name === '',
         },
-        ...(known === null
+        ...(name === ''
           ? []
           : [
               {
-                label: 'this function',
+                label: known === null ? who : 'this function',
                 values: trim(part),
                 color: (p: ReturnType<typeof palette>) => p.accent,
                 format,

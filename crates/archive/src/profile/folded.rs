@@ -153,6 +153,7 @@ fn add(builder: &mut Builder, line: &str) -> bool {
             cpu: u16::MAX,
             complete: true,
             unwinding: Unwinding::Unknown,
+            process: None,
         });
     }
     true

@@ -4,6 +4,7 @@ use measure::Time;
 use serde::{Deserialize, Serialize};
 
 use super::frames::Frame;
+use super::processes::ErlangProcess;
 
 /// What was sampled, and how.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -77,6 +78,9 @@ pub struct Sample {
     pub complete: bool,
     /// How its stack was found.
     pub unwinding: Unwinding,
+    /// The Erlang process that ran, an index into [`Profile::processes`]; `None` where none did, or it is not
+    /// known.
+    pub process: Option<u32>,
 }
 
 /// How a stack was found.
@@ -107,6 +111,8 @@ pub struct Profile {
     pub stacks: Vec<StackNode>,
     /// Names as the kernel has them (`1_scheduler`); [`Profile::thread_groups`] merges them.
     pub threads: Vec<String>,
+    /// Erlang processes that samples were taken in, each once.
+    pub processes: Vec<ErlangProcess>,
     /// Samples in the order of the file, which is nearly the order of time.
     pub samples: Vec<Sample>,
     /// Samples that the kernel had to drop because nobody fetched them in time.
@@ -175,9 +181,11 @@ impl Profile {
         let (frames, stacks, threads) = (self.frames.len(), self.stacks.len(), self.threads.len());
         self.stacks.iter().enumerate().all(|(i, node)| {
             (node.frame as usize) < frames && node.parent.is_none_or(|p| (p as usize) < i)
-        }) && self
-            .samples
-            .iter()
-            .all(|s| (s.stack as usize) < stacks && (s.thread as usize) < threads)
+        }) && self.samples.iter().all(|s| {
+            let known = s
+                .process
+                .is_none_or(|it| (it as usize) < self.processes.len());
+            known && (s.stack as usize) < stacks && (s.thread as usize) < threads
+        })
     }
 }

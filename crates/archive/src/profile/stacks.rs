@@ -5,13 +5,14 @@
 //! {"thread":"1_scheduler"}                             thread 0
 //! {"frame":["main","bellows","native"]}                frame 0: name, module, kind
 //! {"node":[null,0]}                                    stack 0: parent, frame
-//! {"sample":[1200345678,0,0,1,true,1]}                 t, stack, thread, cpu, complete, weight
+//! {"process":{"id":"<0.123.0>"}}                       Erlang process 0
+//! {"sample":[1200345678,0,0,1,true,1,0]}               t, stack, thread, cpu, complete, weight, process
 //! {"unwinding":"stack_copy"}                           how the samples from here on were unwound
 //! {"lost":3}  {"throttled":1}  {"note":"…"}            each adds to what was said before
 //! {"footer":{"from":…,"to":…,"own_cpu_ns":…}}
 //! ```
 //!
-//! Threads, frames and nodes are numbered in the order of their lines, and stand before the first
+//! Threads, frames, nodes and processes are numbered in the order of their lines, and stand before the first
 //! line that refers to them. So the file is readable up to its last whole line whenever the writer
 //! ends, by plan or not.
 
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::frames::{Frame, FrameKind};
 use super::model::{Profile, ProfileHeader, Sample, StackNode, Unwinding};
+use super::processes::ErlangProcess;
 use super::tree::Interner;
 use crate::{Replacement, bounded};
 
@@ -57,7 +59,16 @@ enum Line<'a> {
         FrameKind,
     ),
     Node(Option<u32>, u32),
-    Sample(u64, u32, u32, u16, bool, u64),
+    Process(Cow<'a, ErlangProcess>),
+    Sample(
+        u64,
+        u32,
+        u32,
+        u16,
+        bool,
+        u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")] Option<u32>,
+    ),
     Unwinding(Unwinding),
     Lost(u64),
     Throttled(u64),
@@ -143,6 +154,17 @@ impl StacksWriter {
         id
     }
 
+    /// The index of an Erlang process, which its identifier tells from others.
+    pub fn process(&mut self, process: &ErlangProcess) -> u32 {
+        let ((index, new), id) = self.interner.process(&process.id);
+        if new && id == process.id {
+            self.line(&Line::Process(Cow::Borrowed(process)));
+        } else if new {
+            self.line(&Line::Process(Cow::Owned(ErlangProcess::unnamed(id))));
+        }
+        index
+    }
+
     /// Writes a sample whose indices came from this writer.
     pub fn sample(&mut self, s: &Sample) {
         if s.unwinding != self.unwinding {
@@ -150,7 +172,7 @@ impl StacksWriter {
             self.line(&Line::Unwinding(s.unwinding));
         }
         self.line(&Line::Sample(
-            s.t, s.stack, s.thread, s.cpu, s.complete, s.weight,
+            s.t, s.stack, s.thread, s.cpu, s.complete, s.weight, s.process,
         ));
     }
 
@@ -242,9 +264,14 @@ impl Profile {
             };
             let name = self.threads.get(sample.thread as usize);
             let thread = writer.thread(name.map_or("", String::as_str));
+            let process = sample
+                .process
+                .and_then(|it| self.processes.get(it as usize));
+            let process = process.map(|process| writer.process(process));
             writer.sample(&Sample {
                 stack,
                 thread,
+                process,
                 ..*sample
             });
         }
@@ -347,12 +374,13 @@ pub(super) fn read(input: &mut dyn BufRead) -> io::Result<Option<Profile>> {
 fn add(profile: &mut Profile, unwinding: &mut Unwinding, bytes: &[u8]) -> Result<bool, String> {
     let line: Line<'_> = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
     match line {
-        Line::Sample(t, stack, thread, cpu, complete, weight) => {
+        Line::Sample(t, stack, thread, cpu, complete, weight, process) => {
             let known = (stack as usize) < profile.stacks.len()
-                && (thread as usize) < profile.threads.len();
+                && (thread as usize) < profile.threads.len()
+                && process.is_none_or(|it| (it as usize) < profile.processes.len());
             if !known {
                 return Err(format!(
-                    "sample of unknown stack {stack} or thread {thread}"
+                    "sample of unknown stack {stack}, thread {thread} or process {process:?}"
                 ));
             }
             profile.samples.push(Sample {
@@ -363,6 +391,7 @@ fn add(profile: &mut Profile, unwinding: &mut Unwinding, bytes: &[u8]) -> Result
                 cpu,
                 complete,
                 unwinding: *unwinding,
+                process,
             });
         }
         Line::Node(parent, frame) => {
@@ -379,6 +408,7 @@ fn add(profile: &mut Profile, unwinding: &mut Unwinding, bytes: &[u8]) -> Result
             profile.frames.push(Frame::new(name, module, kind));
         }
         Line::Thread(name) => profile.threads.push(name.into_owned()),
+        Line::Process(process) => profile.processes.push(process.into_owned()),
         Line::Unwinding(next) => *unwinding = next,
         Line::Lost(count) => profile.lost = profile.lost.saturating_add(count),
         Line::Throttled(count) => profile.throttled = profile.throttled.saturating_add(count),

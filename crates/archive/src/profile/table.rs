@@ -3,12 +3,15 @@
 use super::fold::NodeWeights;
 use super::frames::{Frame, FrameKind};
 use super::model::{Profile, Sample, Unwinding};
+use super::work::WorkBy;
 use crate::summary::{FunctionShare, ProfileSummary};
 
 /// Below this share a function is no headline.
 const LEAST_SHARE: f64 = 0.05;
 /// Above this share a function is the frame of everything rather than a part of it.
 const MOST_SHARE: f64 = 0.5;
+/// Processes in a summary.
+const MOST_WORK: usize = 5;
 /// Where fewer stacks reach their thread's start, a total share says nothing.
 const LEAST_COMPLETE: f64 = 0.5;
 /// Erlang modules that every process runs in: their total share says nothing.
@@ -108,6 +111,7 @@ impl Profile {
             frame_pointer_share: unwound(Unwinding::FramePointers),
             copied_bytes: self.copied_bytes / (self.samples.len() as u64).max(1),
             near_share: share(&|sample| has(&near, sample)),
+            work: self.work_shares(WorkBy::Process, top.min(MOST_WORK)),
             headline: headline(&rows).filter(|_| complete_share >= LEAST_COMPLETE),
             top: rows.into_iter().take(top).map(|f| f.share).collect(),
         }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::frames::Frame;
 use super::model::{Profile, Sample, StackNode};
+use super::processes::{ErlangProcess, MOST_PROCESSES, OTHER_PROCESSES};
 
 /// Finds what a profile already contains. Grows with the number of distinct entries only.
 #[derive(Debug, Default)]
@@ -11,6 +12,7 @@ pub(super) struct Interner {
     frames: HashMap<Frame, u32>,
     nodes: HashMap<(Option<u32>, u32), u32>,
     threads: HashMap<String, u32>,
+    processes: HashMap<String, u32>,
 }
 
 /// An index, and whether it was new.
@@ -39,6 +41,21 @@ impl Interner {
         let id = index(self.threads.len());
         self.threads.insert(name.to_owned(), id);
         (id, true)
+    }
+
+    /// The last of [`MOST_PROCESSES`] stands for all that there is no room for.
+    pub(super) fn process<'n>(&mut self, name: &'n str) -> (Interned, &'n str) {
+        if let Some(&id) = self.processes.get(name) {
+            return ((id, false), name);
+        }
+        let len = self.processes.len();
+        if len >= MOST_PROCESSES {
+            return ((index(MOST_PROCESSES - 1), false), OTHER_PROCESSES);
+        }
+        let last = len + 1 == MOST_PROCESSES;
+        let name = if last { OTHER_PROCESSES } else { name };
+        self.processes.insert(name.to_owned(), index(len));
+        ((index(len), true), name)
     }
 }
 
@@ -103,6 +120,15 @@ impl Builder {
             self.profile.threads.push(name.to_owned());
         }
         id
+    }
+
+    pub(super) fn process(&mut self, id: &str) -> u32 {
+        let ((index, new), id) = self.interner.process(id);
+        if new {
+            self.take(2 * id.len() + 256);
+            self.profile.processes.push(ErlangProcess::unnamed(id));
+        }
+        index
     }
 
     pub(super) fn sample(&mut self, sample: Sample) {

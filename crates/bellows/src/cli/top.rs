@@ -1,5 +1,6 @@
-//! `top`: where a profile spent its time, by function.
+//! `top`: where a profile spent its time, by function, and whose work it was, by Erlang process.
 
+use archive::profile::{Profile, WorkBy};
 use clap::{Args, ValueEnum};
 use regex::Regex;
 use report::console::{self, FunctionSort, FunctionTable};
@@ -12,6 +13,7 @@ const EXAMPLES: &str = "\
 Examples:
   bellows top last
   bellows top last --sort total --grep '^\\$rabbit_' --limit 40
+  bellows top last --by process
   bellows top profile.pb.gz --from 10 --to 20";
 
 /// What `bellows top` was given.
@@ -20,7 +22,7 @@ Examples:
 pub(crate) struct TopArgs {
     #[command(flatten)]
     profile: ProfileArgs,
-    /// Functions to show
+    /// Rows to show
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
     limit: usize,
     /// Order of the functions, largest share first
@@ -29,7 +31,10 @@ pub(crate) struct TopArgs {
     /// Show only functions whose name matches
     #[arg(long, value_name = "REGEX")]
     grep: Option<Regex>,
-    /// Print the functions as a JSON array
+    /// Split the work of a node by what its Erlang processes are, in place of functions
+    #[arg(long, value_name = "WHAT", conflicts_with_all = ["sort", "grep"])]
+    by: Option<By>,
+    /// Print the rows as a JSON array
     #[arg(long)]
     json: bool,
 }
@@ -43,10 +48,40 @@ enum Sort {
     Total,
 }
 
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum By {
+    /// Each process by its name: `queue orders-7`
+    Process,
+    /// All queues, all channels, and so on
+    Role,
+    /// Connections, with all processes that work for one
+    Connection,
+    /// Virtual hosts
+    Vhost,
+}
+
 impl TopArgs {
+    /// Prints whose work it was.
+    fn work(&self, profile: &Profile, by: By) -> Result<(), Failure> {
+        let by = match by {
+            By::Process => WorkBy::Process,
+            By::Role => WorkBy::Role,
+            By::Connection => WorkBy::Connection,
+            By::Vhost => WorkBy::VirtualHost,
+        };
+        if self.json {
+            return output::print_json(&profile.work_shares(by, self.limit));
+        }
+        output::print(&console::work(profile, by, self.limit, output::style()))
+    }
+
     /// Prints the table.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let (profile, _) = self.profile.open()?;
+        if let Some(by) = self.by {
+            self.work(&profile, by)?;
+            return Ok(Done::Fine);
+        }
         let only = |name: &str| self.grep.as_ref().is_none_or(|regex| regex.is_match(name));
         let sort = match self.sort {
             Sort::SelfShare => FunctionSort::SelfShare,

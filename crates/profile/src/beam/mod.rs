@@ -6,20 +6,30 @@
 //! the offsets: a scheduler holds its number, and a process's stack ends in the address that the
 //! runtime gives every process to return to (`beam_normal_exit`, OTP 25 to 27).
 
+mod identifier;
 mod memory;
+mod schedulers;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
+use identifier::is_identifier;
+pub(crate) use identifier::{IDENTIFIER_MASK, IDENTIFIER_TAG, IdentifierLayout, ProcessId};
 pub(crate) use memory::{Memory, ProcessMemory};
+pub(crate) use schedulers::Scheduler;
+use schedulers::{Group, SchedulerKind};
 
 /// The exported variables that are looked at.
-pub(crate) const SYMBOLS: [&str; 5] = [
+pub(crate) const SYMBOLS: [&str; 9] = [
     "beam_normal_exit",
     "erts_frame_layout",
     "erts_no_schedulers",
     "erts_aligned_scheduler_data",
     "erts_proc",
+    "erts_no_dirty_cpu_schedulers",
+    "erts_aligned_dirty_cpu_scheduler_data",
+    "erts_no_dirty_io_schedulers",
+    "erts_aligned_dirty_io_scheduler_data",
 ];
 
 /// Words of `erts_proc` in which the table of processes is looked for.
@@ -31,14 +41,6 @@ const ENOUGH_PROCESSES: usize = 64;
 const FEWEST_PROCESSES: usize = 8;
 /// Bytes of a process in which the bounds of its heap are looked for.
 const PROCESS_WORDS: usize = 64;
-/// Words of a scheduler in which its number is looked for.
-const SCHEDULER_WORDS: usize = 128;
-/// Schedulers lie side by side, each on cache lines of its own.
-const CACHE_LINE: u64 = 64;
-const LARGEST_SCHEDULER: u64 = 512 << 10;
-const MOST_SCHEDULERS: u64 = 1024;
-/// The lowest bits of a term that is the identifier of a local process.
-const PID_TAG: u64 = 3;
 /// Addresses of user space, and not those that stand for nothing.
 const POINTERS: std::ops::Range<u64> = 1 << 16..1 << 47;
 
@@ -74,8 +76,10 @@ pub(crate) struct Vm {
     pub(crate) frame_pointers: bool,
     /// What a process returns to when its function is done.
     pub(crate) normal_exit: u64,
-    /// By number from 1 on: where each scheduler writes down which process it runs.
-    pub(crate) current_process: Vec<u64>,
+    /// Where each scheduler writes down which process it runs.
+    pub(crate) current_process: HashMap<Scheduler, u64>,
+    /// How the identifiers of processes are made up.
+    pub(crate) identifiers: IdentifierLayout,
 }
 
 /// Why Erlang stacks cannot be found in a BEAM.
@@ -115,29 +119,63 @@ impl Vm {
         let frame_layout = read("erts_frame_layout").unwrap_or(0) & 0xffff_ffff;
         let processes = processes(memory, address("erts_proc")?).ok_or(Unfamiliar::Processes)?;
         let process = process_layout(memory, &processes, normal_exit).ok_or(Unfamiliar::Process)?;
-        let current_process = current_processes(
-            memory,
-            read("erts_aligned_scheduler_data")?,
-            read("erts_no_schedulers")? & 0xffff_ffff,
+        let group = |kind, first, count| {
+            let (first, count) = (read(first)?, read(count)? & 0xffff_ffff);
+            Ok::<_, Unfamiliar>(Group { kind, first, count })
+        };
+        let ordinary = group(
+            SchedulerKind::Ordinary,
+            "erts_aligned_scheduler_data",
+            "erts_no_schedulers",
+        )?;
+        let cpu = group(
+            SchedulerKind::DirtyCpu,
+            "erts_aligned_dirty_cpu_scheduler_data",
+            "erts_no_dirty_cpu_schedulers",
         );
+        let io = group(
+            SchedulerKind::DirtyIo,
+            "erts_aligned_dirty_io_scheduler_data",
+            "erts_no_dirty_io_schedulers",
+        );
+        let dirty: Vec<Group> = [cpu, io].into_iter().filter_map(Result::ok).collect();
+        let current_process = schedulers::current_processes(memory, ordinary, &dirty);
         Ok(Self {
             process,
             frame_pointers: frame_layout == 1,
             normal_exit,
             current_process: current_process.ok_or(Unfamiliar::Scheduler)?,
+            identifiers: IdentifierLayout::of(
+                (processes.iter()).map(|entry| (entry.place, entry.identifier)),
+            ),
         })
     }
 }
 
+/// An entry of the table of processes.
+struct Entry {
+    place: usize,
+    process: u64,
+    identifier: u64,
+}
+
 /// Some processes of the node: the entries of the table that most of them are found in.
-fn processes(memory: &impl Memory, table: u64) -> Option<Vec<u64>> {
+fn processes(memory: &impl Memory, table: u64) -> Option<Vec<Entry>> {
     let candidates = memory.words(table, TABLE_WORDS);
     let candidates = candidates.into_iter().filter(|&word| is_pointer(word));
     let found = candidates.map(|entries| {
-        let mut entries = memory.words(entries, TABLE_ENTRIES);
-        entries.retain(|&entry| is_process(memory, entry));
-        entries.truncate(ENOUGH_PROCESSES);
-        entries
+        // No two processes have the same identifier; other things that begin alike may.
+        let mut identifiers = HashSet::new();
+        let entries = memory.words(entries, TABLE_ENTRIES).into_iter().enumerate();
+        let entries = entries.filter_map(|(place, process)| {
+            let identifier = identifier_of(memory, process)?;
+            identifiers.insert(identifier).then_some(Entry {
+                place,
+                process,
+                identifier,
+            })
+        });
+        entries.take(ENOUGH_PROCESSES).collect::<Vec<_>>()
     });
     let most = found.max_by_key(Vec::len)?;
     (most.len() >= FEWEST_PROCESSES).then_some(most)
@@ -149,18 +187,24 @@ fn is_pointer(word: u64) -> bool {
 
 /// Whether a process begins here, which is with its identifier.
 fn is_process(memory: &impl Memory, address: u64) -> bool {
-    is_pointer(address) && memory.word(address).is_some_and(|id| id & 15 == PID_TAG)
+    identifier_of(memory, address).is_some()
+}
+
+/// What a process begins with.
+fn identifier_of(memory: &impl Memory, address: u64) -> Option<u64> {
+    let word = is_pointer(address).then(|| memory.word(address)).flatten();
+    word.filter(|&word| is_identifier(word))
 }
 
 /// Where processes have the bounds of heap and stack. A process that is collecting garbage or
 /// starting meanwhile may not fit, so most of them decide.
 fn process_layout(
     memory: &impl Memory,
-    processes: &[u64],
+    processes: &[Entry],
     normal_exit: u64,
 ) -> Option<ProcessLayout> {
     let processes: Vec<Vec<u64>> = (processes.iter())
-        .map(|&process| memory.words(process, PROCESS_WORDS))
+        .map(|entry| memory.words(entry.process, PROCESS_WORDS))
         .filter(|words| !words.is_empty())
         .collect();
     let most = |fits: &dyn Fn(&[u64]) -> bool| {
@@ -187,45 +231,6 @@ fn process_layout(
         hend: bytes(hend)?,
     };
     (layout.hend - layout.first() < ProcessLayout::SPAN).then_some(layout)
-}
-
-/// Where each scheduler writes down its process: in front of its type (0 for those that run Erlang
-/// code), its number, and its number among the dirty ones (0).
-fn current_processes(memory: &impl Memory, first: u64, count: u64) -> Option<Vec<u64>> {
-    if !is_pointer(first) || !(1..=MOST_SCHEDULERS).contains(&count) {
-        return None;
-    }
-    let fits = |scheduler: u64, number_at: u64, number: u64| {
-        let words = memory.words(scheduler + number_at - 16, 4);
-        let &[process, kind, its_number, dirty] = words.as_slice() else {
-            return false;
-        };
-        let runs = process == 0 || is_process(memory, process);
-        runs && (kind, its_number, dirty) == (0, number, 0)
-    };
-    let offsets = (2..SCHEDULER_WORDS as u64).map(|word| word * 8);
-    let mut offsets = offsets.filter(|&at| fits(first, at, 1));
-    let all = |at: u64, size: u64| {
-        (0..count).all(|i| {
-            let scheduler = first.checked_add(i * size);
-            scheduler.is_some_and(|scheduler| fits(scheduler, at, i + 1))
-        })
-    };
-    offsets.find_map(|at| {
-        let sizes = (1..=LARGEST_SCHEDULER / CACHE_LINE).map(|lines| lines * CACHE_LINE);
-        let size = sizes.into_iter().find(|&size| all(at, size))?;
-        let addresses = (0..count).map(|i| first + i * size + at - 16);
-        Some(addresses.collect())
-    })
-}
-
-/// The number of the scheduler that a thread of this name is, `2_scheduler` up to OTP 25,
-/// `erts_sched_2` after.
-pub(crate) fn scheduler_number(thread: &str) -> Option<usize> {
-    let number = thread
-        .strip_suffix("_scheduler")
-        .or_else(|| thread.strip_prefix("erts_sched_"))?;
-    number.parse().ok()
 }
 
 #[cfg(test)]

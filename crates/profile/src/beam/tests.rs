@@ -55,7 +55,7 @@ impl Build {
             let hend = heap + 800 + i * 8;
             words[i as usize * 3] = process;
             let mut fields = vec![0; 64];
-            fields[0] = i << 4 | 3;
+            fields[0] = (i * 3) << 32 | i << 4 | 3;
             fields[5] = heap;
             fields[self.stop - 1] = heap + 200;
             fields[self.stop] = hend - 48;
@@ -74,12 +74,27 @@ impl Build {
             words[at - 2] = if i == 0 { 0x1_0000_0000 } else { 0 };
         }
         pieces.push((schedulers, words));
+        // Two dirty ones beside them, in memory of their own.
+        let dirty = 0x7800_0000;
+        let mut words = vec![0; (self.scheduler_words * 2) as usize + 200];
+        for i in 0..2 {
+            let at = (i * self.scheduler_words + self.number) as usize;
+            words[at - 1] = 1;
+            words[at + 1] = i + 1;
+        }
+        pieces.push((dirty, words));
+        pieces.push((variables + 32, vec![2, dirty]));
         let symbols = [
             ("beam_normal_exit", variables),
             ("erts_frame_layout", variables + 8),
             ("erts_no_schedulers", variables + 16),
             ("erts_aligned_scheduler_data", variables + 24),
             ("erts_proc", table),
+            ("erts_no_dirty_cpu_schedulers", variables + 32),
+            ("erts_aligned_dirty_cpu_scheduler_data", variables + 40),
+            // These are of the other kind, so that nothing is known of them.
+            ("erts_no_dirty_io_schedulers", variables + 32),
+            ("erts_aligned_dirty_io_scheduler_data", variables + 40),
         ];
         (Pieces(pieces), symbols.into())
     }
@@ -113,9 +128,14 @@ fn offsets_are_found_wherever_they_are() {
         };
         assert_eq!((vm.process, vm.frame_pointers), (layout, true));
         assert_eq!(vm.normal_exit, NORMAL_EXIT);
-        let current = |i| 0x7000_0000 + (i * build.scheduler_words + build.number - 2) * 8;
-        let wanted: Vec<u64> = (0..build.schedulers).map(current).collect();
-        assert_eq!(vm.current_process, wanted);
+        let current = |first, i| first + (i * build.scheduler_words + build.number - 2) * 8;
+        let wanted = (0..build.schedulers)
+            .map(|i| (format!("{}_scheduler", i + 1), current(0x7000_0000, i)));
+        let dirty = (0..2).map(|i| (format!("{}_dirty_cpu_sch", i + 1), current(0x7800_0000, i)));
+        let wanted = wanted.chain(dirty);
+        let wanted = wanted.map(|(thread, at)| (Scheduler::of_thread(&thread).unwrap(), at));
+        assert_eq!(vm.current_process, wanted.collect());
+        assert_eq!(vm.identifiers, IdentifierLayout::WithPlace);
     }
 }
 
@@ -142,15 +162,13 @@ fn memory_that_is_no_beam_is_unfamiliar() {
 }
 
 #[test]
-fn threads_of_schedulers_are_known_by_name() {
-    for (name, number) in [
-        ("1_scheduler", Some(1)),
-        ("erts_sched_12", Some(12)),
-        ("1_dirty_cpu_sch", None),
-        ("erts_dcpus_1", None),
-        ("_scheduler", None),
-        ("beam.smp", None),
-    ] {
-        assert_eq!(scheduler_number(name), number, "{name}");
+fn things_that_begin_alike_are_no_processes() {
+    let (mut memory, symbols) = DEBIAN_25.memory();
+    for (address, words) in &mut memory.0 {
+        if (0x1_0000_0000..0x2_0000_0000).contains(address) {
+            words[0] = 0x73;
+        }
     }
+    let found = Vm::discover(&memory, &symbols);
+    assert_eq!(found, Err(Unfamiliar::Processes));
 }

@@ -68,6 +68,7 @@ pub(super) struct Bytecode {
 
 const ADD: u8 = 0x07;
 const SUBTRACT: u8 = 0x17;
+const AND: u8 = 0x57;
 const MOVE: u8 = 0xb7;
 const JUMP: u8 = 0x05;
 /// The operand is a register rather than a constant.
@@ -99,6 +100,10 @@ impl Bytecode {
 
     pub(super) fn subtract(&mut self, to: Register, operand: Operand) {
         self.with_operand(SUBTRACT, to, operand);
+    }
+
+    pub(super) fn and(&mut self, to: Register, operand: Operand) {
+        self.with_operand(AND, to, operand);
     }
 
     /// `to` becomes the 32 bits of `value`, without sign.
@@ -192,6 +197,7 @@ mod tests {
         let end = code.label();
         code.set(R6, In(R1));
         code.add(R2, Value(-8));
+        code.and(R1, Value(15));
         code.load(R1, R7, 16);
         code.store_u32(STACK, -8, R0);
         code.jump_if(R2, Condition::Above, Value(16_384), end);
@@ -203,6 +209,7 @@ mod tests {
             [
                 0x0000_0000_0000_16bf,
                 0xffff_fff8_0000_0207,
+                0x0000_000f_0000_0157,
                 0x0000_0000_0010_7179,
                 0x0000_0000_fff8_0a63,
                 0x0000_4000_0001_0225,

@@ -12,7 +12,7 @@ use super::bytecode::{
 };
 use super::record::{LARGEST_ERLANG, LARGEST_NATIVE, offset};
 use super::{Maps, thread};
-use crate::beam::ProcessLayout;
+use crate::beam::{self, ProcessLayout};
 
 /// Where `struct pt_regs` of x86-64 has the registers that are written.
 const REGISTERS: [(i16, i16); 4] = [
@@ -27,6 +27,8 @@ const GUESSES: [i32; 3] = [4096, 1024, 256];
 /// An Erlang stack is copied from this far below its top: the process may have called functions since
 /// it last wrote the top down.
 const BELOW_TOP: i32 = 512;
+/// Bytes that are copied from the top of an Erlang stack whose bounds are not known.
+const MOVED_STACK: i32 = 4096;
 
 // The program's own stack, from its end down.
 const KEY: i16 = -8;
@@ -34,6 +36,7 @@ const CURRENT: i16 = -16;
 const ERLANG_END: i16 = -24;
 const PROCESS_WORDS: i16 = ERLANG_END - ProcessLayout::SPAN;
 const SAVED: i16 = PROCESS_WORDS - SAVED_WORDS * 8;
+const IDENTIFIER: i16 = SAVED - 8;
 /// Words at the beginning of a native stack among which the functions that were called first have
 /// saved their callers' registers.
 const SAVED_WORDS: i16 = 24;
@@ -97,6 +100,7 @@ impl Writer<'_> {
         code.load(R8, R7, offset::SP);
         for field in [
             offset::PROCESS,
+            offset::IDENTIFIER,
             offset::FRAME_POINTER,
             offset::STOP,
             offset::ERLANG_START,
@@ -112,11 +116,11 @@ impl Writer<'_> {
         code.jump_if(R9, Condition::Equal, Value(0), self.guess);
     }
 
-    /// Finds the stack of the Erlang process that the thread runs, and which of its two stacks the
-    /// thread is on.
+    /// Finds the identifier and the stack of the Erlang process that the thread runs, and which of its two
+    /// stacks the thread is on.
     fn erlang_bounds(&mut self, process: &ProcessLayout) {
         let at = |field: i16| PROCESS_WORDS + (field - process.first());
-        let [found, off, keep] = [(); 3].map(|()| self.code.label());
+        let [found, moving, off, keep] = [(); 4].map(|()| self.code.label());
         let code = &mut self.code;
         code.load(R3, R9, thread::CURRENT_PROCESS);
         code.jump_if(R3, Condition::Equal, Value(0), self.native);
@@ -124,7 +128,7 @@ impl Writer<'_> {
         code.jump_if(R0, Condition::NotEqual, Value(0), self.native);
         code.load(R3, STACK, CURRENT);
         code.jump_if(R3, Condition::Equal, Value(0), self.native);
-        try_process(code, process, found);
+        try_process(code, process, Some(moving), found);
         // A stand-in, as `ets:select` gives its match specifications. The process itself is where the
         // first native function has saved the register that compiled code keeps it in.
         code.load(R3, R9, thread::TOP);
@@ -134,10 +138,26 @@ impl Writer<'_> {
         code.jump_if(R0, Condition::NotEqual, Value(0), self.native);
         for word in (0..SAVED_WORDS).rev() {
             code.load(R3, STACK, SAVED + word * 8);
-            try_process(code, process, found);
+            try_process(code, process, None, found);
         }
         code.jump(self.native);
+        // Collecting garbage, a process has its stack in the new heap already while it lets go of the old one,
+        // whose bounds it still has.
+        code.place(moving);
+        code.load(R3, STACK, at(process.stop));
+        code.jump_if(R3, Condition::Equal, Value(0), self.native);
+        code.load(R1, STACK, CURRENT);
+        code.store(R7, offset::PROCESS, In(R1));
+        code.load(R1, STACK, at(process.frame_pointer));
+        code.store(R7, offset::FRAME_POINTER, In(R1));
+        code.store(R7, offset::STOP, In(R3));
+        code.store(R7, offset::ERLANG_START, In(R3));
+        code.add(R3, Value(MOVED_STACK));
+        code.store(STACK, ERLANG_END, In(R3));
+        code.jump(self.native);
         code.place(found);
+        code.load(R1, STACK, IDENTIFIER);
+        code.store(R7, offset::IDENTIFIER, In(R1));
         code.load(R1, STACK, CURRENT);
         code.store(R7, offset::PROCESS, In(R1));
         code.load(R1, STACK, at(process.frame_pointer));
@@ -236,13 +256,24 @@ impl Writer<'_> {
     }
 }
 
-/// Jumps to `found` where R3 is a process, by the bounds of its heap, with its fields and itself on the
-/// stack.
-fn try_process(code: &mut Bytecode, process: &ProcessLayout, found: Label) {
+/// Jumps to `found` where R3 is a process, by its identifier and the bounds of its heap, with its fields and
+/// itself on the stack. What is certain to be one gives the record its identifier also while its heap moves, and
+/// jumps to `moving` then.
+fn try_process(code: &mut Bytecode, process: &ProcessLayout, moving: Option<Label>, found: Label) {
     let at = |field: i16| PROCESS_WORDS + (field - process.first());
     let next = code.label();
     code.jump_if(R3, Condition::Equal, Value(0), next);
     code.store(STACK, CURRENT, In(R3));
+    read_user(code, &on_stack(IDENTIFIER), Value(8));
+    code.jump_if(R0, Condition::NotEqual, Value(0), next);
+    code.load(R2, STACK, IDENTIFIER);
+    code.set(R1, In(R2));
+    code.and(R1, Value(beam::IDENTIFIER_MASK));
+    code.jump_if(R1, Condition::NotEqual, Value(beam::IDENTIFIER_TAG), next);
+    if moving.is_some() {
+        code.store(R7, offset::IDENTIFIER, In(R2));
+    }
+    code.load(R3, STACK, CURRENT);
     code.add(R3, Value(process.first().into()));
     read_user(
         code,
@@ -254,8 +285,11 @@ fn try_process(code: &mut Bytecode, process: &ProcessLayout, found: Label) {
     code.load(R2, STACK, at(process.hend));
     code.load(R3, STACK, at(process.stop));
     code.jump_if(R1, Condition::Equal, Value(0), next);
-    code.jump_if(R3, Condition::Below, In(R1), next);
+    code.jump_if(R3, Condition::Below, In(R1), moving.unwrap_or(next));
     code.jump_if(R3, Condition::Below, In(R2), found);
+    if let Some(moving) = moving {
+        code.jump(moving);
+    }
     code.place(next);
 }
 

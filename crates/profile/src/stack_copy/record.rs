@@ -1,7 +1,7 @@
 //! What the program writes behind each sample: registers, and copies of stacks.
 //!
 //! ```text
-//! ip sp bp r12 process frame_pointer stop  native length  Erlang start  Erlang length   10 words
+//! ip sp bp r12 process frame_pointer stop  native length  Erlang start  Erlang length  identifier   11 words
 //! native bytes, from sp on
 //! Erlang bytes, from the Erlang start on
 //! ```
@@ -18,7 +18,8 @@ pub(super) mod offset {
     pub(in crate::stack_copy) const NATIVE_LENGTH: i16 = 56;
     pub(in crate::stack_copy) const ERLANG_START: i16 = 64;
     pub(in crate::stack_copy) const ERLANG_LENGTH: i16 = 72;
-    pub(in crate::stack_copy) const BYTES: i16 = 80;
+    pub(in crate::stack_copy) const IDENTIFIER: i16 = 80;
+    pub(in crate::stack_copy) const BYTES: i16 = 88;
 }
 
 /// Bytes of a native stack that are copied at most. Where a thread's frames need more, its stack is
@@ -62,6 +63,9 @@ pub(crate) struct StackCopy<'a> {
     pub(crate) r12: u64,
     /// The Erlang process that the scheduler was running; 0 where there was none.
     pub(crate) process: u64,
+    /// The identifier of that process, as a term; 0 where there was none. It is known also where the process's
+    /// stack is not, as while its heap moves.
+    pub(crate) identifier: u64,
     /// The process's last frame, as it was when it last called the runtime.
     pub(crate) frame_pointer: u64,
     /// The top of the process's stack at that instant.
@@ -93,6 +97,7 @@ impl<'a> StackCopy<'a> {
             bp: word(offset::BP)?,
             r12: word(offset::R12)?,
             process: word(offset::PROCESS)?,
+            identifier: word(offset::IDENTIFIER)?,
             frame_pointer: word(offset::FRAME_POINTER)?,
             stop: word(offset::STOP)?,
             native: MemoryCopy {
@@ -117,7 +122,7 @@ mod tests {
     use super::*;
 
     fn raw(native: u64, erlang: u64, bytes: usize) -> Vec<u8> {
-        let words = [1, 2, 3, 4, 5, 6, 7, native, 9, erlang];
+        let words = [1, 2, 3, 4, 5, 6, 7, native, 9, erlang, 10];
         let mut raw = 128u32.to_ne_bytes().to_vec();
         raw.extend(words.iter().flat_map(|w: &u64| w.to_ne_bytes()));
         raw.extend((0..bytes).map(|i| i as u8));
@@ -131,6 +136,7 @@ mod tests {
         let copy = StackCopy::parse(&raw).unwrap();
         assert_eq!((copy.ip, copy.sp, copy.bp, copy.r12), (1, 2, 3, 4));
         assert_eq!((copy.process, copy.frame_pointer, copy.stop), (5, 6, 7));
+        assert_eq!(copy.identifier, 10);
         assert_eq!((copy.native.start, copy.native.bytes.len()), (2, 16));
         assert_eq!((copy.erlang.start, copy.erlang.end()), (9, 17));
         let word = u64::from_ne_bytes([8, 9, 10, 11, 12, 13, 14, 15]);

@@ -9,7 +9,7 @@ use linux::{cpus, threads};
 
 use super::copied::CopiedStacks;
 use super::{FramePointers, Unwinder};
-use crate::beam::{self, ProcessMemory, Vm};
+use crate::beam::{self, ProcessMemory, Scheduler, Vm};
 use crate::options::{Options, Stacks};
 use crate::stack_copy::StackCopier;
 use crate::symbols;
@@ -47,9 +47,8 @@ pub(crate) fn choose(pid: u32, options: &Options) -> Chosen {
         }
     };
     let schedulers = threads::ids(pid).into_iter().filter_map(|tid| {
-        let number = beam::scheduler_number(&threads::name(pid, tid)?)?;
-        let vm = vm.as_ref()?;
-        Some((tid, *vm.current_process.get(number.checked_sub(1)?)?))
+        let scheduler = Scheduler::of_thread(&threads::name(pid, tid)?)?;
+        Some((tid, *vm.as_ref()?.current_process.get(&scheduler)?))
     });
     let schedulers: Vec<_> = schedulers.collect();
     let unwinder = CopiedStacks::new(pid, copier, vm, schedulers.into_iter());

@@ -11,7 +11,7 @@ use perf_event_open_sys::bindings::perf_event_attr;
 use super::erlang::Code;
 use super::native::{End, NativeUnwinder};
 use super::{FramePointers, Stack, Unwinder};
-use crate::beam::Vm;
+use crate::beam::{ProcessId, Vm};
 use crate::record::{Address, SampleRecord};
 use crate::stack_copy::{StackCopier, StackCopy, ThreadStack};
 
@@ -117,6 +117,8 @@ impl Unwinder for CopiedStacks {
         stack.truncated = false;
         stack.unwinding = Unwinding::StackCopy;
         stack.copied = copy.len();
+        let layout = self.vm.as_ref().map(|vm| vm.identifiers);
+        stack.process = layout.and_then(|layout| ProcessId::of_term(copy.identifier, layout));
         let addresses = &mut stack.addresses;
         if self.native.is_compiled(copy.ip) {
             addresses.push(Address::User(copy.ip));

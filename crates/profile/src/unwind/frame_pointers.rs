@@ -40,5 +40,6 @@ impl Unwinder for FramePointers {
         stack.rooted = false;
         stack.unwinding = Unwinding::FramePointers;
         stack.copied = 0;
+        stack.process = None;
     }
 }

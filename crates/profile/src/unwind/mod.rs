@@ -15,6 +15,7 @@ use std::sync::Arc;
 use archive::profile::Unwinding;
 use perf_event_open_sys::bindings::perf_event_attr;
 
+use crate::beam::ProcessId;
 use crate::record::{Address, SampleRecord};
 use crate::stack_copy::StackCopier;
 
@@ -49,4 +50,6 @@ pub(crate) struct Stack {
     pub(crate) unwinding: Unwinding,
     /// Bytes of the process's stacks that were copied for it.
     pub(crate) copied: u64,
+    /// The Erlang process that the thread was running, where that is known.
+    pub(crate) process: Option<ProcessId>,
 }

@@ -1,16 +1,47 @@
 %% Burns its time in native code, below functions whose shares are 3 to 1.
 -module(known).
--export([start/0]).
+-export([start/0, turns/0]).
 
 start() ->
+    {Table, Binary, Term} = given(),
+    ready(),
+    loop(Table, Binary, Term).
+
+%% Two processes of the same code that take turns: one does three units of work, then the other does one.
+turns() ->
+    Given = given(),
+    Three = spawn(fun() -> work(3, Given) end),
+    One = spawn(fun() -> work(1, Given) end),
+    io:format("~p~n~p~n", [Three, One]),
+    Three ! {your_turn, One},
+    ready(),
+    %% The table goes with the process that made it.
+    receive never -> ok end.
+
+work(Units, {Table, Binary, Term} = Given) ->
+    receive
+        {your_turn, Other} ->
+            [unit(Table, Binary, Term) || _ <- lists:seq(1, Units)],
+            Other ! {your_turn, self()},
+            work(Units, Given)
+    end.
+
+unit(Table, Binary, Term) ->
+    [_] = one_select(Table),
+    [_] = one_match(Binary),
+    [_] = one_pack(Term).
+
+given() ->
     Table = ets:new(known, [set]),
     [ets:insert(Table, {N, N rem 7, "value"}) || N <- lists:seq(1, 300)],
     Binary = binary:copy(<<"a message that holds no needle; ">>, 1000),
     Term = [{N, <<"payload">>, #{key => N}} || N <- lists:seq(1, 300)],
+    {Table, Binary, Term}.
+
+ready() ->
     io:format("@ready~n"),
     %% The node ends with the test.
-    spawn(fun() -> io:get_line(""), halt() end),
-    loop(Table, Binary, Term).
+    spawn(fun() -> io:get_line(""), halt() end).
 
 loop(Table, Binary, Term) ->
     [_] = three_selects(Table),

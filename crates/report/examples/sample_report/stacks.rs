@@ -3,7 +3,9 @@
 use std::io;
 use std::path::Path;
 
-use archive::profile::{Footer, Frame, FrameKind, ProfileHeader, Sample, StacksWriter, Unwinding};
+use archive::profile::{
+    ErlangProcess, Footer, Frame, FrameKind, ProfileHeader, Sample, StacksWriter, Unwinding,
+};
 
 use crate::random::Random;
 use crate::{ORIGIN, STARTED_UNIX_NS, State};
@@ -250,6 +252,38 @@ fn is_kernel(name: &str) -> bool {
         && !name.starts_with("tcp_inet")
 }
 
+/// Queues, channels and connections of a node; one of a name that means harm.
+fn processes(out: &mut StacksWriter, hostile: bool) -> Vec<u32> {
+    let queue = if hostile {
+        "<img src=x onerror=alert(1)>\u{1b}[31m"
+    } else {
+        "orders-7"
+    };
+    let process = |id: usize, role: &str, name: &str, connection: &str| ErlangProcess {
+        id: format!("<0.{id}.0>"),
+        role: role.into(),
+        name: name.into(),
+        vhost: "/".into(),
+        connection: connection.into(),
+    };
+    let mut all = vec![process(400, "queue", queue, "")];
+    for i in 0..400 {
+        let connection = format!("producer-{}", i / 3);
+        let role = ["connection", "channel", "writer"]
+            .get(i % 3)
+            .copied()
+            .unwrap_or_default();
+        all.push(process(
+            500 + i,
+            role,
+            &format!("{connection} (1)"),
+            &connection,
+        ));
+    }
+    all.push(ErlangProcess::unnamed("<0.1201.0>"));
+    all.iter().map(|process| out.process(process)).collect()
+}
+
 /// Writes `cpu.stacks` into a folder.
 pub(crate) fn write(dir: &Path, state: &State) -> io::Result<()> {
     let header = ProfileHeader {
@@ -272,6 +306,7 @@ pub(crate) fn write(dir: &Path, state: &State) -> io::Result<()> {
         out.thread("2_dirty_io_sche"),
         out.thread("erts_poll"),
     ];
+    let processes = processes(&mut out, state.hostile);
     let total: u32 = PATHS.iter().map(|(weight, _)| weight).sum();
     let (start, length) = if state.load.is_some() {
         (5.0, f64::from(state.seconds))
@@ -321,6 +356,12 @@ pub(crate) fn write(dir: &Path, state: &State) -> io::Result<()> {
             cpu: random.below(2) as u16,
             complete,
             unwinding: Unwinding::Unknown,
+            // One queue takes a third of the node; schedulers look for work, too.
+            process: match random.below(10) {
+                0 => None,
+                1..=3 => processes.first().copied(),
+                _ => processes.get(random.below(processes.len())).copied(),
+            },
         });
     }
     out.lost(17);

@@ -22,6 +22,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod text;
+mod work;
 
 pub use calibration::{LoadRow, WakeRow, calibration};
 pub use doctor::{CheckRow, CheckStatus, doctor};
@@ -34,6 +35,7 @@ pub use runs::{labels, removed, runs};
 pub use shape::Shape;
 pub use summary::{remarks, summary, warnings};
 pub use text::{Style, sanitise};
+pub use work::work;
 
 /// A phase as people call it.
 const fn phase_name(phase: measure::Phase) -> &'static str {

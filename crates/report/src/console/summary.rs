@@ -267,7 +267,10 @@ fn profiles(summary: &RunSummary, style: Style) -> Vec<String> {
             percent_digits(profile.unknown_share),
             percent_digits(profile.complete_share)
         );
-        let texts = std::iter::once(counts).chain(text::stacks(profile));
+        let work = text::work(profile).map(|text| sanitise(&text).into_owned());
+        let texts = std::iter::once(counts)
+            .chain(text::stacks(profile))
+            .chain(work);
         out.extend(texts.flat_map(|text| wrap(&text, style.prose_columns())));
         let heads = [
             ("  self %", Align::Right),

@@ -450,6 +450,7 @@ fn profile() -> Profile {
                 cpu: 0,
                 complete: i < 98,
                 unwinding: Unwinding::Unknown,
+                process: None,
             })
             .collect(),
         lost: 3,

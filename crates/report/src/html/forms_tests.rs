@@ -81,6 +81,7 @@ impl Maker {
             cpu: 0,
             complete: true,
             unwinding: Unwinding::Unknown,
+            process: None,
         });
         let mut profile = Profile {
             samples: samples.collect(),
@@ -110,6 +111,7 @@ fn deep(frames: u32) -> Profile {
         cpu: 0,
         complete: true,
         unwinding: Unwinding::Unknown,
+        process: None,
     };
     let mut profile = Profile {
         frames: ["even", "odd"]

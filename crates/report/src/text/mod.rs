@@ -5,7 +5,9 @@ mod reasons;
 mod stacks;
 mod verdict;
 mod warnings;
+mod work;
 
 pub use stacks::stacks;
 pub use verdict::verdict;
 pub use warnings::{stall, warning};
+pub use work::work;

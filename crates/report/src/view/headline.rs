@@ -29,10 +29,12 @@ struct Facts<'a> {
 
 /// Two lines of the page at 1280 pixels.
 const MOST_LETTERS: usize = 180;
+/// Below this share a process is no headline.
+const LEAST_WORK: f64 = 0.2;
 /// Below this share of the measured phase an outage is no headline.
 const LEAST_OUTAGE: f64 = 0.01;
 
-/// The sentence in pieces: what was sent, then as much of latency, CPU, the function and who limited the
+/// The sentence in pieces: what was sent, then as much of latency, CPU, whose work it is, the function and who limited the
 /// run as two lines hold.
 pub(crate) fn sentence(
     record: &RunRecord,
@@ -44,7 +46,7 @@ pub(crate) fn sentence(
         summary,
         phases,
     });
-    let all = (0..=3).rev().map(|details| clauses.parts(details));
+    let all = (0..=4).rev().map(|details| clauses.parts(details));
     let mut tried = all.skip_while(|parts| letters(parts) > MOST_LETTERS);
     tried.next().unwrap_or_else(|| clauses.parts(0))
 }
@@ -59,8 +61,9 @@ struct Clauses<'a> {
     what: String,
     latencies: String,
     cpu: String,
-    /// The function that has a large total share, without the `$` of Erlang code, and the words before it.
-    function: Option<(String, &'a str)>,
+    /// Names from the code and of the broker, each with the words before it: whose work most of it is, and the
+    /// function that has a large total share, without the `$` of Erlang code.
+    names: Vec<(String, &'a str)>,
     limited_by: String,
 }
 
@@ -73,6 +76,12 @@ impl<'a> Clauses<'a> {
             what = format!("{} samples", count(samples));
         }
         let named = summary.profiles.iter().find_map(|it| it.headline.as_ref());
+        let work = summary.profiles.iter().find_map(|it| it.work.first());
+        let work = work.filter(|it| it.share >= LEAST_WORK && !it.role.is_empty());
+        let work = work.map(|it| {
+            let before = format!(", {} % for ", three_digits(it.share * 100.0));
+            (before, it.of.as_str())
+        });
         let function = named.map(|function| {
             let name = function.function.as_str();
             let before = format!(
@@ -86,7 +95,7 @@ impl<'a> Clauses<'a> {
             what,
             latencies: latencies(summary),
             cpu: cpu(facts),
-            function,
+            names: work.into_iter().chain(function).collect(),
             limited_by: summary
                 .verdict
                 .as_ref()
@@ -96,7 +105,7 @@ impl<'a> Clauses<'a> {
         }
     }
 
-    /// The sentence with the first `details` of latencies, CPU and function.
+    /// The sentence with the first `details` of latencies, CPU and names.
     fn parts(&self, details: usize) -> Vec<Part> {
         let optional = [&self.latencies, &self.cpu];
         let said = std::iter::once(&self.what).chain(optional.into_iter().take(details));
@@ -109,13 +118,12 @@ impl<'a> Clauses<'a> {
         }
         let mut text = capital(&(self.prefix.clone() + &said.join("; ")));
         let mut parts = Vec::new();
-        if let Some((before, name)) = self.function.as_ref().filter(|_| details > 2) {
-            parts.push(plain(text + before));
+        for (before, name) in self.names.iter().take(details.saturating_sub(2)) {
+            parts.push(plain(std::mem::take(&mut text) + before));
             parts.push(Part {
                 text: (*name).to_owned(),
                 code: true,
             });
-            text = String::new();
         }
         if !self.limited_by.is_empty() {
             text.push_str("; ");

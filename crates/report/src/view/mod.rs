@@ -5,6 +5,7 @@
 mod distributions;
 mod figures;
 mod headline;
+mod processes;
 mod profile;
 mod requirements;
 mod series;
@@ -24,6 +25,7 @@ pub use distributions::{Curve, LatencyGrid};
 pub use figures::Figures;
 pub use headline::Part;
 pub(crate) use headline::sentence;
+pub use processes::ProcessView;
 pub use profile::ProfileHead;
 pub(crate) use profile::encode;
 pub use requirements::{RequirementChart, RequirementLine, RequirementRow};

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::processes::{ProcessView, Processes};
 use crate::text;
 use archive::profile::{FrameKind, Profile};
 use serde::Serialize;
@@ -51,6 +52,8 @@ pub struct ProfileHead {
     pub module: Vec<u32>,
     /// Per name: its kind.
     pub kind: Vec<u8>,
+    /// The Erlang processes of the node, largest share first; empty where none is known.
+    pub processes: Vec<ProcessView>,
     /// Number of nodes of the tree.
     pub nodes: usize,
     /// Number of samples.
@@ -61,17 +64,19 @@ pub struct ProfileHead {
 
 /// Encodes a profile: its head, and the columns as variable-length integers (LEB128): per node the
 /// distance to its parent (0 for a root), per node its frame, then per sample the ticks since the
-/// one before, its leaf, and its weight where not all weigh 1. The first frame of every stack is its group of threads.
+/// one before, its leaf, its weight where not all weigh 1, and, where any is known, its process (0 for none, else
+/// the index and 1). The first frame of every stack is its group of threads.
 pub(crate) fn encode(profile: &Profile) -> (ProfileHead, Vec<u8>) {
     let mut tables = Tables::new(profile);
+    let processes = Processes::of(profile);
     let mut order: Vec<u32> = (0..profile.samples.len() as u32).collect();
     order.sort_by_key(|&i| profile.samples.get(i as usize).map(|s| s.t));
-    let samples: Vec<(u64, u32, u64)> = order
+    let samples: Vec<(u64, u32, u64, u64)> = order
         .iter()
         .filter_map(|&i| profile.samples.get(i as usize))
         .filter_map(|s| {
             let leaf = tables.node(s.thread, s.stack)?;
-            Some((s.t / TICK_NS, leaf, s.weight))
+            Some((s.t / TICK_NS, leaf, s.weight, processes.number(s.process)))
         })
         .collect();
     let mut bytes = Vec::with_capacity(samples.len() * 4 + tables.nodes.len() * 3);
@@ -86,13 +91,18 @@ pub(crate) fn encode(profile: &Profile) -> (ProfileHead, Vec<u8>) {
         put(&mut bytes, ticks - before);
         before = ticks;
     }
-    for &(_, leaf, _) in &samples {
+    for &(_, leaf, ..) in &samples {
         put(&mut bytes, u64::from(leaf));
     }
     let weighted = samples.iter().any(|s| s.2 != 1);
     if weighted {
-        for &(.., weight) in &samples {
+        for &(_, _, weight, _) in &samples {
             put(&mut bytes, weight);
+        }
+    }
+    if !processes.views.is_empty() {
+        for &(.., process) in &samples {
+            put(&mut bytes, process);
         }
     }
     let summary = profile.summary(0);
@@ -111,6 +121,7 @@ pub(crate) fn encode(profile: &Profile) -> (ProfileHead, Vec<u8>) {
         notes: profile.notes.clone(),
         timed: profile.samples.iter().any(|s| s.t > 0),
         tick_ns: TICK_NS,
+        processes: processes.views,
         nodes: tables.nodes.len(),
         samples: samples.len(),
         weighted,
@@ -248,6 +259,7 @@ mod tests {
             cpu: 0,
             complete: true,
             unwinding: Unwinding::Unknown,
+            process: None,
         };
         let profile = Profile {
             frames: vec![

@@ -1,5 +1,6 @@
 //! What a run needs of a broker, whichever it is.
 
+use archive::profile::ErlangProcess;
 use archive::{BrokerSummary, Topology};
 use load::Endpoint;
 
@@ -43,6 +44,18 @@ pub trait Broker: std::fmt::Debug + Send {
     /// Where it does not answer, or was not waited for.
     fn topology(&self, _cancelled: &dyn Fn() -> bool) -> Result<Topology, BrokerError> {
         Ok(Topology::default())
+    }
+
+    /// What its Erlang processes do, those that have worked most; empty where it has none, or cannot be asked.
+    /// Not for a measured phase, either.
+    ///
+    /// # Errors
+    /// Where it does not answer, or was not waited for.
+    fn erlang_processes(
+        &self,
+        _cancelled: &dyn Fn() -> bool,
+    ) -> Result<Vec<ErlangProcess>, BrokerError> {
+        Ok(Vec::new())
     }
 
     /// What it logs from now on; `None` where its log is not ours to read.

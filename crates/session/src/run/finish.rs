@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use archive::profile::ErlangProcess;
 use archive::{
     FailureCount, PerMessage, PhaseSpan, Rss, RunLock, RunRecord, RunState, RunSummary, RunWriter,
     ScenarioSummary, Throughput, Topology, Warning,
@@ -22,6 +23,8 @@ use crate::usage::{Usage, between};
 pub(crate) struct Ending {
     pub(crate) outcome: load::Outcome,
     pub(crate) topology: Topology,
+    /// What the broker's Erlang processes do, as far as it could be asked.
+    pub(crate) processes: Vec<ErlangProcess>,
     /// Warnings that do not follow from what was measured.
     pub(crate) warnings: Vec<Warning>,
 }
@@ -35,6 +38,7 @@ impl Recording<'_> {
         let Ending {
             outcome,
             topology,
+            processes,
             warnings: known,
         } = ending;
         self.record.topology = topology;
@@ -47,7 +51,7 @@ impl Recording<'_> {
                 end: self.seconds_since_origin(span.end),
             })
             .collect();
-        let profiled = self.finish_profile(&outcome);
+        let profiled = self.finish_profile(&outcome, &processes);
         let usage = self
             .measured_usage
             .map(|(begin, end)| between(&begin, &end))
@@ -103,7 +107,7 @@ impl Recording<'_> {
         stopped.then_some("the run was stopped before its end")
     }
 
-    fn finish_profile(&mut self, outcome: &load::Outcome) -> Profiled {
+    fn finish_profile(&mut self, outcome: &load::Outcome, processes: &[ErlangProcess]) -> Profiled {
         let profiling = std::mem::take(&mut self.profiling);
         let Some(writer) = &mut self.writer else {
             return Profiled::default();
@@ -120,7 +124,7 @@ impl Recording<'_> {
         let window = measured.map_or((0, 0), |span| {
             (since_origin(span.start), since_origin(span.end))
         });
-        profiling.finish(Some(window), writer)
+        profiling.finish(Some(window), processes, writer)
     }
 
     fn summary(&self, outcome: &load::Outcome, usage: &Usage, profiled: &Profiled) -> RunSummary {

@@ -244,14 +244,15 @@ fn apply_load(
             .connected_to(endpoint.port),
     );
     observer.step("connecting");
+    let profiled = profiling.is_on();
     let mut recording = Recording::new(context, record, writer, profiling, usage, observer);
     recording.log = broker.follow_log();
-    let (result, topology) = thread::scope(|scope| {
+    let (result, during) = thread::scope(|scope| {
         if !experiment.fault.is_empty() {
             let timeline = Timeline::start(scope, &experiment.fault, &mut *broker, control);
             return (recording.run(&scenarios, control, timeline), None);
         }
-        let (reader, sending_ended) = TopologyReader::start(scope, &mut *broker, control);
+        let (reader, sending_ended) = TopologyReader::start(scope, &mut *broker, control, profiled);
         recording.sending_ended = Some(sending_ended);
         let result = recording.run(&scenarios, control, None);
         recording.sending_ended = None;
@@ -282,8 +283,18 @@ fn apply_load(
             if broker.has_topology() {
                 recording.observer.step("reading the broker's topology");
             }
+            // A node that was started anew gives its processes the identifiers of others.
+            let same = broker.processes().main == processes.main;
+            let (during, processes) = match during {
+                Some(state) => (Some(state.topology), state.processes),
+                None if profiled && same => {
+                    let cancelled = topology::is_cancelled(control);
+                    (None, broker.erlang_processes(&cancelled))
+                }
+                None => (None, Ok(Vec::new())),
+            };
             let ask = || broker.topology(&topology::is_cancelled(control));
-            let topology = match topology {
+            let topology = match during {
                 // Whoever stops the run does not wait twice.
                 Some(Err(error)) if control.is_stopping() => Err(error),
                 Some(Ok(mut during)) => {
@@ -298,10 +309,15 @@ fn apply_load(
                 recording.note(&error.to_string());
                 Topology::default()
             });
+            let processes = processes.unwrap_or_else(|error| {
+                recording.note(&format!("Erlang processes stay without names: {error}"));
+                Vec::new()
+            });
             recording.tell_logged();
             Ok(recording.finish(Ending {
                 outcome,
                 topology,
+                processes,
                 warnings: Vec::new(),
             }))
         }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use archive::profile::{Profile, ProfileHeader, StacksWriter};
+use archive::profile::{ErlangProcess, Profile, ProfileHeader, StacksWriter};
 use archive::{RunWriter, Warning, file};
 use measure::{Clock, Nanos, Time};
 use profile::{Options, Sampler};
@@ -117,9 +117,14 @@ impl Profiling {
         }
     }
 
-    /// Ends sampling, cuts the profile to `window` (nanoseconds since the origin), and writes the
-    /// forms that other tools read.
-    pub(crate) fn finish(mut self, window: Option<(u64, u64)>, writer: &mut RunWriter) -> Profiled {
+    /// Ends sampling, cuts the profile to `window` (nanoseconds since the origin), gives its Erlang processes
+    /// the names that the node has said, and writes the forms that other tools read.
+    pub(crate) fn finish(
+        mut self,
+        window: Option<(u64, u64)>,
+        processes: &[ErlangProcess],
+        writer: &mut RunWriter,
+    ) -> Profiled {
         let mut profiled = Profiled {
             warnings: self.warnings,
             ..Profiled::default()
@@ -148,6 +153,7 @@ impl Profiling {
         if let Some((from, to)) = window {
             profile.cut(from, to);
         }
+        profile.name_processes(processes);
         let nameless = nameless_frames(profile.summary(0).unknown_share);
         profiled.warnings.extend(nameless);
         if let Err(e) = profile.write_stacks(&self.stacks) {

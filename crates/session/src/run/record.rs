@@ -116,6 +116,7 @@ pub fn record(
     Ok(recording.finish(Ending {
         outcome,
         topology: Topology::default(),
+        processes: Vec::new(),
         warnings: ended.into_iter().collect(),
     }))
 }

@@ -191,6 +191,7 @@ fn play(dir: &std::path::Path, observer: &mut Heard, error: Option<load::Error>)
     recording.finish(Ending {
         outcome: outcome(error),
         topology: Topology::default(),
+        processes: Vec::new(),
         warnings: Vec::new(),
     })
 }
@@ -301,6 +302,7 @@ fn a_stall_counts_what_was_due_to_be_sent_of_every_group() {
     let ended = recording.finish(Ending {
         outcome,
         topology: Topology::default(),
+        processes: Vec::new(),
         warnings: Vec::new(),
     });
     let stalls = &ended.record.summary.as_ref().unwrap().stalls;

@@ -1,11 +1,12 @@
-//! The broker's topology, read when sending has ended and clients are still connected: a second later its
-//! consumers are gone, and a second earlier the question would disturb what is measured.
+//! The broker's topology, and what its processes do, read when sending has ended and clients are still connected: a
+//! second later its consumers are gone, and a second earlier the question would disturb what is measured.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use archive::Topology;
+use archive::profile::ErlangProcess;
 
 use crate::brokers::{Broker, BrokerError};
 
@@ -32,9 +33,28 @@ pub(crate) fn count_again(topology: &mut Topology, later: &Topology) {
     }
 }
 
-/// Reads the topology of a broker on a thread of its own.
+/// What a broker says of itself.
+#[derive(Debug)]
+pub(crate) struct BrokerState {
+    pub(crate) topology: Result<Topology, BrokerError>,
+    /// Empty where there is no profile that could name them.
+    pub(crate) processes: Result<Vec<ErlangProcess>, BrokerError>,
+}
+
+impl BrokerState {
+    /// Asks a broker; for its processes only where a profile is taken.
+    fn read(broker: &dyn Broker, profiled: bool, control: &load::Control) -> Self {
+        let processes = || broker.erlang_processes(&is_cancelled(control));
+        Self {
+            topology: broker.topology(&is_cancelled(control)),
+            processes: profiled.then(processes).unwrap_or_else(|| Ok(Vec::new())),
+        }
+    }
+}
+
+/// Reads the state of a broker on a thread of its own.
 pub(crate) struct TopologyReader<'scope> {
-    thread: ScopedJoinHandle<'scope, Option<Result<Topology, BrokerError>>>,
+    thread: ScopedJoinHandle<'scope, Option<BrokerState>>,
 }
 
 impl<'scope> TopologyReader<'scope> {
@@ -44,12 +64,13 @@ impl<'scope> TopologyReader<'scope> {
         scope: &'scope Scope<'scope, 'env>,
         broker: &'env mut dyn Broker,
         control: &'env load::Control,
+        profiled: bool,
     ) -> (Self, Sender<()>) {
         let (tell, ended): (_, Receiver<()>) = channel();
         control.hold();
         let thread = scope.spawn(move || {
             let read = ended.recv().ok();
-            let read = read.map(|()| broker.topology(&is_cancelled(control)));
+            let read = read.map(|()| BrokerState::read(&*broker, profiled, control));
             control.release();
             read
         });
@@ -57,7 +78,7 @@ impl<'scope> TopologyReader<'scope> {
     }
 
     /// What it has read; `None` where sending never ended.
-    pub(crate) fn finish(self) -> Option<Result<Topology, BrokerError>> {
+    pub(crate) fn finish(self) -> Option<BrokerState> {
         // A panic there is a bug, and shows on standard error.
         self.thread.join().ok().flatten()
     }

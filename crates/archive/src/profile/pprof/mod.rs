@@ -2,7 +2,8 @@
 //!
 //! Two values per sample: `samples/count` and, where a sample stands for CPU time,
 //! `cpu/nanoseconds`. Samples of one stack and thread are summed up, so times are not kept; the
-//! `.stacks` file keeps them. Stacks that do not reach their root carry the label `stack: cut off`.
+//! `.stacks` file keeps them. Stacks that do not reach their root carry the label `stack: cut off`, those
+//! that an Erlang process ran its name as `process`.
 
 mod proto;
 mod read;
@@ -13,4 +14,5 @@ pub(super) use read::read;
 /// Label keys and values.
 const LABEL_THREAD: &str = "thread";
 const LABEL_STACK: &str = "stack";
+const LABEL_PROCESS: &str = "process";
 const CUT_OFF: &str = "cut off";

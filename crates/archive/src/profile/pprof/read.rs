@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use prost::encoding::{self, WireType};
 
-use super::{CUT_OFF, LABEL_STACK, LABEL_THREAD, proto};
+use super::{CUT_OFF, LABEL_PROCESS, LABEL_STACK, LABEL_THREAD, proto};
 use crate::profile::frames::{Frame, UNKNOWN};
 use crate::profile::model::{Profile, ProfileHeader, Sample, Unwinding};
 use crate::profile::tree::Builder;
@@ -210,6 +210,7 @@ impl<'a> Reader<'a> {
         let label = |key: &str| sample.label.iter().find(|l| self.text(l.key) == key);
         let thread = builder.thread(label(LABEL_THREAD).map_or("", |l| self.text(l.str)));
         let complete = label(LABEL_STACK).is_none_or(|l| self.text(l.str) != CUT_OFF);
+        let process = label(LABEL_PROCESS).map(|l| builder.process(self.text(l.str)));
         let mut parent = None;
         for id in sample.location_id.iter().rev() {
             let (module, lines) = self.locations.get(id).map_or(("", &[] as &[_]), |l| {
@@ -246,6 +247,7 @@ impl<'a> Reader<'a> {
             cpu: u16::MAX,
             complete,
             unwinding: Unwinding::Unknown,
+            process,
         };
         builder.sample(sample);
     }

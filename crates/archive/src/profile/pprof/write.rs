@@ -7,8 +7,9 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message as _;
 
-use super::{CUT_OFF, LABEL_STACK, LABEL_THREAD, proto};
+use super::{CUT_OFF, LABEL_PROCESS, LABEL_STACK, LABEL_THREAD, proto};
 use crate::profile::model::Profile;
+use crate::profile::processes::ErlangProcess;
 
 impl Profile {
     /// The profile in pprof's format, compressed: the bytes of a `.pb.gz` file.
@@ -116,7 +117,7 @@ impl Writer {
     }
 
     fn samples(&mut self, profile: &Profile, period_ns: Option<u64>) -> Vec<proto::SampleMessage> {
-        let sums = profile.sums(|s| (s.thread, s.stack, s.complete));
+        let sums = profile.sums(|s| (s.thread, s.stack, s.complete, s.process));
         let (thread_key, stack_key) = (self.string(LABEL_THREAD), self.string(LABEL_STACK));
         let cut_off = self.string(CUT_OFF);
         let threads: Vec<_> = profile
@@ -124,9 +125,12 @@ impl Writer {
             .iter()
             .map(|name| self.string(name))
             .collect();
+        let process_key = self.string(LABEL_PROCESS);
+        let processes = profile.processes.iter().map(ErlangProcess::label);
+        let processes: Vec<_> = processes.map(|label| self.string(&label)).collect();
         let mut path = Vec::new();
         sums.into_iter()
-            .map(|((thread, stack, complete), weight)| {
+            .map(|((thread, stack, complete, process), weight)| {
                 profile.path_into(stack, &mut path);
                 let str = threads.get(thread as usize).copied().unwrap_or(0);
                 let mut label = vec![proto::Label {
@@ -139,6 +143,11 @@ impl Writer {
                         str: cut_off,
                     });
                 }
+                let process = process.and_then(|it| processes.get(it as usize));
+                label.extend(process.map(|&str| proto::Label {
+                    key: process_key,
+                    str,
+                }));
                 let mut value = vec![signed(weight)];
                 value.extend(period_ns.map(|ns| signed(weight.saturating_mul(ns))));
                 let location_id = path.iter().map(|&frame| u64::from(frame) + 1).collect();

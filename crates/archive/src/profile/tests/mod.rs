@@ -40,6 +40,7 @@ fn profile(stacks: &[(&str, u64)]) -> Profile {
             cpu: 1,
             complete,
             unwinding: Unwinding::Unknown,
+            process: None,
         });
     }
     let mut profile = builder.profile;

@@ -9,7 +9,8 @@ use measure::Time;
 
 use super::small;
 use crate::profile::{
-    Footer, Frame, FrameKind, Profile, ProfileHeader, Sample, StacksWriter, Unwinding,
+    ErlangProcess, Footer, Frame, FrameKind, Profile, ProfileHeader, Sample, StacksWriter,
+    Unwinding,
 };
 
 /// Writes a profile as a profiler would.
@@ -202,6 +203,7 @@ fn sampled(path: &Path) {
             cpu: 0,
             complete: true,
             unwinding: Unwinding::Unknown,
+            process: None,
         });
     }
     writer.lost(3);
@@ -232,4 +234,60 @@ fn a_profile_that_was_cut_replaces_its_file() {
     assert_eq!(read.frames.len(), 4);
     assert!(read.is_consistent());
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn processes_and_their_names_survive_the_way_through_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("cpu.stacks");
+    let mut writer = StacksWriter::create(&path, small().header).unwrap();
+    let frame = writer.frame(&Frame::unknown(""));
+    let (stack, thread) = (writer.node(None, frame), writer.thread("1_scheduler"));
+    let mut ids: Vec<u32> = Vec::new();
+    for id in ["<0.1.0>", "<0.2.0>", "<0.1.0>"] {
+        ids.push(writer.process(&ErlangProcess::unnamed(id)));
+    }
+    assert_eq!(ids, [0, 1, 0]);
+    for process in [Some(1), None, Some(0), Some(1)] {
+        writer.sample(&Sample {
+            stack,
+            thread,
+            process,
+            ..small().samples[0]
+        });
+    }
+    writer.finish(Footer::default()).unwrap();
+    let mut profile = Profile::open(&path).unwrap();
+    assert!(profile.is_consistent());
+    let queue = ErlangProcess {
+        id: "<0.2.0>".into(),
+        role: "queue".into(),
+        name: "orders".into(),
+        vhost: "/".into(),
+        connection: String::new(),
+    };
+    // The first sample's process goes, and with it its line; the node has said what the other is.
+    profile.samples.remove(2);
+    profile.name_processes(&[queue.clone(), ErlangProcess::unnamed("<0.3.0>")]);
+    profile.write_stacks(&path).unwrap();
+    let read = Profile::open(&path).unwrap();
+    assert_eq!(read.processes, [queue]);
+    let processes: Vec<_> = read.samples.iter().map(|sample| sample.process).collect();
+    assert_eq!(processes, [Some(0), None, Some(0)]);
+    // A file that names a process that it does not have.
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace(",3,0]}", ",3,7]}")).unwrap();
+    let read = Profile::open(&path).unwrap();
+    assert!(read.is_consistent() && read.notes.iter().any(|note| note.contains("process")));
+}
+
+#[test]
+fn a_node_of_many_short_processes_takes_bounded_memory() {
+    let mut writer = StacksWriter::new(io::sink(), small().header);
+    let mut last = 0;
+    for i in 0..70_000 {
+        last = writer.process(&ErlangProcess::unnamed(format!("<0.{i}.0>")));
+    }
+    assert_eq!(last, (1 << 16) - 1);
+    assert_eq!(writer.process(&ErlangProcess::unnamed("<0.5.0>")), 5);
 }

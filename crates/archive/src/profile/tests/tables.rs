@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::frames::UNKNOWN;
 use super::{profile, small};
-use crate::profile::{Frame, FrameKind, Profile};
+use crate::profile::{ErlangProcess, Frame, FrameKind, Profile, WorkBy};
 
 /// Name, self weight, total weight.
 fn rows(profile: &Profile) -> Vec<(String, u64, u64)> {
@@ -164,4 +164,61 @@ fn no_function_is_named_from_stacks_that_are_mostly_cut() {
     let half = [("1;$c:d/1", 1), ("1;$c:d/1!", 5), ("1;$a:b/1", 4)];
     assert_eq!(named(&half), Some("$a:b/1".to_owned()));
     assert_eq!(named(&[("1;$c:d/1!", 6), ("1;$a:b/1", 4)]), None);
+}
+
+#[test]
+fn work_is_split_by_what_processes_are() {
+    let named = |id: &str, role: &str, name: &str, vhost: &str, connection: &str| ErlangProcess {
+        id: id.into(),
+        role: role.into(),
+        name: name.into(),
+        vhost: vhost.into(),
+        connection: connection.into(),
+    };
+    let mut profile = small();
+    profile.processes = vec![
+        named("<0.1.0>", "queue", "orders", "/", ""),
+        named("<0.2.0>", "queue", "orders", "test", ""),
+        named("<0.3.0>", "channel", "c (1)", "/", "c"),
+        named("<0.4.0>", "connection", "c", "/", "c"),
+        ErlangProcess::unnamed("<0.5.0>"),
+    ];
+    for (sample, process) in
+        profile
+            .samples
+            .iter_mut()
+            .zip([Some(0), Some(1), Some(2), None, Some(3)])
+    {
+        sample.process = process;
+    }
+    let split = |by| {
+        let work = profile.work(by).into_iter();
+        let rows = work.map(|it| format!("{} {} {}", it.of, it.weight, it.processes));
+        rows.collect::<Vec<_>>()
+    };
+    let nobody = "no Erlang process 1 0";
+    assert_eq!(
+        split(WorkBy::Process),
+        [
+            "connection c 3 1",
+            "queue orders 3 1",
+            "channel c (1) 2 1",
+            nobody,
+            "queue orders in test 1 1"
+        ]
+    );
+    assert_eq!(
+        split(WorkBy::Role),
+        ["queue 4 2", "connection 3 1", "channel 2 1", nobody]
+    );
+    assert_eq!(
+        split(WorkBy::Connection),
+        ["c 5 2", "no connection 4 2", nobody]
+    );
+    assert_eq!(split(WorkBy::VirtualHost), ["/ 8 3", nobody, "test 1 1"]);
+    let shares = profile.work_shares(WorkBy::Process, 2);
+    assert_eq!((shares.len(), shares[0].role.as_str()), (2, "connection"));
+    assert_eq!((shares[0].share * 10.0).round(), 3.0);
+    assert!(small().work(WorkBy::Process).is_empty());
+    assert_eq!(ErlangProcess::unnamed("<0.5.0>").label(), "<0.5.0>");
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use archive::Topology;
+use archive::{Topology, profile::ErlangProcess};
 use load::Endpoint;
 
 use super::super::{
@@ -89,6 +89,13 @@ impl Broker for Node {
 
     fn topology(&self, cancelled: &dyn Fn() -> bool) -> Result<Topology, BrokerError> {
         self.node.topology(cancelled)
+    }
+
+    fn erlang_processes(
+        &self,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Vec<ErlangProcess>, BrokerError> {
+        self.node.erlang_processes(cancelled)
     }
 
     fn has_topology(&self) -> bool {

@@ -1,4 +1,4 @@
-//! Asks a running node for its queues, exchanges and bindings.
+//! Asks a running node for its queues, exchanges and bindings, and for what its processes do.
 
 use std::{
     fs::{self, File},
@@ -7,14 +7,29 @@ use std::{
     time::{Duration, Instant},
 };
 
-use archive::Topology;
+use serde::de::DeserializeOwned;
 
 use super::super::BrokerError;
 use super::{install::Installation, setup::Setup};
 use crate::guardian::private_file;
 
-/// Expression that the node evaluates; it writes the answer into the node's directory.
-const QUESTION: &str = include_str!("topology.erl");
+/// An expression that the node evaluates, which writes the answer into a file of the node's directory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Question {
+    expression: &'static str,
+    answer: &'static str,
+}
+
+/// Queues, exchanges and bindings: an [`archive::Topology`].
+pub(super) const TOPOLOGY: Question = Question {
+    expression: include_str!("topology.erl"),
+    answer: "topology.json",
+};
+/// What the busiest processes do: a list of [`archive::profile::ErlangProcess`].
+pub(super) const PROCESSES: Question = Question {
+    expression: include_str!("processes.erl"),
+    answer: "processes.json",
+};
 
 /// A healthy node answers within milliseconds; `rabbitmqctl` itself takes a second or two to start,
 /// more on a busy machine.
@@ -22,7 +37,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What carries the question to the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Messenger {
+enum Messenger {
     /// A small C program that comes with Erlang: milliseconds.
     ErlCall,
     /// Starts an Erlang of its own: 1.3 s of CPU time. For installations without the other.
@@ -30,7 +45,7 @@ pub(super) enum Messenger {
 }
 
 impl Messenger {
-    pub(super) fn choose(installation: &Installation) -> Self {
+    fn choose(installation: &Installation) -> Self {
         let erl_call = installation.erlang.emulator_directory.join("erl_call");
         if erl_call.is_file() {
             Self::ErlCall
@@ -40,28 +55,30 @@ impl Messenger {
     }
 }
 
-pub(super) fn topology(
+/// The node's answer to a question.
+pub(super) fn ask<T: DeserializeOwned>(
     node: &Setup,
     installation: &Installation,
-    messenger: Messenger,
+    question: Question,
     cancelled: &dyn Fn() -> bool,
-) -> Result<Topology, BrokerError> {
-    let answer = node.directory.join("topology.json");
+) -> Result<T, BrokerError> {
+    let answer = node.directory.join(question.answer);
     let _ = fs::remove_file(&answer);
-    let said = ask(node, installation, messenger, cancelled)?;
+    let said = evaluate(node, installation, question.expression, cancelled)?;
     let text = fs::read(&answer).map_err(|_| BrokerError::Control(format!("it says {said}")))?;
     serde_json::from_slice(&text).map_err(|error| BrokerError::Control(error.to_string()))
 }
 
-/// Has the node evaluate the question, and returns what the messenger printed.
-fn ask(
+/// Has the node evaluate an expression, and returns what the messenger printed.
+fn evaluate(
     node: &Setup,
     installation: &Installation,
-    messenger: Messenger,
+    expression: &str,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<String, BrokerError> {
+    let messenger = Messenger::choose(installation);
     let question = node.directory.join("question.erl");
-    private_file(&question, QUESTION.as_bytes())?;
+    private_file(&question, expression.as_bytes())?;
     let output = node.directory.join("answer.txt");
     let answers = File::create(&output).map_err(BrokerError::io("create", &output))?;
     let complaints = answers
@@ -79,7 +96,7 @@ fn ask(
         }
         Messenger::RabbitMqCtl => {
             let mut command = Command::new(installation.scripts.join("rabbitmqctl"));
-            command.args(["eval", QUESTION]);
+            command.args(["eval", expression]);
             command
         }
     };

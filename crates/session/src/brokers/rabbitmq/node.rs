@@ -1,5 +1,6 @@
 //! A disposable RabbitMQ node.
 
+use archive::profile::ErlangProcess;
 use load::Endpoint;
 
 use super::super::{
@@ -9,7 +10,7 @@ use super::super::{
 };
 use super::{
     config::Config,
-    control::{self, Messenger},
+    control,
     install::{Installation, PRODUCT},
     schema,
     setup::{self, NEEDED_SPACE, Setup},
@@ -141,12 +142,20 @@ impl RabbitMq {
     /// # Errors
     /// [`BrokerError::Control`], also where the node does not answer within 20 s, or before `cancelled`.
     pub fn topology(&self, cancelled: &dyn Fn() -> bool) -> Result<archive::Topology, BrokerError> {
-        control::topology(
-            &self.setup,
-            &self.installation,
-            Messenger::choose(&self.installation),
-            cancelled,
-        )
+        let question = control::TOPOLOGY;
+        control::ask(&self.setup, &self.installation, question, cancelled)
+    }
+
+    /// What its busiest processes do.
+    ///
+    /// # Errors
+    /// Those of [`Self::topology`].
+    pub fn erlang_processes(
+        &self,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Vec<ErlangProcess>, BrokerError> {
+        let question = control::PROCESSES;
+        control::ask(&self.setup, &self.installation, question, cancelled)
     }
 
     /// Pauses, resumes, kills or restarts the emulator.

@@ -1,0 +1,56 @@
+//! Erlang processes, in which the samples of a node were taken.
+
+use serde::{Deserialize, Serialize};
+
+/// What stands for the processes that there was no room for.
+pub(super) const OTHER_PROCESSES: &str = "other processes";
+/// Distinct processes of a profile. A node that starts one for each request has any number.
+pub(super) const MOST_PROCESSES: usize = 1 << 16;
+
+/// An Erlang process, and what it does where the node has said it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ErlangProcess {
+    /// Its identifier as Erlang prints it: `<0.123.0>`.
+    pub id: String,
+    /// What it is: `queue`, `channel`, `connection`, or the module that it runs; empty where not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub role: String,
+    /// The name of that queue, channel or connection, or the registered name; empty where it has none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The virtual host that it works for; empty where it works for none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub vhost: String,
+    /// The connection that it works for; empty where it works for none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub connection: String,
+}
+
+impl ErlangProcess {
+    /// A process of which nothing is known but its identifier.
+    pub fn unnamed(id: impl Into<String>) -> Self {
+        let id = id.into();
+        Self {
+            id,
+            ..Self::default()
+        }
+    }
+
+    /// What it is called: `queue orders-7`, `rabbit_event <0.321.0>`, `<0.123.0>`.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let name = if self.name.is_empty() {
+            &self.id
+        } else {
+            &self.name
+        };
+        let of = match self.vhost.as_str() {
+            "" | "/" => String::new(),
+            vhost => format!(" in {vhost}"),
+        };
+        match self.role.as_str() {
+            "" => format!("{name}{of}"),
+            role => format!("{role} {name}{of}"),
+        }
+    }
+}

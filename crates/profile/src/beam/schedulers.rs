@@ -1,0 +1,148 @@
+//! The schedulers of a BEAM: the threads that run Erlang processes, and where each writes down which.
+
+use std::collections::HashMap;
+
+use super::memory::Memory;
+use super::{is_pointer, is_process};
+
+/// Words of a scheduler in which its number is looked for.
+const SCHEDULER_WORDS: usize = 128;
+/// Schedulers lie side by side, each on cache lines of its own.
+const CACHE_LINE: u64 = 64;
+const LARGEST_SCHEDULER: u64 = 512 << 10;
+const MOST_SCHEDULERS: u64 = 1024;
+
+/// What a scheduler runs. The numbers are the emulator's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum SchedulerKind {
+    /// Erlang code and what it calls.
+    Ordinary = 0,
+    /// Native code and garbage collections that take long.
+    DirtyCpu = 1,
+    /// Native code that waits for files.
+    DirtyIo = 2,
+}
+
+/// A scheduler, by its number among those of its kind, from 1 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Scheduler {
+    pub(super) kind: SchedulerKind,
+    pub(super) number: u64,
+}
+
+impl Scheduler {
+    /// The scheduler that a thread of this name is: `2_scheduler` and `1_dirty_cpu_sch` up to OTP 25,
+    /// `erts_sched_2` and `erts_dcpus_1` after.
+    pub(crate) fn of_thread(name: &str) -> Option<Self> {
+        use SchedulerKind::{DirtyCpu, DirtyIo, Ordinary};
+        let later = [
+            ("erts_sched_", Ordinary),
+            ("erts_dcpus_", DirtyCpu),
+            ("erts_dios_", DirtyIo),
+        ];
+        let of_later = |(prefix, kind)| Some((name.strip_prefix(prefix)?, kind));
+        let (number, kind) = later.into_iter().find_map(of_later).or_else(|| {
+            let (number, kind) = name.split_once('_')?;
+            let kind = match kind {
+                "scheduler" => Ordinary,
+                // The kernel cuts names after 15 characters.
+                kind if kind.starts_with("dirty_cpu_s") => DirtyCpu,
+                kind if kind.starts_with("dirty_io_s") => DirtyIo,
+                _ => return None,
+            };
+            Some((number, kind))
+        })?;
+        let number = number.parse().ok()?;
+        Some(Self { kind, number })
+    }
+}
+
+/// Schedulers of one kind, as the emulator's variables say: where the first is, and how many there are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Group {
+    pub(super) kind: SchedulerKind,
+    pub(super) first: u64,
+    pub(super) count: u64,
+}
+
+/// Where each scheduler writes down its process: in front of its kind, its number, and its number among the
+/// dirty ones. The ordinary ones decide where in a scheduler that is; dirty ones count where it holds for all of
+/// their kind.
+pub(super) fn current_processes(
+    memory: &impl Memory,
+    ordinary: Group,
+    dirty: &[Group],
+) -> Option<HashMap<Scheduler, u64>> {
+    if !ordinary.is_sensible() {
+        return None;
+    }
+    let offsets = (2..SCHEDULER_WORDS as u64).map(|word| word * 8);
+    let mut offsets = offsets.filter(|&at| ordinary.fits(memory, at, 0, 1));
+    let (at, size) = offsets.find_map(|at| Some((at, ordinary.size(memory, at)?)))?;
+    let dirty = dirty.iter().filter(|group| group.is_sensible());
+    let dirty = dirty.filter_map(|group| Some((*group, group.size(memory, at)?)));
+    let addresses = std::iter::once((ordinary, size)).chain(dirty);
+    let addresses = addresses.flat_map(|(group, size)| {
+        (0..group.count).map(move |i| {
+            let kind = group.kind;
+            let number = i + 1;
+            (Scheduler { kind, number }, group.first + i * size + at - 16)
+        })
+    });
+    Some(addresses.collect())
+}
+
+impl Group {
+    fn is_sensible(&self) -> bool {
+        is_pointer(self.first) && (1..=MOST_SCHEDULERS).contains(&self.count)
+    }
+
+    /// Whether the scheduler that is `from` bytes behind the first has this number, `at` bytes from its beginning.
+    fn fits(&self, memory: &impl Memory, at: u64, from: u64, number: u64) -> bool {
+        let address = self
+            .first
+            .checked_add(from)
+            .and_then(|it| it.checked_add(at));
+        let words = address.map_or_else(Vec::new, |it| memory.words(it - 16, 4));
+        let &[process, kind, ordinary, dirty] = words.as_slice() else {
+            return false;
+        };
+        let numbers = match self.kind {
+            SchedulerKind::Ordinary => (number, 0),
+            SchedulerKind::DirtyCpu | SchedulerKind::DirtyIo => (0, number),
+        };
+        let runs = process == 0 || is_process(memory, process);
+        runs && kind == self.kind as u64 && (ordinary, dirty) == numbers
+    }
+
+    /// Bytes from one scheduler to the next, where all of the group are found with them.
+    fn size(&self, memory: &impl Memory, at: u64) -> Option<u64> {
+        let mut sizes = (1..=LARGEST_SCHEDULER / CACHE_LINE).map(|lines| lines * CACHE_LINE);
+        sizes.find(|size| (0..self.count).all(|i| self.fits(memory, at, i * size, i + 1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_schedulers_are_known_by_name() {
+        use SchedulerKind::{DirtyCpu, DirtyIo, Ordinary};
+        for (name, wanted) in [
+            ("1_scheduler", Some((Ordinary, 1))),
+            ("erts_sched_12", Some((Ordinary, 12))),
+            ("1_dirty_cpu_sch", Some((DirtyCpu, 1))),
+            ("10_dirty_cpu_sc", Some((DirtyCpu, 10))),
+            ("erts_dcpus_1", Some((DirtyCpu, 1))),
+            ("3_dirty_io_sche", Some((DirtyIo, 3))),
+            ("erts_dios_7", Some((DirtyIo, 7))),
+            ("_scheduler", None),
+            ("1_aux", None),
+            ("beam.smp", None),
+        ] {
+            let found = Scheduler::of_thread(name).map(|it| (it.kind, it.number));
+            assert_eq!(found, wanted, "{name}");
+        }
+    }
+}

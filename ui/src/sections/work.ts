@@ -1,0 +1,153 @@
+// Whose work it is: the node's Erlang processes by their part of the window. A row shows its part of the graph.
+
+import { type Profile, processKey } from '../core/data';
+import { button, choice, fill, h } from '../core/dom';
+import { grouped, percent } from '../core/format';
+import type { SplitBy, Store } from '../core/state';
+import type { Analysis } from '../flame/analysis';
+
+const STEP = 8;
+/** What the samples count for that were taken in no process. */
+export const NOBODY = 'no Erlang process';
+
+/** What processes do together. */
+export interface WorkRow {
+  label: string;
+  /** Processes that it is made of, and the identifier of the one that it is. */
+  processes: number;
+  id: string;
+  weight: number;
+}
+
+/** The work of a window, largest first; samples without a process come last. */
+export function split(profile: Profile, weights: Float64Array, by: SplitBy): WorkRow[] {
+  const rows = new Map<string, WorkRow>();
+  profile.processes.forEach((process, i) => {
+    const weight = weights[i + 1]!;
+    if (weight === 0) return;
+    const label = processKey(process, by);
+    const row = rows.get(label);
+    if (row) {
+      row.weight += weight;
+      row.processes += 1;
+      row.id = '';
+    } else rows.set(label, { label, processes: 1, id: process.id, weight });
+  });
+  const order = [...rows.values()].sort(
+    (a, b) => b.weight - a.weight || (a.label < b.label ? -1 : 1),
+  );
+  if (weights[0]! > 0) order.push({ label: NOBODY, processes: 0, id: '', weight: weights[0]! });
+  return order;
+}
+
+/** Per process, and 0 for none: 1 where it belongs to what was chosen; null where nothing that exists was. */
+export function chosen(profile: Profile, by: SplitBy, who: string): Uint8Array | null {
+  if (who === '') return null;
+  const flags = new Uint8Array(profile.processes.length + 1);
+  if (who === NOBODY) flags[0] = 1;
+  profile.processes.forEach((process, i) => {
+    if (processKey(process, by) === who) flags[i + 1] = 1;
+  });
+  return flags.includes(1) ? flags : null;
+}
+
+export class WorkTable {
+  readonly element: HTMLElement;
+  private readonly body = h('tbody');
+  private readonly more = h('div', { class: 'more' });
+  private limit = STEP;
+
+  constructor(
+    private readonly profile: Profile,
+    private readonly store: Store,
+  ) {
+    const by = choice<SplitBy>(
+      'split by',
+      [
+        ['process', 'process', 'Each queue, channel, connection'],
+        ['role', 'role', 'All queues, all channels'],
+        ['connection', 'connection', 'With all that works for it'],
+        ['vhost', 'vhost', 'Virtual hosts'],
+      ],
+      store.state.by,
+      (value) => store.set({ by: value, who: '' }),
+    );
+    store.listen((state) => by.set(state.by));
+    this.element = h(
+      'div',
+      { class: 'functions work' },
+      h('div', { class: 'work-head' }, h('h3', {}, 'Whose work'), by.element),
+      h(
+        'div',
+        { class: 'scroll' },
+        h(
+          'table',
+          {},
+          h('caption', { class: 'hidden' }, 'Share of the samples by Erlang process'),
+          h(
+            'thead',
+            {},
+            h(
+              'tr',
+              {},
+              h('th', { scope: 'col', class: 'num' }, 'share'),
+              h('th', { scope: 'col' }, 'whose'),
+            ),
+          ),
+          this.body,
+        ),
+      ),
+      this.more,
+    );
+  }
+
+  draw(analysis: Analysis): void {
+    const { by } = this.store.state;
+    const rows = split(this.profile, analysis.work, by);
+    const most = rows.reduce((top, row) => Math.max(top, row.weight), 0);
+    const { sum } = analysis.weights;
+    fill(
+      this.body,
+      rows.slice(0, this.limit).map((row) => this.row(row, sum, most)),
+    );
+    const rest = rows.length - this.limit;
+    fill(
+      this.more,
+      rest > 0 &&
+        button(`${grouped(Math.min(rest, 50))} more of ${grouped(rows.length)}`, () => {
+          this.limit += 50;
+          this.draw(analysis);
+        }),
+    );
+  }
+
+  private row(row: WorkRow, sum: number, most: number): HTMLElement {
+    const selected = this.store.state.who === row.label;
+    const share = h(
+      'td',
+      { class: 'num bar', title: `${grouped(row.weight)} of ${grouped(sum)} ${this.profile.unit}` },
+      percent(sum > 0 ? row.weight / sum : 0),
+    );
+    share.style.setProperty('--w', `${most > 0 ? (row.weight / most) * 100 : 0}%`);
+    const detail = row.processes > 1 ? `${grouped(row.processes)} processes` : row.id;
+    return h(
+      'tr',
+      { class: selected ? 'selected' : null },
+      share,
+      h(
+        'td',
+        { class: 'name', title: `${row.label} ${detail}` },
+        h(
+          'button',
+          {
+            type: 'button',
+            'aria-pressed': selected ? 'true' : 'false',
+            onclick: () => this.store.set({ who: selected ? '' : row.label, zoom: null }, true),
+          },
+          row.label,
+        ),
+        h('span', { class: 'module' }, row.label.includes(detail) ? '' : detail),
+      ),
+    );
+  }
+}
