@@ -66,11 +66,19 @@ export function weigh(
 ): Weights {
   const self = new Float64Array(profile.nodes);
   const { leaf, weight, time, parent, process } = profile;
+  const start = sampleAt(time, from);
   const end = sampleAt(time, to);
   let sum = 0;
-  for (let i = sampleAt(time, from); i < end; i++) {
-    sum += weight[i]!;
-    if (!marked || marked[process?.[i] ?? 0]) self[leaf[i]!]! += weight[i]!;
+  if (marked && process) {
+    for (let i = start; i < end; i++) {
+      sum += weight[i]!;
+      if (marked[process[i]!]) self[leaf[i]!]! += weight[i]!;
+    }
+  } else {
+    for (let i = start; i < end; i++) {
+      self[leaf[i]!]! += weight[i]!;
+      sum += weight[i]!;
+    }
   }
   return { self, total: totals(self, parent), sum };
 }
@@ -79,8 +87,9 @@ export function weigh(
 export function workOf(profile: Profile, from: number, to: number): Float64Array {
   const work = new Float64Array(profile.processes.length + 1);
   const { weight, time, process } = profile;
+  if (!process) return work;
   const end = sampleAt(time, to);
-  for (let i = sampleAt(time, from); i < end; i++) work[process?.[i] ?? 0]! += weight[i]!;
+  for (let i = sampleAt(time, from); i < end; i++) work[process[i]!]! += weight[i]!;
   return work;
 }
 
