@@ -14,6 +14,8 @@ const MOST_SHARE: f64 = 0.5;
 const MOST_WORK: usize = 5;
 /// Where fewer stacks reach their thread's start, a total share says nothing.
 const LEAST_COMPLETE: f64 = 0.5;
+/// Code of the JIT that is in no module: the loop of a scheduler among it.
+const OF_NO_MODULE: &str = "$global::";
 /// Erlang modules that every process runs in: their total share says nothing.
 const FRAMEWORK: [&str; 10] = [
     "erts_beamasm",
@@ -176,7 +178,7 @@ fn headline(rows: &[FunctionCount]) -> Option<FunctionShare> {
     };
     let is_framework = |name: &str| {
         let module = name.strip_prefix('$').and_then(|n| n.split(':').next());
-        module.is_some_and(|module| FRAMEWORK.contains(&module))
+        name.starts_with(OF_NO_MODULE) || module.is_some_and(|module| FRAMEWORK.contains(&module))
     };
     rows.iter()
         .filter(|row| {

@@ -13,6 +13,7 @@ mod schedulers;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
+use identifier::Places;
 use identifier::is_identifier;
 pub(crate) use identifier::{IDENTIFIER_MASK, IDENTIFIER_TAG, IdentifierLayout, ProcessId};
 pub(crate) use memory::{Memory, ProcessMemory};
@@ -117,7 +118,8 @@ impl Vm {
         let normal_exit = read("beam_normal_exit")?;
         // An `int`: 0 return addresses alone, 1 frame pointers too. Without it there are none.
         let frame_layout = read("erts_frame_layout").unwrap_or(0) & 0xffff_ffff;
-        let processes = processes(memory, address("erts_proc")?).ok_or(Unfamiliar::Processes)?;
+        let table = processes(memory, address("erts_proc")?).ok_or(Unfamiliar::Processes)?;
+        let processes = table.entries;
         let process = process_layout(memory, &processes, normal_exit).ok_or(Unfamiliar::Process)?;
         let group = |kind, first, count| {
             let (first, count) = (read(first)?, read(count)? & 0xffff_ffff);
@@ -147,6 +149,7 @@ impl Vm {
             current_process: current_process.ok_or(Unfamiliar::Scheduler)?,
             identifiers: IdentifierLayout::of(
                 (processes.iter()).map(|entry| (entry.place, entry.identifier)),
+                table.places,
             ),
         })
     }
@@ -159,14 +162,30 @@ struct Entry {
     identifier: u64,
 }
 
-/// Some processes of the node: the entries of the table that most of them are found in.
-fn processes(memory: &impl Memory, table: u64) -> Option<Vec<Entry>> {
-    let candidates = memory.words(table, TABLE_WORDS);
-    let candidates = candidates.into_iter().filter(|&word| is_pointer(word));
-    let found = candidates.map(|entries| {
+/// The table of processes.
+struct Table {
+    /// Some processes of the node.
+    entries: Vec<Entry>,
+    /// What it has noted of its size, from OTP 26 on.
+    places: Option<Places>,
+}
+
+/// Words between where the table's entries are noted and its size, and words that say the size.
+const SIZE_AFTER: usize = 2;
+const SIZE_WORDS: usize = 5;
+
+/// The table of processes: the entries that most of them are found in.
+fn processes(memory: &impl Memory, table: u64) -> Option<Table> {
+    let words = memory.words(table, TABLE_WORDS);
+    let candidates = words.iter().enumerate();
+    let candidates = candidates.filter(|(_, word)| is_pointer(**word));
+    let found = candidates.map(|(at, entries)| {
         // No two processes have the same identifier; other things that begin alike may.
         let mut identifiers = HashSet::new();
-        let entries = memory.words(entries, TABLE_ENTRIES).into_iter().enumerate();
+        let entries = memory
+            .words(*entries, TABLE_ENTRIES)
+            .into_iter()
+            .enumerate();
         let entries = entries.filter_map(|(place, process)| {
             let identifier = identifier_of(memory, process)?;
             identifiers.insert(identifier).then_some(Entry {
@@ -175,10 +194,14 @@ fn processes(memory: &impl Memory, table: u64) -> Option<Vec<Entry>> {
                 identifier,
             })
         });
-        entries.take(ENOUGH_PROCESSES).collect::<Vec<_>>()
+        (at, entries.take(ENOUGH_PROCESSES).collect::<Vec<_>>())
     });
-    let most = found.max_by_key(Vec::len)?;
-    (most.len() >= FEWEST_PROCESSES).then_some(most)
+    let (at, entries) = found.max_by_key(|(_, entries)| entries.len())?;
+    let size = at + SIZE_AFTER;
+    (entries.len() >= FEWEST_PROCESSES).then(|| Table {
+        entries,
+        places: words.get(size..size + SIZE_WORDS).and_then(Places::noted),
+    })
 }
 
 fn is_pointer(word: u64) -> bool {

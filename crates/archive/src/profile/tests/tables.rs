@@ -167,6 +167,17 @@ fn no_function_is_named_from_stacks_that_are_mostly_cut() {
 }
 
 #[test]
+fn the_loop_of_a_scheduler_is_no_headline() {
+    let stacks = [
+        ("1;$global::process_main;$erlang:hibernate/3", 5),
+        ("1;$a:b/1", 4),
+        ("1;$lists:map/2", 6),
+    ];
+    let headline = profile(&stacks).summary(1).headline.unwrap();
+    assert_eq!(headline.function, "$a:b/1");
+}
+
+#[test]
 fn work_is_split_by_what_processes_are() {
     let named = |id: &str, role: &str, name: &str, vhost: &str, connection: &str| ErlangProcess {
         id: id.into(),
