@@ -2,8 +2,8 @@
 //! real one: `crates/bellows/tests/workloads.rs`.
 
 use load::{
-    Ack, Control, Declare, Destination, Exchange, Group, LatencyStep, MessageProperties, Outcome,
-    Phases, Plan, RandomKeys, Refusal, RunEvent, ServiceTime, Sink, StopCondition,
+    Ack, Control, Declare, Destination, Exchange, Group, Guarantee, LatencyStep, MessageProperties,
+    Outcome, Phases, Plan, RandomKeys, Refusal, RunEvent, ServiceTime, Sink, StopCondition,
 };
 use measure::{Interval, Length, Nanos, Rate};
 
@@ -234,6 +234,16 @@ fn properties_are_checked_before_anything_is_sent() {
     group.producers.properties.app_id = Some("x".repeat(256));
     let error = load::validate(&plan(group)).expect_err("too long");
     assert!(error.to_string().contains("properties"), "{error}");
+}
+
+#[test]
+fn a_broker_without_direct_replies_is_named_as_the_cause() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://requests"]);
+    group.producers.guarantee = Guarantee::Replies;
+    let error = load::run(&plan(group), &Control::new(), &mut Nothing).expect_err("no replies");
+    let help = error.problem().help;
+    assert!(help.contains("no direct reply-to"), "{error}: {help}");
 }
 
 #[test]

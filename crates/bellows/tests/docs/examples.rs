@@ -36,7 +36,9 @@ pub(crate) const COMMANDS: [&str; 28] = [
 ];
 
 /// What stands in an example, and what is run instead: shorter, with a run and a process that exist.
-const INSTEAD: [(&str, &str); 21] = [
+const INSTEAD: [(&str, &str); 22] = [
+    // RabbitMQ's alone.
+    (" --request-reply", ""),
     ("--duration 60", "--duration 1"),
     ("--duration 30", "--duration 1"),
     ("--duration 20", "--duration 1"),

@@ -15,6 +15,8 @@ const MARK: char = '\u{1e}';
 const SILENCE: Duration = Duration::from_millis(1_500);
 /// Commands that are told to be silent, or whose output is another tool's.
 const SILENT: [&str; 3] = ["--quiet", "--json", "artemis"];
+/// What warnings begin with.
+const TOLD: [&str; 4] = ["invalid: ", "caution: ", "note: ", "warning: "];
 /// A path this long is not broken up, for it must be copied whole.
 const LONG_PATH: usize = 20;
 
@@ -173,6 +175,7 @@ impl Shown {
             }
             if let Screen::Terminal(columns) = screen {
                 for line in lines.iter().filter(|line| is_cut(command, line, columns)) {
+                    let line = &line.shown;
                     let _ = writeln!(faults, "`bellows {command}` at {columns} columns: {line}");
                 }
             }
@@ -186,27 +189,44 @@ impl Shown {
     }
 }
 
-/// The lines as a terminal shows them, without colours and cursor movements.
-fn lines(printed: &str) -> Vec<String> {
+/// A line as a terminal shows it, without colours and cursor movements.
+struct Line {
+    shown: String,
+    /// Progress, drawn again and again: each of its lines is filled up to the terminal's width, so that several stand in one.
+    is_drawn: bool,
+}
+
+fn lines(printed: &str) -> Vec<Line> {
     let mut lines = Vec::new();
     for line in printed.split(['\n', '\r']) {
         let mut shown = String::new();
+        let mut is_drawn = false;
         let mut characters = line.chars().peekable();
         while let Some(character) = characters.next() {
             if character != '\u{1b}' {
                 shown.push(character);
             } else if characters.next_if_eq(&'[').is_some() {
                 while characters.next_if(|c| !c.is_ascii_alphabetic()).is_some() {}
-                characters.next();
+                is_drawn |= characters.next().is_some_and(|end| end != 'm');
             }
         }
-        lines.push(shown);
+        lines.push(Line { shown, is_drawn });
     }
     lines
 }
 
+/// Whether a word stands across the terminal's edge.
+fn breaks_a_word(line: &str, columns: usize) -> bool {
+    let characters: Vec<char> = line.chars().collect();
+    let mut edges = (columns..characters.len()).step_by(columns);
+    let is_word = |at: usize| characters.get(at).is_some_and(|c| !c.is_whitespace());
+    edges.any(|edge| is_word(edge - 1) && is_word(edge))
+}
+
 /// Whether the terminal breaks a word of the line, or the line itself cuts one off.
-fn is_cut(command: &str, line: &str, columns: usize) -> bool {
+fn is_cut(command: &str, line: &Line, columns: usize) -> bool {
+    let Line { shown, is_drawn } = line;
+    let line = shown.as_str();
     // Other tools' lines, programs' input and what has to be copied stay whole.
     let has_own_form = [
         "perf-test",
@@ -226,17 +246,21 @@ fn is_cut(command: &str, line: &str, columns: usize) -> bool {
         return false;
     }
     let ends_cut = line.trim_end().ends_with('…') && !command.contains("help");
-    line.chars().count() > columns || ends_cut
+    let is_too_long = match is_drawn {
+        true => breaks_a_word(line, columns),
+        false => line.chars().count() > columns,
+    };
+    is_too_long || ends_cut
 }
 
 /// The warnings that stand there more than once, with the line behind each, into which a terminal may break them.
-fn told_twice(lines: &[String]) -> Vec<String> {
-    let behind = lines.iter().skip(1).map(String::as_str).chain([""]);
-    let pairs = lines
-        .iter()
+fn told_twice(lines: &[Line]) -> Vec<String> {
+    let shown = || lines.iter().map(|line| line.shown.as_str());
+    let behind = shown().skip(1).chain([""]);
+    let pairs = shown()
         .zip(behind)
         .map(|(line, next)| (line.trim().trim_start_matches("! "), next));
-    let told = pairs.filter(|(line, _)| line.starts_with("warning: "));
+    let told = pairs.filter(|(line, _)| TOLD.iter().any(|word| line.starts_with(word)));
     let mut told: Vec<String> = told
         .map(|(line, next)| format!("{line} {}", next.trim()))
         .collect();
@@ -266,6 +290,11 @@ fn what_is_wrong_is_found() {
         ),
         ("a line that is too wide for it\n", "at 20 columns"),
         ("a name that is cu…\n", "at 20 columns"),
+        ("\u{1b}[2Ka line that is too wide\n", "at 20 columns"),
+        (
+            "caution: a\n\nnote: b\n\ncaution: a\n\n",
+            "twice: caution: a",
+        ),
     ] {
         let found = shown(text).faults(terminal);
         assert!(found.contains(fault), "{text}: {found}");
@@ -274,6 +303,7 @@ fn what_is_wrong_is_found() {
         "warning: a\nwarning: b\n",
         "\u{1b}[1mbold\u{1b}[0m and short\n",
         "report: /tmp/a/long/path/to/the/report.html\n",
+        "\u{1b}[2Kwarm-up             0:01 / 0:03         \n",
     ] {
         assert_eq!(shown(text).faults(terminal), "", "{text}");
     }

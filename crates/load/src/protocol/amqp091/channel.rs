@@ -10,7 +10,7 @@ use wire::amqp091::{
 use super::failure::{self, Stage};
 use super::request::{Answer, CONSUMER_TAG, Question, Request};
 use super::spec::{Begin, ChannelSpec, Consuming, Declaration, Publishing, Queue, Role, Source};
-use super::{REPLY_TO, STREAM_OFFSET, properties, take_one};
+use super::{ASK_FOR_REPLIES, REPLY_TO, STREAM_OFFSET, properties, take_one};
 use crate::payload::{FILLER, FULL_LEN};
 use crate::protocol::{BodyLengths, Progress, Receiver, Reply, Sender};
 use crate::{Endpoint, Error, Guarantee};
@@ -312,7 +312,7 @@ fn set_up(role: &Role, declaration: Option<&Declaration>, again: &str) -> VecDeq
                     no_ack: true,
                     arguments: FieldTable::new(),
                 };
-                requests.push_back(Request::new("ask for direct replies", question));
+                requests.push_back(Request::new(ASK_FOR_REPLIES, question));
             }
         },
         Role::Consumer(consuming) => {

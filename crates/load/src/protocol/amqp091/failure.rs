@@ -3,6 +3,7 @@
 use measure::{Nanos, Problem};
 use wire::amqp091::{self, Closing, reply};
 
+use super::ASK_FOR_REPLIES;
 use crate::failure::one_line;
 use crate::{Endpoint, Error};
 
@@ -56,6 +57,9 @@ fn set_up_help(code: u16, action: &str) -> &'static str {
         reply::NOT_FOUND if action.contains("exchange \"amq.") => {
             "names that begin with amq. are the broker's own exchanges, which nobody declares: take amq.direct, \
              amq.fanout, amq.topic or amq.headers, or another name"
+        }
+        reply::NOT_FOUND if action == ASK_FOR_REPLIES => {
+            "this broker has no direct reply-to, an extension of RabbitMQ's: ask for no replies"
         }
         reply::NOT_FOUND if action.contains("exchange") => {
             "declare the exchange first, or let the load declare it"

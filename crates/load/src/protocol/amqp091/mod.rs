@@ -44,6 +44,8 @@ const TOPIC_EXCHANGE: &str = "amq.topic";
 /// RabbitMQ's pseudo-queue: what is sent to a message's `reply-to` comes back over the channel that
 /// published it, without a queue.
 const REPLY_TO: &str = "amq.rabbitmq.reply-to";
+/// What a channel is set up for that receives replies, as its failure says it.
+const ASK_FOR_REPLIES: &str = "ask for direct replies";
 
 /// How far a connection's channels have got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
