@@ -392,6 +392,34 @@ fn plans_that_make_no_sense_are_refused() {
 }
 
 #[test]
+fn a_load_that_is_refused_empties_nothing() {
+    let broker = embedded();
+    let mut filled = group(&broker, &["queue://orders"]);
+    filled.consumers.per_destination = 0;
+    filled.producers.message_count = Some(50);
+    run(&plan(filled));
+
+    let purging = |queue| {
+        let mut group = group(&broker, &[queue]);
+        group.queues.purge = true;
+        group.queues.declare = Declare::Never;
+        group
+    };
+    let mut refused = plan(purging("queue://orders"));
+    refused.groups.push(purging("queue://missing"));
+    let error = load::run(&refused, &Control::new(), &mut Nothing).expect_err("no such queue");
+    assert!(
+        error.to_string().contains("cannot empty queue \"missing\""),
+        "{error}"
+    );
+
+    let mut emptied = group(&broker, &["queue://orders"]);
+    emptied.producers.per_destination = 0;
+    emptied.consumers.message_count = Some(50);
+    assert_eq!(run(&plan(emptied)).totals.received, 50);
+}
+
+#[test]
 fn a_load_that_never_took_place_deletes_nothing() {
     let broker = embedded();
     let mut filled = group(&broker, &["queue://kept"]);

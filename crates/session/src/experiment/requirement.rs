@@ -51,13 +51,16 @@ const COMPARISONS: [(&str, Comparison); 7] = [
 
 impl Comparison {
     fn holds(self, observed: f64, bound: f64) -> bool {
+        // 99.9 / 100 is not 999 / 1000 in binary. Whole numbers stay apart up to 10^14: nanoseconds for a day.
+        let noise = 16.0 * f64::EPSILON * bound.abs().max(1.0);
+        let is_equal = (observed - bound).abs() <= noise;
         match self {
-            Self::Less => observed < bound,
-            Self::LessOrEqual => observed <= bound,
-            Self::Equal => observed == bound,
-            Self::Unequal => observed != bound,
-            Self::GreaterOrEqual => observed >= bound,
-            Self::Greater => observed > bound,
+            Self::Less => observed < bound && !is_equal,
+            Self::LessOrEqual => observed <= bound || is_equal,
+            Self::Equal => is_equal,
+            Self::Unequal => !is_equal,
+            Self::GreaterOrEqual => observed >= bound || is_equal,
+            Self::Greater => observed > bound && !is_equal,
         }
     }
 

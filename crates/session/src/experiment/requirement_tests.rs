@@ -35,6 +35,39 @@ fn summary() -> RunSummary {
     }
 }
 
+/// Every percentage of one decimal is met by exactly that many of a thousand.
+#[test]
+fn a_bound_in_percent_is_what_it_says() {
+    for of_thousand in 0..=1_000u32 {
+        let bound = bound(
+            QuantityUnit::Share,
+            &format!("{}%", f64::from(of_thousand) / 10.0),
+        )
+        .unwrap();
+        let (below, exact, above) = (-1.0, 0.0, 1.0);
+        for off in [below, exact, above] {
+            let observed = f64::from(of_thousand) / 1_000.0 + off * 1e-6;
+            assert_eq!(
+                Comparison::Less.holds(observed, bound),
+                off < 0.0,
+                "{of_thousand}"
+            );
+            assert_eq!(Comparison::LessOrEqual.holds(observed, bound), off <= 0.0);
+            assert_eq!(Comparison::Equal.holds(observed, bound), off == 0.0);
+            assert_eq!(Comparison::Unequal.holds(observed, bound), off != 0.0);
+            assert_eq!(
+                Comparison::GreaterOrEqual.holds(observed, bound),
+                off >= 0.0
+            );
+            assert_eq!(Comparison::Greater.holds(observed, bound), off > 0.0);
+        }
+    }
+    for nanoseconds in [1.0, 1e9, 8.64e13] {
+        assert!(!Comparison::Equal.holds(nanoseconds + 1.0, nanoseconds));
+    }
+    assert!(!Comparison::LessOrEqual.holds(f64::NAN, 1.0));
+}
+
 #[test]
 fn requirements_are_met_missed_or_cannot_be_told() {
     let summary = summary();

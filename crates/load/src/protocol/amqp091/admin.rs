@@ -81,19 +81,19 @@ impl<'a> Admin<'a> for AmqpAdmin<'a> {
                 self.bind(destination)?;
             }
         }
+        if group.queues.purge && declare == Declare::Never {
+            for queue in purged(group) {
+                if self.depth(queue)?.is_none() {
+                    // Refused, and before another queue is emptied.
+                    self.purge_queue(queue)?;
+                }
+            }
+        }
         self.subscribe(group)
     }
 
     fn purge(&mut self, group: &Group) -> Result<(), Interruption> {
-        let queues = group.destinations.iter().filter(|it| {
-            let is_shared = it.kind == DestinationKind::Queue && !it.exclusive;
-            is_shared && it.amqp091.queue_type != QueueType::Stream
-        });
-        for queue in queues.map(|it| it.name.clone()) {
-            let action = format!("empty queue {queue:?}");
-            self.request(Request::new(action, Question::Purge { queue }))?;
-        }
-        Ok(())
+        purged(group).try_for_each(|queue| self.purge_queue(queue))
     }
 
     fn clean_up(&mut self, group: &Group, took_place: bool) -> Result<(), Interruption> {
@@ -218,6 +218,13 @@ impl AmqpAdmin<'_> {
             .map(drop)
     }
 
+    fn purge_queue(&mut self, queue: &str) -> Result<(), Interruption> {
+        let action = format!("empty queue {queue:?}");
+        let queue = queue.to_owned();
+        self.request(Request::new(action, Question::Purge { queue }))?;
+        Ok(())
+    }
+
     fn request(&mut self, question: Request) -> Result<Answer, Interruption> {
         request(&mut self.blocking, question)
     }
@@ -237,4 +244,13 @@ fn request(
         request(blocking, Request::open_channel())?;
     }
     Ok(answer)
+}
+
+/// The queues of a group that can be emptied.
+fn purged(group: &Group) -> impl Iterator<Item = &str> {
+    let shared = |it: &&Destination| it.kind == DestinationKind::Queue && !it.exclusive;
+    let destinations = group.destinations.iter().filter(shared);
+    destinations
+        .filter(|it| it.amqp091.queue_type != QueueType::Stream)
+        .map(|it| it.name.as_str())
 }
