@@ -7,6 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use clap::builder::ValueParser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, CommandFactory};
 use session::experiment::Hidden;
@@ -125,7 +126,6 @@ fn shown(parser: &ValueParser, value: &str) -> String {
 
 /// An error about the command line in words for people, and without what may be a secret.
 pub(super) fn readable(mut error: clap::Error) -> clap::Error {
-    use clap::error::{ContextKind, ContextValue, ErrorKind};
     use std::error::Error as _;
     // It repeats a whole argument, with its value.
     if let Some(ContextValue::StyledStrs(_)) = error.get(ContextKind::Suggested) {
@@ -154,6 +154,11 @@ pub(super) fn readable(mut error: clap::Error) -> clap::Error {
         );
     }
     if let Some(argument) = argument.filter(|_| error.kind() == ErrorKind::UnknownArgument) {
+        if let Some(key) = key_of(&error, &argument) {
+            let tip = format!("experiments have it as '--set {key}=VALUE'");
+            let tip = ContextValue::StyledStrs(vec![tip.into()]);
+            error.insert(ContextKind::Suggested, tip);
+        }
         let hidden = match argument.split_once('=') {
             Some((option, _)) if argument.starts_with('-') => format!("{option}=***"),
             _ if argument.starts_with('-') => argument,
@@ -167,6 +172,34 @@ pub(super) fn readable(mut error: clap::Error) -> clap::Error {
         error.insert(ContextKind::InvalidValue, ContextValue::String(hidden));
     }
     error
+}
+
+/// The key of experiments that an option of `client` sets, where it was given to a command that runs experiments.
+fn key_of(error: &clap::Error, argument: &str) -> Option<&'static str> {
+    const KEYS: [(&str, &str); 11] = [
+        ("--rate", "load.0.rate"),
+        ("--schedule", "load.0.schedule"),
+        ("--producers", "load.0.producers"),
+        ("--consumers", "load.0.consumers"),
+        ("--message-size", "load.0.message-size"),
+        ("--max-pending", "load.0.max-pending"),
+        ("--prefetch", "load.0.prefetch"),
+        ("--queue-type", "load.0.queue-type"),
+        ("--duration", "phases.measure"),
+        ("--warmup", "phases.warmup"),
+        ("--url", "broker.url"),
+    ];
+    let usage = match error.get(ContextKind::Usage)? {
+        ContextValue::StyledStr(usage) => usage.to_string(),
+        _ => return None,
+    };
+    let runs_experiments = ["bellows run ", "bellows demo "].iter();
+    let option = argument.split('=').next().unwrap_or_default();
+    let found = KEYS.iter().find(|(name, _)| *name == option)?;
+    runs_experiments
+        .into_iter()
+        .any(|command| usage.contains(command))
+        .then_some(found.1)
 }
 
 /// A value that an option does not take. One that was typed behind the wrong option may be a secret.
@@ -207,6 +240,26 @@ fn in_words(source: &(dyn std::error::Error + 'static)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_of_loads_are_keys_of_experiments() {
+        let refused = |line: &str| {
+            let words = line.split(' ').map(OsString::from);
+            let error = Cli::command().try_get_matches_from(words).unwrap_err();
+            readable(error).render().to_string()
+        };
+        for (line, key) in [
+            ("bellows run stream-publish --rate 5", "load.0.rate"),
+            ("bellows demo --quiet --duration=5", "phases.measure"),
+            ("bellows demo --rate secret:word@host", "load.0.rate"),
+        ] {
+            let text = refused(line);
+            assert!(text.contains(&format!("'--set {key}=VALUE'")), "{text}");
+            assert!(!text.contains("secret"), "{text}");
+        }
+        assert!(!refused("bellows top --rate 5").contains("--set"));
+        assert!(!refused("bellows demo --ratio 5").contains("--set"));
+    }
 
     fn kept(line: &[&str]) -> String {
         let words = std::iter::once("/usr/bin/bellows").chain(line.iter().copied());
