@@ -99,6 +99,7 @@ fn synthetic(count: usize) -> Profile {
             cpu: (i % 2) as u16,
             complete: true,
             unwinding: Unwinding::Unknown,
+            process: None,
         })
         .collect();
     let threads = (1..=4).map(|i| format!("{i}_scheduler")).collect();
