@@ -69,6 +69,22 @@ impl RunEntry {
         }
     }
 
+    /// What came of the requirements: `missed` where one was, `unknown` where that cannot be told of one, else `met`;
+    /// `None` where nothing was required.
+    #[must_use]
+    pub fn requirements(&self) -> Option<&'static str> {
+        let all = &self.record.as_ref().ok()?.summary.as_ref()?.requirements;
+        let outcomes = [
+            (Some(false), "missed"),
+            (None, "unknown"),
+            (Some(true), "met"),
+        ];
+        let mut found = outcomes
+            .into_iter()
+            .filter(|(met, _)| all.iter().any(|it| it.met == *met));
+        found.next().map(|(_, word)| word)
+    }
+
     /// Seconds from the origin to the end of the last phase; `None` where none has ended.
     #[must_use]
     pub fn seconds(&self) -> Option<f64> {

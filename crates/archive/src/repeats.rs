@@ -12,8 +12,6 @@ use crate::{Error, QuantityUnit, RunState, RunSummary, bounded, file, replace_fi
 const LARGEST: u64 = 4 << 20;
 /// Figures that runs are compared by; a run has about thirty.
 const MOST_FIGURES: usize = 200;
-/// Bytes of a name in it.
-const LONGEST_NAME: usize = 1_000;
 
 /// Runs of one experiment, one after the other.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -85,6 +83,8 @@ impl Repeats {
     pub const SCHEMA: &'static str = "bellows.repeats/1";
     /// Runs of one command line; their account is kept in memory.
     pub const MOST_RUNS: u32 = 1_000;
+    /// Bytes of a name in it, such as the experiment's.
+    pub const LONGEST_NAME: usize = 1_000;
 
     /// Reads a run folder's file; `None` where it has none.
     ///
@@ -129,7 +129,7 @@ impl Repeats {
         self.runs.len() <= Self::MOST_RUNS as usize
             && self.figures.len() <= MOST_FIGURES
             && self.runs.iter().all(|run| run.apart.len() <= MOST_FIGURES)
-            && names.all(|name| name.len() <= LONGEST_NAME)
+            && names.all(|name| name.len() <= Self::LONGEST_NAME)
     }
 
     /// Writes the file into a run folder, at once or not at all.

@@ -20,15 +20,17 @@ enum Key {
     Name,
     Broker,
     State,
+    Requirements,
     Tag,
     Note,
 }
 
-const KEYS: [(&str, Key); 6] = [
+const KEYS: [(&str, Key); 7] = [
     ("id", Key::Id),
     ("name", Key::Name),
     ("broker", Key::Broker),
     ("state", Key::State),
+    ("requirements", Key::Requirements),
     ("tag", Key::Tag),
     ("note", Key::Note),
 ];
@@ -90,6 +92,11 @@ fn values(key: Key, entry: &RunEntry) -> Vec<String> {
             ]
         }),
         Key::State => entry.state().map(str::to_owned).into_iter().collect(),
+        Key::Requirements => entry
+            .requirements()
+            .map(str::to_owned)
+            .into_iter()
+            .collect(),
         Key::Tag => labels.map_or_else(Vec::new, |labels| {
             labels.tags.iter().map(ToString::to_string).collect()
         }),

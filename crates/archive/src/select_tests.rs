@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::{Labels, RunReader, RunRecord, RunState, file};
+use crate::{Labels, RequirementOutcome, RunReader, RunRecord, RunState, RunSummary, file};
 
 /// A run whose `run.json` was lost, with a record that says when it began.
 fn run(id: &str, created: &str, tags: &[&str]) -> RunEntry {
@@ -66,6 +66,33 @@ fn filters_match_all_of_their_terms() {
     }
     for wrong in ["", "stream", "colour=red", "name=[", "name=a b"] {
         assert!(wrong.parse::<RunFilter>().is_err(), "{wrong:?}");
+    }
+}
+
+#[test]
+fn runs_are_found_by_what_came_of_their_requirements() {
+    let judged = |outcomes: &[Option<bool>]| {
+        let mut run = run("run1", "2026-11-22T00:00:00Z", &[]);
+        let outcome = |met: &Option<bool>| RequirementOutcome {
+            met: *met,
+            ..RequirementOutcome::default()
+        };
+        run.record.as_mut().expect("a record").summary = Some(RunSummary {
+            requirements: outcomes.iter().map(outcome).collect(),
+            ..RunSummary::default()
+        });
+        run
+    };
+    let missed: RunFilter = "requirements=missed".parse().expect("a filter");
+    for (outcomes, expected) in [
+        (&[][..], None),
+        (&[Some(true), Some(true)], Some("met")),
+        (&[Some(true), None], Some("unknown")),
+        (&[None, Some(false), Some(true)], Some("missed")),
+    ] {
+        let run = judged(outcomes);
+        assert_eq!(run.requirements(), expected);
+        assert_eq!(missed.matches(&run), expected == Some("missed"));
     }
 }
 

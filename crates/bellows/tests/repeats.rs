@@ -101,6 +101,32 @@ fn repeated_runs_say_how_far_their_figures_spread() {
 }
 
 #[test]
+fn repeated_runs_say_what_became_of_their_requirements() {
+    let dir = folder();
+    let more = [
+        "--repeat",
+        "2",
+        "--quiet",
+        "--fail-if",
+        "sent rate > 1",
+        "--fail-if",
+        "sent rate < 1",
+        "--fail-if",
+        "end-to-end p99.999 > 1h",
+    ];
+    let ended = run(dir.path(), &short(&more));
+    assert_eq!(ended.code(), Some(3), "{ended:?}");
+    let said = |text: &str| assert!(ended.stdout.contains(text), "{text:?} in {}", ended.stdout);
+    said("run 1 of 2: 1 of 3 requirements missed, sent rate ");
+    said("run 2 of 2: 1 of 3 requirements missed, ");
+    said("\nrequirement                  runs met  MISSED  unknown ");
+    said("\nnot sent rate > 1                   0       2        0  2,0");
+    said("\nnot sent rate < 1                   2       0        0  ");
+    said("\nnot end-to-end p99.999 > 1h         0       0        2  ");
+    said("\n  cannot tell: fewer than ten");
+}
+
+#[test]
 fn repeats_are_one_object_for_machines() {
     let dir = folder();
     let ended = run(

@@ -160,7 +160,11 @@ fn of_brokers() -> Vec<Problem> {
         },
         brokers::BrokerError::Cancelled,
         brokers::BrokerError::from(guardian::GuardianError::Failed("it was killed".to_owned())),
-        brokers::BrokerError::Control("no answer within 20 s".to_owned()),
+        brokers::BrokerError::Control {
+            asked_for: "its queues and bindings",
+            reason: "no answer within 20 s".to_owned(),
+            timed_out: true,
+        },
         brokers::BrokerError::Fault("the broker is gone".to_owned()),
         brokers::BrokerError::from(guardian::GuardianError::Io {
             action: "create",

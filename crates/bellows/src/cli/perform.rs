@@ -199,7 +199,7 @@ fn tell_repeats(
     report: Option<&Path>,
 ) -> Result<(), Failure> {
     let place = report.map(|path| path.display().to_string());
-    let text = |style: Style| console::repeats(repeats, place.as_deref(), style);
+    let text = |style: Style| console::repeats(repeats, records, place.as_deref(), style);
     if !output.json {
         return output::print(&text(output::style()));
     }

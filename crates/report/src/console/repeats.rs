@@ -1,10 +1,15 @@
-//! Runs of one experiment on a terminal: a line for each, and the spread of every headline figure.
+//! Runs of one experiment on a terminal: a line for each, the spread of every headline figure, and what became of
+//! the requirements.
 
-use archive::{Quantity, QuantityUnit, RepeatedFigure, RepeatedRun, Repeats, RunRecord, RunState};
+use archive::{
+    Quantity, QuantityUnit, RepeatedFigure, RepeatedRun, Repeats, RequirementOutcome, RunRecord,
+    RunState,
+};
 
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
-use crate::numbers::{counted, figure, percent};
+use crate::numbers::{counted, figure, observed, percent};
+use crate::text::requirements_tally;
 
 /// Columns of the strip that shows each run as a dot.
 const STRIP: usize = 21;
@@ -17,6 +22,13 @@ pub fn repeated(number: usize, requested: u32, record: &RunRecord, style: Style)
         parts.push(style.caution(&format!("{}, not counted", record.state.as_str())));
     }
     if let Some(summary) = &record.summary {
+        let missed = summary.requirements.iter().any(|it| it.met == Some(false));
+        parts.extend(
+            requirements_tally(&summary.requirements).map(|tally| match missed {
+                true => style.caution(&tally),
+                false => tally,
+            }),
+        );
         let all = Quantity::headline(summary);
         let first = |suits: fn(&Quantity) -> bool| all.iter().find(|of| suits(of));
         let rate = first(|of| of.unit() == QuantityUnit::PerSecond);
@@ -37,7 +49,12 @@ pub fn repeated(number: usize, requested: u32, record: &RunRecord, style: Style)
 
 /// What the runs say together, ending in a newline. `report` is the path of the report that shows them.
 #[must_use]
-pub fn repeats(repeats: &Repeats, report: Option<&str>, style: Style) -> String {
+pub fn repeats(
+    repeats: &Repeats,
+    records: &[RunRecord],
+    report: Option<&str>,
+    style: Style,
+) -> String {
     let mut lines = vec![style.strong(&title(repeats))];
     lines.extend(
         remarks(repeats)
@@ -45,6 +62,10 @@ pub fn repeats(repeats: &Repeats, report: Option<&str>, style: Style) -> String 
             .flat_map(|text| wrap(text, style.columns)),
     );
     lines.extend(table(repeats).lines(style.columns));
+    if let Some(table) = requirements(records) {
+        lines.push(String::new());
+        lines.extend(table.lines(style.columns));
+    }
     if let Some(path) = report {
         lines.push(format!("{} {}", style.strong("report:"), sanitise(path)));
     }
@@ -94,6 +115,47 @@ fn table(repeats: &Repeats) -> Table {
         ]);
     }
     table
+}
+
+/// What was required of the runs, in how many of them it was met, and the worst value; `None` where nothing was.
+fn requirements(records: &[RunRecord]) -> Option<Table> {
+    let summaries = records.iter().filter_map(|record| record.summary.as_ref());
+    let all: Vec<&[RequirementOutcome]> = summaries.map(|it| &it.requirements[..]).collect();
+    let first = all.first().filter(|first| !first.is_empty())?;
+    let mut table = Table::new(&[
+        ("requirement", Align::Left),
+        ("runs met", Align::Right),
+        ("MISSED", Align::Right),
+        ("unknown", Align::Right),
+        ("worst", Align::Right),
+    ]);
+    for (index, required) in first.iter().enumerate() {
+        let outcomes: Vec<_> = all.iter().filter_map(|all| all.get(index)).collect();
+        let runs = |met| outcomes.iter().filter(|it| it.met == met).count();
+        let worst = worst(&outcomes).map(|value| figure(value, required.unit));
+        table.row(vec![
+            sanitise(&required.that).into_owned(),
+            runs(Some(true)).to_string(),
+            runs(Some(false)).to_string(),
+            runs(None).to_string(),
+            worst.unwrap_or_else(|| "-".into()),
+        ]);
+        if let Some(unknown) = outcomes.iter().find(|it| it.met.is_none()) {
+            table.note(sanitise(&observed(unknown)).into_owned());
+        }
+    }
+    Some(table)
+}
+
+/// The observed value that missed its bound by most; where none missed it, the one that came nearest.
+fn worst(outcomes: &[&RequirementOutcome]) -> Option<f64> {
+    let of = |met| {
+        let judged = outcomes.iter().filter(move |it| it.met == Some(met));
+        judged.filter_map(|it| Some(((it.observed? - it.bound).abs(), it.observed?)))
+    };
+    let farthest = of(false).max_by(|a, b| a.0.total_cmp(&b.0));
+    let nearest = || of(true).min_by(|a, b| a.0.total_cmp(&b.0));
+    farthest.or_else(nearest).map(|(_, value)| value)
 }
 
 /// The standard deviation as a share of the mean.
@@ -156,4 +218,30 @@ fn remarks(repeats: &Repeats) -> Vec<String> {
         );
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(observed: Option<f64>, met: Option<bool>) -> RequirementOutcome {
+        RequirementOutcome {
+            that: "sent rate >= 100".into(),
+            observed,
+            bound: 100.0,
+            unit: QuantityUnit::PerSecond,
+            met,
+            why: None,
+        }
+    }
+
+    #[test]
+    fn the_worst_value_missed_by_most_or_came_nearest() {
+        let [good, better] = [104.0, 140.0].map(|rate| outcome(Some(rate), Some(true)));
+        let [bad, worse] = [90.0, 60.0].map(|rate| outcome(Some(rate), Some(false)));
+        let unknown = outcome(None, None);
+        assert_eq!(worst(&[&better, &good, &unknown]), Some(104.0));
+        assert_eq!(worst(&[&good, &bad, &worse, &better]), Some(60.0));
+        assert_eq!(worst(&[&unknown]), None);
+    }
 }

@@ -75,7 +75,7 @@ fn row(entry: &RunEntry, record: &RunRecord) -> Vec<String> {
     vec![
         sanitise(short_id(&record.id)).into_owned(),
         sanitise(record.created.get(..16).unwrap_or(&record.created)).replace('T', " "),
-        entry.state().unwrap_or("-").to_owned(),
+        state(entry),
         or_dash(rate),
         or_dash(p99),
         or_dash(entry.seconds().map(seconds)),
@@ -83,6 +83,16 @@ fn row(entry: &RunEntry, record: &RunRecord) -> Vec<String> {
         sanitise(&or_dash(broker)).into_owned(),
         warnings.to_string(),
     ]
+}
+
+/// The state of a run, and whether it missed a requirement.
+fn state(entry: &RunEntry) -> String {
+    let state = entry.state().unwrap_or("-");
+    match entry.requirements() {
+        Some("missed") if state == "complete" => "missed".to_owned(),
+        Some("missed") => format!("{state}, missed"),
+        _ => state.to_owned(),
+    }
 }
 
 /// The id without its time, which has a column of its own. Commands take it as it stands.

@@ -2,11 +2,13 @@
 //! functions on, so that the archive keeps the sentences beside the data.
 
 mod reasons;
+mod requirements;
 mod stacks;
 mod verdict;
 mod warnings;
 mod work;
 
+pub(crate) use requirements::requirements_tally;
 pub use stacks::stacks;
 pub use verdict::verdict;
 pub use warnings::{stall, warning};

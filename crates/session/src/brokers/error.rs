@@ -63,8 +63,15 @@ pub enum BrokerError {
     Cancelled,
     /// The guardian process failed.
     Guard(guardian::GuardianError),
-    /// The broker did not tell its queues and bindings.
-    Control(String),
+    /// The broker did not answer a question about itself.
+    Control {
+        /// What it was asked for.
+        asked_for: &'static str,
+        /// Why there is no answer.
+        reason: String,
+        /// It gave none in time: another question would cost as much time.
+        timed_out: bool,
+    },
     /// The fault could not be injected.
     Fault(String),
 }
@@ -141,8 +148,10 @@ impl BrokerError {
                 "start it again",
             ),
             Self::Guard(error) => error.problem(),
-            Self::Control(reason) => Problem::new(
-                "the broker did not tell its queues and bindings",
+            Self::Control {
+                asked_for, reason, ..
+            } => Problem::new(
+                format!("the broker did not tell {asked_for}"),
                 reason,
                 "see whether the machine is too busy",
             ),

@@ -426,3 +426,16 @@ fn where_every_load_has_its_own_broker_the_first_is_watched() {
     assert_eq!(port(&(own(7_001) + default)), 5_672);
     assert_eq!(port(default), 5_672);
 }
+
+/// What the archive would not read again is not started.
+#[test]
+fn a_name_is_as_long_as_the_archive_takes_it() {
+    let refused = |bytes: usize| {
+        let text = format!("name = \"{}\"\n[[load]]\n", "n".repeat(bytes));
+        let experiment = Experiment::from_toml(&text, "x.toml").unwrap();
+        experiment.validate().err().map(|error| error.to_string())
+    };
+    assert_eq!(refused(1_000), None);
+    let said = refused(1_001).unwrap();
+    assert!(said.contains("name has 1001 bytes"), "{said}");
+}

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use archive::Repeats;
 use load::scenario::Scenario;
 use load::{Endpoint, QueueType};
 use measure::Problem;
@@ -28,7 +29,8 @@ impl Experiment {
     /// The first value that makes no sense, with the remedy.
     pub fn validate(&self) -> Result<(), ExperimentError> {
         self.check_broker()?;
-        self.check_loads()
+        self.check_name()
+            .and_then(|()| self.check_loads())
             .and_then(|()| self.check_profile())
             .and_then(|()| self.check_requests())
             .and_then(|()| self.check_faults())
@@ -41,6 +43,16 @@ impl Experiment {
     /// The part of [`Experiment::validate`] that is about the broker.
     pub(crate) fn check_broker(&self) -> Result<(), ExperimentError> {
         self.broker.check().or_else(|problem| self.refuse(problem))
+    }
+
+    /// The archive refuses longer names where runs are repeated.
+    fn check_name(&self) -> Result<(), Problem> {
+        let (length, most) = (self.name.len(), Repeats::LONGEST_NAME);
+        if length <= most {
+            return Ok(());
+        }
+        let help = format!("give it a name of {most} bytes at most");
+        Err(wrong("name", format!(" has {length} bytes"), help))
     }
 
     fn refuse(&self, problem: Problem) -> Result<(), ExperimentError> {

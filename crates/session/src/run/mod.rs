@@ -286,17 +286,14 @@ fn apply_load(
             // A node that was started anew gives its processes the identifiers of others.
             let same = broker.processes().main == processes.main;
             let (during, processes) = match during {
-                Some(state) => (Some(state.topology), state.processes),
-                None if profiled && same => {
-                    let cancelled = topology::is_cancelled(control);
-                    (None, broker.erlang_processes(&cancelled))
-                }
-                None => (None, Ok(Vec::new())),
+                Some(state) => (Some(state.topology), Some(state.processes)),
+                None => (None, None),
             };
             let ask = || broker.topology(&topology::is_cancelled(control));
             let topology = match during {
-                // Whoever stops the run does not wait twice.
-                Some(Err(error)) if control.is_stopping() => Err(error),
+                // Whoever stops the run does not wait twice, and nobody does for a broker that hangs.
+                Some(during) if during.is_err() && control.is_stopping() => during,
+                Some(during) if topology::is_timed_out(&during) => during,
                 Some(Ok(mut during)) => {
                     if let Ok(later) = ask() {
                         topology::count_again(&mut during, &later);
@@ -305,6 +302,10 @@ fn apply_load(
                 }
                 _ => ask(),
             };
+            let processes = processes.unwrap_or_else(|| match profiled && same {
+                true => topology::processes(&*broker, &topology, control),
+                false => Ok(Vec::new()),
+            });
             let topology = topology.unwrap_or_else(|error| {
                 recording.note(&error.to_string());
                 Topology::default()

@@ -44,12 +44,43 @@ pub(crate) struct BrokerState {
 impl BrokerState {
     /// Asks a broker; for its processes only where a profile is taken.
     fn read(broker: &dyn Broker, profiled: bool, control: &load::Control) -> Self {
-        let processes = || broker.erlang_processes(&is_cancelled(control));
+        let topology = broker.topology(&is_cancelled(control));
+        let processes = match profiled {
+            true => processes(broker, &topology, control),
+            false => Ok(Vec::new()),
+        };
         Self {
-            topology: broker.topology(&is_cancelled(control)),
-            processes: profiled.then(processes).unwrap_or_else(|| Ok(Vec::new())),
+            topology,
+            processes,
         }
     }
+}
+
+/// Asks a broker what its processes do, unless the question before that had no answer in time.
+pub(crate) fn processes(
+    broker: &dyn Broker,
+    topology: &Result<Topology, BrokerError>,
+    control: &load::Control,
+) -> Result<Vec<ErlangProcess>, BrokerError> {
+    if is_timed_out(topology) {
+        return Err(BrokerError::Control {
+            asked_for: "what its processes do",
+            reason: "it was not asked, for it did not tell its queues and bindings in time".into(),
+            timed_out: true,
+        });
+    }
+    broker.erlang_processes(&is_cancelled(control))
+}
+
+/// Whether the broker gave no answer in time: it would not to another question.
+pub(crate) const fn is_timed_out(answer: &Result<Topology, BrokerError>) -> bool {
+    matches!(
+        answer,
+        Err(BrokerError::Control {
+            timed_out: true,
+            ..
+        })
+    )
 }
 
 /// Reads the state of a broker on a thread of its own.
@@ -86,7 +117,83 @@ impl<'scope> TopologyReader<'scope> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use load::Endpoint;
+
     use super::*;
+    use crate::brokers::{Fault, Identity, Processes};
+
+    /// A broker that answers nothing in time, and counts the questions.
+    #[derive(Debug)]
+    struct Hung {
+        identity: Identity,
+        endpoint: Endpoint,
+        asked: AtomicUsize,
+    }
+
+    impl Hung {
+        fn unanswered<T>(&self) -> Result<T, BrokerError> {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            Err(BrokerError::Control {
+                asked_for: "anything",
+                reason: "no answer within 20 s".into(),
+                timed_out: true,
+            })
+        }
+    }
+
+    impl Broker for Hung {
+        fn identity(&self) -> &Identity {
+            &self.identity
+        }
+
+        fn endpoint(&self) -> &Endpoint {
+            &self.endpoint
+        }
+
+        fn processes(&self) -> Processes {
+            Processes::default()
+        }
+
+        fn inject(&mut self, _fault: Fault) -> Result<(), BrokerError> {
+            self.unanswered()
+        }
+
+        fn topology(&self, _cancelled: &dyn Fn() -> bool) -> Result<Topology, BrokerError> {
+            self.unanswered()
+        }
+
+        fn erlang_processes(
+            &self,
+            _cancelled: &dyn Fn() -> bool,
+        ) -> Result<Vec<ErlangProcess>, BrokerError> {
+            self.unanswered()
+        }
+
+        fn logs(&self, _lines: usize) -> String {
+            String::new()
+        }
+
+        fn stop(self: Box<Self>) -> Result<(), BrokerError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_broker_that_gives_no_answer_in_time_is_asked_once() {
+        let broker = Hung {
+            identity: Identity::default(),
+            endpoint: Endpoint::new("localhost", 0),
+            asked: AtomicUsize::new(0),
+        };
+        let state = BrokerState::read(&broker, true, &load::Control::new());
+        assert_eq!(broker.asked.load(Ordering::Relaxed), 1);
+        assert!(is_timed_out(&state.topology));
+        let error = state.processes.unwrap_err().to_string();
+        let said = "the broker did not tell what its processes do: it was not asked";
+        assert!(error.starts_with(said), "{error}");
+    }
 
     #[test]
     fn a_stop_ends_a_question_at_once_and_leaves_a_later_one_two_seconds() {

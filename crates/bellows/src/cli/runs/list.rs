@@ -16,7 +16,8 @@ pub(super) struct ListArgs {
     /// Number of runs to show; 0 = all
     #[arg(long, short = 'n', value_name = "N", default_value_t = 0)]
     limit: usize,
-    /// Show only runs that match: 'name=stream* broker=4.*'. Keys: id, name, broker, state, tag, note
+    /// Show only runs that match: 'name=stream* broker=4.*'. Keys: id, name, broker, state, requirements,
+    /// tag, note
     #[arg(long, value_name = "FILTER")]
     filter: Option<RunFilter>,
     /// What to sort by
@@ -42,6 +43,7 @@ struct Row<'a> {
     created: Option<&'a str>,
     state: Option<archive::RunState>,
     active: bool,
+    requirements: Option<&'static str>,
     seconds: Option<f64>,
     bytes: u64,
     labels: Option<&'a Labels>,
@@ -59,6 +61,7 @@ impl<'a> From<&'a RunEntry> for Row<'a> {
             created: record.map(|r| r.created.as_str()),
             state: record.map(|r| r.state),
             active: entry.active,
+            requirements: entry.requirements(),
             seconds: entry.seconds(),
             bytes: entry.bytes,
             labels: entry.labels.as_ref().ok(),

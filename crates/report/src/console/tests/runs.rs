@@ -55,6 +55,29 @@ fn the_runs_table_holds_readable_and_damaged_runs() {
     assert!(lines[5].starts_with("unreadable: "));
 }
 
+#[test]
+fn a_run_that_missed_a_requirement_says_so_as_its_state() {
+    let mut missed = run_summary(0);
+    missed.requirements = [Some(true), Some(false)]
+        .map(|met| archive::RequirementOutcome {
+            met,
+            ..Default::default()
+        })
+        .into();
+    let text = |state| {
+        let run = entry(Ok(record(state, Some(missed.clone()))));
+        runs(&[run], Style::PLAIN)
+    };
+    let complete = text(RunState::Complete);
+    assert!(complete.contains("  missed  "), "{complete}");
+    assert!(!complete.contains("complete"), "{complete}");
+    let interrupted = text(RunState::Interrupted);
+    assert!(
+        interrupted.contains("  interrupted, missed  "),
+        "{interrupted}"
+    );
+}
+
 /// A latency of something else than acknowledgements says of what it is; a recording has neither rate nor latency.
 #[test]
 fn what_a_run_did_not_measure_is_not_shown_as_another_figure() {

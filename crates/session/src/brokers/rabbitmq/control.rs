@@ -18,17 +18,31 @@ use crate::guardian::private_file;
 pub(super) struct Question {
     expression: &'static str,
     answer: &'static str,
+    asks_for: &'static str,
+}
+
+impl Question {
+    /// The error where there is no answer.
+    fn unanswered(self, reason: impl Into<String>, timed_out: bool) -> BrokerError {
+        BrokerError::Control {
+            asked_for: self.asks_for,
+            reason: reason.into(),
+            timed_out,
+        }
+    }
 }
 
 /// Queues, exchanges and bindings: an [`archive::Topology`].
 pub(super) const TOPOLOGY: Question = Question {
     expression: include_str!("topology.erl"),
     answer: "topology.json",
+    asks_for: "its queues and bindings",
 };
 /// What the busiest processes do: a list of [`archive::profile::ErlangProcess`].
 pub(super) const PROCESSES: Question = Question {
     expression: include_str!("processes.erl"),
     answer: "processes.json",
+    asks_for: "what its processes do",
 };
 
 /// A healthy node answers within milliseconds; `rabbitmqctl` itself takes a second or two to start,
@@ -64,21 +78,22 @@ pub(super) fn ask<T: DeserializeOwned>(
 ) -> Result<T, BrokerError> {
     let answer = node.directory.join(question.answer);
     let _ = fs::remove_file(&answer);
-    let said = evaluate(node, installation, question.expression, cancelled)?;
-    let text = fs::read(&answer).map_err(|_| BrokerError::Control(format!("it says {said}")))?;
-    serde_json::from_slice(&text).map_err(|error| BrokerError::Control(error.to_string()))
+    let said = evaluate(node, installation, question, cancelled)?;
+    let text = fs::read(&answer);
+    let text = text.map_err(|_| question.unanswered(format!("it says {said}"), false))?;
+    serde_json::from_slice(&text).map_err(|error| question.unanswered(error.to_string(), false))
 }
 
-/// Has the node evaluate an expression, and returns what the messenger printed.
+/// Has the node evaluate a question's expression, and returns what the messenger printed.
 fn evaluate(
     node: &Setup,
     installation: &Installation,
-    expression: &str,
+    asked: Question,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<String, BrokerError> {
     let messenger = Messenger::choose(installation);
     let question = node.directory.join("question.erl");
-    private_file(&question, expression.as_bytes())?;
+    private_file(&question, asked.expression.as_bytes())?;
     let output = node.directory.join("answer.txt");
     let answers = File::create(&output).map_err(BrokerError::io("create", &output))?;
     let complaints = answers
@@ -96,7 +111,7 @@ fn evaluate(
         }
         Messenger::RabbitMqCtl => {
             let mut command = Command::new(installation.scripts.join("rabbitmqctl"));
-            command.args(["eval", expression]);
+            command.args(["eval", asked.expression]);
             command
         }
     };
@@ -116,26 +131,35 @@ fn evaluate(
         .stderr(complaints)
         .spawn()
         .map_err(BrokerError::io("start", command.get_program()))?;
-    wait(&mut child, cancelled)?;
+    wait(&mut child, asked, cancelled)?;
     let said = fs::read(&output).map_err(BrokerError::io("read", &output))?;
     Ok(String::from_utf8_lossy(&said).trim().to_owned())
 }
 
 /// Waits for the messenger, and ends it where the answer takes too long or nobody waits for it any more.
-fn wait(child: &mut Child, cancelled: &dyn Fn() -> bool) -> Result<(), BrokerError> {
+fn wait(
+    child: &mut Child,
+    asked: Question,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<(), BrokerError> {
     let deadline = Instant::now() + TIMEOUT;
-    let why = loop {
+    let error = loop {
         match child.try_wait() {
             Ok(Some(_)) => return Ok(()),
-            Ok(None) if cancelled() => break "the run was stopped before it answered".to_owned(),
+            Ok(None) if cancelled() => {
+                break asked.unanswered("the run was stopped before it answered", false);
+            }
             Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(2)),
-            Ok(None) => break format!("no answer within {} s", TIMEOUT.as_secs()),
-            Err(error) => break error.to_string(),
+            Ok(None) => {
+                let reason = format!("no answer within {} s", TIMEOUT.as_secs());
+                break asked.unanswered(reason, true);
+            }
+            Err(error) => break asked.unanswered(error.to_string(), false),
         }
     };
     let _ = child.kill();
     let _ = child.wait();
-    Err(BrokerError::Control(why))
+    Err(error)
 }
 
 #[cfg(test)]
@@ -146,9 +170,12 @@ mod tests {
     fn a_node_that_does_not_answer_is_left_as_soon_as_the_run_is_stopped() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let begun = Instant::now();
-        let error = wait(&mut child, &|| true).unwrap_err();
+        let error = wait(&mut child, PROCESSES, &|| true).unwrap_err();
         assert!(begun.elapsed() < TIMEOUT / 2, "{:?}", begun.elapsed());
         assert!(error.to_string().contains("stopped"), "{error}");
+        // It says which question that was.
+        let said = "the broker did not tell what its processes do: ";
+        assert!(error.to_string().starts_with(said), "{error}");
         assert!(matches!(child.try_wait(), Ok(Some(_))), "it still runs");
     }
 }

@@ -1,0 +1,20 @@
+//! How many requirements of a run were missed.
+
+use archive::RequirementOutcome;
+
+use crate::numbers::counted;
+
+/// The gravest outcome of a run's requirements, and how many have it: `1 of 2 requirements missed`; `None` where
+/// nothing was required.
+pub(crate) fn requirements_tally(all: &[RequirementOutcome]) -> Option<String> {
+    let outcomes = [
+        (Some(false), "missed"),
+        (None, "unknown"),
+        (Some(true), "met"),
+    ];
+    outcomes.into_iter().find_map(|(met, word)| {
+        let number = all.iter().filter(|it| it.met == met).count();
+        let of = counted(all.len() as u64, "requirement");
+        (number > 0).then(|| format!("{number} of {of} {word}"))
+    })
+}
