@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import type { RepeatedFigure } from '../src/core/view';
-import { place, valued } from '../src/sections/repeats';
+import { covered } from '../src/charts/bands';
+import type { RepeatedFigure, RequirementRow } from '../src/core/view';
+import { place, remarks, valued } from '../src/sections/repeats';
+import { missed } from '../src/sections/requirements';
 
 function figure(values: number[], interval: [number, number] | null): RepeatedFigure {
   return {
@@ -28,6 +30,13 @@ describe('repeated runs', () => {
     expect(place(figure([7, 7], null), 7)).toBe(50);
   });
 
+  test('remarks say what they count', () => {
+    const run = { id: '', state: 'complete', invalid: false, cautious: true, apart: [] } as const;
+    const runs = [run, run].map((it) => ({ ...it, apart: [] }));
+    const all = { schema: '', name: '', requested: 2, runs, figures: [] };
+    expect(remarks(all)[0]).toMatch(/^in 2 of 2 runs cautions say/);
+  });
+
   test('values have the unit that suits them', () => {
     expect(valued(49_812, 'per_second')).toBe('49,800/s');
     expect(valued(171e6, 'ns')).toBe('171 ms');
@@ -35,4 +44,22 @@ describe('repeated runs', () => {
     expect(valued(0.995, 'share')).toBe('99.5 %');
     expect(valued(10.5e6, 'bytes')).toBe('10.5 MB');
   });
+});
+
+test('times in which somebody stood still count once where they overlap', () => {
+  const bands = [
+    [4, 5],
+    [1, 2],
+    [1.5, 3],
+    [1.6, 1.7],
+  ].map(([start, end]) => ({ start: start!, end: end! }));
+  expect(covered(bands)).toBeCloseTo(3);
+  expect(covered([])).toBe(0);
+});
+
+test('missed requirements are counted', () => {
+  const rows = [true, null, false].map((met) => ({ met }) as RequirementRow);
+  expect(missed(rows)).toBe('1 of 3 requirements missed');
+  expect(missed(rows.slice(0, 2))).toBeNull();
+  expect(missed(rows.slice(2))).toBe('1 of 1 requirement missed');
 });

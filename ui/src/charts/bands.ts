@@ -23,6 +23,16 @@ export function bandKind(band: Band): BandKind {
   return band.away ? 'away' : band.who;
 }
 
+/** Seconds that bands cover together: where several overlap, they count once. */
+export function covered(bands: readonly Pick<Band, 'start' | 'end'>[]): number {
+  let [sum, until] = [0, Number.NEGATIVE_INFINITY];
+  for (const { start, end } of [...bands].sort((a, b) => a.start - b.start)) {
+    sum += Math.max(0, end - Math.max(start, until));
+    until = Math.max(until, end);
+  }
+  return sum;
+}
+
 interface Look {
   color: (p: Palette) => string;
   /** The way that the hatch's lines go; none where it is filled. */

@@ -3,6 +3,7 @@
 import { button, h } from '../core/dom';
 import type { RunView } from '../core/view';
 import { firstTiles } from './figures';
+import { missed } from './requirements';
 import { counted } from './warnings';
 
 const STATES: Record<RunView['state'], string> = {
@@ -12,17 +13,26 @@ const STATES: Record<RunView['state'], string> = {
   cut_off: 'cut off',
 };
 
-/** Name, time, state, and how many warnings there are. */
+/** Name, time, state, and how many requirements were missed and warnings there are. */
 export function masthead(run: RunView): HTMLElement[] {
   const when = run.created.replace('T', ' ').replace(/(\.\d+)?Z$/, ' UTC');
   const facts = [run.versions.broker, run.versions.runtime, when].filter((t) => t);
-  const below = (): void => document.getElementById('warnings')?.scrollIntoView();
+  const to = (id: string) => (): void => document.getElementById(id)?.scrollIntoView();
+  const short = missed(run.requirements);
   const serious = run.warnings.some((w) => w.tier !== 'note');
   return [
     h('h1', {}, run.name),
     h('p', { class: 'when' }, facts.join(' · ')),
     h('span', { class: `state ${run.state}` }, STATES[run.state]),
-    button(counted(run.warnings), below, {
+    ...(short
+      ? [
+          button(short, to('requirements'), {
+            class: 'quiet serious',
+            title: 'Go to the requirements',
+          }),
+        ]
+      : []),
+    button(counted(run.warnings), to('warnings'), {
       class: serious ? 'quiet serious' : 'quiet',
       title: 'Go to the warnings',
     }),

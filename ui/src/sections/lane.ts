@@ -1,6 +1,6 @@
 // What stands above the panels: phases by name, who stood still, and events as labelled marks.
 
-import { BANDS, type BandKind, bandKind } from '../charts/bands';
+import { BANDS, bandKind, covered } from '../charts/bands';
 import { margins } from '../charts/panel';
 import { h, later, table } from '../core/dom';
 import { duration, grouped, seconds, visible } from '../core/format';
@@ -59,18 +59,11 @@ function drawPhases(lane: HTMLElement, run: RunView, x: Place): void {
 
 /** Who stood still, how often and how long in all. */
 function stallLegend(stalls: StallBand[]): HTMLElement {
-  const sums = new Map<BandKind, { times: number; length: number }>();
-  for (const stall of stalls) {
-    const sum = sums.get(bandKind(stall)) ?? { times: 0, length: 0 };
-    sum.times += 1;
-    sum.length += stall.end - stall.start;
-    sums.set(bandKind(stall), sum);
-  }
   const items = BANDS.flatMap(([kind, name]) => {
-    const sum = sums.get(kind);
-    if (!sum) return [];
-    const often = sum.times === 1 ? '' : ` ${grouped(sum.times)} times,`;
-    const text = `${name}${often} ${duration(sum.length * 1e9)}`;
+    const bands = stalls.filter((stall) => bandKind(stall) === kind);
+    if (bands.length === 0) return [];
+    const often = bands.length === 1 ? '' : ` ${grouped(bands.length)} times,`;
+    const text = `${name}${often} ${duration(covered(bands) * 1e9)}`;
     return h('span', {}, h('i', { class: `band ${kind}` }), text);
   });
   return h('p', { class: 'stall-legend' }, items);

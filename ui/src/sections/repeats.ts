@@ -76,9 +76,10 @@ function row(run: RunView, repeats: Repeats, figure: RepeatedFigure): (HTMLEleme
 }
 
 /** What should be known before the means are used. */
-function remarks(repeats: Repeats): string[] {
+export function remarks(repeats: Repeats): string[] {
   const invalid = repeats.runs.filter((run) => run.invalid).length;
-  const used = `in ${invalid} of ${repeats.runs.length} a warning says that a number must not be used`;
+  const count = `${repeats.runs.length} ${repeats.runs.length === 1 ? 'run' : 'runs'}`;
+  const used = `in ${invalid} of ${count} a warning says that a number must not be used`;
   const all = repeats.runs.flatMap((run, i) => {
     const out: string[] = [];
     if (run.state !== 'complete') out.push(`run ${i + 1} is ${run.state} and not counted`);
@@ -87,7 +88,7 @@ function remarks(repeats: Repeats): string[] {
     return out;
   });
   const cautious = repeats.runs.filter((run) => run.cautious).length;
-  const off = `in ${cautious} of ${repeats.runs.length} cautions say which numbers are off, and which way`;
+  const off = `in ${cautious} of ${count} cautions say which numbers are off, and which way`;
   return [...(invalid > 0 ? [used] : []), ...(cautious > 0 ? [off] : []), ...all];
 }
 
@@ -121,7 +122,7 @@ export function repeats(run: RunView): HTMLElement | null {
     h('div', { class: 'scroll' }, table('Figures of all runs', columns, rows)),
     h(
       'ul',
-      { class: 'hint' },
+      { class: 'hint remarks' },
       remarks(all).map((text) => h('li', {}, text)),
     ),
   );

@@ -15,6 +15,13 @@ export function tally(rows: readonly RequirementRow[]): string {
   return `${met} of ${rows.length} ${rows.length === 1 ? 'requirement' : 'requirements'} met`;
 }
 
+/** How many were missed, in the same words; null where none was. */
+export function missed(rows: readonly RequirementRow[]): string | null {
+  const missed = rows.filter((it) => it.met === false).length;
+  if (missed === 0) return null;
+  return `${missed} of ${rows.length} ${rows.length === 1 ? 'requirement' : 'requirements'} missed`;
+}
+
 /** The section; null where nothing was required. */
 export function requirements(run: RunView): HTMLElement | null {
   const rows = run.requirements;
@@ -41,7 +48,11 @@ export function requirements(run: RunView): HTMLElement | null {
         ],
         rows.map((it) => [
           h('code', {}, it.that),
-          h(it.met === true ? 'span' : 'b', {}, outcome(it.met)),
+          h(
+            it.met === true ? 'span' : 'b',
+            { class: it.met === false ? 'missed' : null },
+            outcome(it.met),
+          ),
           it.observed,
           it.limit,
         ]),
