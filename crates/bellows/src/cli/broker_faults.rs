@@ -45,9 +45,6 @@ pub(super) fn printed(injections: &Injections) -> String {
         text.push('\n');
     }
     let (published, again) = (injections.published, injections.redelivered);
-    let _ = writeln!(
-        text,
-        "{published} messages taken, {again} delivered again with the redelivered flag"
-    );
+    let _ = writeln!(text, "{published} messages taken, {again} redelivered");
     text
 }

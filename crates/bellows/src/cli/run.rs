@@ -143,10 +143,7 @@ fn load(name: &str) -> Result<Experiment, Failure> {
 
 fn list() -> Result<Done, Failure> {
     let all = session::experiment::built_ins();
-    let width = all.iter().map(|e| e.name.len()).max().unwrap_or(0);
-    let lines = all
-        .iter()
-        .map(|e| format!("{:width$}  {}\n", e.name, e.description()));
-    output::print(&lines.collect::<String>())?;
+    let rows: Vec<(&str, String)> = all.iter().map(|e| (e.name, e.description())).collect();
+    output::print(&report::console::listed(&rows, output::style()))?;
     Ok(Done::Fine)
 }

@@ -235,14 +235,17 @@ fn is_cut(command: &str, line: &Line, columns: usize) -> bool {
         "help repeats-schema",
     ]
     .iter()
-    .any(|start| command.starts_with(start) && !command.contains("--help"));
+    .any(|start| command.starts_with(start) && !command.contains("--help"))
+        || command.contains("--json");
     let is_code = line.starts_with("    ") && command.starts_with("help");
+    // Of a command in the background.
+    let is_end = line.starts_with("error: lost the connection");
     let is_example = line.trim_start().starts_with("bellows ");
     // clap does not break it.
     let is_usage = line.starts_with("Usage: ");
     let last = line.split_whitespace().last().unwrap_or_default();
     let is_path = last.contains('/') && last.chars().count() > LONG_PATH;
-    if has_own_form || is_code || is_example || is_usage || is_path {
+    if has_own_form || is_end || is_code || is_example || is_usage || is_path {
         return false;
     }
     let ends_cut = line.trim_end().ends_with('…') && !command.contains("help");

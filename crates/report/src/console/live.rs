@@ -49,7 +49,7 @@ impl Steps {
             ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(Some(1), target);
-        if let Ok(template) = ProgressStyle::with_template("[{bar:30}] {pos}/{len} {msg}") {
+        if let Ok(template) = ProgressStyle::with_template("[{bar:30}] {pos}/{len}\n{msg}") {
             bar.set_style(template.progress_chars("=> "));
         }
         Self { bar }

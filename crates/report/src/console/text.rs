@@ -199,6 +199,26 @@ pub(super) fn wrap(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
+/// Names, and beside each in a column what it is, over as many lines as that needs.
+#[must_use]
+pub fn listed<N: AsRef<str>, T: AsRef<str>>(rows: &[(N, T)], style: Style) -> String {
+    let names = rows
+        .iter()
+        .map(|(name, _)| width(name.as_ref()))
+        .max()
+        .unwrap_or(0);
+    let indent = names + 2;
+    let mut text = String::new();
+    let columns = style.prose_columns().saturating_sub(indent).max(20);
+    let gap = format!("\n{}", " ".repeat(indent));
+    for (name, what) in rows {
+        let name = left(&sanitise(name.as_ref()), names);
+        let what = wrap(&sanitise(what.as_ref()), columns).join(&gap);
+        text.push_str(&format!("{name}  {what}\n"));
+    }
+    text
+}
+
 /// The values as bars of height relative to the largest, oldest at the left. Zero and absent
 /// values are blank-based: `▁`.
 #[must_use]

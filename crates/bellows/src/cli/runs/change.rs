@@ -146,6 +146,7 @@ fn change(run: &RunArg, how: impl FnOnce(&mut Labels)) -> Result<Done, Failure> 
     entry.labels = Ok(labels);
     let text = console::labels(&entry);
     let text = if text.is_empty() { "no labels" } else { &text };
-    output::print(&format!("{}: {text}\n", entry.id))?;
+    let id = format!("{}:", entry.id);
+    output::print(&console::listed(&[(id, text)], output::style()))?;
     Ok(Done::Fine)
 }
