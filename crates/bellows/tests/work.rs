@@ -1,9 +1,10 @@
-//! Whose work a real RabbitMQ does.
+//! Whose work a RabbitMQ does.
 
 mod common;
 
 use std::fs;
 
+use archive::profile::{ErlangProcess, Profile};
 use serde_json::Value;
 
 #[test]
@@ -60,4 +61,55 @@ fn the_work_of_two_queues_is_told_apart() {
     let of = |queue: &str| connection(&format!("bellows producer 0 of queue://{queue}"));
     assert!(of("busy") > 0.0, "{}", ended.stdout);
     assert!(rows("vhost")("/") > 0.3);
+}
+
+#[test]
+fn rows_say_no_more_than_the_file_does() {
+    let dir = common::folder();
+    let at = |name: &str| dir.path().join(name);
+    fs::write(at("x.folded"), "main;a 3\nmain;b 1\n").expect("write");
+    let mut profile = Profile::open(at("x.folded")).expect("folded");
+    profile.processes = vec![ErlangProcess {
+        role: "queue".into(),
+        name: "orders".into(),
+        ..ErlangProcess::unnamed("<0.7.0>")
+    }];
+    profile.samples[0].process = Some(0);
+    profile.notes = vec!["the emulator is a strange one".into()];
+    profile.write_stacks(&at("cpu.stacks")).expect("stacks");
+    fs::write(at("profile.pb.gz"), profile.to_pprof().expect("pprof")).expect("write");
+
+    let top = |args: &[&str]| common::run(dir.path(), &[&["top"], args].concat());
+    let json = top(&["cpu.stacks", "--by", "role", "--json"]);
+    json.assert_ok();
+    let rows: Value = serde_json::from_str(&json.stdout).expect("rows");
+    let expected = serde_json::json!([
+        {"of": "queue", "kind": "processes", "role": "queue", "share": 0.75, "samples": 3, "processes": 1},
+        {"of": "no Erlang process", "kind": "no_process", "share": 0.25, "samples": 1, "processes": 0},
+    ]);
+    assert_eq!(rows, expected);
+    let table = top(&["cpu.stacks", "--by", "role"]);
+    let note = "note: the emulator is a strange one";
+    assert!(table.stdout.contains(note), "{}", table.stdout);
+
+    for by in ["role", "connection", "vhost"] {
+        let refused = top(&["profile.pb.gz", "--by", by]);
+        refused.assert_error(1, &["profile.pb.gz has identifiers"]);
+    }
+    top(&["profile.pb.gz", "--by", "process"]).assert_ok();
+
+    // Its second line is damaged.
+    let stacks = fs::read_to_string(at("cpu.stacks")).expect("text");
+    let header = stacks.lines().next().expect("a header");
+    fs::write(at("damaged.stacks"), format!("{header}\n[1,2\n")).expect("write");
+    let damaged = top(&["damaged.stacks"]);
+    damaged.assert_error(
+        1,
+        &["no samples that can be read", "line 2 of the stacks file"],
+    );
+    assert!(
+        !damaged.stderr.contains("used no CPU"),
+        "{}",
+        damaged.stderr
+    );
 }

@@ -36,4 +36,4 @@ pub use processes::ErlangProcess;
 pub use stacks::{Footer, StacksWriter};
 pub use table::FunctionCount;
 pub use threads::{ThreadRules, ThreadRulesError};
-pub use work::{Work, WorkBy};
+pub use work::{Work, WorkBy, WorkKind};

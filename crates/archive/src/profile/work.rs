@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use serde::Serialize;
+
 use super::model::Profile;
 use super::processes::ErlangProcess;
 use crate::summary::WorkShare;
@@ -29,9 +31,27 @@ impl WorkBy {
         Self::VirtualHost,
     ];
 
-    /// What a process counts for.
-    #[must_use]
-    pub fn of(self, process: &ErlangProcess) -> String {
+    /// What tells whose work a process does from all others'; a text of the broker cannot be mistaken for what is
+    /// said where there is none.
+    fn key(self, process: &ErlangProcess) -> [&str; 4] {
+        let ErlangProcess {
+            id,
+            role,
+            name,
+            vhost,
+            connection,
+        } = process;
+        let id = if name.is_empty() { id } else { "" };
+        match self {
+            Self::Process => [role, name, vhost, id],
+            Self::Role => [role, "", "", ""],
+            Self::Connection => [connection, "", "", ""],
+            Self::VirtualHost => [vhost, "", "", ""],
+        }
+    }
+
+    /// What a process counts for, as people call it.
+    fn label(self, process: &ErlangProcess) -> String {
         let or = |text: &str, otherwise: &str| match text {
             "" => otherwise.to_owned(),
             text => text.to_owned(),
@@ -44,21 +64,62 @@ impl WorkBy {
         }
     }
 
-    /// What the samples count for that were taken in no process.
-    pub const NOBODY: &str = "no Erlang process";
+    /// What all processes are that count for the same; empty where they differ.
+    fn role(self, process: &ErlangProcess) -> &str {
+        match self {
+            Self::Process | Self::Role => &process.role,
+            Self::Connection | Self::VirtualHost => "",
+        }
+    }
+}
+
+/// What sort of row the work of a node is split into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkKind {
+    /// What processes did.
+    Processes,
+    /// What no process did.
+    NoProcess,
+    /// Several rows, for which there was no room.
+    Others,
 }
 
 /// Weight of what was split.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Work {
-    /// Whose it is; [`WorkBy::NOBODY`] for what no process did.
+    /// Whose it is, as people call it.
     pub of: String,
+    /// What sort of row it is.
+    pub kind: WorkKind,
+    /// What its processes are: `queue`, `channel`; empty where not known, or where they differ.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub role: String,
+    /// Share of all samples (0 to 1).
+    pub share: f64,
+    /// Sum of the samples' weights.
+    #[serde(rename = "samples")]
+    pub weight: u64,
     /// Processes that it is made of.
     pub processes: usize,
-    /// The one process that it is, where it is one.
-    pub process: Option<u32>,
-    /// Sum of the samples' weights.
-    pub weight: u64,
+}
+
+impl Work {
+    /// Work of nothing yet, of such processes; of none where there is none.
+    fn of(by: WorkBy, process: Option<&ErlangProcess>) -> Self {
+        let (kind, of) = process.map_or_else(
+            || (WorkKind::NoProcess, "no Erlang process".to_owned()),
+            |it| (WorkKind::Processes, by.label(it)),
+        );
+        Self {
+            of,
+            kind,
+            role: process.map_or("", |it| by.role(it)).to_owned(),
+            share: 0.0,
+            weight: 0,
+            processes: 0,
+        }
+    }
 }
 
 impl Profile {
@@ -69,25 +130,40 @@ impl Profile {
         if self.processes.is_empty() {
             return Vec::new();
         }
-        let mut all: HashMap<String, Work> = HashMap::new();
+        let mut all: HashMap<Option<[&str; 4]>, Work> = HashMap::new();
         for (process, weight) in self.sums(|sample| sample.process) {
             let known = process.and_then(|it| self.processes.get(it as usize));
-            let of = known.map_or_else(|| WorkBy::NOBODY.to_owned(), |it| by.of(it));
-            let work = all.entry(of).or_insert_with_key(|of| Work {
-                of: of.clone(),
-                processes: 0,
-                process,
-                weight: 0,
-            });
+            let work = all
+                .entry(known.map(|process| by.key(process)))
+                .or_insert_with(|| Work::of(by, known));
             work.weight = work.weight.saturating_add(weight);
             work.processes += usize::from(known.is_some());
-            if work.processes > 1 {
-                work.process = None;
-            }
+        }
+        let sum = self.total_weight().max(1) as f64;
+        for work in all.values_mut() {
+            work.share = work.weight as f64 / sum;
         }
         let mut all: Vec<Work> = all.into_values().collect();
         all.sort_by(|a, b| b.weight.cmp(&a.weight).then_with(|| a.of.cmp(&b.of)));
         all
+    }
+
+    /// Whether there are Erlang processes, and nothing is known of them but their identifiers.
+    #[must_use]
+    pub fn has_identifiers_only(&self) -> bool {
+        let unknown = |process: &ErlangProcess| {
+            let ErlangProcess {
+                id: _,
+                role,
+                name,
+                vhost,
+                connection,
+            } = process;
+            [role, name, vhost, connection]
+                .iter()
+                .all(|it| it.is_empty())
+        };
+        !self.processes.is_empty() && self.processes.iter().all(unknown)
     }
 
     /// Gives the profile's processes the names that the node has said.
@@ -106,16 +182,12 @@ impl Profile {
     /// The largest shares of what processes did, at most `top`.
     #[must_use]
     pub fn work_shares(&self, by: WorkBy, top: usize) -> Vec<WorkShare> {
-        let all = self.total_weight().max(1) as f64;
         let work = self.work(by).into_iter();
-        let work = work.filter(|work| work.of != WorkBy::NOBODY);
-        let shares = work.take(top).map(|work| {
-            let process = work.process.and_then(|it| self.processes.get(it as usize));
-            WorkShare {
-                role: process.map_or_else(String::new, |it| it.role.clone()),
-                of: work.of,
-                share: work.weight as f64 / all,
-            }
+        let work = work.filter(|work| work.kind == WorkKind::Processes);
+        let shares = work.take(top).map(|work| WorkShare {
+            of: work.of,
+            role: work.role,
+            share: work.share,
         });
         shares.collect()
     }

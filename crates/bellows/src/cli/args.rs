@@ -147,7 +147,9 @@ impl ProfileArgs {
             |id| id.to_string_lossy().into_owned(),
         );
         if profile.samples.is_empty() {
-            return Err(no_samples(&name));
+            let read_to_its_end = profile.span.is_some();
+            let note = profile.notes.last().filter(|_| !read_to_its_end);
+            return Err(note.map_or_else(|| no_samples(&name), |note| nothing_read(&name, note)));
         }
         if self.from.is_none() && self.to.is_none() {
             return Ok((profile, name));
@@ -223,6 +225,15 @@ pub(super) fn no_samples(profile: &str) -> Failure {
     Failure::failed(
         format!("{profile} has no samples: the process used no CPU while it was sampled"),
         "record it while it works, or longer (`bellows record --duration`)",
+    )
+    .observed(profile)
+}
+
+/// The failure of a profile of which no sample could be read.
+fn nothing_read(profile: &str, note: &str) -> Failure {
+    Failure::failed(
+        format!("{profile} has no samples that can be read: {note}"),
+        "give another file of the run, such as profile.pb.gz, or record it again",
     )
     .observed(profile)
 }

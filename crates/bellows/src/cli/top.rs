@@ -62,24 +62,27 @@ enum By {
 
 impl TopArgs {
     /// Prints whose work it was.
-    fn work(&self, profile: &Profile, by: By) -> Result<(), Failure> {
+    fn work(&self, profile: &Profile, name: &str, by: By) -> Result<(), Failure> {
         let by = match by {
             By::Process => WorkBy::Process,
             By::Role => WorkBy::Role,
             By::Connection => WorkBy::Connection,
             By::Vhost => WorkBy::VirtualHost,
         };
+        if by != WorkBy::Process && profile.has_identifiers_only() {
+            return Err(identifiers_only(name));
+        }
         if self.json {
-            return output::print_json(&profile.work_shares(by, self.limit));
+            return output::print_json(&console::work_rows(profile, by, self.limit));
         }
         output::print(&console::work(profile, by, self.limit, output::style()))
     }
 
     /// Prints the table.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let (profile, _) = self.profile.open()?;
+        let (profile, name) = self.profile.open()?;
         if let Some(by) = self.by {
-            self.work(&profile, by)?;
+            self.work(&profile, &name, by)?;
             return Ok(Done::Fine);
         }
         let only = |name: &str| self.grep.as_ref().is_none_or(|regex| regex.is_match(name));
@@ -100,4 +103,14 @@ impl TopArgs {
         }
         Ok(Done::Fine)
     }
+}
+
+/// The failure of a profile that does not say what its processes do.
+fn identifiers_only(profile: &str) -> Failure {
+    Failure::failed(
+        format!("{profile} has identifiers of its Erlang processes, not what they do"),
+        "give the run, or its *.stacks file, which says it where bellows has started the node; \
+         `--by process` works with this one",
+    )
+    .observed(profile)
 }

@@ -108,15 +108,17 @@ fn footer(
         ),
     ];
     let stacks = text::stacks(&summary);
-    let notes = profile
-        .notes
-        .iter()
-        .map(|note| format!("note: {}", sanitise(note)));
     lines
         .into_iter()
         .chain(stacks)
-        .chain(notes)
+        .chain(notes(profile))
         .flat_map(|line| wrap(&line, columns))
         .map(|line| style.faint(&line))
         .collect()
+}
+
+/// What the reader of a profile should know, a line each.
+pub(super) fn notes(profile: &Profile) -> impl Iterator<Item = String> {
+    let notes = profile.notes.iter();
+    notes.map(|note| format!("note: {}", sanitise(note)))
 }

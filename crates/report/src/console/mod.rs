@@ -35,7 +35,7 @@ pub use runs::{labels, removed, runs};
 pub use shape::Shape;
 pub use summary::{remarks, summary, warnings};
 pub use text::{Style, listed, sanitise};
-pub use work::work;
+pub use work::{work, work_rows};
 
 /// A phase as people call it.
 const fn phase_name(phase: measure::Phase) -> &'static str {

@@ -1,22 +1,39 @@
 //! The table of whose work a node does.
 
-use archive::profile::{Profile, Work, WorkBy};
+use archive::profile::{Profile, Work, WorkBy, WorkKind};
 
+use super::functions::notes;
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
 use crate::numbers::{count, percent_digits};
 
-/// What the work of a profile's processes is split by, the largest shares first, ending in a newline. At most
-/// `limit` rows; the others are added up in one more.
+/// The rows of the table: the largest shares first, at most `limit`; the others are added up in one more.
+#[must_use]
+pub fn work_rows(profile: &Profile, by: WorkBy, limit: usize) -> Vec<Work> {
+    let mut rows = profile.work(by);
+    let others = rows.split_off(limit.min(rows.len()));
+    rows.extend(together(&others));
+    rows
+}
+
+/// What the work of a profile's processes is split by, and below it what is to be known of the whole, ending in a
+/// newline.
 #[must_use]
 pub fn work(profile: &Profile, by: WorkBy, limit: usize, style: Style) -> String {
-    let rows = profile.work(by);
-    let all = profile.total_weight();
-    if rows.is_empty() {
+    let rows = work_rows(profile, by, limit);
+    let mut lines = if rows.is_empty() {
         let text = "no Erlang process is known in this profile: it is of another program, or was taken \
                     without copies of stacks";
-        return wrap(text, style.prose_columns()).join("\n") + "\n";
-    }
+        wrap(text, style.prose_columns())
+    } else {
+        table(profile, by, &rows, style)
+    };
+    let notes = notes(profile).flat_map(|note| wrap(&note, style.prose_columns()));
+    lines.extend(notes.map(|line| style.faint(&line)));
+    lines.join("\n") + "\n"
+}
+
+fn table(profile: &Profile, by: WorkBy, rows: &[Work], style: Style) -> Vec<String> {
     let mut table = Table::new(&[
         ("share %", Align::Right),
         ("samples", Align::Right),
@@ -24,10 +41,9 @@ pub fn work(profile: &Profile, by: WorkBy, limit: usize, style: Style) -> String
         (head(by), Align::Left),
     ]);
     table.give_way(3);
-    let (shown, others) = rows.split_at(limit.min(rows.len()));
-    for row in shown.iter().cloned().chain(together(others)) {
+    for row in rows {
         table.row(vec![
-            percent_digits(row.weight as f64 / all.max(1) as f64),
+            percent_digits(row.share),
             count(row.weight),
             count(row.processes as u64),
             sanitise(&row.of).into_owned(),
@@ -40,11 +56,11 @@ pub fn work(profile: &Profile, by: WorkBy, limit: usize, style: Style) -> String
     let unit = sanitise(&profile.header.unit).into_owned();
     let footer = format!(
         "{} {unit}, {} processes",
-        count(all),
-        count(processes(&rows))
+        count(profile.total_weight()),
+        count(processes(rows) as u64)
     );
     lines.extend([String::new(), style.faint(&footer)]);
-    lines.join("\n") + "\n"
+    lines
 }
 
 /// What the rows are.
@@ -57,18 +73,76 @@ const fn head(by: WorkBy) -> &'static str {
     }
 }
 
-fn processes(rows: &[Work]) -> u64 {
-    rows.iter().map(|row| row.processes as u64).sum()
+fn processes(rows: &[Work]) -> usize {
+    rows.iter().map(|row| row.processes).sum()
 }
 
-/// What there was no row for, as one.
+/// What there was no room for, as one.
 fn together(others: &[Work]) -> Option<Work> {
     (!others.is_empty()).then(|| Work {
         of: format!("{} others", count(others.len() as u64)),
-        processes: processes(others) as usize,
-        process: None,
+        kind: WorkKind::Others,
+        role: String::new(),
+        share: others.iter().map(|it| it.share).sum(),
         weight: others
             .iter()
             .fold(0, |sum, it| sum.saturating_add(it.weight)),
+        processes: processes(others),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use archive::profile::{ErlangProcess, Sample, Unwinding};
+
+    use super::*;
+
+    #[test]
+    fn notes_stand_below_and_the_rows_hold_all_samples() {
+        let sample = |process, weight| Sample {
+            t: 0,
+            weight,
+            stack: 0,
+            thread: 0,
+            cpu: 0,
+            complete: true,
+            unwinding: Unwinding::Unknown,
+            process,
+        };
+        let ids = ["<0.1.0>", "<0.2.0>", "<0.3.0>"];
+        let profile = Profile {
+            processes: ids.map(ErlangProcess::unnamed).to_vec(),
+            samples: vec![
+                sample(Some(0), 5),
+                sample(None, 3),
+                sample(Some(1), 1),
+                sample(Some(2), 1),
+            ],
+            notes: vec!["line 7 is damaged".into()],
+            ..Profile::default()
+        };
+        let rows = work_rows(&profile, WorkBy::Process, 2);
+        let found: Vec<_> = rows
+            .iter()
+            .map(|row| (row.kind, row.share, row.weight, row.processes))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                (WorkKind::Processes, 0.5, 5, 1),
+                (WorkKind::NoProcess, 0.3, 3, 0),
+                (WorkKind::Others, 0.2, 2, 2)
+            ]
+        );
+        for profile in [
+            &profile,
+            &Profile {
+                processes: Vec::new(),
+                ..profile.clone()
+            },
+        ] {
+            let text = work(profile, WorkBy::Process, 2, Style::PLAIN);
+            assert!(text.ends_with("\nnote: line 7 is damaged\n"), "{text}");
+        }
+    }
 }

@@ -4,13 +4,18 @@ use archive::ProfileSummary;
 
 use crate::numbers::percent;
 
-/// One line: the Erlang processes with the largest shares. Nothing for a profile that knows of none.
+/// Below this share of all samples the largest processes together say nothing of the node.
+const LEAST_SHARE: f64 = 0.1;
+
+/// One line: the Erlang processes with the largest shares. Nothing where they hold next to nothing together, or none
+/// is known.
 #[must_use]
 pub fn work(profile: &ProfileSummary) -> Option<String> {
+    let together: f64 = profile.work.iter().map(|work| work.share).sum();
     let shares = profile.work.iter();
     let shares = shares.map(|work| format!("{} {}", work.of, percent(work.share)));
     let shares: Vec<_> = shares.collect();
-    (!shares.is_empty()).then(|| format!("whose work: {}", shares.join(", ")))
+    (together >= LEAST_SHARE).then(|| format!("whose work: {}", shares.join(", ")))
 }
 
 #[cfg(test)]
@@ -35,5 +40,10 @@ mod tests {
             work(&profile).as_deref(),
             Some("whose work: queue orders-7 31 %, <0.12.0> 4.0 %")
         );
+        let small = ProfileSummary {
+            work: vec![share("queue orders-7", 0.05), share("<0.12.0>", 0.04)],
+            ..ProfileSummary::default()
+        };
+        assert_eq!(work(&small), None);
     }
 }

@@ -233,3 +233,32 @@ fn work_is_split_by_what_processes_are() {
     assert!(small().work(WorkBy::Process).is_empty());
     assert_eq!(ErlangProcess::unnamed("<0.5.0>").label(), "<0.5.0>");
 }
+
+#[test]
+fn what_people_call_their_things_is_no_row_of_others() {
+    let process = |role: &str, name: &str, vhost: &str, connection: &str| ErlangProcess {
+        id: "<0.1.0>".into(),
+        role: role.into(),
+        name: name.into(),
+        vhost: vhost.into(),
+        connection: connection.into(),
+    };
+    let mut profile = small();
+    profile.processes = vec![
+        process("queue", "a in b", "/", ""),
+        process("queue", "a", "b", ""),
+        process("", "no Erlang process", "no virtual host", "no connection"),
+        process("", "no Erlang process", "", "no Erlang process"),
+    ];
+    let of = [Some(0), Some(1), Some(2), None, Some(3)];
+    for (sample, process) in profile.samples.iter_mut().zip(of) {
+        sample.process = process;
+    }
+    let rows = |by| profile.work(by).len();
+    assert_eq!(rows(WorkBy::Process), 5);
+    assert_eq!(rows(WorkBy::Role), 3);
+    assert_eq!(rows(WorkBy::Connection), 4);
+    assert_eq!(rows(WorkBy::VirtualHost), 5);
+    // What a connection is called hides nobody.
+    assert_eq!(profile.work_shares(WorkBy::Connection, 9).len(), 3);
+}
