@@ -113,7 +113,12 @@ mod tests {
     fn the_largest_stand_alone_and_the_others_by_their_role() {
         let process = |i: usize| ErlangProcess {
             id: format!("<0.{i}.0>"),
-            role: if i.is_multiple_of(2) { "queue" } else { "channel" }.into(),
+            role: if i.is_multiple_of(2) {
+                "queue"
+            } else {
+                "channel"
+            }
+            .into(),
             ..ErlangProcess::default()
         };
         let sample = |process, weight| Sample {
