@@ -34,7 +34,7 @@ pub use repeats::{repeated, repeats};
 pub use runs::{labels, removed, runs};
 pub use shape::Shape;
 pub use summary::{remarks, summary, warnings};
-pub use text::{Style, listed, sanitise};
+pub use text::{Style, listed, sanitise, sentence};
 pub use work::{work, work_rows};
 
 /// A phase as people call it.

@@ -7,7 +7,7 @@ use archive::{
 };
 
 use super::table::{Align, Table};
-use super::text::{Style, sanitise, wrap};
+use super::text::{Style, sanitise, width, wrap};
 use crate::numbers::{counted, figure, observed, percent};
 use crate::text::requirements_tally;
 
@@ -19,16 +19,11 @@ const STRIP: usize = 21;
 pub fn repeated(number: usize, requested: u32, record: &RunRecord, style: Style) -> String {
     let mut parts = Vec::new();
     if record.state != RunState::Complete {
-        parts.push(style.caution(&format!("{}, not counted", record.state.as_str())));
+        parts.push((format!("{}, not counted", record.state.as_str()), true));
     }
     if let Some(summary) = &record.summary {
         let missed = summary.requirements.iter().any(|it| it.met == Some(false));
-        parts.extend(
-            requirements_tally(&summary.requirements).map(|tally| match missed {
-                true => style.caution(&tally),
-                false => tally,
-            }),
-        );
+        parts.extend(requirements_tally(&summary.requirements).map(|tally| (tally, missed)));
         let all = Quantity::headline(summary);
         let first = |suits: fn(&Quantity) -> bool| all.iter().find(|of| suits(of));
         let rate = first(|of| of.unit() == QuantityUnit::PerSecond);
@@ -36,15 +31,39 @@ pub fn repeated(number: usize, requested: u32, record: &RunRecord, style: Style)
         let cost = first(|of| of.name() == "broker cpu");
         for of in [rate, p99, cost].into_iter().flatten() {
             if let Ok(value) = of.of(summary) {
-                parts.push(format!(
-                    "{} {}",
-                    sanitise(&of.name()),
-                    figure(value, of.unit())
-                ));
+                let figure = figure(value, of.unit());
+                parts.push((format!("{} {figure}", sanitise(&of.name())), false));
             }
         }
     }
-    format!("run {number} of {requested}: {}\n", parts.join(", "))
+    in_lines(&format!("run {number} of {requested}:"), &parts, style)
+}
+
+/// What a line is about and its parts, with whether they ask for attention, over as many lines as the screen demands.
+fn in_lines(about: &str, parts: &[(String, bool)], style: Style) -> String {
+    let indent = "  ";
+    let mut text = about.to_owned();
+    let mut used = width(about);
+    for (n, (part, cautions)) in parts.iter().enumerate() {
+        let comma = if n + 1 < parts.len() { "," } else { "" };
+        let wide = width(part) + comma.len();
+        if used + 1 + wide > style.columns {
+            text.push('\n');
+            text.push_str(indent);
+            used = indent.len();
+        } else {
+            text.push(' ');
+            used += 1;
+        }
+        text.push_str(&if *cautions {
+            style.caution(part)
+        } else {
+            part.clone()
+        });
+        text.push_str(comma);
+        used += wide;
+    }
+    text + "\n"
 }
 
 /// What the runs say together, ending in a newline. `report` is the path of the report that shows them.
@@ -243,5 +262,28 @@ mod tests {
         assert_eq!(worst(&[&better, &good, &unknown]), Some(104.0));
         assert_eq!(worst(&[&good, &bad, &worse, &better]), Some(60.0));
         assert_eq!(worst(&[&unknown]), None);
+    }
+
+    #[test]
+    fn the_line_of_a_run_fits_every_screen_and_breaks_between_its_parts() {
+        let parts = [
+            ("1 of 3 requirements missed".to_owned(), true),
+            ("sent rate 12,345 msg/s".to_owned(), false),
+            ("end-to-end p99 1.5 ms".to_owned(), false),
+        ];
+        let wide = in_lines("run 1 of 3:", &parts, Style::PLAIN);
+        assert_eq!(
+            wide,
+            "run 1 of 3: 1 of 3 requirements missed, sent rate 12,345 msg/s, end-to-end p99 1.5 ms\n"
+        );
+        for columns in 40..90 {
+            let style = Style {
+                columns,
+                ..Style::PLAIN
+            };
+            let text = in_lines("run 1 of 3:", &parts, style);
+            assert!(text.lines().all(|it| width(it) <= columns), "{text}");
+            assert_eq!(text.replace("\n  ", " "), wide);
+        }
     }
 }

@@ -199,6 +199,12 @@ pub(super) fn wrap(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
+/// A sentence over as many lines as the screen demands.
+#[must_use]
+pub fn sentence(text: &str, style: Style) -> String {
+    wrap(&sanitise(text), style.prose_columns()).join("\n") + "\n"
+}
+
 /// Names, and beside each in a column what it is, over as many lines as that needs.
 #[must_use]
 pub fn listed<N: AsRef<str>, T: AsRef<str>>(rows: &[(N, T)], style: Style) -> String {

@@ -146,7 +146,9 @@ fn change(run: &RunArg, how: impl FnOnce(&mut Labels)) -> Result<Done, Failure> 
     entry.labels = Ok(labels);
     let text = console::labels(&entry);
     let text = if text.is_empty() { "no labels" } else { &text };
-    let id = format!("{}:", entry.id);
-    output::print(&console::listed(&[(id, text)], output::style()))?;
+    output::print(&console::sentence(
+        &format!("{}: {text}", entry.id),
+        output::style(),
+    ))?;
     Ok(Done::Fine)
 }
