@@ -3,7 +3,7 @@
 use measure::ledger::LedgerSummary;
 use serde::{Deserialize, Serialize};
 
-use crate::stall::{Stall, Stalled};
+use crate::stall::Stall;
 
 /// What was observed in the measured phase. Shares are of time (0 to 1), CPU is in cores.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -174,14 +174,30 @@ impl Facts {
         }
     }
 
-    /// The stalls of the measured phase that are somebody's, and the seconds of the phase that each took.
-    pub fn stalls(&self, who: Stalled) -> impl Iterator<Item = (f64, &Stall)> {
+    /// The stalls that touch the measured phase.
+    pub fn stalls(&self) -> impl Iterator<Item = &Stall> {
+        let all = self.ended.stalls.iter();
+        all.filter(|it| self.measured_part(it).is_some())
+    }
+
+    /// The seconds of the measured phase that stalls cover together: where several overlap, they count once.
+    pub fn stalled_s<'a>(&self, stalls: impl Iterator<Item = &'a Stall>) -> f64 {
+        let mut parts: Vec<(f64, f64)> = stalls.filter_map(|it| self.measured_part(it)).collect();
+        parts.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (mut sum, mut covered) = (0.0, f64::NEG_INFINITY);
+        for (from, until) in parts {
+            sum += (until - from.max(covered)).max(0.0);
+            covered = covered.max(until);
+        }
+        sum
+    }
+
+    /// When the part of a stall that lies in the measured phase began and ended.
+    fn measured_part(&self, stall: &Stall) -> Option<(f64, f64)> {
         let from = self.ended.measured_from_s;
-        let until = from + self.seconds;
-        let all = self.ended.stalls.iter().filter(move |it| it.who == who);
-        let took = move |it: &Stall| (it.at_s + it.for_s).min(until) - it.at_s.max(from);
-        all.map(move |it| (took(it), it))
-            .filter(|(took, _)| *took > 0.0)
+        let until = (stall.at_s + stall.for_s).min(from + self.seconds);
+        let from = stall.at_s.max(from);
+        (until > from).then_some((from, until))
     }
 
     /// The share of its time that the busiest event loop was at work.

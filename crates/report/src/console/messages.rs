@@ -2,10 +2,12 @@
 
 use std::fmt::Write as _;
 
-use archive::{RequestedSummary, RequestedWindow, RunSummary, Stall, Warning};
+use archive::{RequestedSummary, RequestedWindow, RunRecord, RunSummary, Stall, Warning};
+
+use measure::Phase;
 
 use super::text::sanitise;
-use crate::numbers::{count, percent_digits, three_digits};
+use crate::numbers::{count, counted, percent_digits, three_digits};
 
 /// Stalls that a summary shows.
 const MOST_STALLS: usize = 3;
@@ -97,18 +99,28 @@ pub(super) fn ledger(summary: &RunSummary) -> Vec<String> {
     lines
 }
 
-/// Who stood still, when and for how long: the longest ones of those that no warning tells.
-pub(super) fn stalls(summary: &RunSummary) -> Vec<String> {
+/// Who stood still in the measured phase, when and for how long: the longest ones of those that no warning tells.
+pub(super) fn stalls(record: &RunRecord, summary: &RunSummary) -> Vec<String> {
+    let mut phases = record.phases.iter();
+    let measured = phases.find(|it| it.phase == Phase::Measure);
+    let is_measured = |stall: &&Stall| {
+        measured.is_none_or(|it| stall.at_s < it.end && stall.at_s + stall.for_s > it.start)
+    };
     let tells = |warning: &Warning, stall: &Stall| {
         warning.number("at_s") == stall.at_s && warning.number("for_s") == stall.for_s
     };
     let untold = |stall: &&Stall| !summary.warnings.iter().any(|warning| tells(warning, stall));
-    let mut longest: Vec<_> = summary.stalls.iter().filter(untold).collect();
+    let mut longest: Vec<_> = summary
+        .stalls
+        .iter()
+        .filter(is_measured)
+        .filter(untold)
+        .collect();
     longest.sort_by(|a, b| b.for_s.total_cmp(&a.for_s));
     let more = longest.len().saturating_sub(MOST_STALLS);
     longest.truncate(MOST_STALLS);
     longest.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
-    let more = (more > 0).then(|| format!("and {more} shorter stalls"));
+    let more = (more > 0).then(|| format!("and {}", counted(more as u64, "shorter stall")));
     let lines = longest
         .into_iter()
         .map(|stall| format!("stall: {}", crate::text::stall(stall, summary.is_churn())));

@@ -39,11 +39,11 @@ pub fn summary(
     // A recording has no load, and so no verdict on one.
     let has_load = summary.verdict.is_some() && summary.scenarios().next().is_none();
     if summary.has_messages() || has_load {
-        sections.push(rates(shape, summary, style));
+        sections.push(rates(shape, record, summary, style));
         sections.push(latencies(shape, summary, style));
     } else {
         let lines = memory(summary).into_iter().chain(messages::faults(summary));
-        let lines = lines.chain(messages::stalls(summary));
+        let lines = lines.chain(messages::stalls(record, summary));
         sections.push(lines.flat_map(|line| wrap(&line, columns)).collect());
     }
     for (_, of) in summary.scenarios() {
@@ -142,7 +142,7 @@ fn headline(record: &RunRecord, summary: &RunSummary) -> String {
 
 /// Messages at the left, and what they cost both processes at the right, or below where there is no room; and what
 /// became of the messages.
-fn rates(shape: &Shape, summary: &RunSummary, style: Style) -> Vec<String> {
+fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) -> Vec<String> {
     use Align::{Left, Right};
     let mut counts = Table::new(&[("", Left), ("total", Right), ("msg/s", Right)]);
     for (name, _) in interval::counts(shape) {
@@ -183,7 +183,7 @@ fn rates(shape: &Shape, summary: &RunSummary, style: Style) -> Vec<String> {
         .into_iter()
         .chain(messages::ledger(summary))
         .chain(messages::faults(summary))
-        .chain(messages::stalls(summary));
+        .chain(messages::stalls(record, summary));
     out.extend(lines.flat_map(|line| wrap(&line, style.prose_columns())));
     out
 }

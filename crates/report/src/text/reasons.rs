@@ -2,7 +2,7 @@
 
 use super::verdict::Said;
 use super::warnings::stall;
-use crate::numbers::{at_least, duration, percent, rate};
+use crate::numbers::{at_least, counted, duration, percent, rate};
 
 impl Said<'_> {
     pub(super) fn reason(&self, code: &str) -> String {
@@ -37,15 +37,12 @@ impl Said<'_> {
                 rate(e.expected_rate.unwrap_or(0.0))
             ),
             "stalls" => e
-                .ended
-                .stalls
-                .iter()
+                .stalls()
                 .max_by(|a, b| a.for_s.total_cmp(&b.for_s))
                 .map_or_else(String::new, |longest| {
-                    let more = match e.ended.stalls.len() {
+                    let more = match e.stalls().count() {
                         1 => String::new(),
-                        2 => "; 1 shorter stall".to_owned(),
-                        all => format!("; {} shorter stalls", all - 1),
+                        all => format!("; {}", counted(all as u64 - 1, "shorter stall")),
                     };
                     stall(longest, e.is_churn()) + &more
                 }),

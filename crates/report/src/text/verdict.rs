@@ -1,6 +1,6 @@
 //! Who limited a run, in one sentence, and the findings that it rests on.
 
-use archive::{Awaited, Busy, Cause, Facts, Lateness, LimitedBy, Stalled, Verdict};
+use archive::{Awaited, Busy, Cause, Facts, Lateness, LimitedBy, Stall, Stalled, Verdict};
 
 use crate::numbers::{at_least, count, duration, percent, rate, seconds};
 
@@ -29,7 +29,7 @@ fn said_first(facts: &Facts, cause: &Cause, stood_still: bool) -> String {
             use Lateness::{BrokerStalled, GeneratorStalled, MachineStalled};
             matches!(late, BrokerStalled | GeneratorStalled | MachineStalled)
         });
-    let is_brokers = facts.stalls(Stalled::Broker).next().is_some();
+    let is_brokers = facts.stalls().any(|it| it.who == Stalled::Broker);
     if !stood_still || says_it || !is_brokers {
         return String::new();
     }
@@ -284,18 +284,16 @@ impl<'a> Said<'a> {
 
     /// How long somebody stood still.
     fn stalled(&self, who: Stalled) -> String {
-        seconds(self.e.stalls(who).map(|(took, _)| took).sum())
+        let theirs = self.e.stalls().filter(|it| it.who == who);
+        seconds(self.e.stalled_s(theirs))
     }
 
     /// How long the broker stood still: `it stopped answering for 2 s of the 40 s`.
     fn stood_still(&self, broker: &str) -> String {
         let of = |away: bool| {
-            let all = self.e.stalls(Stalled::Broker);
-            let (sum, times) = all
-                .filter(|(_, stall)| stall.away == away)
-                .fold((0.0, 0_u64), |(sum, times), (took, _)| {
-                    (sum + took, times + 1)
-                });
+            let is_so = |it: &&Stall| it.who == Stalled::Broker && it.away == away;
+            let all = || self.e.stalls().filter(is_so);
+            let (sum, times) = (self.e.stalled_s(all()), all().count());
             let often = if times > 1 {
                 format!(" ({times} times)")
             } else {

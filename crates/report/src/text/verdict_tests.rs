@@ -232,6 +232,23 @@ fn lateness_is_a_sentence_of_its_own() {
         away.starts_with("the broker was away, with no connection for 6.20 s of the 30.0 s, and stopped answering for 600 ms;"),
         "{away}"
     );
+    // Where two overlap, that time counts once; what lies outside of the measured phase not at all.
+    let mut overlap = facts.clone();
+    let first = overlap.ended.stalls[0];
+    let from = overlap.ended.measured_from_s;
+    for (at_s, for_s) in [(first.at_s + 0.3, 0.5), (from - 2.0, 1.0)] {
+        let more = Stall {
+            at_s,
+            for_s,
+            ..first
+        };
+        overlap.ended.stalls.push(more);
+    }
+    let once = met(Some(Lateness::BrokerStalled), overlap);
+    assert!(
+        once.starts_with("the broker stopped answering for 800 ms (2 times) of the 30.0 s;"),
+        "{once}"
+    );
     let own = met(Some(Lateness::Generator), facts.clone());
     assert!(
         own.ends_with("although nothing held them up: its event loop was late by up to 2.70 ms"),
@@ -315,7 +332,11 @@ fn every_reason_has_words() {
         "not_calibrated",
     ];
     let mut facts = facts();
-    facts.ended.stalls = vec![Stall::default()];
+    facts.ended.stalls = vec![Stall {
+        at_s: facts.ended.measured_from_s,
+        for_s: 1.0,
+        ..Stall::default()
+    }];
     facts.connections = Some(ConnectionTime::default());
     facts.capacity = Some(Capacity::default());
     let reason = |code: &&str| Reason {

@@ -136,11 +136,8 @@ impl<'a> Clauses<'a> {
 
 /// The outage, where there was one of any weight, and who limited the run.
 fn limits(verdict: &Verdict, measured_s: f64) -> String {
-    let stalls = verdict.facts.ended.stalls.iter();
-    let away: f64 = stalls
-        .filter(|stall| stall.away)
-        .map(|stall| stall.for_s)
-        .sum();
+    let facts = &verdict.facts;
+    let away = facts.stalled_s(facts.stalls().filter(|stall| stall.away));
     let outage = format!("no connection for {} s", seconds_digits(away));
     match limited_by(verdict) {
         limited if away < LEAST_OUTAGE * measured_s => limited.to_owned(),

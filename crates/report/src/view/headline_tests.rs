@@ -119,6 +119,7 @@ fn an_outage_is_said_also_where_the_rate_was_met() {
     let mut summary = summary();
     summary.requested = requested();
     let record = record(RunState::Complete, &["quorum"]);
+    verdict.facts.seconds = 60.0;
     verdict.facts.ended.stalls = vec![stall(15.5, true), stall(9.0, false)];
     let text = said(&record, &summary, Some(&verdict), false);
     assert!(text.ends_with("; no connection for 15.5 s."), "{text}");

@@ -99,7 +99,7 @@ fn stalled(e: &Facts) -> impl Iterator<Item = Warning> {
         .filter_map(|who| {
             // What passed without a connection is told with the connections' loss.
             let all = || {
-                let all = e.ended.stalls.iter();
+                let all = e.stalls();
                 all.filter(move |stall| stall.who == who && !stall.away)
             };
             // The broker's is a fact about the broker; the latencies hold all of it, as users would feel it.
@@ -132,7 +132,7 @@ fn with_longest<'a, I: Iterator<Item = &'a Stall>>(
 
 /// Connections that were lost, and how long none was left.
 fn lost(warning: Warning, count: u64, e: &Facts) -> Warning {
-    let away = || e.ended.stalls.iter().filter(|stall| stall.away);
+    let away = || e.stalls().filter(|stall| stall.away);
     let told = with_longest(warning.clone(), away);
     told.unwrap_or(warning).with("connections", count)
 }

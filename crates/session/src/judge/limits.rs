@@ -1,6 +1,6 @@
 //! Who limited a load: the schedule, the generator, the broker, or what lies between them.
 
-use archive::{Awaited, Busy, Cause, Facts, Lateness, LimitedBy, Stalled};
+use archive::{Awaited, Busy, Cause, Facts, Lateness, LimitedBy, Stall, Stalled};
 
 use super::Conclusion;
 use super::thresholds::{
@@ -130,11 +130,11 @@ impl<'a> Derived<'a> {
     /// How long somebody stood still in the measured phase, how often, and how many messages that delayed. What
     /// passed without a connection while the broker was there is no standing still.
     fn stalls(&self, who: Stalled) -> (f64, u64, u64) {
-        let all = self.e.stalls(who);
-        let all = all.filter(|(_, stall)| !stall.away || who == Stalled::Broker);
-        all.fold((0.0, 0, 0), |(sum, times, messages), (took, stall)| {
-            (sum + took, times + 1, messages + stall.messages_delayed)
-        })
+        let is_who = |it: &&Stall| it.who == who && (!it.away || who == Stalled::Broker);
+        let all: Vec<&Stall> = self.e.stalls().filter(is_who).collect();
+        let delayed = all.iter().map(|stall| stall.messages_delayed).sum();
+        let for_s = self.e.stalled_s(all.iter().copied());
+        (for_s, all.len() as u64, delayed)
     }
 
     /// Producers that think: what part of their time was the broker's?

@@ -113,7 +113,7 @@ fn reasons(derived: &Derived<'_>) -> Vec<&'static str> {
     let shared = e.same_machine && !e.apart && e.broker.is_some();
     let rest = [
         (derived.consumers_behind(), "consumers_behind"),
-        (!e.ended.stalls.is_empty(), "stalls"),
+        (e.stalls().next().is_some(), "stalls"),
         (true, "loop_busy"),
         (e.run_queue_wait() >= WORTH, "loop_run_queue_wait"),
         (e.broker.is_some(), "broker_cpu"),

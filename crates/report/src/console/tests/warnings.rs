@@ -88,16 +88,20 @@ fn a_stall_that_a_warning_tells_is_told_once() {
         ..archive::Stall::default()
     };
     let mut run = run_summary(1);
-    run.stalls = vec![stall(4.25, 0.75), stall(9.5, 0.5)];
+    run.stalls = vec![stall(14.25, 0.75), stall(19.5, 0.5), stall(2.0, 1.0)];
     let told = |run: &RunSummary| {
         let record = record(RunState::Complete, None);
         summary(&shape(), &record, run, None, Style::PLAIN)
     };
+    // The last one lies before the measured phase, which the verdict and the warnings are about.
     assert_eq!(told(&run).matches("\nstall: ").count(), 2);
     run.warnings[0] = Warning::new(WarningCode::Stalled, Tier::Note)
-        .with("at_s", 4.25)
+        .with("at_s", 14.25)
         .with("for_s", 0.75);
     let text = told(&run);
     assert_eq!(text.matches("\nstall: ").count(), 1, "{text}");
-    assert!(text.contains(" at 9.5 s for 500 ms"), "{text}");
+    assert!(text.contains(" at 19.5 s for 500 ms"), "{text}");
+    run.stalls = [11.0, 12.0, 13.0, 15.0].map(|at_s| stall(at_s, 0.5)).into();
+    let text = told(&run);
+    assert!(text.contains("\nand 1 shorter stall\n"), "{text}");
 }
