@@ -21,7 +21,7 @@ import {
   weigh,
 } from '../src/flame/tree';
 import { sorted } from '../src/sections/functions';
-import { chosen, NOBODY, split } from '../src/sections/work';
+import { chosen, NOBODY, split, whose } from '../src/sections/work';
 import { profileOf } from './helpers';
 
 const profile = profileOf([
@@ -218,15 +218,18 @@ describe('whose work', () => {
     role,
     id: '<0.1.0>',
     connection: '',
-    vhost: '',
+    vhost: '/',
+    processes: 1,
   });
+  const key = (process: ReturnType<typeof view>, by: 'process' | 'role') => whose(process, by).key;
+  const queue = view('queue a', 'queue');
   const split_profile = {
     ...profile,
-    processes: [view('queue a', 'queue'), view('queue b', 'queue'), view('channel c', 'channel')],
+    processes: [queue, view('queue b', 'queue'), view('channel c', 'channel')],
     process: Uint32Array.from([1, 1, 2, 3, 0]),
   };
 
-  test('is split by process and role, and what is of no process comes last', () => {
+  test('is split by process and role, and what is of no process has its place', () => {
     const analysis = new Analysis(split_profile);
     analysis.window(0, 10);
     const rows = (by: 'process' | 'role') =>
@@ -234,21 +237,54 @@ describe('whose work', () => {
     expect(rows('process')).toEqual([
       ['queue a', 2, 1],
       ['channel c', 1, 1],
+      [NOBODY.label, 1, 0],
       ['queue b', 1, 1],
-      [NOBODY, 1, 0],
     ]);
     expect(rows('role')).toEqual([
       ['queue', 3, 2],
       ['channel', 1, 1],
-      [NOBODY, 1, 0],
+      [NOBODY.label, 1, 0],
     ]);
     analysis.window(1.5, 10);
     expect(rows('role')[0]).toEqual(['channel', 1, 1]);
+    expect(split(split_profile, Float64Array.from([9, 1, 1, 1]), 'role')[0]?.key).toBe(NOBODY.key);
+  });
+
+  test('a view of several counts for as many, and no name is taken for what is said of none', () => {
+    const one = view('queue a in b', 'queue');
+    const several = { ...view('other: queue', 'queue'), id: '', connection: null, processes: 40 };
+    const processes = [
+      one,
+      { ...one, vhost: 'b' },
+      several,
+      { ...several, connection: '', processes: 3 },
+      { ...view('channel', 'channel'), connection: 'no connection' },
+      { ...view('no Erlang process', ''), connection: 'other connections' },
+      { ...view('channel', ''), connection: 'none' },
+    ];
+    const named = { ...profile, processes, process: null };
+    const weights = Float64Array.from([1, 9, 8, 7, 6, 5, 4, 3]);
+    const rows = (by: 'process' | 'connection') =>
+      split(named, weights, by).map((row) => [row.label, row.weight, row.processes]);
+    expect(rows('connection')).toEqual([
+      ['no connection', 23, 5],
+      ['other connections', 7, 40],
+      ['no connection', 5, 1],
+      ['other connections', 4, 1],
+      ['none', 3, 1],
+      [NOBODY.label, 1, 0],
+    ]);
+    expect(rows('process').slice(0, 3)).toEqual([
+      ['other: queue', 13, 43],
+      ['queue a in b', 9, 1],
+      ['queue a in b', 8, 1],
+    ]);
+    expect([...chosen(named, 'connection', NOBODY.key)!.flags]).toEqual([1, 0, 0, 0, 0, 0, 0, 0]);
   });
 
   test('filters the graph, and shares stay shares of all samples', () => {
     const analysis = new Analysis(split_profile);
-    analysis.window(0, 10, chosen(split_profile, 'role', 'queue'));
+    analysis.window(0, 10, chosen(split_profile, 'role', key(queue, 'role'))?.flags);
     expect(analysis.weights.sum).toBe(5);
     const root = analysis.rows.find((row) => row.frame === index('root'));
     expect(root?.total).toBe(3);
@@ -256,12 +292,13 @@ describe('whose work', () => {
     const compare = byWeight(analysis.tree, analysis.weights, profile.names);
     const { boxes } = layout(analysis.tree, analysis.weights, null, compare, 0.001);
     expect(boxes[0]!.width).toBeCloseTo(1);
-    analysis.window(0, 10, chosen(split_profile, 'process', NOBODY));
+    analysis.window(0, 10, chosen(split_profile, 'process', NOBODY.key)?.flags);
     expect(analysis.rows.find((row) => row.frame === index('root'))?.total).toBe(1);
     expect(chosen(split_profile, 'process', 'queue z')).toBeNull();
     expect(chosen(split_profile, 'process', '')).toBeNull();
-    const whose = chosen(split_profile, 'process', 'queue a');
-    const { part } = overTime(split_profile, analysis.tree, null, 0, 1, 3, whose);
+    const only = chosen(split_profile, 'process', key(queue, 'process'));
+    expect(only?.label).toBe('queue a');
+    const { part } = overTime(split_profile, analysis.tree, null, 0, 1, 3, only?.flags);
     expect([...part]).toEqual([1, 1, 0]);
   });
 });

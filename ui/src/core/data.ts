@@ -1,14 +1,12 @@
 // The page's data as it is embedded (crates/report/src/view), and how it is unpacked.
 
 import type { Histograms } from './histograms';
-import type { SplitBy } from './state';
 import type {
   Figures,
   LatencyGrid,
   LatencySummary,
   Metric,
   MetricInfo,
-  ProcessView,
   ProducerTime,
   ProfileHead,
   RunView,
@@ -69,14 +67,6 @@ export interface Profile extends ProfileHead {
   weight: Float64Array;
   /** Per sample: 0 for no Erlang process, else its index in `processes` and 1; null where none is known. */
   process: Uint32Array | null;
-}
-
-/** What a process counts for where work is split. */
-export function processKey(process: ProcessView, by: SplitBy): string {
-  if (by === 'process') return process.label;
-  if (by === 'role') return process.role || 'other processes';
-  if (by === 'connection') return process.connection || 'no connection';
-  return process.vhost || 'no virtual host';
 }
 
 /** The series in tenths of a second, with its latencies unpacked. */

@@ -24,7 +24,7 @@ export interface State {
   order: Order;
   sort: SortBy;
   by: SplitBy;
-  /** Whose samples alone the graph shows; empty for all. */
+  /** The key of whose samples alone the graph shows; empty for all. */
   who: string;
   metric: Metric | null;
   theme: Theme;

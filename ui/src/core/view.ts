@@ -768,7 +768,7 @@ help: string,
 log?: string, };
 
 /**
- * An Erlang process, or several of one role.
+ * An Erlang process, or several of one role, connection and virtual host.
  */
 export type ProcessView = {
 /**
@@ -776,7 +776,7 @@ export type ProcessView = {
  */
 label: string,
 /**
- * Its identifier, `<0.123.0>`; empty where several are one.
+ * Its identifier, `<0.123.0>`; empty where it stands for several.
  */
 id: string,
 /**
@@ -784,13 +784,19 @@ id: string,
  */
 role: string,
 /**
- * The connection that it works for; empty where it works for none.
+ * The connection that it works for; empty where it works for none, null where it stands for processes of
+ * several.
  */
-connection: string,
+connection: string | null,
 /**
- * The virtual host that it works for; empty where it works for none.
+ * The virtual host that it works for; empty where it works for none, null where it stands for processes of
+ * several.
  */
-vhost: string, };
+vhost: string | null,
+/**
+ * Processes that it stands for.
+ */
+processes: number, };
 
 /**
  * What the producers' time went into, as shares that add up to 1.

@@ -76,7 +76,8 @@ export function burn(run: RunView, profile: Profile, store: Store, pointer: Poin
     const p = palette();
     const [from, to] = effectiveWindow(run, store);
     const { state } = store;
-    analysis.window(from, to, chosen(profile, state.by, state.who));
+    const only = chosen(profile, state.by, state.who);
+    analysis.window(from, to, only?.flags);
     const result: Result = state.search ? analysis.find(state.search) : null;
     finder.show(result, analysis.weights.sum);
     const width = split.querySelector('.graph')!.clientWidth;
@@ -101,7 +102,7 @@ export function burn(run: RunView, profile: Profile, store: Store, pointer: Poin
     table.draw(analysis, scene.zoom, result?.hits ?? null, p.dark);
     drawLegend(legend, analysis, p.dark);
     window_.show();
-    fill(info, hint(store));
+    fill(info, hint(store, only?.label));
   };
   store.listen((_, changed) => {
     if (['window', 'frame', 'who'].some((key) => changed.has(key as keyof State))) strip.draw();
@@ -137,9 +138,9 @@ function printing(): boolean {
   return document.documentElement.classList.contains('printing');
 }
 
-function hint(store: Store): string {
-  if (store.state.who !== '' && store.state.zoom === null)
-    return `Only ${store.state.who}; shares are of all samples; click its row again, or Escape, for all.`;
+function hint(store: Store, only: string | undefined): string {
+  if (only !== undefined && store.state.zoom === null)
+    return `Only ${only}; shares are of all samples; click its row again, or Escape, for all.`;
   if (store.state.zoom !== null)
     return 'Click the frame again for its share over time, Escape to go back.';
   return 'Click a frame to zoom; narrow frames are left out.';
@@ -295,20 +296,20 @@ function timeStrip(
     const { frame } = store.state;
     const known = frame !== null && frame < profile.names.length ? frame : null;
     const { by, who } = store.state;
-    const whose = chosen(profile, by, who);
-    const key = `${known} ${whose ? by : ''} ${whose ? who : ''}`;
+    const only = chosen(profile, by, who);
+    const key = `${known} ${only ? by : ''} ${only ? who : ''}`;
     if (panel && !force && key === drawn) {
       panel.refresh();
       return;
     }
     drawn = key;
-    const { all, part } = overTime(profile, analysis.tree, known, from, width, bins, whose);
+    const { all, part } = overTime(profile, analysis.tree, known, from, width, bins, only?.flags);
     const inCores = profile.period_ns > 0;
     const scale = inCores ? profile.period_ns / 1e9 / width : 1 / width;
     const format = (v: number): string =>
       `${significant(v)} ${inCores ? 'cores' : `${profile.unit}/s`}`;
     const trim = (values: Float64Array): (number | null)[] => Array.from(values, (v) => v * scale);
-    const parts = [known === null ? '' : profile.names[known]!, whose ? who : ''];
+    const parts = [known === null ? '' : profile.names[known]!, only?.label ?? ''];
     const name = parts.filter((part) => part !== '').join(' in ');
     const spec = {
       id: 'samples',
@@ -328,7 +329,7 @@ function timeStrip(
           ? []
           : [
               {
-                label: known === null ? who : 'this function',
+                label: known === null ? (only?.label ?? '') : 'this function',
                 values: trim(part),
                 color: (p: ReturnType<typeof palette>) => p.accent,
                 format,

@@ -1,54 +1,87 @@
 // Whose work it is: the node's Erlang processes by their part of the window. A row shows its part of the graph.
 
-import { type Profile, processKey } from '../core/data';
+import type { Profile } from '../core/data';
 import { button, choice, fill, h } from '../core/dom';
 import { grouped, percent } from '../core/format';
 import type { SplitBy, Store } from '../core/state';
+import type { ProcessView } from '../core/view';
 import type { Analysis } from '../flame/analysis';
 
 const STEP = 8;
+/** Whose work something is. The key tells it from all others, whatever the broker calls them; the label is for people. */
+interface Whose {
+  key: string;
+  label: string;
+}
+
 /** What the samples count for that were taken in no process. */
-export const NOBODY = 'no Erlang process';
+export const NOBODY: Whose = { key: 'none', label: 'no Erlang process' };
+
+/** What a process counts for. */
+export function whose(process: ProcessView, by: SplitBy): Whose {
+  const { label, id, role, connection, vhost } = process;
+  const of = (parts: unknown[], text: string): Whose => ({
+    key: JSON.stringify(parts),
+    label: text,
+  });
+  if (by === 'process') return of(id === '' ? [role] : [label, role, vhost], label);
+  if (by === 'role') return of([role], role || 'other processes');
+  if (by === 'connection')
+    return of([connection], (connection ?? 'other connections') || 'no connection');
+  return of([vhost], (vhost ?? 'other virtual hosts') || 'no virtual host');
+}
 
 /** What processes do together. */
-export interface WorkRow {
-  label: string;
+export interface WorkRow extends Whose {
   /** Processes that it is made of, and the identifier of the one that it is. */
   processes: number;
   id: string;
   weight: number;
 }
 
-/** The work of a window, largest first; samples without a process come last. */
+/** The work of a window, largest first. */
 export function split(profile: Profile, weights: Float64Array, by: SplitBy): WorkRow[] {
   const rows = new Map<string, WorkRow>();
+  const nobody = weights[0]!;
+  if (nobody > 0) rows.set(NOBODY.key, { ...NOBODY, processes: 0, id: '', weight: nobody });
   profile.processes.forEach((process, i) => {
     const weight = weights[i + 1]!;
     if (weight === 0) return;
-    const label = processKey(process, by);
-    const row = rows.get(label);
+    const { key, label } = whose(process, by);
+    const { processes, id } = process;
+    const row = rows.get(key);
     if (row) {
       row.weight += weight;
-      row.processes += 1;
+      row.processes += processes;
       row.id = '';
-    } else rows.set(label, { label, processes: 1, id: process.id, weight });
+    } else rows.set(key, { key, label, processes, id, weight });
   });
-  const order = [...rows.values()].sort(
-    (a, b) => b.weight - a.weight || (a.label < b.label ? -1 : 1),
-  );
-  if (weights[0]! > 0) order.push({ label: NOBODY, processes: 0, id: '', weight: weights[0]! });
-  return order;
+  return [...rows.values()].sort((a, b) => b.weight - a.weight || (a.label < b.label ? -1 : 1));
 }
 
-/** Per process, and 0 for none: 1 where it belongs to what was chosen; null where nothing that exists was. */
-export function chosen(profile: Profile, by: SplitBy, who: string): Uint8Array | null {
+/**
+ * Who was chosen, by their key, and per process, and 0 for none, 1 where it belongs to them; null where nothing that
+ * exists was.
+ */
+export function chosen(
+  profile: Profile,
+  by: SplitBy,
+  who: string,
+): { label: string; flags: Uint8Array } | null {
   if (who === '') return null;
   const flags = new Uint8Array(profile.processes.length + 1);
-  if (who === NOBODY) flags[0] = 1;
+  let label: string | null = null;
+  if (who === NOBODY.key) {
+    flags[0] = 1;
+    ({ label } = NOBODY);
+  }
   profile.processes.forEach((process, i) => {
-    if (processKey(process, by) === who) flags[i + 1] = 1;
+    const it = whose(process, by);
+    if (it.key !== who) return;
+    flags[i + 1] = 1;
+    ({ label } = it);
   });
-  return flags.includes(1) ? flags : null;
+  return label === null ? null : { label, flags };
 }
 
 export class WorkTable {
@@ -122,7 +155,7 @@ export class WorkTable {
   }
 
   private row(row: WorkRow, sum: number, most: number): HTMLElement {
-    const selected = this.store.state.who === row.label;
+    const selected = this.store.state.who === row.key;
     const share = h(
       'td',
       { class: 'num bar', title: `${grouped(row.weight)} of ${grouped(sum)} ${this.profile.unit}` },
@@ -142,7 +175,7 @@ export class WorkTable {
           {
             type: 'button',
             'aria-pressed': selected ? 'true' : 'false',
-            onclick: () => this.store.set({ who: selected ? '' : row.label, zoom: null }, true),
+            onclick: () => this.store.set({ who: selected ? '' : row.key, zoom: null }, true),
           },
           row.label,
         ),

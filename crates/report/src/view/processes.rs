@@ -1,30 +1,34 @@
 //! The Erlang processes of a profile as the page shows them: the largest by themselves, the many small ones
 //! together.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use archive::profile::{ErlangProcess, Profile};
 use serde::Serialize;
 
 /// Processes that are shown by themselves.
 const MOST_SHOWN: usize = 200;
-/// Lines that the others are added up in, one for each role.
-const MOST_TOGETHER: usize = 50;
+/// Roles that the others are told apart by, and virtual hosts.
+const MOST_TOLD_APART: usize = 50;
 
-/// An Erlang process, or several of one role.
+/// An Erlang process, or several of one role, connection and virtual host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct ProcessView {
     /// What it is called: `queue orders-7`.
     pub label: String,
-    /// Its identifier, `<0.123.0>`; empty where several are one.
+    /// Its identifier, `<0.123.0>`; empty where it stands for several.
     pub id: String,
     /// What it is: `queue`, `channel`; empty where not known.
     pub role: String,
-    /// The connection that it works for; empty where it works for none.
-    pub connection: String,
-    /// The virtual host that it works for; empty where it works for none.
-    pub vhost: String,
+    /// The connection that it works for; empty where it works for none, null where it stands for processes of
+    /// several.
+    pub connection: Option<String>,
+    /// The virtual host that it works for; empty where it works for none, null where it stands for processes of
+    /// several.
+    pub vhost: Option<String>,
+    /// Processes that it stands for.
+    pub processes: u32,
 }
 
 /// The processes of a profile, and which of them each of the profile's own counts for.
@@ -51,20 +55,21 @@ impl Processes {
             views: Vec::new(),
             shown: vec![None; profile.processes.len()],
         };
-        let mut together: HashMap<String, usize> = HashMap::new();
+        let mut together: HashMap<ProcessView, usize> = HashMap::new();
+        let mut told_apart = ToldApart::default();
         for (place, (at, process)) in order.into_iter().enumerate() {
             let view = if place < MOST_SHOWN {
+                told_apart.connections.insert(&process.connection);
                 processes.add(alone(process))
             } else {
-                let full = together.len() >= MOST_TOGETHER && !together.contains_key(&process.role);
-                let role = if full { "" } else { &process.role };
-                let known = together.get(role).copied();
-                known.unwrap_or_else(|| {
-                    let view = processes.add(others(role));
-                    together.insert(role.to_owned(), view);
-                    view
-                })
+                let key = told_apart.others(process);
+                *together
+                    .entry(key)
+                    .or_insert_with_key(|view| processes.add(view.clone()))
             };
+            if let Some(view) = processes.views.get_mut(view) {
+                view.processes += 1;
+            }
             if let Some(shown) = processes.shown.get_mut(at) {
                 *shown = Some(view);
             }
@@ -89,23 +94,59 @@ fn alone(process: &ErlangProcess) -> ProcessView {
         label: process.label(),
         id: process.id.clone(),
         role: process.role.clone(),
-        connection: process.connection.clone(),
-        vhost: process.vhost.clone(),
+        connection: Some(process.connection.clone()),
+        vhost: Some(process.vhost.clone()),
+        processes: 0,
     }
 }
 
-fn others(role: &str) -> ProcessView {
-    let of = if role.is_empty() { "processes" } else { role };
-    ProcessView {
-        label: format!("other: {of}"),
-        role: role.to_owned(),
-        ..ProcessView::default()
+/// What the processes that are not shown by themselves are told apart by: the connections of those that are, and as
+/// many roles and virtual hosts as fit.
+#[derive(Default)]
+struct ToldApart<'a> {
+    connections: HashSet<&'a str>,
+    roles: HashSet<&'a str>,
+    vhosts: HashSet<&'a str>,
+}
+
+impl<'a> ToldApart<'a> {
+    /// What such a process is shown as, together with others.
+    fn others(&mut self, process: &'a ErlangProcess) -> ProcessView {
+        let ErlangProcess {
+            role,
+            vhost,
+            connection,
+            ..
+        } = process;
+        let role = fitting(&mut self.roles, role).unwrap_or_default();
+        let vhost = fitting(&mut self.vhosts, vhost);
+        let known = connection.is_empty() || self.connections.contains(connection.as_str());
+        let of = if role.is_empty() { "processes" } else { role };
+        ProcessView {
+            label: format!("other: {of}"),
+            id: String::new(),
+            role: role.to_owned(),
+            connection: known.then(|| connection.clone()),
+            vhost: vhost.map(str::to_owned),
+            processes: 0,
+        }
     }
+}
+
+/// The name, where it is empty, known or still fits.
+fn fitting<'a>(known: &mut HashSet<&'a str>, name: &'a str) -> Option<&'a str> {
+    let fits = name.is_empty() || known.contains(name) || known.len() < MOST_TOLD_APART;
+    fits.then(|| {
+        if !name.is_empty() {
+            known.insert(name);
+        }
+        name
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use archive::profile::{Sample, Unwinding};
+    use archive::profile::{Sample, Unwinding, WorkBy};
 
     use super::*;
 
@@ -175,6 +216,79 @@ mod tests {
             ..Profile::default()
         };
         let views = Processes::of(&profile).views;
-        assert_eq!(views.len(), MOST_SHOWN + MOST_TOGETHER + 1);
+        assert_eq!(views.len(), MOST_SHOWN + MOST_TOLD_APART + 1);
+        let shown: u32 = views.iter().map(|view| view.processes).sum();
+        assert_eq!(shown, 1000);
+    }
+
+    /// Weight by what the page splits by; several that are told apart no further count for null.
+    fn split(
+        profile: &Profile,
+        key: impl Fn(&ProcessView) -> Option<String>,
+    ) -> HashMap<Option<String>, u64> {
+        let processes = Processes::of(profile);
+        let mut sums = HashMap::new();
+        for sample in &profile.samples {
+            let number = processes.number(sample.process) as usize;
+            let view = &processes.views[number - 1];
+            *sums.entry(key(view)).or_default() += sample.weight;
+        }
+        sums
+    }
+
+    #[test]
+    fn shares_of_connections_and_virtual_hosts_are_those_of_the_table() {
+        // Queues of no connection are large, so that most of what connections have is not shown by itself.
+        let process = |i: usize| ErlangProcess {
+            id: format!("<0.{i}.0>"),
+            role: ["queue", "channel", "reader"][i % 3].into(),
+            name: format!("p{i}"),
+            vhost: format!("v{}", i % 60),
+            connection: match i % 3 {
+                0 => String::new(),
+                _ => format!("c{}", i / 3 % 150),
+            },
+        };
+        let sample = |i: usize| Sample {
+            t: 0,
+            weight: if i % 3 == 0 { 3 } else { 1 + (i % 3) as u64 },
+            stack: 0,
+            thread: 0,
+            cpu: 0,
+            complete: true,
+            unwinding: Unwinding::Unknown,
+            process: Some(i as u32),
+        };
+        let profile = Profile {
+            processes: (0..845).map(process).collect(),
+            samples: (0..845).map(sample).collect(),
+            ..Profile::default()
+        };
+        for (by, none, sums) in [
+            (
+                WorkBy::Connection,
+                "no connection",
+                split(&profile, |view| view.connection.clone()),
+            ),
+            (
+                WorkBy::VirtualHost,
+                "no virtual host",
+                split(&profile, |view| view.vhost.clone()),
+            ),
+        ] {
+            let mut others = 0;
+            for row in profile.work(by) {
+                let name = if row.of == none { "" } else { &row.of };
+                match sums.get(&Some(name.to_owned())) {
+                    // A virtual host that has no room for its small processes has them among the others.
+                    Some(&weight) if weight < row.weight => others += row.weight - weight,
+                    Some(&weight) => assert_eq!(weight, row.weight, "{name}"),
+                    None => others += row.weight,
+                }
+            }
+            let together = sums.get(&None).copied().unwrap_or_default();
+            assert_eq!(together, others, "{by:?}");
+            assert!(others > 0, "{by:?}");
+        }
     }
 }
