@@ -1,6 +1,7 @@
 //! Sentences: what a verdict and warnings, which are data, say to people. Whoever runs an experiment hands these
 //! functions on, so that the archive keeps the sentences beside the data.
 
+mod names;
 mod reasons;
 mod requirements;
 mod stacks;
@@ -8,6 +9,7 @@ mod verdict;
 mod warnings;
 mod work;
 
+pub(crate) use names::shortened;
 pub(crate) use requirements::requirements_tally;
 pub use stacks::stacks;
 pub use verdict::verdict;

@@ -9,15 +9,18 @@ use measure::{LatencySummary, Metric, Nanos, Phase};
 use serde::Serialize;
 
 use crate::numbers::{count, seconds_digits, three_digits};
+use crate::text::shortened;
 
 /// A piece of the sentence.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct Part {
     /// The words.
     pub text: String,
     /// A name from the code, to be set in its typeface.
     pub code: bool,
+    /// The whole name, where the words are not all of it.
+    pub whole: Option<String>,
 }
 
 /// What the sentence is made from.
@@ -33,9 +36,37 @@ const MOST_LETTERS: usize = 180;
 const LEAST_WORK: f64 = 0.2;
 /// Below this share of the measured phase an outage is no headline.
 const LEAST_OUTAGE: f64 = 0.01;
+/// Letters of a name; where room is scarce, of whose work it is; and of the kind of a broker or queue.
+const NAME: usize = 40;
+const SHORT_NAME: usize = 16;
+const KIND: usize = 24;
 
-/// The sentence in pieces: what was sent, then as much of latency, CPU, whose work it is, the function and who limited the
-/// run as two lines hold.
+/// What the sentence can do without, what is missed least first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Detail {
+    /// All latencies but the first.
+    FurtherLatencies,
+    Function,
+    Cpu,
+    Latency,
+    Work,
+    /// What the sentence is never without.
+    Core,
+}
+
+/// The least of the details that are told, and the letters of a name, in the order in which they are tried.
+const ATTEMPTS: [(Detail, usize); 7] = [
+    (Detail::FurtherLatencies, NAME),
+    (Detail::Function, NAME),
+    (Detail::Cpu, NAME),
+    (Detail::Latency, NAME),
+    (Detail::Latency, SHORT_NAME),
+    (Detail::Work, SHORT_NAME),
+    (Detail::Core, SHORT_NAME),
+];
+
+/// The sentence in pieces: what was sent, then as much of latency, CPU, whose work it is and the function as two lines
+/// hold, and who limited the run.
 pub(crate) fn sentence(
     record: &RunRecord,
     phases: &[PhaseSpan],
@@ -46,9 +77,14 @@ pub(crate) fn sentence(
         summary,
         phases,
     });
-    let all = (0..=4).rev().map(|details| clauses.parts(details));
-    let mut tried = all.skip_while(|parts| letters(parts) > MOST_LETTERS);
-    tried.next().unwrap_or_else(|| clauses.parts(0))
+    let mut parts = Vec::new();
+    for (least, name) in ATTEMPTS {
+        parts = clauses.parts(least, name);
+        if letters(&parts) <= MOST_LETTERS {
+            break;
+        }
+    }
+    parts
 }
 
 fn letters(parts: &[Part]) -> usize {
@@ -59,11 +95,15 @@ fn letters(parts: &[Part]) -> usize {
 struct Clauses<'a> {
     prefix: String,
     what: String,
-    latencies: String,
-    cpu: String,
-    /// Names from the code and of the broker, each with the words before it: whose work most of it is, and the
-    /// function that has a large total share, without the `$` of Erlang code.
-    names: Vec<(String, &'a str)>,
+    latencies: Vec<String>,
+    /// Whose CPU it is: `the broker`.
+    who: &'static str,
+    /// What was used of it.
+    used: String,
+    /// Whose work most of it is, and its share.
+    work: Option<(String, &'a str)>,
+    /// The function that has a large total share, without the `$` of Erlang code, and that share.
+    function: Option<(String, &'a str)>,
     limited_by: String,
 }
 
@@ -78,24 +118,18 @@ impl<'a> Clauses<'a> {
         let named = summary.profiles.iter().find_map(|it| it.headline.as_ref());
         let work = summary.profiles.iter().find_map(|it| it.work.first());
         let work = work.filter(|it| it.share >= LEAST_WORK && !it.role.is_empty());
-        let work = work.map(|it| {
-            let before = format!(", {} % for ", three_digits(it.share * 100.0));
-            (before, it.of.as_str())
-        });
-        let function = named.map(|function| {
-            let name = function.function.as_str();
-            let before = format!(
-                ", {} % total share in ",
-                three_digits(function.total * 100.0)
-            );
-            (before, name.strip_prefix('$').unwrap_or(name))
-        });
+        let share = |share: f64| three_digits(share * 100.0);
         Self {
             prefix: prefix(facts),
             what,
             latencies: latencies(summary),
-            cpu: cpu(facts),
-            names: work.into_iter().chain(function).collect(),
+            who: who(summary),
+            used: used(facts),
+            work: work.map(|it| (share(it.share), it.of.as_str())),
+            function: named.map(|it| {
+                let name = it.function.as_str();
+                (share(it.total), name.strip_prefix('$').unwrap_or(name))
+            }),
             limited_by: summary
                 .verdict
                 .as_ref()
@@ -105,32 +139,96 @@ impl<'a> Clauses<'a> {
         }
     }
 
-    /// The sentence with the first `details` of latencies, CPU and names.
-    fn parts(&self, details: usize) -> Vec<Part> {
-        let optional = [&self.latencies, &self.cpu];
-        let said = std::iter::once(&self.what).chain(optional.into_iter().take(details));
-        let mut said: Vec<&str> = said
-            .map(String::as_str)
-            .filter(|it| !it.is_empty())
-            .collect();
+    /// The sentence with the details that are worth as much as `least`, and names of so many letters.
+    fn parts(&self, least: Detail, letters: usize) -> Vec<Part> {
+        let told = |detail: Detail| detail >= least;
+        let mut said = Sentence::default();
+        said.clause(&self.what);
+        let mut latencies = self.latencies.iter();
+        if let Some(first) = latencies.next().filter(|_| told(Detail::Latency)) {
+            said.clause(first);
+            for further in latencies.filter(|_| told(Detail::FurtherLatencies)) {
+                said.and(further);
+            }
+        }
+        let mut of_cpu = told(Detail::Cpu) && !self.used.is_empty();
+        if of_cpu {
+            said.clause(&format!("{} used {}", self.who, self.used));
+        }
+        if let Some((share, name)) = self.work.as_ref().filter(|_| told(Detail::Work)) {
+            if of_cpu {
+                said.and(&format!("{share} % for "));
+            } else {
+                said.clause(&format!("{}'s CPU: {share} % for ", self.who));
+            }
+            said.name(name, letters);
+            of_cpu = true;
+        }
+        if let Some((share, name)) = self.function.as_ref().filter(|_| told(Detail::Function)) {
+            let text = format!("{share} % total share in ");
+            if of_cpu {
+                said.and(&text);
+            } else {
+                said.clause(&text);
+            }
+            said.name(name, letters);
+        }
         if said.is_empty() {
-            said.push("nothing was measured");
+            said.clause("nothing was measured");
         }
-        let mut text = capital(&(self.prefix.clone() + &said.join("; ")));
-        let mut parts = Vec::new();
-        for (before, name) in self.names.iter().take(details.saturating_sub(2)) {
-            parts.push(plain(std::mem::take(&mut text) + before));
-            parts.push(Part {
-                text: (*name).to_owned(),
-                code: true,
-            });
+        said.clause(&self.limited_by);
+        said.after(&self.prefix)
+    }
+}
+
+/// The sentence as far as it has been said.
+#[derive(Default)]
+struct Sentence {
+    parts: Vec<Part>,
+    /// What stands behind the last part.
+    text: String,
+}
+
+impl Sentence {
+    const fn is_empty(&self) -> bool {
+        self.parts.is_empty() && self.text.is_empty()
+    }
+
+    /// A thought of its own, where there is one.
+    fn clause(&mut self, text: &str) {
+        self.add("; ", text);
+    }
+
+    /// More of the same thought.
+    fn and(&mut self, text: &str) {
+        self.add(", ", text);
+    }
+
+    fn add(&mut self, between: &str, text: &str) {
+        if !self.is_empty() && !text.is_empty() {
+            self.text.push_str(between);
         }
-        if !self.limited_by.is_empty() {
-            text.push_str("; ");
-            text.push_str(&self.limited_by);
+        self.text.push_str(text);
+    }
+
+    /// A name, of so many letters.
+    fn name(&mut self, name: &str, letters: usize) {
+        self.parts.push(plain(std::mem::take(&mut self.text)));
+        let text = shortened(name, letters);
+        self.parts.push(Part {
+            whole: (text != name).then(|| name.to_owned()),
+            text: text.into_owned(),
+            code: true,
+        });
+    }
+
+    /// All of it, behind what it begins with.
+    fn after(mut self, prefix: &str) -> Vec<Part> {
+        self.parts.push(plain(self.text + "."));
+        if let Some(first) = self.parts.first_mut() {
+            first.text = capital(&(prefix.to_owned() + &first.text));
         }
-        parts.push(plain(text + "."));
-        parts
+        self.parts
     }
 }
 
@@ -158,8 +256,11 @@ const fn limited_by(verdict: &Verdict) -> &'static str {
     }
 }
 
-const fn plain(text: String) -> Part {
-    Part { text, code: false }
+fn plain(text: String) -> Part {
+    Part {
+        text,
+        ..Part::default()
+    }
 }
 
 fn capital(text: &str) -> String {
@@ -264,14 +365,14 @@ fn place(topology: &Topology, broker: &BrokerSummary) -> String {
             "" => "the broker".into(),
             "embedded" => "the embedded broker".into(),
             "rabbitmq" => "RabbitMQ".into(),
-            other => other.into(),
+            other => shortened(other, KIND).into_owned(),
         };
     };
     let count = topology.queues.len();
     let same = topology.queues.iter().all(|q| q.kind == first.kind);
     let noun = match first.kind.as_str() {
         "stream" if same => "stream".to_owned(),
-        kind if same && !kind.is_empty() => format!("{kind} queue"),
+        kind if same && !kind.is_empty() => format!("{} queue", shortened(kind, KIND)),
         _ => "queue".to_owned(),
     };
     match count {
@@ -280,7 +381,8 @@ fn place(topology: &Topology, broker: &BrokerSummary) -> String {
     }
 }
 
-fn latencies(f: &RunSummary) -> String {
+/// The latencies that users feel, the more telling first.
+fn latencies(f: &RunSummary) -> Vec<String> {
     let p99 = |name: &str, l: &LatencySummary| {
         (l.count > 0).then(|| format!("{name} p99 {}", Nanos(l.p99_ns)))
     };
@@ -288,23 +390,26 @@ fn latencies(f: &RunSummary) -> String {
         p99("ack response", f.latency.get(Metric::ACK_RESPONSE)),
         p99("end-to-end", f.latency.get(Metric::END_TO_END)),
     ];
-    both.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    both.into_iter().flatten().collect()
 }
 
-fn cpu(facts: &Facts<'_>) -> String {
-    let f = facts.summary;
-    let Some(cores) = f.cpu_cores.broker else {
-        return String::new();
-    };
-    // A profile without load may be of any process.
-    let who = if f.has_messages() || f.scenarios().next().is_some() {
+/// Whose CPU was measured; a profile without load may be of any process.
+fn who(f: &RunSummary) -> &'static str {
+    if f.has_messages() || f.scenarios().next().is_some() {
         "the broker"
     } else {
         "the process"
+    }
+}
+
+/// The CPU that was used: `1.20 of 2 cores`; empty where it is not known.
+fn used(facts: &Facts<'_>) -> String {
+    let Some(cores) = facts.summary.cpu_cores.broker else {
+        return String::new();
     };
     match facts.record.hardware.cores {
-        0 => format!("{who} used {} cores", three_digits(cores)),
-        all => format!("{who} used {} of {all} cores", three_digits(cores)),
+        0 => format!("{} cores", three_digits(cores)),
+        all => format!("{} of {all} cores", three_digits(cores)),
     }
 }
 

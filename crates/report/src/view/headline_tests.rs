@@ -2,7 +2,7 @@
 
 use super::*;
 use archive::{
-    FunctionShare, PerMessage, ProfileSummary, QueueRecord, RequestedSummary, Throughput,
+    FunctionShare, PerMessage, ProfileSummary, QueueRecord, RequestedSummary, Throughput, WorkShare,
 };
 
 fn summary() -> RunSummary {
@@ -78,6 +78,11 @@ fn said(
         profiles: profiled.then_some(profile).into_iter().collect(),
         ..summary.clone()
     };
+    let parts = parts(record, &summary);
+    parts.iter().map(|p| p.text.as_str()).collect()
+}
+
+fn parts(record: &RunRecord, summary: &RunSummary) -> Vec<Part> {
     let span = |phase, start, end| PhaseSpan { phase, start, end };
     let phases = match record.state {
         RunState::Complete | RunState::Failed => vec![
@@ -86,8 +91,81 @@ fn said(
         ],
         _ => vec![span(Phase::Measure, 2.4, 32.4)],
     };
-    let parts = sentence(record, &phases, &summary);
-    parts.iter().map(|p| p.text.as_str()).collect()
+    sentence(record, &phases, summary)
+}
+
+/// A run of both sides whose broker works mostly for the queue of this name.
+fn working_for(queue: &str) -> RunSummary {
+    let work = WorkShare {
+        of: format!("queue {queue}"),
+        role: "queue".into(),
+        share: 0.312,
+    };
+    let mut summary = summary();
+    let of_ack = *summary.latency.get(Metric::ACK_RESPONSE);
+    let both = [Metric::ACK_RESPONSE, Metric::END_TO_END];
+    summary.latency = both.into_iter().map(|metric| (metric, of_ack)).collect();
+    summary.received = summary.sent;
+    summary.verdict = Some(Verdict {
+        limited_by: LimitedBy::Broker,
+        ..Verdict::default()
+    });
+    summary.profiles = vec![ProfileSummary {
+        work: vec![work],
+        headline: Some(FunctionShare {
+            function: "$rabbit_fifo:apply/3".into(),
+            total: 0.2412,
+            ..FunctionShare::default()
+        }),
+        ..ProfileSummary::default()
+    }];
+    summary
+}
+
+#[test]
+fn the_queue_is_named_before_a_second_latency_and_the_function() {
+    let record = record(RunState::Complete, &["quorum"]);
+    let text = |summary: &RunSummary| -> String {
+        let parts = parts(&record, summary);
+        parts.iter().map(|p| p.text.as_str()).collect()
+    };
+    let mut summary = working_for("orders");
+    assert_eq!(
+        text(&summary),
+        "54,800 msg/s through a quorum queue for 60 s; ack response p99 31.0 ms; the broker used 1.20 of 2 cores, \
+         31.2 % for queue orders; limited by the broker."
+    );
+    summary.received.rate = 12_345.0;
+    summary.requested = requested();
+    assert_eq!(
+        text(&summary),
+        "54,800 msg/s into and 12,300 msg/s out of a quorum queue for 60 s, of 60,000 requested; ack response p99 \
+         31.0 ms; the broker's CPU: 31.2 % for queue orders; limited by the broker."
+    );
+}
+
+#[test]
+fn long_names_are_shortened_in_the_middle_and_whole_beside() {
+    let mut summary = working_for(&format!("orders-{}-eu-1", "x".repeat(240)));
+    let named = |record: &RunRecord, summary: &RunSummary| {
+        let mut parts = parts(record, summary);
+        assert!(letters(&parts) <= MOST_LETTERS, "{parts:?}");
+        parts.retain(|part| part.code);
+        parts.swap_remove(0)
+    };
+    let of = named(&record(RunState::Complete, &["quorum"]), &summary);
+    assert_eq!(of.text, "queue orders-xxxxxxx…xxxxxxxxxxxxxx-eu-1");
+    assert!(of.whole.is_some_and(|whole| whole.len() == 258));
+    // Also where there is hardly any room, and where the kind of the queue is long.
+    summary.received.rate = 12_345.0;
+    summary.requested = requested();
+    let kind = "x".repeat(300);
+    for record in [
+        record(RunState::Failed, &["quorum"]),
+        record(RunState::Complete, &[&kind]),
+    ] {
+        assert_eq!(named(&record, &summary).text, "queue or…xx-eu-1");
+    }
 }
 
 #[test]

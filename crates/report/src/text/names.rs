@@ -1,0 +1,32 @@
+//! Names from brokers and networks in sentences that have little room.
+
+use std::borrow::Cow;
+
+/// The name in so many letters at most: a longer one is shortened in the middle, because names of one origin most
+/// often begin alike, and what tells them apart stands at the end.
+pub(crate) fn shortened(name: &str, most: usize) -> Cow<'_, str> {
+    let letters = name.chars().count();
+    if letters <= most {
+        return Cow::Borrowed(name);
+    }
+    let kept = most.saturating_sub(1);
+    let tail = kept / 2;
+    let head: String = name.chars().take(kept - tail).collect();
+    Cow::Owned(head + "…" + &name.chars().skip(letters - tail).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_tells_names_apart_stays() {
+        assert_eq!(shortened("orders", 6), "orders");
+        assert_eq!(
+            shortened("orders-of-the-web-shop-eu-1", 16),
+            "orders-o…op-eu-1"
+        );
+        assert_eq!(shortened("ääääöööö", 4), "ää…ö");
+        assert_eq!(shortened("abc", 0), "…");
+    }
+}
