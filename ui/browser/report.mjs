@@ -426,7 +426,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     assert.match(await figures.locator('header').innerText(), /window 24 s to 40 s/);
     assert.match(
       await figures.locator('.tile').first().innerText(),
-      /sent\s+20,000\s*msg\/s\s+320,000 in all/,
+      /sent\s+20,000\s*msg\/s\s+320,000 in the window/,
     );
     assert.equal(await figures.getByText('lost', { exact: true }).count(), 0);
     const p99 = (at) => figures.locator('.latencies .ack_response td').nth(at).innerText();

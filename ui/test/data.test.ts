@@ -7,6 +7,7 @@ import { curveOf, gridOf, type Histograms, summaryOf, within } from '../src/core
 import { frameColor, shadeKey } from '../src/core/theme';
 import type { Evidence, RunView } from '../src/core/view';
 import { flatten, shellQuote } from '../src/sections/details';
+import { placeLengths } from '../src/sections/lane';
 import { bars, ours, theirs, ticks, words } from '../src/sections/limit';
 import { inFlight } from '../src/sections/panels';
 import { groups } from '../src/sections/percentiles';
@@ -314,4 +315,21 @@ test('a function keeps its colour between runs, modules differ in shade only', (
   expect(color('$rabbit_channel:a/1')).toBe('oklch(0.827 0.115 66.9)');
   expect(color('$rabbit_reader:a/1')).not.toBe(color('$rabbit_channel:a/1'));
   expect(frameColor('unknown', '', false)).toMatch(/^oklch\(0\.800 0 /);
+});
+
+test('lengths of stalls stand beside their bars or below, and never upon each other', () => {
+  // Right of it, left of the one at the edge, below where neighbours are close.
+  expect(placeLengths([[10, 20]], ['1.00 s'], 100)).toEqual([{ at: 24, line: 0 }]);
+  expect(placeLengths([[90, 98]], ['1.00 s'], 100)[0]).toMatchObject({ line: 0 });
+  const bars = [10, 22, 34, 46, 58].map((from) => [from, from + 4] as const);
+  const texts = bars.map(() => '300 ms');
+  const placed = placeLengths(bars, texts, 120);
+  expect(placed.filter((it) => it !== null).length).toBeGreaterThan(2);
+  const boxes = placed.flatMap((it) => (it ? [{ ...it, end: it.at + 6 * 6.6 }] : []));
+  boxes.forEach((a, i) => {
+    expect(a.at).toBeGreaterThanOrEqual(0);
+    expect(a.end).toBeLessThanOrEqual(120);
+    for (const b of boxes.slice(i + 1))
+      expect(a.line !== b.line || a.end < b.at || b.end < a.at).toBe(true);
+  });
 });

@@ -6,6 +6,7 @@ import {
   grouped,
   megabytes,
   percent,
+  shortened,
   si,
   significant,
   siTick,
@@ -87,6 +88,13 @@ describe('numbers', () => {
 test('control and direction characters are shown, everything else stays', () => {
   expect(visible('a\u001b[31m\u202eb\u007f')).toBe('a␛[31m⟨U+202E⟩b␡');
   expect(visible('$rabbit_exchange:route/2 – <b>')).toBe('$rabbit_exchange:route/2 – <b>');
+});
+
+test('long names are shortened in the middle, and what tells them apart stays', () => {
+  expect(shortened('orders-eu-1', 12)).toBe('orders-eu-1');
+  const shorten = (end: string) => shortened(`orders-of-the-web-shop-${end}`, 16);
+  expect([shorten('eu-1'), shorten('eu-2')]).toEqual(['orders-o…op-eu-1', 'orders-o…op-eu-2']);
+  expect(shortened('😀😀😀😀😀', 3)).toBe('😀…😀');
 });
 
 test('a cell of a spreadsheet is never a formula', () => {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import type { RunView } from '../src/core/view';
 import { Analysis } from '../src/flame/analysis';
 import {
   boxAt,
@@ -10,6 +11,7 @@ import {
   neighbour,
   OUTER,
 } from '../src/flame/layout';
+import { remarkOn } from '../src/flame/remarks';
 import {
   children,
   folded,
@@ -21,6 +23,7 @@ import {
   weigh,
 } from '../src/flame/tree';
 import { sorted } from '../src/sections/functions';
+import { sampling } from '../src/sections/sampling';
 import { chosen, NOBODY, split, whose } from '../src/sections/work';
 import { profileOf } from './helpers';
 
@@ -210,6 +213,45 @@ test('the table sorts by any column, ties by name', () => {
   expect(order('self')).toEqual([2, 1, 0]);
   expect(order('total')).toEqual([2, 1, 0]);
   expect(order('name')).toEqual([2, 1, 0]);
+});
+
+describe('the line about the profile', () => {
+  const run = { figures: { sent: { total: 1 }, received: { total: 0 }, scenarios: {} } };
+  const told = (window: readonly [number, number], of: object = {}) => {
+    const made = { ...run, warnings: [{ text: 'a note, and more' }] } as unknown as RunView;
+    const notes = ['a note', 'another note'];
+    return sampling(made, { ...profile, notes, lost: 3, ...of }, window, 'window').join(' · ');
+  };
+
+  test('counts the samples of the window, and says what is of the whole run', () => {
+    expect(told([1, 2.2])).toBe(
+      '3 samples of CPU time of the broker in the window, 5 in the whole run · by cpu-clock at 999 Hz per core · ' +
+        'of the whole run: unknown share 0 % · complete stacks 100 % · 3 lost · another note',
+    );
+    expect(told([0, 9])).toMatch(
+      /^5 samples of CPU time of the broker in the window · by cpu-clock/,
+    );
+    expect(told([0, 9])).toContain(' · unknown share 0 %');
+  });
+
+  test('names no clock that is not known', () => {
+    const of = { kernel_event: '', frequency: 0, timed: false };
+    expect(told([1, 2], of)).toMatch(
+      /^5 samples of CPU time of the broker in the window · unknown/,
+    );
+  });
+});
+
+test('functions at whose end the kernel allows interrupts are explained', () => {
+  const names = ['finish_task_switch.isra.0', '_raw_spin_unlock_irqrestore', 'do_idle'];
+  const kernel = { ...profile, names, kind: [4, 4, 4] };
+  const explained = (of: object = {}) =>
+    names.map((_, frame) => remarkOn({ ...kernel, ...of }, frame) !== '');
+  expect(explained()).toEqual([true, true, false]);
+  expect(remarkOn(kernel, 0)).toMatch(/bellows help stacks/);
+  // The same name in another program, and another clock.
+  expect(explained({ kind: [5, 5, 5] })).toEqual([false, false, false]);
+  expect(explained({ kernel_event: 'cycles' })).toEqual([false, false, false]);
 });
 
 describe('whose work', () => {

@@ -123,6 +123,18 @@ export function visible(text: string): string {
   );
 }
 
+/**
+ * A name in so many letters at most. A longer one is shortened in the middle: names of one origin most often begin
+ * alike, and what tells them apart stands at the end.
+ */
+export function shortened(name: string, most: number): string {
+  const letters = Array.from(name);
+  if (letters.length <= most) return name;
+  const tail = Math.floor((most - 1) / 2);
+  const head = letters.slice(0, most - 1 - tail);
+  return `${head.join('')}…${letters.slice(letters.length - tail).join('')}`;
+}
+
 /** The word for so many of a thing: `message`, `messages`. */
 export function plural(count: number, one: string): string {
   if (count === 1) return one;

@@ -683,7 +683,11 @@ text: string,
 /**
  * A name from the code, to be set in its typeface.
  */
-code: boolean, };
+code: boolean,
+/**
+ * The whole name, where the words are not all of it.
+ */
+whole: string | null, };
 
 /**
  * CPU-microseconds per message: CPU time of the measured phase divided by the messages that the

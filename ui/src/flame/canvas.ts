@@ -8,6 +8,7 @@ import { grouped, percent, visible } from '../core/format';
 import { frameColor, type Palette, shadeKey } from '../core/theme';
 import { tip } from '../core/tip';
 import { type Box, boxAt, type Compare, type Layout, layout, neighbour } from './layout';
+import { remarkOn } from './remarks';
 import type { Tree, Weights } from './tree';
 
 export const ROW = 18;
@@ -217,12 +218,14 @@ export class FlameCanvas {
   private tell(box: Box, x: number, y: number): void {
     const frame = this.scene!.tree.frame[box.node]!;
     const { module, modules } = this.profile;
+    const remark = remarkOn(this.profile, frame);
     tip.show(
       x,
       y,
       h('b', { class: 'code' }, this.name(box)),
       h('div', { class: 'soft' }, modules[module[frame]!] ?? ''),
       h('div', {}, this.tooltip(box.node)),
+      remark && h('div', { class: 'mark-text' }, remark),
     );
   }
 

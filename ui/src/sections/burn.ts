@@ -11,9 +11,10 @@ import type { RunView } from '../core/view';
 import { Analysis } from '../flame/analysis';
 import { FlameCanvas, type Scene } from '../flame/canvas';
 import { byName, byWeight, type Compare } from '../flame/layout';
+import { remarkOn } from '../flame/remarks';
 import { folded, overTime, type Tree, type Weights } from '../flame/tree';
 import { FunctionTable, sorted } from './functions';
-import { subject } from './panels';
+import { sampling } from './sampling';
 import { clampWindow, effectiveWindow, type View, wholeName } from './timeline';
 import { chosen, WorkTable } from './work';
 
@@ -25,6 +26,7 @@ type Result = { hits: Uint8Array; share: number; frames: number } | null;
 /** The profile's section. Split into parts that each own some elements and one `draw`. */
 export function burn(run: RunView, profile: Profile, store: Store, pointer: Pointer): View {
   const analysis = new Analysis(profile);
+  const facts = h('p', { class: 'facts' });
   const info = h('p', { class: 'hint' });
   const open = (node: number): void => {
     const frame = analysis.tree.frame[node]!;
@@ -66,7 +68,7 @@ export function burn(run: RunView, profile: Profile, store: Store, pointer: Poin
       h('h2', { id: 'burn-title' }, 'Where it burned'),
       profile.timed ? window_.element : null,
     ),
-    facts(run, profile),
+    facts,
     profile.timed ? strip.element : null,
     h('div', { class: 'bar-row' }, finder.element, controls),
     split,
@@ -102,7 +104,11 @@ export function burn(run: RunView, profile: Profile, store: Store, pointer: Poin
     table.draw(analysis, scene.zoom, result?.hits ?? null, p.dark);
     drawLegend(legend, analysis, p.dark);
     window_.show();
-    fill(info, hint(store, only?.label));
+    const name = state.window ? 'window' : wholeName(run);
+    fill(facts, sampling(run, profile, [from, to], name).join(' · '));
+    const frame = state.frame ?? (scene.zoom === null ? null : analysis.tree.frame[scene.zoom]!);
+    const remark = frame !== null && frame < profile.names.length ? remarkOn(profile, frame) : '';
+    fill(info, hint(store, only?.label), remark && h('span', {}, ` ${remark}`));
   };
   store.listen((_, changed) => {
     if (['window', 'frame', 'who'].some((key) => changed.has(key as keyof State))) strip.draw();
@@ -150,22 +156,6 @@ function comparison(tree: Tree, weights: Weights, profile: Profile, store: Store
   return store.state.order === 'name'
     ? byName(tree, profile.names)
     : byWeight(tree, weights, profile.names);
-}
-
-/** What the profile is, and how much of it can be trusted. */
-function facts(run: RunView, profile: Profile): HTMLElement {
-  const what = profile.event === 'cpu' ? `CPU time of the ${subject(run)}` : profile.event;
-  const parts = [
-    `${grouped(profile.samples)} samples of ${what}`,
-    profile.frequency > 0 ? `${profile.frequency} Hz per core` : '',
-    `unknown share ${percent(profile.unknown_share)}`,
-    `complete stacks ${percent(profile.complete_share)}`,
-    profile.stacks,
-    profile.lost > 0 ? `${grouped(profile.lost)} lost` : '',
-    // What already stands among the warnings need not be read twice.
-    ...profile.notes.filter((n) => !run.warnings.some((w) => w.text.includes(n))),
-  ];
-  return h('p', { class: 'facts' }, parts.filter((t) => t !== '').join(' · '));
 }
 
 /** The kinds of code by self share: legend and first answer in one. */
@@ -329,7 +319,7 @@ function timeStrip(
           ? []
           : [
               {
-                label: known === null ? (only?.label ?? '') : 'this function',
+                label: known === null ? 'these samples' : 'this function',
                 values: trim(part),
                 color: (p: ReturnType<typeof palette>) => p.accent,
                 format,

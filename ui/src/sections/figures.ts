@@ -31,24 +31,28 @@ export function percentileCell(latency: LatencySummary, percentile: number, ns: 
   return h('span', { class: 'weak', title: why }, duration(ns), h('sup', {}, '†'));
 }
 
+/** What the totals of messages are of, in words. */
+type Span = 'the whole run' | 'the window';
+
 function flow(
   label: string,
   t: { total: number; rate: number },
+  of: Span,
   requested: number | null = null,
 ): Tile | null {
   if (t.total === 0) return null;
   const extra = requested === null ? '' : `, ${significant(requested)} msg/s requested`;
-  const exact = `${grouped(t.rate, 2)} msg/s; ${grouped(t.total)} ${plural(t.total, 'message')}`;
-  return tile(label, significant(t.rate), 'msg/s', `${grouped(t.total)} in all${extra}`, exact);
+  const exact = `${grouped(t.rate, 2)} msg/s; ${grouped(t.total)} ${plural(t.total, 'message')} in ${of}`;
+  return tile(label, significant(t.rate), 'msg/s', `${grouped(t.total)} in ${of}${extra}`, exact);
 }
 
 /** What was sent and received, and what other scenarios did. */
-function flows(run: RunView): (Tile | null)[] {
+function flows(run: RunView, of: Span): (Tile | null)[] {
   const f = run.figures;
   const scenarios = Object.entries(f.scenarios);
   return [
-    flow('sent', f.sent, f.requested_rate),
-    flow('received', f.received),
+    flow('sent', f.sent, of, f.requested_rate),
+    flow('received', f.received, of),
     ...scenarios.flatMap(([name, of]) => (of ? scenarioTiles(run, name, of) : [])),
   ];
 }
@@ -75,12 +79,17 @@ function fates(run: RunView): Tile[] {
   const f = run.figures;
   const told = (label: string, count: number, unit: string, title: string): Tile[] =>
     count > 0 ? [tile(label, grouped(count), plural(count, unit), '', title)] : [];
-  const refused = told('refused', f.refused, 'message', 'negative acknowledgements');
+  const refused = told(
+    'refused',
+    f.refused,
+    'message',
+    'negative acknowledgements, of the whole run',
+  );
   if (f.ledger) return [...refused, ...account(f.ledger)];
   return [
     ...refused,
-    ...told('returned', f.returned, 'message', 'unroutable'),
-    ...told('redelivered', f.redelivered, 'delivery', 'redelivered flag set'),
+    ...told('returned', f.returned, 'message', 'unroutable, of the whole run'),
+    ...told('redelivered', f.redelivered, 'delivery', 'redelivered flag set, of the whole run'),
   ];
 }
 
@@ -103,15 +112,16 @@ export function firstTiles(run: RunView): Tile[] {
   const { ledger } = run.figures;
   const trouble = ledger !== null && ledger.lost + ledger.duplicated + ledger.corrupt > 0;
   const fate = fates(run);
+  const [first, ...further] = flows(run, 'the whole run');
   const all = [
-    ...flows(run).slice(0, 1),
+    first ?? null,
     ...felt(run)
       .slice(0, 2)
       .map((key) => p99(run, key)),
     ...(trouble ? fate.slice(0, 1) : []),
     ...costs(run),
     ...(trouble ? [] : fate),
-    ...flows(run).slice(1),
+    ...further,
   ];
   return all.filter((t) => t !== null);
 }
@@ -129,9 +139,10 @@ export function figures(page: Page, store: Store): View {
   const draw = (): void => {
     const { window } = store.state;
     const run = window ? { ...page.run, figures: figuresOf(page, window) } : page.run;
-    const items = [...flows(run), ...fates(run), ...costs(run)];
+    const of = window ? 'the window' : 'the whole run';
+    const items = [...flows(run, of), ...fates(run), ...costs(run)];
     fill(hint, windowHint(page.run, window));
-    fill(body, h('dl', { class: 'tiles' }, items), latencies(run));
+    fill(body, h('dl', { class: 'tiles' }, items), latencies(run, window !== null));
   };
   store.listen((_, changed) => {
     if (changed.has('window')) draw();
@@ -144,8 +155,13 @@ export function windowHint(run: RunView, window: readonly [number, number] | nul
   const round = (t: number): number => Math.round(t * 100) / 100;
   if (window)
     return `window ${round(window[0])} s to ${round(window[1])} s: what happened in it, in whole intervals; the fate of each message is known of the whole run only`;
-  const { measured_s: length } = run.figures;
-  return length > 0 ? `measured phase, ${seconds(Math.round(length * 10) / 10)}` : '';
+  const { measured_s: length, sent, received } = run.figures;
+  if (length === 0) return '';
+  const totals =
+    sent.total + received.total > 0
+      ? '; totals and what became of messages are of the whole run, with warm-up and drain'
+      : '';
+  return `measured phase, ${seconds(Math.round(length * 10) / 10)}${totals}`;
 }
 
 /** What became of the messages. */
@@ -245,7 +261,7 @@ function felt(run: RunView): Metric[] {
 }
 
 /** The same in one small table. */
-function latencies(run: RunView): HTMLElement | null {
+function latencies(run: RunView, ofWindow: boolean): HTMLElement | null {
   const rows = felt(run);
   if (rows.length === 0) return null;
   const shown = PERCENTILES.filter(([name]) => name !== 'p90' && name !== 'p99.99');
@@ -256,7 +272,11 @@ function latencies(run: RunView): HTMLElement | null {
     h(
       'table',
       { class: 'latencies' },
-      h('caption', { class: 'hidden' }, 'Latencies of the measured phase'),
+      h(
+        'caption',
+        { class: 'hidden' },
+        `Latencies of the ${ofWindow ? 'window' : 'measured phase'}`,
+      ),
       h(
         'thead',
         {},

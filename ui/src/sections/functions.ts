@@ -3,12 +3,15 @@
 import type { Profile } from '../core/data';
 import { KINDS } from '../core/data';
 import { button, fill, h } from '../core/dom';
-import { grouped, percent } from '../core/format';
+import { grouped, percent, shortened } from '../core/format';
 import type { SortBy, Store } from '../core/state';
 import { frameColor, shadeKey } from '../core/theme';
 import type { Analysis, FunctionRow } from '../flame/analysis';
+import { remarkOn } from '../flame/remarks';
 
 const STEP = 40;
+/** Letters of a name in a table: two lines, or three on a phone. */
+export const LONGEST = 64;
 
 /** Rows in the order of a column; equal ones by name. */
 export function sorted(
@@ -121,6 +124,7 @@ export class FunctionTable {
     const name = names[row.frame]!;
     const k = KINDS[kind[row.frame]!] ?? 'unknown';
     const where = modules[module[row.frame]!] ?? '';
+    const remark = remarkOn(this.profile, row.frame);
     const selected = this.store.state.frame === row.frame;
     const share = (value: number, top: number): HTMLElement => {
       const cell = h(
@@ -140,16 +144,22 @@ export class FunctionTable {
       share(row.total, most.total),
       h(
         'td',
-        { class: 'name', title: where ? `${name} in ${where}` : name },
+        {
+          class: 'name',
+          title: [where ? `${name} in ${where}` : name, remark]
+            .filter((it) => it !== '')
+            .join('. '),
+        },
         swatch,
         h(
           'button',
           {
             type: 'button',
             'aria-pressed': selected ? 'true' : 'false',
+            'aria-label': name.length > LONGEST ? name : null,
             onclick: () => this.store.set({ frame: selected ? null : row.frame }, true),
           },
-          name,
+          shortened(name, LONGEST),
         ),
         h('span', { class: 'module' }, where),
       ),

@@ -59,7 +59,9 @@ export function headline(run: RunView): HTMLElement {
     h(
       'p',
       { class: 'headline' },
-      run.headline.map((part) => (part.code ? h('code', {}, part.text) : part.text)),
+      run.headline.map(({ text, code, whole }) =>
+        code ? h('code', { title: whole }, text) : text,
+      ),
     ),
     run.error ? h('p', { class: 'failure' }, h('b', {}, 'The run failed:'), ` ${why}`) : null,
     run.error?.help ? h('p', { class: 'failure help' }, run.error.help) : null,

@@ -2,7 +2,7 @@
 
 import { BANDS, bandKind, covered } from '../charts/bands';
 import { margins } from '../charts/panel';
-import { h, later, table } from '../core/dom';
+import { fill, h, later, table } from '../core/dom';
 import { duration, grouped, seconds, visible } from '../core/format';
 import type { Event, RunView, StallBand } from '../core/view';
 
@@ -15,9 +15,10 @@ const MOST_LINES = { wide: 4, narrow: 8 };
 
 type Place = (time: number) => number;
 
-/** Draws all of it at a width. */
+/** Draws all of it at a width, and fills the legend above it. */
 export function drawLane(
   lane: HTMLElement,
+  legend: HTMLElement,
   run: RunView,
   [start, end]: readonly [number, number],
   width: number,
@@ -27,72 +28,117 @@ export function drawLane(
   const x: Place = (time) => left + ((time - start) / (end - start)) * inner;
   lane.replaceChildren();
   const clamp: Place = (time) => x(Math.min(end, Math.max(start, time)));
-  drawPhases(lane, run, clamp);
+  const unnamed = drawPhases(lane, run, clamp);
   let top = LINE + 2;
   const stalls = run.stalls.filter((stall) => stall.end >= start && stall.start <= end);
-  if (stalls.length > 0) {
-    const legend = stallLegend(stalls);
-    legend.style.top = `${top}px`;
-    legend.style.left = `${left}px`;
-    legend.style.maxWidth = `${width - left}px`;
-    lane.append(legend);
-    top += legend.offsetHeight;
-    drawStalls(lane, stalls, clamp, width, top);
-    top += LINE;
-  }
+  fillLegend(legend, stalls, width < 620 ? unnamed : []);
+  if (stalls.length > 0) top += drawStalls(lane, stalls, clamp, width, top);
   const seen = run.events.filter((event) => event.t >= start && event.t <= end);
   top += drawEvents(lane, seen, x, width, top);
   lane.style.height = `${top + 2}px`;
 }
 
-function drawPhases(lane: HTMLElement, run: RunView, x: Place): void {
+/** Draws the phases; returns the names of the shaded ones that have no room for theirs. */
+function drawPhases(lane: HTMLElement, run: RunView, x: Place): string[] {
+  const unnamed: string[] = [];
   for (const phase of run.phases) {
     const size = x(phase.end) - x(phase.start);
-    if (size < 24) continue;
     const name = PHASE_LABELS[phase.phase];
-    const mark = h('span', { class: `phase ${phase.phase}`, title: name }, size < 48 ? '' : name);
+    const named = size >= 48;
+    if (!named && phase.phase !== 'measure' && size > 0) unnamed.push(name);
+    if (size < 24) continue;
+    const mark = h('span', { class: `phase ${phase.phase}`, title: name }, named ? name : '');
     mark.style.left = `${x(phase.start)}px`;
     mark.style.width = `${size}px`;
     lane.append(mark);
   }
+  return unnamed;
 }
 
-/** Who stood still, how often and how long in all. */
-function stallLegend(stalls: StallBand[]): HTMLElement {
-  const items = BANDS.flatMap(([kind, name]) => {
+/** What the colours and patterns mean: who stood still, how often and how long in all, and what is shaded. */
+function fillLegend(legend: HTMLElement, stalls: StallBand[], shaded: string[]): void {
+  const who = BANDS.flatMap(([kind, name]) => {
     const bands = stalls.filter((stall) => bandKind(stall) === kind);
     if (bands.length === 0) return [];
     const often = bands.length === 1 ? '' : ` ${grouped(bands.length)} times,`;
     const text = `${name}${often} ${duration(covered(bands) * 1e9)}`;
     return h('span', {}, h('i', { class: `band ${kind}` }), text);
   });
-  return h('p', { class: 'stall-legend' }, items);
+  legend.hidden = who.length + shaded.length === 0;
+  fill(
+    legend,
+    who,
+    shaded.length > 0 && h('span', {}, h('i', { class: 'shaded' }), shaded.join(' and ')),
+  );
 }
 
-/** Each time that somebody stood still as a bar; those with room for it with their length. */
+/** More stalls than this have no lengths beside them: nobody reads so many. */
+const MOST_LENGTHS = 100;
+
+type Stretch = readonly [number, number];
+
+/**
+ * Each time that somebody stood still as a bar with its length beside it, or below it where other bars or lengths
+ * stand there; returns the height that they take.
+ */
 function drawStalls(
   lane: HTMLElement,
   stalls: StallBand[],
   x: Place,
   edge: number,
   top: number,
-): void {
+): number {
+  const bars = stalls.map((stall): Stretch => {
+    const from = x(stall.start);
+    return [from, from + Math.max(2, x(stall.end) - from)];
+  });
   stalls.forEach((stall, i) => {
-    const at = x(stall.start);
-    const width = Math.max(2, x(stall.end) - at);
-    const next = stalls[i + 1];
-    const text = duration((stall.end - stall.start) * 1e9);
-    const room = (next ? x(next.start) : edge) - at - width;
+    const [from, to] = bars[i]!;
     const bar = h('span', { class: `band stall ${bandKind(stall)}`, title: stall.text });
-    bar.style.left = `${at}px`;
-    bar.style.width = `${width}px`;
+    bar.style.left = `${from}px`;
+    bar.style.width = `${to - from}px`;
     bar.style.top = `${top + 3}px`;
     lane.append(bar);
-    if (text.length * 6.6 + 8 > room) return;
-    const label = h('span', { class: 'stall-label', title: stall.text }, text);
-    label.style.left = `${at + width + 4}px`;
-    label.style.top = `${top}px`;
+  });
+  const lengths = stalls.length > MOST_LENGTHS ? [] : stalls;
+  const texts = lengths.map(({ start, end }) => duration((end - start) * 1e9));
+  const places = placeLengths(bars, texts, edge);
+  places.forEach((place, i) => {
+    if (!place) return;
+    const label = h('span', { class: 'stall-label', title: stalls[i]!.text }, texts[i]!);
+    label.style.left = `${place.at}px`;
+    label.style.top = `${top + place.line * LINE}px`;
     lane.append(label);
+  });
+  return (1 + places.reduce((most, place) => Math.max(most, place?.line ?? 0), 0)) * LINE;
+}
+
+/**
+ * Where the lengths of bars stand: right or left of their bar on its line, or below it on one of two more; null for
+ * those without room.
+ */
+export function placeLengths(
+  bars: readonly Stretch[],
+  texts: readonly string[],
+  edge: number,
+): ({ at: number; line: number } | null)[] {
+  const taken: Stretch[][] = [[...bars], [], []];
+  return texts.map((text, i) => {
+    const [from, to] = bars[i]!;
+    const size = text.length * 6.6;
+    for (const [line, others] of taken.entries()) {
+      const wanted = line === 0 ? [to + 4, from - 4 - size] : [from, to - size];
+      const at = wanted.find(
+        (left) =>
+          left >= 0 &&
+          left + size <= edge &&
+          others.every(([a, b]) => left >= b + 3 || left + size <= a - 3),
+      );
+      if (at === undefined) continue;
+      others.push([at, at + size]);
+      return { at, line };
+    }
+    return null;
   });
 }
 

@@ -30,7 +30,7 @@ export function scenarioTiles(run: RunView, name: string, scenario: ScenarioSumm
   const { kind, unit, rate } = scenario;
   const requested = scenario.requested?.rate;
   const counts = run.metrics.filter((it) => it.scenario === name && it.kind !== 'histogram');
-  const exact = counts.map((it) => `${it.name}: ${grouped(count(scenario, it.key))}`);
+  const exact = counts.map((it) => `${it.name} ${grouped(count(scenario, it.key))}`);
   const asked = requested === undefined ? '' : `, ${significant(requested)} ${unit}/s requested`;
   const failures = scenario.failures.map((f) => `${grouped(f.count)}: ${f.reason}`);
   const tiles = [
@@ -39,14 +39,14 @@ export function scenarioTiles(run: RunView, name: string, scenario: ScenarioSumm
       significant(rate),
       `${unit}/s`,
       `${grouped(count(scenario, 'completed'))} in order${asked}`,
-      `${grouped(rate, 2)} ${unit}/s in the measured phase\n${exact.join('\n')}`,
+      [`${grouped(rate, 2)} ${unit}/s`, ...exact].join('; '),
     ),
     tile(
       'failed',
       grouped(count(scenario, 'failed')),
       unit,
       `of ${grouped(count(scenario, 'begun'))}`,
-      failures.join('\n') || 'none',
+      failures.join('; ') || 'none',
     ),
   ];
   const missed = count(scenario, 'not_begun');

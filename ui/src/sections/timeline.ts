@@ -126,6 +126,7 @@ export function timeline(
   };
 
   const heat = (): Grid | undefined => gridIn((fine ?? { histograms }).histograms, metric());
+  const legend = h('p', { class: 'stall-legend' });
   const lane = h('div', { class: 'lane' });
   const closer = button('', () => store.set({ axis: other() }, true), { class: 'quiet' });
   const other = () => (store.state.axis === 'window' ? 'run' : 'window');
@@ -182,6 +183,7 @@ export function timeline(
         }),
       ),
     ),
+    legend,
     charts,
     eventTable(run),
     later('The same as a table', () => seriesTable(run)),
@@ -200,7 +202,7 @@ export function timeline(
     const before = fine;
     fine = fineAt(width);
     if (fine !== before) take();
-    drawLane(lane, run, visible(), width);
+    drawLane(lane, legend, run, visible(), width);
     for (const panel of list) panel.draw(width, p);
     describe();
   };

@@ -2,10 +2,11 @@
 
 import type { Profile } from '../core/data';
 import { button, choice, fill, h } from '../core/dom';
-import { grouped, percent } from '../core/format';
+import { grouped, percent, shortened } from '../core/format';
 import type { SplitBy, Store } from '../core/state';
 import type { ProcessView } from '../core/view';
 import type { Analysis } from '../flame/analysis';
+import { LONGEST } from './functions';
 
 const STEP = 8;
 /** Whose work something is. The key tells it from all others, whatever the broker calls them; the label is for people. */
@@ -175,9 +176,10 @@ export class WorkTable {
           {
             type: 'button',
             'aria-pressed': selected ? 'true' : 'false',
+            'aria-label': row.label.length > LONGEST ? row.label : null,
             onclick: () => this.store.set({ who: selected ? '' : row.key, zoom: null }, true),
           },
-          row.label,
+          shortened(row.label, LONGEST),
         ),
         h('span', { class: 'module' }, row.label.includes(detail) ? '' : detail),
       ),
