@@ -267,6 +267,12 @@ pub struct Rss {
 pub struct ProfileSummary {
     /// `cpu`, …
     pub event: String,
+    /// The kernel's event that they were taken at, such as `cpu-clock`; empty where unknown.
+    #[serde(default)]
+    pub clock: String,
+    /// Samples per second of CPU time that were requested; 0 where unknown.
+    #[serde(default)]
+    pub frequency: u32,
     /// Samples kept.
     pub samples: u64,
     /// Samples that the kernel had to drop.

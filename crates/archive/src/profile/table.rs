@@ -105,6 +105,8 @@ impl Profile {
         let complete_share = share(&|sample| sample.complete);
         ProfileSummary {
             event: self.header.event.clone(),
+            clock: self.header.kernel_event.clone(),
+            frequency: self.header.frequency,
             samples: all,
             lost: self.lost,
             unknown_share: share(&|sample| has(&unknown, sample)),

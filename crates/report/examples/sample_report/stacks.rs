@@ -145,7 +145,7 @@ const PATHS: &[(u32, &[&str])] = &[
             "entry_SYSCALL_64",
             "do_syscall_64",
             "ep_poll",
-            "schedule_hrtimeout_range",
+            "finish_task_switch",
         ],
     ),
     (
@@ -244,7 +244,7 @@ fn is_kernel(name: &str) -> bool {
         "sock_",
         "ep_poll",
         "asm_",
-        "schedule_",
+        "finish_task",
         "copy_user",
     ]
     .iter()
@@ -252,12 +252,18 @@ fn is_kernel(name: &str) -> bool {
         && !name.starts_with("tcp_inet")
 }
 
+/// Queues that differ only at the end of their long names.
+const ALIKE: [&str; 2] = [
+    "orders-of-the-web-shop-which-are-to-be-packed-and-sent-to-customers-eu-1",
+    "orders-of-the-web-shop-which-are-to-be-packed-and-sent-to-customers-eu-2",
+];
+
 /// Queues, channels and connections of a node; one of a name that means harm.
-fn processes(out: &mut StacksWriter, hostile: bool) -> Vec<u32> {
-    let queue = if hostile {
-        "<img src=x onerror=alert(1)>\u{1b}[31m"
-    } else {
-        "orders-7"
+fn processes(out: &mut StacksWriter, state: &State) -> Vec<u32> {
+    let queues: &[&str] = match (state.hostile, state.faults) {
+        (true, _) => &["<img src=x onerror=alert(1)>\u{1b}[31m"],
+        (_, true) => &ALIKE,
+        _ => &["orders-7"],
     };
     let process = |id: usize, role: &str, name: &str, connection: &str| ErlangProcess {
         id: format!("<0.{id}.0>"),
@@ -266,7 +272,10 @@ fn processes(out: &mut StacksWriter, hostile: bool) -> Vec<u32> {
         vhost: "/".into(),
         connection: connection.into(),
     };
-    let mut all = vec![process(400, "queue", queue, "")];
+    let queues = queues.iter().zip(400..);
+    let mut all: Vec<ErlangProcess> = queues
+        .map(|(queue, id)| process(id, "queue", queue, ""))
+        .collect();
     for i in 0..400 {
         let connection = format!("producer-{}", i / 3);
         let role = ["connection", "channel", "writer"]
@@ -306,7 +315,7 @@ pub(crate) fn write(dir: &Path, state: &State) -> io::Result<()> {
         out.thread("2_dirty_io_sche"),
         out.thread("erts_poll"),
     ];
-    let processes = processes(&mut out, state.hostile);
+    let processes = processes(&mut out, state);
     let total: u32 = PATHS.iter().map(|(weight, _)| weight).sum();
     let (start, length) = if state.load.is_some() {
         (5.0, f64::from(state.seconds))
@@ -356,9 +365,10 @@ pub(crate) fn write(dir: &Path, state: &State) -> io::Result<()> {
             cpu: random.below(2) as u16,
             complete,
             unwinding: Unwinding::Unknown,
-            // One queue takes a third of the node; schedulers look for work, too.
+            // One queue takes a third of the node, or two of them; schedulers look for work, too.
             process: match random.below(10) {
                 0 => None,
+                1 if state.faults => processes.get(1).copied(),
                 1..=3 => processes.first().copied(),
                 _ => processes.get(random.below(processes.len())).copied(),
             },

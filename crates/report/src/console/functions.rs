@@ -96,10 +96,13 @@ fn footer(
     };
     let lines = vec![
         format!(
-            "{rows}; {} {}, {} lost",
+            "{rows}; {} {}, {} lost{}",
             count(summary.samples),
             sanitise(&profile.header.unit),
-            count(summary.lost)
+            count(summary.lost),
+            text::clock(&summary).map_or_else(String::new, |clock| {
+                format!(", taken {}", sanitise(&clock))
+            })
         ),
         format!(
             "unknown share {} % (a frame without a name), complete share {} % (reaches its root)",

@@ -260,9 +260,10 @@ fn profiles(summary: &RunSummary, style: Style) -> Vec<String> {
     let mut out = Vec::new();
     for profile in &summary.profiles {
         let counts = format!(
-            "{} profile: {} samples, {} lost, unknown share {} %, complete share {} %",
+            "{} profile: {} samples{}, {} lost, unknown share {} %, complete share {} %",
             sanitise(&profile.event),
             count(profile.samples),
+            text::clock(profile).map_or_else(String::new, |clock| format!(" {}", sanitise(&clock))),
             count(profile.lost),
             percent_digits(profile.unknown_share),
             percent_digits(profile.complete_share)

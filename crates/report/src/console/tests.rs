@@ -129,6 +129,8 @@ fn run_summary(warnings: usize) -> RunSummary {
         },
         profiles: vec![ProfileSummary {
             event: "cpu".into(),
+            clock: "cpu-clock".into(),
+            frequency: 999,
             samples: 24_012,
             lost: 0,
             unknown_share: 0.032,
@@ -308,7 +310,10 @@ fn the_summary_is_laid_out_for_every_width_and_nothing_is_cut() {
                 ] {
                     assert!(flowing.contains(part), "{part} at {columns}: {text}");
                 }
-                assert!(flowing.contains("24,012 samples"), "{text}");
+                assert!(
+                    flowing.contains("24,012 samples by cpu-clock at 999 Hz, 0 lost"),
+                    "{text}"
+                );
                 assert_eq!(flowing.matches("use a machine").count(), warnings, "{text}");
                 assert_eq!(flowing.contains("no warnings"), warnings == 0, "{text}");
             }
@@ -459,6 +464,7 @@ fn profile() -> Profile {
         ..Profile::default()
     };
     profile.header.unit = "samples".into();
+    profile.header.kernel_event = "cpu-clock".into();
     profile
 }
 
@@ -493,7 +499,7 @@ fn the_function_table_sorts_filters_and_says_what_is_missing() {
     let only = table(FunctionSort::SelfShare, &|name| name.contains("route"));
     assert!(!only.contains("$ets") && only.contains("1 of 1 matching functions (3 in all)"));
     for part in [
-        "100 samples, 3 lost",
+        "100 samples, 3 lost, taken by cpu-clock",
         "unknown share 30.00 %",
         "complete share 98.00 %",
     ] {

@@ -11,7 +11,7 @@ mod work;
 
 pub(crate) use names::shortened;
 pub(crate) use requirements::requirements_tally;
-pub use stacks::stacks;
+pub use stacks::{clock, stacks};
 pub use verdict::verdict;
 pub use warnings::{stall, warning};
 pub use work::work;

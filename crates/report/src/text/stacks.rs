@@ -1,4 +1,4 @@
-//! How a profile's stacks were found.
+//! How a profile's samples were taken, and their stacks found.
 
 use archive::ProfileSummary;
 
@@ -30,9 +30,32 @@ pub fn stacks(profile: &ProfileSummary) -> Option<String> {
     (!parts.is_empty()).then(|| format!("stacks: {}", parts.join(", ")))
 }
 
+/// The clock that samples were taken by, and how often it ticked: `by cpu-clock at 999 Hz`; nothing where neither is
+/// known.
+#[must_use]
+pub fn clock(profile: &ProfileSummary) -> Option<String> {
+    let by = (!profile.clock.is_empty()).then(|| format!("by {}", profile.clock));
+    let often =
+        (profile.frequency > 0).then(|| format!("at {} Hz", count(profile.frequency.into())));
+    let parts: Vec<_> = [by, often].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_clock_is_named_as_far_as_it_is_known() {
+        assert_eq!(clock(&ProfileSummary::default()), None);
+        let mut profile = ProfileSummary {
+            frequency: 999,
+            ..ProfileSummary::default()
+        };
+        assert_eq!(clock(&profile).as_deref(), Some("at 999 Hz"));
+        profile.clock = "cpu-clock".into();
+        assert_eq!(clock(&profile).as_deref(), Some("by cpu-clock at 999 Hz"));
+    }
 
     #[test]
     fn every_method_is_named_and_none_is_silent() {

@@ -43,13 +43,20 @@ pub(super) fn profiling() -> Check {
         Ok(notes) if notes.is_empty() => Check::new(
             NAME,
             Status::Ok,
-            observed("user and kernel stacks can be sampled"),
+            observed(&format!(
+                "user and kernel stacks can be sampled {}",
+                clock()
+            )),
             "profiles show where the broker and the kernel below it spend their time",
         ),
         Ok(notes) => Check::new(
             NAME,
             Status::Warn,
-            observed(&notes.join("; ")),
+            observed(&format!(
+                "{}; sampled {}",
+                notes.join("; "),
+                sampling_clock()
+            )),
             "profiles lack a part, most often the kernel's",
         )
         .fix("sysctl kernel.perf_event_paranoid=1 (as root), or run bellows as root"),
@@ -61,6 +68,12 @@ pub(super) fn profiling() -> Check {
         )
         .fix("sysctl kernel.perf_event_paranoid=1 (as root), or run bellows as root"),
     }
+}
+
+/// What a profile is taken by unless an experiment says otherwise: `by cpu-clock at 999 Hz`.
+fn sampling_clock() -> String {
+    let usual = profile::Options::default();
+    format!("by {} at {} Hz", usual.event.kernel_name, usual.frequency)
 }
 
 fn trial() -> Result<Vec<String>, profile::Error> {
@@ -184,6 +197,17 @@ mod tests {
         let two = cores(2);
         assert_eq!(two.status, Status::Warn);
         assert!(two.fix.is_some() && two.observed.contains('2'));
+    }
+
+    #[test]
+    fn what_samples_are_taken_by_is_named() {
+        assert_eq!(sampling_clock(), "by cpu-clock at 999 Hz");
+        let check = profiling();
+        assert!(
+            check.status == Status::Bad || check.observed.contains("by cpu-clock at 999 Hz"),
+            "{}",
+            check.observed
+        );
     }
 
     #[test]
