@@ -242,6 +242,68 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     await none.done();
   });
 
+  test('names that begin alike are told apart in the tables', async () => {
+    for (const width of [1280, 390]) {
+      const { page, done } = await open('faults', '', { viewport: { width, height: 900 } });
+      const rows = await page.locator('.work tbody button').evaluateAll((all) =>
+        all.slice(0, 2).map((e) => ({
+          text: e.textContent,
+          whole: e.getAttribute('aria-label'),
+          title: e.closest('td').title,
+          cut: e.scrollWidth > e.clientWidth + 1,
+        })),
+      );
+      rows.forEach(({ text, whole, title, cut }, i) => {
+        assert.ok(text.endsWith(`-eu-${i + 1}`) && text.length <= 64, text);
+        const name = `queue orders-of-the-web-shop-which-are-to-be-packed-and-sent-to-customers-eu-${i + 1}`;
+        assert.equal(whole, name);
+        assert.equal(title, `${name} <0.${400 + i}.0>`);
+        assert.ok(!cut, `${width}: ${text}`);
+      });
+      const names = await page
+        .locator('.functions td.name button')
+        .evaluateAll((all) =>
+          all.filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.textContent),
+        );
+      assert.deepEqual(names, [], `${width}`);
+      await done();
+    }
+    // The first sentence has the name, too, and all of it beside the pointer.
+    const { page, done } = await open('faults');
+    const named = page.locator('.headline code').first();
+    assert.match(await named.innerText(), /^queue .*…/);
+    assert.match(await named.getAttribute('title'), /^queue orders-of-the-web-shop.*-eu-1$/);
+    await done();
+  });
+
+  test('the line about the profile follows the window', async () => {
+    const { page, done } = await open('full');
+    const facts = page.locator('#burn .facts');
+    assert.match(
+      await facts.innerText(),
+      /^[67]\d,\d{3} samples of CPU time of the broker in the measured phase.* · by cpu-clock at 999 Hz per core/,
+    );
+    await page.getByLabel('window to, seconds').fill('6');
+    await page.getByLabel('window to, seconds').press('Tab');
+    assert.match(
+      await facts.innerText(),
+      /^1,\d{3} samples of CPU time of the broker in the window, [67]\d,\d{3} in the whole run · .* · of the whole run: unknown share/,
+    );
+    await done();
+  });
+
+  test('what the sampling clock does to some frames is explained', async () => {
+    const { page, done } = await open('full');
+    await page.locator('#search').fill('^finish_task_switch$');
+    const cell = page.locator('.functions:not(.work) td.name').first();
+    assert.match(await cell.getAttribute('title'), /allows interrupts again/);
+    const hint = page.locator('.graph .hint');
+    assert.doesNotMatch(await hint.innerText(), /interrupts/);
+    await cell.getByRole('button').click();
+    assert.match(await hint.innerText(), /the interrupt of the sampling clock waits/);
+    await done();
+  });
+
   test('zoom, its share over time, and Escape back', async () => {
     const { page, done } = await open('full');
     const graph = page.locator('.flame-view').first();
@@ -437,7 +499,11 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     assert.match(row, /^ack response\s.*\s320,000$/);
     assert.match(await page.locator('.waits .ends').innerText(), /nothing due 97\.0 %/);
     await page.keyboard.press('Escape');
-    assert.match(await figures.locator('header').innerText(), /measured phase, 37 s/);
+    assert.match(
+      await figures.locator('header').innerText(),
+      /measured phase, 37 s; totals and what became of messages are of the whole run/,
+    );
+    assert.match(await figures.locator('.tile').first().innerText(), /[\d,]+ in the whole run/);
     assert.match(await p99(1), /^1\d\d ms$/);
     assert.equal(await figures.getByText('lost', { exact: true }).count(), 1);
     assert.match(await latency.locator('header').innerText(), /measured phase/);
@@ -552,6 +618,8 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
       await legend.innerText(),
       /broker silent 2 times, 1\.70 s\s+no connection 3\.40 s\s+generator stopped 800 ms\s+machine stopped 500 ms/,
     );
+    // It stands above the axis, so that nobody takes it for something that happened then.
+    assert.equal(await page.locator('.charts .stall-legend').count(), 0);
     const looks = await page
       .locator('.lane .stall')
       .evaluateAll((all) => all.map((e) => getComputedStyle(e).background));
@@ -567,13 +635,16 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
   test('labels of marks are whole, inside the page, and do not touch each other', async () => {
     for (const width of [1280, 390]) {
       const { page, done } = await open('faults', '', { viewport: { width, height: 900 } });
-      const boxes = await page.locator('.lane .event').evaluateAll((all) =>
+      assert.equal(await page.locator('.stall-label').count(), 5, `${width}`);
+      const shaded = await page.locator('.stall-legend').innerText();
+      assert.equal(/warm-up and drain/.test(shaded), width === 390, shaded);
+      const boxes = await page.locator('.lane .event, .lane .stall-label').evaluateAll((all) =>
         all.map((e) => {
           const { left, right, top, bottom } = e.getBoundingClientRect();
           return { left, right, top, bottom, cut: e.scrollWidth > e.clientWidth + 1 };
         }),
       );
-      assert.ok(boxes.length >= 5, `${boxes.length} labels at ${width}`);
+      assert.ok(boxes.length >= 10, `${boxes.length} labels at ${width}`);
       boxes.forEach((a, i) => {
         assert.ok(!a.cut && a.left >= 0 && a.right <= width, `${width}: label ${i} is cut`);
         for (const b of boxes.slice(i + 1)) {

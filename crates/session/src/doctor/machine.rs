@@ -45,7 +45,7 @@ pub(super) fn profiling() -> Check {
             Status::Ok,
             observed(&format!(
                 "user and kernel stacks can be sampled {}",
-                clock()
+                sampling_clock()
             )),
             "profiles show where the broker and the kernel below it spend their time",
         ),
