@@ -278,7 +278,7 @@ describe('who limited the run', () => {
       capacity: { rate: 3e6, shape: '12 B', at_least: true },
     } as unknown as Evidence;
     const left = Object.fromEntries(ours(evidence, words(false)));
-    expect(left.requested).toBe('all-out');
+    expect(left.requested).toBe('unthrottled');
     expect(left['busiest loop at work']).toBe('30.0 %');
     expect(left['waited for a core']).toBeNull();
     expect(left['could make, by calibration']).toBe('at least 3,000,000 msg/s');

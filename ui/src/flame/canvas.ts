@@ -4,7 +4,7 @@ import { xml } from '../charts/export';
 import type { Profile } from '../core/data';
 import { KINDS } from '../core/data';
 import { h } from '../core/dom';
-import { grouped, percent, visible } from '../core/format';
+import { grouped, percent, shortened, visible } from '../core/format';
 import { frameColor, type Palette, shadeKey } from '../core/theme';
 import { tip } from '../core/tip';
 import { type Box, boxAt, type Compare, type Layout, layout, neighbour } from './layout';
@@ -106,8 +106,7 @@ export class FlameCanvas {
       const w = box.width * this.width;
       const name = this.name(box);
       const letters = Math.floor((w - 6) / 6.6);
-      const text =
-        letters < 3 ? '' : name.length > letters ? `${name.slice(0, letters - 1)}…` : name;
+      const text = letters < 3 ? '' : shortened(name, letters);
       const title = `${name} ${this.tooltip(box.node)}`;
       return `<g><title>${xml(title)}</title><rect x="${(box.x * this.width).toFixed(1)}" y="${y}" width="${w.toFixed(1)}" height="${ROW - 1}" fill="${this.fill(box)}"/>${text ? `<text x="${(box.x * this.width + 3).toFixed(1)}" y="${y + 12.5}" fill="#17181c">${xml(text)}</text>` : ''}</g>`;
     });
@@ -190,7 +189,7 @@ export class FlameCanvas {
     // Dimmed boxes take on the paper's colour, so their ink is the page's.
     ctx.fillStyle = dim || box.context ? p.ink : '#17181c';
     ctx.globalAlpha = dim ? 0.62 : 1;
-    ctx.fillText(shorten(ctx, this.name(box), w - 8), x + 4, y + ROW / 2 - 0.5);
+    ctx.fillText(fitting(ctx, this.name(box), w - 8), x + 4, y + ROW / 2 - 0.5);
     ctx.globalAlpha = 1;
   }
 
@@ -266,17 +265,19 @@ export class FlameCanvas {
   }
 }
 
-/** A name cut to a width. */
-function shorten(ctx: CanvasRenderingContext2D, name: string, width: number): string {
-  const text = visible(name);
+/** A name shortened to a width. */
+function fitting(ctx: CanvasRenderingContext2D, name: string, width: number): string {
+  const whole = visible(name);
   // No letter of these fonts is wider than 9 px on average: measure only where it is close.
-  if (text.length * 9 < width || ctx.measureText(text).width <= width) return text;
+  if (whole.length * 9 < width || ctx.measureText(whole).width <= width) return whole;
   let low = 0;
-  let high = Math.min(text.length, Math.ceil(width / 3));
+  let high = Math.ceil(width / 3);
+  // Nothing below measures more letters than could ever fit.
+  const text = shortened(whole, high);
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (ctx.measureText(`${text.slice(0, middle)}…`).width <= width) low = middle;
+    if (ctx.measureText(shortened(text, middle)).width <= width) low = middle;
     else high = middle - 1;
   }
-  return low < 2 ? '' : `${text.slice(0, low)}…`;
+  return low < 3 ? '' : shortened(text, low);
 }

@@ -272,7 +272,7 @@ export function ours(e: Evidence, words: Words): Row[] {
       return value === null ? max : Math.max(max ?? 0, value);
     }, null);
   return [
-    ['requested', e.requested_rate === null ? 'all-out' : rate(e.requested_rate)],
+    ['requested', e.requested_rate === null ? 'unthrottled' : rate(e.requested_rate)],
     [words.sent, rate(e.sent_rate)],
     [`${words.sent} over 1 ms late`, e.requested_rate === null ? null : share(e.late_share)],
     ['received', e.received_rate > 0 ? rate(e.received_rate) : null],

@@ -6,7 +6,7 @@ import type { RequirementChart, RequirementRow, RunView } from '../core/view';
 
 /** Whether a requirement held, in words. */
 export function outcome(met: boolean | null): string {
-  return met === null ? 'cannot tell' : met ? 'met' : 'not met';
+  return met === null ? 'cannot tell' : met ? 'met' : 'missed';
 }
 
 /** How many were met: `2 of 3 requirements met`. */
