@@ -150,18 +150,22 @@ export class FunctionTable {
             .filter((it) => it !== '')
             .join('. '),
         },
-        swatch,
         h(
-          'button',
-          {
-            type: 'button',
-            'aria-pressed': selected ? 'true' : 'false',
-            'aria-label': name.length > LONGEST ? name : null,
-            onclick: () => this.store.set({ frame: selected ? null : row.frame }, true),
-          },
-          shortened(name, LONGEST),
+          'div',
+          { class: 'cell' },
+          swatch,
+          h(
+            'button',
+            {
+              type: 'button',
+              'aria-pressed': selected ? 'true' : 'false',
+              'aria-label': name.length > LONGEST ? name : null,
+              onclick: () => this.store.set({ frame: selected ? null : row.frame }, true),
+            },
+            shortened(name, LONGEST),
+          ),
+          h('span', { class: 'module' }, where),
         ),
-        h('span', { class: 'module' }, where),
       ),
     );
   }

@@ -172,16 +172,20 @@ export class WorkTable {
         'td',
         { class: 'name', title: `${row.label} ${detail}` },
         h(
-          'button',
-          {
-            type: 'button',
-            'aria-pressed': selected ? 'true' : 'false',
-            'aria-label': row.label.length > LONGEST ? row.label : null,
-            onclick: () => this.store.set({ who: selected ? '' : row.key, zoom: null }, true),
-          },
-          shortened(row.label, LONGEST),
+          'div',
+          { class: 'cell' },
+          h(
+            'button',
+            {
+              type: 'button',
+              'aria-pressed': selected ? 'true' : 'false',
+              'aria-label': row.label.length > LONGEST ? row.label : null,
+              onclick: () => this.store.set({ who: selected ? '' : row.key, zoom: null }, true),
+            },
+            shortened(row.label, LONGEST),
+          ),
+          h('span', { class: 'module' }, row.label.includes(detail) ? '' : detail),
         ),
-        h('span', { class: 'module' }, row.label.includes(detail) ? '' : detail),
       ),
     );
   }
