@@ -102,9 +102,12 @@ fn working_for(queue: &str) -> RunSummary {
         share: 0.312,
     };
     let mut summary = summary();
-    let of_ack = *summary.latency.get(Metric::ACK_RESPONSE);
+    let of_ack = summary.latency.get(Metric::ACK_RESPONSE).clone();
     let both = [Metric::ACK_RESPONSE, Metric::END_TO_END];
-    summary.latency = both.into_iter().map(|metric| (metric, of_ack)).collect();
+    summary.latency = both
+        .into_iter()
+        .map(|metric| (metric, of_ack.clone()))
+        .collect();
     summary.received = summary.sent;
     summary.verdict = Some(Verdict {
         limited_by: LimitedBy::Broker,
