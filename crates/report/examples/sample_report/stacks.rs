@@ -370,6 +370,7 @@ pub(crate) fn write(dir: &Path, state: &State) -> io::Result<()> {
                 0 => None,
                 1 if state.faults => processes.get(1).copied(),
                 1..=3 => processes.first().copied(),
+                4 if state.faults => processes.first().copied(),
                 _ => processes.get(random.below(processes.len())).copied(),
             },
         });
