@@ -1,15 +1,27 @@
 //! Stopping a load from outside, and asking it to watch for a broker's return.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+
+use measure::{Clock, Nanos, Time};
 
 use crate::Error;
+
+/// The longest that a load that is stopped goes on with cycles, or with a conversation of cleaning up.
+pub(crate) const FINISHING: Nanos = Nanos::SECOND;
+/// The longest that it waits for messages in flight when it is stopped in the drain, and then for the end of its
+/// connections.
+pub(crate) const CLOSING: Nanos = Nanos::from_millis(500);
 
 /// A handle that stops a running load; clones share their state. Safe to use in a signal handler
 /// thread. Answered within about 20 ms.
 #[derive(Clone, Debug, Default)]
 pub struct Control {
     request: Arc<AtomicU8>,
+    /// When the first end was requested; 0 before that.
+    stopped_at: Arc<AtomicU64>,
+    /// Since when waits belong to what is finished also by a load that was stopped.
+    finishing_since: Option<Time>,
     watch: Arc<AtomicU8>,
     held: Arc<AtomicBool>,
 }
@@ -43,21 +55,37 @@ impl Control {
     /// The same handle for a load that is not asked to watch.
     pub(crate) fn without_watch(&self) -> Self {
         Self {
-            request: Arc::clone(&self.request),
             watch: Arc::default(),
-            held: Arc::clone(&self.held),
+            ..self.clone()
+        }
+    }
+
+    /// The same handle for what a load that was stopped still finishes: its waits last [`FINISHING`] at most from then
+    /// on.
+    pub(crate) fn finishing(&self) -> Self {
+        Self {
+            finishing_since: Some(Clock.now()),
+            ..self.clone()
         }
     }
 
     /// Orderly end: nothing more is sent, what is in flight is drained, queues are handled as
     /// planned.
     pub fn stop(&self) {
-        self.request.fetch_max(1, Ordering::Relaxed);
+        self.request_end(1);
     }
 
     /// End at once: no drain, connections are dropped. Queues that were to be deleted stay.
     pub fn abort(&self) {
-        self.request.fetch_max(2, Ordering::Relaxed);
+        self.request_end(2);
+    }
+
+    fn request_end(&self, request: u8) {
+        let (order, failed) = (Ordering::Relaxed, Ordering::Relaxed);
+        let now = Clock.now().0;
+        // An earlier end counts.
+        let _ = self.stopped_at.compare_exchange(0, now, order, failed);
+        self.request.fetch_max(request, Ordering::Release);
     }
 
     /// Whether an end was requested.
@@ -88,8 +116,28 @@ impl Control {
         self.held.load(Ordering::Relaxed)
     }
 
+    /// How long ago the first end was requested, `since` at the earliest; `None` where none was.
+    pub(crate) fn stopped_for(&self, since: Time) -> Option<Nanos> {
+        let is_stopping = self.is_stopping();
+        let at = Time(self.stopped_at.load(Ordering::Relaxed));
+        is_stopping.then(|| Clock.now().since(at.max(since)))
+    }
+
+    /// Whether the load has to end at once, or has had `time` for its end.
+    pub(crate) fn is_overdue(&self, since: Time, time: Nanos) -> bool {
+        self.request() == StopRequest::Abort || self.stopped_for(since).is_some_and(|it| it >= time)
+    }
+
+    /// Whether waits for a broker end now without an answer.
+    pub(crate) fn ends_waits(&self) -> bool {
+        match self.finishing_since {
+            Some(since) => self.is_overdue(since, FINISHING),
+            None => self.is_stopping(),
+        }
+    }
+
     pub(crate) fn request(&self) -> StopRequest {
-        match self.request.load(Ordering::Relaxed) {
+        match self.request.load(Ordering::Acquire) {
             0 => StopRequest::Run,
             1 => StopRequest::Stop,
             _ => StopRequest::Abort,

@@ -93,6 +93,13 @@ pub enum RunEvent {
         /// When that was seen, within 25 ms.
         at: Time,
     },
+    /// The load is about to end and waits, after a stop or because it takes long.
+    Waiting {
+        /// What for, as in "waiting for ...".
+        for_what: String,
+        /// The longest that it does.
+        at_most: Nanos,
+    },
     /// A client heard nothing for a while, or its event loop did not run.
     Silence(Silence),
     /// Anything else worth a line.

@@ -196,7 +196,7 @@ fn wait_for(
                 }
                 .into());
             }
-            Err(RecvTimeoutError::Timeout) if control.is_stopping() => {
+            Err(RecvTimeoutError::Timeout) if control.ends_waits() => {
                 return Err(Interruption::Stopped);
             }
             Err(RecvTimeoutError::Timeout) if Clock.now() < deadline => {}

@@ -6,6 +6,7 @@ use load::{
     Outcome, Phases, Plan, RandomKeys, Refusal, RunEvent, ServiceTime, Sink, StopCondition,
 };
 use measure::{Interval, Length, Nanos, Rate};
+use wire::amqp091::{BasicConsume, BasicQos};
 
 struct Nothing;
 
@@ -417,6 +418,76 @@ fn a_load_that_is_refused_empties_nothing() {
     emptied.producers.per_destination = 0;
     emptied.consumers.message_count = Some(50);
     assert_eq!(run(&plan(emptied)).totals.received, 50);
+}
+
+#[path = "../../broker/tests/common/mod.rs"]
+#[allow(dead_code, reason = "every test file uses a part of it")]
+mod raw;
+
+/// The broker refuses the subscription, which comes after the queues are emptied.
+#[test]
+fn a_load_that_may_not_consume_empties_nothing() {
+    let broker = embedded();
+    for queue in ["queue://first", "queue://taken"] {
+        let mut filled = group(&broker, &[queue]);
+        filled.consumers.per_destination = 0;
+        filled.producers.message_count = Some(50);
+        run(&plan(filled));
+    }
+    let mut other = raw::Connection::open(broker.local_addr());
+    let qos = BasicQos {
+        prefetch_count: 1,
+        ..BasicQos::default()
+    };
+    other.ask(&qos, "BasicQosOk");
+    let consume = BasicConsume {
+        queue: "taken",
+        exclusive: true,
+        ..BasicConsume::default()
+    };
+    other.ask(&consume, "BasicConsumeOk");
+
+    let mut purging = group(&broker, &["queue://first", "queue://taken"]);
+    purging.queues.purge = true;
+    let error = load::run(&plan(purging), &Control::new(), &mut Nothing).expect_err("taken");
+    let said = error.to_string();
+    assert!(
+        said.contains("cannot consume from \"taken\"") && said.contains("exclusive"),
+        "{said}"
+    );
+    drop(other);
+    for queue in ["queue://first", "queue://taken"] {
+        let mut emptied = group(&broker, &[queue]);
+        emptied.producers.per_destination = 0;
+        emptied.consumers.message_count = Some(50);
+        assert_eq!(run(&plan(emptied)).totals.received, 50);
+    }
+}
+
+/// Consumers that are not exclusive keep nobody from emptying a queue.
+#[test]
+fn a_queue_that_others_consume_from_is_emptied() {
+    let broker = embedded();
+    let mut filled = group(&broker, &["queue://shared"]);
+    filled.consumers.per_destination = 0;
+    filled.producers.message_count = Some(50);
+    run(&plan(filled));
+    let mut other = raw::Connection::open(broker.local_addr());
+    let qos = BasicQos {
+        prefetch_count: 1,
+        ..BasicQos::default()
+    };
+    other.ask(&qos, "BasicQosOk");
+    let consume = BasicConsume {
+        queue: "shared",
+        ..BasicConsume::default()
+    };
+    other.ask(&consume, "BasicConsumeOk");
+    let mut purging = group(&broker, &["queue://shared"]);
+    purging.queues.purge = true;
+    let outcome = run(&plan(purging));
+    let ledger = outcome.ledger.expect("a ledger");
+    assert!(ledger.foreign <= 1, "{ledger:?}");
 }
 
 #[test]

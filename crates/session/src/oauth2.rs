@@ -3,11 +3,11 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use load::{Endpoint, Token};
+use load::{Control, Endpoint, Token};
 use measure::Problem;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -21,6 +21,8 @@ use crate::experiment::{BrokerSpec, OAuth2Spec};
 
 /// The longest that the token endpoint may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a wait for the first token looks whether the user wants to stop.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// A token is renewed when this part of its life is over, so that one failure is no end.
 const RENEW_AFTER: f64 = 0.6;
 /// Between attempts to renew it, after one that failed.
@@ -52,35 +54,38 @@ struct Refused {
 }
 
 /// Gets the first token for an endpoint, where one is requested, and renews it from then on.
-pub(crate) fn log_in(spec: &BrokerSpec, endpoint: &mut Endpoint) -> Result<Option<Renewal>, Error> {
+pub(crate) fn log_in(
+    spec: &BrokerSpec,
+    endpoint: &mut Endpoint,
+    control: &Control,
+) -> Result<Option<Renewal>, Error> {
     let Some(oauth2) = &spec.oauth2 else {
         return Ok(None);
     };
-    let (token, renewal) = start(oauth2, spec.ca.as_deref())?;
+    let (token, renewal) = start(oauth2, spec.ca.as_deref(), control)?;
     endpoint.token = Some(token);
     Ok(Some(renewal))
 }
 
-/// Gets the first token, and renews it from then on.
-pub(crate) fn start(spec: &OAuth2Spec, ca: Option<&Path>) -> Result<(Token, Renewal), Error> {
+/// Gets the first token, unless somebody stops the run before, and renews it from then on.
+fn start(
+    spec: &OAuth2Spec,
+    ca: Option<&Path>,
+    control: &Control,
+) -> Result<(Token, Renewal), Error> {
     let client = Client::new(spec, ca)?;
-    let granted = client.ask()?;
-    let token = Token::new(granted.access_token.clone());
     let (stop, stopped) = channel();
-    let renewed = token.clone();
+    let (tell, told) = channel();
     let keep = move || {
-        let mut wait = life_of(&granted);
-        // Ends when the other side of the channel is dropped.
-        while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
-            wait = match client.ask() {
-                Ok(granted) => {
-                    let wait = life_of(&granted);
-                    renewed.renew(granted.access_token);
-                    wait
-                }
-                // The present one may still be good; the broker says when it is not.
-                Err(_) => AGAIN_AFTER,
-            };
+        let first = client.ask().map(|granted| {
+            let wait = life_of(&granted);
+            (Token::new(granted.access_token), wait)
+        });
+        let known = first.as_ref().ok().cloned();
+        // Whoever asked may have had enough.
+        let _ = tell.send(first.map(|(token, _)| token));
+        if let Some((token, wait)) = known {
+            renew(&client, &token, wait, &stopped);
         }
     };
     let thread = std::thread::Builder::new()
@@ -91,7 +96,33 @@ pub(crate) fn start(spec: &OAuth2Spec, ca: Option<&Path>) -> Result<(Token, Rene
         stop: Some(stop),
         thread: Some(thread),
     };
-    Ok((token, renewal))
+    loop {
+        match told.recv_timeout(POLL_INTERVAL) {
+            Ok(token) => return token.map(|token| (token, renewal)),
+            Err(_) if control.is_stopping() => return Err(Error::Stopped { during: "start" }),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                let problem =
+                    Problem::new("no token came", "its thread has ended (a bug)", "try again");
+                return Err(problem.into());
+            }
+        }
+    }
+}
+
+/// Renews a token before it expires, until the other side of the channel is dropped.
+fn renew(client: &Client, token: &Token, mut wait: Duration, stopped: &Receiver<()>) {
+    while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+        wait = match client.ask() {
+            Ok(granted) => {
+                let wait = life_of(&granted);
+                token.renew(granted.access_token);
+                wait
+            }
+            // The present one may still be good; the broker says when it is not.
+            Err(_) => AGAIN_AFTER,
+        };
+    }
 }
 
 fn life_of(granted: &Granted) -> Duration {
@@ -293,8 +324,8 @@ fn tls(ca: Option<&Path>) -> Result<TlsConfig, Error> {
 mod tests {
     use std::io::{BufRead, BufReader, Read, Write};
     use std::net::TcpListener;
-    use std::sync::mpsc::{Receiver, channel};
     use std::thread;
+    use std::time::Instant;
 
     use super::*;
 
@@ -351,7 +382,7 @@ mod tests {
             )
         };
         let (uri, told) = endpoint(vec![grant("one"), grant("two")]);
-        let (token, renewal) = start(&spec(uri), None).unwrap();
+        let (token, renewal) = start(&spec(uri), None, &Control::new()).unwrap();
         let form = told.recv().unwrap();
         for part in [
             "grant_type=client_credentials",
@@ -368,6 +399,19 @@ mod tests {
         told.recv_timeout(Duration::from_secs(5)).expect("renewed");
         drop(renewal);
         assert!(!format!("{token:?}").contains("two"));
+    }
+
+    #[test]
+    fn a_stop_does_not_wait_for_the_endpoint() {
+        // It takes connections, and says nothing.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let uri = format!("http://{}/", listener.local_addr().unwrap());
+        let control = Control::new();
+        control.stop();
+        let began = Instant::now();
+        let stopped = start(&spec(uri), None, &control).unwrap_err();
+        assert_eq!(stopped, Error::Stopped { during: "start" });
+        assert!(began.elapsed() < TIMEOUT / 2, "{:?}", began.elapsed());
     }
 
     /// Numbers by the RFC, as text by Azure AD's first version and others.
@@ -428,7 +472,10 @@ mod tests {
             (500, r#"{"access_token":"hidden"}"#, "no success"),
         ] {
             let (uri, _told) = endpoint(vec![(status, body.to_owned())]);
-            let text = start(&spec(uri), None).unwrap_err().problem().sentence();
+            let text = start(&spec(uri), None, &Control::new())
+                .unwrap_err()
+                .problem()
+                .sentence();
             assert!(text.contains(part), "{text}");
             assert!(
                 !text.contains("s3cret") && !text.contains("hidden"),
@@ -440,13 +487,13 @@ mod tests {
             "http://me:s3cret",
             "https://a b:s3cret@h",
         ] {
-            let text = start(&spec(uri.into()), None)
+            let text = start(&spec(uri.into()), None, &Control::new())
                 .unwrap_err()
                 .problem()
                 .sentence();
             assert!(!text.contains("s3cret"), "{text}");
         }
-        let text = start(&spec("http://127.0.0.1:1/".into()), None)
+        let text = start(&spec("http://127.0.0.1:1/".into()), None, &Control::new())
             .unwrap_err()
             .problem()
             .sentence();

@@ -24,7 +24,7 @@ use super::report::Report;
 use super::series::{Merger, POOL};
 use super::shared::Shared;
 use super::worker::{Worker, WorkerConfig};
-use crate::control::{StopRequest, Watch};
+use crate::control::{CLOSING, Watch};
 use crate::protocol::Connection;
 use crate::report::Censored;
 use crate::{Control, Error, Outcome, PhaseTimes, Plan, RunEvent, Sink, ThreadUsage, Together};
@@ -35,6 +35,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const LEAD_TIME: Nanos = Nanos(5_000_000);
 /// The instant that asks whether producers are behind, consumers left out.
 const PRODUCERS_ONLY: Time = Time(0);
+/// Closing connections that takes longer is told.
+const TELL_AFTER: Nanos = Nanos::from_millis(200);
 /// How often is told how many clients are connected.
 const PROGRESS_INTERVAL: Nanos = Nanos(500_000_000);
 /// Reports that are not intervals have this much room.
@@ -173,17 +175,33 @@ impl<'a, C: Connection> Coordinator<'a, C> {
         let drain_at = self.load(start)?;
         self.together.end(drain_at);
         let end_at = self.drain(drain_at)?;
-        while self.finished < self.threads.len() {
-            self.receive(POLL_INTERVAL)?;
-            if self.control.request() == StopRequest::Abort {
-                self.shared.abort();
-                self.wake();
-            }
-        }
+        self.close()?;
         self.join()?;
         let Self { merger, sink, .. } = self;
         merger.finish(|slice| sink.slice(slice));
         Ok(self.outcome(start, drain_at, end_at))
+    }
+
+    /// Waits until the event loops have closed their connections, for long only where nobody stops the load.
+    fn close(&mut self) -> Result<(), Error> {
+        let began = Clock.now();
+        let mut is_told = false;
+        while self.finished < self.threads.len() {
+            self.receive(POLL_INTERVAL)?;
+            if self.control.is_overdue(began, CLOSING) {
+                self.shared.abort();
+                self.wake();
+            } else if !is_told && Clock.now().since(began) >= TELL_AFTER {
+                is_told = true;
+                let at_most = match self.control.is_stopping() {
+                    true => CLOSING,
+                    false => self.plan.timeout,
+                };
+                let for_what = "the broker to close the connections".to_owned();
+                self.sink.event(RunEvent::Waiting { for_what, at_most });
+            }
+        }
+        Ok(())
     }
 
     /// Waits for the other scenarios of the run; `None` where one of them could not start.

@@ -31,14 +31,21 @@ pub(crate) mod thread_time;
 mod unique_properties;
 mod worker;
 
+use measure::Nanos;
+
 use self::assignment::{Assignment, assign};
 use self::coordinator::Coordinator;
 use self::spec::Cluster;
-use crate::control::Interruption;
-use crate::control::StopRequest;
+use crate::control::{FINISHING, Interruption};
 use crate::node::{Node, Nodes};
 use crate::protocol::{Admin, Connection, connect_options, too_many_clients};
-use crate::{Control, Error, Outcome, Plan, RunEvent, Sink, Together};
+use crate::{
+    Control, Destination, DestinationKind, Error, Group, Outcome, Plan, RunEvent, Sink, Together,
+};
+
+/// What is said where the load cannot begin after its queues were emptied.
+const EMPTIED: &str = "the queues were emptied before the clients connected: in AMQP a subscription delivers at once \
+                       what its queue holds, so it must be empty before";
 
 /// See [`crate::validate`].
 pub(crate) fn validate<C: Connection>(plan: &Plan) -> Result<(), Error> {
@@ -55,19 +62,49 @@ pub(crate) fn run<C: Connection>(
     sink: &mut dyn Sink,
 ) -> Result<Outcome, Error> {
     validate::<C>(plan)?;
-    let outcome = match set_up::<C>(plan, control, sink) {
-        Ok(assignment) => Coordinator::<C>::start(plan, together, control, sink, assignment)
-            .and_then(|mut coordinator| coordinator.supervise()),
+    let mut made = vec![Vec::new(); plan.groups.len()];
+    let outcome = match set_up::<C>(plan, control, sink, &mut made) {
+        Ok(assignment) => {
+            let started = Coordinator::<C>::start(plan, together, control, sink, assignment);
+            let outcome = started.and_then(|mut coordinator| coordinator.supervise());
+            if outcome.is_err() && plan.groups.iter().any(|group| group.queues.purge) {
+                sink.event(RunEvent::Note(EMPTIED.to_owned()));
+            }
+            outcome
+        }
         Err(Interruption::Failed(error)) => Err(error),
         Err(Interruption::Stopped) => Ok(Outcome::never_started()),
     };
-    // A broker that could not be reached, or says nothing, has nothing to clean up either.
+    // A broker that could not be reached, or says nothing, has nothing to clean up but what was made there.
     let reached = !matches!(outcome, Err(Error::Connect { .. } | Error::TimedOut { .. }));
-    if reached && control.request() != StopRequest::Abort {
-        let took_place = outcome.as_ref().is_ok_and(|it| !it.phases.is_empty());
-        clean_up::<C>(plan, sink, took_place);
+    let took_place = outcome.as_ref().is_ok_and(|it| !it.phases.is_empty());
+    for (group, made) in plan.groups.iter().zip(made) {
+        let (queues, timeout) = match reached {
+            true => (left_over(group, made, took_place), plan.timeout),
+            false => (made, plan.timeout.min(FINISHING)),
+        };
+        if !queues.is_empty() {
+            clean_up::<C>(group, &queues, timeout, control, sink);
+        }
     }
     outcome
+}
+
+/// The queues that a group leaves and that are to be deleted: subscriptions in any case, whose queues would gather
+/// messages for ever; its own where the load took place, else those that were made for it.
+fn left_over(group: &Group, made: Vec<String>, took_place: bool) -> Vec<String> {
+    let is_own = |it: &&Destination| it.kind == DestinationKind::Queue && !it.exclusive;
+    let mut queues = match group.queues.delete && took_place {
+        true => group
+            .destinations
+            .iter()
+            .filter(is_own)
+            .map(|it| it.name.clone())
+            .collect(),
+        false => made,
+    };
+    queues.extend(group.subscription_queues().map(|(queue, _)| queue));
+    queues
 }
 
 /// Prepares the broker and assigns the clients. Queues are emptied last, when nothing is left to be refused that can
@@ -76,8 +113,9 @@ fn set_up<C: Connection>(
     plan: &Plan,
     control: &Control,
     sink: &mut dyn Sink,
+    made: &mut [Vec<String>],
 ) -> Result<Assignment<C::ClientSpec>, Interruption> {
-    let (nodes, clusters) = prepare::<C>(plan, control, sink)?;
+    let (nodes, clusters) = prepare::<C>(plan, control, sink, made)?;
     let assignment = assign::<C>(plan, &nodes, &clusters)?;
     for client in assignment.threads.iter().flatten() {
         let count = client.connection.clients.len();
@@ -94,15 +132,16 @@ fn set_up<C: Connection>(
     Ok(assignment)
 }
 
-/// Connects to every endpoint once and prepares the queues there.
+/// Connects to every endpoint once and prepares the queues there; `made` has a list for each group.
 fn prepare<C: Connection>(
     plan: &Plan,
     control: &Control,
     sink: &mut dyn Sink,
+    made: &mut [Vec<String>],
 ) -> Result<(Vec<Nodes>, Vec<Cluster>), Interruption> {
     let mut all = Vec::with_capacity(plan.groups.len());
     let mut clusters = Vec::with_capacity(plan.groups.len());
-    for group in &plan.groups {
+    for (group, made) in plan.groups.iter().zip(made) {
         let mut nodes = Vec::with_capacity(1 + group.further.len());
         for endpoint in std::iter::once(&group.endpoint).chain(&group.further) {
             let options = connect_options(endpoint, &group.source_addresses)?;
@@ -117,7 +156,7 @@ fn prepare<C: Connection>(
                 answer: server.answer,
             });
             if nodes.is_empty() {
-                admin.prepare(group)?;
+                admin.prepare(group, made)?;
                 clusters.push(Cluster::new(endpoint, server.address, server.cluster));
             }
             admin.close()?;
@@ -133,28 +172,45 @@ fn prepare<C: Connection>(
     Ok((all, clusters))
 }
 
-/// Deletes the queues that were to be deleted, where the load took place, and subscriptions in any
-/// case: their queues would gather messages for ever. What fails here is only told.
-fn clean_up<C: Connection>(plan: &Plan, sink: &mut dyn Sink, took_place: bool) {
-    for group in &plan.groups {
-        let queues_too = group.queues.delete && took_place;
-        if !queues_too && group.subscription_queues().next().is_none() {
-            continue;
+/// Deletes what a group leaves, for a second at most where the load was stopped. What fails here is only told.
+fn clean_up<C: Connection>(
+    group: &Group,
+    queues: &[String],
+    timeout: Nanos,
+    control: &Control,
+    sink: &mut dyn Sink,
+) {
+    if control.is_stopping() {
+        sink.event(RunEvent::Waiting {
+            for_what: "the broker to delete queues".to_owned(),
+            at_most: FINISHING,
+        });
+    }
+    let control = control.finishing();
+    let mut left = queues;
+    let mut delete = || -> Result<(), Interruption> {
+        let options = connect_options(&group.endpoint, &group.source_addresses)?;
+        let mut admin = <C::Admin<'_>>::connect(&group.endpoint, options, timeout, &control)?;
+        while let Some((queue, rest)) = left.split_first() {
+            admin.delete(queue)?;
+            left = rest;
         }
-        let delete = || -> Result<(), Interruption> {
-            // Not the load's own control: it may say stop, and cleaning up belongs to stopping.
-            let control = Control::new();
-            let options = connect_options(&group.endpoint, &group.source_addresses)?;
-            let mut admin =
-                <C::Admin<'_>>::connect(&group.endpoint, options, plan.timeout, &control)?;
-            admin.clean_up(group, took_place)?;
-            admin.close()
+        admin.close()
+    };
+    let why = match delete() {
+        Ok(()) => return,
+        Err(Interruption::Failed(error)) => error.to_string(),
+        Err(Interruption::Stopped) => "the run ended before the broker answered".to_owned(),
+    };
+    if let Some((first, rest)) = left.split_first() {
+        let others = match rest.len() {
+            0 => String::new(),
+            1 => " and 1 other".to_owned(),
+            others => format!(" and {others} others"),
         };
-        if let Err(Interruption::Failed(error)) = delete() {
-            sink.event(RunEvent::Note(format!(
-                "queues may be left behind: {error}"
-            )));
-        }
+        sink.event(RunEvent::Note(format!(
+            "queues may be left behind: {first}{others}: {why}"
+        )));
     }
 }
 

@@ -380,7 +380,7 @@ impl<'a> Admin<'a> for ToyAdmin {
         &self.0
     }
 
-    fn prepare(&mut self, _: &Group) -> Result<(), Interruption> {
+    fn prepare(&mut self, _: &Group, _: &mut Vec<String>) -> Result<(), Interruption> {
         Ok(())
     }
 
@@ -388,7 +388,7 @@ impl<'a> Admin<'a> for ToyAdmin {
         Ok(())
     }
 
-    fn clean_up(&mut self, _: &Group, _: bool) -> Result<(), Interruption> {
+    fn delete(&mut self, _: &str) -> Result<(), Interruption> {
         Ok(())
     }
 

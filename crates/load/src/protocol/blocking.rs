@@ -37,7 +37,8 @@ pub(crate) struct Blocking<'a, C> {
     cipher: Vec<u8>,
     control: &'a Control,
     timeout: Nanos,
-    is_leaving: bool,
+    /// In the place of `control` while the connection is closed.
+    leaving: Option<Control>,
     pub(crate) addresses: Arc<Addresses>,
     /// The address that answered, of those that the host's name has.
     pub(crate) address: SocketAddr,
@@ -69,7 +70,7 @@ impl<'a, C: Connection> Blocking<'a, C> {
             cipher: Vec::new(),
             control,
             timeout,
-            is_leaving: false,
+            leaving: None,
             addresses,
             address: SocketAddr::from(([0, 0, 0, 0], 0)),
             round_trip: Nanos::ZERO,
@@ -101,9 +102,9 @@ impl<'a, C: Connection> Blocking<'a, C> {
     }
 
     /// Starts the orderly close, and waits for its end; a broker that does not answer is not waited
-    /// for beyond the time-out.
+    /// for beyond the time-out, nor for long where the load was stopped.
     pub(crate) fn close(mut self) -> Result<(), Interruption> {
-        self.is_leaving = true;
+        self.leaving = Some(self.control.finishing());
         self.driver.connection.leave(Clock.now())?;
         self.wait_for(|_, progress| (progress == Progress::Closed).then_some(()))
     }
@@ -134,7 +135,7 @@ impl<'a, C: Connection> Blocking<'a, C> {
         if Clock.now() > deadline {
             return Err(self.driver.timed_out(self.timeout).into());
         }
-        if self.control.is_stopping() && !self.is_leaving {
+        if self.leaving.as_ref().unwrap_or(self.control).ends_waits() {
             return Err(Interruption::Stopped);
         }
         match self.poll.poll(&mut self.events, Some(POLL_INTERVAL)) {

@@ -237,15 +237,15 @@ pub(crate) trait Admin<'a>: Sized {
     /// What was found out by connecting.
     fn server(&self) -> &Server;
 
-    /// Makes what a group asks for.
-    fn prepare(&mut self, group: &Group) -> Result<(), Interruption>;
+    /// Makes what a group asks for. Where its queues are to be deleted, those that were not there before are added to
+    /// `made`.
+    fn prepare(&mut self, group: &Group, made: &mut Vec<String>) -> Result<(), Interruption>;
 
     /// Empties a group's queues, where that is possible.
     fn purge(&mut self, group: &Group) -> Result<(), Interruption>;
 
-    /// Deletes subscriptions, which would gather messages for ever, and queues where the load took
-    /// place and they are to be deleted.
-    fn clean_up(&mut self, group: &Group, took_place: bool) -> Result<(), Interruption>;
+    /// Deletes a queue, where it is there.
+    fn delete(&mut self, queue: &str) -> Result<(), Interruption>;
 
     /// Messages that wait in a queue, and its consumers; `None` where there is no such queue.
     fn depth(&mut self, queue: &str) -> Result<Option<(u32, u32)>, Interruption>;

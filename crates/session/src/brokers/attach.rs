@@ -24,7 +24,7 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
         request.observer.step("requesting an access token");
     }
     let mut endpoint = request.experiment.endpoint()?;
-    let renewal = oauth2::log_in(spec, &mut endpoint)?;
+    let renewal = oauth2::log_in(spec, &mut endpoint, request.control)?;
     Ok(Box::new(Attached {
         processes: Processes {
             further: find_further(&request.experiment.loaded_endpoints()?, &endpoint),

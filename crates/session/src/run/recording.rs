@@ -431,6 +431,10 @@ impl load::Sink for Recording<'_> {
                 self.observer
                     .step(&format!("connecting: {ready} of {wanted} clients"));
             }
+            load::RunEvent::Waiting { for_what, at_most } => {
+                self.observer
+                    .step(&format!("waiting for {for_what}, at most {at_most}"));
+            }
             load::RunEvent::Started { at } => {
                 self.started = Some(at);
                 // What setting up took is no part of the first second.

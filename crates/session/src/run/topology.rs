@@ -56,13 +56,14 @@ impl BrokerState {
     }
 }
 
-/// Asks a broker what its processes do, unless the question before that had no answer in time.
+/// Asks a broker what its processes do, unless the question before that had no answer in time, or none before the run
+/// was stopped.
 pub(crate) fn processes(
     broker: &dyn Broker,
     topology: &Result<Topology, BrokerError>,
     control: &load::Control,
 ) -> Result<Vec<ErlangProcess>, BrokerError> {
-    if is_timed_out(topology) {
+    if is_timed_out(topology) || (topology.is_err() && control.is_stopping()) {
         return Err(BrokerError::Control {
             asked_for: "what its processes do",
             reason: "it was not asked, for it did not tell its queues and bindings in time".into(),
@@ -129,6 +130,8 @@ mod tests {
     struct Hung {
         identity: Identity,
         endpoint: Endpoint,
+        /// Whether whoever asks waits until the time-out.
+        timed_out: bool,
         asked: AtomicUsize,
     }
 
@@ -137,8 +140,8 @@ mod tests {
             self.asked.fetch_add(1, Ordering::Relaxed);
             Err(BrokerError::Control {
                 asked_for: "anything",
-                reason: "no answer within 20 s".into(),
-                timed_out: true,
+                reason: "no answer".into(),
+                timed_out: self.timed_out,
             })
         }
     }
@@ -181,18 +184,23 @@ mod tests {
     }
 
     #[test]
-    fn a_broker_that_gives_no_answer_in_time_is_asked_once() {
-        let broker = Hung {
-            identity: Identity::default(),
-            endpoint: Endpoint::new("localhost", 0),
-            asked: AtomicUsize::new(0),
-        };
-        let state = BrokerState::read(&broker, true, &load::Control::new());
-        assert_eq!(broker.asked.load(Ordering::Relaxed), 1);
-        assert!(is_timed_out(&state.topology));
-        let error = state.processes.unwrap_err().to_string();
-        let said = "the broker did not tell what its processes do: it was not asked";
-        assert!(error.starts_with(said), "{error}");
+    fn a_broker_that_gives_no_answer_in_time_or_before_a_stop_is_asked_once() {
+        let stopped = load::Control::new();
+        stopped.stop();
+        for (timed_out, control) in [(true, load::Control::new()), (false, stopped)] {
+            let broker = Hung {
+                identity: Identity::default(),
+                endpoint: Endpoint::new("localhost", 0),
+                timed_out,
+                asked: AtomicUsize::new(0),
+            };
+            let state = BrokerState::read(&broker, true, &control);
+            assert_eq!(broker.asked.load(Ordering::Relaxed), 1);
+            assert_eq!(is_timed_out(&state.topology), timed_out);
+            let error = state.processes.unwrap_err().to_string();
+            let said = "the broker did not tell what its processes do: it was not asked";
+            assert!(error.starts_with(said), "{error}");
+        }
     }
 
     #[test]

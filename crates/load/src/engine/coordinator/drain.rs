@@ -12,7 +12,7 @@ use std::time::Duration;
 use measure::{Clock, Nanos, Phase, Time};
 
 use super::{Coordinator, LEAD_TIME, POLL_INTERVAL};
-use crate::control::StopRequest;
+use crate::control::{CLOSING, StopRequest};
 use crate::engine::recipients::{Found, Inquiry};
 use crate::engine::shared::{CATCH_UP, ProgressTotals};
 use crate::protocol::Connection;
@@ -38,6 +38,10 @@ struct Drain {
     /// Where things stood when the ledger was last looked into.
     looked_at: Option<ProgressTotals>,
     ask_at: Time,
+    /// Somebody has stopped the load, before the drain or in it.
+    is_stopped: bool,
+    /// In the drain: it does not ask what did not come by the deadline.
+    is_cut_short: bool,
 }
 
 impl<C: Connection> Coordinator<'_, C> {
@@ -55,6 +59,8 @@ impl<C: Connection> Coordinator<'_, C> {
             last: ProgressTotals::default(),
             looked_at: None,
             ask_at: Time(0),
+            is_stopped: self.control.is_stopping(),
+            is_cut_short: false,
         };
         while !self.is_drained(&mut drain)? {
             self.receive(POLL_INTERVAL / 4)?;
@@ -74,6 +80,7 @@ impl<C: Connection> Coordinator<'_, C> {
         if self.ends_at_once() {
             return Ok(true);
         }
+        self.cut_short(drain, totals, now);
         if totals != drain.last {
             // Not before the time until which loops may catch up: they may be about to send.
             (drain.last, drain.last_change) = (totals, now.max(drain.last_change));
@@ -81,19 +88,20 @@ impl<C: Connection> Coordinator<'_, C> {
         let is_confirmed = totals.open == 0;
         // One turn of every loop after the end of sending, so that what it sent is known.
         let is_still = now > drain.last_change + LEAD_TIME;
-        let is_late = now >= drain.deadline;
+        // Whoever has stopped the load does not wait for a broker that hangs.
+        let is_quiet = now.since(drain.last_change) >= QUIET;
+        let is_late = now >= drain.deadline || (drain.is_stopped && is_quiet && !is_confirmed);
         let may_be_complete = is_confirmed && is_still && drain.looked_at != Some(totals);
         if (may_be_complete || is_late) && self.is_complete(totals)? {
             return Ok(is_confirmed || is_late);
         }
         drain.looked_at = Some(totals).filter(|_| may_be_complete).or(drain.looked_at);
-        let is_quiet = is_confirmed && now.since(drain.last_change) >= QUIET;
-        if is_late && !is_confirmed {
+        if is_late && (drain.is_cut_short || !is_confirmed) {
             // Whatever the queues hold now, there may be more of it.
             self.found = Found::default();
             return Ok(true);
         }
-        let asks = is_late || (is_quiet && now >= drain.ask_at);
+        let asks = is_late || (is_confirmed && is_quiet && now >= drain.ask_at);
         if !asks {
             return Ok(false);
         }
@@ -104,6 +112,24 @@ impl<C: Connection> Coordinator<'_, C> {
         self.found = found;
         drain.ask_at = Clock.now() + ASK_AGAIN;
         Ok(is_late || nothing_comes)
+    }
+
+    /// Leaves a drain that somebody stops little time.
+    fn cut_short(&mut self, drain: &mut Drain, totals: ProgressTotals, now: Time) {
+        if drain.is_stopped || !self.control.is_stopping() {
+            return;
+        }
+        (drain.is_stopped, drain.is_cut_short) = (true, true);
+        drain.deadline = drain.deadline.min(now + CLOSING);
+        let missing = totals.expected.saturating_sub(totals.received);
+        let for_what = match totals.open {
+            0 => format!("deliveries ({missing} missing)"),
+            open => format!("answers to messages ({open} missing)"),
+        };
+        self.sink.event(RunEvent::Waiting {
+            for_what,
+            at_most: drain.deadline.since(now),
+        });
     }
 
     fn ends_at_once(&self) -> bool {

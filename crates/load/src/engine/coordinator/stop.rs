@@ -88,7 +88,7 @@ impl QueueProbe {
 
 impl Drop for QueueProbe {
     fn drop(&mut self) {
-        self.control.stop();
+        self.control.abort();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

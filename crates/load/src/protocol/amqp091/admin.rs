@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use measure::Nanos;
 use transport::ConnectOptions;
+use wire::amqp091::FieldTable;
 
 use super::AmqpConnection;
 use super::arguments::arguments;
@@ -13,7 +14,10 @@ use super::routing::{binding, is_durable, publishes_to};
 use super::spec::{ChannelSpec, Queue, Role};
 use crate::control::Interruption;
 use crate::protocol::{Admin, Blocking, ConnectionSpec, Progress, Server};
-use crate::{Control, Declare, Destination, DestinationKind, Endpoint, Exchange, Group, QueueType};
+use crate::{
+    Control, Declare, Destination, DestinationKind, Endpoint, Exchange, Group, QueueHandling,
+    QueueType,
+};
 
 pub(crate) struct AmqpAdmin<'a> {
     blocking: Blocking<'a, AmqpConnection>,
@@ -58,36 +62,26 @@ impl<'a> Admin<'a> for AmqpAdmin<'a> {
         &self.server
     }
 
-    fn prepare(&mut self, group: &Group) -> Result<(), Interruption> {
+    fn prepare(&mut self, group: &Group, made: &mut Vec<String>) -> Result<(), Interruption> {
         let declare = group.queues.declare;
         let mut exchanges: Vec<&str> = Vec::new();
         for destination in &group.destinations {
-            if let Some(exchange) = destination
-                .amqp091
-                .exchange
-                .as_ref()
-                .filter(|e| e.is_declared())
+            let exchange = destination.amqp091.exchange.as_ref();
+            if let Some(exchange) = exchange.filter(|it| it.is_declared())
                 && declare != Declare::Never
                 && !exchanges.contains(&exchange.name.as_str())
             {
                 exchanges.push(&exchange.name);
                 self.declare_exchange(exchange, declare)?;
             }
-            if destination.kind == DestinationKind::Topic || destination.exclusive {
-                continue;
-            }
-            if declare != Declare::Never {
-                self.declare_queue(destination, declare)?;
+            let is_queue = destination.kind != DestinationKind::Topic && !destination.exclusive;
+            if is_queue && declare != Declare::Never {
+                self.declare_queue(destination, group.queues, made)?;
                 self.bind(destination)?;
             }
         }
-        if group.queues.purge && declare == Declare::Never {
-            for queue in purged(group) {
-                if self.depth(queue)?.is_none() {
-                    // Refused, and before another queue is emptied.
-                    self.purge_queue(queue)?;
-                }
-            }
+        if group.queues.purge {
+            purged(group).try_for_each(|queue| self.check_purge(group, queue))?;
         }
         self.subscribe(group)
     }
@@ -96,17 +90,8 @@ impl<'a> Admin<'a> for AmqpAdmin<'a> {
         purged(group).try_for_each(|queue| self.purge_queue(queue))
     }
 
-    fn clean_up(&mut self, group: &Group, took_place: bool) -> Result<(), Interruption> {
-        if group.queues.delete && took_place {
-            let queues = group.destinations.iter();
-            for destination in queues.filter(|d| d.kind == DestinationKind::Queue && !d.exclusive) {
-                self.request(Request::delete_queue(&destination.name))?;
-            }
-        }
-        for (queue, _) in group.subscription_queues() {
-            self.request(Request::delete_queue(&queue))?;
-        }
-        Ok(())
+    fn delete(&mut self, queue: &str) -> Result<(), Interruption> {
+        self.request(Request::delete_queue(queue)).map(drop)
     }
 
     fn depth(&mut self, queue: &str) -> Result<Option<(u32, u32)>, Interruption> {
@@ -170,14 +155,18 @@ impl AmqpAdmin<'_> {
                 Question::DeclareExchange { exchange, passive },
             )
         };
-        self.declare(declare, request)
+        if declare == Declare::IfMissing && self.request(request(true))? != Answer::Missing {
+            return Ok(());
+        }
+        self.request(request(false)).map(drop)
     }
 
     /// Declares a destination's queue, or finds that it is there already and equal.
     fn declare_queue(
         &mut self,
         destination: &Destination,
-        declare: Declare,
+        handling: QueueHandling,
+        made: &mut Vec<String>,
     ) -> Result<(), Interruption> {
         let arguments = arguments(destination)?;
         let kind = destination.amqp091.queue_type.name();
@@ -192,17 +181,16 @@ impl AmqpAdmin<'_> {
             };
             Request::new(action.clone(), Question::DeclareQueue { queue, passive })
         };
-        self.declare(declare, request)
-    }
-
-    /// Declares, where it is to be declared although it may exist or does not exist.
-    fn declare(
-        &mut self,
-        declare: Declare,
-        request: impl Fn(bool) -> Request,
-    ) -> Result<(), Interruption> {
-        if declare == Declare::IfMissing && self.request(request(true))? != Answer::Missing {
-            return Ok(());
+        let takes_any = handling.declare == Declare::IfMissing;
+        if takes_any || handling.delete {
+            if self.request(request(true))? != Answer::Missing {
+                if takes_any {
+                    return Ok(());
+                }
+            } else if handling.delete {
+                // Also where the answer to the declaration is not waited for.
+                made.push(destination.name.clone());
+            }
         }
         self.request(request(false)).map(drop)
     }
@@ -216,6 +204,33 @@ impl AmqpAdmin<'_> {
         let action = format!("bind queue {queue:?} to exchange {exchange:?}");
         self.request(Request::bind(action, queue, exchange, key))
             .map(drop)
+    }
+
+    /// Finds out, before any queue is emptied, whether this one may be, and consumed from: where others consume from it,
+    /// one of them may be exclusive, and a subscription is the only way to know.
+    fn check_purge(&mut self, group: &Group, queue: &str) -> Result<(), Interruption> {
+        match self.depth(queue)? {
+            None => return self.purge_queue(queue),
+            Some((_, 0)) => return Ok(()),
+            Some(_) if group.consumer_count() == 0 || group.consumers.poll.is_some() => {
+                return Ok(());
+            }
+            Some(_) => {}
+        }
+        // At most one message comes, and goes back with the channel.
+        let prefetch = Question::Prefetch {
+            count: 1,
+            whole_channel: false,
+        };
+        let consume = Question::Consume {
+            queue: queue.to_owned(),
+            no_ack: false,
+            arguments: FieldTable::new(),
+        };
+        self.request(Request::new("limit the prefetch to 1", prefetch))?;
+        self.request(Request::new(format!("consume from {queue:?}"), consume))?;
+        self.request(Request::close_channel())?;
+        self.request(Request::open_channel()).map(drop)
     }
 
     fn purge_queue(&mut self, queue: &str) -> Result<(), Interruption> {

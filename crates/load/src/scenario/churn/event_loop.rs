@@ -14,7 +14,7 @@ use super::counts::{Awaited, CycleCounts, spent};
 use super::slot::{Buffers, Slot, State};
 use super::{ChurnKind, ChurnPlan};
 use crate::control::Interruption;
-use crate::control::{StopRequest, Watch};
+use crate::control::{FINISHING, StopRequest, Watch};
 use crate::engine::silence::SHORTEST;
 use crate::protocol::amqp091::AmqpConnection;
 use crate::protocol::{Admin, Connection, connect_options};
@@ -260,7 +260,7 @@ impl<'a> Churn<'a> {
                 self.last = self.last.min(end);
             }
             let next_report = self.report(now);
-            if self.control.request() == StopRequest::Abort {
+            if self.control.is_overdue(self.start, FINISHING) {
                 return Ok(());
             }
             let next_due = self.begin_due(due_times, now)?;

@@ -56,7 +56,7 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
     if spec.oauth2.is_some() {
         observer.step("requesting an access token");
     }
-    let renewal = oauth2::log_in(spec, &mut endpoint)?;
+    let renewal = oauth2::log_in(spec, &mut endpoint, request.control)?;
     Ok(Box::new(Node {
         identity: Identity {
             kind: spec.kind.name(),
