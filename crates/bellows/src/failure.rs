@@ -59,6 +59,17 @@ impl Failure {
         Self::Failed(Problem::io(action, path, source))
     }
 
+    /// The same where it ended one of several runs: what a signal stopped says which.
+    pub(crate) fn in_run(self, number: u32, times: u32) -> Self {
+        match self {
+            Self::Stopped(problem) => Self::Stopped(Problem {
+                cause: format!("{} of run {number} of {times}", problem.cause),
+                ..problem
+            }),
+            other => other,
+        }
+    }
+
     /// The same after the command's result was printed, which stays the only value on standard output.
     pub(crate) fn already_printed(self) -> Self {
         match self {

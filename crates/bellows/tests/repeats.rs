@@ -184,6 +184,41 @@ fn a_run_that_is_stopped_ends_the_series_and_does_not_count() {
     assert_eq!(found["runs"].as_array().map(Vec::len), Some(count));
 }
 
+/// An empty table, and the exit code of success, would be taken for a result.
+#[test]
+fn a_stop_before_a_run_is_complete_says_what_was_stopped() {
+    let dir = folder();
+    let args = short(&["--repeat", "3", "--set", "phases.measure=60s"]);
+    let started = start(bellows(dir.path(), &args));
+    wait_for("a recorded second", || {
+        common::seconds_recorded(dir.path()) >= 1
+    });
+    started.signal("INT");
+    let ended: Ended = started.end();
+    assert_eq!(ended.code(), Some(130), "{ended:#?}");
+    let run = common::only_run(dir.path());
+    let said = format!(
+        "stopped in run 1 of 3: no run was completed; what it measured until then is in {}\n",
+        run.display()
+    );
+    assert!(ended.stderr.ends_with(&said), "{said} {ended:#?}");
+    assert!(!ended.stdout.contains("mean"), "{ended:#?}");
+
+    let warming = short(&["--repeat", "3", "--json", "--set", "phases.warmup=60s"]);
+    let dir = folder();
+    let started = start(bellows(dir.path(), &warming));
+    wait_for("a recorded second", || {
+        common::seconds_recorded(dir.path()) >= 1
+    });
+    started.signal("INT");
+    let ended: Ended = started.end();
+    assert_eq!(ended.code(), Some(130), "{ended:#?}");
+    let said = "stopped in warm-up of run 1 of 3: nothing measured\n";
+    assert!(ended.stderr.ends_with(said), "{ended:#?}");
+    let value: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    assert_eq!(value["error"]["cause"], "stopped in warm-up of run 1 of 3");
+}
+
 #[test]
 fn how_often_is_a_number_from_one_to_a_thousand() {
     let dir = folder();

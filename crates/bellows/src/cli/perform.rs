@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use archive::profile::Profile;
 use archive::{Repeats, RepeatsSummary, RunRecord, RunState, RunSummary, Tier};
+use measure::Problem;
 use report::console::{self, Shape, Style};
 use session::{Error, Experiment, Observer, RunOptions, RunOutcome};
 
@@ -115,7 +116,7 @@ fn repeatedly(
             Ok(carried) => carried,
             // What the earlier ones measured is told before this one's failure.
             Err(failure) => {
-                broken = Some(failure);
+                broken = Some(failure.in_run(number, times));
                 break;
             }
         };
@@ -139,6 +140,12 @@ fn repeatedly(
         watched.check()?;
         return Err(broken.unwrap_or(Failure::Closed));
     }
+    let is_complete = |record: &RunRecord| record.state == RunState::Complete;
+    if watched.control.is_stopping() && !records.iter().any(is_complete) {
+        watched.check()?;
+        let kept = last.as_ref().map(|(dir, _)| dir.as_path());
+        return Err(nothing_completed(records.len(), times, kept));
+    }
     let repeats = session::repeats(&shape.title, times, &records);
     let drawn = draw_repeats(&repeats, last.as_ref());
     let report = drawn.as_ref().ok().and_then(Option::as_deref);
@@ -149,13 +156,25 @@ fn repeatedly(
         done = done.max(judge(output, record)?);
     }
     match broken.or(drawn.err()) {
+        None => {}
         // The runs before it are what the user has.
-        None | Some(Failure::Stopped(_)) => Ok(Performed {
-            run_dir: last.map(|(dir, _)| dir),
-            done,
-        }),
-        Some(failure) => Err(failure.already_printed()),
+        Some(Failure::Stopped(problem)) => output::line_aside(&problem.to_string()),
+        Some(failure) => return Err(failure.already_printed()),
     }
+    Ok(Performed {
+        run_dir: last.map(|(dir, _)| dir),
+        done,
+    })
+}
+
+/// The end of repeated runs that were stopped before one of them was complete.
+fn nothing_completed(number: usize, times: u32, kept: Option<&Path>) -> Failure {
+    let kept = kept.map(|dir| format!("; what it measured until then is in {}", dir.display()));
+    Failure::Stopped(Problem::new(
+        format!("stopped in run {number} of {times}"),
+        format!("no run was completed{}", kept.unwrap_or_default()),
+        "run it again",
+    ))
 }
 
 /// Keeps what the runs say together in the last one's folder, and draws its report with it.

@@ -80,7 +80,9 @@ pub fn repeats(
             .iter()
             .flat_map(|text| wrap(text, style.columns)),
     );
-    lines.extend(table(repeats).lines(style.columns));
+    if !repeats.figures.is_empty() {
+        lines.extend(table(repeats).lines(style.columns));
+    }
     if let Some(table) = requirements(records) {
         lines.push(String::new());
         lines.extend(table.lines(style.columns));
