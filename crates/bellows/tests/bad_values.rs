@@ -315,7 +315,10 @@ fn a_bad_key_is_named_with_its_line_and_nothing_is_started() {
         (
             load.clone() + "message-size = { mean = 1 }",
             "",
-            ["x.toml:5: a message size is no table", "write a number"],
+            [
+                "x.toml:5: message-size = { mean = 1 }: a message size is no table",
+                "write a number",
+            ],
         ),
         (
             format!("{load}[profile]\nfrequency = 0"),
@@ -372,6 +375,11 @@ fn assert_refused(ended: &common::Ended, given: &str, parts: &[&str]) {
             "{given}: no {part:?}: {ended:#?}"
         );
     }
+    // A table is quoted as it was written; other braces are a key that nobody has named.
+    let tables = given.lines().filter_map(|line| line.split_once(" = {"));
+    let said = tables.fold(ended.stderr.clone(), |said, (_, table)| {
+        said.replace(&format!("{{{}", table.trim_end()), "")
+    });
     for strange in [
         "expected f64",
         "invalid type",
@@ -388,9 +396,6 @@ fn assert_refused(ended: &common::Ended, given: &str, parts: &[&str]) {
         "panicked",
         "{",
     ] {
-        assert!(
-            !ended.stderr.contains(strange),
-            "{given}: {strange:?}: {ended:#?}"
-        );
+        assert!(!said.contains(strange), "{given}: {strange:?}: {ended:#?}");
     }
 }

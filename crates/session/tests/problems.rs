@@ -276,3 +276,84 @@ fn what_is_wrong_is_the_cause_and_what_was_observed_the_value() {
         );
     }
 }
+
+/// What the TOML reader refuses names its key and line as our own checks do.
+#[test]
+fn what_is_no_experiment_is_told_by_key_and_line() {
+    let load = "[[load]]\ndestination = 'queue://q'\n";
+    let keys = "`bellows help keys` says what each key takes";
+    for (text, cause, value, help) in [
+        (
+            format!("{load}consumer-latency = [{{lenght = '5ms'}}]"),
+            "x.toml:3: consumer-latency = [{lenght = '5ms'}]: it must be text in quotes",
+            "[{lenght = '5ms'}]",
+            keys,
+        ),
+        (
+            format!("{load}rate = {{kind = 'sine', base = 3}}"),
+            "x.toml:3: rate = {kind = 'sine', base = 3}: it must be a rate such as 20000, \"2k\" or \"10/min\"",
+            "{kind = 'sine', base = 3}",
+            keys,
+        ),
+        (
+            "[phases]\nload = 3".to_owned(),
+            "x.toml:2: unknown key \"load\"",
+            "load",
+            "[phases] takes warmup, measure, drain",
+        ),
+        (
+            "load = 3".to_owned(),
+            "x.toml:1: load = 3: it must be a table",
+            "load = 3",
+            "write [[load]], and its keys below it",
+        ),
+        (
+            "broker = 'rabbitmq'".to_owned(),
+            "x.toml:1: broker: it must be a table",
+            "broker",
+            "write [broker], and its keys below it",
+        ),
+        (
+            "name = 'x'\nname = 'y'".to_owned(),
+            "x.toml:2: name: it is written twice",
+            "name",
+            "keep one of them",
+        ),
+        (
+            "[broker]\npassword = 's3cret'\npassword = 's3cret2'".to_owned(),
+            "x.toml:3: password: it is written twice",
+            "password",
+            "keep one of them",
+        ),
+        (
+            "[phases]\nwarmup = '1s'\n[phases]\n".to_owned(),
+            "x.toml:3: [phases]: it is written twice",
+            "[phases]",
+            "keep one of them",
+        ),
+        (
+            "[phases]\nwarmup = 1s".to_owned(),
+            "x.toml:2: warmup: string values must be quoted, expected literal string",
+            "warmup",
+            keys,
+        ),
+        (
+            "[broker]\npassword = s3cret".to_owned(),
+            "x.toml:2: password: string values must be quoted, expected literal string",
+            "password",
+            keys,
+        ),
+    ] {
+        let refused = Experiment::from_toml(&text, "x.toml").expect_err(&text);
+        let problem = refused.problem();
+        assert_eq!(
+            (
+                problem.cause.as_str(),
+                problem.value.as_str(),
+                problem.help.as_str()
+            ),
+            (cause, value, help),
+            "{text}"
+        );
+    }
+}

@@ -1,6 +1,7 @@
 //! What is wrong with an experiment.
 
 use std::fmt;
+use std::ops::Range;
 
 use measure::{Problem, Refused};
 use toml::de::{DeTable, DeValue};
@@ -33,10 +34,7 @@ impl ExperimentError {
         };
         let place = format!("{origin}:{}", line_of(source, span.start));
         let Some((path, value)) = value_at(source, span.start) else {
-            // An unknown key is quoted; anything else may hold a secret.
-            let quoted = source.get(span).filter(|text| what.contains(*text));
-            let observed = quoted.filter(|text| !text.is_empty()).unwrap_or(&place);
-            return Self(Problem::new(format!("{place}: {what}"), observed, help));
+            return Self(beside_values(&place, source, span, &what, &help));
         };
         let key = path.rsplit('.').next().unwrap_or(&path);
         let value = source.get(value).and_then(|value| shown(&path, value));
@@ -76,7 +74,38 @@ impl fmt::Display for ExperimentError {
 
 impl std::error::Error for ExperimentError {}
 
-/// A table that the file writes as a list, or the other way round: `[[churn]]`, `[load]`.
+/// What is wrong where there is no value: with a key, with a table, or with the text itself.
+fn beside_values(place: &str, source: &str, span: Range<usize>, what: &str, help: &str) -> Problem {
+    let (key, table) = written_at(source, span.start);
+    // An unknown key is quoted; anything else may hold a secret.
+    let quoted = source.get(span).filter(|text| what.contains(*text));
+    let help = match (help.strip_prefix("there are: "), table) {
+        (Some(known), Some(table)) => format!("{table} takes {known}"),
+        _ => help.to_owned(),
+    };
+    match (quoted.filter(|text| !text.is_empty()), key) {
+        (Some(quoted), _) => Problem::new(format!("{place}: {what}"), quoted, help),
+        (None, Some(key)) => Problem::new(format!("{place}: {key}: {what}"), key, help),
+        (None, None) => Problem::new(format!("{place}: {what}"), place, help),
+    }
+}
+
+/// The key, or the table, that the line at a place begins with, and the table that the line stands in.
+fn written_at(source: &str, at: usize) -> (Option<&str>, Option<&str>) {
+    let before = source.get(..at).unwrap_or(source);
+    let begin = before.rfind('\n').map_or(0, |end| end + 1);
+    let line = |from: usize| source.get(from..).and_then(|rest| rest.lines().next());
+    let is_key = |text: &&str| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.\"'[]".contains(c);
+        !text.is_empty() && text.chars().all(plain)
+    };
+    let key = line(begin).map(|line| line.split('=').next().unwrap_or_default().trim());
+    let above = source.get(..begin).unwrap_or_default().lines();
+    let table = above.map(str::trim).rfind(|line| line.starts_with('['));
+    (key.filter(is_key), table.filter(is_key))
+}
+
+/// A table that the file writes as a list, or the other way round: `[[churn]]`, `[load]`; or as a value: `load = 3`.
 fn wrong_brackets(origin: &str, source: &str) -> Option<Problem> {
     const ONCE: [&str; 4] = ["broker", "phases", "profile", "churn"];
     const SEVERAL: [&str; 3] = ["load", "fault", "require"];
@@ -94,7 +123,22 @@ fn wrong_brackets(origin: &str, source: &str) -> Option<Problem> {
                 "an experiment has a list of these tables",
                 format!("write [[{name}]]"),
             ),
-            _ => return None,
+            DeValue::Array(_) | DeValue::Table(_) => return None,
+            _ => {
+                let table = match (ONCE.contains(&name), SEVERAL.contains(&name)) {
+                    (true, _) => format!("[{name}]"),
+                    (_, true) => format!("[[{name}]]"),
+                    _ => return None,
+                };
+                let value = source.get(value.span());
+                let value = value.and_then(|value| shown(name, value));
+                let written = value.map_or_else(|| name.to_owned(), |it| format!("{name} = {it}"));
+                (
+                    written,
+                    "it must be a table",
+                    format!("write {table}, and its keys below it"),
+                )
+            }
         };
         let line = line_of(source, key.span().start);
         let cause = format!("{origin}:{line}: {written}: {what}");
@@ -126,6 +170,9 @@ fn in_our_words(message: &str) -> Refused {
     }
     if first_line.starts_with("wanted string or table") {
         return "it must be text in quotes".to_owned().into();
+    }
+    if first_line == "duplicate key" {
+        return Refused::new("it is written twice", "keep one of them");
     }
     if first_line.starts_with("data did not match any variant") {
         return "a value of this type cannot stand here".to_owned().into();

@@ -209,18 +209,32 @@ pub(super) fn value_at(text: &str, at: usize) -> Option<(String, Range<usize>)> 
     fn below(
         value: &Spanned<DeValue<'_>>,
         path: String,
+        text: &str,
         at: usize,
     ) -> Option<(String, Range<usize>)> {
-        match value.get_ref() {
-            DeValue::Table(table) => inside(table, &path, at),
-            DeValue::Array(items) if items.iter().any(|item| item.get_ref().is_table()) => {
+        // A table that has a line of its own is no value.
+        let written = text.get(value.span()).unwrap_or_default();
+        let is_line = match value.get_ref() {
+            DeValue::Table(_) => !written.starts_with('{'),
+            _ => written.starts_with("[["),
+        };
+        let found = match value.get_ref() {
+            DeValue::Table(table) => inside(table, &path, text, at),
+            DeValue::Array(items) if is_line => {
                 let mut items = items.iter().enumerate();
-                items.find_map(|(i, item)| below(item, format!("{path}.{i}"), at))
+                items.find_map(|(i, item)| below(item, format!("{path}.{i}"), text, at))
             }
-            _ => value.span().contains(&at).then(|| (path, value.span())),
-        }
+            _ => None,
+        };
+        let is_here = !is_line && value.span().contains(&at);
+        found.or_else(|| is_here.then(|| (path, value.span())))
     }
-    fn inside(table: &DeTable<'_>, path: &str, at: usize) -> Option<(String, Range<usize>)> {
+    fn inside(
+        table: &DeTable<'_>,
+        path: &str,
+        text: &str,
+        at: usize,
+    ) -> Option<(String, Range<usize>)> {
         table.iter().find_map(|(key, value)| {
             let key = key.get_ref();
             let path = if path.is_empty() {
@@ -228,10 +242,10 @@ pub(super) fn value_at(text: &str, at: usize) -> Option<(String, Range<usize>)> 
             } else {
                 format!("{path}.{key}")
             };
-            below(value, path, at)
+            below(value, path, text, at)
         })
     }
-    inside(DeTable::parse(text).ok()?.get_ref(), "", at)
+    inside(DeTable::parse(text).ok()?.get_ref(), "", text, at)
 }
 
 /// The number of the line, counted from 1.
