@@ -63,6 +63,37 @@ fn the_work_of_two_queues_is_told_apart() {
     assert!(rows("vhost")("/") > 0.3);
 }
 
+/// The consumers of both groups call their connections the same.
+#[test]
+fn connections_of_one_name_are_told_apart() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = common::folder();
+    let load = "[[load]]\ndestination = \"queue://twins\"\nrate = 3000\nmax-pending = 1000\n";
+    let experiment = format!(
+        "name = \"twins\"\n[broker]\nkind = \"rabbitmq\"\n[phases]\nwarmup = \"1s\"\nmeasure = \"3s\"\n{load}{load}"
+    );
+    fs::write(dir.path().join("twins.toml"), experiment).expect("write");
+    let ended = common::run(dir.path(), &["run", "twins.toml"]);
+    ended.assert_ok();
+    for by in ["connection", "process"] {
+        let args = ["top", "last", "--by", by, "--json", "--limit", "1000"];
+        let top = common::run(dir.path(), &args);
+        if top.code() != Some(0) || top.stdout == "[]\n" {
+            testkit::skip!("this user may not copy stacks: {}", ended.stderr);
+        }
+        let rows: Vec<Value> = serde_json::from_str(&top.stdout).expect("rows");
+        let names = rows.iter().filter_map(|row| row["of"].as_str());
+        let prefix = match by {
+            "process" => "connection bellows consumer 0 of queue://twins 127.0.0.1:",
+            _ => "bellows consumer 0 of queue://twins 127.0.0.1:",
+        };
+        let twins: Vec<&str> = names.filter(|name| name.starts_with(prefix)).collect();
+        assert_eq!(twins.len(), 2, "{by}: {}", top.stdout);
+    }
+}
+
 #[test]
 fn rows_say_no_more_than_the_file_does() {
     let dir = common::folder();
@@ -95,6 +126,21 @@ fn rows_say_no_more_than_the_file_does() {
     for by in ["role", "connection", "vhost"] {
         let refused = top(&["profile.pb.gz", "--by", by]);
         refused.assert_error(1, &["profile.pb.gz has identifiers"]);
+        let remedy = "\nhelp: give the run, or its *.stacks file, which says it where bellows has started the node; \
+                      `--by process` works with this one\n";
+        assert!(refused.stderr.ends_with(remedy), "{}", refused.stderr);
+    }
+    // Of another program than a node.
+    let other = Profile::open(at("x.folded")).expect("folded");
+    fs::write(at("other.pb.gz"), other.to_pprof().expect("pprof")).expect("write");
+    for by in ["process", "role", "connection", "vhost"] {
+        let nothing = top(&["other.pb.gz", "--by", by]);
+        nothing.assert_ok();
+        let said = "no Erlang process is known in this profile: it is of another program, or was taken without copies \
+                    of stacks; profile a RabbitMQ node as root (`bellows help stacks`)\n";
+        assert!(nothing.stdout.starts_with(said), "{}", nothing.stdout);
+        let rows = top(&["other.pb.gz", "--by", by, "--json"]);
+        assert_eq!(rows.stdout, "[]\n", "{rows:?}");
     }
     top(&["profile.pb.gz", "--by", "process"]).assert_ok();
 

@@ -41,7 +41,9 @@ impl WorkBy {
             vhost,
             connection,
         } = process;
-        let id = if name.is_empty() { id } else { "" };
+        // A queue is one by its name. Clients may give any number of connections the same one.
+        let is_one = !name.is_empty() && connection.is_empty();
+        let id = if is_one { "" } else { id };
         match self {
             Self::Process => [role, name, vhost, id],
             Self::Role => [role, "", "", ""],
@@ -140,8 +142,18 @@ impl Profile {
             work.processes += usize::from(known.is_some());
         }
         let sum = self.total_weight().max(1) as f64;
+        let mut namesakes: HashMap<String, usize> = HashMap::new();
         for work in all.values_mut() {
             work.share = work.weight as f64 / sum;
+            *namesakes.entry(work.of.clone()).or_default() += 1;
+        }
+        for (key, work) in &mut all {
+            if let Some([.., id]) = key
+                && !id.is_empty()
+                && namesakes.get(&work.of).is_some_and(|&rows| rows > 1)
+            {
+                work.of = format!("{} {id}", work.of);
+            }
         }
         let mut all: Vec<Work> = all.into_values().collect();
         all.sort_by(|a, b| b.weight.cmp(&a.weight).then_with(|| a.of.cmp(&b.of)));

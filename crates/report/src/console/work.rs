@@ -23,7 +23,7 @@ pub fn work(profile: &Profile, by: WorkBy, limit: usize, style: Style) -> String
     let rows = work_rows(profile, by, limit);
     let mut lines = if rows.is_empty() {
         let text = "no Erlang process is known in this profile: it is of another program, or was taken \
-                    without copies of stacks";
+                    without copies of stacks; profile a RabbitMQ node as root (`bellows help stacks`)";
         wrap(text, style.prose_columns())
     } else {
         table(profile, by, &rows, style)

@@ -234,6 +234,40 @@ fn work_is_split_by_what_processes_are() {
     assert_eq!(ErlangProcess::unnamed("<0.5.0>").label(), "<0.5.0>");
 }
 
+/// Clients may give any number of connections one name.
+#[test]
+fn processes_of_connections_with_the_same_name_stay_apart() {
+    let process = |id: &str, role: &str, name: &str, connection: &str| ErlangProcess {
+        id: id.into(),
+        role: role.into(),
+        name: name.into(),
+        vhost: "/".into(),
+        connection: connection.into(),
+    };
+    let mut profile = small();
+    profile.processes = vec![
+        process("<0.1.0>", "connection", "app", "app"),
+        process("<0.2.0>", "connection", "app", "app"),
+        process("<0.3.0>", "queue", "orders", ""),
+        // It was restarted, and is the same queue.
+        process("<0.4.0>", "queue", "orders", ""),
+    ];
+    let of = [Some(0), Some(1), Some(2), None, Some(3)];
+    for (sample, process) in profile.samples.iter_mut().zip(of) {
+        sample.process = process;
+    }
+    let rows = profile.work(WorkBy::Process).into_iter();
+    let rows: Vec<_> = rows.map(|it| (it.of, it.processes)).collect();
+    for expected in [
+        ("connection app <0.1.0>", 1),
+        ("connection app <0.2.0>", 1),
+        ("queue orders", 2),
+    ] {
+        let (of, processes) = expected;
+        assert!(rows.contains(&(of.to_owned(), processes)), "{rows:?}");
+    }
+}
+
 #[test]
 fn what_people_call_their_things_is_no_row_of_others() {
     let process = |role: &str, name: &str, vhost: &str, connection: &str| ErlangProcess {

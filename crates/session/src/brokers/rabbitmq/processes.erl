@@ -41,10 +41,20 @@ Connections = maps:from_list([{proplists:get_value(name, Info), Info}
                               || {_, Info} <- Rows(connection_created)]),
 Readers = maps:from_list([{Pid, proplists:get_value(name, Info)}
                           || {Pid, Info} <- Rows(connection_created)]),
-%% The name that the client gave its connection tells more than its ports.
+Given = fun (Info) -> proplists:get_value(user_provided_name, Info) end,
+Namesakes = lists:foldl(fun (Info, Counts) -> maps:update_with(Given(Info), fun (N) -> N + 1 end, 1, Counts) end,
+                        #{}, maps:values(Connections)),
+%% The name that the client gave its connection tells more than its ports; of several with one name, the client's
+%% address tells which.
 Title = fun (Connection) ->
-    case proplists:get_value(user_provided_name, maps:get(Connection, Connections, [])) of
-        Name when is_binary(Name), Name =/= <<>> -> Text(Name);
+    case Given(maps:get(Connection, Connections, [])) of
+        Name when is_binary(Name), Name =/= <<>> ->
+            case maps:get(Name, Namesakes, 1) of
+                1 -> Text(Name);
+                _ ->
+                    [Client | _] = binary:split(Connection, <<" -> ">>),
+                    <<(Text(Name))/binary, " ", (Text(Client))/binary>>
+            end;
         _ -> Text(Connection)
     end
 end,
