@@ -280,10 +280,13 @@ fn the_doctor_sees_this_machine() {
     assert!(checks.as_array().is_some_and(|c| c.len() >= 5), "{checks}");
 }
 
+/// The shells that `completions` and the documentation name.
+const SHELLS: [&str; 5] = ["bash", "zsh", "fish", "elvish", "powershell"];
+
 #[test]
 fn completions_and_manual_cover_every_command() {
     let dir = folder();
-    for shell in ["bash", "zsh", "fish"] {
+    for shell in SHELLS {
         let ended = run(dir.path(), &["completions", shell]);
         ended.assert_ok();
         assert!(ended.stdout.contains("BELLOWS_COMPLETE"), "{shell}");
@@ -335,7 +338,7 @@ fn shells_complete_experiments_runs_and_the_options_of_perf_test() {
     let id = common::only_run(dir.path());
     let id = id.file_name().unwrap().to_str().unwrap();
     let (_, short) = id.split_once("Z-").unwrap();
-    for shell in ["bash", "zsh", "fish"] {
+    for shell in SHELLS {
         for (words, offered) in [
             (&["run", "str"] as &[&str], "stream-publish"),
             (&["run", "mi"], "mine.toml"),
@@ -367,6 +370,30 @@ fn shells_complete_experiments_runs_and_the_options_of_perf_test() {
     );
     let ended = start(bash).end();
     assert_eq!(ended.stdout, "stream-publish\n", "{ended:?}");
+}
+
+/// Zsh loads the installed file when somebody first asks for completions, and those were missing.
+#[test]
+fn zsh_completes_from_the_first_time_on() {
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_bellows"));
+    let dir = folder();
+    let script = run(dir.path(), &["completions", "zsh"]);
+    fs::write(dir.path().join("_bellows"), script.stdout).unwrap();
+    let mut zsh = std::process::Command::new("zsh");
+    let line = "compdef() {}; _describe() { print -l ${(P)argv[-1]} }; fpath=(. $fpath); autoload -U _bellows; \
+                words=(bellows run str); CURRENT=3; _bellows; print again; _bellows";
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{}:{path}", program.parent().unwrap().display());
+    zsh.args(["-fc", line])
+        .current_dir(dir.path())
+        .env("PATH", path);
+    let Ok(ended) = zsh.output() else {
+        testkit::skip!("zsh is not installed: apt-get install zsh");
+    };
+    let said = String::from_utf8_lossy(&ended.stdout);
+    let (first, again) = said.split_once("again\n").unwrap_or_default();
+    assert!(first.starts_with("stream-publish:"), "{ended:?}");
+    assert_eq!(first, again, "{ended:?}");
 }
 
 #[test]

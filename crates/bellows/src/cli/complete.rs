@@ -32,8 +32,18 @@ pub(super) fn script(shell: Shell) -> std::io::Result<Vec<u8>> {
     if let Some(of) = Shells::builtins().completer(&shell.to_string()) {
         of.write_registration(VARIABLE, "bellows", "bellows", "bellows", &mut script)?;
     }
+    if shell == Shell::Zsh {
+        script.extend_from_slice(FIRST_OF_ZSH.as_bytes());
+    }
     Ok(script)
 }
+
+/// Zsh loads an installed script when it is first asked for completions, and those are still to come.
+const FIRST_OF_ZSH: &str = "
+if [[ $funcstack[1] == _bellows ]]; then
+    _clap_dynamic_completer_bellows \"$@\"
+fi
+";
 
 /// Ready-made experiments and files of one's own.
 pub(super) fn experiments() -> ArgValueCompleter {
