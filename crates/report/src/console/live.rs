@@ -519,8 +519,17 @@ impl LiveTable {
 
     fn latencies(&self, out: &mut Vec<String>, columns: usize) {
         use Align::{Left, Right};
+        // Before the measured phase there is only the warm-up to look at.
+        let last = self.recent.back().map(|point| &point.latency);
+        let is_measured = self.latency.filled().next().is_some();
+        let shown = if is_measured {
+            Some(&self.latency)
+        } else {
+            last
+        };
+        let span = format!("{:12}", scenario::span(is_measured));
         let mut table = Table::new(&[
-            ("            ", Left),
+            (span.as_str(), Left),
             ("     p50", Right),
             ("     p99", Right),
             ("   p99.9", Right),
@@ -532,11 +541,7 @@ impl LiveTable {
             .into_iter()
             .filter(|m| self.shape.shows(*m))
         {
-            let whole = self.latency.get(metric);
-            // Before the measured phase there is only the warm-up to look at.
-            let last = self.recent.back().map(|p| p.latency.get(metric));
-            let shown = if whole.count > 0 { Some(whole) } else { last };
-            let Some(l) = shown.filter(|l| l.count > 0) else {
+            let Some(l) = shown.map(|all| all.get(metric)).filter(|l| l.count > 0) else {
                 table.row(vec![metric.name().to_owned(), "-".to_owned()]);
                 continue;
             };

@@ -99,7 +99,8 @@ pub(super) fn ledger(summary: &RunSummary) -> Vec<String> {
     lines
 }
 
-/// Who stood still in the measured phase, when and for how long: the longest ones of those that no warning tells.
+/// Who stood still in the measured phase, when and for how long: the longest ones in the order of time. Nothing where
+/// warnings tell them all.
 pub(super) fn stalls(record: &RunRecord, summary: &RunSummary) -> Vec<String> {
     let mut phases = record.phases.iter();
     let measured = phases.find(|it| it.phase == Phase::Measure);
@@ -109,13 +110,11 @@ pub(super) fn stalls(record: &RunRecord, summary: &RunSummary) -> Vec<String> {
     let tells = |warning: &Warning, stall: &Stall| {
         warning.number("at_s") == stall.at_s && warning.number("for_s") == stall.for_s
     };
-    let untold = |stall: &&Stall| !summary.warnings.iter().any(|warning| tells(warning, stall));
-    let mut longest: Vec<_> = summary
-        .stalls
-        .iter()
-        .filter(is_measured)
-        .filter(untold)
-        .collect();
+    let is_told = |stall: &Stall| summary.warnings.iter().any(|it| tells(it, stall));
+    let mut longest: Vec<&Stall> = summary.stalls.iter().filter(is_measured).collect();
+    if longest.iter().all(|stall| is_told(stall)) {
+        return Vec::new();
+    }
     longest.sort_by(|a, b| b.for_s.total_cmp(&a.for_s));
     let more = longest.len().saturating_sub(MOST_STALLS);
     longest.truncate(MOST_STALLS);

@@ -4,8 +4,11 @@ use archive::{RunEntry, RunRecord};
 use measure::{Metric, Nanos};
 
 use super::table::{Align, Table};
-use super::text::{Style, sanitise};
+use super::text::{Style, fit, sanitise, width};
 use crate::numbers::{bytes, counted, seconds, three_digits};
+
+/// A run's cell keeps at least this width.
+const LEAST_RUN: usize = 20;
 
 /// The runs, as given, ending in a newline. Under a run stand its tags and its note.
 #[must_use]
@@ -22,7 +25,7 @@ pub fn runs(entries: &[RunEntry], style: Style) -> String {
         ("warn", Align::Right),
     ]);
     // What one can do without goes first; that a run has warnings belongs to its figures.
-    table.drop_in_order(&[7, 6, 5, 1, 8, 4, 3, 2]);
+    table.drop_in_order(&[7, 1, 8, 6, 5, 4, 3, 2]);
     let mut unreadable = Vec::new();
     for entry in entries {
         match &entry.record {
@@ -33,6 +36,7 @@ pub fn runs(entries: &[RunEntry], style: Style) -> String {
             Err(why) => unreadable.push(format!("{}: {}", sanitise(&entry.id), sanitise(why))),
         }
     }
+    table.shorten_first(style.columns, LEAST_RUN, shortened);
     let mut lines = table.lines(style.columns);
     if let Some(heads) = lines.first_mut() {
         *heads = style.strong(heads);
@@ -100,6 +104,13 @@ fn short_id(id: &str) -> &str {
     id.split_once("Z-")
         .filter(|(time, _)| time.len() == 19)
         .map_or(id, |(_, rest)| rest)
+}
+
+/// A shorter name, with the end of the id behind it, which names the run as the whole id does.
+fn shortened(id: &str, columns: usize) -> String {
+    let (name, end) = id.rsplit_once('-').unwrap_or(("", id));
+    let room = columns.saturating_sub(width(end) + 1);
+    format!("{} {end}", fit(name, room))
 }
 
 /// How many runs were removed, or would be, and how much room that makes.

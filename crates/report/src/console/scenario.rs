@@ -32,10 +32,16 @@ pub(super) fn live(
         let whole = measured.get(name).filter(|_| seconds > 0.0);
         out.extend(live_rates(name, now, recent, whole, seconds, style));
         out.push(String::new());
-        out.extend(latencies(&whole.unwrap_or(now).latency, style));
+        let shown = &whole.unwrap_or(now).latency;
+        out.extend(latencies(shown, span(whole.is_some()), style));
         out.push(String::new());
     }
     out
+}
+
+/// The time that latencies of the live table are of: the measured phase so far, or the last second before it.
+pub(super) const fn span(is_measured: bool) -> &'static str {
+    if is_measured { "measured" } else { "last 1 s" }
 }
 
 fn live_rates(
@@ -94,14 +100,14 @@ fn with_faint_heads(mut lines: Vec<String>, style: Style) -> Vec<String> {
     lines
 }
 
-/// The table of latencies, or one line that there is none.
-pub(super) fn latencies(all: &Summaries, style: Style) -> Vec<String> {
+/// The table of latencies of a span of time, or one line that there is none.
+pub(super) fn latencies(all: &Summaries, span: &str, style: Style) -> Vec<String> {
     if all.filled().next().is_none() {
         return vec!["no latency was measured".into()];
     }
     let names = ["mean", "p50", "p90", "p99", "p99.9", "max", "count"];
     let names = names.map(|name| (name, Align::Right));
-    let mut table = Table::new(&[&[("", Align::Left)], &names[..]].concat());
+    let mut table = Table::new(&[&[(span, Align::Left)], &names[..]].concat());
     let mut weak = false;
     for (metric, latency) in all.filled() {
         let info = metric.info();

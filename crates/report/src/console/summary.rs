@@ -49,7 +49,7 @@ pub fn summary(
     for (_, of) in summary.scenarios() {
         let account = scenario::account(of).into_iter();
         sections.push(account.flat_map(|line| wrap(&line, columns)).collect());
-        sections.push(scenario::latencies(&of.latency, style));
+        sections.push(scenario::latencies(&of.latency, "", style));
     }
     sections.push(profiles(summary, style));
     sections.push(warning_lines(

@@ -58,6 +58,28 @@ impl Table {
         self.drop = columns;
     }
 
+    /// Makes the cells of the first column shorter where the table would be too wide, but none below `least`.
+    pub(super) fn shorten_first(
+        &mut self,
+        columns: usize,
+        least: usize,
+        shortened: impl Fn(&str, usize) -> String,
+    ) {
+        let widths = self.widths();
+        let mut shortest = widths.clone();
+        if let Some(first) = shortest.first_mut() {
+            *first = (*first).min(least);
+        }
+        let shown = self.shown(&shortest, columns);
+        let excess = total(&widths, &shown).saturating_sub(columns);
+        let room = widths.first().map_or(0, |w| w.saturating_sub(excess));
+        let room = room.max(least);
+        let first = self.rows.iter_mut().filter_map(|row| row.first_mut());
+        for cell in first.filter(|cell| width(cell) > room) {
+            *cell = shortened(cell, room);
+        }
+    }
+
     /// Puts text below the last row.
     pub(super) fn note(&mut self, text: String) {
         if let Some(last) = self.rows.len().checked_sub(1).filter(|_| !text.is_empty()) {
@@ -72,12 +94,7 @@ impl Table {
     /// The lines, the heads first, none wider than `columns` but for the first column, which is never broken.
     pub(super) fn lines(&self, columns: usize) -> Vec<String> {
         let mut widths = self.widths();
-        let mut shown: Vec<usize> = (0..self.heads.len()).collect();
-        for dropped in self.drop {
-            if total(&widths, &shown) > columns {
-                shown.retain(|column| column != dropped);
-            }
-        }
+        let shown = self.shown(&widths, columns);
         let excess = total(&widths, &shown).saturating_sub(columns);
         if let Some(w) = self.gives_way.and_then(|column| widths.get_mut(column)) {
             *w = w.saturating_sub(excess).max(LEAST_WIDTH.min(*w));
@@ -85,6 +102,17 @@ impl Table {
         let blocks = blocks(&widths, &shown, columns);
         let of_block = |block: &Vec<usize>| self.block(block, &widths, columns);
         blocks.iter().flat_map(of_block).collect()
+    }
+
+    /// The columns that are not left out.
+    fn shown(&self, widths: &[usize], columns: usize) -> Vec<usize> {
+        let mut shown: Vec<usize> = (0..self.heads.len()).collect();
+        for dropped in self.drop {
+            if total(widths, &shown) > columns {
+                shown.retain(|column| column != dropped);
+            }
+        }
+        shown
     }
 
     /// The lines of some columns.

@@ -407,6 +407,31 @@ fn the_live_table_fits_the_terminal_in_every_phase() {
 }
 
 #[test]
+fn latencies_say_which_time_they_are_of() {
+    let mut live = LiveTable::new(shape(), TERMINAL);
+    let heads = |live: &LiveTable| {
+        let lines = live.lines();
+        let head = lines.iter().find(|line| line.contains("p99.9"));
+        head.expect("a table of latencies").trim_start().to_owned()
+    };
+    let mut warmup = point(Phase::Warmup, 1.0);
+    let filled = Metric::MESSAGES.into_iter().map(|m| (m, latency(500)));
+    warmup.latency = filled.collect();
+    live.point(&warmup, &Interval::new());
+    assert!(heads(&live).contains("last 1 s "), "{}", heads(&live));
+    let mut measured = Interval::new();
+    let mut recorder = Recorder::new();
+    recorder.record_n(Metric::ACK_RESPONSE, Nanos(4_210_000), 8_114);
+    measured.latencies.merge(&recorder);
+    live.point(&point(Phase::Measure, 5.0), &measured);
+    assert!(heads(&live).contains("measured "), "{}", heads(&live));
+    // All rows are of that time.
+    let transfer = live.lines();
+    let transfer = transfer.iter().find(|line| line.starts_with("transfer"));
+    assert!(transfer.is_some_and(|line| line.trim_end().ends_with('-')));
+}
+
+#[test]
 fn the_bar_says_where_the_run_is() {
     let mut live = LiveTable::new(shape(), TERMINAL);
     live.enter(Phase::Measure);

@@ -201,15 +201,16 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
                     "find out why the broker went away: its log, and the machine's at that time"
                 }
                 (_, 0) => {
-                    "look into the broker's log, and at the chart for since when; a longer phases.drain may suffice"
+                    "the broker had not answered when the drain ended: give it more time (phases.drain), or find out in \
+                     its log why it is slow"
                 }
                 (0, _) => {
-                    "see the verdict for what held them up, and request a lower rate; nothing is sent in the drain, so \
-                     a longer one does not help"
+                    "more messages were due than could be sent by the end of the measured phase: the verdict says what \
+                     held them up; request a lower rate, or remove that limit"
                 }
                 _ => {
-                    "look into the broker's log, and at the chart for since when; a longer phases.drain may suffice for \
-                     those that were sent, and nothing is sent in it"
+                    "more messages were due than could be sent and answered: the verdict says what held them up; request \
+                     a lower rate, or give the broker more time for answers (phases.drain)"
                 }
             },
         ),
@@ -510,19 +511,26 @@ mod tests {
             "{told}"
         );
         assert!(
-            told.ends_with("a longer phases.drain may suffice"),
+            told.contains("; the broker had not answered when the drain ended: "),
             "{told}"
         );
-        // A drain sends nothing.
+        // A longer drain is no remedy: it sends nothing.
         let told = unanswered(0, 4_000);
         assert!(
             told.starts_with("of the messages, 4,000 due and never sent: "),
             "{told}"
         );
-        assert!(told.ends_with("a longer one does not help"), "{told}");
+        assert!(
+            told.contains(
+                "; more messages were due than could be sent by the end of the measured phase: "
+            ) && told.contains("request a lower rate")
+                && !told.contains("drain"),
+            "{told}"
+        );
         let told = unanswered(3, 4);
         assert!(
-            told.ends_with("may suffice for those that were sent, and nothing is sent in it"),
+            told.contains("; more messages were due than could be sent and answered: ")
+                && told.contains("a lower rate"),
             "{told}"
         );
         let gone = Warning::new(WarningCode::MessagesUnanswered, Tier::Caution);

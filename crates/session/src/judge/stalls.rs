@@ -6,7 +6,7 @@ use measure::{Nanos, Time};
 
 use super::thresholds::{MOST_STALLS, STALL_ANSWERS, STALL_NS, STALL_OWN, UNTIL_LOST};
 
-/// The stalls of a run, in the order of time. `typical` is the median time until an answer, all event loops have
+/// The longest stalls of a run, in the order of time. `typical` is the median time until an answer, all event loops have
 /// so many `connections`, `due` tells how many messages of them all became due between two instants, and
 /// `answered` whether the broker answered others meanwhile.
 pub(crate) fn stalls(
@@ -68,8 +68,9 @@ pub(crate) fn stalls(
         stall(silence, who)
     });
     let mut all: Vec<Stall> = ours.chain(theirs).collect();
-    all.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+    all.sort_by(|a, b| b.for_s.total_cmp(&a.for_s));
     all.truncate(MOST_STALLS);
+    all.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
     all
 }
 
@@ -293,6 +294,18 @@ mod tests {
             (all[0].connections, all[0].messages_delayed),
             (4, 5 + 7 + 400)
         );
+    }
+
+    #[test]
+    fn where_there_are_too_many_the_longest_are_kept() {
+        let count = MOST_STALLS as u64 + 5;
+        let all: Vec<Silence> = (0..count)
+            .map(|at| silence(at * 1_000, at * 1_000 + 200))
+            .chain([silence(count * 1_000, count * 1_000 + 900)])
+            .collect();
+        let found = found(&all, 1);
+        assert_eq!(found.len(), MOST_STALLS);
+        assert_eq!(found.last(), Some(&(Stalled::Broker, count * 1_000, 900)));
     }
 
     #[test]

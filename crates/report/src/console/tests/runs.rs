@@ -144,6 +144,38 @@ fn what_one_must_type_is_never_cut() {
     }
 }
 
+/// The name gives way before the columns do, and the end of the id says which run it is.
+#[test]
+fn a_long_name_is_shortened_before_a_column_goes() {
+    let mut of = record(RunState::Interrupted, Some(run_summary(2)));
+    of.id = "2026-11-21T00-12-33Z-quorum-queues-under-random-faults-for-an-hour-7k2q".into();
+    let entries = [entry(Ok(of))];
+    for columns in [80, 100, 120] {
+        let style = Style {
+            columns,
+            ..Style::PLAIN
+        };
+        let text = runs(&entries, style);
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert!(lines.iter().all(|line| width(line) <= columns), "{text}");
+        let run = lines[1].split("  ").next().expect("a run");
+        assert!(run.starts_with("quorum-queues-"), "{text}");
+        assert!(run.ends_with("… 7k2q"), "{text}");
+        for part in ["interrupted", "1.20 MB"] {
+            assert!(lines[1].contains(part), "{part}: {text}");
+        }
+        for head in ["state", "took", "size"] {
+            assert!(lines[0].contains(head), "{head}: {text}");
+        }
+        // What there is room for stays of it.
+        assert!(columns < 120 || width(lines[1]) + 20 > columns, "{text}");
+    }
+    let whole = runs(&entries, Style::PLAIN);
+    let id = "quorum-queues-under-random-faults-for-an-hour-7k2q";
+    assert!(whole.contains(id), "{whole}");
+}
+
 /// A recording has no load: neither a table of rates nor one of latencies, which would be empty.
 #[test]
 fn a_recording_shows_its_profile_and_no_empty_tables() {

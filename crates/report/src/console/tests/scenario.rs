@@ -61,7 +61,7 @@ fn the_tables_of_churn_fit_every_width() {
         .into_iter()
         .collect();
     for columns in 60..=200 {
-        let text = super::super::scenario::latencies(&all, terminal(columns)).join("\n");
+        let text = super::super::scenario::latencies(&all, "", terminal(columns)).join("\n");
         assert_fits(&text, columns, usize::MAX);
         for part in ["485 us", "3.23 ms", "251 ms", "5,000,000", "probe took"] {
             assert!(text.contains(part), "{columns}: {text}");

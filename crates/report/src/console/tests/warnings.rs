@@ -81,7 +81,7 @@ fn what_puts_figures_in_doubt_stands_above_them() {
 }
 
 #[test]
-fn a_stall_that_a_warning_tells_is_told_once() {
+fn stalls_are_listed_by_length_unless_warnings_tell_them_all() {
     let stall = |at_s, for_s| archive::Stall {
         at_s,
         for_s,
@@ -98,9 +98,28 @@ fn a_stall_that_a_warning_tells_is_told_once() {
     run.warnings[0] = Warning::new(WarningCode::Stalled, Tier::Note)
         .with("at_s", 14.25)
         .with("for_s", 0.75);
+    // A list without the longest would be taken for a list of the longest.
     let text = told(&run);
-    assert_eq!(text.matches("\nstall: ").count(), 1, "{text}");
-    assert!(text.contains(" at 19.5 s for 500 ms"), "{text}");
+    assert_eq!(text.matches("\nstall: ").count(), 2, "{text}");
+    run.stalls.remove(1);
+    assert!(!told(&run).contains("stall: "), "{}", told(&run));
+    let lengths = [0.3, 0.2, 0.9, 0.4, 0.1];
+    let starts = [11.0, 12.0, 13.0, 15.0, 17.0];
+    let all = starts.into_iter().zip(lengths);
+    run.stalls = all.map(|(at_s, for_s)| stall(at_s, for_s)).collect();
+    run.warnings[0] = Warning::new(WarningCode::Stalled, Tier::Note)
+        .with("at_s", 13.0)
+        .with("for_s", 0.9);
+    let text = told(&run);
+    let longest = [
+        " at 11.0 s for 300 ms",
+        " at 13.0 s for 900 ms",
+        " at 15.0 s for 400 ms",
+    ];
+    let places = longest.map(|it| text.find(&format!("\nstall: the broker stopped answering{it}")));
+    assert!(places.iter().all(Option::is_some), "{text}");
+    assert!(places.is_sorted(), "{text}");
+    assert!(text.contains("\nand 2 shorter stalls\n"), "{text}");
     run.stalls = [11.0, 12.0, 13.0, 15.0].map(|at_s| stall(at_s, 0.5)).into();
     let text = told(&run);
     assert!(text.contains("\nand 1 shorter stall\n"), "{text}");
