@@ -4,9 +4,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use measure::{LatencySummary, Recorder, Refused};
+use measure::{LatencySummary, Recorder, Refused, Summaries};
 
-use crate::{QuantityUnit, RunSummary, ScenarioSummary};
+use crate::{ProcessUsage, QuantityUnit, RunSummary, ScenarioSummary, SeriesPoint};
 
 /// A figure of a summary: a statistic of a latency, or one of a table's.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,10 +66,26 @@ struct Figure {
     name: &'static str,
     unit: QuantityUnit,
     of: fn(&RunSummary) -> Observed,
+    /// Its value in one second of a run, where it has one.
+    in_second: Option<fn(&SeriesPoint) -> Observed>,
 }
 
 const fn figure(name: &'static str, unit: QuantityUnit, of: fn(&RunSummary) -> Observed) -> Figure {
-    Figure { name, unit, of }
+    Figure {
+        name,
+        unit,
+        of,
+        in_second: None,
+    }
+}
+
+impl Figure {
+    const fn in_second(self, of: fn(&SeriesPoint) -> Observed) -> Self {
+        Self {
+            in_second: Some(of),
+            ..self
+        }
+    }
 }
 
 const NOT_REQUESTED: &str = "no rate was requested";
@@ -100,15 +116,32 @@ fn operations(
     of(scenario).ok_or(missing)
 }
 
+/// What was counted in a second, by its measured length.
+fn rate(point: &SeriesPoint, count: u64) -> Observed {
+    if point.dt > 0.0 {
+        Ok(count as f64 / point.dt)
+    } else {
+        Err("its second has no length")
+    }
+}
+
+fn memory(used: Option<ProcessUsage>) -> Observed {
+    let used = used.filter(|used| used.rss_bytes > 0);
+    used.map(|used| used.rss_bytes as f64).ok_or(NO_MEMORY)
+}
+
 /// Everything but latencies that can be required.
 static FIGURES: [Figure; 19] = [
-    figure("sent rate", QuantityUnit::PerSecond, |s| Ok(s.sent.rate)),
+    figure("sent rate", QuantityUnit::PerSecond, |s| Ok(s.sent.rate))
+        .in_second(|p| rate(p, p.counters.sent)),
     figure("completed rate", QuantityUnit::PerSecond, |s| {
         Ok(s.completed.rate)
-    }),
+    })
+    .in_second(|p| rate(p, p.counters.completed)),
     figure("received rate", QuantityUnit::PerSecond, |s| {
         Ok(s.received.rate)
-    }),
+    })
+    .in_second(|p| rate(p, p.counters.received)),
     figure("achieved", QuantityUnit::Share, |s| {
         let achieved = s.requested.as_ref().and_then(|r| r.achieved);
         achieved.ok_or(NOT_REQUESTED)
@@ -135,16 +168,24 @@ static FIGURES: [Figure; 19] = [
     }),
     figure("broker cpu", QuantityUnit::Ns, |s| {
         s.cpu_us_per_message.broker.map(|us| us * 1e3).ok_or(NO_CPU)
+    })
+    .in_second(|p| {
+        let messages = p.counters.sent.max(p.counters.received);
+        let alone = messages > 0 && p.scenarios().next().is_none();
+        let broker = p.broker.filter(|_| alone).ok_or(NO_CPU)?;
+        Ok(broker.cpu_cores * p.dt * 1e9 / messages as f64)
     }),
     figure("bellows cpu", QuantityUnit::Ns, |s| {
         s.cpu_us_per_message.client.map(|us| us * 1e3).ok_or(NO_CPU)
     }),
     figure("broker memory", QuantityUnit::Bytes, |s| {
         s.rss_mb.broker.map(|mb| mb * 1e6).ok_or(NO_MEMORY)
-    }),
+    })
+    .in_second(|p| memory(p.broker)),
     figure("bellows memory", QuantityUnit::Bytes, |s| {
         s.rss_mb.client.map(|mb| mb * 1e6).ok_or(NO_MEMORY)
-    }),
+    })
+    .in_second(|p| memory(p.client)),
     figure("stalls", QuantityUnit::Count, |s| Ok(s.stalls.len() as f64)),
     figure("longest stall", QuantityUnit::Ns, |s| {
         Ok(s.stalls
@@ -242,11 +283,33 @@ impl Quantity {
     pub fn in_run(&self, summary: &RunSummary, recorded: &Recorder) -> Result<f64, &'static str> {
         match &self.0 {
             Which::Latency(metric, statistic) => {
-                latency(summary, recorded, &plain_name(metric), *statistic)
+                let scenarios = summary.scenarios().map(|(_, of)| &of.latency);
+                let all = std::iter::once(&summary.latency).chain(scenarios);
+                latency(all, recorded, &plain_name(metric), *statistic)
             }
             Which::Figure(index) => FIGURES
                 .get(*index)
                 .map_or(Err("unknown"), |figure| (figure.of)(summary)),
+        }
+    }
+}
+
+impl Quantity {
+    /// Its value in one second of a run, with what was recorded in it.
+    ///
+    /// # Errors
+    /// Why it cannot be told.
+    pub fn in_second(&self, point: &SeriesPoint, recorded: &Recorder) -> Result<f64, &'static str> {
+        match &self.0 {
+            Which::Latency(metric, statistic) => {
+                let scenarios = point.scenarios().map(|(_, of)| &of.latency);
+                let all = std::iter::once(&point.latency).chain(scenarios);
+                latency(all, recorded, &plain_name(metric), *statistic)
+            }
+            Which::Figure(index) => {
+                let in_second = FIGURES.get(*index).and_then(|figure| figure.in_second);
+                in_second.map_or(Err("it is known of the whole run only"), |of| of(point))
+            }
         }
     }
 }
@@ -284,16 +347,15 @@ pub fn plain_name(name: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-fn latency(
-    summary: &RunSummary,
+fn latency<'a>(
+    all: impl Iterator<Item = &'a Summaries>,
     recorded: &Recorder,
     metric: &str,
     statistic: Statistic,
 ) -> Observed {
     const NOTHING: &str = "nothing was recorded for it";
-    let scenarios = summary.scenarios().flat_map(|(_, of)| of.latency.filled());
-    let mut all = summary.latency.filled().chain(scenarios);
     let (of, found) = all
+        .flat_map(Summaries::filled)
         .find(|(of, _)| plain_name(of.name()) == metric)
         .ok_or(NOTHING)?;
     let value = match statistic {

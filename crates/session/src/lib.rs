@@ -17,6 +17,7 @@ pub mod redact;
 mod repeats;
 mod run;
 mod scenarios;
+mod seconds;
 mod usage;
 
 pub use calibrate::calibrate;
@@ -27,3 +28,4 @@ pub use profile::Stacks;
 pub use repeats::repeats;
 pub use run::{RecordOptions, RunOptions, RunOutcome, Target, Texts, record, run, run_on};
 pub use scenarios::{MakeScenario, SCENARIOS};
+pub use seconds::Seconds;

@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use archive::profile::Profile;
 use archive::{Labels, Repeats, RunRecord};
 use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, value_parser};
@@ -12,7 +11,6 @@ use measure::Bytes;
 
 use session::experiment::{RequireSpec, Requirement};
 
-use super::{complete, find};
 use crate::failure::Failure;
 use crate::labels::labels;
 
@@ -119,81 +117,6 @@ impl LabelArgs {
     }
 }
 
-/// A profile and a part of it.
-#[derive(Debug, Args)]
-pub(super) struct ProfileArgs {
-    /// Run (path, id, part of its id that only it has, or `last`: the last that has a profile), or a
-    /// profile file
-    #[arg(value_name = "RUN|PROFILE", add = complete::profiles())]
-    profile: String,
-    /// Start of the window, in seconds on the run's time axis
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    from: Option<f64>,
-    /// End of the window, in seconds on the run's time axis
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    to: Option<f64>,
-    #[command(flatten)]
-    runs: RunsDir,
-}
-
-impl ProfileArgs {
-    /// The profile, cut to the window where one was requested, and its name: the run's id, or the file.
-    pub(super) fn open(&self) -> Result<(Profile, String), Failure> {
-        let path = find::profile(&self.profile, &self.runs.runs)?;
-        let profile = Profile::open(&path)?;
-        let id = path.file_name().filter(|_| path.is_dir());
-        let name = id.map_or_else(
-            || self.profile.clone(),
-            |id| id.to_string_lossy().into_owned(),
-        );
-        if profile.samples.is_empty() {
-            let read_to_its_end = profile.span.is_some();
-            let note = profile.notes.last().filter(|_| !read_to_its_end);
-            return Err(note.map_or_else(|| no_samples(&name), |note| nothing_read(&name, note)));
-        }
-        if self.from.is_none() && self.to.is_none() {
-            return Ok((profile, name));
-        }
-        let (from, to) = (self.from.unwrap_or(0.0), self.to.unwrap_or(f64::INFINITY));
-        if from >= to {
-            return Err(Failure::usage(
-                format!("the window from {from} s to {to} s is empty"),
-                "give --from a smaller number than --to",
-            )
-            .observed(format_args!("from {from} s to {to} s")));
-        }
-        let window = profile.window((from * 1e9) as u64, (to * 1e9) as u64);
-        if window.samples.is_empty() {
-            let asked = match self.to {
-                Some(to) => format!("between {from} s and {to} s"),
-                None => format!("after {from} s"),
-            };
-            let spans = profile.span.map_or_else(String::new, |(start, end)| {
-                format!(
-                    ", which spans {:.1} s to {:.1} s",
-                    start as f64 / 1e9,
-                    end as f64 / 1e9
-                )
-            });
-            return Err(Failure::failed(
-                format!("no sample of {name} lies {asked}"),
-                format!("choose a window inside the profile{spans}"),
-            )
-            .observed(asked));
-        }
-        Ok((window, name))
-    }
-
-    /// The window for a heading.
-    pub(super) fn window(&self) -> Option<String> {
-        match (self.from, self.to) {
-            (None, None) => None,
-            (from, None) => Some(format!("from {} s", from.unwrap_or(0.0))),
-            (from, Some(to)) => Some(format!("{} s to {to} s", from.unwrap_or(0.0))),
-        }
-    }
-}
-
 /// Reads a whole number of at least 1.
 pub(super) fn from_one(text: &str) -> Result<usize, String> {
     let number = text
@@ -225,15 +148,6 @@ pub(super) fn no_samples(profile: &str) -> Failure {
     Failure::failed(
         format!("{profile} has no samples: the process used no CPU while it was sampled"),
         "record it while it works, or longer (`bellows record --duration`)",
-    )
-    .observed(profile)
-}
-
-/// The failure of a profile of which no sample could be read.
-fn nothing_read(profile: &str, note: &str) -> Failure {
-    Failure::failed(
-        format!("{profile} has no samples that can be read: {note}"),
-        "give another file of the run, such as profile.pb.gz, or record it again",
     )
     .observed(profile)
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use report::flame::{self, FlameOptions};
 
-use super::args::ProfileArgs;
+use super::profile_part::{ProfileArgs, ProfilePart};
 use crate::failure::{Done, Failure};
 use crate::{output, pictures};
 
@@ -15,7 +15,8 @@ const STDOUT: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 const EXAMPLES: &str = "\
 Examples:
   bellows flame last -o cpu.svg
-  bellows flame last --from 10 --to 12 -o stall.svg --title 'the stall'
+  bellows flame last --from 10 --to 12 -o stall.svg --title 'ten to twelve'
+  bellows flame last --where stall -o stall.svg
   bellows flame cpu.folded -o - > cpu.svg";
 
 /// What `bellows flame` was given.
@@ -35,12 +36,17 @@ pub(crate) struct FlameArgs {
 impl FlameArgs {
     /// Draws it.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let (profile, name) = self.profile.open()?;
+        let ProfilePart {
+            profile,
+            name,
+            which,
+            ..
+        } = self.profile.open()?;
         let samples = format!("{} {}", profile.total_weight(), profile.header.unit);
         let options = FlameOptions {
             title: self.title.unwrap_or_else(|| pictures::heading(&profile)),
-            subtitle: Some(match self.profile.window() {
-                Some(window) => format!("{name}, {window}, {samples}"),
+            subtitle: Some(match which {
+                Some(which) => format!("{name}, {which}, {samples}"),
                 None => format!("{name}, {samples}"),
             }),
             ..FlameOptions::default()

@@ -19,6 +19,7 @@ mod load;
 mod option_names;
 mod perf_test;
 pub(crate) mod perform;
+mod profile_part;
 mod record;
 mod report;
 mod run;

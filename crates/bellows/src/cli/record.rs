@@ -101,6 +101,8 @@ fn show(carried: &CarriedOut) -> Result<(), Failure> {
             limit: 12,
             sort: FunctionSort::SelfShare,
             only: &|_| true,
+            rest: None,
+            which: None,
         };
         output::print(&console::functions(profile, &table, style))?;
     }

@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use regex::Regex;
 use report::console::{self, FunctionSort, FunctionTable};
 
-use super::args::ProfileArgs;
+use super::profile_part::{ProfileArgs, ProfilePart};
 use crate::failure::{Done, Failure};
 use crate::output;
 
@@ -14,7 +14,8 @@ Examples:
   bellows top last
   bellows top last --sort total --grep '^\\$rabbit_' --limit 40
   bellows top last --by process
-  bellows top profile.pb.gz --from 10 --to 20";
+  bellows top profile.pb.gz --from 10 --to 20
+  bellows top last --where 'end-to-end p99 > 50ms' --sort change";
 
 /// What `bellows top` was given.
 #[derive(Debug, Args)]
@@ -25,7 +26,7 @@ pub(crate) struct TopArgs {
     /// Rows to show
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
     limit: usize,
-    /// Order of the functions, largest share first
+    /// Order of the functions, largest first
     #[arg(long, default_value = "self")]
     sort: Sort,
     /// Show only functions whose name matches
@@ -46,6 +47,8 @@ enum Sort {
     SelfShare,
     /// Share with the function anywhere in the stack
     Total,
+    /// Difference between the shares in the chosen seconds and in the rest
+    Change,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -80,28 +83,40 @@ impl TopArgs {
 
     /// Prints the table.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let (profile, name) = self.profile.open()?;
+        let part = self.profile.open()?;
         if let Some(by) = self.by {
-            self.work(&profile, &name, by)?;
+            self.work(&part.profile, &part.name, by)?;
             return Ok(Done::Fine);
         }
+        self.functions(&part)?;
+        Ok(Done::Fine)
+    }
+
+    /// Prints the functions.
+    fn functions(&self, part: &ProfilePart) -> Result<(), Failure> {
         let only = |name: &str| self.grep.as_ref().is_none_or(|regex| regex.is_match(name));
         let sort = match self.sort {
             Sort::SelfShare => FunctionSort::SelfShare,
             Sort::Total => FunctionSort::Total,
+            Sort::Change if part.rest.is_some() => FunctionSort::Change,
+            Sort::Change => {
+                return Err(Failure::usage(
+                    "--sort change needs a part to compare with the rest",
+                    "give --where, such as --where stall",
+                ));
+            }
         };
         let table = FunctionTable {
             limit: self.limit,
             sort,
             only: &only,
+            rest: part.rest.as_ref(),
+            which: part.which.as_deref(),
         };
         if self.json {
-            let (rows, ..) = table.rows(&profile);
-            output::print_json(&rows.iter().map(|row| &row.share).collect::<Vec<_>>())?;
-        } else {
-            output::print(&console::functions(&profile, &table, output::style()))?;
+            return output::print_json(&table.rows(&part.profile).shown);
         }
-        Ok(Done::Fine)
+        output::print(&console::functions(&part.profile, &table, output::style()))
     }
 }
 

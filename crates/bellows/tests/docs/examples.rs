@@ -36,7 +36,10 @@ pub(crate) const COMMANDS: [&str; 28] = [
 ];
 
 /// What stands in an example, and what is run instead: shorter, with a run and a process that exist.
-const INSTEAD: [(&str, &str); 22] = [
+const INSTEAD: [(&str, &str); 26] = [
+    // They last until they are stopped.
+    ("--show-latency queue", "--show-latency --duration 1 queue"),
+    ("--clientID test_id", "--clientID test_id --duration 1"),
     // RabbitMQ's alone.
     (" --request-reply", ""),
     ("--duration 60", "--duration 1"),
@@ -57,6 +60,15 @@ const INSTEAD: [(&str, &str); 22] = [
     ("7k2q", "last"),
     ("--from 10 --to 20", "--from 0 --to 90"),
     ("--from 10 --to 12", "--from 0 --to 90"),
+    // The last run with a profile is one without a load, and nobody stands still.
+    (
+        "last --where 'end-to-end p99 > 50ms'",
+        "$(ls runs | grep demo | tail -n 1) --where 'end-to-end max > 1us'",
+    ),
+    (
+        "last --where stall",
+        "$(ls runs | grep demo | tail -n 1) --where 'end-to-end max > 1us'",
+    ),
     ("/etc/bash_completion.d/", "./"),
     ("~/.zfunc/", "./"),
     ("man -l -", "cat"),
@@ -108,13 +120,18 @@ fn short(example: &str) -> String {
     });
     let line = line.replace("--out /usr/local/share/man/man1", "--out man");
     let line = line.replace("/tmp/before.html", "before.html");
-    match line.starts_with("bellows broker") {
+    if line.starts_with("bellows broker") {
         // It lasts until it is stopped, and the usual port is taken.
-        true => {
-            format!("BELLOWS_LISTEN=127.0.0.1:0 timeout --signal INT 1 {line} || test $? = 124\n")
-        }
-        false => line + "\n",
+        return format!(
+            "BELLOWS_LISTEN=127.0.0.1:0 timeout --signal INT 1 {line} || test $? = 124\n"
+        );
     }
+    if line.starts_with("bellows record") {
+        // A process that does nothing has no profile.
+        let load = "bellows client queue://work --quiet --no-archive --duration 3";
+        return format!("{load} > /dev/null 2>&1 & load=$!\n{line}\nwait $load\n");
+    }
+    line + "\n"
 }
 
 /// One script of all examples that takes what they need from `PREPARATION`.

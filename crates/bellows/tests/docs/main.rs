@@ -201,6 +201,7 @@ fn every_example_of_help_works_on_every_screen() {
     let faults: String = SCREENS
         .iter()
         .map(|screen| {
+            println!("examples {screen:?}");
             walk(
                 &Block::of("examples", &script),
                 *screen,

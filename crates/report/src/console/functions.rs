@@ -1,11 +1,19 @@
 //! The table of functions.
 
+use std::collections::BTreeMap;
+
+use archive::FunctionShare;
 use archive::profile::{FunctionCount, Profile};
+use serde::Serialize;
 
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
 use crate::numbers::{count, percent_digits};
 use crate::text;
+
+/// Fewer samples of a function, in a part and in the rest together, say nothing of a change: hundreds of functions
+/// are compared at once.
+const FEWEST: u64 = 10;
 
 /// What the rows are ordered by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,6 +23,8 @@ pub enum FunctionSort {
     SelfShare,
     /// Samples with the function anywhere.
     Total,
+    /// How far the share at the leaf differs from that in the rest; what chance gives comes last.
+    Change,
 }
 
 /// Which functions are shown.
@@ -25,75 +35,248 @@ pub struct FunctionTable<'a> {
     pub sort: FunctionSort,
     /// Only functions of which this says yes, by their name.
     pub only: &'a dyn Fn(&str) -> bool,
+    /// What the profile is compared with: the rest of which it is a part.
+    pub rest: Option<&'a Profile>,
+    /// Which part it is, in words; `None` where it is the whole.
+    pub which: Option<&'a str>,
+}
+
+/// One row.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FunctionRow {
+    /// The function, and its shares of all samples (0 to 1).
+    #[serde(flatten)]
+    pub share: FunctionShare,
+    /// Samples that have it at the leaf.
+    pub samples: u64,
+    /// Its shares of the rest; `None` where nothing is compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rest: Option<RestShare>,
+}
+
+/// What a function has of the rest, and whether that differs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct RestShare {
+    /// Share of the rest's samples that have it at the leaf.
+    #[serde(rename = "self")]
+    pub self_share: f64,
+    /// Share of the rest's samples that have it anywhere.
+    pub total: f64,
+    /// Whether the shares at the leaf differ by as much as chance gives: by three standard errors at most, or in fewer
+    /// than ten samples.
+    pub by_chance: bool,
+}
+
+/// The rows that are shown, and of how many.
+#[derive(Clone, Debug)]
+pub struct FunctionRows {
+    /// The rows.
+    pub shown: Vec<FunctionRow>,
+    /// Functions of which [`FunctionTable::only`] says yes.
+    pub matching: usize,
+    /// All functions.
+    pub all: usize,
+}
+
+impl FunctionRow {
+    fn change(&self) -> f64 {
+        self.rest
+            .map_or(0.0, |rest| self.share.self_share - rest.self_share)
+    }
+
+    /// How large the change is, and nothing where chance gives as much.
+    fn told_change(&self) -> f64 {
+        match self.rest {
+            Some(rest) if !rest.by_chance => self.change().abs(),
+            _ => 0.0,
+        }
+    }
 }
 
 impl FunctionTable<'_> {
-    /// The functions of the table, and how many match and how many there are in all.
+    /// The functions of the table.
     #[must_use]
-    pub fn rows(&self, profile: &Profile) -> (Vec<FunctionCount>, usize, usize) {
-        let mut rows = profile.functions();
-        if self.sort == FunctionSort::Total {
-            // Stable: functions of equal total stay in the order of their self share.
-            rows.sort_by_key(|row| std::cmp::Reverse(row.total_weight));
+    pub fn rows(&self, profile: &Profile) -> FunctionRows {
+        let mut rows = match self.rest {
+            Some(rest) => compared(profile, rest),
+            None => profile.functions().into_iter().map(alone).collect(),
+        };
+        // Stable: functions that are equal in this stay in the order of their self share.
+        match self.sort {
+            FunctionSort::SelfShare => {}
+            FunctionSort::Total => rows.sort_by(|a, b| b.share.total.total_cmp(&a.share.total)),
+            FunctionSort::Change => {
+                rows.sort_by(|a, b| b.told_change().total_cmp(&a.told_change()));
+            }
         }
         let all = rows.len();
         rows.retain(|row| (self.only)(&row.share.function));
         let matching = rows.len();
         rows.truncate(self.limit);
-        (rows, matching, all)
+        FunctionRows {
+            shown: rows,
+            matching,
+            all,
+        }
     }
+}
+
+fn alone(of: FunctionCount) -> FunctionRow {
+    FunctionRow {
+        share: of.share,
+        samples: of.self_weight,
+        rest: None,
+    }
+}
+
+/// All functions of a part and of the rest, which have one table of frames.
+fn compared(part: &Profile, rest: &Profile) -> Vec<FunctionRow> {
+    let mut others: BTreeMap<u32, FunctionCount> =
+        (rest.functions().into_iter().map(|of| (of.frame, of))).collect();
+    let (here, there) = (part.total_weight(), rest.total_weight());
+    let row = |of: FunctionCount, other: Option<FunctionCount>| {
+        let (self_share, total, other_weight) = other.map_or((0.0, 0.0, 0), |it| {
+            (it.share.self_share, it.share.total, it.self_weight)
+        });
+        let error = standard_error(of.share.self_share, here, self_share, there);
+        let difference = (of.share.self_share - self_share).abs();
+        let samples = of.self_weight + other_weight;
+        FunctionRow {
+            rest: Some(RestShare {
+                self_share,
+                total,
+                by_chance: difference <= 3.0 * error || samples < FEWEST,
+            }),
+            ..alone(of)
+        }
+    };
+    let mut rows: Vec<FunctionRow> = Vec::new();
+    for of in part.functions() {
+        let other = others.remove(&of.frame);
+        rows.push(row(of, other));
+    }
+    for (_, other) in others {
+        let share = FunctionShare {
+            self_share: 0.0,
+            total: 0.0,
+            ..other.share.clone()
+        };
+        let nothing = FunctionCount {
+            share,
+            self_weight: 0,
+            total_weight: 0,
+            ..other
+        };
+        rows.push(row(nothing, Some(other)));
+    }
+    rows
+}
+
+/// The standard error of the difference of two shares, each of so many samples that do not depend on each other.
+fn standard_error(a: f64, of_a: u64, b: f64, of_b: u64) -> f64 {
+    let samples = (of_a + of_b).max(1) as f64;
+    let pooled = (a * of_a as f64 + b * of_b as f64) / samples;
+    let each = 1.0 / of_a.max(1) as f64 + 1.0 / of_b.max(1) as f64;
+    (pooled * (1.0 - pooled) * each).max(0.0).sqrt()
 }
 
 /// The functions of a profile, and below them what is to be known of the whole, ending in a
 /// newline. Shares are of all samples, also where only some functions are shown.
 #[must_use]
 pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -> String {
-    let (rows, matching, all) = options.rows(profile);
-    let mut table = Table::new(&[
-        ("self %", Align::Right),
-        ("total %", Align::Right),
-        ("samples", Align::Right),
-        ("module", Align::Left),
-        ("function", Align::Left),
-    ]);
-    table.give_way(4);
-    for row in &rows {
-        table.row(vec![
+    let rows = options.rows(profile);
+    let mut table = Table::new(match options.rest {
+        None => &[
+            ("self %", Align::Right),
+            ("total %", Align::Right),
+            ("samples", Align::Right),
+            ("module", Align::Left),
+            ("function", Align::Left),
+        ],
+        Some(_) => &[
+            ("self %", Align::Right),
+            ("rest %", Align::Right),
+            ("change", Align::Right),
+            ("total %", Align::Right),
+            ("rest %", Align::Right),
+            ("function", Align::Left),
+        ],
+    });
+    table.give_way(if options.rest.is_some() { 5 } else { 4 });
+    for row in &rows.shown {
+        let function = sanitise(&row.share.function).into_owned();
+        let (own, total) = (
             percent_digits(row.share.self_share),
             percent_digits(row.share.total),
-            count(row.self_weight),
-            sanitise(&row.share.module).into_owned(),
-            sanitise(&row.share.function).into_owned(),
-        ]);
+        );
+        table.row(match row.rest {
+            None => vec![
+                own,
+                total,
+                count(row.samples),
+                sanitise(&row.share.module).into_owned(),
+                function,
+            ],
+            Some(rest) => vec![
+                own,
+                percent_digits(rest.self_share),
+                change(row.change(), rest.by_chance),
+                total,
+                percent_digits(rest.total),
+                function,
+            ],
+        });
     }
     let mut lines = table.lines(style.columns);
     if let Some(heads) = lines.first_mut() {
         *heads = style.strong(heads);
     }
     lines.push(String::new());
-    lines.extend(footer(profile, rows.len(), matching, all, style));
+    lines.extend(footer(profile, options, &rows, style));
     lines.join("\n") + "\n"
+}
+
+/// A difference of shares in points, or the sign for one that chance gives.
+fn change(difference: f64, by_chance: bool) -> String {
+    if by_chance {
+        "~".to_owned()
+    } else {
+        format!("{:+.2}", difference * 100.0)
+    }
 }
 
 fn footer(
     profile: &Profile,
-    shown: usize,
-    matching: usize,
-    all: usize,
+    options: &FunctionTable<'_>,
+    FunctionRows {
+        shown,
+        matching,
+        all,
+    }: &FunctionRows,
     style: Style,
 ) -> Vec<String> {
     let columns = style.prose_columns();
     let summary = profile.summary(0);
+    let [shown, matching, all] = [shown.len(), *matching, *all].map(|it| count(it as u64));
     let rows = if matching == all {
-        format!("{} of {} functions", count(shown as u64), count(all as u64))
+        format!("{shown} of {all} functions")
     } else {
+        let together = profile.share_with(|frame| (options.only)(&frame.name));
         format!(
-            "{} of {} matching functions ({} in all)",
-            count(shown as u64),
-            count(matching as u64),
-            count(all as u64)
+            "{shown} of {matching} matching functions ({all} in all), together in {} % of the samples",
+            percent_digits(together)
         )
     };
+    let which = options.which.map(|which| match options.rest {
+        None => sanitise(which).into_owned(),
+        Some(rest) => format!(
+            "{}; rest: the other {} {}; change: of self % in points, ~ where chance gives as much (three standard \
+             errors of samples that do not depend on each other, or fewer than ten samples)",
+            sanitise(which),
+            count(rest.total_weight()),
+            sanitise(&profile.header.unit)
+        ),
+    });
     let lines = vec![
         format!(
             "{rows}; {} {}, {} lost{}",
@@ -111,8 +294,9 @@ fn footer(
         ),
     ];
     let stacks = text::stacks(&summary);
-    lines
+    which
         .into_iter()
+        .chain(lines)
         .chain(stacks)
         .chain(notes(profile))
         .flat_map(|line| wrap(&line, columns))

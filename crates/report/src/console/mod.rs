@@ -27,7 +27,7 @@ mod work;
 pub use calibration::{LoadRow, WakeRow, calibration};
 pub use doctor::{CheckRow, CheckStatus, doctor};
 pub use error::{error, error_as_json};
-pub use functions::{FunctionSort, FunctionTable, functions};
+pub use functions::{FunctionRow, FunctionRows, FunctionSort, FunctionTable, RestShare, functions};
 pub use live::{Live, Steps};
 pub use page::{page, page_title};
 pub use repeats::{repeated, repeats};

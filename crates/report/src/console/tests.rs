@@ -1,5 +1,6 @@
 //! What people see, held to the screens it is made for.
 
+mod functions;
 mod ledger;
 mod runs;
 mod scenario;
@@ -443,116 +444,6 @@ fn the_bar_says_where_the_run_is() {
     assert!(lines[1].contains("0:23 / 1:00"), "{}", lines[1]);
     let (done, open) = (lines[1].matches('━').count(), lines[1].matches('─').count());
     assert!(done > 5 && open > done && lines[2] == "killed: 3 s");
-}
-
-fn profile() -> Profile {
-    let mut profile = Profile {
-        frames: vec![
-            Frame::new("$rabbit_exchange:route/2", "[jit]", FrameKind::Erlang),
-            Frame::new("$ets:select/2\u{1b}[31m", "[jit]", FrameKind::Erlang),
-            Frame::unknown("beam.smp"),
-        ],
-        stacks: vec![
-            StackNode {
-                parent: None,
-                frame: 0,
-            },
-            StackNode {
-                parent: Some(0),
-                frame: 1,
-            },
-            StackNode {
-                parent: Some(0),
-                frame: 2,
-            },
-        ],
-        threads: vec!["1_scheduler".into()],
-        samples: (0..100)
-            .map(|i| Sample {
-                t: i,
-                weight: 1,
-                stack: if i < 10 {
-                    0
-                } else if i < 70 {
-                    1
-                } else {
-                    2
-                },
-                thread: 0,
-                cpu: 0,
-                complete: i < 98,
-                unwinding: Unwinding::Unknown,
-                process: None,
-            })
-            .collect(),
-        lost: 3,
-        ..Profile::default()
-    };
-    profile.header.unit = "samples".into();
-    profile.header.kernel_event = "cpu-clock".into();
-    profile
-}
-
-#[test]
-fn the_function_table_sorts_filters_and_says_what_is_missing() {
-    let table = |sort, only: &dyn Fn(&str) -> bool| {
-        functions(
-            &profile(),
-            &FunctionTable {
-                limit: 10,
-                sort,
-                only,
-            },
-            Style::PLAIN,
-        )
-    };
-    let by_self = table(FunctionSort::SelfShare, &|_| true);
-    let first = by_self.lines().nth(1).unwrap();
-    assert!(
-        first.contains("60.00") && first.ends_with("  [jit]     $ets:select/2␛[31m"),
-        "{by_self}"
-    );
-    let by_total = table(FunctionSort::Total, &|_| true);
-    assert!(
-        by_total
-            .lines()
-            .nth(1)
-            .unwrap()
-            .contains("$rabbit_exchange:route/2"),
-        "{by_total}"
-    );
-    let only = table(FunctionSort::SelfShare, &|name| name.contains("route"));
-    assert!(!only.contains("$ets") && only.contains("1 of 1 matching functions (3 in all)"));
-    for part in [
-        "100 samples, 3 lost, taken by cpu-clock",
-        "unknown share 30.00 %",
-        "complete share 98.00 %",
-    ] {
-        assert!(by_self.contains(part), "{part} in {by_self}");
-    }
-    assert_fits(&by_self, 100, 24);
-}
-
-#[test]
-fn long_functions_are_broken_and_columns_stay() {
-    let mut profile = profile();
-    profile.frames[1].name = "x".repeat(300);
-    let options = FunctionTable {
-        limit: 10,
-        sort: FunctionSort::SelfShare,
-        only: &|_| true,
-    };
-    for columns in [60, 80, 120, 200] {
-        let text = functions(&profile, &options, terminal(columns));
-        assert_fits(&text, columns, 24);
-        // One more stands in the name of another function.
-        assert_eq!(text.matches('x').count(), 300 + 1, "{text}");
-    }
-    let pipe = functions(&profile, &options, Style::PLAIN);
-    assert!(
-        pipe.lines().nth(1).unwrap().ends_with(&"x".repeat(300)),
-        "{pipe}"
-    );
 }
 
 #[test]

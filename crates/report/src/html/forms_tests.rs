@@ -223,6 +223,8 @@ fn the_table_shows(profile: &Profile) {
         limit: 100,
         sort: FunctionSort::SelfShare,
         only: &|_| true,
+        rest: None,
+        which: None,
     };
     let text = console::functions(profile, &table, Style::PLAIN);
     let raw = text.chars().find(|&c| c.is_control() && c != '\n');

@@ -10,6 +10,7 @@ mod warnings;
 mod work;
 
 pub(crate) use names::shortened;
+pub use requirements::range;
 pub(crate) use requirements::requirements_tally;
 pub use stacks::{clock, stacks};
 pub use verdict::verdict;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use archive::{Quantity, QuantityUnit, RequirementOutcome, RunSummary};
+use archive::{Quantity, QuantityUnit, RequirementOutcome, RunSummary, SeriesPoint};
 use measure::{Bytes, Length, Metric, MetricKind, Nanos, Problem, Recorder, Refused, per_second};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -102,6 +102,25 @@ impl Requirement {
             comparison: read.comparison.opposite(),
             ..read
         })
+    }
+
+    /// What was observed in one second of a run, and whether the condition held in it.
+    ///
+    /// # Errors
+    /// Why it cannot be told.
+    pub(crate) fn observed_in(
+        &self,
+        point: &SeriesPoint,
+        recorded: &Recorder,
+    ) -> Result<(f64, bool), &'static str> {
+        let value = self.quantity.in_second(point, recorded)?;
+        Ok((value, self.comparison.holds(value, self.bound)))
+    }
+
+    /// What its figure counts.
+    #[must_use]
+    pub fn unit(&self) -> QuantityUnit {
+        self.quantity.unit()
     }
 
     /// Refuses a latency that is none of the run's metrics.

@@ -112,6 +112,30 @@ fn a_window_takes_its_first_moment_and_not_its_end() {
 }
 
 #[test]
+fn every_sample_is_inside_of_some_window_or_outside_of_all() {
+    let whole = small();
+    // They overlap, one is empty, and one lies beyond the end.
+    let windows = [
+        (1_000_000, 3_000_000),
+        (2_000_000, 3_000_000),
+        (0, 0),
+        (u64::MAX - 1, u64::MAX),
+    ];
+    let (inside, outside) = whole.clone().split(&windows);
+    let times = |of: &Profile| of.samples.iter().map(|s| s.t).collect::<Vec<_>>();
+    assert_eq!(times(&inside), [1_000_000, 2_000_000]);
+    assert_eq!(
+        inside.samples.len() + outside.samples.len(),
+        whole.samples.len()
+    );
+    assert!(times(&outside).iter().all(|t| !times(&inside).contains(t)));
+    assert!(inside.is_consistent() && outside.is_consistent());
+    let (none, all) = whole.clone().split(&[]);
+    assert!(none.samples.is_empty());
+    assert_eq!(all, whole);
+}
+
+#[test]
 fn tables_that_refer_to_nothing_do_no_harm() {
     let mut broken = small();
     broken.samples[0].stack = 10_000;

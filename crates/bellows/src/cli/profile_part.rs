@@ -1,0 +1,245 @@
+//! A profile, or the part of it that somebody means: a window, or the seconds in which something held.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use archive::RunReader;
+use archive::profile::Profile;
+use clap::Args;
+use measure::{Problem, Refused};
+use session::Seconds;
+use session::experiment::Requirement;
+
+use super::args::{RunsDir, no_samples, seconds};
+use super::{complete, find};
+use crate::failure::Failure;
+
+/// The condition that stands for the times in which somebody stood still.
+const STALL: &str = "stall";
+
+/// A profile and a part of it.
+#[derive(Debug, Args)]
+pub(super) struct ProfileArgs {
+    /// Run (path, id, part of its id that only it has, or `last`: the last that has a profile), or a
+    /// profile file
+    #[arg(value_name = "RUN|PROFILE", add = complete::profiles())]
+    profile: String,
+    /// Start of the window, in seconds on the run's time axis
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    from: Option<f64>,
+    /// End of the window, in seconds on the run's time axis
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    to: Option<f64>,
+    /// Only the seconds in which this held: 'end-to-end p99 > 50ms', 'sent rate < 20k'; or `stall`, the times in which
+    /// the broker, the generator or the machine stood still
+    #[arg(long = "where", value_name = "CONDITION")]
+    that: Option<Condition>,
+    #[command(flatten)]
+    runs: RunsDir,
+}
+
+/// What has to hold in a second.
+#[derive(Clone, Debug)]
+enum Condition {
+    /// Somebody stood still.
+    Stall,
+    /// A figure of that second is as said.
+    Figure(Box<Requirement>),
+}
+
+impl FromStr for Condition {
+    type Err = Refused;
+
+    fn from_str(text: &str) -> Result<Self, Refused> {
+        if matches!(text.trim(), STALL | "stalls") {
+            return Ok(Self::Stall);
+        }
+        text.parse().map(Box::new).map(Self::Figure)
+    }
+}
+
+/// A part of a profile.
+#[derive(Debug)]
+pub(super) struct ProfilePart {
+    /// The run's id, or the file.
+    pub(super) name: String,
+    /// What was sampled in it.
+    pub(super) profile: Profile,
+    /// What was sampled beside it, where the part was chosen by a condition.
+    pub(super) rest: Option<Profile>,
+    /// Which part it is; `None` where it is the whole.
+    pub(super) which: Option<String>,
+}
+
+impl ProfileArgs {
+    /// The profile, or its part.
+    pub(super) fn open(&self) -> Result<ProfilePart, Failure> {
+        let path = find::profile(&self.profile, &self.runs.runs)?;
+        let mut profile = Profile::open(&path)?;
+        let id = path.file_name().filter(|_| path.is_dir());
+        let name = id.map_or_else(
+            || self.profile.clone(),
+            |id| id.to_string_lossy().into_owned(),
+        );
+        if profile.samples.is_empty() {
+            let read_to_its_end = profile.span.is_some();
+            let note = profile.notes.last().filter(|_| !read_to_its_end);
+            return Err(note.map_or_else(|| no_samples(&name), |note| nothing_read(&name, note)));
+        }
+        if self.from.is_some() || self.to.is_some() {
+            self.cut(&mut profile, &name)?;
+        }
+        let window = self.window();
+        let Some(condition) = &self.that else {
+            return Ok(ProfilePart {
+                name,
+                profile,
+                rest: None,
+                which: window,
+            });
+        };
+        let (windows, held) = condition.windows(&path)?;
+        let (profile, rest) = profile.split(&windows);
+        if profile.samples.is_empty() {
+            return Err(Failure::failed(
+                format!("no sample of {name} lies in {held}"),
+                "the process used no CPU then, or was not sampled",
+            )
+            .observed(held));
+        }
+        let which = window.map_or_else(|| held.clone(), |window| format!("{window}, {held}"));
+        Ok(ProfilePart {
+            name,
+            profile,
+            rest: Some(rest),
+            which: Some(which),
+        })
+    }
+
+    /// Leaves what lies between `--from` and `--to`.
+    fn cut(&self, profile: &mut Profile, name: &str) -> Result<(), Failure> {
+        let (from, to) = (self.from.unwrap_or(0.0), self.to.unwrap_or(f64::INFINITY));
+        if from >= to {
+            return Err(Failure::usage(
+                format!("the window from {from} s to {to} s is empty"),
+                "give --from a smaller number than --to",
+            )
+            .observed(format_args!("from {from} s to {to} s")));
+        }
+        let span = profile.span;
+        profile.cut((from * 1e9) as u64, (to * 1e9) as u64);
+        if !profile.samples.is_empty() {
+            return Ok(());
+        }
+        let asked = match self.to {
+            Some(to) => format!("between {from} s and {to} s"),
+            None => format!("after {from} s"),
+        };
+        let spans = span.map_or_else(String::new, |(start, end)| {
+            format!(
+                ", which spans {:.1} s to {:.1} s",
+                start as f64 / 1e9,
+                end as f64 / 1e9
+            )
+        });
+        Err(Failure::failed(
+            format!("no sample of {name} lies {asked}"),
+            format!("choose a window inside the profile{spans}"),
+        )
+        .observed(asked))
+    }
+
+    /// The window for a heading.
+    fn window(&self) -> Option<String> {
+        match (self.from, self.to) {
+            (None, None) => None,
+            (from, None) => Some(format!("from {} s", from.unwrap_or(0.0))),
+            (from, Some(to)) => Some(format!("{} s to {to} s", from.unwrap_or(0.0))),
+        }
+    }
+}
+
+impl Condition {
+    /// The windows of a run in which it held, nanoseconds since its origin, and these in words.
+    fn windows(&self, path: &Path) -> Result<(Vec<(u64, u64)>, String), Failure> {
+        let run = of_run(path)?;
+        match self {
+            Self::Stall => stalls(&run),
+            Self::Figure(condition) => seconds_of(&run, condition),
+        }
+    }
+}
+
+/// The run that a profile is of.
+fn of_run(path: &Path) -> Result<RunReader, Failure> {
+    if path.is_dir() {
+        return Ok(RunReader::open(path)?);
+    }
+    Err(Failure::usage(
+        "--where needs a run: what was measured is not in a profile file",
+        "name the run (its folder, its id, or `last`), or give the window with --from and --to",
+    )
+    .observed(path.display()))
+}
+
+fn stalls(run: &RunReader) -> Result<(Vec<(u64, u64)>, String), Failure> {
+    let stalls = run.record.summary.as_ref().map(|it| it.stalls.as_slice());
+    let stalls = stalls.unwrap_or_default();
+    if stalls.is_empty() {
+        return Err(Failure::failed(
+            "nobody stood still in this run",
+            "`--where 'end-to-end p99 > 50ms'` chooses by what was measured",
+        )
+        .observed(&run.record.id));
+    }
+    let ns = |seconds: f64| (seconds.max(0.0) * 1e9) as u64;
+    let windows = stalls
+        .iter()
+        .map(|stall| (ns(stall.at_s), ns(stall.at_s + stall.for_s)));
+    let held = match stalls {
+        [_] => "the stall".to_owned(),
+        all => format!("the {} stalls", all.len()),
+    };
+    Ok((windows.collect(), held))
+}
+
+fn seconds_of(
+    run: &RunReader,
+    condition: &Requirement,
+) -> Result<(Vec<(u64, u64)>, String), Failure> {
+    let found = Seconds::of(run, condition)?;
+    let untold = match (found.untold, found.why) {
+        (0, _) | (_, None) => String::new(),
+        (untold, Some(why)) => format!("; {untold} more cannot be told: {why}"),
+    };
+    if let Some((low, high)) = found.range.filter(|_| found.windows.is_empty()) {
+        let range = report::text::range(condition.unit(), low, high);
+        return Err(Failure::Failed(Problem::new(
+            format!("in none of {} seconds {condition} held{untold}", found.told),
+            format!("from {range}"),
+            "choose a bound that lies between these",
+        )));
+    }
+    if found.windows.is_empty() {
+        return Err(Failure::failed(
+            format!("in which seconds {condition} held cannot be told"),
+            "`bellows report` shows what was measured in each second",
+        )
+        .observed(found.why.unwrap_or("no second was completed")));
+    }
+    let held = format!(
+        "{} of {} seconds in which {condition}{untold}",
+        found.windows.len(),
+        found.told
+    );
+    Ok((found.windows, held))
+}
+
+/// The failure of a profile of which no sample could be read.
+fn nothing_read(profile: &str, note: &str) -> Failure {
+    Failure::failed(
+        format!("{profile} has no samples that can be read: {note}"),
+        "give another file of the run, such as profile.pb.gz, or record it again",
+    )
+    .observed(profile)
+}
