@@ -15,6 +15,8 @@ export const ROW = 18;
 /** Narrower boxes, in pixels, are left out. */
 const LEAST = 0.4;
 const TALLEST = 560;
+/** Fewer letters of a shortened name say nothing. */
+const LEAST_LETTERS = 5;
 
 export interface Scene {
   tree: Tree;
@@ -106,7 +108,7 @@ export class FlameCanvas {
       const w = box.width * this.width;
       const name = this.name(box);
       const letters = Math.floor((w - 6) / 6.6);
-      const text = letters < 3 ? '' : shortened(name, letters);
+      const text = letters < Math.min(LEAST_LETTERS, name.length) ? '' : shortened(name, letters);
       const title = `${name} ${this.tooltip(box.node)}`;
       return `<g><title>${xml(title)}</title><rect x="${(box.x * this.width).toFixed(1)}" y="${y}" width="${w.toFixed(1)}" height="${ROW - 1}" fill="${this.fill(box)}"/>${text ? `<text x="${(box.x * this.width + 3).toFixed(1)}" y="${y + 12.5}" fill="#17181c">${xml(text)}</text>` : ''}</g>`;
     });
@@ -279,5 +281,5 @@ function fitting(ctx: CanvasRenderingContext2D, name: string, width: number): st
     if (ctx.measureText(shortened(text, middle)).width <= width) low = middle;
     else high = middle - 1;
   }
-  return low < 3 ? '' : shortened(text, low);
+  return low < LEAST_LETTERS ? '' : shortened(text, low);
 }

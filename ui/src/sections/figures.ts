@@ -102,7 +102,10 @@ function p99(run: RunView, key: Metric): Tile {
     `${infoOf(run, key).name} p99`,
     value,
     unit,
-    `p50 ${duration(l.p50_ns)} · max ${duration(l.max_ns)}`,
+    // A value is never parted from its unit.
+    [`p50 ${duration(l.p50_ns)}`, `max ${duration(l.max_ns)}`]
+      .map((part) => part.replaceAll(' ', '\u00a0'))
+      .join(' · '),
     `${exactDuration(l.p99_ns)} of ${grouped(l.count)} samples${weak}`,
   );
 }
