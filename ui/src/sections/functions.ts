@@ -10,8 +10,8 @@ import type { Analysis, FunctionRow } from '../flame/analysis';
 import { remarkOn } from '../flame/remarks';
 
 const STEP = 40;
-/** Letters of a name in a table: two lines, or three on a phone. */
-export const LONGEST = 64;
+/** Letters of a name: about a line. */
+const LONGEST = 36;
 
 /** Rows in the order of a column; equal ones by name. */
 export function sorted(

@@ -6,9 +6,10 @@ import { grouped, percent, shortened } from '../core/format';
 import type { SplitBy, Store } from '../core/state';
 import type { ProcessView } from '../core/view';
 import type { Analysis } from '../flame/analysis';
-import { LONGEST } from './functions';
 
 const STEP = 8;
+/** Letters of a name: two lines, or three on a phone. */
+const LONGEST = 64;
 /** Whose work something is. The key tells it from all others, whatever the broker calls them; the label is for people. */
 interface Whose {
   key: string;
