@@ -307,6 +307,39 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     await done();
   });
 
+  test('what the time goes into: classes add up, filter the graph, and follow the window', async () => {
+    const { page, done } = await open('full');
+    const shares = async () => {
+      const texts = await page.locator('.class-legend b').allInnerTexts();
+      return texts.map((text) => Number.parseFloat(text.replace('<', '')));
+    };
+    const all = await shares();
+    assert.ok(all.length >= 5, `${all}`);
+    const sum = all.reduce((a, b) => a + b);
+    assert.ok(Math.abs(sum - 100) < 2, `${sum}`);
+    const one = page.locator('.class-legend button', { hasText: 'kernel: disk' });
+    const hottest = page.locator('.functions:not(.work) tbody');
+    // By keyboard: the choice keeps the focus.
+    await one.focus();
+    await page.keyboard.press('Enter');
+    assert.match(page.url(), /class=kernel_disk/);
+    assert.equal(await one.getAttribute('aria-pressed'), 'true');
+    assert.ok(await one.evaluate((it) => it === document.activeElement));
+    assert.doesNotMatch(await hottest.innerText(), /rabbit_channel:send_confirms/);
+    assert.match(await page.locator('.strip').innerText(), /kernel: disk/);
+    assert.deepEqual(await shares(), all);
+    await page.keyboard.press('Escape');
+    assert.doesNotMatch(page.url(), /class=/);
+    // A click into the bar does the same.
+    await page.locator('.class-bar div').first().click();
+    assert.match(page.url(), /class=erlang_code/);
+    await page.keyboard.press('Escape');
+    await page.locator('.work tbody tr').first().getByRole('button').click();
+    const part = (await shares()).reduce((a, b) => a + b);
+    assert.ok(part > 20 && part < 40, `${part}`);
+    await done();
+  });
+
   test('zoom, its share over time, and Escape back', async () => {
     const { page, done } = await open('full');
     const graph = page.locator('.flame-view').first();

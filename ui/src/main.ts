@@ -123,12 +123,13 @@ function follow(store: Store, app: HTMLElement, draw: () => void): void {
   });
 }
 
-/** One step back: the zoom, then the search, the function, the process, the time axis, the window. */
+/** One step back: the zoom, then the search, the function, the class, the process, the time axis, the window. */
 function back(store: Store): boolean {
-  const { zoom, search, frame, who, axis, window: chosen } = store.state;
+  const { zoom, search, frame, who, class: only, axis, window: chosen } = store.state;
   if (zoom !== null) store.set({ zoom: null }, true);
   else if (search) store.set({ search: '' });
   else if (frame !== null) store.set({ frame: null }, true);
+  else if (only) store.set({ class: '' }, true);
   else if (who) store.set({ who: '' }, true);
   else if (axis === 'window') store.set({ axis: 'run' }, true);
   else if (chosen) store.set({ window: null }, true);

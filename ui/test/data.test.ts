@@ -42,7 +42,7 @@ describe('unpacking', () => {
     );
     // The columns of the Rust tests in crates/report/src/view: of a grid, then of a profile.
     const cells = [0, 0, 1, 0, 0xd3, 2, 0, 2, 1, 1];
-    const columns = [...cells, 0, 1, 1, 2, 0, 1, 2, 7, 1, 2, 1, 0];
+    const columns = [...cells, 0, 1, 1, 2, 0, 1, 0, 0, 1, 2, 7, 1, 2, 1, 0];
     const bytes = new Uint8Array(4 + json.length + columns.length);
     new DataView(bytes.buffer).setUint32(0, json.length, true);
     bytes.set(json, 4);
@@ -54,6 +54,7 @@ describe('unpacking', () => {
     expect(run.name).toBe('x');
     expect([...profile!.parent]).toEqual([-1, 0, 1]);
     expect([...profile!.frame]).toEqual([2, 0, 1]);
+    expect([...profile!.class]).toEqual([0, 0, 1]);
     expect([...profile!.time].map((t) => Number(t.toFixed(6)))).toEqual([0.0002, 0.0009]);
     expect([...profile!.leaf]).toEqual([1, 2]);
     expect([...profile!.process!]).toEqual([1, 0]);

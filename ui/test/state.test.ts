@@ -19,6 +19,7 @@ describe('fragment', () => {
       sort: 'total',
       by: 'connection',
       who: '<0.12.0> & #',
+      class: 'kernel_network',
       metric: 'end_to_end',
       theme: 'dark',
     };
@@ -26,7 +27,9 @@ describe('fragment', () => {
   });
 
   test('nonsense is ignored piece by piece', () => {
-    const state = fromFragment('#t=9-3&zoom=-1&frame=abc&shape=cube&theme=dark&sort=__proto__');
+    const state = fromFragment(
+      '#t=9-3&zoom=-1&frame=abc&shape=cube&theme=dark&sort=__proto__&class=A%20b',
+    );
     expect(state).toEqual({ ...INITIAL, theme: 'dark' });
     expect(fromFragment('#t=1-2-3').window).toBeNull();
   });

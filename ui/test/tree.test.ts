@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import type { Profile } from '../src/core/data';
 import type { RunView } from '../src/core/view';
 import { Analysis } from '../src/flame/analysis';
 import {
@@ -22,6 +23,7 @@ import {
   search,
   weigh,
 } from '../src/flame/tree';
+import { chosenClass } from '../src/sections/classes';
 import { sorted } from '../src/sections/functions';
 import { sampling } from '../src/sections/sampling';
 import { chosen, NOBODY, split, whose } from '../src/sections/work';
@@ -342,5 +344,48 @@ describe('whose work', () => {
     expect(only?.label).toBe('queue a');
     const { part } = overTime(split_profile, analysis.tree, null, 0, 1, 3, only?.flags);
     expect([...part]).toEqual([1, 1, 0]);
+  });
+});
+
+describe('what the time goes into', () => {
+  const profile = {
+    ...profileOf(['0.5 s;a;b', '1.5 s;a;b', '1.6 s;a', '2.5 s;c']),
+    classes: [
+      { class: 'erlang_code', name: 'Erlang code', meaning: '' },
+      { class: 'ets', name: 'ETS', meaning: '' },
+    ] as Profile['classes'],
+    processes: [{}] as Profile['processes'],
+    process: Uint32Array.from([1, 0, 0, 1]),
+  };
+  // s, a, b, c: what ends in b is ETS.
+  profile.class = Uint32Array.from([0, 0, 1, 0]);
+  const analysis = new Analysis(profile);
+
+  test('the classes of a window are all of its samples', () => {
+    analysis.window(0, 10);
+    expect([...analysis.classes]).toEqual([2, 2]);
+    analysis.window(1, 10);
+    expect([...analysis.classes]).toEqual([2, 1]);
+    expect(analysis.classes.reduce((a, b) => a + b)).toBe(analysis.weights.sum);
+  });
+
+  test('one class leaves its samples alone in the graph, and shares stay those of the whole', () => {
+    const { index } = chosenClass(profile, 'ets')!;
+    analysis.window(0, 10, null, index);
+    expect(analysis.weights.sum).toBe(4);
+    expect([...analysis.weights.total]).toEqual([2, 2, 2, 0]);
+    // The bar stays whole, and whose work it is holds that of the class.
+    expect([...analysis.classes]).toEqual([2, 2]);
+    expect([...analysis.work]).toEqual([1, 1]);
+    const { all, part } = overTime(profile, analysis.tree, null, 0, 1, 3, null, index);
+    expect([...all]).toEqual([1, 2, 1]);
+    expect([...part]).toEqual([1, 1, 0]);
+  });
+
+  test('of chosen processes the bar holds their samples', () => {
+    analysis.window(0, 10, Uint8Array.from([0, 1]));
+    expect([...analysis.classes]).toEqual([1, 1]);
+    expect(chosenClass(profile, 'no such class')).toBeNull();
+    expect(chosenClass(profile, '')).toBeNull();
   });
 });

@@ -4,6 +4,7 @@
 //! `session` and `profile` write it, `report` reads it; they share nothing else.
 
 mod bounded;
+mod class;
 mod data_folder;
 mod error;
 mod facts;
@@ -31,6 +32,7 @@ mod verdict;
 mod warning;
 mod writer;
 
+pub use class::Class;
 pub use data_folder::{data_folder, default_runs_dir};
 pub use error::Error;
 pub use facts::{
@@ -56,8 +58,8 @@ pub use series::{ProcessUsage, SeriesPoint};
 pub use slice::{SliceLatency, SliceLog, SlicePoint};
 pub use stall::{Stall, Stalled};
 pub use summary::{
-    BrokerSummary, FaultOutcome, FunctionShare, PerMessage, ProfileSummary, RequestedSummary,
-    RequestedWindow, Rss, RunSummary, ScenarioSummary, Throughput, WorkShare,
+    BrokerSummary, ClassShare, FaultOutcome, FunctionShare, PerMessage, ProfileSummary,
+    RequestedSummary, RequestedWindow, Rss, RunSummary, ScenarioSummary, Throughput, WorkShare,
 };
 pub use verdict::{Awaited, Busy, Cause, Lateness, LimitedBy, Reason, Verdict};
 pub use warning::{Tier, Warning, WarningCode};

@@ -7,6 +7,7 @@ use measure::ledger::LedgerSummary;
 use measure::{LatencySummary, Metric, Problem, Summaries};
 use serde::{Deserialize, Serialize};
 
+use crate::class::Class;
 use crate::scenario::{CHURN, FailureCount, counts};
 use crate::{RequirementOutcome, Stall, Verdict, Warning};
 
@@ -281,6 +282,9 @@ pub struct ProfileSummary {
     pub unknown_share: f64,
     /// Share of samples whose stack reaches the root of its thread or Erlang process (0 to 1).
     pub complete_share: f64,
+    /// Share of the process's CPU time that the samples stand for (0 to 1); absent where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_share: Option<f64>,
     /// Share of samples whose stack was unwound from copies of the thread's stacks (0 to 1).
     #[serde(default)]
     pub copied_share: f64,
@@ -294,6 +298,9 @@ pub struct ProfileSummary {
     /// (0 to 1).
     #[serde(default)]
     pub near_share: f64,
+    /// What the time went into, largest share first: every sample counts for one class.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassShare>,
     /// The Erlang processes with the largest shares, at most 5; absent where none is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub work: Vec<WorkShare>,
@@ -303,6 +310,18 @@ pub struct ProfileSummary {
     /// everything; absent where there is none, or most stacks are incomplete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headline: Option<FunctionShare>,
+}
+
+/// A class's part of all samples.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClassShare {
+    /// The class.
+    pub class: Class,
+    /// Share of all samples (0 to 1).
+    pub share: f64,
+    /// Sum of the samples' weights.
+    #[serde(rename = "samples")]
+    pub weight: u64,
 }
 
 /// A process's part of all samples.

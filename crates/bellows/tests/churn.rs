@@ -248,5 +248,25 @@ fn rabbitmq_ends_every_cycle_in_order() {
         assert_eq!(churn["completed"], 120, "{churn:#}");
         assert_eq!(churn["steps"][step]["count"], 120, "{churn:#}");
         assert!(object["verdict"].is_object());
+        let copied = object["profiles"][0]["copied_share"].as_f64();
+        if step == "log_in" && copied.is_some_and(|share| share > 0.5) {
+            roles_of_what_has_ended(dir.path());
+        }
     }
+}
+
+/// The connections have gone when the node is asked what its processes do: their stacks tell it.
+fn roles_of_what_has_ended(dir: &Path) {
+    let ended = run(dir, &["top", "last", "--by", "role", "--json"]);
+    ended.assert_ok();
+    let rows: Value = serde_json::from_str(&ended.stdout).expect("rows");
+    let rows = rows.as_array().expect("rows");
+    let connections = rows.iter().find(|row| row["of"] == "connection");
+    let connections = connections.unwrap_or_else(|| panic!("{}", ended.stdout));
+    assert!(connections["share"].as_f64() > Some(0.05), "{connections}");
+    let from_stacks = connections["from_stacks"].as_u64();
+    assert!(from_stacks > Some(20), "{connections}");
+    let table = run(dir, &["top", "last", "--by", "role"]);
+    let note = "known by their stacks alone";
+    assert!(table.stdout.contains(note), "{}", table.stdout);
 }

@@ -61,6 +61,36 @@ fn the_work_of_two_queues_is_told_apart() {
     let of = |queue: &str| connection(&format!("bellows producer 0 of queue://{queue}"));
     assert!(of("busy") > 0.0, "{}", ended.stdout);
     assert!(rows("vhost")("/") > 0.3);
+
+    // What the time went into: every sample is of one class, and what a node always does is among them.
+    let args = ["top", "last", "--by", "class", "--json"];
+    let ended = common::start(common::bellows(dir.path(), &args)).end();
+    ended.assert_ok();
+    let classes: Vec<Value> = serde_json::from_str(&ended.stdout).expect("rows");
+    assert_eq!(profile["classes"], Value::from(classes.clone()));
+    let share = |class: &str| {
+        let row = classes.iter().find(|row| row["class"] == class);
+        row.and_then(|row| row["share"].as_f64()).unwrap_or(0.0)
+    };
+    for class in [
+        "garbage_collection",
+        "scheduling",
+        "waiting",
+        "erlang_code",
+        "built_in_functions",
+        "messages",
+        "allocators",
+        "kernel_network",
+    ] {
+        assert!(share(class) > 0.0, "{class}: {}", ended.stdout);
+    }
+    assert!(share("unnamed") < 0.02, "{}", ended.stdout);
+    let shares = classes.iter().filter_map(|row| row["share"].as_f64());
+    assert!((shares.sum::<f64>() - 1.0).abs() < 1e-9, "{}", ended.stdout);
+    let samples = classes.iter().filter_map(|row| row["samples"].as_u64());
+    assert_eq!(Some(samples.sum::<u64>()), profile["samples"].as_u64());
+    let covered = profile["cpu_share"].as_f64().unwrap_or(0.0);
+    assert!((0.3..=1.0).contains(&covered), "{profile}");
 }
 
 /// The consumers of both groups call their connections the same.
@@ -119,6 +149,13 @@ fn rows_say_no_more_than_the_file_does() {
         {"of": "no Erlang process", "kind": "no_process", "share": 0.25, "samples": 1, "processes": 0},
     ]);
     assert_eq!(rows, expected);
+    let json = top(&["cpu.stacks", "--by", "class", "--json"]);
+    json.assert_ok();
+    let rows: Value = serde_json::from_str(&json.stdout).expect("rows");
+    let expected = serde_json::json!([{"class": "own_code", "share": 1.0, "samples": 4}]);
+    assert_eq!(rows, expected);
+    let table = top(&["x.folded", "--by", "class"]);
+    assert!(table.stdout.contains("own code"), "{}", table.stdout);
     let table = top(&["cpu.stacks", "--by", "role"]);
     let note = "note: the emulator is a strange one";
     assert!(table.stdout.contains(note), "{}", table.stdout);

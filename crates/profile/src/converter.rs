@@ -17,6 +17,9 @@ use crate::unwind::{Stack, Unwinder};
 /// Erlang processes whose index is kept.
 const MOST_PROCESSES: usize = 1 << 16;
 
+/// Samples that must be due before their number tells how many are missing.
+const LEAST_EXPECTED: u64 = 200;
+
 /// What a sampler did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
@@ -41,6 +44,8 @@ pub(crate) struct Subject {
     pub(crate) owners: HashMap<u64, u32>,
     /// Only threads inherit the events, not child processes.
     pub(crate) threads_only: bool,
+    /// CPU time that a weight of 1 stands for; 0 where it stands for none.
+    pub(crate) period_ns: u64,
 }
 
 /// Turns records into a profile.
@@ -52,8 +57,8 @@ pub(crate) struct Converter {
     sink: StacksWriter,
     origin: Time,
     outcome: Outcome,
-    /// Samples whose stack reaches its root.
-    complete: u64,
+    /// Sum of the samples' weights.
+    weight: u64,
     /// Bytes of stacks that were copied.
     copied: u64,
     stack: Stack,
@@ -77,7 +82,7 @@ impl Converter {
             origin: sink.header_mut().map_or(Time(0), |header| header.origin),
             sink,
             outcome: Outcome::default(),
-            complete: 0,
+            weight: 0,
             copied: 0,
             stack: Stack::default(),
             processes: HashMap::new(),
@@ -141,9 +146,10 @@ impl Converter {
         let node = self.stacks.node(&self.stack, at, &mut self.sink);
         let thread = self.sink.thread(self.threads.name(tid));
         let process = self.stack.process.map(|process| self.process(process));
+        let weight = (self.subject.event.weight)(sample);
         self.sink.sample(&Sample {
             t: at.since(self.origin).0,
-            weight: (self.subject.event.weight)(sample),
+            weight,
             stack: node.id,
             thread,
             cpu: u16::try_from(sample.cpu).unwrap_or(u16::MAX),
@@ -153,7 +159,7 @@ impl Converter {
         });
         self.copied = self.copied.saturating_add(self.stack.copied);
         self.outcome.samples += 1;
-        self.complete += u64::from(node.complete);
+        self.weight = self.weight.saturating_add(weight);
     }
 
     /// The index of an Erlang process in the profile.
@@ -198,8 +204,14 @@ impl Converter {
     }
 
     /// Ends the file of a sampling that took from one instant to the other and cost its thread
-    /// `own_cpu`.
-    pub(crate) fn finish(mut self, from: Time, to: Time, own_cpu: Nanos) -> Outcome {
+    /// `own_cpu`, while the process used `process_cpu` (0 where that is not known).
+    pub(crate) fn finish(
+        mut self,
+        from: Time,
+        to: Time,
+        own_cpu: Nanos,
+        process_cpu: Nanos,
+    ) -> Outcome {
         if let Some(why) = self.stacks.symbols().refused_jit_map() {
             let why = why.to_owned();
             self.note(&why);
@@ -207,20 +219,13 @@ impl Converter {
         if let Some(kind) = self.stacks.symbols().runtime_without_jit_map() {
             self.note(symbols::remedy_without_jit_map(kind));
         }
-        // How many do is told by the profile itself, of the phase that it is about.
-        if self.complete < self.outcome.samples / 2 {
-            self.note(
-                "fewer than half of the stacks reach the root of their thread or Erlang process, \
-                 because code without frame pointers cuts the others short: shares at the leaf \
-                 (self) hold, total shares of callers are too small",
-            );
-        }
         self.outcome.own_cpu = own_cpu;
         let footer = Footer {
             from: from.since(self.origin).0,
             to: to.since(self.origin).0,
             own_cpu_ns: own_cpu.0,
             copied_bytes: self.copied,
+            cpu_share: cpu_share(self.weight, self.subject.period_ns, process_cpu),
         };
         if let Err(error) = self.sink.finish(footer) {
             self.outcome.notes.push(format!(
@@ -241,5 +246,30 @@ impl Converter {
             self.sink.note(text);
             self.outcome.notes.push(text.to_owned());
         }
+    }
+}
+
+/// The share of a process's CPU time that samples of this weight in all stand for; `None` where the event has no
+/// period, or the process did too little to tell.
+fn cpu_share(weight: u64, period_ns: u64, process_cpu: Nanos) -> Option<f64> {
+    let expected = process_cpu.0.checked_div(period_ns)?;
+    let share = weight as f64 * period_ns as f64 / process_cpu.0 as f64;
+    (expected >= LEAST_EXPECTED).then(|| share.min(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_stand_for_a_share_of_the_cpu_time() {
+        let second = Nanos::SECOND;
+        assert_eq!(cpu_share(750, 1_000_000, second), Some(0.75));
+        assert_eq!(cpu_share(1_010, 1_000_000, second), Some(1.0));
+        assert_eq!(cpu_share(0, 1_000_000, second), Some(0.0));
+        // Nothing is known of the process, it did next to nothing, or the event counts no time.
+        assert_eq!(cpu_share(750, 1_000_000, Nanos(0)), None);
+        assert_eq!(cpu_share(9, 1_000_000, Nanos::from_millis(10)), None);
+        assert_eq!(cpu_share(750, 0, second), None);
     }
 }

@@ -1,11 +1,11 @@
 //! The sampler as its users see it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use archive::profile::StacksWriter;
-use measure::{Clock, Problem};
+use measure::{Clock, Nanos, Problem};
 use rustix::event::EventfdFlags;
 
 use crate::Error;
@@ -26,6 +26,9 @@ pub struct Sampler {
     events: Arc<PerfEvents>,
     signals: Arc<Signals>,
     state: SamplerState,
+    pid: u32,
+    /// CPU time that the process had used when sampling began.
+    process_cpu: Option<Nanos>,
 }
 
 enum SamplerState {
@@ -85,6 +88,7 @@ impl Sampler {
             event,
             owners: opened.owners,
             threads_only: granted.threads_only,
+            period_ns: (event.period_ns)(options.frequency),
         };
         let stacks = StackTable::new(symbols);
         let mut converter = Converter::new(subject, threads, unwinder, stacks, sink);
@@ -99,9 +103,12 @@ impl Sampler {
             signals: Arc::new(Signals {
                 wake,
                 stop: AtomicBool::new(false),
+                process_cpu_ns: AtomicU64::new(0),
                 ended: AtomicBool::new(false),
             }),
             state: SamplerState::Attached(Box::new(worker)),
+            pid,
+            process_cpu: None,
         })
     }
 
@@ -115,6 +122,7 @@ impl Sampler {
             return Ok(());
         };
         let from = Clock.now();
+        self.process_cpu = linux::cpu_time(self.pid);
         let enabled = self.events.enable();
         enabled.map_err(|e| system("switch an event on", e))?;
         let signals = Arc::clone(&self.signals);
@@ -142,6 +150,10 @@ impl Sampler {
 
     fn end(&mut self) -> Result<Outcome, Error> {
         self.events.disable();
+        if let (Some(before), Some(now)) = (self.process_cpu, linux::cpu_time(self.pid)) {
+            let used = now.saturating_sub(before);
+            self.signals.process_cpu_ns.store(used.0, Ordering::Release);
+        }
         self.signals.stop.store(true, Ordering::Release);
         match std::mem::replace(&mut self.state, SamplerState::Done) {
             SamplerState::Attached(worker) => Ok(worker.run(Clock.now(), &self.signals)),

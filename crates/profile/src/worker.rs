@@ -1,7 +1,7 @@
 //! The thread that fetches records from their source and hands them to the converter.
 
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use linux::threads;
 use measure::{Clock, Nanos, Time};
@@ -27,6 +27,8 @@ pub(crate) struct Signals {
     /// Wakes the thread.
     pub(crate) wake: OwnedFd,
     pub(crate) stop: AtomicBool,
+    /// CPU time that the process used while it was sampled, known when `stop` is set; 0 where it is not known.
+    pub(crate) process_cpu_ns: AtomicU64,
     /// The process has ended.
     pub(crate) ended: AtomicBool,
 }
@@ -63,7 +65,9 @@ impl<S: SampleSource> Worker<S> {
         }
         self.converter.lost_in_all(self.source.lost());
         let own_cpu = thread_cpu().saturating_sub(cpu_before);
-        self.converter.finish(from, Clock.now(), own_cpu)
+        let process_cpu = Nanos(signals.process_cpu_ns.load(Ordering::Acquire));
+        self.converter
+            .finish(from, Clock.now(), own_cpu, process_cpu)
     }
 
     /// Waits for records, for the time-out, or for a word from the sampler; says whether the process

@@ -58,9 +58,10 @@ export type Kind = (typeof KINDS)[number];
 
 /** A profile with its columns unpacked. Nodes come after their parents. */
 export interface Profile extends ProfileHead {
-  /** Per node: parent, -1 for a root; frame. */
+  /** Per node: parent, -1 for a root; frame; index in `classes` of the samples that end there. */
   parent: Int32Array;
   frame: Uint32Array;
+  class: Uint32Array;
   /** Per sample, in the order of time: seconds since the origin, leaf node, weight. */
   time: Float64Array;
   leaf: Uint32Array;
@@ -141,6 +142,7 @@ function unpackProfile(head: ProfileHead, input: Varints): Profile {
   const distance = input.read(new Uint32Array(head.nodes));
   const parent = Int32Array.from(distance, (d, i) => (d === 0 ? -1 : i - d));
   const frame = input.read(new Uint32Array(head.nodes));
+  const classes = input.read(new Uint32Array(head.nodes));
   const time = input.read(new Float64Array(head.samples));
   const seconds = head.tick_ns / 1e9;
   let ticks = 0;
@@ -153,7 +155,7 @@ function unpackProfile(head: ProfileHead, input: Varints): Profile {
   if (head.weighted) input.read(weight);
   else weight.fill(1);
   const process = head.processes.length > 0 ? input.read(new Uint32Array(head.samples)) : null;
-  return { ...head, parent, frame, time, leaf, weight, process };
+  return { ...head, parent, frame, class: classes, time, leaf, weight, process };
 }
 
 function decode(base64: string): Uint8Array<ArrayBuffer> {

@@ -26,6 +26,8 @@ export interface State {
   by: SplitBy;
   /** The key of whose samples alone the graph shows; empty for all. */
   who: string;
+  /** The class whose samples alone the graph shows; empty for all. */
+  class: string;
   metric: Metric | null;
   theme: Theme;
 }
@@ -41,6 +43,7 @@ export const INITIAL: State = {
   sort: 'self',
   by: 'process',
   who: '',
+  class: '',
   metric: null,
   theme: 'auto',
 };
@@ -58,6 +61,7 @@ export function toFragment(state: State): string {
   if (state.sort !== INITIAL.sort) out.set('sort', state.sort);
   if (state.by !== INITIAL.by) out.set('by', state.by);
   if (state.who) out.set('who', state.who);
+  if (state.class) out.set('class', state.class);
   if (state.metric) out.set('metric', state.metric);
   if (state.theme !== INITIAL.theme) out.set('theme', state.theme);
   return out.toString();
@@ -88,6 +92,7 @@ export function fromFragment(fragment: string): State {
     sort: one('sort', ['self', 'total', 'name'], INITIAL.sort),
     by: one('by', ['process', 'role', 'connection', 'vhost'], INITIAL.by),
     who: input.get('who') ?? '',
+    class: /^[a-z_]{1,64}$/.exec(input.get('class') ?? '')?.[0] ?? '',
     metric: /^[a-z0-9_]{1,64}$/.exec(input.get('metric') ?? '')?.[0] ?? null,
     theme: one('theme', ['auto', 'light', 'dark'], INITIAL.theme),
   };

@@ -2,6 +2,7 @@
 // one hue family per kind of code, a shade per module, the same in every run.
 
 import type { Kind } from './data';
+import type { Class } from './view';
 
 export interface Palette {
   dark: boolean;
@@ -91,6 +92,38 @@ export function frameColor(kind: Kind, key: string, dark: boolean): string {
 export function kindColor(kind: Kind, dark: boolean): string {
   const [hue, chroma] = FAMILIES[kind];
   return `oklch(${kind === 'thread' ? (dark ? 0.62 : 0.86) : dark ? 0.68 : 0.8} ${chroma} ${hue})`;
+}
+
+/** The family of each class, and how much its lightness, chroma and hue differ: what runs in the kernel is blue here too. */
+const CLASSES: Record<Class, readonly [kind: Kind, light: number, strong?: number, turn?: number]> =
+  {
+    erlang_code: ['erlang', 0],
+    java_code: ['java', 0],
+    own_code: ['native', 0],
+    libraries: ['native', 0.06, -0.03],
+    built_in_functions: ['runtime', 0.03],
+    ets: ['runtime', -0.05, 0.02],
+    messages: ['runtime', 0.07, -0.01, 30],
+    garbage_collection: ['libc', -0.07, 0.04, -45],
+    allocators: ['libc', 0.03, 0.03, -45],
+    ports: ['libc', -0.02],
+    scheduling: ['erlang', 0.06, -0.07, 20],
+    waiting: ['unknown', 0.05],
+    kernel_network: ['kernel', -0.1, 0.02],
+    kernel_disk: ['kernel', -0.04, 0.01],
+    kernel_memory: ['kernel', 0.01],
+    kernel_scheduling: ['kernel', 0.05, -0.02],
+    kernel_other: ['kernel', 0.09, -0.04],
+    virtual_machine: ['runtime', 0.08, -0.05],
+    unnamed: ['unknown', -0.12],
+  };
+
+/** The colour of a class; the ink on it is dark in both themes. */
+export function classColor(of: Class, dark: boolean): string {
+  const [kind, light, strong = 0, turn = 0] = CLASSES[of];
+  const [hue, chroma] = FAMILIES[kind];
+  const lightness = (dark ? 0.68 : 0.8) + light;
+  return `oklch(${lightness.toFixed(3)} ${(chroma + strong).toFixed(3)} ${hue + turn})`;
 }
 
 /**

@@ -138,6 +138,28 @@ wait: Awaited, } | { "code": "proxy_hides",
 wait: Awaited, } | { "code": "slow_even_idle" } | { "code": "broker_does_not_read" } | { "code": "sockets_full" } | { "code": "alarm" } | { "code": "no_connection" } | { "code": "consumers_idle" };
 
 /**
+ * What the time of a sample went into.
+ */
+export type Class = "erlang_code" | "java_code" | "own_code" | "libraries" | "built_in_functions" | "ets" | "messages" | "garbage_collection" | "allocators" | "ports" | "scheduling" | "waiting" | "kernel_network" | "kernel_disk" | "kernel_memory" | "kernel_scheduling" | "kernel_other" | "virtual_machine" | "unnamed";
+
+/**
+ * A class that samples fall into.
+ */
+export type ClassView = {
+/**
+ * Which it is.
+ */
+class: Class,
+/**
+ * What it is called.
+ */
+name: string,
+/**
+ * What it holds.
+ */
+meaning: string, };
+
+/**
  * What the kernel's TCP says of the connections to the broker, all added up.
  */
 export type ConnectionTime = {
@@ -872,6 +894,10 @@ unknown_share: number,
  */
 complete_share: number,
 /**
+ * What part of the process's CPU time the samples stand for, in words; empty where that is not known.
+ */
+covered: string,
+/**
  * How the stacks were unwound, in one line; empty where that is not known.
  */
 stacks: string,
@@ -907,6 +933,10 @@ module: Array<number>,
  * Per name: its kind.
  */
 kind: Array<number>,
+/**
+ * The classes that nodes are of, from the broker's own code down to the kernel.
+ */
+classes: Array<ClassView>,
 /**
  * The Erlang processes of the node, largest share first; empty where none is known.
  */

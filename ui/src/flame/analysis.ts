@@ -5,14 +5,16 @@ import { KINDS } from '../core/data';
 import {
   callees,
   callers,
+  classesOf,
   functions,
+  leaves,
   link,
   markedWeight,
   outermost,
   search,
   type Tree,
+  totals,
   type Weights,
-  weigh,
   workOf,
 } from './tree';
 
@@ -26,10 +28,11 @@ export class Analysis {
   readonly tree: Tree;
   private readonly flags: Uint8Array;
   private key = '';
-  private marked: Uint8Array | null = null;
   weights: Weights = { self: new Float64Array(), total: new Float64Array(), sum: 0 };
-  /** The weight of each process in the window, behind that of the samples that are of none. */
+  /** The weight of each process in the window, behind that of the samples that are of none; of the chosen class. */
   work: Float64Array = new Float64Array(1);
+  /** The weight of each class in the window, of the chosen processes. */
+  classes: Float64Array = new Float64Array();
   /** The functions of the window. */
   rows: FunctionRow[] = [];
   private belowZoom: { zoom: number; rows: FunctionRow[] } | null = null;
@@ -39,17 +42,27 @@ export class Analysis {
     this.flags = outermost(this.tree, profile.names.length);
   }
 
-  /** Adds up the samples of a window, of the marked processes alone where some are. */
-  window(from: number, to: number, marked: Uint8Array | null = null): void {
+  /** Adds up the samples of a window, of the marked processes alone and of one class alone where they are given. */
+  window(
+    from: number,
+    to: number,
+    marked: Uint8Array | null = null,
+    only: number | null = null,
+  ): void {
     const { timed } = this.profile;
     const first = timed ? from : Number.NEGATIVE_INFINITY;
     const last = timed ? to : Number.POSITIVE_INFINITY;
-    const key = `${first},${last}`;
-    if (key === this.key && String(marked) === String(this.marked)) return;
-    if (key !== this.key) this.work = workOf(this.profile, first, last);
+    const key = `${first},${last},${only},${marked}`;
+    if (key === this.key) return;
     this.key = key;
-    this.marked = marked;
-    this.weights = weigh(this.profile, first, last, marked);
+    this.work = workOf(this.profile, first, last, only);
+    const { self, sum } = leaves(this.profile, first, last, marked);
+    this.classes = classesOf(this.profile, self);
+    if (only !== null) {
+      const of = this.profile.class;
+      for (let i = 0; i < self.length; i++) if (of[i] !== only) self[i] = 0;
+    }
+    this.weights = { self, total: totals(self, this.profile.parent), sum };
     this.rows = this.functions(this.flags, -1);
     this.belowZoom = null;
   }

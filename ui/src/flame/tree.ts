@@ -54,18 +54,15 @@ export function sampleAt(times: Float64Array, time: number): number {
   return low;
 }
 
-/**
- * Adds up the samples of `from <= t < to`, of the marked processes alone where some are; the sum is that of all,
- * so that shares stay shares of the whole.
- */
-export function weigh(
+/** The weight of each stack in `from <= t < to`, of the marked processes alone where some are, and the sum of all. */
+export function leaves(
   profile: Profile,
   from: number,
   to: number,
   marked: Uint8Array | null = null,
-): Weights {
+): { self: Float64Array; sum: number } {
   const self = new Float64Array(profile.nodes);
-  const { leaf, weight, time, parent, process } = profile;
+  const { leaf, weight, time, process } = profile;
   const start = sampleAt(time, from);
   const end = sampleAt(time, to);
   let sum = 0;
@@ -80,17 +77,43 @@ export function weigh(
       sum += weight[i]!;
     }
   }
-  return { self, total: totals(self, parent), sum };
+  return { self, sum };
 }
 
-/** The weight of each process in `from <= t < to`, behind that of the samples that are of none. */
-export function workOf(profile: Profile, from: number, to: number): Float64Array {
+/** The samples of `from <= t < to`; the sum is that of all, so that shares stay shares of the whole. */
+export function weigh(profile: Profile, from: number, to: number): Weights {
+  const { self, sum } = leaves(profile, from, to);
+  return { self, total: totals(self, profile.parent), sum };
+}
+
+/**
+ * The weight of each process in `from <= t < to`, of one class alone where it is given, behind that of the samples
+ * that are of no process.
+ */
+export function workOf(
+  profile: Profile,
+  from: number,
+  to: number,
+  only: number | null = null,
+): Float64Array {
   const work = new Float64Array(profile.processes.length + 1);
-  const { weight, time, process } = profile;
+  const { weight, time, process, leaf } = profile;
   if (!process) return work;
   const end = sampleAt(time, to);
-  for (let i = sampleAt(time, from); i < end; i++) work[process[i]!]! += weight[i]!;
+  for (let i = sampleAt(time, from); i < end; i++) {
+    if (only === null || profile.class[leaf[i]!] === only) work[process[i]!]! += weight[i]!;
+  }
   return work;
+}
+
+/** The weight of each class, from that of each stack. */
+export function classesOf(profile: Profile, self: Float64Array): Float64Array {
+  const out = new Float64Array(profile.classes.length);
+  for (let i = 0; i < self.length; i++) {
+    // Threads are the first row, and no sample ends there.
+    if (self[i]! > 0) out[profile.class[i]!]! += self[i]!;
+  }
+  return out;
 }
 
 /** Adds every node's weight to its ancestors'. */
@@ -189,7 +212,10 @@ export function search(names: readonly string[], pattern: string): Uint8Array | 
   return Uint8Array.from(names, (name) => (expression.test(name) ? 1 : 0));
 }
 
-/** Samples per bin of time: of all stacks, and of those that contain a frame and are of the marked processes. */
+/**
+ * Samples per bin of time: of all stacks, and of those that contain a frame, are of the marked processes and of one
+ * class, where these are given.
+ */
 export function overTime(
   profile: Profile,
   tree: Tree,
@@ -198,6 +224,7 @@ export function overTime(
   width: number,
   bins: number,
   whose: Uint8Array | null = null,
+  only: number | null = null,
 ): { all: Float64Array; part: Float64Array } {
   const all = new Float64Array(bins);
   const part = new Float64Array(bins);
@@ -208,8 +235,12 @@ export function overTime(
     const bin = Math.floor((profile.time[i]! - from) / width);
     if (bin < 0 || bin >= bins) continue;
     all[bin]! += profile.weight[i]!;
-    const inside = !whose || whose[profile.process?.[i] ?? 0];
-    if (inside && (covered?.[profile.leaf[i]!] ?? whose)) part[bin]! += profile.weight[i]!;
+    const leaf = profile.leaf[i]!;
+    const inside =
+      (!whose || whose[profile.process?.[i] ?? 0]) &&
+      (only === null || profile.class[leaf] === only) &&
+      (!covered || covered[leaf]);
+    if (inside) part[bin]! += profile.weight[i]!;
   }
   return { all, part };
 }

@@ -13,6 +13,7 @@ import { FlameCanvas, type Scene } from '../flame/canvas';
 import { byName, byWeight, type Compare } from '../flame/layout';
 import { remarkOn } from '../flame/remarks';
 import { folded, overTime, type Tree, type Weights } from '../flame/tree';
+import { ClassBar, chosenClass } from './classes';
 import { FunctionTable, sorted } from './functions';
 import { sampling } from './sampling';
 import { clampWindow, effectiveWindow, type View, wholeName } from './timeline';
@@ -42,6 +43,7 @@ export function burn(run: RunView, profile: Profile, store: Store, pointer: Poin
   );
   const pair = callersAndCallees(analysis, store);
   const table = new FunctionTable(profile, store);
+  const classes = new ClassBar(profile, store);
   const work = profile.processes.length > 0 ? new WorkTable(profile, store) : null;
   const strip = timeStrip(run, analysis, store, pointer);
   const finder = searchBox(store);
@@ -70,6 +72,7 @@ export function burn(run: RunView, profile: Profile, store: Store, pointer: Poin
     ),
     facts,
     profile.timed ? strip.element : null,
+    classes.element,
     h('div', { class: 'bar-row' }, finder.element, controls),
     split,
   );
@@ -78,8 +81,8 @@ export function burn(run: RunView, profile: Profile, store: Store, pointer: Poin
     const p = palette();
     const [from, to] = effectiveWindow(run, store);
     const { state } = store;
-    const only = chosen(profile, state.by, state.who);
-    analysis.window(from, to, only?.flags);
+    const only = onlyOf(profile, state);
+    analysis.window(from, to, only.flags, only.index);
     const result: Result = state.search ? analysis.find(state.search) : null;
     finder.show(result, analysis.weights.sum);
     const width = split.querySelector('.graph')!.clientWidth;
@@ -100,6 +103,7 @@ export function burn(run: RunView, profile: Profile, store: Store, pointer: Poin
       if (two) pair.draw(width, scene);
       else graph.draw(scene, width, p, printing() ? 4000 : undefined);
     }
+    classes.draw(analysis, p.dark);
     work?.draw(analysis);
     table.draw(analysis, scene.zoom, result?.hits ?? null, p.dark);
     drawLegend(legend, analysis, p.dark);
@@ -108,10 +112,11 @@ export function burn(run: RunView, profile: Profile, store: Store, pointer: Poin
     fill(facts, sampling(run, profile, [from, to], name).join(' · '));
     const frame = state.frame ?? (scene.zoom === null ? null : analysis.tree.frame[scene.zoom]!);
     const remark = frame !== null && frame < profile.names.length ? remarkOn(profile, frame) : '';
-    fill(info, hint(store, only?.label), remark && h('span', {}, ` ${remark}`));
+    fill(info, hint(store, only.label), remark && h('span', {}, ` ${remark}`));
   };
   store.listen((_, changed) => {
-    if (['window', 'frame', 'who'].some((key) => changed.has(key as keyof State))) strip.draw();
+    if (['window', 'frame', 'who', 'class'].some((key) => changed.has(key as keyof State)))
+      strip.draw();
     const own = [
       'window',
       'zoom',
@@ -122,6 +127,7 @@ export function burn(run: RunView, profile: Profile, store: Store, pointer: Poin
       'sort',
       'by',
       'who',
+      'class',
     ] as const;
     if (own.some((key) => changed.has(key))) draw();
   });
@@ -144,9 +150,28 @@ function printing(): boolean {
   return document.documentElement.classList.contains('printing');
 }
 
-function hint(store: Store, only: string | undefined): string {
-  if (only !== undefined && store.state.zoom === null)
-    return `Only ${only}; shares are of all samples; click its row again, or Escape, for all.`;
+/** The samples that were chosen: whose they are, and of which class. */
+interface Only {
+  /** Empty where all are. */
+  label: string;
+  flags: Uint8Array | null;
+  index: number | null;
+}
+
+function onlyOf(profile: Profile, { by, who, class: key }: State): Only {
+  const whose = chosen(profile, by, who);
+  const of = chosenClass(profile, key);
+  const labels = [of?.label, whose?.label].filter((it) => it !== undefined);
+  return {
+    label: labels.join(' of '),
+    flags: whose?.flags ?? null,
+    index: of?.index ?? null,
+  };
+}
+
+function hint(store: Store, only: string): string {
+  if (only !== '' && store.state.zoom === null)
+    return `Only ${only}; shares are of all samples; click it again, or Escape, for all.`;
   if (store.state.zoom !== null)
     return 'Click the frame again for its share over time, Escape to go back.';
   return 'Click a frame to zoom; narrow frames are left out.';
@@ -285,21 +310,29 @@ function timeStrip(
   const draw = (force = false): void => {
     const { frame } = store.state;
     const known = frame !== null && frame < profile.names.length ? frame : null;
-    const { by, who } = store.state;
-    const only = chosen(profile, by, who);
-    const key = `${known} ${only ? by : ''} ${only ? who : ''}`;
+    const only = onlyOf(profile, store.state);
+    const key = `${known} ${only.index} ${only.flags} ${only.label}`;
     if (panel && !force && key === drawn) {
       panel.refresh();
       return;
     }
     drawn = key;
-    const { all, part } = overTime(profile, analysis.tree, known, from, width, bins, only?.flags);
+    const { all, part } = overTime(
+      profile,
+      analysis.tree,
+      known,
+      from,
+      width,
+      bins,
+      only.flags,
+      only.index,
+    );
     const inCores = profile.period_ns > 0;
     const scale = inCores ? profile.period_ns / 1e9 / width : 1 / width;
     const format = (v: number): string =>
       `${significant(v)} ${inCores ? 'cores' : `${profile.unit}/s`}`;
     const trim = (values: Float64Array): (number | null)[] => Array.from(values, (v) => v * scale);
-    const parts = [known === null ? '' : profile.names[known]!, only?.label ?? ''];
+    const parts = [known === null ? '' : profile.names[known]!, only.label];
     const name = parts.filter((part) => part !== '').join(' in ');
     const spec = {
       id: 'samples',

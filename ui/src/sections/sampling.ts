@@ -17,10 +17,11 @@ export function sampling(
   const inside = timed ? sampleAt(time, to) - sampleAt(time, from) : samples;
   const what = event === 'cpu' ? `CPU time of the ${subject(run)}` : event;
   const all = inside === samples ? '' : `, ${grouped(samples)} in the whole run`;
+  const covered = profile.covered === '' ? '' : `${profile.covered} · `;
   return [
     `${grouped(inside)} samples of ${what} in the ${name}${all}`,
     clock(profile),
-    `${all === '' ? '' : 'of the whole run: '}unknown share ${percent(profile.unknown_share)}`,
+    `${all === '' ? '' : 'of the whole run: '}${covered}unknown share ${percent(profile.unknown_share)}`,
     `complete stacks ${percent(profile.complete_share)}`,
     profile.stacks,
     profile.lost > 0 ? `${grouped(profile.lost)} lost` : '',

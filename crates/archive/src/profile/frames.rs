@@ -8,6 +8,22 @@ pub const UNKNOWN: &str = "[unknown]";
 /// What the name of a function begins with that is called after its neighbour.
 const NEAR: &str = "[near ";
 
+/// Code of the JIT that is in no module: the loop of a scheduler among it.
+const OF_NO_MODULE: &str = "$global::";
+/// Erlang modules that every process runs in: they do not tell what it does.
+const FRAMEWORK: [&str; 10] = [
+    "erts_beamasm",
+    "proc_lib",
+    "gen",
+    "gen_server",
+    "gen_server2",
+    "gen_statem",
+    "gen_event",
+    "gen_batch_server",
+    "lists",
+    "erlang",
+];
+
 /// What sort of code a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -82,6 +98,17 @@ impl Frame {
     pub fn function_of(name: &str) -> &str {
         let function = name.strip_suffix("-CodeInfoPrologue");
         function.filter(|f| f.starts_with('$')).unwrap_or(name)
+    }
+
+    /// The Erlang module of a function, `$module:function/arity`; `None` for one that every process runs in, and for
+    /// what is no Erlang function.
+    #[must_use]
+    pub fn own_module(name: &str) -> Option<&str> {
+        if name.starts_with(OF_NO_MODULE) {
+            return None;
+        }
+        let (module, _) = name.strip_prefix('$')?.split_once(':')?;
+        (!FRAMEWORK.contains(&module)).then_some(module)
     }
 
     /// The kind that a name alone tells, for formats that carry no kind (folded text, pprof of

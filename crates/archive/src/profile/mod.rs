@@ -12,13 +12,16 @@
 //! | `*.pb.gz` (pprof) | [`Profile::to_pprof`] | [`Profile::open`] |
 //! | `*.folded` (perf-collapse text) | [`Profile::folded`] | [`Profile::open`] |
 
+mod classes;
 mod fold;
 mod folded;
 mod frames;
 mod model;
 mod open;
+mod pattern;
 mod pprof;
 mod processes;
+mod roles;
 mod stacks;
 mod table;
 #[cfg(test)]
@@ -27,6 +30,7 @@ mod threads;
 mod tree;
 mod work;
 
+pub use classes::{ClassRules, ClassRulesError};
 pub use fold::{Detail, FoldedNames, NO_THREAD, ThreadGroups};
 pub use folded::folded_name;
 pub use frames::{Frame, FrameKind, UNKNOWN};

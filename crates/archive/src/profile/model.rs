@@ -123,6 +123,9 @@ pub struct Profile {
     pub own_cpu_ns: u64,
     /// Bytes of the process's stacks that were copied for its samples; 0 where unknown.
     pub copied_bytes: u64,
+    /// Share of the process's CPU time that the samples stand for (0 to 1), from the first moment of sampling to the
+    /// last; `None` where that is not known.
+    pub cpu_share: Option<f64>,
     /// First and last moment of sampling, nanoseconds since the origin, where known.
     pub span: Option<(u64, u64)>,
     /// What the reader of this profile should know: missing permissions, a file cut off.
@@ -131,7 +134,7 @@ pub struct Profile {
 
 impl Profile {
     /// The part of the profile that was sampled at `from <= t < to` (nanoseconds since the
-    /// origin). `lost` and `throttled` are the whole profile's, for they carry no time.
+    /// origin). `lost`, `throttled` and `cpu_share` are the whole profile's, for they carry no time.
     #[must_use]
     pub fn window(&self, from: u64, to: u64) -> Self {
         let mut window = self.clone();

@@ -24,6 +24,9 @@ pub struct ErlangProcess {
     /// The connection that it works for; empty where it works for none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub connection: String,
+    /// The node did not say what it is: its role is taken from its stacks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub from_stacks: bool,
 }
 
 impl ErlangProcess {
@@ -34,6 +37,22 @@ impl ErlangProcess {
             id,
             ..Self::default()
         }
+    }
+
+    /// Whether nothing is known of it but its identifier.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        let Self {
+            id: _,
+            role,
+            name,
+            vhost,
+            connection,
+            from_stacks: _,
+        } = self;
+        [role, name, vhost, connection]
+            .iter()
+            .all(|it| it.is_empty())
     }
 
     /// What it is called: `queue orders-7`, `rabbit_event <0.321.0>`, `<0.123.0>`.

@@ -35,7 +35,7 @@ const BUFFER: usize = 64 * 1024;
 const LONGEST_LINE: u64 = 1 << 20;
 
 /// The last line of a file that was ended in order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Footer {
     /// First moment of sampling, nanoseconds since the origin.
     pub from: u64,
@@ -46,6 +46,9 @@ pub struct Footer {
     /// Bytes of the process's stacks that were copied.
     #[serde(default)]
     pub copied_bytes: u64,
+    /// Share of the process's CPU time that the samples stand for (0 to 1); absent where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_share: Option<f64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -288,6 +291,7 @@ impl Profile {
             to,
             own_cpu_ns: self.own_cpu_ns,
             copied_bytes: self.copied_bytes,
+            cpu_share: self.cpu_share,
         })?;
         replacement.finish()
     }
@@ -416,6 +420,7 @@ fn add(profile: &mut Profile, unwinding: &mut Unwinding, bytes: &[u8]) -> Result
         Line::Footer(footer) => {
             profile.own_cpu_ns = footer.own_cpu_ns;
             profile.copied_bytes = footer.copied_bytes;
+            profile.cpu_share = footer.cpu_share;
             profile.span = Some((footer.from, footer.to));
             return Ok(true);
         }

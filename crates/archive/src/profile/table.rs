@@ -14,22 +14,6 @@ const MOST_SHARE: f64 = 0.5;
 const MOST_WORK: usize = 5;
 /// Where fewer stacks reach their thread's start, a total share says nothing.
 const LEAST_COMPLETE: f64 = 0.5;
-/// Code of the JIT that is in no module: the loop of a scheduler among it.
-const OF_NO_MODULE: &str = "$global::";
-/// Erlang modules that every process runs in: their total share says nothing.
-const FRAMEWORK: [&str; 10] = [
-    "erts_beamasm",
-    "proc_lib",
-    "gen",
-    "gen_server",
-    "gen_server2",
-    "gen_statem",
-    "gen_event",
-    "gen_batch_server",
-    "lists",
-    "erlang",
-];
-
 /// One row of the function table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FunctionCount {
@@ -113,8 +97,14 @@ impl Profile {
             complete_share,
             copied_share: unwound(Unwinding::StackCopy),
             frame_pointer_share: unwound(Unwinding::FramePointers),
+            cpu_share: self.cpu_share,
             copied_bytes: self.copied_bytes / (self.samples.len() as u64).max(1),
             near_share: share(&|sample| has(&near, sample)),
+            classes: if top > 0 {
+                self.class_shares()
+            } else {
+                Vec::new()
+            },
             work: self.work_shares(WorkBy::Process, top.min(MOST_WORK)),
             headline: headline(&rows).filter(|_| complete_share >= LEAST_COMPLETE),
             top: rows.into_iter().take(top).map(|f| f.share).collect(),
@@ -188,10 +178,7 @@ fn headline(rows: &[FunctionCount]) -> Option<FunctionShare> {
             FrameKind::Erlang | FrameKind::Java | FrameKind::Native
         )
     };
-    let is_framework = |name: &str| {
-        let module = name.strip_prefix('$').and_then(|n| n.split(':').next());
-        name.starts_with(OF_NO_MODULE) || module.is_some_and(|module| FRAMEWORK.contains(&module))
-    };
+    let is_framework = |name: &str| name.starts_with('$') && Frame::own_module(name).is_none();
     rows.iter()
         .filter(|row| {
             is_own(row.kind)

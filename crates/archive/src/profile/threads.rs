@@ -2,19 +2,21 @@
 //!
 //! A rule is one line, `PATTERN -> GROUP`. In a pattern `<n>` stands for one or more digits, `<*>`
 //! for anything (as little as will do), and every other character for itself; `<*>` in the group
-//! stands for what the pattern's `<*>` matched. The first rule that matches the whole name decides;
+//! stands for what the pattern's first `<*>` matched. The first rule that matches the whole name decides;
 //! names that no rule matches are their own group.
 
 use std::sync::OnceLock;
 
 use thiserror::Error;
 
+use super::pattern::Pattern;
+
 const BUILT_IN: &str = include_str!("thread-rules.txt");
 
 /// A table of rules.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadRules {
-    rules: Vec<(Vec<Token>, String)>,
+    rules: Vec<(Pattern, String)>,
 }
 
 /// A rule that is none.
@@ -25,13 +27,6 @@ pub struct ThreadRulesError {
     pub line: usize,
     /// As it stands there.
     pub text: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Token {
-    Literal(String),
-    Digits,
-    Any,
 }
 
 impl ThreadRules {
@@ -55,7 +50,7 @@ impl ThreadRules {
             }
             match line.split_once("->") {
                 Some((pattern, group)) if !pattern.trim().is_empty() => {
-                    rules.push((tokens(pattern.trim()), group.trim().to_owned()));
+                    rules.push((Pattern::new(pattern.trim()), group.trim().to_owned()));
                 }
                 _ => {
                     return Err(ThreadRulesError {
@@ -72,54 +67,11 @@ impl ThreadRules {
     #[must_use]
     pub fn group(&self, name: &str) -> String {
         for (pattern, group) in &self.rules {
-            if let Some(captured) = matches(pattern, name) {
+            if let Some(captured) = pattern.captured(name) {
                 return group.replace("<*>", captured);
             }
         }
         name.to_owned()
-    }
-}
-
-fn tokens(pattern: &str) -> Vec<Token> {
-    let mut tokens = Vec::new();
-    let mut rest = pattern;
-    while !rest.is_empty() {
-        if let Some(after) = rest.strip_prefix("<n>") {
-            tokens.push(Token::Digits);
-            rest = after;
-        } else if let Some(after) = rest.strip_prefix("<*>") {
-            tokens.push(Token::Any);
-            rest = after;
-        } else {
-            // At least one character, or a lone `<` would stand still.
-            let first = rest.chars().next().map_or(0, char::len_utf8);
-            let end = rest[first..].find('<').map_or(rest.len(), |i| first + i);
-            tokens.push(Token::Literal(rest[..end].to_owned()));
-            rest = &rest[end..];
-        }
-    }
-    tokens
-}
-
-/// What `<*>` stands for (empty where there is none) if the pattern matches the whole name.
-fn matches<'n>(pattern: &[Token], name: &'n str) -> Option<&'n str> {
-    let Some((first, rest)) = pattern.split_first() else {
-        return name.is_empty().then_some("");
-    };
-    match first {
-        Token::Literal(text) => matches(rest, name.strip_prefix(text.as_str())?),
-        Token::Digits => {
-            let end = name
-                .find(|c: char| !c.is_ascii_digit())
-                .unwrap_or(name.len());
-            (end > 0).then(|| matches(rest, &name[end..]))?
-        }
-        Token::Any => name
-            .char_indices()
-            .map(|(i, _)| i)
-            .chain([name.len()])
-            .find(|&i| matches(rest, &name[i..]).is_some())
-            .map(|i| &name[..i]),
     }
 }
 

@@ -40,6 +40,7 @@ impl WorkBy {
             name,
             vhost,
             connection,
+            from_stacks: _,
         } = process;
         // A queue is one by its name. Clients may give any number of connections the same one.
         let is_one = !name.is_empty() && connection.is_empty();
@@ -104,6 +105,14 @@ pub struct Work {
     pub weight: u64,
     /// Processes that it is made of.
     pub processes: usize,
+    /// Those of them whose role is taken from their stacks, because the node did not say it.
+    #[serde(skip_serializing_if = "is_none")]
+    pub from_stacks: usize,
+}
+
+/// Whether a count is left out.
+const fn is_none(count: &usize) -> bool {
+    *count == 0
 }
 
 impl Work {
@@ -120,6 +129,7 @@ impl Work {
             share: 0.0,
             weight: 0,
             processes: 0,
+            from_stacks: 0,
         }
     }
 }
@@ -140,6 +150,7 @@ impl Profile {
                 .or_insert_with(|| Work::of(by, known));
             work.weight = work.weight.saturating_add(weight);
             work.processes += usize::from(known.is_some());
+            work.from_stacks += usize::from(known.is_some_and(|it| it.from_stacks));
         }
         let sum = self.total_weight().max(1) as f64;
         let mut namesakes: HashMap<String, usize> = HashMap::new();
@@ -160,22 +171,19 @@ impl Profile {
         all
     }
 
-    /// Whether there are Erlang processes, and nothing is known of them but their identifiers.
+    /// Whether it is known of some process what the work is split by; also where there are no processes at all.
     #[must_use]
-    pub fn has_identifiers_only(&self) -> bool {
-        let unknown = |process: &ErlangProcess| {
-            let ErlangProcess {
-                id: _,
-                role,
-                name,
-                vhost,
-                connection,
-            } = process;
-            [role, name, vhost, connection]
-                .iter()
-                .all(|it| it.is_empty())
+    pub fn tells_work(&self, by: WorkBy) -> bool {
+        let mut processes = self.processes.iter();
+        let tells = |process: &ErlangProcess| match by {
+            WorkBy::Process => true,
+            WorkBy::Role => !process.is_unknown(),
+            // Stacks tell neither.
+            WorkBy::Connection | WorkBy::VirtualHost => {
+                !process.is_unknown() && !process.from_stacks
+            }
         };
-        !self.processes.is_empty() && self.processes.iter().all(unknown)
+        self.processes.is_empty() || processes.any(tells)
     }
 
     /// Gives the profile's processes the names that the node has said.

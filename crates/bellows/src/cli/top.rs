@@ -1,4 +1,4 @@
-//! `top`: where a profile spent its time, by function, and whose work it was, by Erlang process.
+//! `top`: where a profile spent its time, by function and by class, and whose work it was, by Erlang process.
 
 use archive::profile::{Profile, WorkBy};
 use clap::{Args, ValueEnum};
@@ -13,6 +13,7 @@ const EXAMPLES: &str = "\
 Examples:
   bellows top last
   bellows top last --sort total --grep '^\\$rabbit_' --limit 40
+  bellows top last --by class
   bellows top last --by process
   bellows top profile.pb.gz --from 10 --to 20
   bellows top last --where 'end-to-end p99 > 50ms' --sort change";
@@ -32,7 +33,7 @@ pub(crate) struct TopArgs {
     /// Show only functions whose name matches
     #[arg(long, value_name = "REGEX")]
     grep: Option<Regex>,
-    /// Split the work of a node by what its Erlang processes are, in place of functions
+    /// Split the samples by class, or by the Erlang process that ran, in place of functions
     #[arg(long, value_name = "WHAT", conflicts_with_all = ["sort", "grep"])]
     by: Option<By>,
     /// Print the rows as a JSON array
@@ -53,6 +54,8 @@ enum Sort {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum By {
+    /// What the time goes into: garbage collection, allocators, scheduling, and so on
+    Class,
     /// Each process by its name: `queue orders-7`
     Process,
     /// All queues, all channels, and so on
@@ -64,15 +67,17 @@ enum By {
 }
 
 impl TopArgs {
-    /// Prints whose work it was.
+    /// Prints what the time went into, or whose work it was.
     fn work(&self, profile: &Profile, name: &str, by: By) -> Result<(), Failure> {
         let by = match by {
+            By::Class if self.json => return output::print_json(&profile.class_shares()),
+            By::Class => return output::print(&console::classes(profile, output::style())),
             By::Process => WorkBy::Process,
             By::Role => WorkBy::Role,
             By::Connection => WorkBy::Connection,
             By::Vhost => WorkBy::VirtualHost,
         };
-        if by != WorkBy::Process && profile.has_identifiers_only() {
+        if !profile.tells_work(by) {
             return Err(identifiers_only(name));
         }
         if self.json {

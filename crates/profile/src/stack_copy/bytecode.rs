@@ -48,6 +48,7 @@ pub(super) enum Helper {
     PidTgid = 14,
     PerfEventOutput = 25,
     ReadUser = 112,
+    PidTgidInNamespace = 120,
     CurrentTask = 158,
     TaskRegisters = 175,
 }
@@ -109,6 +110,13 @@ impl Bytecode {
     /// `to` becomes the 32 bits of `value`, without sign.
     pub(super) fn set_u32(&mut self, to: Register, value: u32) {
         self.push(0xb4, to, R0, 0, value.cast_signed());
+    }
+
+    /// `to` becomes `value`.
+    pub(super) fn set_u64(&mut self, to: Register, value: u64) {
+        let [low, high] = [value as u32, (value >> 32) as u32].map(u32::cast_signed);
+        self.push(0x18, to, R0, 0, low);
+        self.push(0, R0, R0, 0, high);
     }
 
     /// `to` becomes the word of 64 bits at `base + offset`.
@@ -203,6 +211,7 @@ mod tests {
         code.jump_if(R2, Condition::Above, Value(16_384), end);
         code.call(Helper::MapLookup);
         code.place(end);
+        code.set_u64(R2, 0x1_f000_0002);
         code.exit(1);
         assert_eq!(
             code.finish().unwrap(),
@@ -214,6 +223,8 @@ mod tests {
                 0x0000_0000_fff8_0a63,
                 0x0000_4000_0001_0225,
                 0x0000_0001_0000_0085,
+                0xf000_0002_0000_0218,
+                0x0000_0001_0000_0000,
                 0x0000_0001_0000_00b7,
                 0x0000_0000_0000_0095,
             ]

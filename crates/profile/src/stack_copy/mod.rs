@@ -7,6 +7,7 @@
 //! however it goes.
 
 mod bytecode;
+mod namespace;
 mod program;
 mod record;
 mod sys;
@@ -14,6 +15,7 @@ mod sys;
 use std::io;
 use std::os::fd::BorrowedFd;
 
+use self::namespace::PidNamespace;
 use self::sys::{Map, MapKind, Program};
 use crate::beam::ProcessLayout;
 
@@ -60,15 +62,17 @@ struct Maps {
 pub(crate) struct StackCopier {
     maps: Maps,
     program: Program,
+    /// Where threads have the numbers that the program knows them by; `None` for the machine's own.
+    namespace: Option<PidNamespace>,
 }
 
 impl StackCopier {
-    /// Loads the program for a machine with this many processors; `process` is where an Erlang
+    /// Loads the program for process `pid`, on a machine with this many processors; `process` is where an Erlang
     /// process has its fields.
     ///
     /// # Errors
     /// The kernel does not allow it, or is older than 5.15.
-    pub(crate) fn load(cpus: u32, process: Option<&ProcessLayout>) -> io::Result<Self> {
+    pub(crate) fn load(pid: u32, cpus: u32, process: Option<&ProcessLayout>) -> io::Result<Self> {
         if !cfg!(target_arch = "x86_64") {
             return Err(io::ErrorKind::Unsupported.into());
         }
@@ -77,9 +81,15 @@ impl StackCopier {
             threads: Map::new(MapKind::Hash, thread::SIZE, THREADS)?,
             output: Map::new(MapKind::PerfEventArray, size_of::<u32>(), cpus)?,
         };
-        let code = program::program(&maps, process).ok_or(io::ErrorKind::InvalidData)?;
+        let namespace = PidNamespace::of(pid);
+        let code = program::program(&maps, process, namespace);
+        let code = code.ok_or(io::ErrorKind::InvalidData)?;
         let program = Program::load(&code, NAME)?;
-        Ok(Self { maps, program })
+        Ok(Self {
+            maps,
+            program,
+            namespace,
+        })
     }
 
     pub(crate) fn program(&self) -> BorrowedFd<'_> {
@@ -91,12 +101,18 @@ impl StackCopier {
         self.maps.output.set_event(cpu, event)
     }
 
-    /// Tells the program what is known of a thread. One that there is no room for is copied by
-    /// guessing.
+    /// Tells the program what is known of a thread. One that there is no room for, or that has ended, is copied
+    /// by guessing.
     pub(crate) fn set_thread(&self, tid: u32, stack: ThreadStack) {
+        let number = match self.namespace {
+            Some(_) => namespace::number_inside(tid),
+            None => Some(tid),
+        };
         let words = [stack.low, stack.top, stack.current_process];
         let value = words.map(u64::to_ne_bytes);
-        let _ = self.maps.threads.set(tid, value.as_flattened());
+        if let Some(number) = number {
+            let _ = self.maps.threads.set(number, value.as_flattened());
+        }
     }
 }
 
@@ -113,8 +129,8 @@ mod tests {
             hend: 136,
         };
         for process in [None, Some(&layout)] {
-            match StackCopier::load(4, process) {
-                Ok(copier) => copier.set_thread(1, ThreadStack::default()),
+            match StackCopier::load(std::process::id(), 4, process) {
+                Ok(copier) => copier.set_thread(std::process::id(), ThreadStack::default()),
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                     testkit::skip!("the kernel does not allow eBPF programs: {error}");
                 }

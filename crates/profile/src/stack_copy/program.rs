@@ -11,7 +11,7 @@ use super::bytecode::{
     STACK,
 };
 use super::record::{LARGEST_ERLANG, LARGEST_NATIVE, offset};
-use super::{Maps, thread};
+use super::{Maps, PidNamespace, thread};
 use crate::beam::{self, ProcessLayout};
 
 /// Where `struct pt_regs` of x86-64 has the registers that are written.
@@ -57,8 +57,13 @@ struct Writer<'m> {
     plain: Label,
 }
 
-/// The program; `process` is where the fields of an Erlang process are, if the thread may run one.
-pub(super) fn program(maps: &Maps, process: Option<&ProcessLayout>) -> Option<Vec<u64>> {
+/// The program; `process` is where the fields of an Erlang process are, if the thread may run one, and
+/// `namespace` where threads have the numbers that they are known by.
+pub(super) fn program(
+    maps: &Maps,
+    process: Option<&ProcessLayout>,
+    namespace: Option<PidNamespace>,
+) -> Option<Vec<u64>> {
     let mut code = Bytecode::default();
     let [native, guess, erlang, plain] = [(); 4].map(|()| code.label());
     let mut writer = Writer {
@@ -70,6 +75,7 @@ pub(super) fn program(maps: &Maps, process: Option<&ProcessLayout>) -> Option<Ve
         plain,
     };
     writer.begin();
+    writer.thread(namespace);
     if let Some(process) = process {
         writer.erlang_bounds(process);
     }
@@ -80,9 +86,9 @@ pub(super) fn program(maps: &Maps, process: Option<&ProcessLayout>) -> Option<Ve
 }
 
 impl Writer<'_> {
-    /// Finds the record's memory, the registers of user space, and what is known of the thread.
+    /// Finds the record's memory and the registers of user space.
     fn begin(&mut self) {
-        let (scratch, threads) = (self.maps.scratch.raw(), self.maps.threads.raw());
+        let scratch = self.maps.scratch.raw();
         let code = &mut self.code;
         code.set(R6, In(R1));
         code.call(Helper::ProcessorId);
@@ -108,9 +114,27 @@ impl Writer<'_> {
             code.store(R7, field, Value(0));
         }
         code.store(STACK, ERLANG_END, Value(0));
+    }
+
+    /// Finds what is known of the thread, by its number in the process's own namespace.
+    fn thread(&mut self, namespace: Option<PidNamespace>) {
+        let threads = self.maps.threads.raw();
+        let numbered = self.code.label();
+        let code = &mut self.code;
+        if let Some(namespace) = namespace {
+            code.set_u64(R1, namespace.device);
+            code.set_u64(R2, namespace.inode);
+            code.set(R3, In(STACK));
+            code.add(R3, Value(KEY.into()));
+            code.set(R4, Value(8));
+            // Writes `struct bpf_pidns_info`, which begins with the thread.
+            code.call(Helper::PidTgidInNamespace);
+            code.jump_if(R0, Condition::Equal, Value(0), numbered);
+        }
         code.call(Helper::PidTgid);
         // Its lower half is the thread.
         code.store_u32(STACK, KEY, R0);
+        code.place(numbered);
         lookup(code, threads);
         code.set(R9, In(R0));
         code.jump_if(R9, Condition::Equal, Value(0), self.guess);

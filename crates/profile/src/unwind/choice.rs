@@ -35,7 +35,8 @@ pub(crate) fn choose(pid: u32, options: &Options) -> Chosen {
         Err(why) => (None, Some(why)),
     };
     let last = cpus::online().into_iter().max().unwrap_or(0);
-    let copier = StackCopier::load(last.saturating_add(1), vm.as_ref().map(|vm| &vm.process));
+    let process = vm.as_ref().map(|vm| &vm.process);
+    let copier = StackCopier::load(pid, last.saturating_add(1), process);
     let copier = match copier {
         Ok(copier) => Arc::new(copier),
         Err(error) => {

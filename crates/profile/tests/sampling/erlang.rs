@@ -17,6 +17,8 @@ const MAP: &str = "+JPperf map";
 /// A node that runs `known.erl`, killed when it goes out of scope.
 struct Node {
     child: Child,
+    /// The process of the node, which `child` may have started.
+    pid: u32,
     /// What it printed before it was ready.
     printed: Vec<String>,
     _dir: tempfile::TempDir,
@@ -26,6 +28,16 @@ impl Node {
     /// Starts one that runs a function, with some more flags, as this user or another; says why not where
     /// Erlang is missing.
     fn start(function: &str, flags: &str, uid: Option<u32>) -> Result<Self, String> {
+        Self::start_by(Command::new("erl"), function, flags, uid)
+    }
+
+    /// The same by a command that ends in `erl`.
+    fn start_by(
+        mut command: Command,
+        function: &str,
+        flags: &str,
+        uid: Option<u32>,
+    ) -> Result<Self, String> {
         use std::os::unix::process::CommandExt as _;
         let dir = tempfile::tempdir().unwrap();
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sampling/known.erl");
@@ -38,7 +50,6 @@ impl Node {
         if let Some(uid) = uid {
             std::os::unix::fs::chown(dir.path(), Some(uid), Some(uid)).unwrap();
         }
-        let mut command = Command::new("erl");
         command.args(flags.split_whitespace());
         command.args(["+S", "1:1", "-noshell", "-s", "known", function, "-pa"]);
         command.arg(dir.path()).env("HOME", dir.path());
@@ -53,6 +64,7 @@ impl Node {
             if line == "@ready" {
                 let _dir = dir;
                 return Ok(Self {
+                    pid: child.id(),
                     child,
                     printed,
                     _dir,
@@ -110,7 +122,7 @@ fn assert_whole(profile: &Profile, outcome: &Outcome) {
 #[test]
 fn native_code_stands_below_the_erlang_functions_that_called_it() {
     let node = node!("start", MAP);
-    let (profile, outcome) = profile_for(node.child.id(), Duration::from_secs(4));
+    let (profile, outcome) = profile_for(node.pid, Duration::from_secs(4));
     assert_whole(&profile, &outcome);
     let summary = profile.summary(3);
     assert!(summary.unknown_share < 0.01, "{summary:?}");
@@ -147,7 +159,7 @@ fn native_code_stands_below_the_erlang_functions_that_called_it() {
 fn stacks_are_whole_without_frame_pointers_too() {
     // Without the flag there is no map: functions have no names, but every stack its root.
     let node = node!("start", "");
-    let (profile, outcome) = profile_for(node.child.id(), Duration::from_secs(2));
+    let (profile, outcome) = profile_for(node.pid, Duration::from_secs(2));
     assert_whole(&profile, &outcome);
 }
 
@@ -159,7 +171,7 @@ fn the_work_of_two_processes_of_the_same_code_is_told_apart() {
         let [three, one] = node.printed.as_slice() else {
             panic!("{:?}", node.printed);
         };
-        let (profile, outcome) = profile_for(node.child.id(), Duration::from_secs(3));
+        let (profile, outcome) = profile_for(node.pid, Duration::from_secs(3));
         let work = profile.work_shares(WorkBy::Process, usize::MAX);
         let share = |id: &str| {
             work.iter()
@@ -178,6 +190,65 @@ fn the_work_of_two_processes_of_the_same_code_is_told_apart() {
         // Nobody else works, and nobody who is not there.
         assert!(work.len() < 40, "{work:?}");
     }
+}
+
+/// The node's process, where a command started it in a namespace of its own.
+fn child_of(pid: u32) -> u32 {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let children = std::fs::read_to_string(path).unwrap();
+    let child = children.split_whitespace().next();
+    child.and_then(|it| it.parse().ok()).expect("a child")
+}
+
+/// Starts what is put behind it in a pid namespace of its own; `None` where that is not allowed.
+fn contained() -> Option<Command> {
+    let command = || {
+        let mut command = Command::new("unshare");
+        command.args(["-p", "-f", "--mount-proc", "--kill-child"]);
+        command
+    };
+    let tried = command().arg("true").stderr(Stdio::null()).status();
+    tried.ok()?.success().then(command)
+}
+
+#[test]
+fn a_node_in_a_container_has_whole_stacks() {
+    if let Some(reason) = cannot_copy() {
+        testkit::skip!("{reason}");
+    }
+    let Some(mut command) = contained() else {
+        testkit::skip!("no pid namespace can be made here (unshare, package util-linux)");
+    };
+    command.arg("erl");
+    let mut node = match Node::start_by(command, "start", MAP, None) {
+        Ok(node) => node,
+        Err(reason) => testkit::skip!("{reason}"),
+    };
+    node.pid = child_of(node.child.id());
+    let inner = linux::Status::of(node.pid).unwrap().inner_pid;
+    assert_ne!(inner, node.pid);
+    let (profile, outcome) = profile_for(node.pid, Duration::from_secs(2));
+    let _ = std::fs::remove_file(format!("/tmp/perf-{inner}.map"));
+    assert_whole(&profile, &outcome);
+    assert!(share(&profile, "$known:loop/3") > 0.95);
+}
+
+#[test]
+fn in_a_container_with_its_node_the_profiler_gets_whole_stacks() {
+    if let Some(reason) = cannot_copy() {
+        testkit::skip!("{reason}");
+    }
+    // One of the tests above, in a namespace of its own.
+    let test = "erlang::native_code_stands_below_the_erlang_functions_that_called_it";
+    let Some(mut command) = contained() else {
+        testkit::skip!("no pid namespace can be made here (unshare, package util-linux)");
+    };
+    command.arg(std::env::current_exe().unwrap());
+    command.args([test, "--exact", "--nocapture"]);
+    let output = command.output().unwrap();
+    let text = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
+    assert!(output.status.success(), "{}", text.join("\n"));
+    assert!(text[0].contains("1 passed"), "{}", text.join("\n"));
 }
 
 #[test]

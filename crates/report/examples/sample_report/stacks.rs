@@ -271,6 +271,7 @@ fn processes(out: &mut StacksWriter, state: &State) -> Vec<u32> {
         name: name.into(),
         vhost: "/".into(),
         connection: connection.into(),
+        from_stacks: false,
     };
     let queues = queues.iter().zip(400..);
     let mut all: Vec<ErlangProcess> = queues
@@ -385,6 +386,7 @@ pub(crate) fn write(dir: &Path, state: &State) -> io::Result<()> {
         to: ((start + length) * 1e9) as u64,
         own_cpu_ns: 640_000_000,
         copied_bytes: 0,
+        cpu_share: Some(0.93),
     })
 }
 

@@ -294,9 +294,11 @@ fn footer(
         ),
     ];
     let stacks = text::stacks(&summary);
+    let covered = text::covered(&summary);
     which
         .into_iter()
         .chain(lines)
+        .chain(covered)
         .chain(stacks)
         .chain(notes(profile))
         .flat_map(|line| wrap(&line, columns))

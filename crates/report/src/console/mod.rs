@@ -5,6 +5,7 @@
 //! harmless by [`sanitise`] before they are printed.
 
 mod calibration;
+mod classes;
 mod doctor;
 mod error;
 mod functions;
@@ -25,6 +26,7 @@ mod text;
 mod work;
 
 pub use calibration::{LoadRow, WakeRow, calibration};
+pub use classes::classes;
 pub use doctor::{CheckRow, CheckStatus, doctor};
 pub use error::{error, error_as_json};
 pub use functions::{FunctionRow, FunctionRows, FunctionSort, FunctionTable, RestShare, functions};

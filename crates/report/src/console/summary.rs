@@ -260,17 +260,19 @@ fn profiles(summary: &RunSummary, style: Style) -> Vec<String> {
     let mut out = Vec::new();
     for profile in &summary.profiles {
         let counts = format!(
-            "{} profile: {} samples{}, {} lost, unknown share {} %, complete share {} %",
+            "{} profile: {} samples{}, {} lost{}, unknown share {} %, complete share {} %",
             sanitise(&profile.event),
             count(profile.samples),
             text::clock(profile).map_or_else(String::new, |clock| format!(" {}", sanitise(&clock))),
             count(profile.lost),
+            text::covered(profile).map_or_else(String::new, |text| format!(", {text}")),
             percent_digits(profile.unknown_share),
             percent_digits(profile.complete_share)
         );
         let work = text::work(profile).map(|text| sanitise(&text).into_owned());
         let texts = std::iter::once(counts)
             .chain(text::stacks(profile))
+            .chain(text::classes(profile))
             .chain(work);
         out.extend(texts.flat_map(|text| wrap(&text, style.prose_columns())));
         let heads = [

@@ -60,6 +60,18 @@ fn table(profile: &Profile, by: WorkBy, rows: &[Work], style: Style) -> Vec<Stri
         count(processes(rows) as u64)
     );
     lines.extend([String::new(), style.faint(&footer)]);
+    let guessed = from_stacks(rows);
+    if guessed > 0 {
+        let text = format!(
+            "{} of them are known by their stacks alone: the node was not asked, or they had ended",
+            count(guessed as u64)
+        );
+        lines.extend(
+            wrap(&text, style.prose_columns())
+                .iter()
+                .map(|line| style.faint(line)),
+        );
+    }
     lines
 }
 
@@ -77,6 +89,10 @@ fn processes(rows: &[Work]) -> usize {
     rows.iter().map(|row| row.processes).sum()
 }
 
+fn from_stacks(rows: &[Work]) -> usize {
+    rows.iter().map(|row| row.from_stacks).sum()
+}
+
 /// What there was no room for, as one.
 fn together(others: &[Work]) -> Option<Work> {
     (!others.is_empty()).then(|| Work {
@@ -88,6 +104,7 @@ fn together(others: &[Work]) -> Option<Work> {
             .iter()
             .fold(0, |sum, it| sum.saturating_add(it.weight)),
         processes: processes(others),
+        from_stacks: from_stacks(others),
     })
 }
 

@@ -250,6 +250,9 @@ fn the_page_holds(profile: &Profile) {
     let (nodes, samples) = (number("nodes"), number("samples"));
     let parents: Vec<u64> = (0..nodes).map(|_| next()).collect();
     let frames: Vec<usize> = (0..nodes).map(|_| next() as usize).collect();
+    let classes: Vec<usize> = (0..nodes).map(|_| next() as usize).collect();
+    let known = head["classes"].as_array().unwrap().len();
+    assert!(classes.iter().all(|class| *class < known));
     let _ticks: Vec<u64> = (0..samples).map(|_| next()).collect();
     let found: Vec<usize> = (0..samples).map(|_| next() as usize).collect();
     let weighted = head["weighted"].as_bool().unwrap();

@@ -1,6 +1,7 @@
 //! Sentences: what a verdict and warnings, which are data, say to people. Whoever runs an experiment hands these
 //! functions on, so that the archive keeps the sentences beside the data.
 
+mod classes;
 mod names;
 mod reasons;
 mod requirements;
@@ -9,10 +10,11 @@ mod verdict;
 mod warnings;
 mod work;
 
+pub use classes::{class_meaning, classes};
 pub(crate) use names::shortened;
 pub use requirements::range;
 pub(crate) use requirements::requirements_tally;
-pub use stacks::{clock, stacks};
+pub use stacks::{clock, covered, stacks};
 pub use verdict::verdict;
 pub use warnings::{stall, warning};
 pub use work::work;

@@ -41,6 +41,13 @@ pub fn clock(profile: &ProfileSummary) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 
+/// What part of the process's CPU time the samples stand for; nothing where that is not known.
+#[must_use]
+pub fn covered(profile: &ProfileSummary) -> Option<String> {
+    let share = profile.cpu_share?;
+    Some(format!("{} of its CPU time sampled", percent(share)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! What each warning says: what was observed, which number that puts in doubt and which way, and what to do.
 
-use archive::{Stall, Stalled, Warning, WarningCode};
+use archive::{Stall, Stalled, Tier, Warning, WarningCode};
 use measure::Nanos;
 
 use crate::numbers::{count, counted, percent, rate, seconds};
@@ -314,6 +314,25 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
             ),
             "install the debug symbols of the broker and its runtime, or one that is not stripped",
         ),
+        WarningCode::ProfileIncomplete if w.values.contains_key("complete_share") => (
+            format!(
+                "{} of the stacks reach the root of their thread or Erlang process: total shares of callers are too \
+                 low, shares at the leaf (self) hold",
+                percent(w.number("complete_share"))
+            ),
+            match (w.tier, w.number("copied_share") > 0.5) {
+                (Tier::Note, _) | (_, true) => "",
+                _ => "let stacks be copied (`bellows doctor`), or use a broker with frame pointers",
+            },
+        ),
+        WarningCode::ProfileIncomplete if w.values.contains_key("cpu_share") => (
+            format!(
+                "the samples stand for {} of the CPU time that the broker used: threads that wake for less than a \
+                 millisecond at a time have too few, and shares are of what was sampled",
+                percent(w.number("cpu_share"))
+            ),
+            "raise profile.frequency",
+        ),
         // The profiler's own words.
         _ => (w.word("why").to_owned(), ""),
     }
@@ -451,7 +470,6 @@ fn rate_not_achieved(w: &Warning) -> (String, &'static str) {
 
 #[cfg(test)]
 mod tests {
-    use archive::Tier;
 
     use super::*;
 

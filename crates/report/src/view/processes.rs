@@ -248,6 +248,7 @@ mod tests {
                 0 => String::new(),
                 _ => format!("c{}", i / 3 % 150),
             },
+            from_stacks: false,
         };
         let sample = |i: usize| Sample {
             t: 0,

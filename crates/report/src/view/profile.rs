@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::processes::{ProcessView, Processes};
 use crate::text;
+use archive::Class;
 use archive::profile::{FrameKind, Profile};
 use serde::Serialize;
 
@@ -34,6 +35,8 @@ pub struct ProfileHead {
     pub unknown_share: f64,
     /// Share of the stacks that reach their thread's start.
     pub complete_share: f64,
+    /// What part of the process's CPU time the samples stand for, in words; empty where that is not known.
+    pub covered: String,
     /// How the stacks were unwound, in one line; empty where that is not known.
     pub stacks: String,
     /// CPU time of the profiler itself, nanoseconds.
@@ -52,6 +55,8 @@ pub struct ProfileHead {
     pub module: Vec<u32>,
     /// Per name: its kind.
     pub kind: Vec<u8>,
+    /// The classes that nodes are of, from the broker's own code down to the kernel.
+    pub classes: Vec<ClassView>,
     /// The Erlang processes of the node, largest share first; empty where none is known.
     pub processes: Vec<ProcessView>,
     /// Number of nodes of the tree.
@@ -62,8 +67,20 @@ pub struct ProfileHead {
     pub weighted: bool,
 }
 
+/// A class that samples fall into.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct ClassView {
+    /// Which it is.
+    pub class: Class,
+    /// What it is called.
+    pub name: &'static str,
+    /// What it holds.
+    pub meaning: &'static str,
+}
+
 /// Encodes a profile: its head, and the columns as variable-length integers (LEB128): per node the
-/// distance to its parent (0 for a root), per node its frame, then per sample the ticks since the
+/// distance to its parent (0 for a root), per node its frame, per node its class (0 for a root), then per sample the ticks since the
 /// one before, its leaf, its weight where not all weigh 1, and, where any is known, its process (0 for none, else
 /// the index and 1). The first frame of every stack is its group of threads.
 pub(crate) fn encode(profile: &Profile) -> (ProfileHead, Vec<u8>) {
@@ -79,13 +96,17 @@ pub(crate) fn encode(profile: &Profile) -> (ProfileHead, Vec<u8>) {
             Some((s.t / TICK_NS, leaf, s.weight, processes.number(s.process)))
         })
         .collect();
-    let mut bytes = Vec::with_capacity(samples.len() * 4 + tables.nodes.len() * 3);
-    for (i, &(parent, _)) in tables.nodes.iter().enumerate() {
-        put(&mut bytes, parent.map_or(0, |p| i as u64 - u64::from(p)));
+    let mut bytes = Vec::with_capacity(samples.len() * 4 + tables.nodes.len() * 4);
+    for (i, node) in tables.nodes.iter().enumerate() {
+        put(
+            &mut bytes,
+            node.parent.map_or(0, |p| i as u64 - u64::from(p)),
+        );
     }
-    for &(_, frame) in &tables.nodes {
-        put(&mut bytes, u64::from(frame));
+    for node in &tables.nodes {
+        put(&mut bytes, u64::from(node.frame));
     }
+    let classes = tables.put_classes(&mut bytes);
     let mut before = 0;
     for &(ticks, ..) in &samples {
         put(&mut bytes, ticks - before);
@@ -116,11 +137,13 @@ pub(crate) fn encode(profile: &Profile) -> (ProfileHead, Vec<u8>) {
         throttled: profile.throttled,
         unknown_share: summary.unknown_share,
         complete_share: summary.complete_share,
+        covered: text::covered(&summary).unwrap_or_default(),
         stacks: text::stacks(&summary).unwrap_or_default(),
         own_cpu_ns: profile.own_cpu_ns,
         notes: profile.notes.clone(),
         timed: profile.samples.iter().any(|s| s.t > 0),
         tick_ns: TICK_NS,
+        classes,
         processes: processes.views,
         nodes: tables.nodes.len(),
         samples: samples.len(),
@@ -139,13 +162,22 @@ pub(super) fn put(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(value as u8);
 }
 
+/// A node of the tree.
+struct TreeNode {
+    parent: Option<u32>,
+    frame: u32,
+    /// `None` for a thread.
+    class: Option<Class>,
+}
+
 /// The tree with threads as its first row, holding only what samples use.
 struct Tables<'a> {
     profile: &'a Profile,
     /// Per thread the frame of its group.
     groups: Vec<u32>,
-    /// Parent and frame.
-    nodes: Vec<(Option<u32>, u32)>,
+    nodes: Vec<TreeNode>,
+    /// Per stack of the profile.
+    classes: Vec<Class>,
     /// Group and stack of the profile to node here.
     known: HashMap<(u32, u32), u32>,
     roots: HashMap<u32, u32>,
@@ -180,6 +212,7 @@ impl<'a> Tables<'a> {
             profile,
             groups: groups.collect(),
             nodes: Vec::new(),
+            classes: profile.classes(),
             known: HashMap::new(),
             roots: HashMap::new(),
             head,
@@ -205,18 +238,42 @@ impl<'a> Tables<'a> {
         };
         for (id, frame) in missing.into_iter().rev() {
             let node = self.nodes.len() as u32;
-            self.nodes.push((Some(above), frame));
+            self.nodes.push(TreeNode {
+                parent: Some(above),
+                frame,
+                class: self.classes.get(id as usize).copied(),
+            });
             self.known.insert((group, id), node);
             above = node;
         }
         Some(above)
     }
 
+    /// Appends the class of every node; the classes that there are.
+    fn put_classes(&self, bytes: &mut Vec<u8>) -> Vec<ClassView> {
+        let mut classes = Class::ALL.to_vec();
+        classes.retain(|class| self.nodes.iter().any(|node| node.class == Some(*class)));
+        for node in &self.nodes {
+            let index = classes.iter().position(|class| node.class == Some(*class));
+            put(bytes, index.unwrap_or(0) as u64);
+        }
+        let views = classes.into_iter().map(|class| ClassView {
+            class,
+            name: class.name(),
+            meaning: text::class_meaning(class),
+        });
+        views.collect()
+    }
+
     fn root(&mut self, group: u32) -> u32 {
         let next = self.nodes.len() as u32;
         let root = *self.roots.entry(group).or_insert(next);
         if root == next {
-            self.nodes.push((None, group));
+            self.nodes.push(TreeNode {
+                parent: None,
+                frame: group,
+                class: None,
+            });
         }
         root
     }
@@ -288,9 +345,12 @@ mod tests {
         // The group's root, the first stack below it, its child; the broken sample is left out.
         assert_eq!((head.nodes, head.samples), (3, 2));
         let distances_and_frames = [0, 1, 1, 2, 0, 1];
+        let classes = [0, 0, 1];
         let (ticks, leaves) = ([2, 7], [1, 2]);
-        let expected = [&distances_and_frames[..], &ticks, &leaves].concat();
+        let expected = [&distances_and_frames[..], &classes, &ticks, &leaves].concat();
         assert_eq!(bytes, expected);
+        let classes: Vec<_> = head.classes.iter().map(|it| it.name).collect();
+        assert_eq!(classes, ["Erlang code", "built-in functions"]);
         assert_eq!(head.kind.get(2), Some(&THREAD));
         assert!(head.timed);
     }

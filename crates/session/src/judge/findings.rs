@@ -2,12 +2,13 @@
 //! Causes that are one are told once.
 
 use archive::WarningCode as Code;
-use archive::{Cause, Facts, Lateness, Stall, Stalled, Tier, Warning};
+use archive::{Cause, Facts, Lateness, ProfileSummary, Stall, Stalled, Tier, Warning};
 use measure::ledger::LedgerSummary;
 
 use super::limits::Derived;
 use super::thresholds::{
-    FULL, LAG_SECONDS, NAMELESS, POOR_CLOCKS, RUN_QUEUE_WAIT, SATURATED, SHORTEST, STEAL,
+    COMPLETE, COVERED, FULL, LAG_SECONDS, LEAST_SAMPLES, NAMELESS, POOR_CLOCKS, RUN_QUEUE_WAIT,
+    SATURATED, SHORTEST, STEAL, WHOLE,
 };
 
 /// All of them, the gravest first.
@@ -312,10 +313,33 @@ pub(crate) fn profile_findings(outcome: &profile::Outcome) -> Vec<Warning> {
     all
 }
 
-/// Frames without a name: a table of functions that lacks much of what ran.
-pub(crate) fn nameless_frames(unknown_share: f64) -> Option<Warning> {
-    let warning = Warning::new(Code::ProfileIncomplete, Tier::Caution);
-    (unknown_share >= NAMELESS).then(|| warning.with("unknown_share", unknown_share))
+/// What a profile lacks: names of functions, callers, samples.
+pub(crate) fn profile_gaps(profile: &ProfileSummary) -> Vec<Warning> {
+    let warning = |tier| Warning::new(Code::ProfileIncomplete, tier);
+    let mut all = Vec::new();
+    if profile.samples < LEAST_SAMPLES {
+        return all;
+    }
+    if profile.unknown_share >= NAMELESS {
+        let value = profile.unknown_share;
+        all.push(warning(Tier::Caution).with("unknown_share", value));
+    }
+    if profile.complete_share < WHOLE {
+        let tier = if profile.complete_share < COMPLETE {
+            Tier::Caution
+        } else {
+            Tier::Note
+        };
+        all.push(
+            warning(tier)
+                .with("complete_share", profile.complete_share)
+                .with("copied_share", profile.copied_share),
+        );
+    }
+    if let Some(share) = profile.cpu_share.filter(|share| *share < COVERED) {
+        all.push(warning(Tier::Caution).with("cpu_share", share));
+    }
+    all
 }
 
 /// A part of the profile is missing, for this reason.

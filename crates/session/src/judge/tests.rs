@@ -3,7 +3,8 @@
 mod situations;
 
 use archive::{
-    BrokerUse, ChurnFacts, Ended, Lateness, ProducerTime, Stall, Stalled, Tier, WarningCode,
+    BrokerUse, ChurnFacts, Ended, Lateness, ProducerTime, ProfileSummary, Stall, Stalled, Tier,
+    WarningCode,
 };
 
 use self::situations::{SITUATIONS, a_loop, broker, producers, waiting_for_answers};
@@ -409,12 +410,39 @@ fn the_profilers_own_troubles_are_told() {
         (100, 900)
     );
     assert_eq!(profile_findings(&profile::Outcome::default()), []);
-    let nameless = nameless_frames(0.44).unwrap();
+}
+
+#[test]
+fn what_a_profile_lacks_is_told_by_how_much() {
+    let profile = |samples, unknown_share, complete_share, cpu_share| ProfileSummary {
+        samples,
+        unknown_share,
+        complete_share,
+        cpu_share,
+        ..ProfileSummary::default()
+    };
+    let gaps = |profile: &ProfileSummary| {
+        let gaps = profile_gaps(profile).into_iter();
+        let gaps = gaps.map(|it| (it.tier, it.values.into_keys().next().unwrap()));
+        gaps.collect::<Vec<_>>()
+    };
+    let named = |tier, key: &str| (tier, key.to_owned());
+    assert_eq!(gaps(&profile(1000, 0.05, 0.98, Some(0.95))), []);
+    assert_eq!(gaps(&profile(1000, 0.05, 0.98, None)), []);
     assert_eq!(
-        (nameless.tier, nameless.number("unknown_share")),
-        (Tier::Caution, 0.44)
+        gaps(&profile(1000, 0.44, 0.63, Some(0.76))),
+        [
+            named(Tier::Caution, "unknown_share"),
+            named(Tier::Caution, "complete_share"),
+            named(Tier::Caution, "cpu_share"),
+        ]
     );
-    assert_eq!(nameless_frames(0.05), None);
+    assert_eq!(
+        gaps(&profile(1000, 0.0, 0.95, Some(0.95))),
+        [named(Tier::Note, "complete_share")]
+    );
+    // Of some samples, one says nothing.
+    assert_eq!(gaps(&profile(20, 0.3, 0.6, Some(0.5))), []);
 }
 
 #[test]

@@ -66,5 +66,13 @@ pub(super) const MOST_STALLS: usize = 1_000;
 pub(super) const STEAL: f64 = 0.01;
 /// Share of samples with a frame that has no name, from which on shares of functions are too low by much.
 pub(super) const NAMELESS: f64 = 0.2;
+/// Share of stacks that reach their root, below which total shares of callers are too small by much …
+pub(super) const COMPLETE: f64 = 0.9;
+/// … and below which it is worth a line.
+pub(super) const WHOLE: f64 = 0.97;
+/// Share of the broker's CPU time that samples stand for, below which shares are of a part of its work.
+pub(super) const COVERED: f64 = 0.9;
+/// Fewer samples say nothing of a profile's quality.
+pub(super) const LEAST_SAMPLES: u64 = 100;
 /// Clock sources that are slow to read (about 1 us) or coarse.
 pub(super) const POOR_CLOCKS: [&str; 4] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"];

@@ -9,7 +9,7 @@ use archive::{RunWriter, Warning, file};
 use measure::{Clock, Nanos, Time};
 use profile::{Options, Sampler};
 
-use crate::judge::{nameless_frames, profile_findings, profile_incomplete};
+use crate::judge::{profile_findings, profile_gaps, profile_incomplete};
 
 /// Sampling begins this long before the measured phase: intervals arrive once a second, so the
 /// last chance to begin may come a second early.
@@ -118,7 +118,7 @@ impl Profiling {
     }
 
     /// Ends sampling, cuts the profile to `window` (nanoseconds since the origin), gives its Erlang processes
-    /// the names that the node has said, and writes the forms that other tools read.
+    /// the names that the node has said, the others the roles that their stacks tell, and writes the forms that other tools read.
     pub(crate) fn finish(
         mut self,
         window: Option<(u64, u64)>,
@@ -154,8 +154,8 @@ impl Profiling {
             profile.cut(from, to);
         }
         profile.name_processes(processes);
-        let nameless = nameless_frames(profile.summary(0).unknown_share);
-        profiled.warnings.extend(nameless);
+        profile.take_roles_from_stacks();
+        profiled.warnings.extend(profile_gaps(&profile.summary(0)));
         if let Err(e) = profile.write_stacks(&self.stacks) {
             writer.complain(&name(file::STACKS), &e.to_string());
         }

@@ -1,5 +1,6 @@
 //! Tests of the model against small profiles written down by hand, and against plain models.
 
+mod classes;
 mod forms;
 mod stacks_file;
 mod tables;
@@ -56,6 +57,7 @@ fn profile(stacks: &[(&str, u64)]) -> Profile {
     };
     profile.span = Some((5, 9_000_000));
     profile.own_cpu_ns = 12;
+    profile.cpu_share = Some(0.875);
     assert!(profile.is_consistent());
     profile
 }

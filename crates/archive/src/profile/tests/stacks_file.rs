@@ -42,6 +42,7 @@ fn write(profile: &Profile, mut writer: StacksWriter) -> io::Result<()> {
         to,
         own_cpu_ns,
         copied_bytes: profile.copied_bytes,
+        cpu_share: profile.cpu_share,
     })
 }
 
@@ -213,6 +214,7 @@ fn sampled(path: &Path) {
             to: 10_000_000_000,
             own_cpu_ns: 5,
             copied_bytes: 6,
+            cpu_share: Some(0.75),
         })
         .unwrap();
 }
@@ -265,6 +267,7 @@ fn processes_and_their_names_survive_the_way_through_a_file() {
         name: "orders".into(),
         vhost: "/".into(),
         connection: String::new(),
+        from_stacks: false,
     };
     // The first sample's process goes, and with it its line; the node has said what the other is.
     profile.samples.remove(2);

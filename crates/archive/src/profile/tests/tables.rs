@@ -209,6 +209,7 @@ fn work_is_split_by_what_processes_are() {
         name: name.into(),
         vhost: vhost.into(),
         connection: connection.into(),
+        from_stacks: false,
     };
     let mut profile = small();
     profile.processes = vec![
@@ -300,6 +301,7 @@ fn what_people_call_their_things_is_no_row_of_others() {
         name: name.into(),
         vhost: vhost.into(),
         connection: connection.into(),
+        from_stacks: false,
     };
     let mut profile = small();
     profile.processes = vec![
@@ -319,4 +321,62 @@ fn what_people_call_their_things_is_no_row_of_others() {
     assert_eq!(rows(WorkBy::VirtualHost), 5);
     // What a connection is called hides nobody.
     assert_eq!(profile.work_shares(WorkBy::Connection, 9).len(), 3);
+}
+
+#[test]
+fn processes_that_the_node_did_not_name_have_the_role_that_their_stacks_tell() {
+    let mut profile = profile(&[
+        (
+            "1;$erts_beamasm:normal_exit/0;$proc_lib:init_p_do_apply/3;$rabbit_reader:start_connection/3;$lists:map/2",
+            1,
+        ),
+        (
+            "1;$erts_beamasm:normal_exit/0;$proc_lib:init_p_do_apply/3;$gen_server2:loop/1;$rabbit_channel:f/1;$rabbit_reader:g/1",
+            2,
+        ),
+        (
+            "1;$proc_lib:init_p_do_apply/3;$gen_server2:loop/1;$logger:log/1",
+            1,
+        ),
+        ("1;$global::process_main;$erlang:hibernate/3", 5),
+        ("1;$mnesia_tm:f/1", 1),
+        ("1;$rabbit_reader:start_connection/3", 1),
+    ]);
+    profile.processes = (0..5)
+        .map(|i| ErlangProcess::unnamed(format!("<0.{i}.0>")))
+        .collect();
+    profile.processes[4].name = "metadata".into();
+    let of = [Some(0), Some(1), Some(1), Some(2), Some(3), Some(4)];
+    for (sample, process) in profile.samples.iter_mut().zip(of) {
+        sample.process = process;
+    }
+    profile.take_roles_from_stacks();
+    let roles: Vec<_> = profile
+        .processes
+        .iter()
+        .map(|it| (it.role.as_str(), it.from_stacks))
+        .collect();
+    assert_eq!(
+        roles,
+        [
+            ("connection", true),
+            ("channel", true),
+            ("", false),
+            ("mnesia_tm", true),
+            // What the node has said stays as it is.
+            ("", false),
+        ]
+    );
+    let rows = profile.work(WorkBy::Role);
+    let channel = rows.iter().find(|row| row.of == "channel").unwrap();
+    assert_eq!(
+        (channel.weight, channel.processes, channel.from_stacks),
+        (3, 1, 1)
+    );
+    let others = rows.iter().find(|row| row.of == "other processes").unwrap();
+    assert_eq!((others.processes, others.from_stacks), (2, 0));
+    // Neither connections nor virtual hosts stand in a stack.
+    profile.processes[4].name.clear();
+    assert!(profile.tells_work(WorkBy::Role) && profile.tells_work(WorkBy::Process));
+    assert!(!profile.tells_work(WorkBy::Connection) && !profile.tells_work(WorkBy::VirtualHost));
 }

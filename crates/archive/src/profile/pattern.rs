@@ -1,0 +1,131 @@
+//! Patterns of names, as the files of rules write them.
+
+/// A pattern: `<n>` stands for one or more digits, `<*>` for anything (as little as will do), and every other
+/// character for itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pattern {
+    /// What stands before, between and behind the `<*>`; never empty.
+    parts: Vec<Vec<Token>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Token {
+    Literal(String),
+    Digits,
+}
+
+impl Pattern {
+    pub(super) fn new(pattern: &str) -> Self {
+        let parts = pattern.split("<*>").map(part);
+        Self {
+            parts: parts.collect(),
+        }
+    }
+
+    /// What the first `<*>` stands for (empty where there is none) if the pattern matches the whole name. Takes no
+    /// longer than the product of both lengths: a part is put where it first fits, and no later place would help
+    /// those behind it.
+    pub(super) fn captured<'n>(&self, name: &'n str) -> Option<&'n str> {
+        let (first, others) = self.parts.split_first()?;
+        let rest = behind(first, name)?;
+        let Some((last, between)) = others.split_last() else {
+            return rest.is_empty().then_some("");
+        };
+        let mut at = name.len() - rest.len();
+        let mut captured = None;
+        for part in between {
+            let (from, to) = first_place(part, name, at, |_| true)?;
+            captured = captured.or_else(|| name.get(at..from));
+            at = to;
+        }
+        let (from, _) = if last.is_empty() {
+            (name.len(), name.len())
+        } else {
+            first_place(last, name, at, |to| to == name.len())?
+        };
+        captured.or_else(|| name.get(at..from))
+    }
+
+    pub(super) fn matches(&self, name: &str) -> bool {
+        self.captured(name).is_some()
+    }
+}
+
+fn part(text: &str) -> Vec<Token> {
+    let mut tokens = Vec::new();
+    for (i, literal) in text.split("<n>").enumerate() {
+        if i > 0 {
+            tokens.push(Token::Digits);
+        }
+        if !literal.is_empty() {
+            tokens.push(Token::Literal(literal.to_owned()));
+        }
+    }
+    tokens
+}
+
+/// What is left of a text behind a part that it begins with.
+fn behind<'n>(part: &[Token], text: &'n str) -> Option<&'n str> {
+    part.iter().try_fold(text, |text, token| match token {
+        Token::Literal(literal) => text.strip_prefix(literal.as_str()),
+        Token::Digits => {
+            let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
+            (rest.len() < text.len()).then_some(rest)
+        }
+    })
+}
+
+/// Where a part first fits at or behind `at`, from its first character to behind its last.
+fn first_place(
+    part: &[Token],
+    name: &str,
+    at: usize,
+    fits: impl Fn(usize) -> bool,
+) -> Option<(usize, usize)> {
+    let text = name.get(at..)?;
+    let starts = text.char_indices().map(|(i, _)| i).chain([text.len()]);
+    let mut places = starts.filter_map(|i| {
+        let rest = behind(part, text.get(i..)?)?;
+        Some((at + i, name.len() - rest.len()))
+    });
+    places.find(|(_, to)| fits(*to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_fit_in_their_order() {
+        let captured =
+            |pattern: &str, name| Pattern::new(pattern).captured(name).map(str::to_owned);
+        for (pattern, name, wanted) in [
+            ("", "", Some("")),
+            ("", "a", None),
+            ("<*>", "é<", Some("é<")),
+            ("a<*>", "a", Some("")),
+            ("<*>-x", "é-x", Some("é")),
+            ("<*>-x", "-x-x", Some("-x")),
+            ("a<*>b<*>c", "a1b2b3c", Some("1")),
+            ("a<*>b<*>c", "a1c", None),
+            ("<n>_<*>", "12_x", Some("x")),
+            ("<n><*>", "x", None),
+            ("f<n>g", "f12g", Some("")),
+            ("f<n>g", "fg", None),
+            ("<", "<", Some("")),
+        ] {
+            assert_eq!(
+                captured(pattern, name).as_deref(),
+                wanted,
+                "{pattern} {name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_hostile_name_takes_no_time() {
+        let name = "ab".repeat(1 << 17);
+        let pattern = Pattern::new("<*>a<*>b<*>a<*>c<*>d");
+        assert!(!pattern.matches(&name));
+    }
+}
