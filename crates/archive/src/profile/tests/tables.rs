@@ -268,6 +268,7 @@ fn processes_of_connections_with_the_same_name_stay_apart() {
         name: name.into(),
         vhost: "/".into(),
         connection: connection.into(),
+        from_stacks: false,
     };
     let mut profile = small();
     profile.processes = vec![
