@@ -331,7 +331,7 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
                  millisecond at a time have too few, and shares are of what was sampled",
                 percent(w.number("cpu_share"))
             ),
-            "raise profile.frequency",
+            "a higher frequency does not help (`bellows help stacks`): compare runs of the same rate",
         ),
         // The profiler's own words.
         _ => (w.word("why").to_owned(), ""),
