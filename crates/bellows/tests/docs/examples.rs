@@ -36,7 +36,7 @@ pub(crate) const COMMANDS: [&str; 28] = [
 ];
 
 /// What stands in an example, and what is run instead: shorter, with a run and a process that exist.
-const INSTEAD: [(&str, &str); 26] = [
+const INSTEAD: [(&str, &str); 27] = [
     // They last until they are stopped.
     ("--show-latency queue", "--show-latency --duration 1 queue"),
     ("--clientID test_id", "--clientID test_id --duration 1"),
@@ -71,6 +71,7 @@ const INSTEAD: [(&str, &str); 26] = [
     ),
     ("/etc/bash_completion.d/", "./"),
     ("~/.zfunc/", "./"),
+    ("~/.config/fish/completions/", "./"),
     ("man -l -", "cat"),
 ];
 
