@@ -11,7 +11,7 @@ import { remarkOn } from '../flame/remarks';
 
 const STEP = 40;
 /** Letters of a name: about a line. */
-const LONGEST = 32;
+const LONGEST = 33;
 
 /** Rows in the order of a column; equal ones by name. */
 export function sorted(
