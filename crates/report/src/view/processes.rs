@@ -252,7 +252,11 @@ mod tests {
         };
         let sample = |i: usize| Sample {
             t: 0,
-            weight: if i % 3 == 0 { 3 } else { 1 + (i % 3) as u64 },
+            weight: if i.is_multiple_of(3) {
+                3
+            } else {
+                1 + (i % 3) as u64
+            },
             stack: 0,
             thread: 0,
             cpu: 0,
