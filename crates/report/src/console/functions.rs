@@ -94,10 +94,15 @@ impl FunctionRow {
 }
 
 impl FunctionTable<'_> {
+    /// The rest, where there is any.
+    fn compared(&self) -> Option<&Profile> {
+        self.rest.filter(|rest| !rest.samples.is_empty())
+    }
+
     /// The functions of the table.
     #[must_use]
     pub fn rows(&self, profile: &Profile) -> FunctionRows {
-        let mut rows = match self.rest {
+        let mut rows = match self.compared() {
             Some(rest) => compared(profile, rest),
             None => profile.functions().into_iter().map(alone).collect(),
         };
@@ -185,7 +190,7 @@ fn standard_error(a: f64, of_a: u64, b: f64, of_b: u64) -> f64 {
 #[must_use]
 pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -> String {
     let rows = options.rows(profile);
-    let mut table = Table::new(match options.rest {
+    let mut table = Table::new(match options.compared() {
         None => &[
             ("self %", Align::Right),
             ("total %", Align::Right),
@@ -202,7 +207,7 @@ pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -
             ("function", Align::Left),
         ],
     });
-    table.give_way(if options.rest.is_some() { 5 } else { 4 });
+    table.give_way(if options.compared().is_some() { 5 } else { 4 });
     for row in &rows.shown {
         let function = sanitise(&row.share.function).into_owned();
         let (own, total) = (
@@ -267,7 +272,7 @@ fn footer(
             percent_digits(together)
         )
     };
-    let which = options.which.map(|which| match options.rest {
+    let which = options.which.map(|which| match options.compared() {
         None => sanitise(which).into_owned(),
         Some(rest) => format!(
             "{}; rest: the other {} {}; change: of self % in points, ~ where chance gives as much (three standard \

@@ -139,6 +139,14 @@ fn a_part_stands_beside_the_rest_and_chance_is_marked() {
     for columns in [60, 80, 120] {
         assert_fits(&functions(&part, &table, terminal(columns)), columns, 30);
     }
+    // Where nothing is left there is nothing to compare with.
+    let nothing = Profile::default();
+    let alone = FunctionTable {
+        rest: Some(&nothing),
+        ..table
+    };
+    assert!(alone.rows(&part).shown.iter().all(|row| row.rest.is_none()));
+    assert!(!functions(&part, &alone, Style::PLAIN).contains("rest"));
     // The same shares differ by nothing.
     let same = FunctionTable {
         rest: Some(&whole),
