@@ -51,9 +51,10 @@ test-ui:
 	cd ui && npm ci --no-audit --no-fund && npm run check && npm test && npm run verify
 
 prove: setup ## BELLOWS_SEEDS (1,000) random loads from BELLOWS_FIRST_SEED (0) on, and all that is slow: docs, packages
-	BELLOWS_SEEDS=$${BELLOWS_SEEDS:-1000} cargo test -p load --test injected -- --nocapture
-	BELLOWS_SEEDS=$${BELLOWS_SEEDS:-1000} cargo test -p bellows --test proof -- --nocapture
-	BELLOWS_SEEDS=$${BELLOWS_STALLS:-100} cargo test -p bellows --test stalls -- --nocapture
+	BELLOWS_SEEDS=$${BELLOWS_SEEDS:-1000} cargo test --workspace --test injected -- --nocapture
+	BELLOWS_SEEDS=$${BELLOWS_SEEDS:-1000} cargo test --workspace --test proof -- --nocapture
+	BELLOWS_SEEDS=$${BELLOWS_STALLS:-100} cargo test --workspace --test stalls -- --nocapture
+	cargo test --workspace --test formats -- --include-ignored
 	scripts/walk
 	$(MAKE) --no-print-directory dist && scripts/dist try
 

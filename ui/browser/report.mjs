@@ -276,6 +276,19 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     const named = page.locator('.headline code').first();
     assert.match(await named.innerText(), /^queue .*…/);
     assert.match(await named.getAttribute('title'), /^queue orders-of-the-web-shop.*-eu-1$/);
+    // As much of it as two lines hold; where they hold nothing more, what is there anyway.
+    const lines = () =>
+      page
+        .locator('.headline')
+        .evaluate((e) =>
+          Math.round(e.offsetHeight / Number.parseFloat(getComputedStyle(e).lineHeight)),
+        );
+    const letters = async () => (await named.innerText()).length;
+    assert.ok((await letters()) > 30 && (await lines()) === 2, await named.innerText());
+    const narrow = await open('faults', '', { viewport: { width: 390, height: 800 } });
+    const short = narrow.page.locator('.headline code').first();
+    assert.ok((await short.innerText()).length >= 16);
+    await narrow.done();
     await done();
   });
 
@@ -291,6 +304,21 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     assert.match(
       await facts.innerText(),
       /^1,\d{3} samples of CPU time of the broker in the window, [67]\d,\d{3} in the whole run · .* · of the whole run: .*unknown share/,
+    );
+    await done();
+  });
+
+  test('what is known of a pattern stands above the graph, with its source', async () => {
+    const { page, done } = await open('full');
+    const known = page.locator('#burn .known li');
+    const first = known.filter({ hasText: 'match specification' });
+    assert.match(
+      await first.innerText(),
+      /^Known, of the whole run: \d.* % of the samples compile a match specification .* below rabbit_router:match_routing_key\/2\); /,
+    );
+    assert.equal(
+      await first.locator('a').getAttribute('href'),
+      'https://github.com/rabbitmq/rabbitmq-server/pull/4606',
     );
     await done();
   });
@@ -537,7 +565,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     await page.keyboard.press('Escape');
     assert.match(
       await figures.locator('header').innerText(),
-      /measured phase, 37 s; totals and what became of messages are of the whole run/,
+      /measured phase, 37 s; numbers of messages and what became of them are of the whole run/,
     );
     assert.match(await figures.locator('.tile').first().innerText(), /[\d,]+ in the whole run/);
     assert.match(await p99(1), /^1\d\d ms$/);

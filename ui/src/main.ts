@@ -12,7 +12,7 @@ import { Pointer, Store, type Theme } from './core/state';
 import { burn } from './sections/burn';
 import { details } from './sections/details';
 import { figures } from './sections/figures';
-import { glance, headline, masthead, remark } from './sections/head';
+import { fitNames, glance, headline, masthead, remark } from './sections/head';
 import { limit } from './sections/limit';
 import { percentiles } from './sections/percentiles';
 import { repeats } from './sections/repeats';
@@ -78,6 +78,7 @@ function start(page: Page, app: HTMLElement): void {
     ),
   );
   const draw = (): void => {
+    fitNames(main);
     for (const view of views) view.draw();
   };
   draw();

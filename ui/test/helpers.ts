@@ -29,6 +29,7 @@ export function profileOf(lines: string[], weight = 1): Profile {
   return {
     event: 'cpu',
     kernel_event: 'cpu-clock',
+    others: [],
     unit: 'samples',
     period_ns: 1_001_001,
     frequency: 999,
@@ -38,6 +39,7 @@ export function profileOf(lines: string[], weight = 1): Profile {
     complete_share: 1,
     covered: '',
     stacks: '',
+    known: [],
     own_cpu_ns: 0,
     notes: [],
     timed: true,

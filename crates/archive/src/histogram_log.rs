@@ -247,8 +247,8 @@ impl HistogramLog {
     fn note_the_unnoted(&mut self) {
         if self.unnoted > 0 {
             self.notes.push(format!(
-                "{} more lines of {} were passed over",
-                self.unnoted,
+                "passed over {} more of {}",
+                measure::counted(self.unnoted, "line"),
                 file::HISTOGRAMS
             ));
         }

@@ -50,7 +50,7 @@ pub use record::{
 };
 pub use remove::Removable;
 pub use repeats::{RepeatedFigure, RepeatedRun, Repeats, RepeatsSummary};
-pub use replace::{Replacement, replace_file};
+pub use replace::{Replacement, replace_file, write_output};
 pub use requirement::{QuantityUnit, RequirementOutcome};
 pub use scenario::{FailureCount, ScenarioPoint};
 pub use select::{Retention, RunFilter, RunOrder, prunable, sort_runs};
@@ -58,8 +58,9 @@ pub use series::{ProcessUsage, SeriesPoint};
 pub use slice::{SliceLatency, SliceLog, SlicePoint};
 pub use stall::{Stall, Stalled};
 pub use summary::{
-    BrokerSummary, ClassShare, FaultOutcome, FunctionShare, PerMessage, ProfileSummary,
-    RequestedSummary, RequestedWindow, Rss, RunSummary, ScenarioSummary, Throughput, WorkShare,
+    BrokerSummary, ClassShare, FaultOutcome, FunctionShare, PatternShare, PerMessage,
+    ProfileSummary, RequestedSummary, RequestedWindow, Rss, RunSummary, ScenarioSummary,
+    Throughput, WorkShare,
 };
 pub use verdict::{Awaited, Busy, Cause, Lateness, LimitedBy, Reason, Verdict};
 pub use warning::{Tier, Warning, WarningCode};
@@ -79,14 +80,22 @@ pub mod file {
     pub const SLICES: &str = "slices.jsonl";
     /// Whole HDR histograms per second.
     pub const HISTOGRAMS: &str = "latency.hlog";
-    /// The profile as pprof.
+    /// The profile of the first event as pprof.
     pub const PPROF: &str = "profile.pb.gz";
+    /// Extension of the pprof of a further event: `mmap.pb.gz`.
+    pub const FURTHER_PPROF: &str = "pb.gz";
     /// Extension of the time-stamped stacks of an event: `cpu.stacks`.
     pub const STACKS: &str = "stacks";
     /// Extension of the folded text of an event: `cpu.folded`.
     pub const FOLDED: &str = "folded";
     /// Extension of the flame graph of an event: `cpu.svg`.
     pub const FLAME: &str = "svg";
+    /// The file of an event with this extension.
+    #[must_use]
+    pub fn of_event(event: &str, extension: &str) -> String {
+        format!("{event}.{extension}")
+    }
+
     /// The self-contained report.
     pub const REPORT: &str = "report.html";
 }

@@ -18,6 +18,19 @@ pub fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
     replacement.finish()
 }
 
+/// Writes a file that a user named: as [`replace_file`] does, but what is there and is no plain file (a device, a pipe,
+/// a link) stays what it is, and is written to.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn write_output(path: &Path, content: &[u8]) -> io::Result<()> {
+    let is_special = fs::symlink_metadata(path).is_ok_and(|there| !there.is_file());
+    if is_special {
+        return fs::write(path, content);
+    }
+    replace_file(path, content)
+}
+
 /// What will take a file's place: a file beside it under a name that nobody can foresee, made by
 /// this process and no other. So it is safe in a folder that others may write to, also for root: a
 /// link that waits under any name is never followed. Without [`Replacement::finish`] it is removed.

@@ -5,8 +5,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-use hdrhistogram::Histogram;
-use measure::{Interval, Metric, MetricKind, Phase};
+use measure::{Metric, MetricKind, Nanos, Phase, Slice, SliceHistogram};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::bounded::Line;
@@ -97,26 +96,23 @@ impl SliceLatency {
     }
 
     /// Adds the cells of a histogram in one pass, and takes its percentiles where it is `of_phase`.
-    fn add(&mut self, histogram: &Histogram<u64>, of_phase: bool) {
-        let whole = histogram.len();
+    fn add(&mut self, histogram: &SliceHistogram, of_phase: bool) {
+        let whole = histogram.count();
         let (half, most) = (whole.div_ceil(2), whole - whole / 100);
         let mut seen = 0u64;
-        for bucket in histogram.iter_recorded() {
-            let (value, count) = (
-                bucket.value_iterated_to(),
-                bucket.count_since_last_iteration(),
-            );
-            if of_phase && seen < half && seen + count >= half {
-                self.median = value.min(histogram.max());
-            }
-            if of_phase && seen < most && seen + count >= most {
-                self.p99 = value.min(histogram.max());
-            }
+        for (Nanos(value), count) in histogram.iter() {
+            let before = seen;
             seen = seen.saturating_add(count);
+            if of_phase && before < half && seen >= half {
+                self.median = value;
+            }
+            if of_phase && before < most && seen >= most {
+                self.p99 = value;
+            }
+            if of_phase {
+                self.max = value;
+            }
             self.count(Self::cell(value), count);
-        }
-        if of_phase {
-            self.max = histogram.max();
         }
     }
 
@@ -154,7 +150,7 @@ impl SliceLatency {
 impl SlicePoint {
     /// What a slice saw; `t` is its start in seconds since the run's origin.
     #[must_use]
-    pub fn of(slice: &Interval, t: f64, requested_rate: Option<f64>) -> Self {
+    pub fn of(slice: &Slice, t: f64, requested_rate: Option<f64>) -> Self {
         let mut latency: BTreeMap<Metric, SliceLatency> = BTreeMap::new();
         for it in slice.histograms() {
             let of_phase = it.due == slice.phase.due();
@@ -237,14 +233,14 @@ mod tests {
     use super::*;
 
     fn slice(values_us: impl IntoIterator<Item = u64>) -> SlicePoint {
-        let mut interval = Interval::new();
-        interval.reset(Time(5_000_000_000), Phase::Measure);
-        interval.end = interval.start + Nanos::from_millis(100);
+        let mut slice = Slice::default();
+        slice.reset(Time(5_000_000_000), Phase::Measure);
+        slice.end = slice.start + Nanos::from_millis(100);
         for us in values_us {
-            let latencies = &mut interval.latencies;
+            let latencies = &mut slice.latencies;
             latencies.record(Metric::SEND_ACK, Nanos::from_micros(us));
         }
-        SlicePoint::of(&interval, 1.5, Some(10.0))
+        SlicePoint::of(&slice, 1.5, Some(10.0))
     }
 
     fn latency(point: &SlicePoint) -> &SliceLatency {
@@ -287,14 +283,14 @@ mod tests {
 
     #[test]
     fn what_was_due_in_the_warm_up_counts_in_the_cells_alone() {
-        let mut interval = Interval::new();
-        interval.reset(Time(5_000_000_000), Phase::Measure);
-        interval.set_due(interval.start, Time(u64::MAX));
+        let mut slice = Slice::default();
+        slice.reset(Time(5_000_000_000), Phase::Measure);
+        slice.set_due(slice.start, Time(u64::MAX));
         for (due, ms) in [(4_000_000_000, 1_000), (5_000_000_000, 1)] {
-            let latencies = interval.due(Time(due));
+            let latencies = slice.due(Time(due));
             latencies.record(Metric::ACK_RESPONSE, Nanos::from_millis(ms));
         }
-        let point = SlicePoint::of(&interval, 0.0, None);
+        let point = SlicePoint::of(&slice, 0.0, None);
         let latency = point.latency.get(&Metric::ACK_RESPONSE).expect("both");
         assert_eq!(latency.counts.iter().sum::<u64>(), 2);
         assert!(latency.max < 1_100_000, "{latency:?}");

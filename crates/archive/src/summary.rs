@@ -276,6 +276,12 @@ pub struct ProfileSummary {
     pub frequency: u32,
     /// Samples kept.
     pub samples: u64,
+    /// What the samples' weights count: `samples`, `calls`, `bytes`, `nanoseconds`, …; empty where unknown.
+    #[serde(default)]
+    pub unit: String,
+    /// Sum of the samples' weights.
+    #[serde(default)]
+    pub weight: u64,
     /// Samples that the kernel had to drop.
     pub lost: u64,
     /// Share of samples with at least one frame that has no name (0 to 1).
@@ -301,6 +307,9 @@ pub struct ProfileSummary {
     /// What the time went into, largest share first: every sample counts for one class.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassShare>,
+    /// Documented patterns that have their share of the samples, largest share first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub known_patterns: Vec<PatternShare>,
     /// The Erlang processes with the largest shares, at most 5; absent where none is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub work: Vec<WorkShare>,
@@ -322,6 +331,27 @@ pub struct ClassShare {
     /// Sum of the samples' weights.
     #[serde(rename = "samples")]
     pub weight: u64,
+}
+
+/// A documented pattern's part of all samples, and what is known of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PatternShare {
+    /// What it is called.
+    pub pattern: String,
+    /// Share of all samples (0 to 1).
+    pub share: f64,
+    /// The function that has most of it, as the symbol table or JIT map writes it; absent where no function does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+    /// Share of all samples that belong to the pattern and lie below that function (0 to 1).
+    #[serde(default)]
+    pub function_share: f64,
+    /// What its samples do: `collect garbage of Erlang processes`.
+    pub says: String,
+    /// What cured it elsewhere.
+    pub cure: String,
+    /// The address where that is written.
+    pub source: String,
 }
 
 /// A process's part of all samples.

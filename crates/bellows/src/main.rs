@@ -11,6 +11,7 @@ mod labels;
 mod output;
 mod perf_test;
 mod pictures;
+mod profile_formats;
 mod prompt;
 mod run_options;
 mod signals;

@@ -1,4 +1,4 @@
-//! What is drawn of a run: its flame graph and its report.
+//! What is drawn of a run: a flame graph of each event, and its report.
 
 use std::path::{Path, PathBuf};
 
@@ -8,17 +8,17 @@ use report::flame::{self, FlameOptions};
 
 use crate::failure::Failure;
 
-/// Leaves the flame graph and the report in the run's folder; the report's path.
-pub(crate) fn draw(run_dir: &Path, profile: Option<&Profile>) -> Result<PathBuf, Failure> {
-    if let Some(profile) = profile.filter(|profile| !profile.samples.is_empty()) {
+/// Leaves the flame graphs and the report in the run's folder; the report's path.
+pub(crate) fn draw(run_dir: &Path, profiles: &[Profile]) -> Result<PathBuf, Failure> {
+    for profile in profiles.iter().filter(|it| !it.samples.is_empty()) {
         let options = FlameOptions {
             title: heading(profile),
             ..FlameOptions::default()
         };
-        let file = run_dir.join(&profile.header.event);
-        flame::write_svg(profile, &options, &file.with_extension(file::FLAME))?;
+        let name = file::of_event(&profile.header.event, file::FLAME);
+        flame::write_svg(profile, &options, &run_dir.join(name))?;
     }
-    Ok(report::html::write_report(run_dir, profile)?)
+    Ok(report::html::write_report(run_dir, profiles.first())?)
 }
 
 /// The heading of a profile's flame graph.

@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use common::{Broker, bellows, folder, run, start};
 
-const COMMANDS: [&str; 19] = [
+const COMMANDS: [&str; 20] = [
     "demo",
     "run",
     "client",
@@ -20,6 +20,7 @@ const COMMANDS: [&str; 19] = [
     "record",
     "top",
     "flame",
+    "fold",
     "broker",
     "runs",
     "report",

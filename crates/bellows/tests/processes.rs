@@ -60,7 +60,7 @@ fn the_cpu_of_all_loaded_brokers_counts() {
             broker.url
         )
     };
-    let groups = [group(&brokers[0], 10), group(&brokers[1], 4_000)].concat();
+    let groups = [group(&brokers[0], 10), group(&brokers[1], 20_000)].concat();
     let head = "name = \"two\"\n[broker]\nkind = \"attach\"\n[phases]\nwarmup = \"0s\"\nmeasure = \"2s\"\n\
                 drain = \"1s\"\n[profile]\nevents = []\n";
     std::fs::write(dir.path().join("two.toml"), [head, &groups].concat()).expect("a file");

@@ -147,6 +147,15 @@ fn a_client_cleans_up_what_it_declared() {
     )
     .end();
     before.assert_ok();
+    let other = ["queue://a", "--queue-args", "x-max-length=5"];
+    let unbound = ["--exchange", "unbound", "--delete"];
+    let refused = client(dir.path(), &node.url(), &[other, unbound].concat());
+    refused.end().assert_error(1, &["x-max-length"]);
+    let topology = node.topology(&|| false).expect("topology");
+    assert!(
+        topology.exchanges.iter().all(|it| it.name != "unbound"),
+        "{topology:?}"
+    );
     let arguments = [
         "client",
         "queue://a",
@@ -380,7 +389,7 @@ fn the_main_job_leaves_a_whole_folder_and_no_broker() {
     );
     // Over the default exchange RabbitMQ skips the look-up that this experiment is about.
     assert!(
-        folded.contains(";$rabbit_exchange:route/2;") && folded.contains(";$rabbit_router:"),
+        folded.contains(";$rabbit_exchange:route/") && folded.contains(";$rabbit_router:"),
         "no route is looked up"
     );
     let record: Value =

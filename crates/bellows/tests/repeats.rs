@@ -119,10 +119,10 @@ fn repeated_runs_say_what_became_of_their_requirements() {
     let said = |text: &str| assert!(ended.stdout.contains(text), "{text:?} in {}", ended.stdout);
     said("run 1 of 2: 1 of 3 requirements missed, sent rate ");
     said("run 2 of 2: 1 of 3 requirements missed, ");
-    said("\nrequirement                  runs met  MISSED  unknown ");
-    said("\nnot sent rate > 1                   0       2        0  2,0");
-    said("\nnot sent rate < 1                   2       0        0  ");
-    said("\nnot end-to-end p99.999 > 1h         0       0        2  ");
+    said("\nrequirement               runs met  MISSED  unknown ");
+    said("\nsent rate <= 1                   0       2        0  2,0");
+    said("\nsent rate >= 1                   2       0        0  ");
+    said("\nend-to-end p99.999 <= 1h         0       0        2  ");
     said("\n  cannot tell: fewer than ten");
 }
 

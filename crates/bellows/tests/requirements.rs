@@ -29,7 +29,7 @@ fn the_exit_code_says_whether_the_requirements_were_met() {
     let met = demo(&["--fail-if", "lost > 0", "--fail-if", "sent rate < 1k"]);
     met.assert_ok();
     assert!(
-        met.stdout.contains("met      not lost > 0        0\n"),
+        met.stdout.contains("met      lost = 0         0\n"),
         "{}",
         met.stdout
     );
@@ -37,7 +37,7 @@ fn the_exit_code_says_whether_the_requirements_were_met() {
     let missed = demo(&["--fail-if=end-to-end p50 < 1h", "--fail-if", "lost > 0"]);
     assert_eq!(missed.code(), Some(3), "{missed:?}");
     assert!(
-        missed.stdout.contains("MISSED   not end-to-end p50 < 1h  "),
+        missed.stdout.contains("MISSED   end-to-end p50 >= 1h  "),
         "{}",
         missed.stdout
     );
@@ -98,7 +98,8 @@ fn requirements_stand_in_files_json_and_junit() {
         "tests=\"3\" failures=\"1\" errors=\"0\"",
         "name=\"the run\"",
         "name=\"stalls &lt; 0\"",
-        "<failure message=\"",
+        "<failure message=\"missed: ",
+        "<system-out>met: 0</system-out>",
     ] {
         assert!(xml.contains(part), "{part:?} in {xml}");
     }

@@ -11,10 +11,10 @@ use std::time::Duration;
 use common::folder;
 use load::scenario::{Operations, Scenario};
 use load::{
-    Control, Endpoint, Error, OperationTally, Outcome, PhaseTimes, Phases, Requested, Sink,
+    Control, Endpoint, Error, OperationTally, Outcome, PhaseTimes, Phases, Requested, SliceSink,
     Together,
 };
-use measure::{Clock, Counts, Interval, Metric, MetricInfo, MetricKind, Nanos, Phase};
+use measure::{Clock, Counts, Metric, MetricInfo, MetricKind, Nanos, Phase, Slice};
 use report::console::{self, Shape, Style};
 use serde_json::Value;
 use session::{Experiment, MakeScenario, NoObserver, RunOptions};
@@ -95,7 +95,12 @@ impl Scenario for Toy {
         }
     }
 
-    fn run(&self, together: &Together, _: &Control, sink: &mut dyn Sink) -> Result<Outcome, Error> {
+    fn run(
+        &self,
+        together: &Together,
+        _: &Control,
+        sink: &mut dyn SliceSink,
+    ) -> Result<Outcome, Error> {
         let [ticked, ticks, _, largest] = metrics();
         together.ready();
         let start = loop {
@@ -106,22 +111,22 @@ impl Scenario for Toy {
             thread::sleep(Duration::from_millis(1));
         };
         let end = start + self.measure;
-        let mut interval = Interval::with(&self.metrics());
-        interval.reset(start, Phase::Measure);
+        let mut slice = Slice::with(&self.metrics());
+        slice.reset(start, Phase::Measure);
         while Clock.now() < end && together.ended().is_none() {
-            interval.counts.add(ticks, 1);
-            interval.counts.peak(largest, 7);
-            interval.latencies.record(ticked, Nanos::from_millis(2));
+            slice.counts.add(ticks, 1);
+            slice.counts.peak(largest, 7);
+            slice.latencies.record(ticked, Nanos::from_millis(2));
             thread::sleep(Duration::from_millis(10));
         }
-        interval.end = end;
+        slice.end = end;
         let tally = OperationTally {
-            counts: [(ticks, interval.counts.get(ticks)), (largest, 7)]
+            counts: [(ticks, slice.counts.get(ticks)), (largest, 7)]
                 .into_iter()
                 .collect::<Counts>(),
             ..OperationTally::default()
         };
-        sink.interval(&interval);
+        sink.slice(&slice);
         Ok(Outcome {
             phases: vec![PhaseTimes {
                 phase: Phase::Measure,

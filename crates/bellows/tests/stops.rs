@@ -69,7 +69,7 @@ fn a_ctrl_c_while_clients_connect_deletes_the_queues_that_were_made() {
         .spawn()
         .expect("start");
     let mut told = BufReader::new(producer.stderr.take().expect("piped")).lines();
-    let connecting = "connecting: 0 of 1 clients";
+    let connecting = "connecting: 0 of 1 client";
     let mut line = || told.next().and_then(Result::ok);
     while line().expect("it is connecting") != connecting {}
     common::signal(producer.id(), "INT");

@@ -107,9 +107,14 @@ fn rabbitmq_is_loaded_over_tls_and_takes_certificates_for_logins() {
     ended.assert_error(1, &["AMQP without TLS"]);
     assert!(ended.stderr.contains("5671"), "{ended:#?}");
     let ended = client(dir.path(), &url.replace("amqps://", "amqp://"), &[]);
-    // RabbitMQ resets the connection without a word.
-    ended.assert_error(1, &["cannot connect", "could not log in"]);
-    assert!(ended.stderr.contains("amqps://"), "{ended:#?}");
+    // Erlang/OTP 25 resets the connection without a word, 27 says in TLS that it does not understand.
+    let told: &[&str] = if ended.stderr.contains("it speaks TLS") {
+        &["does not speak AMQP", "(amqps)"]
+    } else {
+        &["cannot connect", "could not log in"]
+    };
+    ended.assert_error(1, told);
+    assert!(ended.stderr.contains("amqps"), "{ended:#?}");
 
     let ended = client(dir.path(), &plain, &["--ca", &ca]);
     ended.assert_error(2, &["--ca has no effect without TLS"]);

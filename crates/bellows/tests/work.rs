@@ -196,3 +196,50 @@ fn rows_say_no_more_than_the_file_does() {
         damaged.stderr
     );
 }
+
+/// Publishing through an exchange: RabbitMQ 3.10 compiles a match specification for each message, later releases do not.
+#[test]
+fn what_is_known_of_a_brokers_stacks_is_told_by_their_shares() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = common::folder();
+    let short = ["--set", "phases.warmup=1s", "--set", "phases.measure=4s"];
+    let args = [&["run", "stream-publish"][..], &short].concat();
+    let ended = common::start(common::bellows(dir.path(), &args)).end();
+    ended.assert_ok();
+    let report = dir.path().join(ended.report());
+    let record = fs::read(report.with_file_name("run.json")).expect("run.json");
+    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    let Some(summary) = record["summary"]["profiles"].get(0) else {
+        testkit::skip!("this user may not profile: {}", ended.stderr);
+    };
+    let profile = Profile::open(report.parent().expect("a folder")).expect("a profile");
+    let known = profile.known_patterns();
+    let told = summary["known_patterns"].as_array();
+    assert_eq!(told.map_or(0, Vec::len), known.len());
+    for (told, known) in told.into_iter().flatten().zip(&known) {
+        assert_eq!(told["pattern"], known.pattern.as_str());
+        let share = told["share"].as_f64().expect("a share");
+        assert!((share - known.share).abs() < 1e-9, "{share}: {known:?}");
+    }
+    for (pattern, functions, least) in [
+        (
+            "match specifications compiled at each call",
+            ["db_match_compile", "erts_db_match_prog_destructor"],
+            0.01,
+        ),
+        ("files synchronised", ["do_fsync", "vfs_fsync"], 0.05),
+    ] {
+        let share = profile.share_with(|frame| functions.contains(&frame.name.as_str()));
+        let found = known.iter().find(|it| it.pattern == pattern);
+        assert_eq!(found.is_some(), share >= least, "{pattern}: {share}");
+    }
+    let top = common::start(common::bellows(dir.path(), &["top", "last"])).end();
+    top.assert_ok();
+    for pattern in &known {
+        for text in [&ended.stdout, &top.stdout] {
+            assert!(text.contains(&pattern.source), "{pattern:?}: {text}");
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! What the machine must give before many connections are opened.
 
-use measure::Problem;
+use measure::{Problem, counted};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::Error;
@@ -35,8 +35,12 @@ fn enough(connections: u64, allowed: Option<u64>) -> Result<(), Error> {
     let needed = connections + OTHERS;
     match allowed {
         Some(allowed) if allowed < needed => Err(Error::Limit(Problem::new(
-            format!("{connections} connections need some {needed} open files"),
-            format!("this process may have {allowed}"),
+            format!(
+                "with {} some {} are needed",
+                counted(connections, "connection"),
+                counted(needed, "open file")
+            ),
+            format!("this process may have {}", counted(allowed, "file")),
             format!(
                 "raise the hard limit to {needed} or more: LimitNOFILE= of a systemd unit, nofile \
                  in /etc/security/limits.conf, --ulimit nofile= of a container"
@@ -57,7 +61,7 @@ mod tests {
         let error = enough(10_000, Some(4_096)).expect_err("too low");
         let text = error.to_string();
         assert!(
-            text.contains("10200 open files") && text.contains("4096"),
+            text.contains("10,200 open files") && text.contains("4,096 files"),
             "{text}"
         );
         assert!(error.problem().help.contains("nofile") && !error.is_usage());

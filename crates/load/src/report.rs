@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use measure::ledger::LedgerSummary;
-use measure::{Clock, Counters, Counts, Interval, Metric, Nanos, Phase, Time};
+use measure::{Clock, Counters, Counts, Interval, Metric, Nanos, Phase, Slice, Time};
 
 use crate::Error;
 
@@ -15,7 +15,16 @@ pub trait Sink {
     fn interval(&mut self, merged: &Interval);
 
     /// A tenth of a second of it, told before the interval that it is a part of.
-    fn slice(&mut self, _slice: &Interval) {}
+    fn slice(&mut self, _slice: &Slice) {}
+
+    /// Something happened.
+    fn event(&mut self, event: RunEvent);
+}
+
+/// Takes what one scenario reports, on the thread that runs it.
+pub trait SliceSink {
+    /// The next slice of its threads, merged. The reference is valid during the call only.
+    fn slice(&mut self, slice: &Slice);
 
     /// Something happened.
     fn event(&mut self, event: RunEvent);

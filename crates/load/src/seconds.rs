@@ -1,8 +1,8 @@
 //! Seconds out of slices: event loops report ten times a second, and most readers want seconds.
 
-use measure::{Interval, Nanos, Time};
+use measure::{Interval, Nanos, Slice, Time};
 
-use crate::{RunEvent, Sink};
+use crate::{RunEvent, Sink, SliceSink};
 
 /// What scenarios report in: tenths of a second of a phase, so that a stall of a fifth of a second shows.
 pub(crate) const SLICE: Nanos = Nanos::from_millis(100);
@@ -35,8 +35,8 @@ impl<'a> Seconds<'a> {
     }
 }
 
-impl Sink for Seconds<'_> {
-    fn slice(&mut self, slice: &Interval) {
+impl SliceSink for Seconds<'_> {
+    fn slice(&mut self, slice: &Slice) {
         self.sink.slice(slice);
         if self.second.phase != slice.phase || self.tick == Time(0) {
             self.finish();
@@ -46,7 +46,7 @@ impl Sink for Seconds<'_> {
         if second.end == second.start {
             second.reset(slice.start, slice.phase);
         }
-        second.merge(slice);
+        second.add_slice(slice);
         let ends = slice.ends_phase || slice.end >= self.tick;
         while self.tick <= slice.end {
             self.tick = self.tick + Nanos::SECOND;
@@ -54,11 +54,6 @@ impl Sink for Seconds<'_> {
         if ends {
             self.finish();
         }
-    }
-
-    /// An interval of any length is a slice.
-    fn interval(&mut self, merged: &Interval) {
-        self.slice(merged);
     }
 
     fn event(&mut self, event: RunEvent) {
@@ -86,8 +81,11 @@ mod tests {
     }
 
     impl Sink for Told {
-        fn slice(&mut self, slice: &Interval) {
-            self.slices.push(seen(slice));
+        fn slice(&mut self, slice: &Slice) {
+            let mut interval = Interval::new();
+            interval.reset(slice.start, slice.phase);
+            interval.add_slice(slice);
+            self.slices.push(seen(&interval));
         }
 
         fn interval(&mut self, merged: &Interval) {
@@ -103,7 +101,7 @@ mod tests {
         let mut at = Time(7_000_000_000);
         for (phase, lengths) in phases {
             for (i, length) in lengths.iter().enumerate() {
-                let mut slice = Interval::new();
+                let mut slice = Slice::default();
                 slice.reset(at, *phase);
                 at = at + Nanos::from_millis(*length);
                 slice.end = at;

@@ -8,7 +8,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use measure::Nanos;
+use measure::{Nanos, counted};
 
 use crate::Error;
 use crate::payload::{COMPACT_LEN, FILLER};
@@ -136,7 +136,10 @@ fn ends(sizes: impl Iterator<Item = usize>) -> Option<(usize, usize)> {
 pub(crate) fn check_range(least: usize, most: usize, headed: bool) -> Result<(), Error> {
     if least < COMPACT_LEN && headed {
         return Err(Error::invalid(
-            format!("a message of {least} bytes has no room for producer, sequence and time"),
+            format!(
+                "a message of {} has no room for producer, sequence and time",
+                counted(least as u64, "byte")
+            ),
             format!(
                 "ask for at least {COMPACT_LEN} bytes, or for no ledger ({{ledger = false}}), \
                  which gives up end-to-end latency too"

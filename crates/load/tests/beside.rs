@@ -13,7 +13,7 @@ use load::scenario::churn::{ChurnKind, ChurnPlan};
 use load::scenario::{Operations, Scenario, run};
 use load::{
     ArrivalSchedule, Control, Destination, Endpoint, Error, Group, Outcome, Phases, Plan,
-    Requested, RunEvent, Sink, Together,
+    Requested, RunEvent, Sink, SliceSink, Together,
 };
 use measure::{Interval, Metric, Nanos, Problem, Rate};
 
@@ -69,7 +69,7 @@ impl Scenario for Toy {
     fn phases(&self) -> Phases {
         Phases::default()
     }
-    fn run(&self, _: &Together, _: &Control, _: &mut dyn Sink) -> Result<Outcome, Error> {
+    fn run(&self, _: &Together, _: &Control, _: &mut dyn SliceSink) -> Result<Outcome, Error> {
         let reason = self.reason.lock().expect("one thread");
         let _ = reason.recv_timeout(Duration::from_secs(20));
         Err(Error::Invalid(Problem::new(
@@ -179,7 +179,7 @@ fn open_files_are_needed_for_all_scenarios() {
     let scenarios: [Box<dyn Scenario>; 2] = [Box::new(Toy::new(half)), Box::new(other)];
     let error = run(&scenarios, &Control::new(), &mut Deaf).expect_err("too many");
     assert!(matches!(error, Error::Limit(_)), "{error}");
-    let all = (2 * half).to_string();
+    let all = measure::counted(2 * half, "connection");
     assert!(error.to_string().contains(&all), "{error}");
 }
 

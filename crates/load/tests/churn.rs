@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use common::{Tally, metric};
 use load::scenario::Scenario as _;
 use load::scenario::churn::{ChurnKind, ChurnPlan};
-use load::{ArrivalSchedule, Control, Endpoint, Error, Outcome, RunEvent, Sink, Together};
-use measure::{Counts, Interval, LatencySummary, Nanos, Phase, Rate, Recorder};
+use load::{ArrivalSchedule, Control, Endpoint, Error, Outcome, RunEvent, SliceSink, Together};
+use measure::{Counts, Interval, LatencySummary, Nanos, Phase, Rate, Recorder, Slice};
 
 fn plan(port: u16, kind: ChurnKind, rate: Option<f64>) -> ChurnPlan {
     ChurnPlan {
@@ -42,8 +42,12 @@ struct Heard {
     notes: Vec<String>,
 }
 
-impl Sink for Heard {
-    fn interval(&mut self, interval: &Interval) {
+/// A scenario that is run by itself tells slices, which nobody adds up to seconds.
+impl SliceSink for Heard {
+    fn slice(&mut self, slice: &Slice) {
+        let mut interval = Interval::new();
+        interval.reset(slice.start, slice.phase);
+        interval.add_slice(slice);
         let sum = match interval.phase {
             Phase::Warmup => &mut self.warmup,
             Phase::Measure | Phase::Drain => &mut self.cycles,
@@ -57,11 +61,6 @@ impl Sink for Heard {
             "a second each"
         );
         assert!(interval.waits.loop_idle <= interval.waits.loop_time + Nanos::from_millis(60));
-    }
-
-    /// A scenario that is run by itself tells slices, which nobody adds up to seconds.
-    fn slice(&mut self, slice: &Interval) {
-        self.interval(slice);
     }
 
     fn event(&mut self, event: RunEvent) {

@@ -9,14 +9,14 @@ use std::thread;
 use std::time::Instant;
 
 use load::scenario::churn::{ChurnKind, ChurnPlan};
-use load::{ArrivalSchedule, Endpoint, Error, Outcome, RunEvent, Sink, Token};
-use measure::{Interval, Nanos, Rate};
+use load::{ArrivalSchedule, Endpoint, Error, Outcome, RunEvent, SliceSink, Token};
+use measure::{Nanos, Rate, Slice};
 use testkit::Random;
 
 struct Ignore;
 
-impl Sink for Ignore {
-    fn interval(&mut self, _: &Interval) {}
+impl SliceSink for Ignore {
+    fn slice(&mut self, _: &Slice) {}
 
     fn event(&mut self, _: RunEvent) {}
 }

@@ -13,9 +13,9 @@ use broker::{Fault, FaultKind};
 use load::scenario::churn::{ChurnKind, ChurnPlan};
 use load::{
     Control, Destination, Endpoint, Group, Outcome, Phases, Plan, ReconnectPolicy, Resolver,
-    RunEvent, Sink,
+    RunEvent, Sink, SliceSink,
 };
-use measure::{Interval, Nanos, Rate};
+use measure::{Interval, Nanos, Rate, Slice};
 
 #[derive(Default)]
 struct Count(u64);
@@ -23,6 +23,14 @@ struct Count(u64);
 impl Sink for Count {
     fn interval(&mut self, merged: &Interval) {
         self.0 += merged.counters.received;
+    }
+
+    fn event(&mut self, _: RunEvent) {}
+}
+
+impl SliceSink for Count {
+    fn slice(&mut self, slice: &Slice) {
+        self.0 += slice.counters.received;
     }
 
     fn event(&mut self, _: RunEvent) {}

@@ -11,15 +11,23 @@ use common::peer::{Asked, Peer, beating, listen};
 use load::scenario::Scenario as _;
 use load::{
     Ack, Control, Destination, Error, Group, LatencyStep, Outcome, Phases, Plan, QueueType,
-    ReconnectPolicy, RunEvent, ServiceTime, Silence, Sink, StreamOffset, Together,
+    ReconnectPolicy, RunEvent, ServiceTime, Silence, Sink, SliceSink, StreamOffset, Together,
 };
-use measure::{Clock, Interval, Nanos, Phase, Rate, Time};
+use measure::{Clock, Interval, Nanos, Phase, Rate, Slice, Time};
 use wire::amqp091::{
     BasicProperties, ChannelFlow, ConnectionBlocked, ConnectionUnblocked, FieldTable, Properties,
 };
 
 #[derive(Default)]
 struct Kept(Vec<RunEvent>);
+
+impl SliceSink for Kept {
+    fn slice(&mut self, _: &Slice) {}
+
+    fn event(&mut self, event: RunEvent) {
+        self.0.push(event);
+    }
+}
 
 impl Sink for Kept {
     fn interval(&mut self, _: &Interval) {}

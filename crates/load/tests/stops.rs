@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use common::embedded;
 use load::{
-    Control, Declare, Destination, Endpoint, Error, Group, Outcome, Phases, Plan, RunEvent, Sink,
+    Control, Declare, Destination, Endpoint, Error, Exchange, Group, Outcome, Phases, Plan,
+    RunEvent, Sink,
 };
 use measure::{Interval, Nanos, Phase, Rate};
 use testkit::Proxy;
@@ -126,6 +127,28 @@ fn a_refused_load_deletes_what_it_made() {
 }
 
 #[test]
+fn an_exchange_is_deleted_where_its_queue_is_refused() {
+    let broker = embedded();
+    let port = broker.local_addr().port();
+    few(port, "kept", true, 1).expect("a queue");
+    let mut refused = group(port, "kept");
+    refused.destinations[0].amqp091.durable = true;
+    refused.destinations[0].amqp091.exchange = Some(Exchange {
+        auto_delete: true,
+        ..Exchange::new("made", "direct")
+    });
+    let mut later = refused.clone();
+    let (outcome, ..) = run(&plan(vec![refused]), &Control::new(), |_| {});
+    outcome.expect_err("the queue that is there is not durable");
+    later.queues.declare = Declare::Never;
+    later.producers.message_count = Some(1);
+    let (outcome, ..) = run(&plan(vec![later]), &Control::new(), |_| {});
+    let gone = outcome.expect("it begins").error;
+    let gone = gone.expect("the exchange is gone");
+    assert!(gone.to_string().contains("'made'"), "{gone}");
+}
+
+#[test]
 fn queues_that_a_stopped_load_cannot_delete_are_named() {
     let broker = embedded();
     let proxy = Proxy::new(broker.local_addr()).expect("a proxy");
@@ -142,7 +165,7 @@ fn queues_that_a_stopped_load_cannot_delete_are_named() {
     );
     assert!(outcome.is_ok_and(|it| it.interrupted));
     assert!(took < Duration::from_secs(6), "{took:?}");
-    let is_told = |event: &RunEvent| matches!(event, RunEvent::Note(text) if text.starts_with("queues may be left behind: made: "));
+    let is_told = |event: &RunEvent| matches!(event, RunEvent::Note(text) if text.starts_with("queue \"made\" may be left behind: "));
     assert!(events.iter().any(is_told), "{events:?}");
 }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use common::Authority;
 use load::scenario::churn::{ChurnKind, ChurnPlan};
-use load::{Auth, Endpoint, RunEvent, Sink};
-use measure::{Interval, Nanos};
+use load::{Auth, Endpoint, RunEvent, SliceSink};
+use measure::{Nanos, Slice};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -182,8 +182,8 @@ fn a_message_in_too_many_records_is_refused_by_its_length() {
 
 struct Ignore;
 
-impl Sink for Ignore {
-    fn interval(&mut self, _: &Interval) {}
+impl SliceSink for Ignore {
+    fn slice(&mut self, _: &Slice) {}
 
     fn event(&mut self, _: RunEvent) {}
 }

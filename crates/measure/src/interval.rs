@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Counts, DueHistogram, Metric, Nanos, Phase, Recorder, Time, Waits};
+use crate::{
+    Counts, DueHistogram, Latencies, Metric, Nanos, Phase, Recorder, SliceHistogram, SliceRecorder,
+    Time, Waits,
+};
 
 /// Message counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,9 +42,12 @@ impl Counters {
     }
 }
 
+/// An interval of about a tenth of a second: what event loops fill, and charts of short stalls show.
+pub type Slice = Interval<SliceRecorder>;
+
 /// One interval of measurement.
 #[derive(Clone, Debug)]
-pub struct Interval {
+pub struct Interval<R = Recorder> {
     /// First instant covered.
     pub start: Time,
     /// First instant no longer covered.
@@ -54,9 +60,9 @@ pub struct Interval {
     pub counters: Counters,
     /// Latencies of what was answered here, and was due in the interval's own phase, or in the
     /// measured phase where this is the drain.
-    pub latencies: Recorder,
+    pub latencies: R,
     /// After the warm-up: latencies of what was answered here and was due in the warm-up.
-    pub carried: Option<Recorder>,
+    pub carried: Option<R>,
     /// What was due before belongs to the warm-up.
     due_from: Time,
     /// Of other programs' messages, what was due from here on belongs to no phase of this run.
@@ -71,18 +77,65 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// An empty interval; its histograms come with what is recorded.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with(&[])
+    }
+
+    /// All histograms that hold something, with the phase that each belongs to.
+    pub fn histograms(&self) -> impl Iterator<Item = DueHistogram<'_>> {
+        let carried = self.carried.iter();
+        let carried = carried.flat_map(|carried| carried.due_in(Phase::Warmup));
+        self.latencies.due_in(self.phase).chain(carried)
+    }
+
+    /// Adds a slice, as [`Self::merge`] does.
+    pub fn add_slice(&mut self, slice: &Slice) {
+        self.merge_counts(slice);
+        slice.latencies.add_to(&mut self.latencies);
+        if let Some(carried) = slice.carried.as_ref().filter(|it| !it.is_empty()) {
+            carried.add_to(self.carried.get_or_insert_default());
+        }
+    }
+}
+
+impl Slice {
+    /// All histograms that hold something, with the phase that each belongs to.
+    pub fn histograms(&self) -> impl Iterator<Item = DueHistogram<'_, SliceHistogram>> {
+        let carried = self.carried.iter();
+        let carried = carried.flat_map(|carried| carried.due_in(Phase::Warmup));
+        self.latencies.due_in(self.phase).chain(carried)
+    }
+}
+
+impl<R: Latencies> Interval<R> {
+    /// Adds another thread's interval of the same time, or one that follows: bounds become the hull of both.
+    pub fn merge(&mut self, other: &Self) {
+        self.merge_counts(other);
+        self.latencies.merge(&other.latencies);
+        if let Some(theirs) = other.carried.as_ref().filter(|it| !it.is_empty()) {
+            self.carried.get_or_insert_default().merge(theirs);
+        }
+    }
+
+    /// The same without the latencies, which may belong to another phase.
+    pub fn merge_counts<S>(&mut self, other: &Interval<S>) {
+        self.start = self.start.min(other.start);
+        self.end = self.end.max(other.end);
+        self.ends_phase |= other.ends_phase;
+        self.counters.add(&other.counters);
+        self.loop_lag_max = self.loop_lag_max.max(other.loop_lag_max);
+        self.waits.add(&other.waits);
+        self.counts.merge(&other.counts);
+    }
+
     /// Whether nothing was counted or recorded in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.counters == Counters::default()
             && self.latencies.is_empty()
-            && self.carried.as_ref().is_none_or(Recorder::is_empty)
-    }
-
-    /// An empty interval; its histograms come with what is recorded.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::with(&[])
+            && self.carried.as_ref().is_none_or(R::is_empty)
     }
 
     /// An empty interval that has all that recording these will ever need.
@@ -94,7 +147,7 @@ impl Interval {
             phase: Phase::Warmup,
             ends_phase: false,
             counters: Counters::default(),
-            latencies: Recorder::with(metrics),
+            latencies: R::with(metrics),
             carried: None,
             due_from: Time(0),
             due_until: Time(u64::MAX),
@@ -119,7 +172,7 @@ impl Interval {
     /// Where latencies belong of what was due at this time. Does not allocate where `carried` is there
     /// and has what is recorded.
     #[inline]
-    pub fn due(&mut self, due: Time) -> &mut Recorder {
+    pub fn due(&mut self, due: Time) -> &mut R {
         if due >= self.due_from {
             &mut self.latencies
         } else {
@@ -129,20 +182,13 @@ impl Interval {
 
     /// The same for another program's message, which may be due after this run's last one; `None` then.
     #[inline]
-    pub fn due_elsewhere(&mut self, due: Time) -> Option<&mut Recorder> {
+    pub fn due_elsewhere(&mut self, due: Time) -> Option<&mut R> {
         (due < self.due_until).then(|| self.due(due))
-    }
-
-    /// All histograms that hold something, with the phase that each belongs to.
-    pub fn histograms(&self) -> impl Iterator<Item = DueHistogram<'_>> {
-        let carried = self.carried.iter();
-        let carried = carried.flat_map(|carried| carried.due_in(Phase::Warmup));
-        self.latencies.due_in(self.phase).chain(carried)
     }
 
     /// Leaves the recorder of what was due in the warm-up to the following interval where it is empty;
     /// else that gets a spare one.
-    pub fn hand_on_carried(&mut self, next: &mut Self, spare: &mut Vec<Recorder>) {
+    pub fn hand_on_carried(&mut self, next: &mut Self, spare: &mut Vec<R>) {
         if next.due_from > Time(0) {
             let empty = self.carried.take_if(|carried| carried.is_empty());
             next.carried = empty.or_else(|| spare.pop());
@@ -165,31 +211,10 @@ impl Interval {
         self.waits = Waits::default();
         self.counts.reset();
     }
-
-    /// Adds another thread's interval of the same time, or the following interval of the same
-    /// thread: bounds become the hull of both.
-    pub fn merge(&mut self, other: &Self) {
-        self.merge_counts(other);
-        self.latencies.merge(&other.latencies);
-        if let Some(theirs) = other.carried.as_ref().filter(|it| !it.is_empty()) {
-            self.carried.get_or_insert_default().merge(theirs);
-        }
-    }
-
-    /// The same without the latencies, which may belong to another phase.
-    pub fn merge_counts(&mut self, other: &Self) {
-        self.start = self.start.min(other.start);
-        self.end = self.end.max(other.end);
-        self.ends_phase |= other.ends_phase;
-        self.counters.add(&other.counters);
-        self.loop_lag_max = self.loop_lag_max.max(other.loop_lag_max);
-        self.waits.add(&other.waits);
-        self.counts.merge(&other.counts);
-    }
 }
 
-impl Default for Interval {
+impl<R: Latencies> Default for Interval<R> {
     fn default() -> Self {
-        Self::new()
+        Self::with(&[])
     }
 }

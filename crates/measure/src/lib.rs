@@ -4,8 +4,10 @@
 //! Nothing here allocates after construction on a recording path.
 
 mod clock;
+mod counted;
 mod counts;
 mod interval;
+mod latencies;
 pub mod ledger;
 mod length;
 mod metric;
@@ -14,13 +16,16 @@ mod problem;
 mod quantity;
 mod recorder;
 mod refused;
+mod slice_recorder;
 mod summaries;
 mod units;
 mod waits;
 
 pub use clock::{Clock, wall_clock_unix_ns};
+pub use counted::{count, counted};
 pub use counts::Counts;
-pub use interval::{Counters, Interval};
+pub use interval::{Counters, Interval, Slice};
+pub use latencies::Latencies;
 pub use length::{Length, LengthRange};
 pub use metric::{Metric, MetricInfo, MetricKind, described};
 pub use phase::Phase;
@@ -30,6 +35,7 @@ pub use recorder::{
     DueHistogram, HIGHEST_NS, Recorder, SIGNIFICANT_DIGITS, lowest_equivalent, new_histogram,
 };
 pub use refused::Refused;
+pub use slice_recorder::{SliceHistogram, SliceRecorder};
 pub use summaries::{LatencySummary, Summaries};
 pub use units::{Nanos, Time};
 pub use waits::{Wait, Waits};

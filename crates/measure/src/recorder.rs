@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use hdrhistogram::Histogram;
 use hdrhistogram::errors::AdditionError;
 
-use crate::{LatencySummary, Metric, MetricKind, Nanos, Phase, Summaries};
+use crate::{Latencies, LatencySummary, Metric, MetricKind, Nanos, Phase, Summaries};
 
 /// Values are kept to three significant decimal digits.
 pub const SIGNIFICANT_DIGITS: u8 = 3;
@@ -32,19 +32,26 @@ pub fn lowest_equivalent(latency: Nanos) -> Nanos {
 }
 
 /// A histogram of what was due in one phase, whenever it was answered.
-#[derive(Clone, Copy, Debug)]
-pub struct DueHistogram<'a> {
+#[derive(Debug)]
+pub struct DueHistogram<'a, H = Histogram<u64>> {
     /// [`Phase::Warmup`] or [`Phase::Measure`]: nothing is due in the drain.
     pub due: Phase,
     /// What it holds.
     pub metric: Metric,
     /// The values, in nanoseconds.
-    pub histogram: &'a Histogram<u64>,
+    pub histogram: &'a H,
 }
 
-/// One histogram per metric of the registry, filled by one thread. A histogram takes its 270 KB
-/// when it is requested by [`Recorder::with`], or at its first latency: who only publishes pays for
-/// nothing else.
+impl<H> Copy for DueHistogram<'_, H> {}
+
+impl<H> Clone for DueHistogram<'_, H> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+/// One histogram per metric of the registry: what several intervals add up to. A histogram takes its 270 KB at its
+/// first latency: who only publishes pays for nothing else.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     /// By index in the registry.
@@ -58,20 +65,7 @@ impl Recorder {
         Self::default()
     }
 
-    /// Allocates all that recording these will ever need.
-    #[must_use]
-    pub fn with(metrics: &[Metric]) -> Self {
-        let mut recorder = Self::new();
-        for metric in metrics {
-            if metric.info().kind == MetricKind::Histogram {
-                recorder.histogram_mut(*metric);
-            }
-        }
-        recorder
-    }
-
-    #[inline]
-    fn histogram_mut(&mut self, metric: Metric) -> &mut Histogram<u64> {
+    pub(crate) fn histogram_mut(&mut self, metric: Metric) -> &mut Histogram<u64> {
         let index = metric.index();
         if index >= self.histograms.len() {
             self.histograms.resize(index + 1, None);
@@ -80,13 +74,11 @@ impl Recorder {
     }
 
     /// Records one latency. Values above an hour count as an hour.
-    #[inline]
     pub fn record(&mut self, metric: Metric, value: Nanos) {
         self.histogram_mut(metric).saturating_record(value.0);
     }
 
     /// Records the same latency for `count` messages, as when one confirm covers a batch.
-    #[inline]
     pub fn record_n(&mut self, metric: Metric, value: Nanos, count: u64) {
         self.histogram_mut(metric)
             .saturating_record_n(value.0, count);
@@ -119,21 +111,6 @@ impl Recorder {
             }
         }
         result
-    }
-
-    /// Empties all histograms, keeping their memory.
-    pub fn reset(&mut self) {
-        for histogram in self.histograms.iter_mut().flatten() {
-            if !histogram.is_empty() {
-                histogram.reset();
-            }
-        }
-    }
-
-    /// Whether nothing was recorded.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.filled().next().is_none()
     }
 
     /// The histogram of one metric.
@@ -180,6 +157,34 @@ impl Recorder {
             .filter(|(metric, _)| metric.info().scenario == scenario);
         own.map(|(metric, histogram)| (metric, LatencySummary::of(histogram)))
             .collect()
+    }
+}
+
+impl Latencies for Recorder {
+    fn with(metrics: &[Metric]) -> Self {
+        let mut recorder = Self::new();
+        for metric in metrics {
+            if metric.info().kind == MetricKind::Histogram {
+                recorder.histogram_mut(*metric);
+            }
+        }
+        recorder
+    }
+
+    fn is_empty(&self) -> bool {
+        self.filled().next().is_none()
+    }
+
+    fn reset(&mut self) {
+        for histogram in self.histograms.iter_mut().flatten() {
+            if !histogram.is_empty() {
+                histogram.reset();
+            }
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        Self::merge(self, other);
     }
 }
 

@@ -7,11 +7,12 @@ use archive::profile::{ErlangProcess, Footer, Sample, StacksWriter};
 use measure::{Nanos, Time};
 
 use crate::beam::ProcessId;
-use crate::events::Event;
-use crate::record::{Record, SampleRecord};
+use crate::events::{Event, Weight};
+use crate::record::{Address, Record, SampleRecord};
 use crate::stack_table::StackTable;
 use crate::symbols;
 use crate::threads::Threads;
+use crate::tracepoint::Field;
 use crate::unwind::{Stack, Unwinder};
 
 /// Erlang processes whose index is kept.
@@ -39,7 +40,9 @@ pub struct Outcome {
 /// Whose samples count, and what they count.
 pub(crate) struct Subject {
     pub(crate) pid: u32,
-    pub(crate) event: &'static Event,
+    pub(crate) event: Event,
+    /// What its samples weigh by.
+    pub(crate) field: Option<Field>,
     /// Event number to the thread that it was opened on.
     pub(crate) owners: HashMap<u64, u32>,
     /// Only threads inherit the events, not child processes.
@@ -142,11 +145,15 @@ impl Converter {
             return;
         }
         self.unwinder.unwind(sample, &mut self.stack);
+        if self.subject.event.is_system_call() {
+            let is_user = |address: &Address| matches!(address, Address::User(_));
+            self.stack.addresses.retain(is_user);
+        }
         let at = Time(sample.time);
         let node = self.stacks.node(&self.stack, at, &mut self.sink);
         let thread = self.sink.thread(self.threads.name(tid));
         let process = self.stack.process.map(|process| self.process(process));
-        let weight = (self.subject.event.weight)(sample);
+        let weight = self.weight(sample);
         self.sink.sample(&Sample {
             t: at.since(self.origin).0,
             weight,
@@ -160,6 +167,19 @@ impl Converter {
         self.copied = self.copied.saturating_add(self.stack.copied);
         self.outcome.samples += 1;
         self.weight = self.weight.saturating_add(weight);
+    }
+
+    /// What the sample that was unwound last weighs.
+    fn weight(&self, sample: &SampleRecord<'_>) -> u64 {
+        match (self.subject.event.weight, self.stack.value) {
+            (Weight::One, _) => 1,
+            (Weight::Blocked, _) | (Weight::Events, None) => sample.period,
+            (Weight::Events | Weight::Field(_), Some(value)) => value,
+            (Weight::Field(_), None) => {
+                let field = self.subject.field;
+                field.and_then(|it| it.value(sample.rest)).unwrap_or(0)
+            }
+        }
     }
 
     /// The index of an Erlang process in the profile.
@@ -238,6 +258,11 @@ impl Converter {
     /// The time on the run's axis.
     pub(crate) fn since_origin(&self, at: Time) -> Nanos {
         at.since(self.origin)
+    }
+
+    /// A note for the profile alone: nothing is wrong with it.
+    pub(crate) fn remark(&mut self, text: &str) {
+        self.sink.note(text);
     }
 
     /// A note for the profile and for the outcome, once.

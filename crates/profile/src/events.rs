@@ -1,27 +1,58 @@
 //! The table of events that can be sampled: what the kernel is asked for, and what a sample counts.
 
+use std::borrow::Cow;
+
+use archive::profile::{EventKind, USUAL_EVENT};
 use perf_event_open_sys::bindings as b;
 
-use crate::record::SampleRecord;
+/// Letters that each half of a tracepoint's name may have.
+const LONGEST_NAME: usize = 64;
 
 /// An event that samples are taken at. Nothing else in the crate knows one event from another.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Event {
     /// Short name, which the files of a profile carry: `cpu`.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Name that the kernel uses: `cpu-clock`.
-    pub kernel_name: &'static str,
+    pub kernel_name: Cow<'static, str>,
     /// What a sample's weight counts: `samples`.
     pub unit: &'static str,
-    /// Nanoseconds of CPU time that a weight of 1 stands for at this many samples a second; 0 where it
-    /// stands for none.
-    pub(crate) period_ns: fn(frequency: u32) -> u64,
-    /// The kernel's `perf_event_attr.type`.
-    pub(crate) kind: u32,
-    /// The kernel's `perf_event_attr.config`.
-    pub(crate) config: u64,
-    /// The weight of a sample, in [`Event::unit`].
-    pub(crate) weight: fn(&SampleRecord<'_>) -> u64,
+    /// What it tells of.
+    pub kind: EventKind,
+    pub(crate) source: EventSource,
+    pub(crate) pace: Pace,
+    pub(crate) weight: Weight,
+}
+
+/// What the kernel is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EventSource {
+    /// One of its own counters: `PERF_COUNT_SW_*`.
+    Software(u32),
+    /// The tracepoint that [`Event::kernel_name`] names.
+    Tracepoint,
+}
+
+/// How many of the events become samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// So many a second and thread that the frequency is not exceeded; those between are counted.
+    Frequency,
+    /// Each of them.
+    Each,
+}
+
+/// The weight of a sample, in [`Event::unit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Weight {
+    /// Each counts 1.
+    One,
+    /// The events since the sample before.
+    Events,
+    /// What the tracepoint has in this field.
+    Field(&'static str),
+    /// Nanoseconds until the thread ran again.
+    Blocked,
 }
 
 impl PartialEq for Event {
@@ -32,29 +63,220 @@ impl PartialEq for Event {
 
 impl Eq for Event {}
 
-/// All events, the usual one first.
-pub static EVENTS: [&Event; 1] = [&CPU];
+/// Time on CPU, by the processor's clock, which every machine has, virtual ones too, so that
+/// profiles of different machines compare.
+const ON_CPU: Event = row(
+    USUAL_EVENT,
+    "cpu-clock",
+    "samples",
+    EventKind::OnCpu,
+    EventSource::Software(b::PERF_COUNT_SW_CPU_CLOCK),
+    Pace::Frequency,
+    Weight::One,
+);
 
-impl Event {
-    /// The event of this short name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<&'static Self> {
-        EVENTS.into_iter().find(|event| event.name == name)
+/// All events that have a name of their own, the usual one first. Any tracepoint is one more.
+pub static EVENTS: [Event; 11] = [
+    ON_CPU,
+    row(
+        "off-cpu",
+        "context-switches",
+        "nanoseconds",
+        EventKind::OffCpu,
+        EventSource::Software(b::PERF_COUNT_SW_CONTEXT_SWITCHES),
+        Pace::Each,
+        Weight::Blocked,
+    ),
+    counted(
+        "context-switches",
+        "switches",
+        EventKind::OffCpu,
+        b::PERF_COUNT_SW_CONTEXT_SWITCHES,
+    ),
+    counted(
+        "page-faults",
+        "faults",
+        EventKind::Memory,
+        b::PERF_COUNT_SW_PAGE_FAULTS,
+    ),
+    counted(
+        "minor-faults",
+        "faults",
+        EventKind::Memory,
+        b::PERF_COUNT_SW_PAGE_FAULTS_MIN,
+    ),
+    counted(
+        "major-faults",
+        "faults",
+        EventKind::Memory,
+        b::PERF_COUNT_SW_PAGE_FAULTS_MAJ,
+    ),
+    called("mmap", "syscalls:sys_enter_mmap", "calls", Weight::One),
+    called(
+        "mmap-bytes",
+        "syscalls:sys_enter_mmap",
+        "bytes",
+        Weight::Field("len"),
+    ),
+    called("munmap", "syscalls:sys_enter_munmap", "calls", Weight::One),
+    called(
+        "munmap-bytes",
+        "syscalls:sys_enter_munmap",
+        "bytes",
+        Weight::Field("len"),
+    ),
+    called("brk", "syscalls:sys_enter_brk", "calls", Weight::One),
+];
+
+const fn row(
+    name: &'static str,
+    kernel_name: &'static str,
+    unit: &'static str,
+    kind: EventKind,
+    source: EventSource,
+    pace: Pace,
+    weight: Weight,
+) -> Event {
+    Event {
+        name: Cow::Borrowed(name),
+        kernel_name: Cow::Borrowed(kernel_name),
+        unit,
+        kind,
+        source,
+        pace,
+        weight,
     }
 }
 
-/// Time on CPU, by the processor's clock, which every machine has, virtual ones too, so that
-/// profiles of different machines compare.
-pub static CPU: Event = Event {
-    name: "cpu",
-    kernel_name: "cpu-clock",
-    unit: "samples",
-    period_ns: |frequency| {
-        1_000_000_000u64
-            .checked_div(frequency.into())
+/// What the kernel counts by itself; it calls it the same.
+const fn counted(name: &'static str, unit: &'static str, kind: EventKind, counter: u32) -> Event {
+    let source = EventSource::Software(counter);
+    row(
+        name,
+        name,
+        unit,
+        kind,
+        source,
+        Pace::Frequency,
+        Weight::Events,
+    )
+}
+
+/// A system call about memory.
+const fn called(
+    name: &'static str,
+    tracepoint: &'static str,
+    unit: &'static str,
+    weight: Weight,
+) -> Event {
+    row(
+        name,
+        tracepoint,
+        unit,
+        EventKind::Memory,
+        EventSource::Tracepoint,
+        Pace::Each,
+        weight,
+    )
+}
+
+impl Event {
+    /// The event that is sampled where nobody asks for another: [`USUAL_EVENT`].
+    #[must_use]
+    pub const fn usual() -> Self {
+        ON_CPU
+    }
+
+    /// The event of this short name, or the tracepoint (`category:name`), whether or not the kernel has it.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let known = EVENTS.iter().find(|event| event.name == name);
+        known.cloned().or_else(|| Self::tracepoint(name))
+    }
+
+    fn tracepoint(name: &str) -> Option<Self> {
+        let is_word = |text: &str| {
+            let is_letter = |it: u8| it.is_ascii_alphanumeric() || it == b'_' || it == b'-';
+            (1..=LONGEST_NAME).contains(&text.len()) && text.bytes().all(is_letter)
+        };
+        let (category, event) = name.split_once(':')?;
+        (is_word(category) && is_word(event)).then(|| Self {
+            name: Cow::Owned(name.to_owned()),
+            kernel_name: Cow::Owned(name.to_owned()),
+            unit: "events",
+            kind: EventKind::Other,
+            source: EventSource::Tracepoint,
+            pace: Pace::Each,
+            weight: Weight::One,
+        })
+    }
+
+    /// What can be sampled, in words.
+    #[must_use]
+    pub fn known() -> String {
+        let names: Vec<&str> = EVENTS.iter().map(|event| event.name.as_ref()).collect();
+        let names = names.join(", ");
+        format!("{names}, or a tracepoint such as sched:sched_process_fork")
+    }
+
+    /// Samples per second and thread that are wanted at most; 0 where each event is one.
+    pub(crate) fn frequency(&self, wanted: u32) -> u32 {
+        match self.pace {
+            Pace::Frequency => wanted,
+            Pace::Each => 0,
+        }
+    }
+
+    /// Nanoseconds of CPU time that a weight of 1 stands for at this many samples a second; 0 where it
+    /// stands for none.
+    pub(crate) fn period_ns(&self, frequency: u32) -> u64 {
+        let period = 1_000_000_000u64.checked_div(frequency.into());
+        period
+            .filter(|_| self.kind == EventKind::OnCpu)
             .unwrap_or_default()
-    },
-    kind: b::PERF_TYPE_SOFTWARE,
-    config: b::PERF_COUNT_SW_CPU_CLOCK as u64,
-    weight: |_| 1,
-};
+    }
+
+    /// Whether it is the beginning of a system call, where the kernel's functions are those that take the sample.
+    pub(crate) fn is_system_call(&self) -> bool {
+        self.kernel_name.starts_with("syscalls:")
+    }
+
+    /// Whether it happens inside the kernel, whatever the stack below it.
+    pub(crate) fn is_of_kernel(&self) -> bool {
+        self.source == EventSource::Tracepoint || self.kind == EventKind::OffCpu
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_have_names_of_their_own_and_tracepoints_are_events() {
+        for event in &EVENTS {
+            assert_eq!(Event::named(&event.name).as_ref(), Some(event));
+            let same = EVENTS.iter().filter(|it| it.name == event.name);
+            assert_eq!(same.count(), 1, "{}", event.name);
+        }
+        assert_eq!(Event::usual(), EVENTS[0]);
+        let fork = Event::named("sched:sched_process_fork").unwrap();
+        assert_eq!(
+            (fork.kernel_name.as_ref(), fork.unit),
+            ("sched:sched_process_fork", "events")
+        );
+        for none in [
+            "", "nmap", ":", "a:", ":b", "a:b:c", "../x:y", "a:b/c", "a b:c",
+        ] {
+            assert_eq!(Event::named(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn only_time_on_cpu_has_a_period() {
+        for event in &EVENTS {
+            let on_cpu = event.kind == EventKind::OnCpu;
+            assert_eq!(event.period_ns(1_000), if on_cpu { 1_000_000 } else { 0 });
+        }
+        assert_eq!(Event::usual().period_ns(0), 0);
+    }
+}

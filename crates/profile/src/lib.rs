@@ -1,13 +1,14 @@
-//! CPU profiles of running processes, by the kernel's `perf_event_open`.
+//! Profiles of running processes, by the kernel's `perf_event_open`.
 //!
 //! ```text
 //! source -> record -> converter { threads, unwind, stack_table { symbols } } -> StacksWriter
 //! ```
 //!
-//! [`Sampler::attach`] opens the events of the table in `events`, [`Sampler::start`] switches them
+//! [`Sampler::attach`] opens an event of the table in `events` on every thread, [`Sampler::start`] switches them
 //! on, a thread of its own (`worker`) hands the records of a `source` to the `converter`,
 //! [`Sampler::stop`] ends it. Stacks of code without frame pointers are copied at the sample by a
-//! program in the kernel (`stack_copy`); `beam` tells it where Erlang stacks are. This is the only crate
+//! program in the kernel (`stack_copy`); `beam` tells it where Erlang stacks are. `perf_data` reads what
+//! `perf record` has written. This is the only crate
 //! of the workspace with `unsafe` code, all of it in the modules `source::perf::sys` and
 //! `stack_copy::sys`.
 
@@ -15,7 +16,9 @@ mod beam;
 mod converter;
 mod error;
 mod events;
+mod kernel_event;
 mod options;
+mod perf_data;
 mod record;
 mod roots;
 mod sampler;
@@ -25,11 +28,13 @@ mod stack_table;
 mod symbols;
 mod target;
 mod threads;
+mod tracepoint;
 mod unwind;
 mod worker;
 
 pub use converter::Outcome;
 pub use error::Error;
-pub use events::{CPU, EVENTS, Event};
+pub use events::{EVENTS, Event};
 pub use options::{Options, Stacks};
+pub use perf_data::PERF_DATA;
 pub use sampler::Sampler;

@@ -1,19 +1,23 @@
 //! How to sample, as users of the crate say it.
 
-use crate::events::{CPU, Event};
+use measure::Nanos;
+
+use crate::events::Event;
 
 /// How to sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The event that samples are taken at.
-    pub event: &'static Event,
-    /// Samples per second of CPU time and thread; at most `kernel.perf_event_max_sample_rate`.
+    pub event: Event,
+    /// Samples per second and thread, where not each event is one; at most `kernel.perf_event_max_sample_rate`.
     pub frequency: u32,
     /// Whether to ask for the kernel's own frames. Where the kernel refuses them the profile is of
     /// user space only, and a note says so.
     pub kernel: bool,
     /// How stacks are unwound.
     pub stacks: Stacks,
+    /// Blocked times of a thread that are shorter are left out of its time off CPU.
+    pub min_block: Nanos,
 }
 
 /// How stacks are unwound.
@@ -45,10 +49,11 @@ impl Default for Options {
     fn default() -> Self {
         // 999 rather than 1,000, so as not to beat with what runs once a millisecond.
         Self {
-            event: &CPU,
+            event: Event::usual(),
             frequency: 999,
             kernel: true,
             stacks: Stacks::Whole,
+            min_block: Nanos::from_millis(1),
         }
     }
 }

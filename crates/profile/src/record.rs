@@ -8,6 +8,7 @@ pub(crate) const SAMPLE_TYPE: u64 = (b::PERF_SAMPLE_TID
     | b::PERF_SAMPLE_TIME
     | b::PERF_SAMPLE_ID
     | b::PERF_SAMPLE_CPU
+    | b::PERF_SAMPLE_PERIOD
     | b::PERF_SAMPLE_CALLCHAIN) as u64;
 
 /// Marks inside a call chain are the highest 4,095 values.
@@ -29,7 +30,7 @@ pub(crate) struct RawRecord<'a> {
 /// A record that bears on the profile.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Record<'a> {
-    /// A tick of the clock.
+    /// The event happened.
     Sample(SampleRecord<'a>),
     /// This many records did not fit into the ring.
     Lost(u64),
@@ -43,6 +44,8 @@ pub(crate) enum Record<'a> {
     Exit { tid: u32 },
     /// Executable memory was mapped.
     Mmap { pid: u32 },
+    /// A thread begins to run, or ends to: another takes its processor.
+    Switch { tid: u32, time: u64, runs: bool },
     /// Anything else.
     Other,
 }
@@ -57,9 +60,54 @@ pub(crate) struct SampleRecord<'a> {
     /// Of the event that was opened, also where a thread inherited it.
     pub(crate) id: u64,
     pub(crate) cpu: u32,
+    /// How many events it stands for; of the time off CPU how many nanoseconds.
+    pub(crate) period: u64,
     pub(crate) chain: Chain<'a>,
     /// What the unwinder asked for beyond that, in the kernel's form.
     pub(crate) rest: &'a [u8],
+}
+
+/// A sample that is kept after its ring has taken back the memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeptSample {
+    pub(crate) tid: u32,
+    pub(crate) time: u64,
+    pub(crate) id: u64,
+    pid: u32,
+    cpu: u32,
+    chain: Box<[u8]>,
+    rest: Box<[u8]>,
+}
+
+impl SampleRecord<'_> {
+    /// A copy.
+    pub(crate) fn keep(&self) -> KeptSample {
+        KeptSample {
+            tid: self.tid,
+            time: self.time,
+            id: self.id,
+            pid: self.pid,
+            cpu: self.cpu,
+            chain: self.chain.0.into(),
+            rest: self.rest.into(),
+        }
+    }
+}
+
+impl KeptSample {
+    /// The sample with another time and period.
+    pub(crate) fn at(&self, time: u64, period: u64) -> SampleRecord<'_> {
+        SampleRecord {
+            pid: self.pid,
+            tid: self.tid,
+            time,
+            id: self.id,
+            cpu: self.cpu,
+            period,
+            chain: Chain(&self.chain),
+            rest: &self.rest,
+        }
+    }
 }
 
 /// A call chain as the kernel wrote it: addresses from the leaf up, with marks between the
@@ -75,6 +123,11 @@ pub(crate) enum Address {
 }
 
 impl<'a> Chain<'a> {
+    /// The chain whose words these are.
+    pub(crate) const fn of(words: &'a [u8]) -> Self {
+        Self(words)
+    }
+
     /// The addresses without the marks, leaf first.
     pub(crate) fn addresses(self) -> impl Iterator<Item = Address> + use<'a> {
         let mut user = true;
@@ -129,6 +182,15 @@ pub(crate) fn parse<'a>(raw: &RawRecord<'a>) -> Option<Record<'a>> {
             Record::Exit { tid: fields.u32()? }
         }
         b::PERF_RECORD_MMAP | b::PERF_RECORD_MMAP2 => Record::Mmap { pid: fields.u32()? },
+        // All of it is what `sample_id_all` puts behind a record.
+        b::PERF_RECORD_SWITCH => {
+            let (_pid, tid) = (fields.u32()?, fields.u32()?);
+            Record::Switch {
+                tid,
+                time: fields.u64()?,
+                runs: u32::from(raw.misc) & b::PERF_RECORD_MISC_SWITCH_OUT == 0,
+            }
+        }
         _ => Record::Other,
     })
 }
@@ -137,6 +199,7 @@ fn sample<'a>(fields: &mut Fields<'a>) -> Option<SampleRecord<'a>> {
     let (pid, tid) = (fields.u32()?, fields.u32()?);
     let (time, id) = (fields.u64()?, fields.u64()?);
     let (cpu, _reserved) = (fields.u32()?, fields.u32()?);
+    let period = fields.u64()?;
     let count = usize::try_from(fields.u64()?).ok()?;
     let chain = Chain(fields.take(count.checked_mul(8)?)?);
     Some(SampleRecord {
@@ -145,26 +208,27 @@ fn sample<'a>(fields: &mut Fields<'a>) -> Option<SampleRecord<'a>> {
         time,
         id,
         cpu,
+        period,
         chain,
         rest: fields.0,
     })
 }
 
 /// A record's body, read from the front in the machine's byte order.
-struct Fields<'a>(&'a [u8]);
+pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {
-    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+    pub(crate) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (front, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
         Some(front)
     }
 
-    fn u32(&mut self) -> Option<u32> {
+    pub(crate) fn u32(&mut self) -> Option<u32> {
         self.take(4)?.try_into().ok().map(u32::from_ne_bytes)
     }
 
-    fn u64(&mut self) -> Option<u64> {
+    pub(crate) fn u64(&mut self) -> Option<u64> {
         self.take(8)?.try_into().ok().map(u64::from_ne_bytes)
     }
 }
@@ -188,6 +252,7 @@ mod tests {
             12_345,
             77,
             pair(3, 0),
+            9,
             5,
             CONTEXT_KERNEL,
             0xffff_ffff_8100_0010,
@@ -204,7 +269,7 @@ mod tests {
             panic!("no sample")
         };
         assert_eq!((sample.pid, sample.tid, sample.time), (10, 11, 12_345));
-        assert_eq!((sample.id, sample.cpu), (77, 3));
+        assert_eq!((sample.id, sample.cpu, sample.period), (77, 3, 9));
         let chain: Vec<_> = sample.chain.addresses().collect();
         let wanted = [
             Address::Kernel(0xffff_ffff_8100_0010),
@@ -216,7 +281,7 @@ mod tests {
 
     #[test]
     fn truncated_and_garbled_records_never_panic() {
-        let mut body = words(&[pair(1, 2), 3, 4, pair(5, 6), 2, 7, 8]);
+        let mut body = words(&[pair(1, 2), 3, 4, pair(5, 6), 1, 2, 7, 8]);
         for kind in 0..25 {
             for len in 0..=body.len() {
                 let _ = parse(&RawRecord {
@@ -227,7 +292,7 @@ mod tests {
             }
         }
         // A chain that claims more entries than memory has.
-        body[32..40].copy_from_slice(&u64::MAX.to_ne_bytes());
+        body[40..48].copy_from_slice(&u64::MAX.to_ne_bytes());
         assert_eq!(
             parse(&RawRecord {
                 kind: b::PERF_RECORD_SAMPLE,
@@ -274,6 +339,21 @@ mod tests {
             parsed(b::PERF_RECORD_MMAP2, &words(&[pair(7, 8), 0])),
             "Some(Mmap { pid: 7 })"
         );
+        let switch = |misc| {
+            let body = words(&[pair(1, 2), 77, 5]);
+            let kind = b::PERF_RECORD_SWITCH;
+            let raw = RawRecord {
+                kind,
+                misc,
+                body: &body,
+            };
+            format!("{:?}", parse(&raw))
+        };
+        // Other bits say whether the thread would have liked to run on.
+        for (misc, runs) in [(0, true), (1 << 13, false), (1 << 13 | 1 << 14, false)] {
+            let wanted = format!("Some(Switch {{ tid: 2, time: 77, runs: {runs} }})");
+            assert_eq!(switch(misc), wanted);
+        }
         let comm = [words(&[pair(1, 2)]), b"worker\0\0".to_vec()].concat();
         let raw = RawRecord {
             kind: b::PERF_RECORD_COMM,

@@ -10,8 +10,12 @@ use rustix::event::EventfdFlags;
 
 use crate::Error;
 use crate::converter::{Converter, Outcome, Subject};
+use crate::events::Weight;
+use crate::kernel_event::KernelEvent;
 use crate::options::Options;
-use crate::source::perf::{self, Capabilities, PerfEvents, PerfRings, permission};
+use crate::source::SampleSource;
+use crate::source::blocked::BlockedTimes;
+use crate::source::perf::{self, Capabilities, PerfEvents, permission};
 use crate::stack_table::StackTable;
 use crate::symbols::Symbols;
 use crate::target::Target;
@@ -32,7 +36,7 @@ pub struct Sampler {
 }
 
 enum SamplerState {
-    Attached(Box<Worker<PerfRings>>),
+    Attached(Box<Worker>),
     Running(JoinHandle<Outcome>),
     Done,
 }
@@ -46,7 +50,7 @@ impl std::fmt::Debug for Sampler {
 }
 
 impl Sampler {
-    /// Opens the events on every thread of `pid`, switched off, and reads all symbols, so that
+    /// Opens the event on every thread of `pid`, switched off, and reads all symbols, so that
     /// little is left to do while sampling.
     ///
     /// The sink's header is completed with what is known only now: event, frequency, process, and
@@ -63,21 +67,25 @@ impl Sampler {
             )));
         }
         let target = Target::find(pid)?;
-        let Chosen { unwinder, note } = unwind::choose(pid, options);
-        let opened = perf::open(pid, options, unwinder.as_ref())?;
+        let kernel_event = KernelEvent::of(&options.event)?;
+        let Chosen { unwinder, note } = unwind::choose(pid, options.stacks, kernel_event);
+        let opened = perf::open(pid, options, kernel_event, unwinder.as_ref())?;
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake = wake.map_err(|e| system("make an event descriptor", e))?;
         let granted = opened.granted;
         let symbols = Symbols::new(pid, &target.status, granted.kernel);
-        let event = options.event;
+        let event = options.event.clone();
+        let frequency = event.frequency(options.frequency);
+        let period_ns = event.period_ns(frequency);
         if let Some(header) = sink.header_mut() {
-            header.event = event.name.into();
-            header.kernel_event = event.kernel_name.into();
+            header.event = event.name.clone().into_owned();
+            header.kernel_event = event.kernel_name.clone().into_owned();
             header.unit = event.unit.into();
+            header.kind = event.kind;
             header.pid = pid;
             header.command.clone_from(&target.status.name);
-            header.frequency = options.frequency;
-            header.period_ns = (event.period_ns)(options.frequency);
+            header.frequency = frequency;
+            header.period_ns = period_ns;
             header.kernel_frames = granted.kernel;
         }
         let mut notes = first_notes(options, granted, &symbols);
@@ -85,17 +93,26 @@ impl Sampler {
         let threads = Threads::new(pid, &target.status.name, opened.owners.values().copied());
         let subject = Subject {
             pid,
+            field: kernel_event.field(),
             event,
             owners: opened.owners,
             threads_only: granted.threads_only,
-            period_ns: (event.period_ns)(options.frequency),
+            period_ns,
+        };
+        let source: Box<dyn SampleSource> = match subject.event.weight {
+            Weight::Blocked => Box::new(BlockedTimes::new(opened.rings, options.min_block)),
+            Weight::One | Weight::Events | Weight::Field(_) => Box::new(opened.rings),
+        };
+        let unwinder = match granted.copies {
+            true => unwinder,
+            false => unwind::by_frame_pointers(),
         };
         let stacks = StackTable::new(symbols);
         let mut converter = Converter::new(subject, threads, unwinder, stacks, sink);
         notes.iter().for_each(|note| converter.note(note));
         let worker = Worker {
             target,
-            source: opened.rings,
+            source,
             converter,
         };
         Ok(Self {

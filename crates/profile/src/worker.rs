@@ -9,6 +9,7 @@ use rustix::event::Timespec;
 use rustix::time::ClockId;
 
 use crate::converter::{Converter, Outcome};
+use crate::record::Record;
 use crate::source::{Damaged, SampleSource};
 use crate::target::Target;
 
@@ -34,13 +35,13 @@ pub(crate) struct Signals {
 }
 
 /// Samples on their way from a source into a profile.
-pub(crate) struct Worker<S> {
+pub(crate) struct Worker {
     pub(crate) target: Target,
-    pub(crate) source: S,
+    pub(crate) source: Box<dyn SampleSource>,
     pub(crate) converter: Converter,
 }
 
-impl<S: SampleSource> Worker<S> {
+impl Worker {
     /// Fetches records until told to stop or the process has ended, and ends the file.
     pub(crate) fn run(mut self, from: Time, signals: &Signals) -> Outcome {
         let cpu_before = thread_cpu();
@@ -62,6 +63,11 @@ impl<S: SampleSource> Worker<S> {
             if ended || stop {
                 break;
             }
+        }
+        let converter = &mut self.converter;
+        let take = &mut |record: &Record<'_>| converter.record(record);
+        if let Some(left_out) = self.source.end(Clock.now(), take) {
+            converter.remark(&left_out);
         }
         self.converter.lost_in_all(self.source.lost());
         let own_cpu = thread_cpu().saturating_sub(cpu_before);

@@ -5,17 +5,18 @@
 //! its caller before any text is made, and what lies deeper than anybody reads into one frame that
 //! says so.
 
-use std::fs;
 use std::path::Path;
 
 use archive::profile::{
-    Detail, FoldedNames, Frame, FrameKind, NO_THREAD, Profile, UNKNOWN, folded_name,
+    Detail, EventKind, FoldedNames, Format, Frame, FrameKind, NO_THREAD, Profile, UNKNOWN,
+    folded_name,
 };
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
 use inferno::flamegraph::{Direction, Options, TextTruncateDirection, from_lines};
 use measure::Problem;
 
 use crate::console::sanitise;
+use crate::numbers::weight_head;
 
 /// Frames that are drawn of a stack. Kernels record 127 unless told otherwise; only stacks from
 /// elsewhere are deeper, and no browser shows an image of tens of thousands of rows.
@@ -90,8 +91,10 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, Problem
     drawing.subtitle = (!subtitle.is_empty()).then(|| drawable(&subtitle.join(", ")));
     // The root stands at the top: that is what a browser shows of a high image.
     drawing.direction = Direction::Inverted;
-    drawing.count_name = drawable(&profile.header.unit);
-    drawing.factor = 2f64.powi(shift.cast_signed());
+    let unit = profile.header.unit.as_str();
+    drawing.count_name = drawable(weight_head(unit));
+    let scale = if unit == "nanoseconds" { 1e-6 } else { 1.0 };
+    drawing.factor = scale * 2f64.powi(shift.cast_signed());
     drawing.bgcolors = Some(BackgroundColor::Flat(Color::new(0xfb, 0xfb, 0xfa)));
     drawing.palette_map = Some(&mut palette);
     drawing.text_truncate_direction = TextTruncateDirection::Right;
@@ -102,21 +105,30 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, Problem
     Ok(out)
 }
 
-/// Draws the flame graph into a file, which appears whole or not at all. What is there and is no
-/// plain file (a device, a pipe, a link) stays what it is, and is written to.
+/// Draws the flame graph into a file, as [`archive::write_output`] does.
 ///
 /// # Errors
 /// Where the profile has no sample or the file cannot be written.
 pub fn write_svg(profile: &Profile, options: &FlameOptions, path: &Path) -> Result<(), Problem> {
-    let content = svg(profile, options)?;
-    let is_special = fs::symlink_metadata(path).is_ok_and(|there| !there.is_file());
-    let written = if is_special {
-        fs::write(path, &content)
-    } else {
-        archive::replace_file(path, &content)
-    };
+    let written = archive::write_output(path, &svg(profile, options)?);
     written.map_err(|source| Problem::io("write", path, &source))
 }
+
+/// The flame graph as one of the formats of profiles.
+pub const SVG: Format = Format {
+    name: "svg",
+    ends: &[".svg"],
+    what: "a flame graph for a browser",
+    read: None,
+    write: Some(|profile, heading| {
+        let options = FlameOptions {
+            title: heading.title.clone(),
+            subtitle: heading.subtitle.clone(),
+            ..FlameOptions::default()
+        };
+        svg(profile, &options)
+    }),
+};
 
 fn no_samples() -> Problem {
     Problem::new(
@@ -163,7 +175,7 @@ fn palette(profile: &Profile, names: &FoldedNames) -> PaletteMap {
     palette.insert("", Color::new(0xe2, 0xe0, 0xdc));
     palette.insert(DEEPER, Color::new(0xd4, 0xd2, 0xce));
     for (name, frame) in names.frames.iter().zip(&profile.frames) {
-        palette.insert(name, colour(frame));
+        palette.insert(name, colour(frame, profile.header.kind));
     }
     palette
 }
@@ -186,16 +198,27 @@ fn drawable(text: &str) -> String {
 }
 
 /// One family of hues per kind of code, the shade by module: stable from run to run. No two
-/// families differ by red against green alone.
-fn colour(frame: &Frame) -> Color {
+/// families differ by red against green alone. Memory is green and waiting blue, as those of `flamegraph.pl` are, the
+/// kinds of code shades of it.
+fn colour(frame: &Frame, event: EventKind) -> Color {
+    let order = match frame.kind {
+        FrameKind::Erlang => 0.0,
+        FrameKind::Java => 1.0,
+        FrameKind::Runtime => 2.0,
+        FrameKind::Native => 3.0,
+        FrameKind::Libc => 4.0,
+        FrameKind::Kernel | FrameKind::Unknown => 5.0,
+    };
     let (hue, saturation) = match frame.kind {
+        FrameKind::Unknown => (0.0, 0.0),
+        _ if event == EventKind::Memory => (100.0 + order * 13.0, 0.45),
+        _ if event == EventKind::OffCpu => (195.0 + order * 9.0, 0.55),
         FrameKind::Erlang => (32.0, 0.88),
         FrameKind::Java => (48.0, 0.80),
         FrameKind::Runtime => (268.0, 0.42),
         FrameKind::Libc => (185.0, 0.42),
         FrameKind::Kernel => (218.0, 0.50),
         FrameKind::Native => (320.0, 0.38),
-        FrameKind::Unknown => (0.0, 0.0),
     };
     // All Erlang code has the module `[jit]`; what tells it apart is the module in its name.
     let module = match frame.kind {
@@ -226,6 +249,7 @@ fn hsl(hue: f64, saturation: f64, lightness: f64) -> Color {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
 
     use archive::profile::{Sample, StackNode, Unwinding};
 
@@ -359,7 +383,7 @@ mod tests {
 
     #[test]
     fn families_of_code_have_their_own_hues() {
-        let of = |kind| colour(&Frame::new("f", "m", kind));
+        let of = |kind| colour(&Frame::new("f", "m", kind), EventKind::OnCpu);
         let kinds = [
             FrameKind::Erlang,
             FrameKind::Java,

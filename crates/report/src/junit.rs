@@ -5,7 +5,7 @@ use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};
 
 use crate::console::sanitise;
-use crate::numbers;
+use crate::{numbers, text};
 
 /// One test of the suite.
 struct Case {
@@ -73,10 +73,11 @@ fn cases_of(record: Option<&RunRecord>) -> Vec<Case> {
     let requirements = summary.map_or(&[][..], |summary| &summary.requirements);
     let required = requirements.iter().map(|requirement| Case {
         name: requirement.that.clone(),
-        told: match requirement.met {
-            Some(false) => format!("observed {}", numbers::observed(requirement)),
-            _ => numbers::observed(requirement),
-        },
+        told: format!(
+            "{}: {}",
+            text::outcome(requirement.met),
+            numbers::observed(requirement)
+        ),
         passed: requirement.met,
     });
     std::iter::once(run(record)).chain(required).collect()

@@ -3,20 +3,7 @@
 
 use archive::{QuantityUnit, RequirementOutcome};
 use measure::Nanos;
-
-/// A whole number with separators between thousands: `3,288,000`.
-#[must_use]
-pub(crate) fn count(value: u64) -> String {
-    let digits = value.to_string();
-    let mut out = String::with_capacity(digits.len() * 4 / 3);
-    for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
+pub(crate) use measure::{count, counted};
 
 /// Three significant digits: `54,800`, `812`, `8.20`, `0.04`; `0` for nothing or for nonsense.
 #[must_use]
@@ -47,12 +34,6 @@ pub(crate) fn rate(value: f64) -> String {
 /// What to put before a lower bound.
 pub(crate) const fn at_least(lower_bound: bool) -> &'static str {
     if lower_bound { "at least " } else { "" }
-}
-
-/// A number of things: `1 connection`, `2,000 connections`.
-pub(crate) fn counted(number: u64, what: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{} {what}{plural}", count(number))
 }
 
 /// Nanoseconds in the unit that suits them.
@@ -123,6 +104,33 @@ pub(crate) fn bytes(bytes: u64) -> String {
         unit = larger;
     }
     format!("{} {unit}", three_digits(value))
+}
+
+/// The weight of samples, in what their event counts: `1,234 calls`, `1.20 MB`, `3.40 s`.
+pub(crate) fn weight(weight: u64, unit: &str) -> String {
+    match unit {
+        "nanoseconds" => duration(weight),
+        "bytes" => bytes(weight),
+        "" | "samples" => counted(weight, "sample"),
+        unit => format!("{} {unit}", count(weight)),
+    }
+}
+
+/// What a column of weights is headed by: `calls`, `ms`.
+pub(crate) fn weight_head(unit: &str) -> &str {
+    match unit {
+        "nanoseconds" => "ms",
+        "" => "samples",
+        unit => unit,
+    }
+}
+
+/// A weight below [`weight_head`].
+pub(crate) fn weight_digits(weight: u64, unit: &str) -> String {
+    match unit {
+        "nanoseconds" => three_digits(weight as f64 / 1e6),
+        _ => count(weight),
+    }
 }
 
 /// What was observed of a requirement, or why that cannot be told.
@@ -198,9 +206,5 @@ mod tests {
         let sizes = [0, 999, 1_000, 999_600, 1_204_000, u64::MAX].map(bytes);
         let texts = ["0 B", "999 B", "1.00 kB", "1.00 MB", "1.20 MB", "18,400 PB"];
         assert_eq!(sizes, texts);
-        assert_eq!(
-            counted(1, "loop") + ", " + &counted(2, "loop"),
-            "1 loop, 2 loops"
-        );
     }
 }

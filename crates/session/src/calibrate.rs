@@ -1,7 +1,7 @@
 //! Measures what the generator can make on this machine.
 
 use load::{Ack, Argument, Consumers};
-use measure::{LatencySummary, Length, Problem, Rate};
+use measure::{LatencySummary, Length, Problem, Rate, counted};
 
 use crate::calibration::{BUSY, Calibration, Lateness, Point, Workload, workload_text};
 use crate::experiment::{BrokerKind, BrokerSpec, LoadSpec, PhasesSpec, ProfileSpec, SizeSpec};
@@ -95,11 +95,11 @@ pub fn calibrate(
     }
     for (at, job) in loads.into_iter().enumerate() {
         let text = format!(
-            "{}, {} B, {} x, {} loops",
+            "{}, {} B, {}, {}",
             workload_text(job.workload, job.tls),
             job.size,
-            job.connections,
-            job.threads
+            counted(job.connections as u64, "connection"),
+            counted(job.threads as u64, "loop")
         );
         progress(RATES.len() + at, all, &text);
         let point = point(job, options, control)?;

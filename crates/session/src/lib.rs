@@ -24,7 +24,7 @@ pub use calibrate::calibrate;
 pub use error::Error;
 pub use experiment::Experiment;
 pub use observer::{NoObserver, Observer};
-pub use profile::Stacks;
+pub use profile::{Event, Stacks};
 pub use repeats::repeats;
 pub use run::{RecordOptions, RunOptions, RunOutcome, Target, Texts, record, run, run_on};
 pub use scenarios::{MakeScenario, SCENARIOS};

@@ -3,7 +3,7 @@
 use std::iter::Peekable;
 
 use archive::{HistogramLog, RunReader, SeriesPoint};
-use measure::{Phase, Recorder};
+use measure::{Latencies, Phase, Recorder};
 
 use crate::experiment::Requirement;
 

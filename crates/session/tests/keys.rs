@@ -230,9 +230,10 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("broker.oauth2.client-id", "\"perf\""),
     ("broker.oauth2.scopes", "[\"rabbitmq.write:*/*\"]"),
     ("broker.oauth2.parameters", "{ orgId = \"1234\" }"),
-    ("profile.events", "[\"cpu\"]"),
+    ("profile.events", "[\"cpu\", \"mmap\"]"),
     ("profile.frequency", "999"),
     ("profile.stacks", "\"frame-pointers\""),
+    ("profile.min-block", "\"100us\""),
     ("load.destination", "\"queue://orders\""),
     (
         "load.destinations",

@@ -91,6 +91,11 @@ fn of_files() -> Vec<Problem> {
             source: full(),
         },
         ProfileError::NotARun { path: path() },
+        ProfileError::NoSuchEvent {
+            path: path(),
+            event: "mmap".into(),
+            known: vec!["cpu".into()],
+        },
         ProfileError::Format {
             path: path(),
             reason: "it is empty".to_owned(),

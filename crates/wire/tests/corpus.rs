@@ -47,7 +47,8 @@ fn method() {
     replay("method", fuzzing::method);
 }
 
-/// A target without a replay, or the other way round, is an oversight.
+/// A target without a replay, or the other way round, is an oversight. `profile/tests/corpus.rs` replays those of
+/// profiles.
 #[test]
 fn every_target_is_replayed() {
     let targets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/fuzz_targets");
@@ -61,9 +62,15 @@ fn every_target_is_replayed() {
         names,
         [
             "client_input",
+            "fold",
+            "folded",
             "method",
+            "perf_data",
+            "perf_script",
+            "pprof",
             "properties",
             "server_input",
+            "stacks",
             "table"
         ]
     );

@@ -2,7 +2,7 @@
 // hide two modes; this shows them.
 
 import type uPlot from 'uplot';
-import { duration, durationTick, grouped, plural } from '../core/format';
+import { counted, duration, durationTick } from '../core/format';
 import type { Grid } from '../core/histograms';
 import { heatColor, type Palette } from '../core/theme';
 
@@ -54,7 +54,7 @@ export function cellAt(map: Grid, time: number, ns: number): string | null {
     const column = map.column[i]!;
     if (map.row[i] !== row || time < map.t[column]! || time >= map.end[column]!) continue;
     const low = map.low_ns * map.ratio ** row;
-    return `${duration(low)} to ${duration(low * map.ratio)}: ${grouped(map.count[i]!)} ${plural(map.count[i]!, 'sample')}`;
+    return `${duration(low)} to ${duration(low * map.ratio)}: ${counted(map.count[i]!, 'sample')}`;
   }
   return null;
 }

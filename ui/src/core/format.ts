@@ -135,8 +135,14 @@ export function shortened(name: string, most: number): string {
   return `${head.join('')}…${letters.slice(letters.length - tail).join('')}`;
 }
 
+/** A number of things: `1 message`, `2,000 messages`. */
+export function counted(count: number, one: string): string {
+  return `${grouped(count)} ${plural(count, one)}`;
+}
+
 /** The word for so many of a thing: `message`, `messages`. */
 export function plural(count: number, one: string): string {
   if (count === 1) return one;
-  return one.endsWith('y') ? `${one.slice(0, -1)}ies` : `${one}s`;
+  if (one.endsWith('y')) return `${one.slice(0, -1)}ies`;
+  return one.endsWith('s') ? `${one}es` : `${one}s`;
 }

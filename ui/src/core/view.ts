@@ -492,6 +492,19 @@ virtualised: boolean,
 settings: Array<[string, string]>, };
 
 /**
+ * What is known of a pattern.
+ */
+export type KnownView = {
+/**
+ * Its share, what its samples do and what cured it elsewhere, in a sentence.
+ */
+text: string,
+/**
+ * The address where that is written.
+ */
+source: string, };
+
+/**
  * Counts by time and by logarithm of the latency. Its cells travel as variable-length integers (LEB128)
  * beside this, in the order of columns, then of buckets: the columns of all cells, each as distance from the
  * cell before; their buckets, as distance from the one before in the same column, else from the lowest; their counts.
@@ -866,6 +879,10 @@ event: string,
  */
 kernel_event: string,
 /**
+ * Further events of the run, which have profiles beside this one.
+ */
+others: Array<string>,
+/**
  * What the weight of a sample counts.
  */
 unit: string,
@@ -901,6 +918,10 @@ covered: string,
  * How the stacks were unwound, in one line; empty where that is not known.
  */
 stacks: string,
+/**
+ * What is known of patterns in the stacks of the whole run, largest share first.
+ */
+known: Array<KnownView>,
 /**
  * CPU time of the profiler itself, nanoseconds.
  */
@@ -1176,6 +1197,10 @@ that: string,
  * Whether it held; `null` where that cannot be told.
  */
 met: boolean | null,
+/**
+ * The same in a word: `met`, `missed` or `unknown`.
+ */
+outcome: string,
 /**
  * What was observed, or why that cannot be told.
  */

@@ -4,7 +4,7 @@ import { png, svg } from '../charts/export';
 import { Panel, type Shared } from '../charts/panel';
 import { KINDS, type Profile } from '../core/data';
 import { button, choice, csv, fill, h, save } from '../core/dom';
-import { grouped, percent, seconds, significant } from '../core/format';
+import { counted, percent, seconds, significant } from '../core/format';
 import type { Pointer, State, Store } from '../core/state';
 import { KIND_LABELS, kindColor, palette } from '../core/theme';
 import type { RunView } from '../core/view';
@@ -71,6 +71,7 @@ export function burn(run: RunView, profile: Profile, store: Store, pointer: Poin
       profile.timed ? window_.element : null,
     ),
     facts,
+    known(profile),
     profile.timed ? strip.element : null,
     classes.element,
     h('div', { class: 'bar-row' }, finder.element, controls),
@@ -277,6 +278,22 @@ function callersAndCallees(
   };
 }
 
+/** What is known of patterns in the stacks, each with its source; null where there is none. */
+function known({ known, timed }: Profile): HTMLElement | null {
+  if (known.length === 0) return null;
+  const lead = timed ? 'Known, of the whole run: ' : 'Known: ';
+  return h(
+    'ul',
+    { class: 'known', 'aria-label': 'Known patterns' },
+    known.map(({ text, source }) =>
+      h('li', {}, h('b', {}, lead), `${text}. `, h('a', { href: source }, host(source))),
+    ),
+  );
+}
+
+/** What a link says of where it leads. */
+const host = (url: string): string => url.replace(/^https:\/\/(www\.)?/, '');
+
 /** Samples over time in cores, and the selected function's part of them. */
 function timeStrip(
   run: RunView,
@@ -328,16 +345,18 @@ function timeStrip(
       only.index,
     );
     const inCores = profile.period_ns > 0;
-    const scale = inCores ? profile.period_ns / 1e9 / width : 1 / width;
-    const format = (v: number): string =>
-      `${significant(v)} ${inCores ? 'cores' : `${profile.unit}/s`}`;
+    // Waits of one second each second are one thread that waits.
+    const isTime = profile.unit === 'nanoseconds';
+    const scale = (inCores ? profile.period_ns / 1e9 : isTime ? 1e-9 : 1) / width;
+    const rate = inCores ? 'cores' : isTime ? 'threads' : '';
+    const format = (v: number): string => `${significant(v)} ${rate || `${profile.unit}/s`}`;
     const trim = (values: Float64Array): (number | null)[] => Array.from(values, (v) => v * scale);
     const parts = [known === null ? '' : profile.names[known]!, only.label];
     const name = parts.filter((part) => part !== '').join(' in ');
     const spec = {
       id: 'samples',
       title: name === '' ? 'samples over time' : name,
-      unit: `${inCores ? 'cores' : `${profile.unit} per second`}${name === '' ? '' : ', of all samples'}`,
+      unit: `${rate || `${profile.unit} per second`}${name === '' ? '' : ', of all samples'}`,
       height: 62,
       lines: [
         {
@@ -395,7 +414,7 @@ function searchBox(store: Store): {
         output,
         bad && 'not a regular expression',
         result && h('b', {}, percent(result.share)),
-        result && ` of samples, ${grouped(result.frames)} functions`,
+        result && ` of samples, ${counted(result.frames, 'function')}`,
       );
     },
   };

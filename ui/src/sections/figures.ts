@@ -3,6 +3,7 @@
 import { infoOf, latencyKeys, latencyOf, type Page } from '../core/data';
 import { type Child, fill, h } from '../core/dom';
 import {
+  counted,
   duration,
   exactDuration,
   grouped,
@@ -27,7 +28,7 @@ export function percentileCell(latency: LatencySummary, percentile: number, ns: 
   if (latency.count === 0) return h('span', { class: 'none' }, '–');
   if (supports(latency.count, percentile))
     return h('span', { title: exactDuration(ns) }, duration(ns));
-  const why = `${exactDuration(ns)}; fewer than 10 of ${grouped(latency.count)} samples lie beyond ${percentile} %`;
+  const why = `${exactDuration(ns)}; fewer than 10 of ${counted(latency.count, 'sample')} lie beyond ${percentile} %`;
   return h('span', { class: 'weak', title: why }, duration(ns), h('sup', {}, '†'));
 }
 
@@ -42,7 +43,7 @@ function flow(
 ): Tile | null {
   if (t.total === 0) return null;
   const extra = requested === null ? '' : `, ${significant(requested)} msg/s requested`;
-  const exact = `${grouped(t.rate, 2)} msg/s; ${grouped(t.total)} ${plural(t.total, 'message')} in ${of}`;
+  const exact = `${grouped(t.rate, 2)} msg/s; ${counted(t.total, 'message')} in ${of}`;
   return tile(label, significant(t.rate), 'msg/s', `${grouped(t.total)} in ${of}${extra}`, exact);
 }
 
@@ -106,7 +107,7 @@ function p99(run: RunView, key: Metric): Tile {
     [`p50 ${duration(l.p50_ns)}`, `max ${duration(l.max_ns)}`]
       .map((part) => part.replaceAll(' ', '\u00a0'))
       .join(' · '),
-    `${exactDuration(l.p99_ns)} of ${grouped(l.count)} samples${weak}`,
+    `${exactDuration(l.p99_ns)} of ${counted(l.count, 'sample')}${weak}`,
   );
 }
 
@@ -162,7 +163,7 @@ export function windowHint(run: RunView, window: readonly [number, number] | nul
   if (length === 0) return '';
   const totals =
     sent.total + received.total > 0
-      ? '; totals and what became of messages are of the whole run, with warm-up and drain'
+      ? '; numbers of messages and what became of them are of the whole run, with warm-up and drain'
       : '';
   return `measured phase, ${seconds(Math.round(length * 10) / 10)}${totals}`;
 }
@@ -239,7 +240,7 @@ function cost(
   cores: number | null,
   run: RunView,
 ): HTMLElement | null {
-  const of = run.hardware.cores > 0 ? ` of ${run.hardware.cores} cores` : ' cores';
+  const of = run.hardware.cores > 0 ? ` of ${counted(run.hardware.cores, 'core')}` : ' cores';
   if (perMessage !== null && perMessage > 0) {
     const under = cores === null ? '' : `${significant(cores)}${of}`;
     return tile(

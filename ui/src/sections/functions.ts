@@ -3,7 +3,7 @@
 import type { Profile } from '../core/data';
 import { KINDS } from '../core/data';
 import { button, fill, h } from '../core/dom';
-import { grouped, percent, shortened } from '../core/format';
+import { counted, grouped, percent, shortened } from '../core/format';
 import type { SortBy, Store } from '../core/state';
 import { frameColor, shadeKey } from '../core/theme';
 import type { Analysis, FunctionRow } from '../flame/analysis';
@@ -107,10 +107,13 @@ export class FunctionTable {
       this.more,
       list.length === 0 && 'No function matches.',
       rest > 0 &&
-        button(`${grouped(Math.min(rest, 200))} more of ${grouped(list.length)} functions`, () => {
-          this.limit += 200;
-          this.draw(analysis, zoom, hits, dark);
-        }),
+        button(
+          `${grouped(Math.min(rest, 200))} more of ${counted(list.length, 'function')}`,
+          () => {
+            this.limit += 200;
+            this.draw(analysis, zoom, hits, dark);
+          },
+        ),
     );
   }
 

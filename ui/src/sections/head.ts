@@ -1,10 +1,11 @@
 // The first screen: what happened, whether warnings wait below, and the four figures that matter most.
 
 import { button, h } from '../core/dom';
+import { shortened } from '../core/format';
 import type { RunView } from '../core/view';
 import { firstTiles } from './figures';
 import { missed } from './requirements';
-import { counted } from './warnings';
+import { byTier } from './warnings';
 
 const STATES: Record<RunView['state'], string> = {
   complete: 'complete',
@@ -32,7 +33,7 @@ export function masthead(run: RunView): HTMLElement[] {
           }),
         ]
       : []),
-    button(counted(run.warnings), to('warnings'), {
+    button(byTier(run.warnings), to('warnings'), {
       class: serious ? 'quiet serious' : 'quiet',
       title: 'Go to the warnings',
     }),
@@ -48,6 +49,30 @@ export function remark(run: RunView): HTMLElement | null {
     run.remark,
     run.tags.map((tag) => h('span', { class: 'tag' }, tag)),
   );
+}
+
+/** Letters of a name in the sentence where there is room: 64 of a queue's behind what it is. */
+const MOST_LETTERS = 70;
+/** Lines of the sentence. */
+const LINES = 2;
+
+/** The sentence's shortened names, as long as its two lines hold them, or as many as it needs without them. */
+export function fitNames(main: HTMLElement): void {
+  const sentence = main.querySelector<HTMLElement>('.headline');
+  if (!sentence) return;
+  const height = Number.parseFloat(getComputedStyle(sentence).lineHeight);
+  const lines = (): number => Math.round(sentence.offsetHeight / height);
+  for (const name of sentence.querySelectorAll<HTMLElement>('code[title]')) {
+    name.dataset.short ??= name.innerText;
+    const { short } = name.dataset;
+    name.textContent = short;
+    const most = Math.max(LINES, lines());
+    for (let letters = MOST_LETTERS; letters > short.length; letters -= 3) {
+      name.textContent = shortened(name.title, letters);
+      if (lines() <= most) break;
+      name.textContent = short;
+    }
+  }
 }
 
 /** The sentence; where the run failed, why. */

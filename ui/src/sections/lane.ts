@@ -3,7 +3,7 @@
 import { BANDS, bandKind, covered } from '../charts/bands';
 import { margins } from '../charts/panel';
 import { fill, h, later, table } from '../core/dom';
-import { duration, grouped, seconds, visible } from '../core/format';
+import { counted, duration, grouped, seconds, visible } from '../core/format';
 import type { Event, RunView, StallBand } from '../core/view';
 
 export const PHASE_LABELS = { warmup: 'warm-up', measure: 'measured', drain: 'drain' } as const;
@@ -199,7 +199,7 @@ export function eventTable(run: RunView): HTMLElement | null {
   const stalls = run.stalls.map((stall) => ({ t: stall.start, label: stall.text }));
   const all = [...run.events, ...stalls].sort((a, b) => a.t - b.t);
   if (all.length === 0) return null;
-  return later(`${grouped(all.length)} event${all.length === 1 ? '' : 's'}`, () =>
+  return later(counted(all.length, 'event'), () =>
     table(
       'Events of the run',
       [{ label: 'time', number: true }, { label: 'event' }],

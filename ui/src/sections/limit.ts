@@ -4,7 +4,7 @@
 import { margins } from '../charts/panel';
 import type { WaitKey } from '../core/data';
 import { type Child, fill, h, later, table } from '../core/dom';
-import { duration, grouped, percent, significant, timeTick } from '../core/format';
+import { counted, duration, grouped, percent, significant, timeTick } from '../core/format';
 import type { Store } from '../core/state';
 import { tip } from '../core/tip';
 import type { Evidence, RunView, Verdict } from '../core/view';
@@ -246,7 +246,7 @@ function reasons(verdict: Verdict): Child[] {
   return [
     decided.length > 0 ? h('ul', { class: 'because' }, decided.map(item)) : null,
     others.length > 0
-      ? later(`${others.length} more fact${others.length === 1 ? '' : 's'}`, () =>
+      ? later(counted(others.length, 'more fact'), () =>
           h('ul', { class: 'because' }, others.map(item)),
         )
       : null,
@@ -310,7 +310,10 @@ export function theirs(e: Evidence): Row[] {
       share(b?.busiest_thread),
     ],
     ['its threads waited for cores', b?.starved == null ? null : `${significant(b.starved)} s/s`],
-    ['machine', `${machine} cores${e.cores < machine ? `, ${e.cores} for bellows` : ''}`],
+    [
+      'machine',
+      `${counted(machine, 'core')}${e.cores < machine ? `, ${e.cores} for bellows` : ''}`,
+    ],
     ['machine idle', share(e.idle)],
     ['taken by the hypervisor', e.steal ? share(e.steal) : null],
     ['shared by broker and bellows', e.same_machine ? 'yes' : 'not known to be'],
@@ -319,7 +322,7 @@ export function theirs(e: Evidence): Row[] {
     ['TCP round trip, at the end', tcp ? length(tcp.round_trip_ns) : null],
     ['receive window full', share(tcp?.peer_full)],
     ['segments sent again', share(tcp?.resent)],
-    ['waiting in each socket', tcp ? `${grouped(tcp.unsent_bytes)} bytes` : null],
+    ['waiting in each socket', tcp ? counted(tcp.unsent_bytes, 'byte') : null],
   ];
 }
 

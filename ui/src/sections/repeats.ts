@@ -1,7 +1,7 @@
 // Runs of the same experiment: each figure as a line of dots, a dot for each run.
 
 import { h, table } from '../core/dom';
-import { duration, grouped, percent, seconds, significant } from '../core/format';
+import { counted, duration, grouped, percent, seconds, significant } from '../core/format';
 import type { QuantityUnit, RepeatedFigure, RepeatedRun, Repeats, RunView } from '../core/view';
 
 /** A value in the unit that suits it. */
@@ -78,7 +78,7 @@ function row(run: RunView, repeats: Repeats, figure: RepeatedFigure): (HTMLEleme
 /** What should be known before the means are used. */
 export function remarks(repeats: Repeats): string[] {
   const invalid = repeats.runs.filter((run) => run.invalid).length;
-  const count = `${repeats.runs.length} ${repeats.runs.length === 1 ? 'run' : 'runs'}`;
+  const count = counted(repeats.runs.length, 'run');
   const used = `in ${invalid} of ${count} a warning says that a number must not be used`;
   const all = repeats.runs.flatMap((run, i) => {
     const out: string[] = [];
@@ -112,7 +112,7 @@ export function repeats(run: RunView): HTMLElement | null {
     h(
       'header',
       {},
-      h('h2', {}, `${all.runs.length} runs`),
+      h('h2', {}, counted(all.runs.length, 'run')),
       h(
         'span',
         { class: 'hint' },

@@ -2,24 +2,20 @@
 
 import type { Line } from '../charts/panel';
 import { h, table } from '../core/dom';
+import { counted } from '../core/format';
 import type { RequirementChart, RequirementRow, RunView } from '../core/view';
-
-/** Whether a requirement held, in words. */
-export function outcome(met: boolean | null): string {
-  return met === null ? 'cannot tell' : met ? 'met' : 'missed';
-}
 
 /** How many were met: `2 of 3 requirements met`. */
 export function tally(rows: readonly RequirementRow[]): string {
   const met = rows.filter((it) => it.met).length;
-  return `${met} of ${rows.length} ${rows.length === 1 ? 'requirement' : 'requirements'} met`;
+  return `${met} of ${counted(rows.length, 'requirement')} met`;
 }
 
 /** How many were missed, in the same words; null where none was. */
 export function missed(rows: readonly RequirementRow[]): string | null {
   const missed = rows.filter((it) => it.met === false).length;
   if (missed === 0) return null;
-  return `${missed} of ${rows.length} ${rows.length === 1 ? 'requirement' : 'requirements'} missed`;
+  return `${missed} of ${counted(rows.length, 'requirement')} missed`;
 }
 
 /** The section; null where nothing was required. */
@@ -51,7 +47,7 @@ export function requirements(run: RunView): HTMLElement | null {
           h(
             it.met === true ? 'span' : 'b',
             { class: it.met === false ? 'missed' : null },
-            outcome(it.met),
+            it.outcome,
           ),
           it.observed,
           it.limit,

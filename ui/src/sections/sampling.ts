@@ -1,7 +1,7 @@
 // The line that says what a profile consists of, by which clock it was taken, and how far it can be trusted.
 
 import type { Profile } from '../core/data';
-import { grouped, percent } from '../core/format';
+import { counted, grouped, percent } from '../core/format';
 import type { RunView } from '../core/view';
 import { sampleAt } from '../flame/tree';
 import { subject } from './panels';
@@ -19,11 +19,14 @@ export function sampling(
   const all = inside === samples ? '' : `, ${grouped(samples)} in the whole run`;
   const covered = profile.covered === '' ? '' : `${profile.covered} · `;
   return [
-    `${grouped(inside)} samples of ${what} in the ${name}${all}`,
+    `${counted(inside, 'sample')} of ${what} in the ${name}${all}`,
     clock(profile),
     `${all === '' ? '' : 'of the whole run: '}${covered}unknown share ${percent(profile.unknown_share)}`,
     `complete stacks ${percent(profile.complete_share)}`,
     profile.stacks,
+    profile.others.length > 0
+      ? `also sampled: ${profile.others.join(', ')} (bellows top ${run.id} --event ${profile.others[0]})`
+      : '',
     profile.lost > 0 ? `${grouped(profile.lost)} lost` : '',
     // What already stands among the warnings need not be read twice.
     ...profile.notes.filter((note) => !run.warnings.some((it) => it.text.includes(note))),

@@ -3,7 +3,7 @@
 import type { Line, PanelSpec } from '../charts/panel';
 import type { Column, Slices } from '../core/data';
 import { h } from '../core/dom';
-import { duration, durationTick, grouped, si, significant } from '../core/format';
+import { counted, duration, durationTick, grouped, si, significant } from '../core/format';
 import { heatColor, type Palette } from '../core/theme';
 import type { Metric, MetricInfo, RunView, ScenarioSummary } from '../core/view';
 import { requirementLines } from './requirements';
@@ -55,7 +55,8 @@ export function scenarioTiles(run: RunView, name: string, scenario: ScenarioSumm
   const one = unit.replace(/s$/, '');
   const cost = (who: string, ms: number | null, cores: number | null): void => {
     if (ms === null) return;
-    const under = cores === null ? '' : `${significant(cores)} of ${run.hardware.cores} cores`;
+    const under =
+      cores === null ? '' : `${significant(cores)} of ${counted(run.hardware.cores, 'core')}`;
     const exactly = `${ms} CPU-milliseconds per ${one}`;
     tiles.push(tile(`${who} CPU`, significant(ms), `ms/${one}`, under, exactly));
   };

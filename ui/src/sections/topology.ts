@@ -2,7 +2,7 @@
 // each queue; the tables below it hold all of them.
 
 import { type Child, fill, h, later, table } from '../core/dom';
-import { grouped, plural, significant } from '../core/format';
+import { counted, grouped, significant } from '../core/format';
 import type { RunView, Topology } from '../core/view';
 import type { View } from './timeline';
 
@@ -96,7 +96,7 @@ export function topology(run: RunView): View | null {
       'queue',
       named(q.name, 'without a name'),
       small(q.type ? `${q.type} queue` : 'queue'),
-      line(`${grouped(q.messages)} ${plural(q.messages, 'message')}`),
+      line(counted(q.messages, 'message')),
       only ? line(`${rate(sent.rate)} in, ${rate(received.rate)} out`) : null,
     ),
   );

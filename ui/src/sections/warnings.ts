@@ -44,7 +44,7 @@ const TIERS: readonly (readonly [Tier, string, string])[] = [
 ];
 
 /** How many there are of each tier: `1 caution, 2 notes`. */
-export function counted(list: readonly { tier: Tier }[]): string {
+export function byTier(list: readonly { tier: Tier }[]): string {
   const parts = TIERS.flatMap(([tier, one, many]) => {
     const count = list.filter((w) => w.tier === tier).length;
     return count === 0 ? [] : [`${count} ${count === 1 ? one : many}`];
@@ -88,7 +88,7 @@ export function warnings(run: RunView): HTMLElement {
       ? h(
           'details',
           { class: 'behind' },
-          h('summary', {}, `${rest.length} more: ${counted(rest)}`),
+          h('summary', {}, `${rest.length} more: ${byTier(rest)}`),
           list(rest),
         )
       : null,

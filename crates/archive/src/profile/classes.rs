@@ -9,17 +9,15 @@ use std::sync::OnceLock;
 
 use thiserror::Error;
 
+use super::frame_pattern::{FramePattern, symbol};
 use super::frames::{Frame, FrameKind};
 use super::model::Profile;
-use super::pattern::Pattern;
 use crate::class::Class;
 use crate::summary::ClassShare;
 
 const BUILT_IN: &str = include_str!("classes.txt");
 /// In place of a class: a frame that counts for its caller.
 const CALLER: &str = "its caller";
-/// Between a function and its module.
-const IN: &str = " in ";
 
 /// A table of rules.
 #[derive(Clone, Debug, Default)]
@@ -41,10 +39,7 @@ pub struct ClassRulesError {
 
 #[derive(Clone, Debug)]
 struct Rule {
-    /// `None` for any.
-    kind: Option<FrameKind>,
-    function: Pattern,
-    module: Option<Pattern>,
+    frame: FramePattern,
     /// `None` where the frame counts for its caller.
     class: Option<Class>,
 }
@@ -81,56 +76,22 @@ impl ClassRules {
     /// The first rule that matches a frame.
     fn of(&self, frame: &Frame) -> Option<&Rule> {
         let name = symbol(frame);
-        self.rules.iter().find(|rule| {
-            rule.kind.is_none_or(|kind| kind == frame.kind)
-                && rule.function.matches(name)
-                && rule
-                    .module
-                    .as_ref()
-                    .is_none_or(|it| it.matches(&frame.module))
-        })
+        self.rules
+            .iter()
+            .find(|rule| rule.frame.matches(frame, name))
     }
 }
 
 fn rule(text: &str) -> Option<Rule> {
     let (frame, class) = text.rsplit_once("->")?;
-    let (kind, function) = frame.trim().split_once(char::is_whitespace)?;
-    let kind = match kind {
-        "erlang" => Some(FrameKind::Erlang),
-        "java" => Some(FrameKind::Java),
-        "runtime" => Some(FrameKind::Runtime),
-        "libc" => Some(FrameKind::Libc),
-        "kernel" => Some(FrameKind::Kernel),
-        "native" => Some(FrameKind::Native),
-        "any" => None,
-        _ => return None,
-    };
-    let (function, module) = match function.split_once(IN) {
-        Some((function, module)) => (function, Some(Pattern::new(module.trim()))),
-        None => (function, None),
-    };
     let class = match class.trim() {
         CALLER => None,
         name => Some(Class::ALL.into_iter().find(|class| class.name() == name)?),
     };
     Some(Rule {
-        kind,
-        function: Pattern::new(function.trim()),
-        module,
+        frame: FramePattern::new(frame)?,
         class,
     })
-}
-
-/// A C function's name without what compilers (`.isra.0`) and perf (`_[k]`) append to it.
-fn symbol(frame: &Frame) -> &str {
-    let name = frame.name.as_str();
-    match frame.kind {
-        FrameKind::Kernel | FrameKind::Runtime | FrameKind::Libc if !frame.is_near() => {
-            let name = name.strip_suffix("_[k]").unwrap_or(name);
-            name.split_once('.').map_or(name, |(name, _)| name)
-        }
-        _ => name,
-    }
 }
 
 /// What a frame is to the class of a stack.

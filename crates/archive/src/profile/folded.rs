@@ -121,7 +121,8 @@ pub(super) fn read(input: &mut dyn BufRead) -> io::Result<Result<Profile, String
     };
     if skipped > 0 {
         profile.notes.push(format!(
-            "{skipped} lines without a count at their end were skipped; the first is `{example}`"
+            "skipped {} without a count at the end; the first is `{example}`",
+            measure::counted(skipped, "line")
         ));
     }
     Ok(Ok(profile))
@@ -140,7 +141,7 @@ fn add(builder: &mut Builder, line: &str) -> bool {
     let thread = builder.thread(thread);
     let mut parent = None;
     for name in frames.split(';').map(Frame::function_of) {
-        let kind = Frame::kind_from_name(name, "");
+        let (name, kind) = Frame::from_marked_name(name);
         let frame = builder.frame(&Frame::new(name, "", kind));
         parent = Some(builder.node(parent, frame));
     }

@@ -127,6 +127,20 @@ impl Frame {
         Self::kind_of_module(module)
     }
 
+    /// A name of async-profiler's or FlameGraph's folded text without the mark of compiled, inlined or interpreted
+    /// code, and its kind.
+    #[must_use]
+    pub fn from_marked_name(name: &str) -> (&str, FrameKind) {
+        const MARKS: [&str; 4] = ["_[j]", "_[i]", "_[0]", "_[1]"];
+        let unmarked = MARKS.iter().find_map(|mark| name.strip_suffix(mark));
+        let of_java = |name: &str| name.contains(['.', '/']) && !name.contains("::");
+        match unmarked.map(|name| (name, Self::kind_from_name(name, ""))) {
+            Some((name, FrameKind::Native)) if of_java(name) => (name, FrameKind::Java),
+            Some(known) => known,
+            None => (name, Self::kind_from_name(name, "")),
+        }
+    }
+
     /// The kind of machine code that lives in the binary `module`.
     #[must_use]
     pub fn kind_of_module(module: &str) -> FrameKind {

@@ -1,27 +1,30 @@
-//! Profiles: where a process spent its time, as time-stamped stacks, and the forms they are
-//! written in.
+//! Profiles: where a process spent its time, and where other events struck it, as time-stamped stacks, and the
+//! forms they are written in. Each event of a run has files of its own.
 //!
 //! A [`Profile`] is five tables that refer to each other by index. Stacks are a tree: a
 //! [`StackNode`] is one frame below its parent, and a sample points at the node of its leaf. All
 //! that is computed from a profile is computed per node, not per sample, so that a million samples
 //! cost no more than their distinct stacks.
 //!
-//! | form | made by | read by |
-//! | --- | --- | --- |
-//! | `*.stacks` (JSON lines, appended as the run goes) | [`StacksWriter`] | [`Profile::open`] |
-//! | `*.pb.gz` (pprof) | [`Profile::to_pprof`] | [`Profile::open`] |
-//! | `*.folded` (perf-collapse text) | [`Profile::folded`] | [`Profile::open`] |
+//! [`FORMATS`] is the table of the formats that a profile is read from ([`Profile::open`]) and written in.
+//! Those of other crates are rows of the same kind ([`Profile::open_as`]).
 
 mod classes;
+mod firefox;
 mod fold;
 mod folded;
+mod format;
+mod frame_pattern;
 mod frames;
+mod known;
 mod model;
 mod open;
 mod pattern;
+mod perf_script;
 mod pprof;
 mod processes;
 mod roles;
+mod speedscope;
 mod stacks;
 mod table;
 #[cfg(test)]
@@ -33,11 +36,15 @@ mod work;
 pub use classes::{ClassRules, ClassRulesError};
 pub use fold::{Detail, FoldedNames, NO_THREAD, ThreadGroups};
 pub use folded::folded_name;
+pub use format::{Beginning, FORMATS, Format, Heading, Input, Reader, Write, format_of_name};
 pub use frames::{Frame, FrameKind, UNKNOWN};
-pub use model::{Profile, ProfileHeader, Sample, StackNode, Unwinding};
-pub use open::ProfileError;
+pub use known::{KnownPattern, KnownPatternError};
+pub use model::{EventKind, Profile, ProfileHeader, Sample, StackNode, USUAL_EVENT, Unwinding};
+pub use open::{ProfileError, sampled_events, unpacked};
+pub use perf_script::{Collapse, CollapseOptions, Inlined};
 pub use processes::ErlangProcess;
 pub use stacks::{Footer, StacksWriter};
 pub use table::FunctionCount;
 pub use threads::{ThreadRules, ThreadRulesError};
+pub use tree::Builder;
 pub use work::{Work, WorkBy, WorkKind};

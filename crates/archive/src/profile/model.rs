@@ -6,6 +6,24 @@ use serde::{Deserialize, Serialize};
 use super::frames::Frame;
 use super::processes::ErlangProcess;
 
+/// The event that is sampled, and shown, where nobody names another.
+pub const USUAL_EVENT: &str = "cpu";
+
+/// What an event tells of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EventKind {
+    /// What threads do while they run.
+    #[default]
+    OnCpu,
+    /// What threads wait for.
+    OffCpu,
+    /// Memory that is asked for, given back or touched.
+    Memory,
+    /// Anything else.
+    Other,
+}
+
 /// What was sampled, and how.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProfileHeader {
@@ -15,8 +33,11 @@ pub struct ProfileHeader {
     pub event: String,
     /// The event as the kernel calls it, such as `cpu-clock`; empty where unknown.
     pub kernel_event: String,
-    /// What a sample's weight counts, such as `samples`.
+    /// What a sample's weight counts, such as `samples`, `calls`, `bytes` or `nanoseconds`.
     pub unit: String,
+    /// What the event tells of.
+    #[serde(default)]
+    pub kind: EventKind,
     /// Nanoseconds of CPU time that a weight of 1 stands for; 0 where it stands for none.
     pub period_ns: u64,
     /// Samples per second of CPU time that were requested; 0 where unknown.
@@ -166,6 +187,13 @@ impl Profile {
         self.samples
             .iter()
             .fold(0, |sum, s| sum.saturating_add(s.weight))
+    }
+
+    /// The samples in the order of time.
+    pub(super) fn in_time_order(&self) -> Vec<&Sample> {
+        let mut samples: Vec<&Sample> = self.samples.iter().collect();
+        samples.sort_by_key(|sample| sample.t);
+        samples
     }
 
     /// The frames of a stack, root first. Empty for an index out of range.

@@ -8,20 +8,12 @@ use std::path::{Path, PathBuf};
 use flate2::bufread::MultiGzDecoder;
 use measure::Problem;
 
-use super::model::Profile;
-use super::{folded, pprof, stacks};
+use super::format::{Beginning, FORMATS, Format, Input, looks_like};
+use super::model::{Profile, USUAL_EVENT};
 use crate::{bounded, file};
 
-/// Larger unpacked profiles are refused.
-const UNPACKED_LIMIT: u64 = 128 << 20;
-/// Smaller ones are taken, however small they were packed.
-const UNPACKED_ANYWAY: u64 = 4 << 20;
-/// A few kilobytes of gzip can stand for a thousand times as much; profiles are packed to a tenth or so.
-const MOST_PACKED: u64 = 100;
-/// Bytes of a `.stacks` file that are read: those of a day on some cores. They take a few times as much memory.
-const LARGEST_STACKS: u64 = 2 << 30;
-/// Bytes that folded text may have.
-const LARGEST_FOLDED: u64 = 256 << 20;
+/// Bytes of a file that tell its format.
+const BEGINNING: usize = 1 << 16;
 
 /// Why a profile cannot be read.
 #[derive(Debug)]
@@ -37,6 +29,15 @@ pub enum ProfileError {
     NotARun {
         /// The folder.
         path: PathBuf,
+    },
+    /// An event that was not sampled.
+    NoSuchEvent {
+        /// The folder or file.
+        path: PathBuf,
+        /// The event that was asked for.
+        event: String,
+        /// Those that were sampled.
+        known: Vec<String>,
     },
     /// A file that is no profile, or a damaged one.
     Format {
@@ -56,13 +57,18 @@ impl ProfileError {
             Self::NotARun { path } => Problem::new(
                 format!("{} holds no profile", path.display()),
                 "none of *.stacks, *.pb.gz, *.folded is there",
-                "give a run folder or one of these files; profiles are made by \
+                "give a run folder or a profile; profiles are made by \
                  `bellows run`, `bellows client --profile` and `bellows record`",
+            ),
+            Self::NoSuchEvent { path, event, known } => Problem::new(
+                format!("{} has no profile of {event}", path.display()),
+                format!("it has {}", known.join(", ")),
+                format!("name one of these, or sample it: bellows record --event {event}"),
             ),
             Self::Format { path, reason } => Problem::new(
                 format!("{} is not a profile that bellows can read", path.display()),
                 reason,
-                "give a run folder or a *.stacks, *.pb.gz or *.folded file",
+                "give a run folder, or a file in one of the formats of `bellows help profile-formats`",
             ),
         }
     }
@@ -78,96 +84,151 @@ impl fmt::Display for ProfileError {
 impl std::error::Error for ProfileError {}
 
 impl Profile {
-    /// Reads a profile: a run folder, or a file in one of the forms of this module, told apart by
-    /// content. Files that were cut off are read as far as they go, with a note.
+    /// Reads a profile: that of the usual event in a run folder, or a file in one of [`FORMATS`].
     ///
     /// # Errors
     /// The file cannot be read or is no profile.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ProfileError> {
-        let path = path.as_ref();
+        Self::open_as(&FORMATS, path.as_ref(), None)
+    }
+
+    /// Reads a profile, of the event that is named or else of the usual one: of a run folder, or a file in one of these
+    /// formats, told apart by content; gzip is unpacked. Files that were cut off are read as far as they go, with a note.
+    ///
+    /// # Errors
+    /// The file cannot be read or is no profile, or the event was not sampled.
+    pub fn open_as(
+        formats: &[Format],
+        path: &Path,
+        event: Option<&str>,
+    ) -> Result<Self, ProfileError> {
+        let no_such_event = |event: &str, known| ProfileError::NoSuchEvent {
+            path: path.to_owned(),
+            event: event.to_owned(),
+            known,
+        };
         if path.is_dir() {
-            let file = richest_in(path);
+            let events = sampled_events(path);
+            let is_there = |event: &&str| events.is_empty() || events.iter().any(|it| it == event);
+            if let Some(event) = event.filter(|event| !is_there(event)) {
+                return Err(no_such_event(event, events));
+            }
+            let file = richest_in(path, event, &events);
             let not_a_run = || ProfileError::NotARun {
                 path: path.to_owned(),
             };
-            let file = file.ok_or_else(not_a_run)?;
-            return Self::read_file(&file, bounded::open(&file));
+            return read_file(formats, &file.ok_or_else(not_a_run)?);
         }
-        // What the shell has opened may be a pipe, as `<(...)` is; its other end is open, too.
-        let is_open = ["/dev/stdin", "/dev/fd", "/proc/self/fd"];
-        let file = if is_open.iter().any(|open| path.starts_with(open)) {
-            File::open(path)
-        } else {
-            bounded::open(path)
-        };
-        Self::read_file(path, file)
-    }
-
-    fn read_file(path: &Path, file: io::Result<File>) -> Result<Self, ProfileError> {
-        let io = |source| ProfileError::Io {
-            path: path.to_owned(),
-            source,
-        };
-        let format = |reason: String| ProfileError::Format {
-            path: path.to_owned(),
-            reason,
-        };
-        let file = file.map_err(io)?;
-        let there = file.metadata().map_err(io)?;
-        // Nobody knows how much a pipe will bring.
-        let length = if there.is_file() {
-            there.len()
-        } else {
-            u64::MAX
-        };
-        let mut input = BufReader::with_capacity(1 << 16, file);
-        let start = input.fill_buf().map_err(io)?;
-        if start.is_empty() {
-            return Err(format("the file is empty".into()));
+        let profile = read_file(formats, path)?;
+        match event {
+            // Folded text does not say what it is of.
+            Some(event) if profile.header.event != event && !profile.header.event.is_empty() => {
+                Err(no_such_event(event, vec![profile.header.event]))
+            }
+            _ => Ok(profile),
         }
-        let as_pprof = |e: String| format(format!("as pprof: {e}"));
-        if start.starts_with(&[0x1f, 0x8b]) {
-            let most = length.saturating_mul(MOST_PACKED);
-            let most = most.clamp(UNPACKED_ANYWAY, UNPACKED_LIMIT);
-            let unpacked = limited(&mut MultiGzDecoder::new(input), most).map_err(io)?;
-            return pprof::read(&unpacked).map_err(as_pprof);
-        }
-        if start.starts_with(b"{\"header\":") {
-            let known = stacks::read(&mut input.take(LARGEST_STACKS)).map_err(io)?;
-            return known.ok_or_else(|| format("its first line is not a known header".into()));
-        }
-        if path.extension().is_some_and(|e| e == "pb") {
-            let bytes = limited(&mut input, UNPACKED_LIMIT).map_err(io)?;
-            return pprof::read(&bytes).map_err(as_pprof);
-        }
-        let read = folded::read(&mut input.take(LARGEST_FOLDED)).map_err(io)?;
-        read.map_err(format)
     }
 }
 
-/// The file of a run folder that holds most of its profile; of several events the first by name.
-fn richest_in(folder: &Path) -> Option<PathBuf> {
-    let pprof = folder.join(file::PPROF);
-    let first = |extension| {
-        let files = fs::read_dir(folder)
-            .ok()?
-            .flatten()
-            .map(|entry| entry.path());
-        files
-            .filter(|path| path.extension().is_some_and(|e| e == extension))
-            .min()
+/// What a shell has opened may be a pipe, as `<(...)` is; its other end is open, too.
+fn open_file(path: &Path) -> io::Result<File> {
+    let is_open = ["/dev/stdin", "/dev/fd", "/proc/self/fd"];
+    if is_open.iter().any(|open| path.starts_with(open)) {
+        File::open(path)
+    } else {
+        bounded::open(path)
+    }
+}
+
+/// The content of an input, and whether gzip had packed it.
+///
+/// # Errors
+/// The input cannot be read.
+pub fn unpacked<'i>(input: impl Read + 'i) -> io::Result<(Box<dyn BufRead + 'i>, bool)> {
+    let mut input = BufReader::with_capacity(BEGINNING, input);
+    if !input.fill_buf()?.starts_with(&[0x1f, 0x8b]) {
+        return Ok((Box::new(input), false));
+    }
+    let unpacked = MultiGzDecoder::new(input);
+    Ok((
+        Box::new(BufReader::with_capacity(BEGINNING, unpacked)),
+        true,
+    ))
+}
+
+fn read_file(formats: &[Format], path: &Path) -> Result<Profile, ProfileError> {
+    let io = |source| ProfileError::Io {
+        path: path.to_owned(),
+        source,
     };
-    first(file::STACKS)
-        .or_else(|| pprof.exists().then_some(pprof))
-        .or_else(|| first(file::FOLDED))
+    let format = |reason: String| ProfileError::Format {
+        path: path.to_owned(),
+        reason,
+    };
+    let file = open_file(path).map_err(io)?;
+    let there = file.metadata().map_err(io)?;
+    // Nobody knows how much a pipe will bring.
+    let length = if there.is_file() {
+        there.len()
+    } else {
+        u64::MAX
+    };
+    let (mut input, packed) = unpacked(&file).map_err(io)?;
+    let bytes = input.fill_buf().map_err(io)?;
+    if bytes.is_empty() {
+        return Err(format("the file is empty".into()));
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let beginning = Beginning {
+        bytes,
+        name: &name,
+        packed,
+    };
+    let looks = looks_like(bytes);
+    let readers = formats.iter().filter_map(|format| format.read.as_ref());
+    let known = readers
+        .into_iter()
+        .find(|reader| (reader.recognises)(&beginning));
+    let Some(reader) = known else {
+        return Err(format(format!("it looks like {looks}")));
+    };
+    let read = (reader.read)(&mut Input {
+        bytes: input.as_mut(),
+        packed: packed.then_some(length),
+        file: (there.is_file() && !packed).then_some(&file),
+    });
+    let read = read.map_err(io)?;
+    read.map_err(|why| format(format!("it looks like {looks}; {why}")))
 }
 
-fn limited(input: &mut dyn Read, most: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    input.take(most + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most {
-        let text = format!("more than {most} bytes unpacked");
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
-    }
-    Ok(bytes)
+/// The events that a run folder has stacks or folded text of: the usual one first, the others by name.
+#[must_use]
+pub fn sampled_events(folder: &Path) -> Vec<String> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut events: Vec<String> = files
+        .filter_map(|entry| {
+            let path = entry.path();
+            let of_event = [file::STACKS, file::FOLDED];
+            let is_of_event = of_event
+                .iter()
+                .any(|it| path.extension() == Some(it.as_ref()));
+            is_of_event.then(|| path.file_stem()?.to_str().map(str::to_owned))?
+        })
+        .collect();
+    events.sort_by_key(|event| (event != USUAL_EVENT, event.clone()));
+    events.dedup();
+    events
+}
+
+/// The file of a run folder that holds most of an event's profile.
+fn richest_in(folder: &Path, event: Option<&str>, events: &[String]) -> Option<PathBuf> {
+    let first = events.first().map_or(USUAL_EVENT, String::as_str);
+    let event = event.unwrap_or(first);
+    let of_event = |extension| folder.join(file::of_event(event, extension));
+    let pprof = match event == first {
+        true => folder.join(file::PPROF),
+        false => of_event(file::FURTHER_PPROF),
+    };
+    let files = [of_event(file::STACKS), pprof, of_event(file::FOLDED)];
+    files.into_iter().find(|file| file.exists())
 }

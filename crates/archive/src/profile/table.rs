@@ -91,7 +91,13 @@ impl Profile {
             event: self.header.event.clone(),
             clock: self.header.kernel_event.clone(),
             frequency: self.header.frequency,
-            samples: all,
+            // Where samples were added up before, their weights say how many they were.
+            samples: match self.header.unit.as_str() {
+                "samples" | "" => all,
+                _ => self.samples.len() as u64,
+            },
+            unit: self.header.unit.clone(),
+            weight: all,
             lost: self.lost,
             unknown_share: share(&|sample| has(&unknown, sample)),
             complete_share,
@@ -102,6 +108,11 @@ impl Profile {
             near_share: share(&|sample| has(&near, sample)),
             classes: if top > 0 {
                 self.class_shares()
+            } else {
+                Vec::new()
+            },
+            known_patterns: if top > 0 {
+                self.known_patterns()
             } else {
                 Vec::new()
             },

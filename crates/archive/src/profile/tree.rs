@@ -71,8 +71,9 @@ const MOST_BYTES: usize = 256 << 20;
 
 /// Puts a profile together from named frames: what the readers of other formats use.
 #[derive(Debug, Default)]
-pub(super) struct Builder {
-    pub(super) profile: Profile,
+pub struct Builder {
+    /// What was put together so far.
+    pub profile: Profile,
     interner: Interner,
     /// Bytes taken so far, estimated to the upper side.
     taken: usize,
@@ -80,12 +81,15 @@ pub(super) struct Builder {
 
 impl Builder {
     /// Counts what the reader itself keeps beside the profile.
-    pub(super) fn take(&mut self, bytes: usize) {
+    pub fn take(&mut self, bytes: usize) {
         self.taken = self.taken.saturating_add(bytes);
     }
 
     /// Whether there is room for more. Asked for each line or message of a bounded length.
-    pub(super) fn room(&self) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn room(&self) -> Result<(), String> {
         if self.taken <= MOST_BYTES {
             return Ok(());
         }
@@ -95,7 +99,8 @@ impl Builder {
         ))
     }
 
-    pub(super) fn frame(&mut self, frame: &Frame) -> u32 {
+    /// The index of a frame.
+    pub fn frame(&mut self, frame: &Frame) -> u32 {
         let (id, new) = self.interner.frame(frame);
         if new {
             self.take(2 * (size_of::<Frame>() + frame.name.len() + frame.module.len()) + 64);
@@ -104,7 +109,8 @@ impl Builder {
         id
     }
 
-    pub(super) fn node(&mut self, parent: Option<u32>, frame: u32) -> u32 {
+    /// The index of the stack that has `frame` as its leaf, called from `parent`.
+    pub fn node(&mut self, parent: Option<u32>, frame: u32) -> u32 {
         let (id, new) = self.interner.node(parent, frame);
         if new {
             self.take(96);
@@ -113,7 +119,8 @@ impl Builder {
         id
     }
 
-    pub(super) fn thread(&mut self, name: &str) -> u32 {
+    /// The index of a thread's name.
+    pub fn thread(&mut self, name: &str) -> u32 {
         let (id, new) = self.interner.thread(name);
         if new {
             self.take(2 * name.len() + 160);
@@ -122,7 +129,8 @@ impl Builder {
         id
     }
 
-    pub(super) fn process(&mut self, id: &str) -> u32 {
+    /// The index of an Erlang process.
+    pub fn process(&mut self, id: &str) -> u32 {
         let ((index, new), id) = self.interner.process(id);
         if new {
             self.take(2 * id.len() + 256);
@@ -131,7 +139,8 @@ impl Builder {
         index
     }
 
-    pub(super) fn sample(&mut self, sample: Sample) {
+    /// Adds a sample whose indices came from this builder.
+    pub fn sample(&mut self, sample: Sample) {
         self.take(2 * size_of::<Sample>());
         self.profile.samples.push(sample);
     }

@@ -4,12 +4,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use archive::profile::EventKind;
 use archive::{Labels, Repeats, RunRecord};
 use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, value_parser};
-use measure::Bytes;
+use measure::{Bytes, Length};
 
-use session::experiment::{RequireSpec, Requirement};
+use session::experiment::{ProfileSpec, RequireSpec, Requirement};
 
 use crate::failure::Failure;
 use crate::labels::labels;
@@ -144,12 +145,52 @@ where
 }
 
 /// The failure of a profile without samples.
-pub(super) fn no_samples(profile: &str) -> Failure {
+pub(super) fn no_samples(profile: &str, event: EventKind) -> Failure {
+    let why = match event {
+        EventKind::OnCpu => "the process used no CPU",
+        EventKind::OffCpu | EventKind::Memory | EventKind::Other => "the event did not happen",
+    };
     Failure::failed(
-        format!("{profile} has no samples: the process used no CPU while it was sampled"),
-        "record it while it works, or longer (`bellows record --duration`)",
+        format!("{profile} has no samples: {why} while it was sampled"),
+        "record the process while it works, or longer (`bellows record --duration`)",
     )
     .observed(profile)
+}
+
+/// Which events are sampled.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct EventArgs {
+    /// Event to sample: cpu, off-cpu, page-faults, mmap, brk, …, or a tracepoint such as sched:sched_process_fork. May
+    /// be repeated: each has a profile of its own
+    #[arg(long = "event", value_name = "EVENT", value_parser = event)]
+    events: Vec<String>,
+    /// Blocked times that are shorter (100us, 5ms) are left out of off-cpu
+    #[arg(long, value_name = "LENGTH")]
+    min_block: Option<Length>,
+}
+
+impl EventArgs {
+    /// Whether any was named.
+    pub(super) const fn is_given(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// Changes what is sampled to what was named.
+    pub(super) fn apply(&self, profile: &mut ProfileSpec) {
+        if self.is_given() {
+            profile.events.clone_from(&self.events);
+        }
+        if let Some(length) = self.min_block {
+            profile.min_block = length;
+        }
+    }
+}
+
+/// Reads the name of an event.
+pub(super) fn event(text: &str) -> Result<String, String> {
+    let known = || format!("known are {}", session::Event::known());
+    let event = session::Event::named(text).ok_or_else(known)?;
+    Ok(event.name.into_owned())
 }
 
 /// A number of seconds, zero or more.

@@ -45,6 +45,7 @@ pub(super) fn printed(injections: &Injections) -> String {
         text.push('\n');
     }
     let (published, again) = (injections.published, injections.redelivered);
-    let _ = writeln!(text, "{published} messages taken, {again} redelivered");
+    let taken = measure::counted(published, "message");
+    let _ = writeln!(text, "{taken} taken, {again} redelivered");
     text
 }

@@ -1,8 +1,8 @@
 //! `calibrate`: what the generator can make on this machine.
 
 use clap::Args;
-use measure::Nanos;
-use report::console::{self, LoadRow, Steps, Style, WakeRow};
+use measure::{Nanos, counted};
+use report::console::{self, LoadRow, Steps, WakeRow};
 use session::RunOptions;
 use session::calibration::{self, Calibration, Keeping};
 
@@ -56,9 +56,10 @@ impl CalibrateArgs {
         };
         if found.is_busy() {
             warn(&format!(
-                "other processes used {:.1} of {} cores meanwhile: the figures are lower bounds; \
+                "other processes used {:.1} of {} meanwhile: the figures are lower bounds; \
                  calibrate again when they are gone",
-                found.others_cores, found.cores
+                found.others_cores,
+                counted(u64::from(found.cores), "core")
             ));
         }
         if self.json {
@@ -82,11 +83,10 @@ impl CalibrateArgs {
             })?,
             texts: session::Texts::default(),
         };
-        let style = output::style_aside();
-        let steps = Steps::new(Style {
-            terminal: style.terminal && !self.quiet,
-            ..style
-        });
+        let steps = match self.quiet {
+            true => Steps::Quiet,
+            false => Steps::new(output::style_aside()),
+        };
         let found = session::calibrate(&options, &control, |done, of, text| {
             steps.at(done, of, text);
         });
@@ -102,8 +102,12 @@ fn warn(text: &str) {
 
 fn table(found: &Calibration) -> String {
     let machine = format!(
-        "bellows {} on {}, {} cores, {}, {}",
-        found.bellows, found.cpu, found.cores, found.kernel, found.created
+        "bellows {} on {}, {}, {}, {}",
+        found.bellows,
+        found.cpu,
+        counted(u64::from(found.cores), "core"),
+        found.kernel,
+        found.created
     );
     let wakes: Vec<WakeRow> = found
         .lateness

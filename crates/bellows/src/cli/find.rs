@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use archive::RunEntry;
-use archive::profile::Profile;
-use measure::Problem;
+use archive::profile::{FORMATS, Profile};
+use measure::{Problem, counted};
 
 use crate::failure::Failure;
 
@@ -26,8 +26,8 @@ pub(super) fn entry(name: &str, runs: &Path) -> Result<RunEntry, Failure> {
     run(name, runs).map(RunEntry::read)
 }
 
-/// What holds a profile: a run as in [`run`], where `last` is the last that has one; or a file.
-pub(super) fn profile(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
+/// What holds a profile of an event, or of any: a run as in [`run`], where `last` is the last that has one; or a file.
+pub(super) fn profile(name: &str, event: Option<&str>, runs: &Path) -> Result<PathBuf, Failure> {
     let path = Path::new(name);
     if path.exists() {
         return Ok(path.to_owned());
@@ -40,16 +40,17 @@ pub(super) fn profile(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
         return among_runs(name, runs);
     }
     let sampled =
-        |entry: &&RunEntry| Profile::open(&entry.dir).is_ok_and(|it| !it.samples.is_empty());
+        |dir: &Path| Profile::open_as(&FORMATS, dir, event).is_ok_and(|it| !it.samples.is_empty());
     let with_profile = entries
         .iter()
-        .find(|entry| entry.has_profile() && sampled(entry));
+        .find(|entry| entry.has_profile() && sampled(&entry.dir));
     with_profile.map(|entry| entry.dir.clone()).ok_or_else(|| {
         Failure::failed(
             format!(
-                "none of the {} runs in {} has a profile with samples",
-                entries.len(),
-                runs.display()
+                "none of {} in {} has a profile{} with samples",
+                counted(entries.len() as u64, "run"),
+                runs.display(),
+                event.map_or_else(String::new, |event| format!(" of {event}"))
             ),
             "make one with `bellows demo` or `bellows record`, or name the folder with --runs",
         )
@@ -68,7 +69,7 @@ fn among_runs(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
         }
         if candidates.is_empty() {
             return Failure::failed(
-                format!("no run or file is named {name:?} (looked among {} runs in {})", entries.len(), runs.display()),
+                format!("no run or file is named {name:?} (looked among {} in {})", counted(entries.len() as u64, "run"), runs.display()),
                 "`bellows runs` lists them; a part at either end of the id is enough, or `last`",
             ).observed(name);
         }

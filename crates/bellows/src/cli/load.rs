@@ -33,7 +33,7 @@ Examples:
 const PRODUCER_EXAMPLES: &str = "\
 Examples:
   bellows producer queue://TEST --max-pending 100 --message-count 1000000
-  bellows producer queue://log --queue-type stream --max-pending 2000 --message-size 12 --duration 60";
+  bellows producer queue://log --queue-type stream --max-pending 2000 --duration 60";
 
 const CONSUMER_EXAMPLES: &str = "\
 Examples:

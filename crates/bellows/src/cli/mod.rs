@@ -14,6 +14,7 @@ mod connect;
 mod doctor;
 mod find;
 mod flame;
+mod fold;
 mod help;
 mod load;
 mod option_names;
@@ -80,8 +81,10 @@ pub(crate) enum Command {
     Record(record::RecordArgs),
     /// Show the functions that used the most CPU in a profile
     Top(top::TopArgs),
-    /// Draw a profile, or a window of it, as a flame graph
+    /// Draw a profile, or a window of it, as a flame graph, or write it for another tool
     Flame(flame::FlameArgs),
+    /// Fold the text of `perf script`: a line per stack
+    Fold(fold::FoldArgs),
     /// Run the embedded broker in the foreground
     Broker(broker::BrokerArgs),
     /// List the runs that were kept
@@ -115,6 +118,7 @@ impl Command {
             Self::Record(args) => args.execute(),
             Self::Top(args) => args.execute(),
             Self::Flame(args) => args.execute(),
+            Self::Fold(args) => args.execute(),
             Self::Broker(args) => args.execute(),
             Self::Runs(args) => args.execute(),
             Self::Report(args) => args.execute(),

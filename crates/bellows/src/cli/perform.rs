@@ -130,7 +130,7 @@ fn repeatedly(
         last = carried
             .outcome
             .run_dir
-            .map(|dir| (dir, carried.outcome.profile));
+            .map(|dir| (dir, carried.outcome.profiles));
         if !complete || watched.control.is_stopping() {
             break;
         }
@@ -180,13 +180,13 @@ fn nothing_completed(number: usize, times: u32, kept: Option<&Path>) -> Failure 
 /// Keeps what the runs say together in the last one's folder, and draws its report with it.
 fn draw_repeats(
     repeats: &Repeats,
-    last: Option<&(PathBuf, Option<Profile>)>,
+    last: Option<&(PathBuf, Vec<Profile>)>,
 ) -> Result<Option<PathBuf>, Failure> {
-    let Some((dir, profile)) = last else {
+    let Some((dir, profiles)) = last else {
         return Ok(None);
     };
     repeats.write(dir)?;
-    pictures::draw(dir, profile.as_ref()).map(Some)
+    pictures::draw(dir, profiles).map(Some)
 }
 
 /// Says one of several runs in a line.
@@ -287,12 +287,12 @@ pub(super) fn carry_out(
     let outcome = work(&options, control, &mut show);
     let kept = outcome.as_ref().ok().and_then(|outcome| {
         let dir = outcome.run_dir.as_deref()?;
-        Some((dir, outcome.profile.as_ref()))
+        Some((dir, outcome.profiles.as_slice()))
     });
     let report = match kept {
-        Some((dir, profile)) => {
+        Some((dir, profiles)) => {
             show.step("writing the report");
-            pictures::draw(dir, profile).map(Some)
+            pictures::draw(dir, profiles).map(Some)
         }
         None => Ok(None),
     };

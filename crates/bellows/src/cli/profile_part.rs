@@ -6,13 +6,14 @@ use std::str::FromStr;
 use archive::RunReader;
 use archive::profile::Profile;
 use clap::Args;
-use measure::{Problem, Refused};
+use measure::{Problem, Refused, counted};
 use session::Seconds;
 use session::experiment::Requirement;
 
-use super::args::{RunsDir, no_samples, seconds};
+use super::args::{RunsDir, event, no_samples, seconds};
 use super::{complete, find};
 use crate::failure::Failure;
+use crate::profile_formats;
 
 /// The condition that stands for the times in which somebody stood still.
 const STALL: &str = "stall";
@@ -21,9 +22,12 @@ const STALL: &str = "stall";
 #[derive(Debug, Args)]
 pub(super) struct ProfileArgs {
     /// Run (path, id, part of its id that only it has, or `last`: the last that has a profile), or a
-    /// profile file
+    /// file with a profile: pprof, perf.data, text of `perf script`, folded stacks, also packed with gzip
     #[arg(value_name = "RUN|PROFILE", add = complete::profiles())]
     profile: String,
+    /// Event of a run with several: cpu unless another is named
+    #[arg(long, value_name = "EVENT", value_parser = event)]
+    event: Option<String>,
     /// Start of the window, in seconds on the run's time axis
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     from: Option<f64>,
@@ -54,6 +58,11 @@ impl FromStr for Condition {
         if matches!(text.trim(), STALL | "stalls") {
             return Ok(Self::Stall);
         }
+        if !text.contains(['<', '=', '>']) {
+            const EXAMPLE: &str =
+                "write it as 'end-to-end p99 > 50ms' or 'sent rate < 20k', or write `stall`";
+            return Err(Refused::new("it compares nothing", EXAMPLE));
+        }
         text.parse().map(Box::new).map(Self::Figure)
     }
 }
@@ -74,8 +83,9 @@ pub(super) struct ProfilePart {
 impl ProfileArgs {
     /// The profile, or its part.
     pub(super) fn open(&self) -> Result<ProfilePart, Failure> {
-        let path = find::profile(&self.profile, &self.runs.runs)?;
-        let mut profile = Profile::open(&path)?;
+        let event = self.event.as_deref();
+        let path = find::profile(&self.profile, event, &self.runs.runs)?;
+        let mut profile = Profile::open_as(&profile_formats::all(), &path, event)?;
         let id = path.file_name().filter(|_| path.is_dir());
         let name = id.map_or_else(
             || self.profile.clone(),
@@ -84,7 +94,10 @@ impl ProfileArgs {
         if profile.samples.is_empty() {
             let read_to_its_end = profile.span.is_some();
             let note = profile.notes.last().filter(|_| !read_to_its_end);
-            return Err(note.map_or_else(|| no_samples(&name), |note| nothing_read(&name, note)));
+            return Err(note.map_or_else(
+                || no_samples(&name, profile.header.kind),
+                |note| nothing_read(&name, note),
+            ));
         }
         if self.from.is_some() || self.to.is_some() {
             self.cut(&mut profile, &name)?;
@@ -103,7 +116,7 @@ impl ProfileArgs {
         if profile.samples.is_empty() {
             return Err(Failure::failed(
                 format!("no sample of {name} lies in {held}"),
-                "the process used no CPU then, or was not sampled",
+                "the event did not happen then, or was not sampled",
             )
             .observed(held));
         }
@@ -212,10 +225,11 @@ fn seconds_of(
         (0, _) | (_, None) => String::new(),
         (untold, Some(why)) => format!("; {untold} more cannot be told: {why}"),
     };
+    let told = counted(found.told as u64, "second");
     if let Some((low, high)) = found.range.filter(|_| found.windows.is_empty()) {
         let range = report::text::range(condition.unit(), low, high);
         return Err(Failure::Failed(Problem::new(
-            format!("in none of {} seconds {condition} held{untold}", found.told),
+            format!("in none of {told} {condition} held{untold}"),
             format!("from {range}"),
             "choose a bound that lies between these",
         )));
@@ -228,9 +242,8 @@ fn seconds_of(
         .observed(found.why.unwrap_or("no second was completed")));
     }
     let held = format!(
-        "{} of {} seconds in which {condition}{untold}",
-        found.windows.len(),
-        found.told
+        "{} of {told} in which {condition}{untold}",
+        found.windows.len()
     );
     Ok((found.windows, held))
 }

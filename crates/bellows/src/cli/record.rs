@@ -1,12 +1,13 @@
 //! `record`: a profile without load.
 
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::builder::PossibleValuesParser;
 use clap::{ArgGroup, Args};
 use measure::Length;
 use report::console::{self, FunctionSort, FunctionTable, Shape};
+use session::experiment::ProfileSpec;
 use session::{RecordOptions, Stacks, Target};
 
-use super::args::{OutputArgs, no_samples};
+use super::args::{EventArgs, OutputArgs, no_samples};
 use super::perform::{self, CarriedOut, Watched};
 use crate::failure::{Done, Failure};
 use crate::output;
@@ -15,6 +16,7 @@ const EXAMPLES: &str = "\
 Examples:
   bellows record --pid 4711 --duration 30
   bellows record --name beam.smp --freq 99 --duration 60
+  bellows record --name beam.smp --event cpu --event off-cpu --duration 30
   bellows top last";
 
 /// What `bellows record` was given.
@@ -28,15 +30,16 @@ pub(crate) struct RecordArgs {
     /// Process to profile, by the name of its command, executable or Erlang node (rabbit@host, or rabbit)
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Samples per second of each running thread
+    #[command(flatten)]
+    event: EventArgs,
+    /// Samples per second of each running thread, of events that are too many to take each
     #[arg(long, value_name = "HZ", default_value_t = 999, env = "BELLOWS_FREQ",
           value_parser = clap::value_parser!(u32).range(1..=20_000))]
     freq: u32,
     /// How stacks are unwound: by what makes most of them whole, or by frame pointers alone
     #[arg(long, value_name = "HOW", default_value = "whole",
-          value_parser = PossibleValuesParser::new(Stacks::ALL.map(|(name, _)| name))
-              .map(|name| Stacks::named(&name).unwrap_or_default()))]
-    stacks: Stacks,
+          value_parser = PossibleValuesParser::new(Stacks::ALL.map(|(name, _)| name)))]
+    stacks: String,
     /// How long, in seconds (or 500ms, 2m); 0 lasts until Ctrl-C
     #[arg(long, value_name = "LENGTH", default_value = "30")]
     duration: Length,
@@ -51,10 +54,15 @@ impl RecordArgs {
             (Some(pid), _) => Target::Pid(pid),
             (None, name) => Target::Name(name.unwrap_or_default()),
         };
-        let record = RecordOptions {
-            target,
+        let mut profile = ProfileSpec {
             frequency: self.freq,
             stacks: self.stacks,
+            ..ProfileSpec::default()
+        };
+        self.event.apply(&mut profile);
+        let record = RecordOptions {
+            target,
+            profile,
             duration: (!self.duration.is_zero()).then_some(self.duration.0),
             name: "record".to_owned(),
         };
@@ -72,8 +80,8 @@ impl RecordArgs {
             &watched,
             |options, control, observer| session::record(&record, options, control, observer),
         )?;
-        let profile = carried.outcome.profile.as_ref();
-        let is_empty = profile.is_some_and(|profile| profile.samples.is_empty());
+        let profiles = &carried.outcome.profiles;
+        let is_empty = profiles.iter().all(|profile| profile.samples.is_empty());
         match &carried.outcome.record.summary {
             // The error is the one JSON value.
             Some(_) if self.output.json && is_empty => {}
@@ -83,7 +91,8 @@ impl RecordArgs {
         carried.report?;
         watched.check()?;
         if is_empty {
-            return Err(no_samples("the profile"));
+            let first = profiles.first().map(|profile| profile.header.kind);
+            return Err(no_samples("the profile", first.unwrap_or_default()));
         }
         perform::judge(&self.output, &carried.outcome.record)
     }
@@ -92,11 +101,11 @@ impl RecordArgs {
 fn show(carried: &CarriedOut) -> Result<(), Failure> {
     let style = output::style();
     let mut warnings = carried.outcome.record.warnings.clone();
-    let profile = carried.outcome.profile.as_ref();
-    // The table's own notes say these.
-    warnings.retain(|warning| profile.is_none_or(|it| !it.notes.contains(&warning.text)));
+    let profiles = &carried.outcome.profiles;
+    // The tables' own notes say these.
+    warnings.retain(|warning| profiles.iter().all(|it| !it.notes.contains(&warning.text)));
     output::print(&console::warnings(&warnings, style))?;
-    if let Some(profile) = profile {
+    for profile in profiles {
         let table = FunctionTable {
             limit: 12,
             sort: FunctionSort::SelfShare,

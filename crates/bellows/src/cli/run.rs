@@ -7,7 +7,7 @@ use measure::Problem;
 use report::console::Shape;
 use session::{Error, Experiment};
 
-use super::args::{OutputArgs, RequireArgs};
+use super::args::{EventArgs, OutputArgs, RequireArgs};
 use super::command_line::Assignment;
 use super::{complete, perform};
 use crate::failure::{Done, Failure};
@@ -18,6 +18,7 @@ Examples:
   bellows run --list
   bellows run stream-publish
   bellows run mine.toml --set load.0.rate=20000 --set phases.measure=30s
+  bellows run stream-publish --event cpu --event mmap
   bellows run classic-in-out --broker-root /opt/rabbitmq_server-4.2.1 --json > run.json";
 
 const DEMO_EXAMPLES: &str = "\
@@ -76,8 +77,10 @@ struct Changes {
     /// The environment's part of --set.
     #[arg(long, hide = true, env = "BELLOWS_SET", value_delimiter = ',')]
     set_before: Vec<Assignment>,
+    #[command(flatten)]
+    event: EventArgs,
     /// Take no profile
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["events", "min_block"])]
     no_profile: bool,
 }
 
@@ -86,6 +89,7 @@ impl Changes {
         for assignment in self.set_before.iter().chain(&self.set) {
             experiment.set(&assignment.0).map_err(Error::from)?;
         }
+        self.event.apply(&mut experiment.profile);
         if self.no_profile {
             experiment.profile.events.clear();
         }

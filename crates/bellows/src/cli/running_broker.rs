@@ -6,7 +6,7 @@ use report::console::Shape;
 use session::Experiment;
 use session::experiment::{Origin, PhasesSpec, ProfileSpec};
 
-use super::args::{OutputArgs, RequireArgs};
+use super::args::{EventArgs, OutputArgs, RequireArgs};
 use super::connect::ConnectArgs;
 use super::option_names::OPTION_NAMES;
 use super::perform::{self, Performed};
@@ -21,8 +21,10 @@ pub(super) struct RunningBrokerArgs {
     /// Profile the broker, which must run on this machine
     #[arg(long)]
     profile: bool,
+    #[command(flatten)]
+    event: EventArgs,
     /// Keep no run folder and write no report
-    #[arg(long, conflicts_with = "profile")]
+    #[arg(long, conflicts_with_all = ["profile", "events"])]
     no_archive: bool,
     #[command(flatten)]
     pub(super) connect: ConnectArgs,
@@ -42,6 +44,7 @@ impl RunningBrokerArgs {
         if !self.profile {
             profile.events.clear();
         }
+        self.event.apply(&mut profile);
         Ok(Experiment {
             name,
             broker: self.connect.clone().spec()?,

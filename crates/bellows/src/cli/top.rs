@@ -1,4 +1,4 @@
-//! `top`: where a profile spent its time, by function and by class, and whose work it was, by Erlang process.
+//! `top`: where a profile spent its time, or its other events, by function and by class, and whose work it was, by Erlang process.
 
 use archive::profile::{Profile, WorkBy};
 use clap::{Args, ValueEnum};
@@ -15,6 +15,7 @@ Examples:
   bellows top last --sort total --grep '^\\$rabbit_' --limit 40
   bellows top last --by class
   bellows top last --by process
+  bellows top last --event mmap
   bellows top profile.pb.gz --from 10 --to 20
   bellows top last --where 'end-to-end p99 > 50ms' --sort change";
 

@@ -126,7 +126,7 @@ fn run(mut resolved: ResolvedRun, command: Vec<String>) -> Result<Done, Failure>
     let outcome = session::run(&resolved.experiment, &options, &control, &mut show);
     show.finish();
     let outcome = outcome?;
-    let draw = |dir| pictures::draw(dir, outcome.profile.as_ref());
+    let draw = |dir| pictures::draw(dir, &outcome.profiles);
     let report = outcome.run_dir.as_deref().map(draw);
     if let Some(failure) = show.failed.take() {
         return Err(failure);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Commands and their subcommands.
-pub(crate) const COMMANDS: [&str; 28] = [
+pub(crate) const COMMANDS: [&str; 29] = [
     "",
     "demo",
     "run",
@@ -21,6 +21,7 @@ pub(crate) const COMMANDS: [&str; 28] = [
     "record",
     "top",
     "flame",
+    "fold",
     "broker",
     "runs",
     "runs show",
@@ -36,7 +37,7 @@ pub(crate) const COMMANDS: [&str; 28] = [
 ];
 
 /// What stands in an example, and what is run instead: shorter, with a run and a process that exist.
-const INSTEAD: [(&str, &str); 27] = [
+const INSTEAD: [(&str, &str); 29] = [
     // They last until they are stopped.
     ("--show-latency queue", "--show-latency --duration 1 queue"),
     ("--clientID test_id", "--clientID test_id --duration 1"),
@@ -58,6 +59,7 @@ const INSTEAD: [(&str, &str); 27] = [
     ("--name beam.smp", "--pid $broker"),
     ("7k2q x3m4", "last"),
     ("7k2q", "last"),
+    ("last --event mmap", "last --event cpu"),
     ("--from 10 --to 20", "--from 0 --to 90"),
     ("--from 10 --to 12", "--from 0 --to 90"),
     // The last run with a profile is one without a load, and nobody stands still.
@@ -72,7 +74,9 @@ const INSTEAD: [(&str, &str); 27] = [
     ("/etc/bash_completion.d/", "./"),
     ("~/.zfunc/", "./"),
     ("~/.config/fish/completions/", "./"),
-    ("man -l -", "cat"),
+    // A page of the manual is laid out by `man`.
+    ("man -l -", "cat > bellows.1"),
+    ("perf script |", "cat script.txt |"),
 ];
 
 /// What examples need: a broker at the usual place, a run, and files of those names.
@@ -82,6 +86,7 @@ broker=$!
 sleep 1
 bellows demo --quiet > /dev/null
 cp runs/*/profile.pb.gz runs/*/cpu.folded .
+printf 'beam.smp 7/8 [000] 1.5: 1001001 cpu-clock:\\n\\t10 main+0x1 (/bin/x)\\n\\n' > script.txt
 printf '[[fault]]\\nkind = \"lose\"\\nevery = 100\\n' > faults.toml
 printf '[broker]\\nkind = \"embedded\"\\n[[load]]\\nrate = 100\\n' > mine.toml
 ";
@@ -101,10 +106,9 @@ pub(crate) fn examples() -> Vec<String> {
         };
         for line in shown.lines().take_while(|line| line.starts_with("  ")) {
             let line = line.trim();
-            if line.starts_with("bellows ") {
-                examples.push(line.to_owned());
-            } else if let Some(last) = examples.last_mut() {
-                *last = format!("{} {line}", last.trim_end_matches('\\'));
+            match examples.last_mut().filter(|last| last.ends_with('\\')) {
+                Some(last) => *last = format!("{} {line}", last.trim_end_matches('\\')),
+                None => examples.push(line.to_owned()),
             }
         }
     }

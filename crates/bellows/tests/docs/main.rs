@@ -202,12 +202,14 @@ fn every_example_of_help_works_on_every_screen() {
         .iter()
         .map(|screen| {
             println!("examples {screen:?}");
-            walk(
+            let faults = walk(
                 &Block::of("examples", &script),
                 *screen,
                 limit,
                 Silence::Fault,
-            )
+            );
+            println!("{faults}");
+            faults
         })
         .collect();
     assert!(faults.is_empty(), "{faults}");

@@ -1,5 +1,5 @@
 //! Runs a script in a pipe or in a pseudo-terminal of some width, and judges what it printed: cut words, panics,
-//! warnings that are told twice, and commands that say nothing for over a second.
+//! warnings that are told twice, and commands that say nothing for over a second (in a pipe: two).
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 /// Stands before each command in the output, with its arguments behind it.
 const MARK: char = '\u{1e}';
-/// Longest silence of a command, beside what a busy machine adds.
-const SILENCE: Duration = Duration::from_millis(1_500);
+/// What a busy machine adds to the longest silence of a command.
+const LATE: Duration = Duration::from_millis(500);
 /// Commands that are told to be silent, or whose output is another tool's.
 const SILENT: [&str; 3] = ["--quiet", "--json", "artemis"];
 /// What warnings begin with.
@@ -102,7 +102,7 @@ pub(crate) fn play(script: &str, folder: &Path, screen: Screen, limit: Duration)
             let _ = to.send((Instant::now(), buffer[..length].to_vec()));
         }
     });
-    let mut watch = Watch::new();
+    let mut watch = Watch::new(screen.silence() + LATE);
     let deadline = Instant::now() + limit;
     let mut bytes = Vec::new();
     let mut in_time = true;
@@ -130,14 +130,16 @@ pub(crate) fn play(script: &str, folder: &Path, screen: Screen, limit: Duration)
 
 /// Notes silences. What comes before the next command's mark is the script's own, such as a `sleep`.
 struct Watch {
+    allowed: Duration,
     command: String,
     last: Instant,
     silences: Vec<String>,
 }
 
 impl Watch {
-    fn new() -> Self {
+    fn new(allowed: Duration) -> Self {
         Self {
+            allowed,
             command: "--quiet".to_owned(),
             last: Instant::now(),
             silences: Vec::new(),
@@ -149,12 +151,22 @@ impl Watch {
         let silence = at.duration_since(self.last);
         self.last = at;
         let is_told_so = SILENT.iter().any(|word| self.command.contains(word));
-        if silence > SILENCE && !text.starts_with(MARK) && !is_told_so {
+        if silence > self.allowed && !text.starts_with(MARK) && !is_told_so {
             let line = format!("`bellows {}` said nothing for {silence:.1?}", self.command);
             self.silences.push(line);
         }
         if let Some((_, rest)) = text.rsplit_once(MARK) {
             self.command = rest.lines().next().unwrap_or_default().trim().to_owned();
+        }
+    }
+}
+
+impl Screen {
+    /// Longest silence of a command. Where each word is a line that stays, there are fewer.
+    const fn silence(self) -> Duration {
+        match self {
+            Self::Pipe => Duration::from_secs(2),
+            Self::Terminal(_) => Duration::from_secs(1),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use measure::{Interval, Metric, Nanos, Time};
+use measure::{Metric, Nanos, Slice, Time};
 
 pub(crate) use self::known::Known;
 use self::polling::Polling;
@@ -325,7 +325,7 @@ impl Consumer {
         &mut self,
         delivery: Received<'_>,
         now: Time,
-        interval: &mut Interval,
+        interval: &mut Slice,
         latency: &mut Nanos,
         ledger: Option<&mut ThreadLedger>,
     ) -> bool {
@@ -441,7 +441,7 @@ impl Consumer {
     }
 
     #[inline]
-    fn record(&mut self, now: Time, interval: &mut Interval, latency: &mut Nanos) {
+    fn record(&mut self, now: Time, interval: &mut Slice, latency: &mut Nanos) {
         let Gathered {
             intended,
             sent,
@@ -466,7 +466,7 @@ impl Consumer {
 
     /// Records what is gathered.
     #[inline]
-    pub(crate) fn end_of_batch(&mut self, now: Time, interval: &mut Interval, latency: &mut Nanos) {
+    pub(crate) fn end_of_batch(&mut self, now: Time, interval: &mut Slice, latency: &mut Nanos) {
         self.record(now, interval, latency);
     }
 

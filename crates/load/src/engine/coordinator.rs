@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use measure::{Clock, Interval, Nanos, Phase, Time};
+use measure::{Clock, Nanos, Phase, Slice, Time};
 use mio::Waker;
 
 use self::stop::StopWatcher;
@@ -27,7 +27,9 @@ use super::worker::{Worker, WorkerConfig};
 use crate::control::{CLOSING, Watch};
 use crate::protocol::Connection;
 use crate::report::Censored;
-use crate::{Control, Error, Outcome, PhaseTimes, Plan, RunEvent, Sink, ThreadUsage, Together};
+use crate::{
+    Control, Error, Outcome, PhaseTimes, Plan, RunEvent, SliceSink, ThreadUsage, Together,
+};
 
 /// How often the coordinator looks at its [`Control`], and at progress while draining.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -48,7 +50,7 @@ pub(super) struct Coordinator<'a, C: Connection> {
     plan: &'a Plan,
     together: &'a Together,
     control: &'a Control,
-    sink: &'a mut dyn Sink,
+    sink: &'a mut dyn SliceSink,
     shared: Arc<Shared>,
     reports: Receiver<Report>,
     merger: Merger,
@@ -77,7 +79,7 @@ impl<'a, C: Connection> Coordinator<'a, C> {
         plan: &'a Plan,
         together: &'a Together,
         control: &'a Control,
-        sink: &'a mut dyn Sink,
+        sink: &'a mut dyn SliceSink,
         assignment: Assignment<C::ClientSpec>,
     ) -> Result<Self, Error> {
         let count = assignment.threads.len();
@@ -320,7 +322,7 @@ impl<'a, C: Connection> Coordinator<'a, C> {
             Report::Ready => self.ready += 1,
             Report::Interval(thread, interval) => {
                 let Self { merger, sink, .. } = self;
-                merger.add(thread, interval, |slice: &Interval| {
+                merger.add(thread, interval, |slice: &Slice| {
                     if slice.end > slice.start {
                         sink.slice(slice);
                     }

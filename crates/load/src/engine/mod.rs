@@ -38,9 +38,10 @@ use self::coordinator::Coordinator;
 use self::spec::Cluster;
 use crate::control::{FINISHING, Interruption};
 use crate::node::{Node, Nodes};
-use crate::protocol::{Admin, Connection, connect_options, too_many_clients};
+use crate::protocol::{Admin, Connection, Made, connect_options, too_many_clients};
 use crate::{
-    Control, Destination, DestinationKind, Error, Group, Outcome, Plan, RunEvent, Sink, Together,
+    Control, Destination, DestinationKind, Error, Group, Outcome, Plan, RunEvent, SliceSink,
+    Together,
 };
 
 /// What is said where the load cannot begin after its queues were emptied.
@@ -59,7 +60,7 @@ pub(crate) fn run<C: Connection>(
     plan: &Plan,
     together: &Together,
     control: &Control,
-    sink: &mut dyn Sink,
+    sink: &mut dyn SliceSink,
 ) -> Result<Outcome, Error> {
     validate::<C>(plan)?;
     let mut made = vec![Vec::new(); plan.groups.len()];
@@ -79,32 +80,32 @@ pub(crate) fn run<C: Connection>(
     let reached = !matches!(outcome, Err(Error::Connect { .. } | Error::TimedOut { .. }));
     let took_place = outcome.as_ref().is_ok_and(|it| !it.phases.is_empty());
     for (group, made) in plan.groups.iter().zip(made) {
-        let (queues, timeout) = match reached {
+        let (mut left, timeout) = match reached {
             true => (left_over(group, made, took_place), plan.timeout),
             false => (made, plan.timeout.min(FINISHING)),
         };
-        if !queues.is_empty() {
-            clean_up::<C>(group, &queues, timeout, control, sink);
+        // An exchange is deleted when nothing is bound to it.
+        left.sort_by_key(|it| matches!(it, Made::Exchange(_)));
+        if !left.is_empty() {
+            clean_up::<C>(group, &left, timeout, control, sink);
         }
     }
     outcome
 }
 
-/// The queues that a group leaves and that are to be deleted: subscriptions in any case, whose queues would gather
-/// messages for ever; its own where the load took place, else those that were made for it.
-fn left_over(group: &Group, made: Vec<String>, took_place: bool) -> Vec<String> {
+/// What a group leaves and what is to be deleted: subscriptions in any case, whose queues would gather messages for
+/// ever; its own queues where the load took place, else those that were made for it; exchanges that were made for it.
+fn left_over(group: &Group, made: Vec<Made>, took_place: bool) -> Vec<Made> {
     let is_own = |it: &&Destination| it.kind == DestinationKind::Queue && !it.exclusive;
-    let mut queues = match group.queues.delete && took_place {
-        true => group
-            .destinations
-            .iter()
-            .filter(is_own)
-            .map(|it| it.name.clone())
-            .collect(),
-        false => made,
-    };
-    queues.extend(group.subscription_queues().map(|(queue, _)| queue));
-    queues
+    let mut left = made;
+    if group.queues.delete && took_place {
+        left.retain(|it| matches!(it, Made::Exchange(_)));
+        let own = group.destinations.iter().filter(is_own);
+        left.extend(own.map(|it| Made::Queue(it.name.clone())));
+    }
+    let subscriptions = group.subscription_queues();
+    left.extend(subscriptions.map(|(queue, _)| Made::Queue(queue)));
+    left
 }
 
 /// Prepares the broker and assigns the clients. Queues are emptied last, when nothing is left to be refused that can
@@ -112,8 +113,8 @@ fn left_over(group: &Group, made: Vec<String>, took_place: bool) -> Vec<String> 
 fn set_up<C: Connection>(
     plan: &Plan,
     control: &Control,
-    sink: &mut dyn Sink,
-    made: &mut [Vec<String>],
+    sink: &mut dyn SliceSink,
+    made: &mut [Vec<Made>],
 ) -> Result<Assignment<C::ClientSpec>, Interruption> {
     let (nodes, clusters) = prepare::<C>(plan, control, sink, made)?;
     let assignment = assign::<C>(plan, &nodes, &clusters)?;
@@ -132,12 +133,12 @@ fn set_up<C: Connection>(
     Ok(assignment)
 }
 
-/// Connects to every endpoint once and prepares the queues there; `made` has a list for each group.
+/// Connects to every endpoint once and prepares what the groups need there; `made` has a list for each group.
 fn prepare<C: Connection>(
     plan: &Plan,
     control: &Control,
-    sink: &mut dyn Sink,
-    made: &mut [Vec<String>],
+    sink: &mut dyn SliceSink,
+    made: &mut [Vec<Made>],
 ) -> Result<(Vec<Nodes>, Vec<Cluster>), Interruption> {
     let mut all = Vec::with_capacity(plan.groups.len());
     let mut clusters = Vec::with_capacity(plan.groups.len());
@@ -175,24 +176,24 @@ fn prepare<C: Connection>(
 /// Deletes what a group leaves, for a second at most where the load was stopped. What fails here is only told.
 fn clean_up<C: Connection>(
     group: &Group,
-    queues: &[String],
+    left: &[Made],
     timeout: Nanos,
     control: &Control,
-    sink: &mut dyn Sink,
+    sink: &mut dyn SliceSink,
 ) {
     if control.is_stopping() {
         sink.event(RunEvent::Waiting {
-            for_what: "the broker to delete queues".to_owned(),
+            for_what: "the broker to delete what was declared".to_owned(),
             at_most: FINISHING,
         });
     }
     let control = control.finishing();
-    let mut left = queues;
+    let mut left = left;
     let mut delete = || -> Result<(), Interruption> {
         let options = connect_options(&group.endpoint, &group.source_addresses)?;
         let mut admin = <C::Admin<'_>>::connect(&group.endpoint, options, timeout, &control)?;
-        while let Some((queue, rest)) = left.split_first() {
-            admin.delete(queue)?;
+        while let Some((first, rest)) = left.split_first() {
+            admin.delete(first)?;
             left = rest;
         }
         admin.close()
@@ -209,7 +210,7 @@ fn clean_up<C: Connection>(
             others => format!(" and {others} others"),
         };
         sink.event(RunEvent::Note(format!(
-            "queues may be left behind: {first}{others}: {why}"
+            "{first}{others} may be left behind: {why}"
         )));
     }
 }

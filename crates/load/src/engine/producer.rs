@@ -5,7 +5,7 @@ mod censored;
 
 use std::sync::Arc;
 
-use measure::{Interval, Metric, Nanos, Time};
+use measure::{Metric, Nanos, Slice, Time};
 
 use super::routing_keys::RoutingKeyGenerator;
 use super::unique_properties::UniqueProperties;
@@ -221,7 +221,7 @@ impl Producer {
         &mut self,
         now: Time,
         sender: &mut impl Sender,
-        interval: &mut Interval,
+        interval: &mut Slice,
     ) -> Result<Sent, Error> {
         let before = self.sequence;
         let (send_state, ended) = match self.next_send.take() {
@@ -266,7 +266,7 @@ impl Producer {
         end: Time,
         now: Time,
         sender: &mut impl Sender,
-        interval: &mut Interval,
+        interval: &mut Slice,
     ) -> Result<Sent, Error> {
         let was_due = |next_send: &NextSend| match next_send {
             NextSend::Scheduled(due_times) => due_times.due() < end,
@@ -306,7 +306,7 @@ impl Producer {
     }
 
     /// How many messages may go, and why not more.
-    fn allowance(&mut self, sender: &impl Sender, interval: &mut Interval) -> (u64, SendState) {
+    fn allowance(&mut self, sender: &impl Sender, interval: &mut Slice) -> (u64, SendState) {
         let left = self
             .spec
             .limit
@@ -332,7 +332,7 @@ impl Producer {
         &mut self,
         now: Time,
         sender: &mut impl Sender,
-        interval: &mut Interval,
+        interval: &mut Slice,
     ) -> SendState {
         let (count, send_state) = self.allowance(sender, interval);
         if self.is_varied() {
@@ -359,7 +359,7 @@ impl Producer {
         due_times: &mut DueTimes,
         now: Time,
         sender: &mut impl Sender,
-        interval: &mut Interval,
+        interval: &mut Slice,
     ) -> SendState {
         let until = now.min(self.last_due);
         if due_times.due() > until {
@@ -387,7 +387,7 @@ impl Producer {
         due: Time,
         now: Time,
         sender: &mut impl Sender,
-        interval: &mut Interval,
+        interval: &mut Slice,
     ) -> SendState {
         let done = self.spec.limit == Some(self.sequence);
         if done || self.window.as_ref().is_some_and(|w| w.open() > 0) {
@@ -432,7 +432,7 @@ impl Producer {
         count: u64,
         due_times: &mut DueTimes,
         sender: &mut impl Sender,
-        interval: &mut Interval,
+        interval: &mut Slice,
     ) {
         for _ in 0..count {
             let due = due_times.due();
@@ -450,7 +450,7 @@ impl Producer {
 
     /// Where things stand after a batch: looks at the budget at once, so that the message which
     /// would be next counts as blocked when it is.
-    fn after(&mut self, sender: &impl Sender, interval: &mut Interval) -> SendState {
+    fn after(&mut self, sender: &impl Sender, interval: &mut Slice) -> SendState {
         self.allowance(sender, interval).1
     }
 
@@ -460,7 +460,7 @@ impl Producer {
         due: Time,
         now: Time,
         sender: &mut impl Sender,
-        interval: &mut Interval,
+        interval: &mut Slice,
     ) {
         let delay = now.since(due);
         interval.due(due).record(Metric::SEND_DELAY, delay);

@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayString;
 use measure::ledger::LedgerBatch;
-use measure::{Interval, Time};
+use measure::{Slice, Time};
 
 use crate::payload::Unreadable;
 use crate::report::Censored;
@@ -19,7 +19,7 @@ pub(crate) enum Report {
     /// A chunk of the ledger, and with the last one what the thread counted by itself.
     LedgerBatch(usize, LedgerBatch, Option<Box<LastBatch>>),
     /// A finished interval of a thread.
-    Interval(usize, Box<Interval>),
+    Interval(usize, Box<Slice>),
     Event(RunEvent),
     /// `connection.blocked`, as its event, but without an allocation on the event loop.
     Blocked {

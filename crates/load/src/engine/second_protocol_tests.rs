@@ -12,7 +12,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-use measure::{Interval, Nanos, Time};
+use measure::{Nanos, Slice, Time};
 
 use super::*;
 use crate::payload::FULL_LEN;
@@ -380,7 +380,7 @@ impl<'a> Admin<'a> for ToyAdmin {
         &self.0
     }
 
-    fn prepare(&mut self, _: &Group, _: &mut Vec<String>) -> Result<(), Interruption> {
+    fn prepare(&mut self, _: &Group, _: &mut Vec<Made>) -> Result<(), Interruption> {
         Ok(())
     }
 
@@ -388,7 +388,7 @@ impl<'a> Admin<'a> for ToyAdmin {
         Ok(())
     }
 
-    fn delete(&mut self, _: &str) -> Result<(), Interruption> {
+    fn delete(&mut self, _: &Made) -> Result<(), Interruption> {
         Ok(())
     }
 
@@ -454,8 +454,8 @@ fn serve(mut stream: TcpStream, subscribers: &Subscribers) {
 
 struct Unheard;
 
-impl Sink for Unheard {
-    fn interval(&mut self, _: &Interval) {}
+impl SliceSink for Unheard {
+    fn slice(&mut self, _: &Slice) {}
     fn event(&mut self, _: RunEvent) {}
 }
 

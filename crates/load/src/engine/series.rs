@@ -13,7 +13,7 @@
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 
-use measure::{Counters, Interval, Metric, Nanos, Phase, Recorder, Time};
+use measure::{Counters, Latencies, Metric, Nanos, Phase, Slice, SliceRecorder, Time};
 
 use super::report::Report;
 use super::shared::Boundaries;
@@ -29,15 +29,15 @@ const FOR_SECONDS: usize = 3;
 pub(crate) struct Series {
     thread: usize,
     reports: SyncSender<Report>,
-    returned: Receiver<Box<Interval>>,
+    returned: Receiver<Box<Slice>>,
     #[expect(
         clippy::vec_box,
         reason = "boxes travel through channels without a copy of the histograms"
     )]
-    spare: Vec<Box<Interval>>,
+    spare: Vec<Box<Slice>>,
     /// Empty recorders of no interval; those of `spare` hold nothing.
-    recorders: Vec<Recorder>,
-    current: Box<Interval>,
+    recorders: Vec<SliceRecorder>,
+    current: Box<Slice>,
     /// The next whole [`SLICE`] of the phase.
     tick: Time,
     /// The next whole second of the phase.
@@ -54,12 +54,12 @@ impl Series {
     pub(crate) fn new(
         thread: usize,
         reports: SyncSender<Report>,
-        returned: Receiver<Box<Interval>>,
+        returned: Receiver<Box<Slice>>,
         metrics: &[Metric],
         warms_up: bool,
     ) -> Self {
-        let recorder = || Recorder::with(metrics);
-        let mut current = Box::<Interval>::default();
+        let recorder = || SliceRecorder::with(metrics);
+        let mut current = Box::<Slice>::default();
         current.latencies = recorder();
         Self {
             thread,
@@ -103,7 +103,7 @@ impl Series {
 
     /// Where things are recorded. After the end they are recorded nowhere that anybody looks.
     #[inline]
-    pub(crate) fn current(&mut self) -> &mut Interval {
+    pub(crate) fn current(&mut self) -> &mut Slice {
         &mut self.current
     }
 
@@ -214,18 +214,18 @@ impl Series {
 /// Puts the threads' series together.
 pub(crate) struct Merger {
     threads: Vec<Spacing>,
-    merged: Interval,
+    merged: Slice,
     totals: Counters,
     measured: Counters,
 }
 
 struct Spacing {
-    waiting: std::collections::VecDeque<Box<Interval>>,
+    waiting: std::collections::VecDeque<Box<Slice>>,
     /// End of what has gone into the present merged interval, or into the one before.
     covered: Time,
     /// No more will come.
     has_ended: bool,
-    give_back: SyncSender<Box<Interval>>,
+    give_back: SyncSender<Box<Slice>>,
 }
 
 impl Spacing {
@@ -234,16 +234,15 @@ impl Spacing {
         self.has_ended && self.waiting.is_empty()
     }
 
-    /// Empties an interval here rather than on the event loop, which would be late by a tenth of a
-    /// millisecond for it.
-    fn give_back(&self, mut interval: Box<Interval>) {
+    /// Empties an interval here rather than on the event loop, which has better to do.
+    fn give_back(&self, mut interval: Box<Slice>) {
         interval.reset(Time(0), Phase::Warmup);
         let _ = self.give_back.try_send(interval);
     }
 }
 
 /// Adds an interval that is complete to the sums.
-fn count(interval: &Interval, totals: &mut Counters, measured: &mut Counters) {
+fn count(interval: &Slice, totals: &mut Counters, measured: &mut Counters) {
     totals.add(&interval.counters);
     if interval.phase == Phase::Measure {
         measured.add(&interval.counters);
@@ -251,7 +250,7 @@ fn count(interval: &Interval, totals: &mut Counters, measured: &mut Counters) {
 }
 
 impl Merger {
-    pub(crate) fn new(give_back: Vec<SyncSender<Box<Interval>>>) -> Self {
+    pub(crate) fn new(give_back: Vec<SyncSender<Box<Slice>>>) -> Self {
         let threads = give_back
             .into_iter()
             .map(|give_back| Spacing {
@@ -263,7 +262,7 @@ impl Merger {
             .collect();
         Self {
             threads,
-            merged: Interval::new(),
+            merged: Slice::default(),
             totals: Counters::default(),
             measured: Counters::default(),
         }
@@ -281,8 +280,8 @@ impl Merger {
     pub(crate) fn add(
         &mut self,
         thread: usize,
-        interval: Box<Interval>,
-        mut show: impl FnMut(&Interval),
+        interval: Box<Slice>,
+        mut show: impl FnMut(&Slice),
     ) {
         if let Some(arrivals) = self.threads.get_mut(thread) {
             arrivals.waiting.push_back(interval);
@@ -291,7 +290,7 @@ impl Merger {
     }
 
     /// No more will come from this thread: the others do not wait for it.
-    pub(crate) fn end(&mut self, thread: usize, mut show: impl FnMut(&Interval)) {
+    pub(crate) fn end(&mut self, thread: usize, mut show: impl FnMut(&Slice)) {
         if let Some(arrivals) = self.threads.get_mut(thread) {
             arrivals.has_ended = true;
         }
@@ -299,7 +298,7 @@ impl Merger {
     }
 
     /// Shows what is left when no more will come, as when a thread has died.
-    pub(crate) fn finish(&mut self, mut show: impl FnMut(&Interval)) {
+    pub(crate) fn finish(&mut self, mut show: impl FnMut(&Slice)) {
         loop {
             while self.step(&mut show) {}
             // Those who are waited for do not come.
@@ -315,18 +314,17 @@ impl Merger {
     }
 
     /// Merges the next interval of the thread that is furthest behind; `false` when that has to come
-    /// first. Who has left the phase waits for the others. The intervals of an only thread are shown as
-    /// they are.
-    fn step(&mut self, show: &mut impl FnMut(&Interval)) -> bool {
+    /// first. Who has left the phase waits for the others. The slices of an only thread are shown as they are.
+    fn step(&mut self, show: &mut impl FnMut(&Slice)) -> bool {
         if let [thread] = &mut *self.threads {
-            let Some(interval) = thread.waiting.pop_front() else {
+            let Some(slice) = thread.waiting.pop_front() else {
                 return false;
             };
-            if interval.end > interval.start {
-                count(&interval, &mut self.totals, &mut self.measured);
-                show(&interval);
+            if slice.end > slice.start {
+                count(&slice, &mut self.totals, &mut self.measured);
+                show(&slice);
             }
-            thread.give_back(interval);
+            thread.give_back(slice);
             return true;
         }
         let Some(thread) = self.behind(|_| true) else {
@@ -378,7 +376,7 @@ impl Merger {
         true
     }
 
-    fn emit(&mut self, show: &mut impl FnMut(&Interval)) {
+    fn emit(&mut self, show: &mut impl FnMut(&Slice)) {
         if self.is_empty() {
             return;
         }

@@ -15,7 +15,7 @@ fn at(ms: u64) -> Time {
 struct Thread {
     series: Series,
     reports: Receiver<Report>,
-    returns: SyncSender<Box<Interval>>,
+    returns: SyncSender<Box<Slice>>,
 }
 
 fn thread(number: usize, warms_up: bool) -> Thread {
@@ -41,7 +41,7 @@ impl Thread {
     }
 
     #[expect(clippy::vec_box, reason = "boxes go back as they came")]
-    fn intervals(&self) -> Vec<Box<Interval>> {
+    fn intervals(&self) -> Vec<Box<Slice>> {
         let intervals = self.reports.try_iter().map(|report| match report {
             Report::Interval(_, interval) => interval,
             other => panic!("{other:?}"),
@@ -51,10 +51,10 @@ impl Thread {
 }
 
 /// Latencies of what was due in the warm-up, and of what was due after it.
-fn counts(interval: &Interval) -> (u64, u64) {
+fn counts(slice: &Slice) -> (u64, u64) {
     let count = |phase: Phase| {
-        let due = interval.histograms().filter(|it| it.due == phase);
-        due.map(|it| it.histogram.len()).sum()
+        let due = slice.histograms().filter(|it| it.due == phase);
+        due.map(|it| it.histogram.count()).sum()
     };
     (count(Phase::Warmup), count(Phase::Measure))
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
-use measure::{Clock, Interval, Metric, Nanos, Time};
+use measure::{Clock, Metric, Nanos, Slice, Time};
 use mio::{Events, Poll, Token, Waker};
 use transport::{Timer, sleep_until};
 
@@ -53,7 +53,7 @@ pub(crate) struct WorkerConfig<S> {
     pub(crate) clients: Vec<ClientSpec<S>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) reports: SyncSender<Report>,
-    pub(crate) returned: Receiver<Box<Interval>>,
+    pub(crate) returned: Receiver<Box<Slice>>,
     /// Where there is a ledger.
     pub(crate) ledger: Option<ThreadLedger>,
     /// Sleep between looks at the sockets where that cannot be seen; see [`IdleBackoff`].

@@ -10,7 +10,7 @@ mod subscription;
 
 use std::net::IpAddr;
 
-use measure::Nanos;
+use measure::{Nanos, counted};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -245,8 +245,9 @@ impl Group {
             {
                 Err(Error::invalid(
                     format!(
-                        "consumers on {n} connections cannot share {queues} exclusive queues: each \
-                         belongs to one connection"
+                        "consumers on {} cannot share {}: each belongs to one connection",
+                        counted(n as u64, "connection"),
+                        counted(queues as u64, "exclusive queue")
                     ),
                     "leave the number of consumers' connections out",
                 )

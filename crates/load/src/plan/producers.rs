@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use measure::Nanos;
+use measure::{Nanos, counted};
 
 use super::{AmqpProducers, MessageProperties};
 use crate::payload::{FULL_LEN, TRACE_HEADER};
@@ -217,7 +217,10 @@ impl Producers {
         let (least, most) = self.size_range();
         if self.has_replies() && least < FULL_LEN && !self.has_trace_header() {
             return Err(Error::invalid(
-                format!("a request of {least} bytes has no room for what its reply is known by"),
+                format!(
+                    "a request of {} has no room for what its reply is known by",
+                    counted(least as u64, "byte")
+                ),
                 format!("ask for at least {FULL_LEN} bytes"),
             )
             .observed(least)

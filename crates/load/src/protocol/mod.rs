@@ -16,12 +16,12 @@ pub(crate) mod amqp091;
 mod blocking;
 mod driver;
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::hash::Hash;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use measure::{Nanos, Time};
+use measure::{Nanos, Time, counted};
 use transport::ConnectOptions;
 
 pub(crate) use self::blocking::{Blocking, connect_options};
@@ -237,21 +237,38 @@ pub(crate) trait Admin<'a>: Sized {
     /// What was found out by connecting.
     fn server(&self) -> &Server;
 
-    /// Makes what a group asks for. Where its queues are to be deleted, those that were not there before are added to
-    /// `made`.
-    fn prepare(&mut self, group: &Group, made: &mut Vec<String>) -> Result<(), Interruption>;
+    /// Makes what a group asks for. Where its queues are to be deleted, what was not there before is added to `made`.
+    fn prepare(&mut self, group: &Group, made: &mut Vec<Made>) -> Result<(), Interruption>;
 
     /// Empties a group's queues, where that is possible.
     fn purge(&mut self, group: &Group) -> Result<(), Interruption>;
 
-    /// Deletes a queue, where it is there.
-    fn delete(&mut self, queue: &str) -> Result<(), Interruption>;
+    /// Deletes what is there of it, but no exchange that something is bound to.
+    fn delete(&mut self, made: &Made) -> Result<(), Interruption>;
 
     /// Messages that wait in a queue, and its consumers; `None` where there is no such queue.
     fn depth(&mut self, queue: &str) -> Result<Option<(u32, u32)>, Interruption>;
 
     /// Says goodbye.
     fn close(self) -> Result<(), Interruption>;
+}
+
+/// What a load made on a broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Made {
+    /// A queue of this name.
+    Queue(String),
+    /// An exchange of this name.
+    Exchange(String),
+}
+
+impl fmt::Display for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Queue(name) => write!(f, "queue {name:?}"),
+            Self::Exchange(name) => write!(f, "exchange {name:?}"),
+        }
+    }
 }
 
 /// What a broker says about itself, and how far away it is.
@@ -276,7 +293,8 @@ pub(crate) struct Server {
 pub(crate) fn too_many_clients(endpoint: &Endpoint, count: usize, most: usize) -> Error {
     Error::invalid(
         format!(
-            "{count} producers and consumers cannot share a connection of {endpoint}: the broker allows {most} channels"
+            "{count} producers and consumers cannot share a connection of {endpoint}: the broker allows {}",
+            counted(most as u64, "channel")
         ),
         "ask for more connections",
     )

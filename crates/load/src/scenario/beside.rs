@@ -3,16 +3,16 @@
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread;
 
-use measure::{Clock, Interval, Nanos, Waits};
+use measure::{Clock, Nanos, Slice, Waits};
 
 use super::Scenario;
 use crate::engine::series::{Merger, POOL};
 use crate::seconds::Seconds;
-use crate::{Control, Error, Outcome, RunEvent, Sink, Together, limits};
+use crate::{Control, Error, Outcome, RunEvent, Sink, SliceSink, Together, limits};
 
 /// What the scenario with this index tells.
 enum FromScenario {
-    Interval(usize, Box<Interval>),
+    Slice(usize, Box<Slice>),
     Event(usize, RunEvent),
     /// It has ended, and tells no more.
     Ended(usize),
@@ -22,12 +22,12 @@ enum FromScenario {
 struct Forward {
     scenario: usize,
     tell: Sender<FromScenario>,
-    /// Intervals that were merged.
-    spare: Receiver<Box<Interval>>,
+    /// Slices that were merged.
+    spare: Receiver<Box<Slice>>,
 }
 
-impl Sink for Forward {
-    fn slice(&mut self, slice: &Interval) {
+impl SliceSink for Forward {
+    fn slice(&mut self, slice: &Slice) {
         let mut copy = self.spare.try_recv().unwrap_or_default();
         copy.reset(slice.start, slice.phase);
         copy.merge(slice);
@@ -40,12 +40,7 @@ impl Sink for Forward {
             };
         }
         // Whoever listens does so until all scenarios have ended.
-        let _ = self.tell.send(FromScenario::Interval(self.scenario, copy));
-    }
-
-    /// An interval of any length is a slice.
-    fn interval(&mut self, merged: &Interval) {
-        self.slice(merged);
+        let _ = self.tell.send(FromScenario::Slice(self.scenario, copy));
     }
 
     fn event(&mut self, event: RunEvent) {
@@ -113,7 +108,7 @@ fn apart(scenarios: &[Box<dyn Scenario>]) -> Result<(), Error> {
 fn run_all(
     scenarios: &[Box<dyn Scenario>],
     control: &Control,
-    sink: &mut dyn Sink,
+    sink: &mut dyn SliceSink,
 ) -> Result<Outcome, Error> {
     let together = Together::of(scenarios.len());
     let (tell, told) = channel();
@@ -153,8 +148,8 @@ fn run_all(
         drop(tell);
         for told in told {
             match told {
-                FromScenario::Interval(scenario, interval) => {
-                    merger.add(scenario, interval, |merged| sink.slice(merged));
+                FromScenario::Slice(scenario, slice) => {
+                    merger.add(scenario, slice, |merged| sink.slice(merged));
                 }
                 FromScenario::Ended(scenario) => merger.end(scenario, |merged| sink.slice(merged)),
                 FromScenario::Event(0, event) => sink.event(event),

@@ -4,7 +4,9 @@ use measure::Metric;
 
 use super::{Operations, Scenario};
 use crate::protocol::amqp091::AmqpConnection;
-use crate::{ArrivalProcess, Control, Error, Outcome, Phases, Plan, Requested, Sink, Together};
+use crate::{
+    ArrivalProcess, Control, Error, Outcome, Phases, Plan, Requested, SliceSink, Together,
+};
 
 impl Scenario for Plan {
     fn name(&self) -> &'static str {
@@ -63,7 +65,7 @@ impl Scenario for Plan {
         &self,
         together: &Together,
         control: &Control,
-        sink: &mut dyn Sink,
+        sink: &mut dyn SliceSink,
     ) -> Result<Outcome, Error> {
         crate::engine::run::<AmqpConnection>(self, together, control, sink)
     }

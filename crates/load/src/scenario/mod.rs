@@ -9,7 +9,7 @@ use std::fmt;
 
 use measure::Metric;
 
-use crate::{Control, Error, Outcome, Phases, Plan, Requested, Sink, Together};
+use crate::{Control, Error, Outcome, Phases, Plan, Requested, SliceSink, Together};
 
 pub use beside::run;
 
@@ -56,7 +56,7 @@ pub trait Scenario: fmt::Debug + Send + Sync {
     /// The lengths of its phases.
     fn phases(&self) -> Phases;
 
-    /// Runs to its end and reports to [`Sink::slice`] ten times a second, in intervals that end at whole
+    /// Runs to its end and reports to [`SliceSink::slice`] ten times a second, in intervals that end at whole
     /// tenths of a second of a phase; [`run`] makes seconds of them. It calls [`Together::ready`] when it could begin, begins at
     /// [`Together::start`], and ends at [`Together::ended`] where that comes before its own end.
     ///
@@ -66,7 +66,7 @@ pub trait Scenario: fmt::Debug + Send + Sync {
         &self,
         together: &Together,
         control: &Control,
-        sink: &mut dyn Sink,
+        sink: &mut dyn SliceSink,
     ) -> Result<Outcome, Error>;
 }
 

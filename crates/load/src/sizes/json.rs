@@ -60,8 +60,8 @@ impl Json {
         if self.size < SMALLEST {
             return Err(Error::invalid(
                 format!(
-                    "a JSON document of {} bytes has no room for a member",
-                    self.size
+                    "a JSON document of {} has no room for a member",
+                    measure::counted(self.size as u64, "byte")
                 ),
                 format!("ask for at least {SMALLEST} bytes"),
             )

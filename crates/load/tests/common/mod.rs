@@ -118,7 +118,7 @@ pub(crate) fn started(config: broker::Config) -> broker::Running {
 /// Churns alone, and tells what became of the cycles.
 pub(crate) fn churned(
     plan: &load::scenario::churn::ChurnPlan,
-    sink: &mut dyn load::Sink,
+    sink: &mut dyn load::SliceSink,
 ) -> Result<(Tally, load::Outcome), load::Error> {
     use load::Together;
     use load::scenario::Scenario as _;

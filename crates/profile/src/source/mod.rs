@@ -1,15 +1,17 @@
 //! Where samples come from.
 
+pub(crate) mod blocked;
 pub(crate) mod perf;
 
 use std::os::fd::BorrowedFd;
 
+use measure::Time;
 use rustix::event::Timespec;
 
 use crate::record::Record;
 
 /// A source of records: the rings of the kernel's events, or a script in a test.
-pub(crate) trait SampleSource {
+pub(crate) trait SampleSource: Send {
     /// Waits until there are records to fetch, one of `others` is readable, or the time-out is over;
     /// says which of the others are readable.
     fn wait(&mut self, others: &[BorrowedFd<'_>], timeout: &Timespec) -> Vec<bool>;
@@ -22,6 +24,11 @@ pub(crate) trait SampleSource {
 
     /// Records lost so far, by the source's own count; 0 where it keeps none.
     fn lost(&self) -> u64;
+
+    /// Hands over what was held back, where sampling has ended at `at`; what was left out, in words.
+    fn end(&mut self, _at: Time, _take: &mut dyn FnMut(&Record<'_>)) -> Option<String> {
+        None
+    }
 }
 
 /// A ring held what cannot be a record.

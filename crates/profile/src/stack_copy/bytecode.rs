@@ -124,6 +124,11 @@ impl Bytecode {
         self.push(0x79, to, base, offset, 0);
     }
 
+    /// `to` becomes the 32 bits at `base + offset`, without sign.
+    pub(super) fn load_u32(&mut self, to: Register, base: Register, offset: i16) {
+        self.push(0x61, to, base, offset, 0);
+    }
+
     /// The word at `base + offset` becomes `from`.
     pub(super) fn store(&mut self, base: Register, offset: i16, from: Operand) {
         match from {
@@ -207,6 +212,7 @@ mod tests {
         code.add(R2, Value(-8));
         code.and(R1, Value(15));
         code.load(R1, R7, 16);
+        code.load_u32(R1, STACK, -4);
         code.store_u32(STACK, -8, R0);
         code.jump_if(R2, Condition::Above, Value(16_384), end);
         code.call(Helper::MapLookup);
@@ -220,6 +226,7 @@ mod tests {
                 0xffff_fff8_0000_0207,
                 0x0000_000f_0000_0157,
                 0x0000_0000_0010_7179,
+                0x0000_0000_fffc_a161,
                 0x0000_0000_fff8_0a63,
                 0x0000_4000_0001_0225,
                 0x0000_0001_0000_0085,

@@ -16,8 +16,10 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use self::namespace::PidNamespace;
-use self::sys::{Map, MapKind, Program};
+use self::program::Trigger;
+use self::sys::{Map, MapKind, Program, ProgramKind};
 use crate::beam::ProcessLayout;
+use crate::kernel_event::KernelEvent;
 
 pub(crate) use record::{MemoryCopy, StackCopy};
 
@@ -67,12 +69,17 @@ pub(crate) struct StackCopier {
 }
 
 impl StackCopier {
-    /// Loads the program for process `pid`, on a machine with this many processors; `process` is where an Erlang
-    /// process has its fields.
+    /// Loads the program for process `pid` and an event, on a machine with this many processors; `process` is where
+    /// an Erlang process has its fields.
     ///
     /// # Errors
     /// The kernel does not allow it, or is older than 5.15.
-    pub(crate) fn load(pid: u32, cpus: u32, process: Option<&ProcessLayout>) -> io::Result<Self> {
+    pub(crate) fn load(
+        pid: u32,
+        cpus: u32,
+        event: KernelEvent,
+        process: Option<&ProcessLayout>,
+    ) -> io::Result<Self> {
         if !cfg!(target_arch = "x86_64") {
             return Err(io::ErrorKind::Unsupported.into());
         }
@@ -82,9 +89,21 @@ impl StackCopier {
             output: Map::new(MapKind::PerfEventArray, size_of::<u32>(), cpus)?,
         };
         let namespace = PidNamespace::of(pid);
-        let code = program::program(&maps, process, namespace);
+        let (kind, trigger) = match event {
+            KernelEvent::Software(_) => (ProgramKind::PerfEvent, Trigger::Event),
+            KernelEvent::Tracepoint(tracepoint) => {
+                let number = namespace.map_or(Some(pid), |_| namespace::number_inside(pid));
+                let process = number.ok_or(io::ErrorKind::NotFound)?;
+                let field = tracepoint.field;
+                (
+                    ProgramKind::Tracepoint,
+                    Trigger::Tracepoint { process, field },
+                )
+            }
+        };
+        let code = program::program(&maps, trigger, process, namespace);
         let code = code.ok_or(io::ErrorKind::InvalidData)?;
-        let program = Program::load(&code, NAME)?;
+        let program = Program::load(kind, &code, NAME)?;
         Ok(Self {
             maps,
             program,
@@ -118,6 +137,8 @@ impl StackCopier {
 
 #[cfg(test)]
 mod tests {
+    use crate::tracepoint::{Field, Tracepoint};
+
     use super::*;
 
     #[test]
@@ -128,8 +149,13 @@ mod tests {
             heap: 128,
             hend: 136,
         };
-        for process in [None, Some(&layout)] {
-            match StackCopier::load(std::process::id(), 4, process) {
+        let tracepoint = |field| KernelEvent::Tracepoint(Tracepoint { number: 1, field });
+        let [short, long] = [4, 8].map(|size| tracepoint(Some(Field { offset: 24, size })));
+        let events = [KernelEvent::Software(0), tracepoint(None), short, long];
+        for (process, event) in
+            (events.map(|it| (None, it)).into_iter()).chain(events.map(|it| (Some(&layout), it)))
+        {
+            match StackCopier::load(std::process::id(), 4, event, process) {
                 Ok(copier) => copier.set_thread(std::process::id(), ThreadStack::default()),
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                     testkit::skip!("the kernel does not allow eBPF programs: {error}");

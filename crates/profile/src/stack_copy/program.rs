@@ -1,9 +1,9 @@
 //! The program that copies stacks at the instant of a sample.
 //!
-//! It runs in the interrupt that takes the sample, on the processor and thread that are sampled. It
-//! has no loop, copies bounded lengths, and writes one record into the ring of its processor, in
-//! place of the kernel's own. Only the record's own time, thread, processor and kernel frames come
-//! from the kernel.
+//! It runs in the interrupt that takes the sample, on the processor and thread that are sampled; at a tracepoint in
+//! whatever thread comes by, and leaves those of other processes alone. It has no loop, copies bounded lengths, and
+//! writes one record into the ring of its processor, in place of the kernel's own. Only the record's own time, thread,
+//! processor and kernel frames come from the kernel.
 
 use super::bytecode::Operand::{In, Value};
 use super::bytecode::{
@@ -13,6 +13,7 @@ use super::bytecode::{
 use super::record::{LARGEST_ERLANG, LARGEST_NATIVE, offset};
 use super::{Maps, PidNamespace, thread};
 use crate::beam::{self, ProcessLayout};
+use crate::tracepoint::Field;
 
 /// Where `struct pt_regs` of x86-64 has the registers that are written.
 const REGISTERS: [(i16, i16); 4] = [
@@ -22,16 +23,21 @@ const REGISTERS: [(i16, i16); 4] = [
     (24, offset::R12),
 ];
 
+/// Where `struct bpf_perf_event_data` has the number of events that a sample stands for, behind the registers.
+const SAMPLE_PERIOD: i16 = 168;
+
 /// Bytes that are tried, in this order, of a stack whose bounds are not known yet.
-const GUESSES: [i32; 3] = [4096, 1024, 256];
+const GUESSES: [i32; 6] = [8192, 4096, 3072, 2048, 1024, 256];
 /// An Erlang stack is copied from this far below its top: the process may have called functions since
 /// it last wrote the top down.
 const BELOW_TOP: i32 = 512;
 /// Bytes that are copied from the top of an Erlang stack whose bounds are not known.
 const MOVED_STACK: i32 = 4096;
 
-// The program's own stack, from its end down.
+// The program's own stack, from its end down. A key is the lower half of its word; of numbers of a thread and its
+// process the latter is the upper half.
 const KEY: i16 = -8;
+const PROCESS_NUMBER: i16 = KEY + 4;
 const CURRENT: i16 = -16;
 const ERLANG_END: i16 = -24;
 const PROCESS_WORDS: i16 = ERLANG_END - ProcessLayout::SPAN;
@@ -45,11 +51,27 @@ const SAVED_WORDS: i16 = 24;
 const NOT_ON_THIS_CPU: i32 = -libc::EOPNOTSUPP;
 const NO_SUCH_OUTPUT: i32 = -libc::ENOENT;
 
+/// What makes the program run.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Trigger {
+    /// An event of the thread's own.
+    Event,
+    /// A tracepoint, whoever comes by.
+    Tracepoint {
+        /// The process that is meant, by its number in its own namespace.
+        process: u32,
+        /// What its samples weigh by.
+        field: Option<Field>,
+    },
+}
+
 /// Throughout: R6 the program's argument, R7 the record, R8 the stack pointer, then the length of the
 /// native copy, R9 what is known of the thread, then the length of the Erlang copy.
 struct Writer<'m> {
     code: Bytecode,
     maps: &'m Maps,
+    trigger: Trigger,
+    namespace: Option<PidNamespace>,
     native: Label,
     guess: Label,
     erlang: Label,
@@ -61,6 +83,7 @@ struct Writer<'m> {
 /// `namespace` where threads have the numbers that they are known by.
 pub(super) fn program(
     maps: &Maps,
+    trigger: Trigger,
     process: Option<&ProcessLayout>,
     namespace: Option<PidNamespace>,
 ) -> Option<Vec<u64>> {
@@ -69,13 +92,19 @@ pub(super) fn program(
     let mut writer = Writer {
         code,
         maps,
+        trigger,
+        namespace,
         native,
         guess,
         erlang,
         plain,
     };
+    writer.code.set(R6, In(R1));
+    if let Trigger::Tracepoint { process, .. } = trigger {
+        writer.only(process);
+    }
     writer.begin();
-    writer.thread(namespace);
+    writer.thread();
     if let Some(process) = process {
         writer.erlang_bounds(process);
     }
@@ -90,7 +119,6 @@ impl Writer<'_> {
     fn begin(&mut self) {
         let scratch = self.maps.scratch.raw();
         let code = &mut self.code;
-        code.set(R6, In(R1));
         code.call(Helper::ProcessorId);
         code.store_u32(STACK, KEY, R0);
         lookup(code, scratch);
@@ -114,27 +142,56 @@ impl Writer<'_> {
             code.store(R7, field, Value(0));
         }
         code.store(STACK, ERLANG_END, Value(0));
+        let value = match self.trigger {
+            Trigger::Event => Some((SAMPLE_PERIOD, 8)),
+            Trigger::Tracepoint { field, .. } => field.map(|it| (it.offset, it.size)),
+        };
+        match value {
+            None => return code.store(R7, offset::VALUE, Value(1)),
+            Some((offset, 4)) => code.load_u32(R1, R6, offset),
+            Some((offset, _)) => code.load(R1, R6, offset),
+        }
+        code.store(R7, offset::VALUE, In(R1));
     }
 
-    /// Finds what is known of the thread, by its number in the process's own namespace.
-    fn thread(&mut self, namespace: Option<PidNamespace>) {
-        let threads = self.maps.threads.raw();
+    /// Leaves the threads of other processes alone.
+    fn only(&mut self, process: u32) {
+        self.numbers();
+        self.code.load_u32(R1, STACK, PROCESS_NUMBER);
+        let number = Value(process.cast_signed());
+        let other = Condition::NotEqual;
+        self.code.jump_if(R1, other, number, self.plain);
+    }
+
+    /// Puts the numbers of the thread and its process on the stack, as the process's own namespace has them.
+    fn numbers(&mut self) {
         let numbered = self.code.label();
         let code = &mut self.code;
-        if let Some(namespace) = namespace {
+        if let Some(namespace) = self.namespace {
             code.set_u64(R1, namespace.device);
             code.set_u64(R2, namespace.inode);
             code.set(R3, In(STACK));
             code.add(R3, Value(KEY.into()));
             code.set(R4, Value(8));
-            // Writes `struct bpf_pidns_info`, which begins with the thread.
+            // Writes `struct bpf_pidns_info`: the thread, the process.
             code.call(Helper::PidTgidInNamespace);
             code.jump_if(R0, Condition::Equal, Value(0), numbered);
+            if let Trigger::Tracepoint { .. } = self.trigger {
+                // A thread of another namespace, where numbers mean others.
+                code.jump(self.plain);
+                return code.place(numbered);
+            }
         }
         code.call(Helper::PidTgid);
-        // Its lower half is the thread.
-        code.store_u32(STACK, KEY, R0);
+        code.store(STACK, KEY, In(R0));
         code.place(numbered);
+    }
+
+    /// Finds what is known of the thread, by its number in the process's own namespace.
+    fn thread(&mut self) {
+        let threads = self.maps.threads.raw();
+        self.numbers();
+        let code = &mut self.code;
         lookup(code, threads);
         code.set(R9, In(R0));
         code.jump_if(R9, Condition::Equal, Value(0), self.guess);
@@ -219,9 +276,9 @@ impl Writer<'_> {
         code.set(R9, In(R2));
         code.set(R3, In(R8));
         read_user(code, &in_record(offset::BYTES), In(R9));
+        // Bounds that are too wide hold pages that nobody has touched yet.
+        code.jump_if(R0, Condition::NotEqual, Value(0), self.guess);
         code.set(R8, In(R9));
-        code.jump_if(R0, Condition::Equal, Value(0), self.erlang);
-        code.set(R8, Value(0));
         code.jump(self.erlang);
         code.place(self.guess);
         for size in GUESSES {
@@ -274,7 +331,11 @@ impl Writer<'_> {
         for refusal in [NOT_ON_THIS_CPU, NO_SUCH_OUTPUT] {
             code.jump_if(R0, Condition::Equal, Value(refusal), self.plain);
         }
-        code.exit(0);
+        // A tracepoint's answer holds for all who look at it, other profilers too.
+        code.exit(match self.trigger {
+            Trigger::Event => 0,
+            Trigger::Tracepoint { .. } => 1,
+        });
         code.place(self.plain);
         code.exit(1);
     }

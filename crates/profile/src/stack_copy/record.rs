@@ -1,7 +1,7 @@
 //! What the program writes behind each sample: registers, and copies of stacks.
 //!
 //! ```text
-//! ip sp bp r12 process frame_pointer stop  native length  Erlang start  Erlang length  identifier   11 words
+//! ip sp bp r12 process frame_pointer stop  native length  Erlang start  Erlang length  identifier  value   12 words
 //! native bytes, from sp on
 //! Erlang bytes, from the Erlang start on
 //! ```
@@ -19,7 +19,8 @@ pub(super) mod offset {
     pub(in crate::stack_copy) const ERLANG_START: i16 = 64;
     pub(in crate::stack_copy) const ERLANG_LENGTH: i16 = 72;
     pub(in crate::stack_copy) const IDENTIFIER: i16 = 80;
-    pub(in crate::stack_copy) const BYTES: i16 = 88;
+    pub(in crate::stack_copy) const VALUE: i16 = 88;
+    pub(in crate::stack_copy) const BYTES: i16 = 96;
 }
 
 /// Bytes of a native stack that are copied at most. Where a thread's frames need more, its stack is
@@ -66,6 +67,8 @@ pub(crate) struct StackCopy<'a> {
     /// The identifier of that process, as a term; 0 where there was none. It is known also where the process's
     /// stack is not, as while its heap moves.
     pub(crate) identifier: u64,
+    /// How many events the sample stands for, or the tracepoint's field that it weighs by.
+    pub(crate) value: u64,
     /// The process's last frame, as it was when it last called the runtime.
     pub(crate) frame_pointer: u64,
     /// The top of the process's stack at that instant.
@@ -98,6 +101,7 @@ impl<'a> StackCopy<'a> {
             r12: word(offset::R12)?,
             process: word(offset::PROCESS)?,
             identifier: word(offset::IDENTIFIER)?,
+            value: word(offset::VALUE)?,
             frame_pointer: word(offset::FRAME_POINTER)?,
             stop: word(offset::STOP)?,
             native: MemoryCopy {
@@ -122,7 +126,7 @@ mod tests {
     use super::*;
 
     fn raw(native: u64, erlang: u64, bytes: usize) -> Vec<u8> {
-        let words = [1, 2, 3, 4, 5, 6, 7, native, 9, erlang, 10];
+        let words = [1, 2, 3, 4, 5, 6, 7, native, 9, erlang, 10, 11];
         let mut raw = 128u32.to_ne_bytes().to_vec();
         raw.extend(words.iter().flat_map(|w: &u64| w.to_ne_bytes()));
         raw.extend((0..bytes).map(|i| i as u8));
@@ -136,7 +140,7 @@ mod tests {
         let copy = StackCopy::parse(&raw).unwrap();
         assert_eq!((copy.ip, copy.sp, copy.bp, copy.r12), (1, 2, 3, 4));
         assert_eq!((copy.process, copy.frame_pointer, copy.stop), (5, 6, 7));
-        assert_eq!(copy.identifier, 10);
+        assert_eq!((copy.identifier, copy.value), (10, 11));
         assert_eq!((copy.native.start, copy.native.bytes.len()), (2, 16));
         assert_eq!((copy.erlang.start, copy.erlang.end()), (9, 17));
         let word = u64::from_ne_bytes([8, 9, 10, 11, 12, 13, 14, 15]);

@@ -8,8 +8,6 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, 
 const MAP_CREATE: libc::c_long = 0;
 const MAP_UPDATE: libc::c_long = 2;
 const PROG_LOAD: libc::c_long = 5;
-/// Programs that run when a performance event strikes.
-const PROG_TYPE_PERF_EVENT: u32 = 7;
 /// The helpers that read memory are for programs under the GPL or a licence beside it.
 const LICENCE: &std::ffi::CStr = c"Dual MIT/GPL";
 
@@ -20,6 +18,14 @@ pub(super) enum MapKind {
     Hash = 1,
     Array = 2,
     PerfEventArray = 4,
+}
+
+/// What a program runs at.
+#[derive(Clone, Copy, Debug)]
+#[repr(u32)]
+pub(super) enum ProgramKind {
+    Tracepoint = 5,
+    PerfEvent = 7,
 }
 
 /// The first fields of `union bpf_attr` for `BPF_MAP_CREATE`.
@@ -112,10 +118,10 @@ impl Map {
 pub(crate) struct Program(OwnedFd);
 
 impl Program {
-    /// Loads a program for performance events; `name` is what `bpftool` shows.
-    pub(super) fn load(instructions: &[u64], name: &str) -> io::Result<Self> {
+    /// Loads a program; `name` is what `bpftool` shows.
+    pub(super) fn load(kind: ProgramKind, instructions: &[u64], name: &str) -> io::Result<Self> {
         let mut attributes = ProgLoad {
-            kind: PROG_TYPE_PERF_EVENT,
+            kind: kind as u32,
             count: u32::try_from(instructions.len()).map_err(io::Error::other)?,
             instructions: instructions.as_ptr() as u64,
             licence: LICENCE.as_ptr() as u64,

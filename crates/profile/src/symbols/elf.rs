@@ -93,6 +93,14 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     }
 }
 
+/// The number of a file's build, where it has one.
+pub(crate) fn build_id(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let cache = ReadCache::new(open(path)?);
+    let file = object::File::parse(&cache).map_err(io::Error::other)?;
+    let id = file.build_id().map_err(io::Error::other)?;
+    Ok(id.map(<[u8]>::to_vec))
+}
+
 /// The addresses, in a process that has the file mapped, of what it exports under these names.
 pub(crate) fn exported(
     path: &Path,

@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 
+use archive::profile::{Frame, FrameKind};
+
 use super::table::{Binding, Builder, Table};
 
 /// Names of the kernel and its modules by address.
@@ -25,8 +27,24 @@ impl KernelSymbols {
         self.table.is_empty()
     }
 
+    /// Whether the kernel's code begins at this address.
+    pub(crate) fn begins_at(&self, address: u64) -> bool {
+        let before = address
+            .checked_sub(1)
+            .and_then(|before| self.table.find(before));
+        before.is_none() && self.table.find(address).is_some()
+    }
+
+    /// The frame of an address.
+    pub(crate) fn frame(&self, address: u64) -> Frame {
+        match self.find(address) {
+            Some((name, module)) => Frame::new(name, module, FrameKind::Kernel),
+            None => Frame::unknown("[kernel]"),
+        }
+    }
+
     /// Function and module (`[kernel]`, `[ext4]`).
-    pub(crate) fn find(&self, address: u64) -> Option<(&str, &str)> {
+    fn find(&self, address: u64) -> Option<(&str, &str)> {
         let entry = self.table.find(address)?;
         Some(entry.split_once('\t').unwrap_or((entry, "[kernel]")))
     }

@@ -8,6 +8,10 @@ const LONGEST: usize = 4096;
 /// The name of a symbol: Rust's and C++'s demangled, without hashes and argument lists; any other
 /// as it is. Versions (`memcpy@@GLIBC_2.14`) are cut off.
 pub(crate) fn demangle(symbol: &str) -> String {
+    // A place near a function, whose name was written out already.
+    if symbol.starts_with('[') {
+        return symbol.to_owned();
+    }
     if let Ok(name) = rustc_demangle::try_demangle(symbol) {
         return format!("{name:#}");
     }
@@ -50,6 +54,7 @@ mod tests {
             ("memcpy@@GLIBC_2.14", "memcpy"),
             ("pthread_getspecific@GLIBC_2.2.5", "pthread_getspecific"),
             ("getenv@plt", "getenv@plt"),
+            ("[near getenv@plt+0x40]", "[near getenv@plt+0x40]"),
             ("$rabbit_exchange:route/2", "$rabbit_exchange:route/2"),
             ("_Zgarbage", "_Zgarbage"),
             ("@@", "@@"),

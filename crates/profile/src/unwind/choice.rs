@@ -10,7 +10,8 @@ use linux::{cpus, threads};
 use super::copied::CopiedStacks;
 use super::{FramePointers, Unwinder};
 use crate::beam::{self, ProcessMemory, Scheduler, Vm};
-use crate::options::{Options, Stacks};
+use crate::kernel_event::KernelEvent;
+use crate::options::Stacks;
 use crate::stack_copy::StackCopier;
 use crate::symbols;
 
@@ -20,14 +21,19 @@ pub(crate) struct Chosen {
     pub(crate) note: Option<String>,
 }
 
-/// The unwinder for a process.
-pub(crate) fn choose(pid: u32, options: &Options) -> Chosen {
+/// The unwinder that needs nothing but the kernel's own walk.
+pub(crate) fn by_frame_pointers() -> Box<dyn Unwinder> {
+    Box::new(FramePointers::new())
+}
+
+/// The unwinder for a process and an event.
+pub(crate) fn choose(pid: u32, stacks: Stacks, event: KernelEvent) -> Chosen {
     let plain = |note| Chosen {
-        unwinder: Box::new(FramePointers::new()),
+        unwinder: by_frame_pointers(),
         note,
     };
     let emulator = maps::maps(pid).and_then(|maps| maps.into_iter().find(is_emulator));
-    let Some(emulator) = emulator.filter(|_| options.stacks == Stacks::Whole) else {
+    let Some(emulator) = emulator.filter(|_| stacks == Stacks::Whole) else {
         return plain(None);
     };
     let (vm, unfamiliar) = match look_into(pid, &emulator) {
@@ -36,7 +42,7 @@ pub(crate) fn choose(pid: u32, options: &Options) -> Chosen {
     };
     let last = cpus::online().into_iter().max().unwrap_or(0);
     let process = vm.as_ref().map(|vm| &vm.process);
-    let copier = StackCopier::load(pid, last.saturating_add(1), process);
+    let copier = StackCopier::load(pid, last.saturating_add(1), event, process);
     let copier = match copier {
         Ok(copier) => Arc::new(copier),
         Err(error) => {

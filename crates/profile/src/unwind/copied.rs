@@ -117,6 +117,7 @@ impl Unwinder for CopiedStacks {
         stack.truncated = false;
         stack.unwinding = Unwinding::StackCopy;
         stack.copied = copy.len();
+        stack.value = Some(copy.value);
         let layout = self.vm.as_ref().map(|vm| vm.identifiers);
         stack.process = layout.and_then(|layout| ProcessId::of_term(copy.identifier, layout));
         let addresses = &mut stack.addresses;

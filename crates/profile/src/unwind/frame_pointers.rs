@@ -41,5 +41,6 @@ impl Unwinder for FramePointers {
         stack.unwinding = Unwinding::FramePointers;
         stack.copied = 0;
         stack.process = None;
+        stack.value = None;
     }
 }

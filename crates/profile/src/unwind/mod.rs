@@ -19,8 +19,9 @@ use crate::beam::ProcessId;
 use crate::record::{Address, SampleRecord};
 use crate::stack_copy::StackCopier;
 
-pub(crate) use choice::{Chosen, choose};
+pub(crate) use choice::{Chosen, by_frame_pointers, choose};
 use frame_pointers::FramePointers;
+pub(crate) use native::{End, NativeUnwinder};
 
 /// Turns a sample into addresses.
 pub(crate) trait Unwinder: Send {
@@ -52,4 +53,7 @@ pub(crate) struct Stack {
     pub(crate) copied: u64,
     /// The Erlang process that the thread was running, where that is known.
     pub(crate) process: Option<ProcessId>,
+    /// How many events the sample stands for, or its tracepoint's field, where the program in the kernel has written
+    /// that.
+    pub(crate) value: Option<u64>,
 }

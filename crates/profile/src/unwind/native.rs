@@ -19,7 +19,7 @@ const MOST_FRAMES: usize = 512;
 
 /// Where unwinding came to an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(crate) enum End {
     /// At code that a JIT compiled, with these values of `rsp` and `rbp`.
     Compiled { sp: u64, frame: u64 },
     /// At the thread's first function.
@@ -29,7 +29,7 @@ pub(super) enum End {
 }
 
 /// Unwinds the native code of a process.
-pub(super) struct NativeUnwinder {
+pub(crate) struct NativeUnwinder {
     pid: u32,
     mappings: Vec<Mapping>,
     unwinder: UnwinderX86_64<Section>,
@@ -53,24 +53,36 @@ struct Tables {
 impl NativeUnwinder {
     /// Reads the tables of everything that is mapped.
     pub(super) fn new(pid: u32) -> Self {
-        let mut native = Self {
+        let mut native = Self::unmapped(pid);
+        native.refresh();
+        native
+    }
+
+    /// Without mappings yet, whose files process `pid` sees.
+    pub(crate) fn unmapped(pid: u32) -> Self {
+        Self {
             pid,
             mappings: Vec::new(),
             unwinder: UnwinderX86_64::new(),
             cache: CacheX86_64::new(),
             tables: HashMap::new(),
             compiled: Vec::new(),
-        };
-        native.refresh();
-        native
+        }
     }
 
     /// Reads the process's mappings again: it may have new ones. Keeps what is known where it has
     /// ended.
     pub(super) fn refresh(&mut self) {
-        let Some(maps) = maps::maps(self.pid).filter(|maps| *maps != self.mappings) else {
+        if let Some(maps) = maps::maps(self.pid) {
+            self.set_mappings(maps);
+        }
+    }
+
+    /// Takes these mappings in place of those before.
+    pub(crate) fn set_mappings(&mut self, maps: Vec<Mapping>) {
+        if maps == self.mappings {
             return;
-        };
+        }
         self.unwinder = UnwinderX86_64::new();
         self.compiled.clear();
         for mapping in &maps {
@@ -104,7 +116,7 @@ impl NativeUnwinder {
     }
 
     /// Whether a JIT compiled what is at this address.
-    pub(super) fn is_compiled(&self, address: u64) -> bool {
+    pub(crate) fn is_compiled(&self, address: u64) -> bool {
         let after = self
             .compiled
             .partition_point(|range| range.start <= address);
@@ -113,7 +125,7 @@ impl NativeUnwinder {
     }
 
     /// Takes the addresses of native code from the leaf up, and of the compiled code that called it.
-    pub(super) fn unwind(&mut self, copy: &StackCopy<'_>, take: &mut dyn FnMut(u64)) -> End {
+    pub(crate) fn unwind(&mut self, copy: &StackCopy<'_>, take: &mut dyn FnMut(u64)) -> End {
         let mut registers = UnwindRegsX86_64::new(copy.ip, copy.sp, copy.bp);
         let mut address = FrameAddress::from_instruction_pointer(copy.ip);
         let mut read = |at: u64| copy.native.word(at).ok_or(());

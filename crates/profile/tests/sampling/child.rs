@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use archive::profile::{ProfileHeader, StacksWriter};
 use measure::Clock;
-use profile::{Options, Sampler};
+use profile::{Event, Options, Sampler};
 
 const ROLE: &str = "BELLOWS_PROFILE_TEST_ROLE";
 
@@ -104,6 +104,8 @@ pub(crate) fn run() {
             black_box(deep(100));
         }),
         Some("threads") => threads(),
+        Some("tasks") => tasks(),
+        Some("faults") => burn(touches_pages),
         Some("profiler") => profiler(&words.collect::<Vec<_>>()),
         other => panic!("no role {other:?}"),
     }
@@ -199,8 +201,77 @@ fn threads() {
     std::process::exit(0);
 }
 
-/// `profiler PID FREQUENCY FILE [FILES]`: profiles a process, itself where PID is 0, with at most
-/// so many open files; says what came of it.
+/// Bytes that [`asks_for_memory`] asks for.
+pub(crate) const BLOCK: usize = 64 << 20;
+
+/// Does what each line says, as often as it says: `mmap 50`.
+#[inline(never)]
+fn tasks() {
+    say("ready");
+    for line in std::io::stdin().lines().map_while(Result::ok) {
+        let (task, times) = line.split_once(' ').unwrap();
+        let times: u32 = times.parse().unwrap();
+        let task = match task {
+            "mmap" => asks_for_memory,
+            "brk" => moves_the_break,
+            "getppid" => asks_for_the_parent,
+            "sleep" => sleeps,
+            other => panic!("no task {other:?}"),
+        };
+        (0..times).for_each(|_| task());
+        say("did");
+    }
+    std::process::exit(0);
+}
+
+/// A system call. The C library's function keeps no frame, so that a walk by frame pointers leaves out who called it,
+/// which is this.
+#[inline(never)]
+#[allow(unsafe_code)]
+fn call(number: libc::c_long, arguments: [i64; 4]) -> i64 {
+    let [a, b, c, d] = arguments;
+    // SAFETY: each call below touches no memory but what it has made, or reads what outlives it.
+    black_box(unsafe { libc::syscall(number, a, b, c, d, -1i64, 0i64) })
+}
+
+#[inline(never)]
+fn asks_for_memory() {
+    let length = BLOCK as i64;
+    let flags = i64::from(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let address = call(libc::SYS_mmap, [0, length, libc::PROT_NONE.into(), flags]);
+    black_box(call(libc::SYS_munmap, [address, length, 0, 0]));
+}
+
+#[inline(never)]
+fn moves_the_break() {
+    // There is no heap below 0: it stays where it is.
+    black_box(call(libc::SYS_brk, [0; 4]));
+}
+
+#[inline(never)]
+fn asks_for_the_parent() {
+    black_box(call(libc::SYS_getppid, [0; 4]));
+}
+
+#[inline(never)]
+fn sleeps() {
+    let length = [0i64, 50_000_000];
+    black_box(call(libc::SYS_nanosleep, [length.as_ptr() as i64, 0, 0, 0]));
+    black_box(length);
+}
+
+/// Touches memory that was not there before, and gives it back.
+#[inline(never)]
+fn touches_pages() {
+    let mut memory = vec![0u8; BLOCK];
+    for byte in memory.iter_mut().step_by(4096) {
+        *byte = 1;
+    }
+    black_box(&memory);
+}
+
+/// `profiler PID FREQUENCY FILE [FILES [EVENT]]`: profiles a process, itself where PID is 0, with at most
+/// so many open files, where that is a number; says what came of it.
 fn profiler(words: &[&str]) {
     let number = |i: usize| words.get(i).and_then(|w| w.parse::<u32>().ok());
     say("ready");
@@ -228,6 +299,9 @@ fn profiler(words: &[&str]) {
         pid,
         &Options {
             frequency,
+            event: words
+                .get(4)
+                .map_or_else(Event::usual, |it| Event::named(it).unwrap()),
             ..Options::default()
         },
         sink,

@@ -9,7 +9,8 @@ use archive::profile::{Profile, WorkBy};
 use profile::Outcome;
 
 use crate::child::Process;
-use crate::{NOBODY, for_everybody, profile_for, refused, share};
+use crate::events::{needs_tracepoints, while_doing};
+use crate::{NOBODY, burn, for_everybody, profile_for, refused, share};
 
 /// Makes the JIT write its map, and chain frames.
 const MAP: &str = "+JPperf map";
@@ -192,6 +193,34 @@ fn the_work_of_two_processes_of_the_same_code_is_told_apart() {
     }
 }
 
+/// Of each of these events, what must be true of a node that asks for memory.
+#[test]
+fn events_other_than_the_clock_have_whole_stacks_too() {
+    needs_tracepoints!("erlang::events_other_than_the_clock_have_whole_stacks_too");
+    let node = node!("pages", &format!("{MAP} +MMmcs 0"));
+    let events = ["mmap", "mmap-bytes", "page-faults", "off-cpu"];
+    let [mmap, bytes, faults, off_cpu] = while_doing(node.pid, events, || {
+        burn(node.pid, Duration::from_secs(2));
+    });
+    for (profile, outcome) in [&mmap, &bytes, &faults] {
+        let summary = profile.summary(3);
+        assert!(summary.samples > 20, "{summary:?} {outcome:?}");
+        assert!(summary.copied_share > 0.95, "{summary:?}");
+        assert!(summary.complete_share > 0.95, "{summary:?}");
+        let below = share(profile, "$known:copies/1");
+        assert!(below > 0.9, "{below} of {}", profile.header.event);
+        assert!(!profile.processes.is_empty());
+    }
+    let each = bytes.0.total_weight() / bytes.0.samples.len() as u64;
+    assert!((1 << 20..512 << 20).contains(&each), "{each} bytes a call");
+    // The node's other threads wait.
+    let summary = off_cpu.0.summary(3);
+    assert!(
+        summary.samples > 20 && summary.copied_share > 0.95,
+        "{summary:?}"
+    );
+}
+
 /// The node's process, where a command started it in a namespace of its own.
 fn child_of(pid: u32) -> u32 {
     let path = format!("/proc/{pid}/task/{pid}/children");
@@ -234,21 +263,57 @@ fn a_node_in_a_container_has_whole_stacks() {
 }
 
 #[test]
+fn calls_of_a_node_in_a_container_are_its_own() {
+    needs_tracepoints!("erlang::calls_of_a_node_in_a_container_are_its_own");
+    if let Some(reason) = cannot_copy() {
+        testkit::skip!("{reason}");
+    }
+    let Some(mut command) = contained() else {
+        testkit::skip!("no pid namespace can be made here (unshare, package util-linux)");
+    };
+    command.arg("erl");
+    let flags = format!("{MAP} +MMmcs 0");
+    let mut node = match Node::start_by(command, "pages", &flags, None) {
+        Ok(node) => node,
+        Err(reason) => testkit::skip!("{reason}"),
+    };
+    node.pid = child_of(node.child.id());
+    let inner = linux::Status::of(node.pid).unwrap().inner_pid;
+    // Another process outside that asks for memory, too.
+    let other = node!("pages", &flags);
+    let [(profile, _)] = while_doing(node.pid, ["mmap"], || {
+        burn(node.pid, Duration::from_secs(1));
+    });
+    drop(other);
+    let _ = std::fs::remove_file(format!("/tmp/perf-{inner}.map"));
+    let summary = profile.summary(3);
+    assert!(summary.samples > 10, "{summary:?}");
+    assert!(summary.complete_share > 0.95, "{summary:?}");
+    let below = share(&profile, "$known:copies/1");
+    assert!(below > 0.9, "{below}");
+}
+
+#[test]
 fn in_a_container_with_its_node_the_profiler_gets_whole_stacks() {
     if let Some(reason) = cannot_copy() {
         testkit::skip!("{reason}");
     }
-    // One of the tests above, in a namespace of its own.
-    let test = "erlang::native_code_stands_below_the_erlang_functions_that_called_it";
-    let Some(mut command) = contained() else {
-        testkit::skip!("no pid namespace can be made here (unshare, package util-linux)");
-    };
-    command.arg(std::env::current_exe().unwrap());
-    command.args([test, "--exact", "--nocapture"]);
-    let output = command.output().unwrap();
-    let text = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
-    assert!(output.status.success(), "{}", text.join("\n"));
-    assert!(text[0].contains("1 passed"), "{}", text.join("\n"));
+    // Two of the tests above, in a namespace of their own.
+    for test in [
+        "erlang::native_code_stands_below_the_erlang_functions_that_called_it",
+        "erlang::events_other_than_the_clock_have_whole_stacks_too",
+    ] {
+        let Some(mut command) = contained() else {
+            testkit::skip!("no pid namespace can be made here (unshare, package util-linux)");
+        };
+        command.arg(std::env::current_exe().unwrap());
+        command.args([test, "--exact", "--nocapture"]);
+        let output = command.output().unwrap();
+        let text = [output.stdout, output.stderr];
+        let text = text.map(|it| String::from_utf8_lossy(&it).into_owned());
+        assert!(output.status.success(), "{}", text.join("\n"));
+        assert!(text[0].contains("1 passed"), "{}", text.join("\n"));
+    }
 }
 
 #[test]
@@ -281,19 +346,22 @@ fn a_user_who_may_not_copy_gets_frame_pointers_and_is_told() {
 
 #[test]
 fn a_profiler_that_is_killed_leaves_no_program_in_the_kernel() {
+    needs_tracepoints!("erlang::a_profiler_that_is_killed_leaves_no_program_in_the_kernel");
     let node = node!("start", MAP);
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("cpu.stacks");
-    let role = format!("profiler {} 999 {}", node.child.id(), file.display());
-    let mut profiler = Process::start(&role);
-    profiler.expect("started");
-    let program = program_of(profiler.pid()).expect("a program of the profiler's");
-    assert!(is_loaded(program));
-    profiler.kill();
-    let started = Instant::now();
-    while is_loaded(program) {
-        assert!(started.elapsed() < Duration::from_secs(30), "it stays");
-        std::thread::sleep(Duration::from_millis(10));
+    for event in ["cpu", "syscalls:sys_enter_futex"] {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("stacks");
+        let role = format!("profiler {} 999 {} - {event}", node.pid, file.display());
+        let mut profiler = Process::start(&role);
+        profiler.expect("started");
+        let program = program_of(profiler.pid()).expect("a program of the profiler's");
+        assert!(is_loaded(program));
+        profiler.kill();
+        let started = Instant::now();
+        while is_loaded(program) {
+            assert!(started.elapsed() < Duration::from_secs(30), "it stays");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 

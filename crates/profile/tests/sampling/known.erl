@@ -1,6 +1,6 @@
 %% Burns its time in native code, below functions whose shares are 3 to 1.
 -module(known).
--export([start/0, turns/0]).
+-export([start/0, turns/0, pages/0]).
 
 start() ->
     {Table, Binary, Term} = given(),
@@ -17,6 +17,19 @@ turns() ->
     ready(),
     %% The table goes with the process that made it.
     receive never -> ok end.
+
+%% Asks for memory again and again: with the flags +MMmcs 0 the emulator keeps none in store.
+pages() ->
+    ready(),
+    large().
+
+large() ->
+    [_] = two_binaries(),
+    large().
+
+two_binaries() -> [copies(1) + copies(1)].
+
+copies(N) -> N + byte_size(binary:copy(<<"0123456789abcdef">>, 4 bsl 20)).
 
 work(Units, {Table, Binary, Term} = Given) ->
     receive

@@ -6,6 +6,7 @@
 mod binaries;
 mod child;
 mod erlang;
+mod events;
 mod peer;
 
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use archive::{ProcessUsage, RunWriter, SeriesPoint, SlicePoint};
-use measure::{Counters, Interval, Metric, Nanos, Phase, Waits};
+use measure::{Counters, Interval, Metric, Nanos, Phase, Slice, Waits};
 
 use crate::random::Random;
 use crate::{ORIGIN, State};
@@ -104,7 +104,7 @@ fn slices(
     let count = interval.length().0.div_ceil(tenth.0);
     let gap = silent.end - silent.start;
     let loud = count - gap;
-    let mut slice = Interval::new();
+    let mut slice = Slice::default();
     for number in 0..count {
         slice.reset(interval.start + Nanos(number * tenth.0), interval.phase);
         slice.end = (slice.start + tenth).min(interval.end);

@@ -5,15 +5,16 @@ use archive::profile::Profile;
 use super::functions::notes;
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
-use crate::numbers::{count, percent_digits};
+use crate::numbers::{percent_digits, weight, weight_digits, weight_head};
 use crate::text;
 
 /// The classes of a profile's samples, and below them what is to be known of the whole, ending in a newline.
 #[must_use]
 pub fn classes(profile: &Profile, style: Style) -> String {
+    let unit = sanitise(&profile.header.unit);
     let mut table = Table::new(&[
         ("share %", Align::Right),
-        ("samples", Align::Right),
+        (weight_head(&unit), Align::Right),
         ("class", Align::Left),
         ("what it holds", Align::Left),
     ]);
@@ -21,7 +22,7 @@ pub fn classes(profile: &Profile, style: Style) -> String {
     for row in profile.class_shares() {
         table.row(vec![
             percent_digits(row.share),
-            count(row.weight),
+            weight_digits(row.weight, &unit),
             row.class.name().to_owned(),
             text::class_meaning(row.class).to_owned(),
         ]);
@@ -30,8 +31,7 @@ pub fn classes(profile: &Profile, style: Style) -> String {
     if let Some(heads) = lines.first_mut() {
         *heads = style.strong(heads);
     }
-    let unit = sanitise(&profile.header.unit).into_owned();
-    let sum = format!("{} {unit}", count(profile.total_weight()));
+    let sum = weight(profile.total_weight(), &unit);
     let notes = notes(profile).flat_map(|note| wrap(&note, style.prose_columns()));
     let faint = std::iter::once(sum).chain(notes);
     lines.push(String::new());

@@ -6,9 +6,10 @@ use archive::FunctionShare;
 use archive::profile::{FunctionCount, Profile};
 use serde::Serialize;
 
+use super::known;
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
-use crate::numbers::{count, percent_digits};
+use crate::numbers::{count, counted, percent_digits, weight, weight_digits, weight_head};
 use crate::text;
 
 /// Fewer samples of a function, in a part and in the rest together, say nothing of a change: hundreds of functions
@@ -47,7 +48,7 @@ pub struct FunctionRow {
     /// The function, and its shares of all samples (0 to 1).
     #[serde(flatten)]
     pub share: FunctionShare,
-    /// Samples that have it at the leaf.
+    /// Weight of the samples that have it at the leaf.
     pub samples: u64,
     /// Its shares of the rest; `None` where nothing is compared.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -190,14 +191,16 @@ fn standard_error(a: f64, of_a: u64, b: f64, of_b: u64) -> f64 {
 #[must_use]
 pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -> String {
     let rows = options.rows(profile);
+    let unit = sanitise(&profile.header.unit);
+    let alone = [
+        ("self %", Align::Right),
+        ("total %", Align::Right),
+        (weight_head(&unit), Align::Right),
+        ("module", Align::Left),
+        ("function", Align::Left),
+    ];
     let mut table = Table::new(match options.compared() {
-        None => &[
-            ("self %", Align::Right),
-            ("total %", Align::Right),
-            ("samples", Align::Right),
-            ("module", Align::Left),
-            ("function", Align::Left),
-        ],
+        None => &alone[..],
         Some(_) => &[
             ("self %", Align::Right),
             ("rest %", Align::Right),
@@ -218,7 +221,7 @@ pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -
             None => vec![
                 own,
                 total,
-                count(row.samples),
+                weight_digits(row.samples, &unit),
                 sanitise(&row.share.module).into_owned(),
                 function,
             ],
@@ -237,6 +240,7 @@ pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -
         *heads = style.strong(heads);
     }
     lines.push(String::new());
+    lines.extend(known::lines(&profile.known_patterns(), style));
     lines.extend(footer(profile, options, &rows, style));
     lines.join("\n") + "\n"
 }
@@ -261,32 +265,34 @@ fn footer(
     style: Style,
 ) -> Vec<String> {
     let columns = style.prose_columns();
+    let unit = sanitise(&profile.header.unit);
     let summary = profile.summary(0);
-    let [shown, matching, all] = [shown.len(), *matching, *all].map(|it| count(it as u64));
+    let [shown, matching, all] = [shown.len(), *matching, *all].map(|it| it as u64);
+    let shown = count(shown);
     let rows = if matching == all {
-        format!("{shown} of {all} functions")
+        format!("{shown} of {}", counted(all, "function"))
     } else {
         let together = profile.share_with(|frame| (options.only)(&frame.name));
         format!(
-            "{shown} of {matching} matching functions ({all} in all), together in {} % of the samples",
+            "{shown} of {} ({} in all), together in {} % of the samples",
+            counted(matching, "matching function"),
+            count(all),
             percent_digits(together)
         )
     };
     let which = options.which.map(|which| match options.compared() {
         None => sanitise(which).into_owned(),
         Some(rest) => format!(
-            "{}; rest: the other {} {}; change: of self % in points, ~ where chance gives as much (three standard \
+            "{}; rest: the other {}; change: of self % in points, ~ where chance gives as much (three standard \
              errors of samples that do not depend on each other, or fewer than ten samples)",
             sanitise(which),
-            count(rest.total_weight()),
-            sanitise(&profile.header.unit)
+            weight(rest.total_weight(), &unit)
         ),
     });
     let lines = vec![
         format!(
-            "{rows}; {} {}, {} lost{}",
-            count(summary.samples),
-            sanitise(&profile.header.unit),
+            "{rows}; {}, {} lost{}",
+            weight(summary.weight, &unit),
             count(summary.lost),
             text::clock(&summary).map_or_else(String::new, |clock| {
                 format!(", taken {}", sanitise(&clock))

@@ -20,7 +20,7 @@ const LOOK_BACK: usize = 10;
 /// Who waits longer is told for how long.
 const LONG: Duration = Duration::from_secs(1);
 /// So often a pipe is told that something is still waited for.
-const REMIND: Duration = Duration::from_secs(10);
+const REMIND: Duration = Duration::from_secs(2);
 /// Columns behind a step for its time: `: 3600 s`.
 const WAITED: usize = 8;
 /// The time of a step that goes on is renewed this often.
@@ -33,39 +33,54 @@ pub struct Live {
     closed: bool,
 }
 
-/// A bar over a known number of steps, on standard error; nothing where that is no terminal.
+/// A known number of steps, on standard error: a bar on a terminal, a line for each step in a pipe, or nothing.
 #[derive(Debug)]
-pub struct Steps {
-    bar: ProgressBar,
+pub enum Steps {
+    /// Nothing is shown.
+    Quiet,
+    /// A line for each step.
+    Plain,
+    /// One bar for all of them, and their time.
+    Bar(ProgressBar),
 }
 
 impl Steps {
-    /// An empty bar; hidden where `style` is not that of a terminal.
+    /// A bar where `style` is that of a terminal, else lines.
     #[must_use]
     pub fn new(style: Style) -> Self {
-        let target = if style.terminal {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        let bar = ProgressBar::with_draw_target(Some(1), target);
-        if let Ok(template) = ProgressStyle::with_template("[{bar:30}] {pos}/{len}\n{msg}") {
+        if !style.terminal {
+            return Self::Plain;
+        }
+        let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr());
+        if let Ok(template) =
+            ProgressStyle::with_template("[{bar:30}] {pos}/{len}, {elapsed}\n{msg}")
+        {
             bar.set_style(template.progress_chars("=> "));
         }
-        Self { bar }
+        bar.enable_steady_tick(TICK);
+        Self::Bar(bar)
     }
 
     /// The number done, of how many, and what comes next.
     pub fn at(&self, done: usize, of: usize, text: &str) {
-        self.bar.set_length(of as u64);
-        self.bar.set_position(done as u64);
-        self.bar.set_message(sanitise(text).into_owned());
-        self.bar.tick();
+        let text = sanitise(text);
+        match self {
+            Self::Quiet => {}
+            Self::Plain => note(&format!("{}/{of}: {text}", (done + 1).min(of))),
+            Self::Bar(bar) => {
+                bar.set_length(of as u64);
+                bar.set_position(done as u64);
+                bar.set_message(text.into_owned());
+                bar.tick();
+            }
+        }
     }
 
     /// Takes it off the screen.
     pub fn clear(&self) {
-        self.bar.finish_and_clear();
+        if let Self::Bar(bar) = self {
+            bar.finish_and_clear();
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod doctor;
 mod error;
 mod functions;
 mod interval;
+mod known;
 mod live;
 mod messages;
 pub mod out;

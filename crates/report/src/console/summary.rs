@@ -7,8 +7,8 @@ use measure::{LatencySummary, Nanos};
 use super::shape::Shape;
 use super::table::{Align, FOOTNOTE, Table};
 use super::text::{Style, left, sanitise, width, wrap};
-use super::{interval, messages, scenario};
-use crate::numbers::{count, marked, observed, percent_digits, three_digits};
+use super::{interval, known, messages, scenario};
+use crate::numbers::{count, marked, observed, percent_digits, three_digits, weight};
 use crate::text;
 use crate::view;
 
@@ -110,12 +110,12 @@ fn requirements(summary: &RunSummary, columns: usize) -> Vec<String> {
     let all = &summary.requirements;
     let widest = all.iter().map(|it| width(&sanitise(&it.that))).max();
     let line = |it: &RequirementOutcome| {
+        let outcome = text::outcome(it.met);
         let met = match it.met {
-            Some(true) => "met",
-            Some(false) => "MISSED",
-            None => "unknown",
+            Some(false) => left(&outcome.to_uppercase(), 9),
+            _ => left(outcome, 9),
         };
-        let (met, observed) = (left(met, 9), sanitise(&observed(it)).into_owned());
+        let observed = sanitise(&observed(it)).into_owned();
         let that = left(&sanitise(&it.that), widest.unwrap_or(0));
         let whole = format!("{met}{that}  {observed}");
         if width(&whole) <= columns {
@@ -144,7 +144,8 @@ fn headline(record: &RunRecord, summary: &RunSummary) -> String {
 /// became of the messages.
 fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) -> Vec<String> {
     use Align::{Left, Right};
-    let mut counts = Table::new(&[("", Left), ("total", Right), ("msg/s", Right)]);
+    // One is of the whole run, warm-up and drain included, the other of the measured phase.
+    let mut counts = Table::new(&[("", Left), ("whole run", Right), ("measured msg/s", Right)]);
     for (name, _) in interval::counts(shape) {
         let counted = match name {
             "sent" => &summary.sent,
@@ -260,9 +261,9 @@ fn profiles(summary: &RunSummary, style: Style) -> Vec<String> {
     let mut out = Vec::new();
     for profile in &summary.profiles {
         let counts = format!(
-            "{} profile: {} samples{}, {} lost{}, unknown share {} %, complete share {} %",
+            "{} profile: {}{}, {} lost{}, unknown share {} %, complete share {} %",
             sanitise(&profile.event),
-            count(profile.samples),
+            sanitise(&weight(profile.weight.max(profile.samples), &profile.unit)),
             text::clock(profile).map_or_else(String::new, |clock| format!(" {}", sanitise(&clock))),
             count(profile.lost),
             text::covered(profile).map_or_else(String::new, |text| format!(", {text}")),
@@ -272,9 +273,10 @@ fn profiles(summary: &RunSummary, style: Style) -> Vec<String> {
         let work = text::work(profile).map(|text| sanitise(&text).into_owned());
         let texts = std::iter::once(counts)
             .chain(text::stacks(profile))
-            .chain(text::classes(profile))
+            .chain(text::classes(profile).map(|text| sanitise(&text).into_owned()))
             .chain(work);
         out.extend(texts.flat_map(|text| wrap(&text, style.prose_columns())));
+        out.extend(known::lines(&profile.known_patterns, style));
         let heads = [
             ("  self %", Align::Right),
             ("total %", Align::Right),

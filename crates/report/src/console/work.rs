@@ -5,7 +5,7 @@ use archive::profile::{Profile, Work, WorkBy, WorkKind};
 use super::functions::notes;
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
-use crate::numbers::{count, percent_digits};
+use crate::numbers::{count, counted, percent_digits, weight, weight_digits, weight_head};
 
 /// The rows of the table: the largest shares first, at most `limit`; the others are added up in one more.
 #[must_use]
@@ -34,9 +34,10 @@ pub fn work(profile: &Profile, by: WorkBy, limit: usize, style: Style) -> String
 }
 
 fn table(profile: &Profile, by: WorkBy, rows: &[Work], style: Style) -> Vec<String> {
+    let unit = sanitise(&profile.header.unit);
     let mut table = Table::new(&[
         ("share %", Align::Right),
-        ("samples", Align::Right),
+        (weight_head(&unit), Align::Right),
         ("processes", Align::Right),
         (head(by), Align::Left),
     ]);
@@ -44,7 +45,7 @@ fn table(profile: &Profile, by: WorkBy, rows: &[Work], style: Style) -> Vec<Stri
     for row in rows {
         table.row(vec![
             percent_digits(row.share),
-            count(row.weight),
+            weight_digits(row.weight, &unit),
             count(row.processes as u64),
             sanitise(&row.of).into_owned(),
         ]);
@@ -53,11 +54,10 @@ fn table(profile: &Profile, by: WorkBy, rows: &[Work], style: Style) -> Vec<Stri
     if let Some(heads) = lines.first_mut() {
         *heads = style.strong(heads);
     }
-    let unit = sanitise(&profile.header.unit).into_owned();
     let footer = format!(
-        "{} {unit}, {} processes",
-        count(profile.total_weight()),
-        count(processes(rows) as u64)
+        "{}, {}",
+        weight(profile.total_weight(), &unit),
+        counted(processes(rows) as u64, "process")
     );
     lines.extend([String::new(), style.faint(&footer)]);
     let guessed = from_stacks(rows);
@@ -96,7 +96,7 @@ fn from_stacks(rows: &[Work]) -> usize {
 /// What there was no room for, as one.
 fn together(others: &[Work]) -> Option<Work> {
     (!others.is_empty()).then(|| Work {
-        of: format!("{} others", count(others.len() as u64)),
+        of: counted(others.len() as u64, "other"),
         kind: WorkKind::Others,
         role: String::new(),
         share: others.iter().map(|it| it.share).sum(),

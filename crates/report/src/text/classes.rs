@@ -7,7 +7,7 @@ use crate::numbers::percent;
 /// Classes below this share of all samples are named together.
 const LEAST_SHARE: f64 = 0.02;
 
-/// One line: the classes with the largest shares. Nothing for a profile without samples.
+/// One line: the classes with the largest shares, as text that is not sanitised. Nothing for a profile without samples.
 #[must_use]
 pub fn classes(profile: &ProfileSummary) -> Option<String> {
     let all = profile.classes.iter();
@@ -18,7 +18,11 @@ pub fn classes(profile: &ProfileSummary) -> Option<String> {
         .iter()
         .map(|it| format!("{} {}", it.class, percent(it.share)));
     let parts: Vec<_> = parts.chain(rest).collect();
-    (!parts.is_empty()).then(|| format!("time in: {}", parts.join(", ")))
+    let what = match profile.unit.as_str() {
+        "samples" | "nanoseconds" | "" => "time",
+        unit => unit,
+    };
+    (!parts.is_empty()).then(|| format!("{what} in: {}", parts.join(", ")))
 }
 
 /// What a class holds.

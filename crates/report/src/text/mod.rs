@@ -2,6 +2,7 @@
 //! functions on, so that the archive keeps the sentences beside the data.
 
 mod classes;
+mod known;
 mod names;
 mod reasons;
 mod requirements;
@@ -11,10 +12,11 @@ mod warnings;
 mod work;
 
 pub use classes::{class_meaning, classes};
+pub use known::known_pattern;
 pub(crate) use names::shortened;
 pub use requirements::range;
-pub(crate) use requirements::requirements_tally;
-pub use stacks::{clock, covered, stacks};
+pub(crate) use requirements::{outcome, requirements_tally};
+pub use stacks::{amount, clock, covered, stacks};
 pub use verdict::verdict;
 pub use warnings::{stall, warning};
 pub use work::work;

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 /// The name in so many letters at most: a longer one is shortened in the middle, because names of one origin most
-/// often begin alike, and what tells them apart stands at the end.
+/// often begin alike, and what tells them apart stands at the end. No blank stands beside the cut, where a line could
+/// break.
 pub(crate) fn shortened(name: &str, most: usize) -> Cow<'_, str> {
     let letters = name.chars().count();
     if letters <= most {
@@ -12,7 +13,8 @@ pub(crate) fn shortened(name: &str, most: usize) -> Cow<'_, str> {
     let kept = most.saturating_sub(1);
     let tail = kept / 2;
     let head: String = name.chars().take(kept - tail).collect();
-    Cow::Owned(head + "…" + &name.chars().skip(letters - tail).collect::<String>())
+    let tail: String = name.chars().skip(letters - tail).collect();
+    Cow::Owned(format!("{}…{}", head.trim_end(), tail.trim_start()))
 }
 
 #[cfg(test)]
@@ -28,5 +30,8 @@ mod tests {
         );
         assert_eq!(shortened("ääääöööö", 4), "ää…ö");
         assert_eq!(shortened("abc", 0), "…");
+        assert_eq!(shortened("bellows producer 0", 13), "bellow…ucer 0");
+        assert_eq!(shortened("bellows 0 of 12", 13), "bellow…of 12");
+        assert_eq!(shortened("one and two", 8), "one…two");
     }
 }

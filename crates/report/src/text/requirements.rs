@@ -4,18 +4,22 @@ use archive::{QuantityUnit, RequirementOutcome};
 
 use crate::numbers::{counted, figure};
 
+/// Whether a requirement held, in a word.
+pub(crate) const fn outcome(met: Option<bool>) -> &'static str {
+    match met {
+        Some(true) => "met",
+        Some(false) => "missed",
+        None => "unknown",
+    }
+}
+
 /// The gravest outcome of a run's requirements, and how many have it: `1 of 2 requirements missed`; `None` where
 /// nothing was required.
 pub(crate) fn requirements_tally(all: &[RequirementOutcome]) -> Option<String> {
-    let outcomes = [
-        (Some(false), "missed"),
-        (None, "unknown"),
-        (Some(true), "met"),
-    ];
-    outcomes.into_iter().find_map(|(met, word)| {
+    [Some(false), None, Some(true)].into_iter().find_map(|met| {
         let number = all.iter().filter(|it| it.met == met).count();
         let of = counted(all.len() as u64, "requirement");
-        (number > 0).then(|| format!("{number} of {of} {word}"))
+        (number > 0).then(|| format!("{number} of {of} {}", outcome(met)))
     })
 }
 

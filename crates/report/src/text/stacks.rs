@@ -1,8 +1,9 @@
 //! How a profile's samples were taken, and their stacks found.
 
 use archive::ProfileSummary;
+use archive::profile::Profile;
 
-use crate::numbers::{count, percent};
+use crate::numbers::{count, percent, weight};
 
 /// One line: how the stacks were unwound, what was copied for it, and how many of them hold a function
 /// that is called after its neighbour. Nothing for a profile that does not say it.
@@ -30,7 +31,13 @@ pub fn stacks(profile: &ProfileSummary) -> Option<String> {
     (!parts.is_empty()).then(|| format!("stacks: {}", parts.join(", ")))
 }
 
-/// The clock that samples were taken by, and how often it ticked: `by cpu-clock at 999 Hz`; nothing where neither is
+/// What the samples weigh together: `1,234 samples`, `1.20 MB`, `3.40 s`.
+#[must_use]
+pub fn amount(profile: &Profile) -> String {
+    weight(profile.total_weight(), &profile.header.unit)
+}
+
+/// The event of the kernel that samples were taken by, and how often it ticked: `by cpu-clock at 999 Hz`; nothing where neither is
 /// known.
 #[must_use]
 pub fn clock(profile: &ProfileSummary) -> Option<String> {

@@ -2,7 +2,7 @@
 
 use archive::{Awaited, Busy, Cause, Facts, Lateness, LimitedBy, Stall, Stalled, Verdict};
 
-use crate::numbers::{at_least, count, duration, percent, rate, seconds};
+use crate::numbers::{at_least, count, counted, duration, percent, rate, seconds};
 
 /// Makes the sentences of a verdict.
 pub fn verdict(verdict: &mut Verdict) {
@@ -335,9 +335,10 @@ impl<'a> Said<'a> {
         let pinned = e.cores < all;
         match cause {
             Cause::OthersFillMachine => format!(
-                "other processes took {:.1} of the {all} cores, the broker's threads together waited {:.1} s each \
+                "other processes took {:.1} of the {}, the broker's threads together waited {:.1} s each \
                  second for one, and the generator's {waited}: stop them, and run again",
                 e.other_cores().unwrap_or(0.0),
+                counted(all.into(), "core"),
                 e.broker_run_queue_wait()
             ),
             Cause::GeneratorLacksCores {
@@ -351,10 +352,11 @@ impl<'a> Said<'a> {
                 }
             ),
             Cause::BothFillMachine => format!(
-                "broker ({:.1}) and generator ({:.1}) fill the {all} cores that they share, and the generator's \
+                "broker ({:.1}) and generator ({:.1}) fill the {} that they share, and the generator's \
                  {waited}: apart, both would do more, and it would show which does less",
                 e.broker.as_ref().map_or(0.0, |used| used.cores),
-                e.client_cores.unwrap_or(0.0)
+                e.client_cores.unwrap_or(0.0),
+                counted(all.into(), "core")
             ),
             Cause::MachineFull => format!(
                 "the machine is full and the generator's {waited}, but the broker's process is not known, so \
@@ -373,9 +375,9 @@ impl<'a> Said<'a> {
         let e = self.e;
         let used = e.broker.as_ref();
         let cores = format!(
-            "{:.1} of {} cores",
+            "{:.1} of {}",
             used.map_or(0.0, |used| used.cores),
-            e.all_cores()
+            counted(e.all_cores().into(), "core")
         );
         let answers = self.wait(Awaited::Answers);
         let proxy = e.proxy.as_deref().unwrap_or("a proxy");
@@ -506,18 +508,18 @@ impl<'a> Said<'a> {
     }
 
     fn busy(&self, busy: Busy) -> String {
-        let all = self.e.all_cores();
+        let all = counted(self.e.all_cores().into(), "core");
         let Some(used) = &self.e.broker else {
             return String::new();
         };
         match busy {
-            Busy::Machine => format!("it fills the machine: {:.1} of {all} cores", used.cores),
+            Busy::Machine => format!("it fills the machine: {:.1} of {all}", used.cores),
             Busy::Thread => format!(
                 "its thread {} used {} of a core",
                 used.busiest_thread_name.as_deref().unwrap_or("its busiest"),
                 percent(used.busiest_thread.unwrap_or(0.0))
             ),
-            Busy::Cores => format!("it used {:.1} of {all} cores", used.cores),
+            Busy::Cores => format!("it used {:.1} of {all}", used.cores),
         }
     }
 

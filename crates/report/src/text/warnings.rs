@@ -9,6 +9,11 @@ use crate::numbers::{count, counted, percent, rate, seconds};
 #[must_use]
 pub fn warning(warning: &Warning) -> String {
     let (text, remedy) = told(warning);
+    // What is said of a profile is said of which, where it is not the usual one.
+    let text = match warning.word("event") {
+        "" => text,
+        event => format!("{event}: {text}"),
+    };
     if remedy.is_empty() {
         text
     } else {
@@ -116,20 +121,20 @@ fn told(w: &Warning) -> (String, &'static str) {
         ),
         WarningCode::ConnectionBlocked => (
             format!(
-                "the broker blocked publishers {} time(s) ({}): rates are too low and latencies too high for its \
+                "the broker blocked publishers {} ({}): rates are too low and latencies too high for its \
                  speed, they show its alarm",
-                w.count("times"),
+                counted(w.count("times"), "time"),
                 w.word("reasons")
             ),
             "raise its memory or disk limit, or consume what is published",
         ),
         WarningCode::NotSteadyState => (
             format!(
-                "the rate {} by {} in the course of the {} measured seconds: its average describes no state that \
+                "the rate {} by {} in the course of the {}: its average describes no state that \
                  lasts",
                 if w.number("change") > 0.0 { "rose" } else { "fell" },
                 percent(w.number("change").abs()),
-                w.count("seconds")
+                counted(w.count("seconds"), "measured second")
             ),
             "use a longer phases.warmup, and look at the chart",
         ),
@@ -250,10 +255,7 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
             format!(
                 "{} down when the run ended, the broker never came back{}: rates are too low, and latencies hold what \
                  waited until then",
-                match w.count("connections") {
-                    1 => "1 connection was".to_owned(),
-                    all => format!("{} connections were", count(all)),
-                },
+                was_or_were(w.count("connections"), "connection"),
                 away(w)
             ),
             "look into the broker's log, and allow a longer run",
@@ -261,20 +263,17 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
         WarningCode::ConnectionsLost => (
             format!(
                 "{} lost{}: latencies hold the whole wait, and averages describe no state that lasts",
-                match w.count("connections") {
-                    1 => "1 connection was".to_owned(),
-                    all => format!("{} connections were", count(all)),
-                },
+                was_or_were(w.count("connections"), "connection"),
                 away(w)
             ),
             "look at the chart, and into the broker's log",
         ),
         WarningCode::CyclesFailed => (
             format!(
-                "{} of {} cycles of {} failed, and have no latency: what users felt is worse than the percentiles \
+                "{} of {} of {} failed, and have no latency: what users felt is worse than the percentiles \
                  say; the first: {}",
                 count(w.count("failed")),
-                count(w.count("begun")),
+                counted(w.count("begun"), "cycle"),
                 w.word("kind"),
                 match w.word("first_failure") {
                     "" => "see the events",
@@ -285,16 +284,16 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
         ),
         WarningCode::LostSamples => (
             format!(
-                "the profiler lost {} of {} samples: shares of functions are too low where it was busiest",
+                "the profiler lost {} of {}: shares of functions are too low where it was busiest",
                 count(w.count("lost")),
-                count(w.count("samples") + w.count("lost"))
+                counted(w.count("samples") + w.count("lost"), "sample")
             ),
             "lower profile.frequency",
         ),
         WarningCode::ProfilerThrottled => (
             format!(
-                "the kernel throttled the profiler {} time(s): there are gaps in the profile",
-                count(w.count("times"))
+                "the kernel throttled the profiler {}: there are gaps in the profile",
+                counted(w.count("times"), "time")
             ),
             "lower profile.frequency, or raise kernel.perf_cpu_time_max_percent",
         ),
@@ -320,10 +319,7 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
                  low, shares at the leaf (self) hold",
                 percent(w.number("complete_share"))
             ),
-            match (w.tier, w.number("copied_share") > 0.5) {
-                (Tier::Note, _) | (_, true) => "",
-                _ => "let stacks be copied (`bellows doctor`), or use a broker with frame pointers",
-            },
+            whole_stacks(w),
         ),
         WarningCode::ProfileIncomplete if w.values.contains_key("cpu_share") => (
             format!(
@@ -335,6 +331,19 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
         ),
         // The profiler's own words.
         _ => (w.word("why").to_owned(), ""),
+    }
+}
+
+/// What makes the stacks of a program whole, by what executes it.
+fn whole_stacks(w: &Warning) -> &'static str {
+    match w.word("runtime") {
+        _ if w.tier == Tier::Note || w.number("copied_share") > 0.5 => "",
+        "erlang" => {
+            "let stacks be copied (root, or the capabilities BPF and PERFMON: `bellows doctor`), or start the node with \
+             +JPperf true, for frame pointers"
+        }
+        "java" => "start the Java virtual machine with -XX:+PreserveFramePointer",
+        _ => "build the program and its libraries with frame pointers (-fno-omit-frame-pointer)",
     }
 }
 
@@ -425,6 +434,12 @@ fn stalled(w: &Warning) -> (String, &'static str) {
     (text, remedy)
 }
 
+/// A number of things that something became of: `1 connection was`, `2 connections were`.
+fn was_or_were(number: u64, what: &str) -> String {
+    let verb = if number == 1 { "was" } else { "were" };
+    format!("{} {verb}", counted(number, what))
+}
+
 /// When all connections were down, and for how long.
 fn away(w: &Warning) -> String {
     let times = match w.count("times") {
@@ -443,9 +458,9 @@ fn away(w: &Warning) -> String {
 fn rate_not_achieved(w: &Warning) -> (String, &'static str) {
     if w.count("not_begun") > 0 {
         let text = format!(
-            "{} cycles were due and found no room before the end: latencies are those of the others, and theirs would \
+            "{} due and found no room before the end: latencies are those of the others, and theirs would \
              have been the worst (--max-open, churn.max-open = {})",
-            count(w.count("not_begun")),
+            was_or_were(w.count("not_begun"), "cycle"),
             count(w.count("in_flight_limit"))
         );
         let remedy = if w.values.contains_key("beside") {
@@ -469,114 +484,5 @@ fn rate_not_achieved(w: &Warning) -> (String, &'static str) {
 }
 
 #[cfg(test)]
-mod tests {
-
-    use super::*;
-
-    #[test]
-    fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
-        let w = Warning::new(WarningCode::Stalled, Tier::Note)
-            .with("who", "broker")
-            .with("times", 1)
-            .with("at_s", 4.2)
-            .with("for_s", 0.6)
-            .with("connections", 1)
-            .with("messages_delayed", 1_200);
-        assert_eq!(
-            warning(&w),
-            "the broker stopped answering at 4.2 s for 600 ms (1 connection, 1,200 messages delayed): the latencies hold \
-             all of it, as users would feel it; look for garbage collection, a full disk or a paused machine at that time"
-        );
-        let w = Warning::new(WarningCode::MessagesLost, Tier::Invalid)
-            .with("sent", 1_000)
-            .with("lost", 3)
-            .with("corrupt", 1);
-        assert!(
-            warning(&w)
-                .starts_with("of 1,000 messages, 3 confirmed and never delivered, 1 damaged:"),
-            "{}",
-            warning(&w)
-        );
-        let few = |latency: &str, samples: u64, percentile: &str| serde_json::json!({ "latency": latency, "samples": samples, "percentile": percentile });
-        let mut latencies = vec![
-            few("ack response", 40_000, "p99.99"),
-            few("end-to-end", 40_033, "p99.99"),
-        ];
-        let told = |latencies| {
-            let w = Warning::new(WarningCode::TooFewSamples, Tier::Note);
-            warning(&w.with("latencies", latencies))
-        };
-        let both = "p99.99 and above of ack response (40,000) and end-to-end (40,033)";
-        assert!(
-            told(latencies.clone()).starts_with(&format!("too few samples for {both}: ")),
-            "{}",
-            told(latencies.clone())
-        );
-        latencies.push(few("whole cycle", 500, "p99"));
-        let more = format!("too few samples for {both}, p99 and above of whole cycle (500): ");
-        assert!(
-            told(latencies.clone()).starts_with(&more),
-            "{}",
-            told(latencies)
-        );
-        let unanswered = |unanswered: u64, unsent: u64| {
-            let w = Warning::new(WarningCode::MessagesUnanswered, Tier::Caution);
-            warning(&w.with("unanswered", unanswered).with("unsent", unsent))
-        };
-        let told = unanswered(3, 0);
-        assert!(
-            told.starts_with("of the messages, 3 without an answer: "),
-            "{told}"
-        );
-        assert!(
-            told.contains("; the broker had not answered when the drain ended: "),
-            "{told}"
-        );
-        // A longer drain is no remedy: it sends nothing.
-        let told = unanswered(0, 4_000);
-        assert!(
-            told.starts_with("of the messages, 4,000 due and never sent: "),
-            "{told}"
-        );
-        assert!(
-            told.contains(
-                "; more messages were due than could be sent by the end of the measured phase: "
-            ) && told.contains("request a lower rate")
-                && !told.contains("drain"),
-            "{told}"
-        );
-        let told = unanswered(3, 4);
-        assert!(
-            told.contains("; more messages were due than could be sent and answered: ")
-                && told.contains("a lower rate"),
-            "{told}"
-        );
-        let gone = Warning::new(WarningCode::MessagesUnanswered, Tier::Caution);
-        let told = warning(&gone.with("unsent", 4_000).with("gone", true));
-        assert!(told.contains("why the broker went away") && !told.contains("lower rate"));
-        let one = Warning::new(WarningCode::MessagesLost, Tier::Invalid);
-        let told = warning(&one.with("sent", 1).with("lost", 1));
-        assert!(told.starts_with("of 1 message, 1 confirmed"), "{told}");
-        let w = Warning::new(WarningCode::Interrupted, Tier::Note).with("seconds", 3.0);
-        assert!(
-            warning(&w).ends_with("shorter than planned"),
-            "no empty remedy"
-        );
-    }
-
-    #[test]
-    fn without_a_schedule_no_message_is_late() {
-        let late = |scheduled: bool| {
-            let warning = Warning::new(WarningCode::GeneratorLate, Tier::Caution)
-                .with("late_share", 0.5)
-                .with("lag_seconds_share", 0.7)
-                .with("lag_max_ns", 3_000_000)
-                .with("scheduled", scheduled);
-            super::warning(&warning)
-        };
-        assert!(late(true).contains("was late by up to 3.00 ms"));
-        let unthrottled = late(false);
-        assert!(!unthrottled.contains("late by"), "{unthrottled}");
-        assert!(unthrottled.contains("in 70"), "{unthrottled}");
-    }
-}
+#[path = "warnings_tests.rs"]
+mod tests;

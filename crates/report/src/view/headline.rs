@@ -1,14 +1,15 @@
 //! The first sentence on a run, made from the data: what happened, how slow it was, what it cost, where
 //! it burned, and what the limit was as far as the data shows one. The page and the console say the same.
 
+use archive::profile::USUAL_EVENT;
 use archive::{
-    BrokerSummary, LimitedBy, PhaseSpan, RunRecord, RunState, RunSummary, ScenarioSummary,
-    Topology, Verdict,
+    BrokerSummary, LimitedBy, PhaseSpan, ProfileSummary, RunRecord, RunState, RunSummary,
+    ScenarioSummary, Topology, Verdict,
 };
 use measure::{LatencySummary, Metric, Nanos, Phase};
 use serde::Serialize;
 
-use crate::numbers::{count, seconds_digits, three_digits};
+use crate::numbers::{count, counted, seconds_digits, three_digits, weight};
 use crate::text::shortened;
 
 /// A piece of the sentence.
@@ -36,9 +37,12 @@ const MOST_LETTERS: usize = 180;
 const LEAST_WORK: f64 = 0.2;
 /// Below this share of the measured phase an outage is no headline.
 const LEAST_OUTAGE: f64 = 0.01;
-/// Letters of a name; where room is scarce, of whose work it is; and of the kind of a broker or queue.
-const NAME: usize = 40;
-const SHORT_NAME: usize = 16;
+/// Letters of a name, in the order in which they are tried: 64 of a queue's behind what it is, and less for the other
+/// details' sake.
+const NAME: &[usize] = &[70, 64, 58, 52, 46, 40];
+/// Letters of a name where room is scarce.
+const SHORT_NAME: &[usize] = &[16];
+/// Letters of the kind of a broker or queue.
 const KIND: usize = 24;
 
 /// What the sentence can do without, what is missed least first.
@@ -55,7 +59,7 @@ enum Detail {
 }
 
 /// The least of the details that are told, and the letters of a name, in the order in which they are tried.
-const ATTEMPTS: [(Detail, usize); 7] = [
+const ATTEMPTS: [(Detail, &[usize]); 7] = [
     (Detail::FurtherLatencies, NAME),
     (Detail::Function, NAME),
     (Detail::Cpu, NAME),
@@ -78,7 +82,10 @@ pub(crate) fn sentence(
         phases,
     });
     let mut parts = Vec::new();
-    for (least, name) in ATTEMPTS {
+    let attempts = ATTEMPTS.iter();
+    for (least, name) in
+        attempts.flat_map(|(least, names)| names.iter().map(move |it| (*least, *it)))
+    {
         parts = clauses.parts(least, name);
         if letters(&parts) <= MOST_LETTERS {
             break;
@@ -111,12 +118,17 @@ impl<'a> Clauses<'a> {
     fn of(facts: &Facts<'a>) -> Self {
         let summary = facts.summary;
         let mut what = flow(facts);
-        let samples = summary.profiles.iter().map(|profile| profile.samples).sum();
-        if what.is_empty() && samples > 0 {
-            what = format!("{} samples", count(samples));
+        let sampled = summary.profiles.iter().find(|profile| profile.samples > 0);
+        if what.is_empty()
+            && let Some(it) = sampled
+        {
+            what = weight(it.weight.max(it.samples), &it.unit);
         }
-        let named = summary.profiles.iter().find_map(|it| it.headline.as_ref());
-        let work = summary.profiles.iter().find_map(|it| it.work.first());
+        // Shares of anything else are none of the CPU that was used.
+        let is_on_cpu = |it: &&ProfileSummary| matches!(it.event.as_str(), USUAL_EVENT | "");
+        let on_cpu = summary.profiles.iter().find(is_on_cpu);
+        let named = on_cpu.and_then(|it| it.headline.as_ref());
+        let work = on_cpu.and_then(|it| it.work.first());
         let work = work.filter(|it| it.share >= LEAST_WORK && !it.role.is_empty());
         let share = |share: f64| three_digits(share * 100.0);
         Self {
@@ -409,7 +421,7 @@ fn used(facts: &Facts<'_>) -> String {
     };
     match facts.record.hardware.cores {
         0 => format!("{} cores", three_digits(cores)),
-        all => format!("{} of {all} cores", three_digits(cores)),
+        all => format!("{} of {}", three_digits(cores), counted(all.into(), "core")),
     }
 }
 

@@ -157,7 +157,9 @@ fn long_names_are_shortened_in_the_middle_and_whole_beside() {
         parts.swap_remove(0)
     };
     let of = named(&record(RunState::Complete, &["quorum"]), &summary);
-    assert_eq!(of.text, "queue orders-xxxxxxx…xxxxxxxxxxxxxx-eu-1");
+    let (head, tail) = of.text.split_once('…').expect("a part is left out");
+    assert!(head.starts_with("queue orders-xxxxxxx") && tail.ends_with("xxxxxxxxxxxxxx-eu-1"));
+    assert!(of.text.chars().count() >= 40, "{}", of.text);
     assert!(of.whole.is_some_and(|whole| whole.len() == 258));
     // Also where there is hardly any room, and where the kind of the queue is long.
     summary.received.rate = 12_345.0;
@@ -169,6 +171,27 @@ fn long_names_are_shortened_in_the_middle_and_whole_beside() {
     ] {
         assert_eq!(named(&record, &summary).text, "queue or…xx-eu-1");
     }
+}
+
+#[test]
+fn a_name_has_the_room_that_there_is() {
+    let record = record(RunState::Complete, &["quorum"]);
+    let named = |letters: usize, summary: fn(&str) -> RunSummary| {
+        let parts = parts(&record, &summary(&"x".repeat(letters)));
+        assert!(super::letters(&parts) <= MOST_LETTERS, "{parts:?}");
+        parts.into_iter().find(|part| part.code).expect("a name")
+    };
+    // Without a queue's length to spare for, all of it is told.
+    let alone = |queue: &str| RunSummary {
+        cpu_cores: PerMessage::default(),
+        verdict: None,
+        ..working_for(queue)
+    };
+    assert_eq!(named(64, alone).text, format!("queue {}", "x".repeat(64)));
+    assert_eq!(named(65, alone).text.chars().count(), 70);
+    // No other detail has to go for it.
+    let text = named(64, working_for).text;
+    assert!((40..70).contains(&text.chars().count()), "{text}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ mod slices;
 #[cfg(test)]
 mod typescript;
 
-use archive::profile::Profile;
+use archive::profile::{Profile, sampled_events};
 use archive::{
     BrokerSummary, Event, Hardware, PhaseSpan, Repeats, RunReader, RunRecord, RunState,
     SeriesPoint, Stalled, Topology, Verdict, Versions, Warning,
@@ -166,11 +166,13 @@ impl RunPage {
     ///
     /// # Errors
     /// Where the run's histograms cannot be read.
-    pub fn of(run: &RunReader, profile: Option<&Profile>) -> Result<Self, Problem> {
-        let (mut run, mut columns) = RunView::of(run, profile)?;
+    pub fn of(reader: &RunReader, profile: Option<&Profile>) -> Result<Self, Problem> {
+        let (mut run, mut columns) = RunView::of(reader, profile)?;
         if let Some(profile) = profile.filter(|p| !p.samples.is_empty()) {
             let (head, bytes) = encode(profile);
-            run.profile = Some(head);
+            let mut others = sampled_events(&reader.dir);
+            others.retain(|event| *event != head.event);
+            run.profile = Some(ProfileHead { others, ..head });
             columns.extend(bytes);
         }
         Ok(Self { run, columns })

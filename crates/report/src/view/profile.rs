@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::processes::{ProcessView, Processes};
 use crate::text;
-use archive::Class;
 use archive::profile::{FrameKind, Profile};
+use archive::{Class, PatternShare};
 use serde::Serialize;
 
 /// Sample times are multiples of this: fine enough for any window that a hand can choose.
@@ -21,6 +21,8 @@ pub struct ProfileHead {
     pub event: String,
     /// The kernel's name of it.
     pub kernel_event: String,
+    /// Further events of the run, which have profiles beside this one.
+    pub others: Vec<String>,
     /// What the weight of a sample counts.
     pub unit: String,
     /// Nanoseconds of CPU time that a weight of 1 stands for; 0 where it stands for none.
@@ -39,6 +41,8 @@ pub struct ProfileHead {
     pub covered: String,
     /// How the stacks were unwound, in one line; empty where that is not known.
     pub stacks: String,
+    /// What is known of patterns in the stacks of the whole run, largest share first.
+    pub known: Vec<KnownView>,
     /// CPU time of the profiler itself, nanoseconds.
     pub own_cpu_ns: u64,
     /// What its reader should know.
@@ -65,6 +69,16 @@ pub struct ProfileHead {
     pub samples: usize,
     /// Whether the columns hold weights; without, each sample weighs 1.
     pub weighted: bool,
+}
+
+/// What is known of a pattern.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct KnownView {
+    /// Its share, what its samples do and what cured it elsewhere, in a sentence.
+    pub text: String,
+    /// The address where that is written.
+    pub source: String,
 }
 
 /// A class that samples fall into.
@@ -139,6 +153,7 @@ pub(crate) fn encode(profile: &Profile) -> (ProfileHead, Vec<u8>) {
         complete_share: summary.complete_share,
         covered: text::covered(&summary).unwrap_or_default(),
         stacks: text::stacks(&summary).unwrap_or_default(),
+        known: profile.known_patterns().into_iter().map(known).collect(),
         own_cpu_ns: profile.own_cpu_ns,
         notes: profile.notes.clone(),
         timed: profile.samples.iter().any(|s| s.t > 0),
@@ -151,6 +166,13 @@ pub(crate) fn encode(profile: &Profile) -> (ProfileHead, Vec<u8>) {
         ..tables.head
     };
     (head, bytes)
+}
+
+fn known(of: PatternShare) -> KnownView {
+    KnownView {
+        text: text::known_pattern(&of),
+        source: of.source,
+    }
 }
 
 /// Appends a variable-length integer.

@@ -19,7 +19,10 @@ pub(super) fn runs() -> Check {
         }
     };
     let size = kept.iter().map(|run| run.bytes).sum::<u64>() as f64 / 1e6;
-    let observed = format!("{} runs, {size:.0} MB in {shown}", kept.len());
+    let observed = format!(
+        "{}, {size:.0} MB in {shown}",
+        measure::counted(kept.len() as u64, "run")
+    );
     match free(&dir) {
         None => Check::new(NAME, Status::Ok, observed, "runs are kept in this folder"),
         Some(free) if free >= LITTLE_ROOM => {

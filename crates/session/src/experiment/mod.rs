@@ -242,34 +242,42 @@ impl Default for PhasesSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct ProfileSpec {
-    /// Events to sample: `cpu`; empty for no profile.
+    /// Events to sample, each a profile of its own: `cpu`, `off-cpu`, `context-switches`, `page-faults`,
+    /// `minor-faults`, `major-faults`, `mmap`, `mmap-bytes`, `munmap`, `munmap-bytes`, `brk`, or a tracepoint such as
+    /// `sched:sched_process_fork`; empty for no profile.
     pub events: Vec<String>,
-    /// Samples per second of each running thread.
+    /// Samples per second of each running thread, of events that are too many to take each.
     pub frequency: u32,
     /// How stacks are unwound: `whole`, by what makes most of them whole, or `frame-pointers`.
     pub stacks: String,
+    /// Blocked times that are shorter are left out of `off-cpu`.
+    pub min_block: Length,
 }
 
 impl Default for ProfileSpec {
     fn default() -> Self {
         Self {
-            events: vec![profile::CPU.name.to_owned()],
+            events: vec![profile::Event::usual().name.into_owned()],
             frequency: 999,
             stacks: "whole".to_owned(),
+            min_block: Length(profile::Options::default().min_block),
         }
     }
 }
 
 impl ProfileSpec {
-    /// How to sample; `None` for no profile.
-    pub(crate) fn options(&self) -> Option<profile::Options> {
-        let event = profile::Event::named(self.events.first()?)?;
-        Some(profile::Options {
+    /// How to sample each event.
+    pub(crate) fn options(&self) -> Vec<profile::Options> {
+        let events = self.events.iter();
+        let events = events.filter_map(|name| profile::Event::named(name));
+        let options = events.map(|event| profile::Options {
             event,
             frequency: self.frequency,
-            stacks: profile::Stacks::named(&self.stacks)?,
+            stacks: profile::Stacks::named(&self.stacks).unwrap_or_default(),
+            min_block: self.min_block.0,
             ..profile::Options::default()
-        })
+        });
+        options.collect()
     }
 }
 

@@ -7,7 +7,7 @@ use archive::{Quantity, QuantityUnit, RequirementOutcome, RunSummary, SeriesPoin
 use measure::{Bytes, Length, Metric, MetricKind, Nanos, Problem, Recorder, Refused, per_second};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What stands before a condition that must not hold.
+/// What may stand before a condition that must not hold.
 const NOT: &str = "not ";
 
 /// One requirement of an experiment.
@@ -24,7 +24,7 @@ pub struct Requirement {
     quantity: Quantity,
     comparison: Comparison,
     bound: f64,
-    /// As it was written, with one blank between words.
+    /// What has to hold, with one blank between words.
     text: String,
 }
 
@@ -88,19 +88,19 @@ impl Comparison {
 }
 
 impl Requirement {
-    /// What has to hold so that this condition does not: the meaning of `--fail-if`. It is written as `not` and the
-    /// condition.
+    /// What has to hold so that this condition does not: the meaning of `--fail-if`.
     ///
     /// # Errors
     /// Where the text is no condition.
     pub fn unless(condition: &str) -> Result<Self, Refused> {
         const EXAMPLE: &str =
             "write it as \"end-to-end p99 > 20ms\", \"lost > 0\" or \"sent rate < 20k\"";
-        let read = Self::read(condition, EXAMPLE)?;
-        Ok(Self {
-            text: format!("{NOT}{}", read.text),
-            comparison: read.comparison.opposite(),
-            ..read
+        Self::read(condition, EXAMPLE, |comparison, bound| {
+            match comparison.opposite() {
+                // No figure is negative.
+                Comparison::LessOrEqual if bound == 0.0 => Comparison::Equal,
+                opposite => opposite,
+            }
         })
     }
 
@@ -185,14 +185,19 @@ impl FromStr for Requirement {
             "write it as \"end-to-end p99 < 20ms\", \"lost = 0\" or \"sent rate >= 20k\"";
         match text.trim_start().strip_prefix(NOT) {
             Some(condition) => Self::unless(condition),
-            None => Self::read(text, EXAMPLE),
+            None => Self::read(text, EXAMPLE, |comparison, _| comparison),
         }
     }
 }
 
 impl Requirement {
-    /// Reads a comparison; `example` is the remedy where there is none.
-    fn read(text: &str, example: &str) -> Result<Self, Refused> {
+    /// Reads a comparison, and puts what is `required` of its figure and bound in its place; `example` is the remedy
+    /// where there is none.
+    fn read(
+        text: &str,
+        example: &str,
+        required: impl Fn(Comparison, f64) -> Comparison,
+    ) -> Result<Self, Refused> {
         let found = COMPARISONS.iter().filter_map(|(sign, comparison)| {
             Some((
                 text.find(sign)?,
@@ -205,17 +210,16 @@ impl Requirement {
             .min_by_key(|(at, length, ..)| (*at, *length))
             .ok_or_else(|| Refused::new("it compares nothing", example))?;
         let value = text[at + sign.len()..].trim();
-        let quantity = text[..at].parse()?;
-        let mut read = Self {
+        let quantity: Quantity = text[..at].parse()?;
+        let bound = bound(quantity.unit(), value)?;
+        let comparison = required(comparison, bound);
+        let written = text[..at].split_whitespace().collect::<Vec<_>>().join(" ");
+        Ok(Self {
             quantity,
             comparison,
-            bound: 0.0,
-            text: String::new(),
-        };
-        read.bound = bound(read.quantity.unit(), value)?;
-        let written = text[..at].split_whitespace().collect::<Vec<_>>().join(" ");
-        read.text = format!("{written} {} {value}", comparison.sign());
-        Ok(read)
+            bound,
+            text: format!("{written} {} {value}", comparison.sign()),
+        })
     }
 }
 
@@ -250,7 +254,7 @@ fn bound(unit: QuantityUnit, text: &str) -> Result<f64, String> {
     }
 }
 
-/// As it was written, which reads back as the same requirement.
+/// What has to hold, which reads back as the same requirement.
 impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)

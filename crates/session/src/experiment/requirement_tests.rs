@@ -109,14 +109,15 @@ fn what_fails_a_run_is_the_opposite_of_what_it_requires() {
     for (condition, that, met) in [
         (
             "end-to-end p99 > 20ms",
-            "not end-to-end p99 > 20ms",
+            "end-to-end p99 <= 20ms",
             Some(false),
         ),
-        ("lost >= 4", "not lost >= 4", Some(true)),
-        ("lost = 3", "not lost = 3", Some(false)),
-        ("lost != 3", "not lost != 3", Some(true)),
-        ("sent rate <1k", "not sent rate < 1k", Some(true)),
-        ("achieved <= 1%", "not achieved <= 1%", None),
+        ("lost >= 4", "lost < 4", Some(true)),
+        ("lost = 3", "lost != 3", Some(false)),
+        ("lost != 3", "lost = 3", Some(true)),
+        ("lost > 0", "lost = 0", Some(false)),
+        ("sent rate <1k", "sent rate >= 1k", Some(true)),
+        ("achieved <= 1%", "achieved > 1%", None),
     ] {
         let outcome =
             Requirement::unless(condition)

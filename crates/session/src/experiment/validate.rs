@@ -7,7 +7,7 @@ use load::scenario::Scenario;
 use load::{Endpoint, QueueType};
 use measure::Problem;
 
-use super::{BrokerKind, BrokerSpec, Experiment, ExperimentError, LoadSpec};
+use super::{BrokerKind, BrokerSpec, Experiment, ExperimentError, LoadSpec, ProfileSpec};
 
 /// A key whose value makes no sense; `why` follows the key as the user knows it.
 pub(super) fn wrong(
@@ -31,7 +31,7 @@ impl Experiment {
         self.check_broker()?;
         self.check_name()
             .and_then(|()| self.check_loads())
-            .and_then(|()| self.check_profile())
+            .and_then(|()| self.profile.check())
             .and_then(|()| self.check_requests())
             .and_then(|()| self.check_faults())
             .and_then(|()| self.check_churn())
@@ -239,18 +239,31 @@ impl Experiment {
         broker.secure(&mut endpoint);
         Ok(endpoint)
     }
+}
 
-    fn check_profile(&self) -> Result<(), Problem> {
+impl ProfileSpec {
+    /// Checks what can be checked without the kernel.
+    pub(crate) fn check(&self) -> Result<(), Problem> {
         let is_unknown = |event: &&String| profile::Event::named(event).is_none();
-        if let Some(event) = self.profile.events.iter().find(is_unknown) {
-            let known = profile::EVENTS.map(|event| event.name);
+        if let Some(event) = self.events.iter().find(is_unknown) {
+            let known = profile::Event::known();
             return Err(wrong(
                 "profile.events",
-                format!(": {event:?} cannot be sampled by this version"),
-                format!("take {known:?}, or [] for no profile"),
+                format!(": {event:?} is no event"),
+                format!("known are {known}; [] takes no profile"),
             ));
         }
-        let stacks = &self.profile.stacks;
+        let mut others = self.events.iter().enumerate();
+        if let Some((_, event)) =
+            others.find(|(at, event)| self.events.iter().take(*at).any(|it| it == *event))
+        {
+            return Err(wrong(
+                "profile.events",
+                format!(": {event:?} stands there twice"),
+                "name it once",
+            ));
+        }
+        let stacks = &self.stacks;
         if profile::Stacks::named(stacks).is_none() {
             let known = profile::Stacks::ALL.map(|(name, _)| name);
             return Err(wrong(
@@ -259,7 +272,7 @@ impl Experiment {
                 format!("take one of {known:?}"),
             ));
         }
-        let frequency = self.profile.frequency;
+        let frequency = self.frequency;
         if !(1..=50_000).contains(&frequency) {
             return Err(wrong(
                 "profile.frequency",

@@ -2,7 +2,7 @@
 //! Causes that are one are told once.
 
 use archive::WarningCode as Code;
-use archive::{Cause, Facts, Lateness, ProfileSummary, Stall, Stalled, Tier, Warning};
+use archive::{Cause, Class, Facts, Lateness, ProfileSummary, Stall, Stalled, Tier, Warning};
 use measure::ledger::LedgerSummary;
 
 use super::limits::Derived;
@@ -333,13 +333,25 @@ pub(crate) fn profile_gaps(profile: &ProfileSummary) -> Vec<Warning> {
         all.push(
             warning(tier)
                 .with("complete_share", profile.complete_share)
-                .with("copied_share", profile.copied_share),
+                .with("copied_share", profile.copied_share)
+                .with("runtime", runtime(profile)),
         );
     }
     if let Some(share) = profile.cpu_share.filter(|share| *share < COVERED) {
         all.push(warning(Tier::Caution).with("cpu_share", share));
     }
     all
+}
+
+/// What executes the profiled program, by the classes that its samples have.
+fn runtime(profile: &ProfileSummary) -> &'static str {
+    let mut classes = profile.classes.iter();
+    let runtime = classes.find_map(|it| match it.class {
+        Class::ErlangCode => Some("erlang"),
+        Class::JavaCode => Some("java"),
+        _ => None,
+    });
+    runtime.unwrap_or("native")
 }
 
 /// A part of the profile is missing, for this reason.

@@ -3,8 +3,8 @@
 mod situations;
 
 use archive::{
-    BrokerUse, ChurnFacts, Ended, Lateness, ProducerTime, ProfileSummary, Stall, Stalled, Tier,
-    WarningCode,
+    BrokerUse, ChurnFacts, Class, ClassShare, Ended, Lateness, ProducerTime, ProfileSummary, Stall,
+    Stalled, Tier, WarningCode,
 };
 
 use self::situations::{SITUATIONS, a_loop, broker, producers, waiting_for_answers};
@@ -441,6 +441,23 @@ fn what_a_profile_lacks_is_told_by_how_much() {
         gaps(&profile(1000, 0.0, 0.95, Some(0.95))),
         [named(Tier::Note, "complete_share")]
     );
+    for (class, runtime) in [
+        (Class::ErlangCode, "erlang"),
+        (Class::JavaCode, "java"),
+        (Class::OwnCode, "native"),
+    ] {
+        let of_kernel = ClassShare {
+            class: Class::KernelOther,
+            share: 0.5,
+            weight: 500,
+        };
+        let profile = ProfileSummary {
+            classes: vec![of_kernel, ClassShare { class, ..of_kernel }],
+            ..profile(1000, 0.0, 0.6, None)
+        };
+        let gaps = profile_gaps(&profile);
+        assert_eq!(gaps[0].word("runtime"), runtime);
+    }
     // Of some samples, one says nothing.
     assert_eq!(gaps(&profile(20, 0.3, 0.6, Some(0.5))), []);
 }

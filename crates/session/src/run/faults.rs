@@ -8,7 +8,7 @@ use std::time::Duration;
 use archive::FaultOutcome;
 use broker::FaultKind;
 use load::scenario::Scenario;
-use measure::{Clock, Interval, Time};
+use measure::{Clock, Interval, Slice, Time};
 
 use super::recording::Recording;
 use crate::brokers::{self, Broker, Fault, PlayedFaults};
@@ -203,7 +203,7 @@ impl load::Sink for Played<'_, '_, '_> {
         self.say_waiting();
     }
 
-    fn slice(&mut self, slice: &Interval) {
+    fn slice(&mut self, slice: &Slice) {
         self.recording.slice(slice);
     }
 

@@ -93,7 +93,7 @@ impl Recording<'_> {
                 .map_or_else(RunLock::default, RunWriter::lock),
             record,
             measured: self.measured,
-            profile: profiled.profile,
+            profiles: profiled.profiles,
         }
     }
 
@@ -191,7 +191,7 @@ impl Recording<'_> {
                 broker: mb(self.peak_rss.0),
                 client: mb(self.peak_rss.1),
             },
-            profiles: (profiled.profile.iter())
+            profiles: (profiled.profiles.iter())
                 .map(|profile| profile.summary(TOP_FUNCTIONS))
                 .collect(),
             verdict: None,

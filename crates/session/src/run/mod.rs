@@ -90,8 +90,8 @@ pub struct RunOutcome {
     /// The measured phase as one interval with whole histograms, which also hold what was
     /// acknowledged and delivered in the drain.
     pub measured: Interval,
-    /// What was sampled in the measured phase, as it stands in the run folder.
-    pub profile: Option<Profile>,
+    /// What was sampled in the measured phase, as it stands in the run folder: a profile of each event.
+    pub profiles: Vec<Profile>,
     /// Keeps others from removing the run folder while this lasts.
     pub lock: RunLock,
 }
@@ -345,9 +345,10 @@ fn attach(
     writer: &RunWriter,
     observer: &mut dyn Observer,
 ) -> Profiling {
-    let Some(options) = spec.options() else {
+    let options = spec.options();
+    if options.is_empty() {
         return Profiling::off();
-    };
+    }
     observer.step("preparing the profiler");
     match process {
         // A run without a profile is worth having: the warning says what to do.
@@ -421,11 +422,11 @@ impl Start {
     /// Prepares the profile of a process.
     pub(crate) fn profiling(
         &self,
-        options: &profile::Options,
+        options: &[profile::Options],
         pid: u32,
         writer: &RunWriter,
     ) -> Result<Profiling, profile::Error> {
         let header = ProfileHeader::new(self.origin, self.unix_ns);
-        Profiling::attach(options, pid, header, writer.dir())
+        Profiling::attach(options, pid, &header, writer.dir())
     }
 }

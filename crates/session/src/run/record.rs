@@ -13,6 +13,7 @@ use super::named_process;
 use super::recording::{Recording, RunContext};
 use super::{RunOptions, RunOutcome, Start};
 use crate::brokers::Listener;
+use crate::experiment::ProfileSpec;
 use crate::judge::{Planned, profile_incomplete};
 use crate::usage::ProcUsage;
 use crate::{Error, Observer};
@@ -31,14 +32,12 @@ pub enum Target {
 }
 
 /// What to record.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RecordOptions {
     /// Which process.
     pub target: Target,
-    /// Samples per second and thread on CPU.
-    pub frequency: u32,
-    /// How stacks are unwound.
-    pub stacks: profile::Stacks,
+    /// What is sampled of it.
+    pub profile: ProfileSpec,
     /// How long; `None` until stopped.
     pub duration: Option<Nanos>,
     /// Names the run.
@@ -56,16 +55,14 @@ pub fn record(
     control: &Control,
     observer: &mut dyn Observer,
 ) -> Result<RunOutcome, Error> {
+    what.profile.check().map_err(Error::Usage)?;
     let process = find(&what.target)?;
     let start = Start::now();
     let mut record = start.record(&what.name, options);
-    let sampling = profile::Options {
-        frequency: what.frequency,
-        stacks: what.stacks,
-        ..profile::Options::default()
-    };
+    let sampling = what.profile.options();
+    let spec = &what.profile;
     record.experiment = serde_json::json!({
-        "profile": {"pid": process.pid, "events": [sampling.event.name], "frequency": what.frequency},
+        "profile": {"pid": process.pid, "events": spec.events, "frequency": spec.frequency},
     });
     let Some(writer) = start.writer(options, &mut record)? else {
         return Err(Problem::new(
@@ -100,7 +97,7 @@ pub fn record(
         shared_machine: true,
         sees_all_brokers: true,
         listener: Listener::default(),
-        profile: Some(sampling),
+        profile: sampling,
         insecure: false,
         planned: Planned::default(),
         requirements: Vec::new(),
@@ -185,8 +182,7 @@ mod tests {
         let runs = tempfile::tempdir().unwrap();
         let what = RecordOptions {
             target: Target::Pid(u32::MAX),
-            frequency: 99,
-            stacks: profile::Stacks::Whole,
+            profile: ProfileSpec::default(),
             duration: Some(Nanos::SECOND),
             name: "x".into(),
         };

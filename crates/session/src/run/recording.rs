@@ -9,7 +9,7 @@ use archive::{
 };
 use linux::CombinedCores;
 use linux::threads::{ThreadTimes, ThreadUse};
-use measure::{Clock, Counters, Interval, Metric, Nanos, Phase, Time};
+use measure::{Clock, Counters, Interval, Metric, Nanos, Phase, Slice, Time};
 
 use super::Texts;
 use super::blocked::{Blocked, Telling};
@@ -42,8 +42,8 @@ pub(crate) struct RunContext {
     /// Whether the processes of all brokers that are loaded could be found.
     pub(crate) sees_all_brokers: bool,
     pub(crate) listener: Listener,
-    /// How the broker is sampled, where a profile is wanted.
-    pub(crate) profile: Option<profile::Options>,
+    /// How the broker is sampled, by each event that a profile is wanted of.
+    pub(crate) profile: Vec<profile::Options>,
     /// The broker's certificate is not checked.
     pub(crate) insecure: bool,
     pub(crate) planned: Planned,
@@ -332,7 +332,7 @@ impl<'a> Recording<'a> {
     }
 
     /// Messages or operations per second that were requested of the first scenario in a slice.
-    fn requested_rate(&self, slice: &Interval) -> Option<f64> {
+    fn requested_rate(&self, slice: &Slice) -> Option<f64> {
         let start = self.started.filter(|_| slice.phase != Phase::Drain)?;
         let requested = self.first()?.requested.as_ref()?;
         let (from, to) = (slice.start.since(start), slice.end.since(start));
@@ -406,7 +406,7 @@ impl load::Sink for Recording<'_> {
         self.tell_logged();
     }
 
-    fn slice(&mut self, slice: &Interval) {
+    fn slice(&mut self, slice: &Slice) {
         let requested = self.requested_rate(slice);
         let t = self.seconds_since_origin(slice.start);
         if let Some(writer) = &mut self.writer {
@@ -428,8 +428,10 @@ impl load::Sink for Recording<'_> {
                 self.round_trip = Some(self.round_trip.map_or(round_trip, |r| r.min(round_trip)));
             }
             load::RunEvent::Connecting { ready, wanted } => {
-                self.observer
-                    .step(&format!("connecting: {ready} of {wanted} clients"));
+                self.observer.step(&format!(
+                    "connecting: {ready} of {}",
+                    measure::counted(wanted, "client")
+                ));
             }
             load::RunEvent::Waiting { for_what, at_most } => {
                 self.observer

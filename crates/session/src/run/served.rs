@@ -49,13 +49,14 @@ impl Recording<'_> {
         self.context.shared_machine = true;
         let name = processes::stat(pid).map_or_else(String::new, |stat| stat.command);
         self.note(&format!("process {pid} ({name}) serves our connections"));
-        let (Some(options), Some(writer)) = (&self.context.profile, &self.writer) else {
+        let options = self.context.profile.as_slice();
+        let Some(writer) = self.writer.as_ref().filter(|_| !options.is_empty()) else {
             return;
         };
         // It would be written to the same file.
         self.profiling.abandon();
         let header = ProfileHeader::new(self.context.origin, self.record.origin_unix_ns);
-        let profiling = Profiling::attach(options, pid, header, writer.dir());
+        let profiling = Profiling::attach(options, pid, &header, writer.dir());
         self.profiling = profiling.unwrap_or_else(|e| Profiling::unavailable(&e.to_string()));
         if self.context.phases.warmup == Nanos::ZERO {
             self.profiling.start();

@@ -145,7 +145,7 @@ pub(super) fn begun(dir: &std::path::Path) -> (RunContext, RunRecord, Option<Run
         shared_machine: false,
         sees_all_brokers: true,
         listener: brokers::Listener::default(),
-        profile: None,
+        profile: Vec::new(),
         insecure: false,
         planned: Planned::default(),
         requirements: Vec::new(),

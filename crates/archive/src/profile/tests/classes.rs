@@ -22,7 +22,7 @@ fn frame(text: &str) -> Frame {
 }
 
 /// Stacks from the root to the leaf, a sample each.
-fn profile(stacks: &[&str]) -> Profile {
+pub(super) fn profile(stacks: &[&str]) -> Profile {
     let mut profile = Profile {
         threads: vec!["1_scheduler".into()],
         ..Profile::default()
@@ -30,9 +30,14 @@ fn profile(stacks: &[&str]) -> Profile {
     for stack in stacks {
         let mut parent = None;
         for text in stack.split(" > ") {
-            let at = profile.frames.len() as u32;
-            profile.frames.push(frame(text));
-            profile.stacks.push(StackNode { parent, frame: at });
+            let frame = frame(text);
+            let known = profile.frames.iter().position(|it| *it == frame);
+            let at = known.unwrap_or_else(|| {
+                profile.frames.push(frame);
+                profile.frames.len() - 1
+            });
+            let frame = at as u32;
+            profile.stacks.push(StackNode { parent, frame });
             parent = Some(profile.stacks.len() as u32 - 1);
         }
         profile.samples.push(Sample {

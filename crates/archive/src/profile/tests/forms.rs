@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use super::{profile, small};
-use crate::profile::{FrameKind, Profile, ProfileError, folded_name};
+use crate::profile::{FORMATS, FrameKind, Profile, ProfileError, folded_name, sampled_events};
 
 fn lines(text: &str) -> BTreeSet<&str> {
     let lines: BTreeSet<_> = text.lines().collect();
@@ -12,7 +12,7 @@ fn lines(text: &str) -> BTreeSet<&str> {
     lines
 }
 
-fn open(name: &str, bytes: &[u8]) -> Result<Profile, ProfileError> {
+pub(super) fn open(name: &str, bytes: &[u8]) -> Result<Profile, ProfileError> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(name);
     std::fs::write(&path, bytes).unwrap();
@@ -228,4 +228,40 @@ fn a_run_folder_gives_its_richest_profile() {
     let pprof = profile(&[("t;pprof", 1)]).to_pprof().unwrap();
     std::fs::write(dir.path().join("profile.pb.gz"), pprof).unwrap();
     assert_eq!(Profile::open(dir.path()).unwrap().frames[0].name, "pprof");
+}
+
+#[test]
+fn a_run_folder_gives_the_profile_of_the_event_that_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let leaf =
+        |event| Profile::open_as(&FORMATS, dir.path(), event).map(|it| it.frames[0].name.clone());
+    let put = |file: &str, text: &str| std::fs::write(dir.path().join(file), text).unwrap();
+    put("brk.folded", "t;first_by_name 1\n");
+    put("sched:fork.folded", "t;fork 1\n");
+    assert_eq!(leaf(None).unwrap(), "first_by_name");
+    put("cpu.folded", "t;usual 1\n");
+    put("cpu.svg", "");
+    assert_eq!(leaf(None).unwrap(), "usual");
+    assert_eq!(leaf(Some("brk")).unwrap(), "first_by_name");
+    assert_eq!(leaf(Some("sched:fork")).unwrap(), "fork");
+    assert_eq!(sampled_events(dir.path()), ["cpu", "brk", "sched:fork"]);
+    let pprof = profile(&[("t;pprof", 1)]).to_pprof().unwrap();
+    std::fs::write(dir.path().join("brk.pb.gz"), pprof).unwrap();
+    assert_eq!(leaf(Some("brk")).unwrap(), "pprof");
+    for none in ["mmap", "../cpu", ""] {
+        let error = leaf(Some(none)).unwrap_err().problem();
+        assert!(
+            error.value.contains("cpu, brk, sched:fork"),
+            "{}",
+            error.sentence()
+        );
+    }
+    // A file that says what it is of.
+    let mut of_cpu = small();
+    of_cpu.header.event = "cpu".into();
+    let file = dir.path().join("x.stacks");
+    of_cpu.write_stacks(&file).unwrap();
+    assert!(Profile::open_as(&FORMATS, &file, Some("cpu")).is_ok());
+    let error = Profile::open_as(&FORMATS, &file, Some("brk")).unwrap_err();
+    assert!(error.to_string().contains("no profile of brk"), "{error}");
 }

@@ -2,8 +2,11 @@
 
 mod classes;
 mod forms;
+mod known;
+mod perf_script;
 mod stacks_file;
 mod tables;
+mod tools;
 
 use super::frames::{Frame, FrameKind};
 use super::model::{Profile, ProfileHeader, Sample, Unwinding};

@@ -99,7 +99,7 @@ fn perform(resolved: Resolved) -> Result<Done, Failure> {
         output::aside(&console::remarks(summary, output::style_aside()));
     }
     if let Some(dir) = &outcome.run_dir {
-        pictures::draw(dir, outcome.profile.as_ref())?;
+        pictures::draw(dir, &outcome.profiles)?;
     }
     at_once.check()?;
     if outcome.record.state == RunState::Failed {

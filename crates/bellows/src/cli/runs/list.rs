@@ -89,7 +89,8 @@ impl ListArgs {
         } else if all == 0 {
             output::print(&format!("no runs in {dir}; make one with `bellows demo`\n"))?;
         } else if entries.is_empty() {
-            output::print(&format!("none of the {all} runs in {dir} matches\n"))?;
+            let all = measure::counted(all as u64, "run");
+            output::print(&format!("none of {all} in {dir} matches\n"))?;
         } else {
             output::print(&console::runs(&entries, output::style()))?;
         }

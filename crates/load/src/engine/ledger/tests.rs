@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::sync_channel;
 
 use measure::ledger::{Ledger, LedgerBatch, LedgerSummary};
-use measure::{Interval, Nanos, Time};
+use measure::{Nanos, Slice, Time};
 
 use super::{SentCounts, ThreadLedger, whole_sequence};
 use crate::engine::consumer::{BitmapSpec, Consumer, ConsumerSpec, Ours};
@@ -31,7 +31,7 @@ struct Rig {
     sent: SentCounts,
     size: usize,
     now: Time,
-    interval: Box<Interval>,
+    interval: Box<Slice>,
 }
 
 impl Rig {

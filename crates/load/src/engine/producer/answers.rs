@@ -2,7 +2,7 @@
 //! them where the connection is gone.
 
 use measure::ledger::Anomaly;
-use measure::{Interval, Metric, Nanos, Time};
+use measure::{Metric, Nanos, Slice, Time};
 
 use super::Producer;
 use crate::Guarantee;
@@ -60,7 +60,7 @@ impl Producer {
         &mut self,
         confirm: Confirm,
         now: Time,
-        interval: &mut Interval,
+        interval: &mut Slice,
         latency: &mut Nanos,
         ledger: Option<&mut ThreadLedger>,
     ) -> Result<u64, NeverSent> {
@@ -134,7 +134,7 @@ impl Producer {
 
     /// It has a connection again: what was in flight on the one before could not have been answered earlier, so
     /// it has waited at least so long.
-    pub(crate) fn give_up(&mut self, now: Time, interval: &mut Interval) {
+    pub(crate) fn give_up(&mut self, now: Time, interval: &mut Slice) {
         let Some(window) = &mut self.window else {
             return;
         };

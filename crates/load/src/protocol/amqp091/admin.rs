@@ -13,7 +13,7 @@ use super::request::{Answer, Question, Request};
 use super::routing::{binding, is_durable, publishes_to};
 use super::spec::{ChannelSpec, Queue, Role};
 use crate::control::Interruption;
-use crate::protocol::{Admin, Blocking, ConnectionSpec, Progress, Server};
+use crate::protocol::{Admin, Blocking, ConnectionSpec, Made, Progress, Server};
 use crate::{
     Control, Declare, Destination, DestinationKind, Endpoint, Exchange, Group, QueueHandling,
     QueueType,
@@ -62,7 +62,7 @@ impl<'a> Admin<'a> for AmqpAdmin<'a> {
         &self.server
     }
 
-    fn prepare(&mut self, group: &Group, made: &mut Vec<String>) -> Result<(), Interruption> {
+    fn prepare(&mut self, group: &Group, made: &mut Vec<Made>) -> Result<(), Interruption> {
         let declare = group.queues.declare;
         let mut exchanges: Vec<&str> = Vec::new();
         for destination in &group.destinations {
@@ -72,7 +72,7 @@ impl<'a> Admin<'a> for AmqpAdmin<'a> {
                 && !exchanges.contains(&exchange.name.as_str())
             {
                 exchanges.push(&exchange.name);
-                self.declare_exchange(exchange, declare)?;
+                self.declare_exchange(exchange, group.queues, made)?;
             }
             let is_queue = destination.kind != DestinationKind::Topic && !destination.exclusive;
             if is_queue && declare != Declare::Never {
@@ -90,8 +90,18 @@ impl<'a> Admin<'a> for AmqpAdmin<'a> {
         purged(group).try_for_each(|queue| self.purge_queue(queue))
     }
 
-    fn delete(&mut self, queue: &str) -> Result<(), Interruption> {
-        self.request(Request::delete_queue(queue)).map(drop)
+    fn delete(&mut self, made: &Made) -> Result<(), Interruption> {
+        let request = match made {
+            Made::Queue(name) => Request::delete_queue(name),
+            Made::Exchange(name) => {
+                let exchange = name.clone();
+                Request::new(
+                    format!("delete {made}"),
+                    Question::DeleteExchange { exchange },
+                )
+            }
+        };
+        self.request(request).map(drop)
     }
 
     fn depth(&mut self, queue: &str) -> Result<Option<(u32, u32)>, Interruption> {
@@ -145,7 +155,8 @@ impl AmqpAdmin<'_> {
     fn declare_exchange(
         &mut self,
         exchange: &Exchange,
-        declare: Declare,
+        handling: QueueHandling,
+        made: &mut Vec<Made>,
     ) -> Result<(), Interruption> {
         let action = format!("declare {} exchange {:?}", exchange.kind, exchange.name);
         let request = |passive| {
@@ -155,18 +166,18 @@ impl AmqpAdmin<'_> {
                 Question::DeclareExchange { exchange, passive },
             )
         };
-        if declare == Declare::IfMissing && self.request(request(true))? != Answer::Missing {
-            return Ok(());
-        }
-        self.request(request(false)).map(drop)
+        // It goes with its last binding, and has none where the load ends before its queues are there.
+        let deletes = handling.delete && exchange.auto_delete;
+        let object = Made::Exchange(exchange.name.clone());
+        self.declare(handling.declare, request, deletes.then_some(object), made)
     }
 
-    /// Declares a destination's queue, or finds that it is there already and equal.
+    /// Declares a destination's queue.
     fn declare_queue(
         &mut self,
         destination: &Destination,
         handling: QueueHandling,
-        made: &mut Vec<String>,
+        made: &mut Vec<Made>,
     ) -> Result<(), Interruption> {
         let arguments = arguments(destination)?;
         let kind = destination.amqp091.queue_type.name();
@@ -181,15 +192,27 @@ impl AmqpAdmin<'_> {
             };
             Request::new(action.clone(), Question::DeclareQueue { queue, passive })
         };
-        let takes_any = handling.declare == Declare::IfMissing;
-        if takes_any || handling.delete {
-            if self.request(request(true))? != Answer::Missing {
-                if takes_any {
-                    return Ok(());
-                }
-            } else if handling.delete {
+        let object = Made::Queue(destination.name.clone());
+        let deleted = handling.delete.then_some(object);
+        self.declare(handling.declare, request, deleted, made)
+    }
+
+    /// Declares by a request that may be passive, or finds that it is there already and equal; what it is, where it is
+    /// to be deleted, goes to `made` if it was not there.
+    fn declare(
+        &mut self,
+        declare: Declare,
+        request: impl Fn(bool) -> Request,
+        deleted: Option<Made>,
+        made: &mut Vec<Made>,
+    ) -> Result<(), Interruption> {
+        let takes_any = declare == Declare::IfMissing;
+        if takes_any || deleted.is_some() {
+            if self.request(request(true))? == Answer::Missing {
                 // Also where the answer to the declaration is not waited for.
-                made.push(destination.name.clone());
+                made.extend(deleted);
+            } else if takes_any {
+                return Ok(());
             }
         }
         self.request(request(false)).map(drop)

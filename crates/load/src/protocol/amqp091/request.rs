@@ -2,8 +2,8 @@
 
 use wire::amqp091::{
     BasicConsume, BasicQos, ChannelClose, ChannelOpen, Client, Closing, ConfirmSelect,
-    EncodeMethod, Error, ExchangeDeclare, FieldTable, Method, QueueBind, QueueDeclare, QueueDelete,
-    QueuePurge, TxSelect, reply,
+    EncodeMethod, Error, ExchangeDeclare, ExchangeDelete, FieldTable, Method, QueueBind,
+    QueueDeclare, QueueDelete, QueuePurge, TxSelect, reply,
 };
 
 use super::spec::Queue;
@@ -43,6 +43,9 @@ pub(super) enum Question {
     },
     Delete {
         queue: String,
+    },
+    DeleteExchange {
+        exchange: String,
     },
     SelectConfirms,
     SelectTransactions,
@@ -147,6 +150,7 @@ impl Request {
                 | (Question::Bind { .. }, Method::QueueBindOk(_))
                 | (Question::Purge { .. }, Method::QueuePurgeOk(_))
                 | (Question::Delete { .. }, Method::QueueDeleteOk(_))
+                | (Question::DeleteExchange { .. }, Method::ExchangeDeleteOk(_))
                 | (Question::SelectConfirms, Method::ConfirmSelectOk(_))
                 | (Question::SelectTransactions, Method::TxSelectOk(_))
                 | (Question::Prefetch { .. }, Method::BasicQosOk(_))
@@ -198,6 +202,11 @@ impl Request {
             Question::Delete { queue } => send(&QueueDelete {
                 queue,
                 ..QueueDelete::default()
+            }),
+            Question::DeleteExchange { exchange } => send(&ExchangeDelete {
+                exchange,
+                if_unused: true,
+                ..ExchangeDelete::default()
             }),
             Question::SelectConfirms => send(&ConfirmSelect::default()),
             Question::SelectTransactions => send(&TxSelect::default()),

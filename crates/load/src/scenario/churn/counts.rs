@@ -1,6 +1,6 @@
 //! What is counted of churn: the interval of the moment, and the tally of the measured phase.
 
-use measure::{Clock, Interval, Nanos, Phase, Recorder, Time, Wait};
+use measure::{Clock, Latencies, Nanos, Phase, Slice, SliceRecorder, Time, Wait};
 
 use super::metrics::{ChurnMetrics, CycleStep};
 use super::slot::{Moments, SlotEvent};
@@ -18,9 +18,9 @@ pub(super) struct CycleCounts {
     /// Cycles that were due before are warm-up.
     pub(super) measure_at: Time,
     /// Being filled.
-    pub(super) interval: Box<Interval>,
+    pub(super) interval: Box<Slice>,
     /// For what was due in the warm-up and ends after it.
-    pub(super) carried: Vec<Recorder>,
+    pub(super) carried: Vec<SliceRecorder>,
     pub(super) tally: OperationTally,
     /// Connections that stay and are ready.
     pub(super) ready: usize,
@@ -48,7 +48,7 @@ impl CycleCounts {
         Self {
             metrics,
             measure_at: Time(0),
-            interval: Box::new(Interval::with(&recorded)),
+            interval: Box::new(Slice::with(&recorded)),
             carried: Vec::new(),
             tally: OperationTally {
                 counts: measure::Counts::with(&metrics.all()),
@@ -66,17 +66,13 @@ impl CycleCounts {
         self.measure_at = measure_at;
         if measure_at > start {
             let recorded = self.metrics.recorded();
-            self.carried.resize_with(2, || Recorder::with(&recorded));
+            self.carried
+                .resize_with(2, || SliceRecorder::with(&recorded));
         }
     }
 
     /// Ends the present interval, and hands it out for the next one.
-    pub(super) fn exchange(
-        &mut self,
-        mut spare: Box<Interval>,
-        end: Time,
-        next: Phase,
-    ) -> Box<Interval> {
+    pub(super) fn exchange(&mut self, mut spare: Box<Slice>, end: Time, next: Phase) -> Box<Slice> {
         let interval = &mut self.interval;
         interval.end = end.max(interval.start);
         interval.ends_phase = next != interval.phase;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
-use measure::{Clock, Interval, Nanos, Phase, Time};
+use measure::{Clock, Nanos, Phase, Slice, Time};
 use mio::{Events, Poll, Token};
 use transport::tls::Connector;
 use transport::{ConnectAttempt, ConnectOptions, Timer};
@@ -40,7 +40,7 @@ const OVERTIME: Nanos = Nanos(20_000_000);
 
 /// What the event loop tells its caller.
 pub(super) enum LoopReport {
-    Interval(Box<Interval>),
+    Interval(Box<Slice>),
     Event(RunEvent),
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Churn<'a> {
     control: &'a Control,
     tell: Sender<LoopReport>,
     /// Intervals that were told.
-    spare: Receiver<Box<Interval>>,
+    spare: Receiver<Box<Slice>>,
     poll: Poll,
     timer: Timer,
     addresses: Arc<Addresses>,
@@ -92,7 +92,7 @@ impl<'a> Churn<'a> {
         together: &'a Together,
         control: &'a Control,
         tell: Sender<LoopReport>,
-        spare: Receiver<Box<Interval>>,
+        spare: Receiver<Box<Slice>>,
     ) -> Result<Self, Interruption> {
         let options = connect_options(&plan.endpoint, &plan.source_addresses)?;
         let tls = options.tls.clone();
@@ -319,7 +319,7 @@ impl<'a> Churn<'a> {
         let spare = self
             .spare
             .try_recv()
-            .unwrap_or_else(|_| Box::new(Interval::with(&self.counts.metrics.recorded())));
+            .unwrap_or_else(|_| Box::new(Slice::with(&self.counts.metrics.recorded())));
         let done = self.counts.exchange(spare, end, next);
         let _ = self.tell.send(LoopReport::Interval(done));
         self.counts.in_flight(self.in_flight());
@@ -571,8 +571,7 @@ impl<'a> Churn<'a> {
         self.tell_silences(true);
         // A drain of nothing is no interval: its rates would be those of a few microseconds.
         let interval = &self.counts.interval;
-        let ended = interval.histograms().next().is_some()
-            || interval.counts.get(self.counts.metrics.failed) > 0;
+        let ended = !interval.is_empty() || interval.counts.get(self.counts.metrics.failed) > 0;
         if interval.phase != Phase::Drain || ended {
             self.flush(now, Phase::Drain);
         }

@@ -22,7 +22,7 @@ use self::metrics::ChurnMetrics;
 use super::{Operations, Scenario};
 use crate::control::Interruption;
 use crate::{
-    ArrivalSchedule, Control, Endpoint, Error, Outcome, Phases, Requested, Sink, Together,
+    ArrivalSchedule, Control, Endpoint, Error, Outcome, Phases, Requested, SliceSink, Together,
 };
 
 /// The key of experiment files and of JSON.
@@ -164,7 +164,7 @@ impl Scenario for ChurnPlan {
         &self,
         together: &Together,
         control: &Control,
-        sink: &mut dyn Sink,
+        sink: &mut dyn SliceSink,
     ) -> Result<Outcome, Error> {
         self.validate()?;
         if self.measure == Nanos::ZERO && together.is_alone() {

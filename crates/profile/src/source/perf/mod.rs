@@ -16,6 +16,7 @@ use self::ring::Next;
 use self::sys::RingMap;
 use super::{Damaged, SampleSource};
 use crate::record::{self, Record};
+use crate::stack_copy::StackCopier;
 
 pub(crate) use open::{Capabilities, open};
 
@@ -23,6 +24,8 @@ pub(crate) use open::{Capabilities, open};
 #[derive(Debug)]
 pub(crate) struct PerfEvents {
     fds: Vec<OwnedFd>,
+    /// The tracepoint that the copier's program shall run at.
+    trigger: Option<(OwnedFd, Arc<StackCopier>)>,
     /// Whether the events count the records that did not fit into a ring.
     count_lost: bool,
 }
@@ -30,9 +33,13 @@ pub(crate) struct PerfEvents {
 impl PerfEvents {
     /// Switches all events on.
     pub(crate) fn enable(&self) -> io::Result<()> {
-        self.fds
-            .iter()
-            .try_for_each(|event| sys::enable(event.as_fd()))
+        let mut events = self.fds.iter();
+        events.try_for_each(|event| sys::enable(event.as_fd()))?;
+        let Some((event, copier)) = &self.trigger else {
+            return Ok(());
+        };
+        // From here on it runs; what it writes to is switched on already.
+        sys::set_program(event.as_fd(), copier.program())
     }
 
     /// Switches all events off; what cannot be switched off ends with its descriptor.

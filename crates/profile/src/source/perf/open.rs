@@ -2,7 +2,8 @@
 //!
 //! An event that new threads inherit cannot have a ring unless it is bound to a processor, hence
 //! threads times processors. Where a program copies stacks, each processor has one event more, which
-//! owns the ring and takes what the program writes.
+//! owns the ring and takes what the program writes. A tracepoint runs the program for all threads at once: those of
+//! the process have events that tell their names and ends, and take no samples.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,6 +16,8 @@ use rustix::io::Errno;
 
 use super::sys::{self, RingMap};
 use super::{PerfEvents, PerfRings, Ring, permission};
+use crate::events::Weight;
+use crate::kernel_event::KernelEvent;
 use crate::options::Options;
 use crate::stack_copy::StackCopier;
 use crate::unwind::Unwinder;
@@ -25,8 +28,13 @@ const TYPICAL_SAMPLE: u64 = 1024;
 const TYPICAL_COPY: u64 = 4096;
 const SMALLEST_RING_PAGES: usize = 8;
 const LARGEST_RING_BYTES: u64 = 8 << 20;
+/// Samples per second that rings are made for where each event is one.
+const OFTEN: u32 = 2_000;
 /// Threads are listed again until no new one shows up, but no more often than this.
 const LISTINGS: usize = 8;
+
+/// An event that never happens.
+const NO_SAMPLES: KernelEvent = KernelEvent::Software(b::PERF_COUNT_SW_DUMMY);
 
 /// Events that were opened, switched off.
 pub(crate) struct Opened {
@@ -52,7 +60,12 @@ pub(crate) struct Capabilities {
 }
 
 /// Opens the events, switched off, with as many capabilities as the kernel grants.
-pub(crate) fn open(pid: u32, options: &Options, unwinder: &dyn Unwinder) -> Result<Opened, Error> {
+pub(crate) fn open(
+    pid: u32,
+    options: &Options,
+    event: KernelEvent,
+    unwinder: &dyn Unwinder,
+) -> Result<Opened, Error> {
     let mut wanted = Capabilities {
         kernel: options.kernel,
         threads_only: true,
@@ -60,13 +73,16 @@ pub(crate) fn open(pid: u32, options: &Options, unwinder: &dyn Unwinder) -> Resu
         copies: unwinder.copier().is_some(),
     };
     loop {
-        let refused = match open_with(wanted, pid, options, unwinder) {
+        let refused = match open_with(wanted, pid, options, event, unwinder) {
             Ok(opened) => return Ok(opened),
             Err(Failure::Fatal(error)) => return Err(error),
             Err(Failure::Refused(errno)) => errno,
         };
         match refused {
             Errno::ACCESS | Errno::PERM if wanted.copies => wanted.copies = false,
+            Errno::ACCESS | Errno::PERM if options.event.is_of_kernel() => {
+                return Err(permission::of_kernel(pid, &options.event.kernel_name));
+            }
             Errno::ACCESS | Errno::PERM if wanted.kernel => wanted.kernel = false,
             Errno::ACCESS | Errno::PERM => return Err(permission::refused(pid)),
             // Kernels before 6.0 do not know `PERF_FORMAT_LOST`.
@@ -101,12 +117,14 @@ fn open_with(
     wanted: Capabilities,
     pid: u32,
     options: &Options,
+    event: KernelEvent,
     unwinder: &dyn Unwinder,
 ) -> Result<Opened, Failure> {
     let mut opener = Opener {
-        attr: attributes(options, wanted, unwinder),
+        attr: attributes(options, event, wanted, unwinder),
+        event,
         cpus: cpus::online().into_iter().collect(),
-        ring_pages: ring_pages(options.frequency, wanted.copies),
+        ring_pages: ring_pages(options, wanted.copies),
         copier: unwinder.copier().filter(|_| wanted.copies),
         fds: Vec::new(),
         rings: Vec::new(),
@@ -115,6 +133,7 @@ fn open_with(
         pid,
     };
     opener.outputs()?;
+    let trigger = opener.trigger()?;
     for _ in 0..LISTINGS {
         let mut new = threads::ids(pid);
         new.retain(|tid| !opener.opened.contains(tid));
@@ -133,6 +152,7 @@ fn open_with(
     }
     let events = Arc::new(PerfEvents {
         fds: opener.fds,
+        trigger,
         count_lost: wanted.count_lost,
     });
     let rings = opener.rings.into_iter().map(|owned| owned.ring).collect();
@@ -149,17 +169,32 @@ fn open_with(
 
 fn attributes(
     options: &Options,
+    event: KernelEvent,
     wanted: Capabilities,
     unwinder: &dyn Unwinder,
 ) -> b::perf_event_attr {
     let mut attr = b::perf_event_attr::default();
     attr.size = size_of::<b::perf_event_attr>() as u32;
-    attr.type_ = options.event.kind;
-    attr.config = options.event.config;
+    (attr.type_, attr.config) = match event {
+        KernelEvent::Tracepoint(_) if wanted.copies => NO_SAMPLES.attribute(),
+        event => event.attribute(),
+    };
     attr.sample_type = record::SAMPLE_TYPE;
+    if event.field().is_some() && !wanted.copies {
+        attr.sample_type |= u64::from(b::PERF_SAMPLE_RAW);
+    }
     attr.clockid = rustix::time::ClockId::Monotonic as i32;
-    attr.__bindgen_anon_1.sample_freq = options.frequency.into();
-    attr.set_freq(1);
+    match options.event.frequency(options.frequency) {
+        0 => attr.__bindgen_anon_1.sample_period = 1,
+        frequency => {
+            attr.__bindgen_anon_1.sample_freq = frequency.into();
+            attr.set_freq(1);
+        }
+    }
+    if options.event.weight == Weight::Blocked {
+        attr.set_context_switch(1);
+        attr.set_sample_id_all(1);
+    }
     if wanted.count_lost {
         attr.read_format = b::PERF_FORMAT_LOST.into();
     }
@@ -174,7 +209,7 @@ fn attributes(
     attr.set_task(1);
     attr.set_use_clockid(1);
     attr.set_watermark(1);
-    let ring = ring_pages(options.frequency, wanted.copies) * rustix::param::page_size();
+    let ring = ring_pages(options, wanted.copies) * rustix::param::page_size();
     attr.__bindgen_anon_2.wakeup_watermark = u32::try_from(ring / 4).unwrap_or(u32::MAX);
     unwinder.configure(&mut attr);
     attr
@@ -198,10 +233,16 @@ fn output_attributes(mut attr: b::perf_event_attr) -> b::perf_event_attr {
     attr.set_mmap2(0);
     attr.set_comm(0);
     attr.set_task(0);
+    attr.set_context_switch(0);
+    attr.set_sample_id_all(0);
     attr
 }
 
-fn ring_pages(frequency: u32, copies: bool) -> usize {
+fn ring_pages(options: &Options, copies: bool) -> usize {
+    let frequency = match options.event.frequency(options.frequency) {
+        0 => OFTEN,
+        frequency => frequency,
+    };
     let sample = if copies { TYPICAL_COPY } else { TYPICAL_SAMPLE };
     let bytes = (u64::from(frequency) * sample / 2).clamp(1 << 19, LARGEST_RING_BYTES);
     let bytes = usize::try_from(bytes.next_power_of_two()).unwrap_or(1 << 19);
@@ -210,6 +251,7 @@ fn ring_pages(frequency: u32, copies: bool) -> usize {
 
 struct Opener {
     attr: b::perf_event_attr,
+    event: KernelEvent,
     cpus: Vec<u32>,
     ring_pages: usize,
     copier: Option<Arc<StackCopier>>,
@@ -246,6 +288,20 @@ impl Opener {
         Ok(())
     }
 
+    /// Opens the tracepoint that the copier's program shall run at, where that is the event.
+    fn trigger(&self) -> Result<Option<(OwnedFd, Arc<StackCopier>)>, Failure> {
+        let (Some(copier), true) = (&self.copier, self.event.is_tracepoint()) else {
+            return Ok(None);
+        };
+        let mut attr = b::perf_event_attr::default();
+        attr.size = size_of::<b::perf_event_attr>() as u32;
+        (attr.type_, attr.config) = self.event.attribute();
+        attr.set_disabled(1);
+        let cpu = self.cpus.first().copied().unwrap_or(0);
+        let fd = sys::open(&attr, None, cpu).map_err(|error| self.refused(error))?;
+        Ok(Some((fd, Arc::clone(copier))))
+    }
+
     fn refused(&self, error: io::Error) -> Failure {
         match Errno::from_io_error(&error) {
             Some(Errno::MFILE | Errno::NFILE) => Failure::Fatal(self.too_many_files()),
@@ -266,7 +322,9 @@ impl Opener {
                     _ => return Err(self.refused(error)),
                 },
             };
-            if let Some(copier) = &self.copier {
+            if let Some(copier) = &self.copier
+                && !self.event.is_tracepoint()
+            {
                 let set = sys::set_program(fd.as_fd(), copier.program());
                 set.map_err(|error| self.refused(error))?;
             }

@@ -42,6 +42,18 @@ fn explain(pid: u32, own: u32, owner: Option<u32>, paranoid: Option<i64>) -> Err
     }
 }
 
+/// An event that happens inside the kernel is not this user's to see.
+pub(crate) fn of_kernel(pid: u32, event: &str) -> Error {
+    let level = machine::sysctl(PARANOID).map_or("unknown".to_owned(), |level| level.to_string());
+    Error::NotPermitted {
+        pid,
+        reason: format!("{event} happens inside the kernel, and {PARANOID} is {level}"),
+        remedy: format!(
+            "run as root, give bellows the capability PERFMON, or sysctl {PARANOID}=-1"
+        ),
+    }
+}
+
 /// The note of a profile that had to do without the kernel.
 pub(crate) fn user_space_only() -> String {
     let level = machine::sysctl(PARANOID).map_or("unknown".to_owned(), |level| level.to_string());

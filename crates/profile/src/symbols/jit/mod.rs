@@ -46,6 +46,18 @@ impl JitMap {
         Self::from_candidates(vec![inner, outer], wanted)
     }
 
+    /// The map that a process has left behind, which may have ended. As `perf` does, it is believed where it is
+    /// our own or root's.
+    pub(super) fn left_behind(pid: u32) -> Self {
+        let ourselves = rustix::process::geteuid().as_raw();
+        let wanted = Wanted {
+            pid,
+            owners: [ourselves, 0, ourselves],
+            started: None,
+        };
+        Self::from_candidates(vec![format!("/tmp/perf-{pid}.map").into()], wanted)
+    }
+
     fn from_candidates(candidates: Vec<PathBuf>, wanted: Wanted) -> Self {
         Self {
             candidates,

@@ -84,7 +84,7 @@ fn the_function_table_sorts_filters_and_says_what_is_missing() {
     assert!(
         !only.contains("$ets")
             && only
-                .contains("1 of 1 matching functions (3 in all), together in 100 % of the samples")
+                .contains("1 of 1 matching function (3 in all), together in 100 % of the samples")
     );
     for part in [
         "100 samples, 3 lost, taken by cpu-clock",

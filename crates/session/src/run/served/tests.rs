@@ -237,15 +237,15 @@ fn the_profile_is_of_the_process_that_serves() {
     ] {
         let dir = tempfile::tempdir().expect("folder");
         let (mut context, record, writer) = begun(dir.path());
-        let options = profile::Options::default();
+        let options = [profile::Options::default()];
         let header = ProfileHeader::new(context.origin, record.origin_unix_ns);
         let run = writer.as_ref().expect("an archive").dir().to_owned();
-        let profiling = match Profiling::attach(&options, port.pid(), header, &run) {
+        let profiling = match Profiling::attach(&options, port.pid(), &header, &run) {
             Ok(profiling) => profiling,
             Err(error) => testkit::skip!("no process can be profiled here: {error}"),
         };
         context.listener = found(port.pid());
-        context.profile = Some(options);
+        context.profile = options.to_vec();
         let (source, mut heard) = (Played::default(), Heard::default());
         source.0.borrow_mut().0 = server.clone();
         let usage = Box::new(source);

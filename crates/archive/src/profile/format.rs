@@ -1,0 +1,215 @@
+//! The formats of profiles: a row each.
+
+use std::fs::File;
+use std::io::{self, BufRead, Read};
+
+use measure::Problem;
+
+use super::model::Profile;
+use super::{folded, perf_script, pprof, stacks};
+
+/// A format. What reads or writes one is in its row, so that the next format is a row.
+#[derive(Clone, Copy, Debug)]
+pub struct Format {
+    /// What `--format` calls it.
+    pub name: &'static str,
+    /// How names of its files end; the first is the usual one. Of several rows the longest end counts.
+    pub ends: &'static [&'static str],
+    /// What it is, in a few words.
+    pub what: &'static str,
+    /// How it is read, where it is.
+    pub read: Option<Reader>,
+    /// How it is written, where it is.
+    pub write: Option<Write>,
+}
+
+/// How a format is read.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader {
+    /// Whether a file may be of the format.
+    pub recognises: fn(&Beginning<'_>) -> bool,
+    /// Reads it. The inner error says what is wrong with it.
+    pub read: fn(&mut Input<'_>) -> io::Result<Result<Profile, String>>,
+}
+
+/// What a reader gets.
+pub struct Input<'i> {
+    /// The content, unpacked.
+    pub bytes: &'i mut dyn BufRead,
+    /// Bytes of the file, where gzip packed it.
+    pub packed: Option<u64>,
+    /// The file itself, where it is a plain one: what stands behind can be read before.
+    pub file: Option<&'i File>,
+}
+
+/// Makes a file of a profile.
+pub type Write = fn(&Profile, &Heading) -> Result<Vec<u8>, Problem>;
+
+/// What is known of a file before it is read.
+#[derive(Clone, Copy, Debug)]
+pub struct Beginning<'a> {
+    /// Its first bytes, unpacked.
+    pub bytes: &'a [u8],
+    /// Its name.
+    pub name: &'a str,
+    /// Whether it was packed with gzip.
+    pub packed: bool,
+}
+
+/// What a person sees above a profile.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heading {
+    /// The title.
+    pub title: String,
+    /// A line below it: window, samples.
+    pub subtitle: Option<String>,
+}
+
+/// Bytes that a text may have.
+const LARGEST_TEXT: u64 = 256 << 20;
+/// Bytes of the text of `perf script`, of which every sample repeats its stack.
+const LARGEST_SCRIPT: u64 = 16 << 30;
+/// Bytes of a `.stacks` file that are read: those of a day on some cores. They take a few times as much memory.
+const LARGEST_STACKS: u64 = 2 << 30;
+/// Larger pprof messages are refused.
+const LARGEST_PPROF: u64 = 128 << 20;
+/// Smaller ones are taken, however small they were packed.
+const UNPACKED_ANYWAY: u64 = 4 << 20;
+/// A few kilobytes of gzip can stand for a thousand times as much; profiles are packed to a tenth or so.
+const MOST_PACKED: u64 = 100;
+
+/// The formats that need nothing but the archive, in the order in which a file is tried.
+pub const FORMATS: [Format; 6] = [
+    Format {
+        name: "stacks",
+        ends: &[".stacks"],
+        what: "every sample with its time, as runs keep them",
+        read: Some(Reader {
+            recognises: |it| it.bytes.starts_with(b"{\"header\":"),
+            read: |input| {
+                let known = stacks::read(&mut Read::take(&mut *input.bytes, LARGEST_STACKS))?;
+                Ok(known.ok_or_else(|| "its first line is not a known header".into()))
+            },
+        }),
+        write: None,
+    },
+    Format {
+        name: "pprof",
+        ends: &[".pb.gz", ".pb", ".pprof"],
+        what: "Go's format, which Pyroscope and Parca read, too",
+        read: Some(Reader {
+            recognises: |it| {
+                let named = [".pb", ".pb.gz", ".pprof"]
+                    .iter()
+                    .any(|end| it.name.ends_with(end));
+                named || (it.packed && is_binary(it.bytes))
+            },
+            read: |input| {
+                let most = input.packed.map_or(LARGEST_PPROF, |length| {
+                    let most = length.saturating_mul(MOST_PACKED);
+                    most.clamp(UNPACKED_ANYWAY, LARGEST_PPROF)
+                });
+                let bytes = limited(input.bytes, most)?;
+                Ok(pprof::read(&bytes).map_err(|why| format!("as pprof: {why}")))
+            },
+        }),
+        write: Some(|profile, _| profile.to_pprof().map_err(|e| in_memory(&e))),
+    },
+    Format {
+        name: "perf-script",
+        ends: &[".perf", ".script"],
+        what: "the text of `perf script`",
+        read: Some(Reader {
+            recognises: |it| perf_script::looks_like(it.bytes),
+            read: |input| perf_script::read(&mut Read::take(&mut *input.bytes, LARGEST_SCRIPT)),
+        }),
+        write: None,
+    },
+    Format {
+        name: "speedscope",
+        ends: &[".speedscope.json"],
+        what: "for https://www.speedscope.app",
+        read: None,
+        write: Some(|profile, heading| {
+            let made = profile.to_speedscope(&heading.title);
+            made.map_err(|e| in_memory(&e))
+        }),
+    },
+    Format {
+        name: "firefox",
+        ends: &[".profile.json.gz", ".json.gz"],
+        what: "for https://profiler.firefox.com",
+        read: None,
+        write: Some(|profile, heading| {
+            let made = profile.to_firefox(&heading.title);
+            made.map_err(|e| in_memory(&e))
+        }),
+    },
+    // The last one: any text may be one.
+    Format {
+        name: "folded",
+        ends: &[".folded", ".collapsed", ".txt"],
+        what: "a line per stack, as FlameGraph and async-profiler write them",
+        read: Some(Reader {
+            recognises: |_| true,
+            read: |input| folded::read(&mut Read::take(&mut *input.bytes, LARGEST_TEXT)),
+        }),
+        write: Some(|profile, _| Ok(profile.folded().into_bytes())),
+    },
+];
+
+/// The format that a file's name means, by the longest end.
+#[must_use]
+pub fn format_of_name<'f>(formats: &'f [Format], name: &str) -> Option<&'f Format> {
+    let end = |format: &Format| {
+        let ends = format.ends.iter().filter(|end| name.ends_with(**end));
+        ends.map(|end| end.len()).max()
+    };
+    let known = formats.iter().filter(|format| end(format).is_some());
+    known.max_by_key(|format| end(format))
+}
+
+/// What bytes look like that no reader knows.
+pub(super) fn looks_like(bytes: &[u8]) -> &'static str {
+    let start = bytes.trim_ascii_start();
+    let starts = |with: &[u8]| {
+        start
+            .get(..with.len())
+            .is_some_and(|it| it.eq_ignore_ascii_case(with))
+    };
+    match () {
+        () if starts(b"{") || starts(b"[") => "JSON",
+        () if starts(b"\x7fELF") => "a program",
+        () if starts(b"FLR\0") => "a recording of Java's flight recorder",
+        () if starts(b"PERFILE2") || starts(b"2ELIFREP") => "what `perf record` writes",
+        () if starts(b"<") => "HTML or an image",
+        () if is_binary(bytes) => "binary data",
+        () => "text",
+    }
+}
+
+/// Whether there is a control character that no text has.
+fn is_binary(bytes: &[u8]) -> bool {
+    let is_control =
+        |byte: &u8| *byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r' | 0x0b | 0x0c | 0x1b);
+    bytes.iter().any(is_control)
+}
+
+/// All bytes of an input that has at most this many.
+fn limited(input: &mut dyn BufRead, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    input.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        let text = format!("more than {most} bytes unpacked");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+    }
+    Ok(bytes)
+}
+
+fn in_memory(source: &io::Error) -> Problem {
+    Problem::new(
+        "the profile could not be written",
+        source,
+        "give it more memory",
+    )
+}

@@ -1,0 +1,242 @@
+//! Patterns in stacks of which it is written down what they cost and what cured them. They are data (`known.txt`), not
+//! code: each has its source.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use thiserror::Error;
+
+use super::frame_pattern::{FramePattern, symbol};
+use super::frames::{Frame, FrameKind};
+use super::model::{Profile, USUAL_EVENT};
+use crate::summary::PatternShare;
+
+const BUILT_IN: &str = include_str!("known.txt");
+/// Below this weight a pattern is chance.
+const FEWEST: u64 = 10;
+/// Below this part of a pattern a function is not the one to look at.
+const LEAST_PART: f64 = 0.25;
+
+/// Erlang modules that do what they are called for: who calls them is the one to look at.
+const LIBRARY: [&str; 13] = [
+    "application",
+    "application_controller",
+    "binary",
+    "ets",
+    "file",
+    "io_lib",
+    "io_lib_format",
+    "maps",
+    "orddict",
+    "prim_file",
+    "re",
+    "string",
+    "unicode",
+];
+
+/// A pattern, and what is known of it.
+#[derive(Clone, Debug, Default)]
+pub struct KnownPattern {
+    /// What it is called.
+    pub name: String,
+    /// As they are written, the alternatives by which it is known.
+    pub stacks: Vec<String>,
+    /// The share of all samples from which on it is told (0 to 1).
+    pub above: f64,
+    /// What its samples do.
+    pub says: String,
+    /// What cured it elsewhere.
+    pub cure: String,
+    /// The address where that is written.
+    pub source: String,
+    /// Frames from the root to the leaf, each anywhere below the one before; one such chain for each alternative.
+    chains: Vec<Vec<FramePattern>>,
+}
+
+/// A block of lines that is no pattern.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("line {line} of the known patterns, `{text}`: {why}")]
+pub struct KnownPatternError {
+    /// Counted from 1.
+    pub line: usize,
+    /// As it stands there.
+    pub text: String,
+    /// What is wrong with it.
+    pub why: &'static str,
+}
+
+impl KnownPattern {
+    /// The patterns that all outputs use.
+    pub fn built_in() -> &'static [Self] {
+        static PATTERNS: OnceLock<Vec<KnownPattern>> = OnceLock::new();
+        // A test parses the built-in text, so the fallback is never taken.
+        PATTERNS.get_or_init(|| Self::parse(BUILT_IN).unwrap_or_default())
+    }
+
+    /// Patterns from text; lines that begin with `//` are skipped.
+    ///
+    /// # Errors
+    /// The first line that belongs to none.
+    pub fn parse(text: &str) -> Result<Vec<Self>, KnownPatternError> {
+        let mut all: Vec<Self> = Vec::new();
+        let lines = (1..)
+            .zip(text.lines())
+            .filter(|(_, it)| !it.starts_with("//"));
+        for (line, text) in lines.filter(|(_, it)| !it.trim().is_empty()) {
+            let wrong = |why| KnownPatternError {
+                line,
+                text: text.to_owned(),
+                why,
+            };
+            let (keyword, value) = text.split_once(' ').unwrap_or((text, ""));
+            let value = value.trim();
+            if keyword == "pattern" {
+                all.push(Self {
+                    name: value.to_owned(),
+                    ..Self::default()
+                });
+                continue;
+            }
+            let last = all
+                .last_mut()
+                .ok_or_else(|| wrong("it stands before any pattern"))?;
+            last.add(keyword, value).map_err(wrong)?;
+        }
+        Ok(all)
+    }
+
+    fn add(&mut self, keyword: &str, value: &str) -> Result<(), &'static str> {
+        match keyword {
+            "stack" => {
+                let chain = value.split(" > ").map(FramePattern::new);
+                let chain = chain.collect::<Option<Vec<_>>>();
+                self.chains
+                    .push(chain.ok_or("a frame is written KIND FUNCTION [in MODULE]")?);
+                self.stacks.push(value.to_owned());
+            }
+            "above" => {
+                let share = value
+                    .strip_suffix('%')
+                    .and_then(|it| it.trim().parse::<f64>().ok());
+                let share = share.filter(|it| (0.0..=100.0).contains(it));
+                self.above = share.ok_or("a share is written as 2.5 %")? / 100.0;
+            }
+            "says" => value.clone_into(&mut self.says),
+            "cure" => value.clone_into(&mut self.cure),
+            "source" => value.clone_into(&mut self.source),
+            // It goes on with the sentence before.
+            "" if !self.cure.is_empty() && self.source.is_empty() => {
+                self.cure.push(' ');
+                self.cure.push_str(value);
+            }
+            _ => return Err("a line begins with stack, above, says, cure or source"),
+        }
+        Ok(())
+    }
+}
+
+/// How far a path follows a chain of frames.
+#[derive(Clone, Copy, Default)]
+struct Followed {
+    /// Frames of the chain that lie on it, in their order.
+    frames: usize,
+    /// The nearest function of somebody's own above the chain's last frame.
+    caller: Option<u32>,
+}
+
+impl Profile {
+    /// The known patterns that have their share of the samples, the largest share first; none where these are not of CPU
+    /// time, of which all that is known is.
+    #[must_use]
+    pub fn known_patterns(&self) -> Vec<PatternShare> {
+        if !matches!(self.header.event.as_str(), USUAL_EVENT | "") {
+            return Vec::new();
+        }
+        let all = KnownPattern::built_in().iter();
+        let mut found: Vec<_> = all.filter_map(|pattern| self.share_of(pattern)).collect();
+        found.sort_by(|a, b| b.share.total_cmp(&a.share));
+        found
+    }
+
+    /// What a pattern has of the samples, where that is enough to be told.
+    fn share_of(&self, pattern: &KnownPattern) -> Option<PatternShare> {
+        let mut callers: Vec<Option<Option<u32>>> = vec![None; self.stacks.len()];
+        for chain in &pattern.chains {
+            let followed = self.follow(chain);
+            for (caller, followed) in callers.iter_mut().zip(followed) {
+                let ends = followed.frames == chain.len();
+                *caller = caller.or_else(|| ends.then_some(followed.caller));
+            }
+        }
+        let mut below: BTreeMap<Option<u32>, u64> = BTreeMap::new();
+        for sample in &self.samples {
+            if let Some(Some(caller)) = callers.get(sample.stack as usize) {
+                let sum = below.entry(*caller).or_default();
+                *sum = sum.saturating_add(sample.weight);
+            }
+        }
+        let sum = below
+            .values()
+            .fold(0_u64, |sum, it| sum.saturating_add(*it));
+        let all = self.total_weight().max(1) as f64;
+        let share = sum as f64 / all;
+        if sum < FEWEST || share < pattern.above {
+            return None;
+        }
+        let known = below
+            .iter()
+            .filter_map(|(caller, weight)| Some(((*caller)?, *weight)));
+        let most = known.max_by_key(|(_, weight)| *weight);
+        let most = most.filter(|(_, weight)| *weight as f64 >= sum as f64 * LEAST_PART);
+        let name = |frame: u32| self.frames.get(frame as usize).map(|it| it.name.clone());
+        let (function, function_share) = most.map_or((None, 0.0), |(caller, weight)| {
+            (name(caller), weight as f64 / all)
+        });
+        Some(PatternShare {
+            pattern: pattern.name.clone(),
+            share,
+            function,
+            function_share,
+            says: pattern.says.clone(),
+            cure: pattern.cure.clone(),
+            source: pattern.source.clone(),
+        })
+    }
+
+    /// How far the path to each node follows a chain. Each frame is looked at once for each frame of the chain.
+    fn follow(&self, chain: &[FramePattern]) -> Vec<Followed> {
+        let matching = |pattern: &FramePattern| {
+            let frames = self.frames.iter();
+            frames
+                .map(|frame| pattern.matches(frame, symbol(frame)))
+                .collect()
+        };
+        let matching: Vec<Vec<bool>> = chain.iter().map(matching).collect();
+        let mut all: Vec<Followed> = Vec::with_capacity(self.stacks.len());
+        for node in &self.stacks {
+            let above = node.parent.and_then(|it| all.get(it as usize).copied());
+            let mut path = above.unwrap_or_default();
+            let next = matching.get(path.frames);
+            let is_next = next.and_then(|it| it.get(node.frame as usize)) == Some(&true);
+            path.frames += usize::from(is_next);
+            let is_whole = path.frames == chain.len();
+            if !is_whole && self.frames.get(node.frame as usize).is_some_and(is_own) {
+                path.caller = Some(node.frame);
+            }
+            all.push(path);
+        }
+        all
+    }
+}
+
+/// Whether a frame is a function that somebody may look at: Erlang code that is no framework's and no library's, Java,
+/// or the program itself.
+fn is_own(frame: &Frame) -> bool {
+    match frame.kind {
+        FrameKind::Erlang => {
+            Frame::own_module(&frame.name).is_some_and(|module| !LIBRARY.contains(&module))
+        }
+        FrameKind::Java | FrameKind::Native => true,
+        _ => false,
+    }
+}

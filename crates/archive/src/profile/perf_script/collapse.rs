@@ -1,0 +1,335 @@
+//! Folding the text of `perf script` exactly as `stackcollapse-perf.pl` does.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead, Write};
+
+use super::LONGEST_LINE;
+use super::line::{self, FrameLine, Header};
+use super::total::Total;
+use crate::bounded::{self, Line};
+
+/// Bytes of one stack.
+const LARGEST_STACK: usize = 16 << 20;
+/// Bytes of memory that all distinct stacks may take.
+const MOST_BYTES: usize = 1 << 30;
+
+/// What folding leaves and adds: the flags of `stackcollapse-perf.pl`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CollapseOptions {
+    /// Add the process's number to its name.
+    pub pid: bool,
+    /// Add the numbers of process and thread to the name.
+    pub tid: bool,
+    /// Mark functions of the kernel with `_[k]`.
+    pub kernel: bool,
+    /// Mark compiled functions with `_[j]`.
+    pub jit: bool,
+    /// Show the address of a function without a name.
+    pub addresses: bool,
+    /// The line behind each frame holds its place in the source.
+    pub source_lines: bool,
+    /// Fold the samples of this event; of the first one's where none is given.
+    pub event: Option<String>,
+}
+
+/// Tells the functions at an address of a file, joined by `;`, where it knows them: address, function
+/// with its offset, file.
+pub type Inlined<'a> = dyn FnMut(&[u8], &[u8], &[u8]) -> Option<Vec<u8>> + 'a;
+
+/// Distinct stacks, and how much each counts.
+#[derive(Debug, Default)]
+pub struct Collapse {
+    options: CollapseOptions,
+    /// The event whose samples count, once that is known.
+    event: Option<Vec<u8>>,
+    totals: HashMap<Vec<u8>, Total>,
+    /// Bytes taken by `totals`, estimated.
+    taken: usize,
+    sample: Current,
+    /// Samples of other events.
+    other_events: u64,
+    /// Lines that were nothing known, and the first of them.
+    unknown: (u64, String),
+}
+
+/// The sample that is being read.
+#[derive(Debug, Default)]
+struct Current {
+    /// The name that its stack begins with; `None` between samples, and in one that is left out.
+    name: Option<Vec<u8>>,
+    period: Option<Total>,
+    /// Frames from the leaf up, one behind the other.
+    frames: Vec<u8>,
+    /// Where each of them ends.
+    ends: Vec<usize>,
+}
+
+impl Current {
+    fn push(&mut self, frame: &[u8]) {
+        self.frames.extend_from_slice(frame);
+        self.ends.push(self.frames.len());
+    }
+
+    /// The stack as a line without its count, where the sample counts.
+    fn end(&mut self) -> Option<(Vec<u8>, Total)> {
+        let mut line = self.name.take()?;
+        for at in (0..self.ends.len()).rev() {
+            let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+            line.push(b';');
+            line.extend_from_slice(&self.frames[start..self.ends[at]]);
+        }
+        self.frames.clear();
+        self.ends.clear();
+        Some((line, self.period.unwrap_or(Total::Exact(1))))
+    }
+}
+
+impl Collapse {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new(options: CollapseOptions) -> Self {
+        let event = options.event.as_ref().map(|it| it.as_bytes().to_vec());
+        Self {
+            event: event.filter(|event| !event.is_empty()),
+            options,
+            ..Self::default()
+        }
+    }
+
+    /// Reads the text of `perf script` to its end. The inner error says why it is not read further.
+    ///
+    /// # Errors
+    /// The input cannot be read.
+    pub fn read(
+        &mut self,
+        input: &mut dyn BufRead,
+        mut inlined: Option<&mut Inlined<'_>>,
+    ) -> io::Result<Result<(), String>> {
+        let (mut text, mut source) = (Vec::new(), Vec::new());
+        loop {
+            match bounded::next_line(input, LONGEST_LINE, &mut text)? {
+                Line::Whole | Line::CutOff => {}
+                Line::None => return Ok(Ok(())),
+                Line::TooLong => return Ok(Err(too_long())),
+            }
+            let text = text.as_slice();
+            if text.first() == Some(&b'#') {
+                continue;
+            }
+            if text.is_empty() {
+                self.end_sample();
+            } else if let Some(header) = Header::parse(text) {
+                self.begin(&header);
+            } else if let Some(frame) = FrameLine::parse(text) {
+                if self.sample.name.is_none() {
+                    continue;
+                }
+                let known = inlined
+                    .as_mut()
+                    .filter(|_| line::is_plain_file(frame.module))
+                    .and_then(|tell| tell(frame.address, frame.function, frame.module));
+                if let Some(functions) = known {
+                    self.sample.push(&functions);
+                } else if !self.frame(&frame, input, &mut source)? {
+                    return Ok(Err(too_long()));
+                }
+            } else {
+                self.unknown.0 += 1;
+                if self.unknown.0 == 1 {
+                    let text = String::from_utf8_lossy(text);
+                    self.unknown.1 = text.chars().take(60).collect();
+                }
+            }
+            if self.sample.frames.len() > LARGEST_STACK || self.taken > MOST_BYTES {
+                return Ok(Err(too_large()));
+            }
+        }
+    }
+
+    /// Writes a line for each stack, in the order of their bytes.
+    ///
+    /// # Errors
+    /// The output cannot be written.
+    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mut lines: Vec<_> = self.totals.iter().collect();
+        lines.sort_unstable_by_key(|(line, _)| *line);
+        for (line, total) in lines {
+            out.write_all(line)?;
+            writeln!(out, " {total}")?;
+        }
+        Ok(())
+    }
+
+    /// How many stacks there are.
+    #[must_use]
+    pub fn stacks(&self) -> usize {
+        self.totals.len()
+    }
+
+    /// What was left out, in sentences.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.other_events > 0 && self.options.event.is_none() {
+            let event = String::from_utf8_lossy(self.event.as_deref().unwrap_or_default());
+            notes.push(format!(
+                "only the samples of the first event, {event}, are folded; {} of other events are left out \
+                 (--event-filter chooses)",
+                self.other_events
+            ));
+        }
+        let (count, first) = &self.unknown;
+        if *count > 0 {
+            notes.push(format!(
+                "{count} lines are neither a sample nor a frame; the first is `{first}`"
+            ));
+        }
+        notes
+    }
+
+    /// The first line of a sample.
+    fn begin(&mut self, header: &Header<'_>) {
+        let mut period = None;
+        if let Some(event) = header.event {
+            let wanted = self.event.get_or_insert_with(|| event.name.to_vec());
+            if wanted != event.name {
+                self.other_events += 1;
+                return;
+            }
+            period = event.period.filter(|&digits| digits != b"0");
+        }
+        self.sample.period = period.map(Total::of);
+        let mut name = header.comm.to_vec();
+        let pid = header.pid.unwrap_or(b"?");
+        if self.options.tid {
+            name = [name.as_slice(), b"-", pid, b"/", header.tid].concat();
+        } else if self.options.pid {
+            name = [name.as_slice(), b"-", pid].concat();
+        }
+        for byte in name.iter_mut().filter(|byte| **byte == b' ') {
+            *byte = b'_';
+        }
+        self.sample.name = Some(name);
+    }
+
+    /// The empty line behind a sample.
+    fn end_sample(&mut self) {
+        let Some((line, period)) = self.sample.end() else {
+            return;
+        };
+        if let Some(total) = self.totals.get_mut(&line) {
+            *total += period;
+            return;
+        }
+        self.taken += line.len() + 96;
+        self.totals.insert(line, period);
+    }
+
+    /// Adds a frame, which may be several: those that are inlined stand below it. `false` where the line of its
+    /// source has no end.
+    fn frame(
+        &mut self,
+        frame: &FrameLine<'_>,
+        input: &mut dyn BufRead,
+        source: &mut Vec<u8>,
+    ) -> io::Result<bool> {
+        let function = line::without_offset(frame.function);
+        // The name of a process, as some versions print it.
+        if function.first() == Some(&b'(') {
+            return Ok(true);
+        }
+        let java = self.sample.name.as_deref();
+        let java = java.is_some_and(|name| name.starts_with(b"java"));
+        let mut joined = Vec::new();
+        let mut pieces = 0u32;
+        // What is inlined into code of no file has no line either.
+        let mut without_module = false;
+        for piece in line::with_inlined(function) {
+            let is_unknown = piece == b"[unknown]";
+            let named = if is_unknown {
+                self.unnamed(frame)
+            } else {
+                piece.to_vec()
+            };
+            let mut named = line::tidied(&named, java);
+            self.mark(&mut named, frame.module, pieces > 0);
+            without_module |= is_unknown && frame.module == b"[unknown]";
+            if self.options.source_lines && !without_module {
+                match bounded::next_line(input, LONGEST_LINE, source)? {
+                    Line::TooLong => return Ok(false),
+                    Line::None => source.clear(),
+                    Line::Whole | Line::CutOff => {}
+                }
+                let place = without_brackets(source);
+                let start = place.iter().position(|&byte| !line::is_blank(byte));
+                let place = line::trim_end(start.map_or(&[], |start| &place[start..]));
+                if !place.is_empty() {
+                    named.push(b':');
+                    named.extend_from_slice(place);
+                }
+            }
+            if pieces > 0 {
+                joined.push(b';');
+            }
+            joined.extend_from_slice(&named);
+            pieces += 1;
+        }
+        if pieces > 0 {
+            self.sample.push(&joined);
+        }
+        Ok(true)
+    }
+
+    /// What a function without a name is called: after its module.
+    fn unnamed(&self, frame: &FrameLine<'_>) -> Vec<u8> {
+        let module = match frame.module {
+            b"[unknown]" => b"unknown".as_slice(),
+            module => line::file_name(module),
+        };
+        match self.options.addresses {
+            true => [b"[".as_slice(), module, b" <", frame.address, b">]"].concat(),
+            false => [b"[".as_slice(), module, b"]"].concat(),
+        }
+    }
+
+    /// Adds what kind of code it is to a function's name.
+    fn mark(&self, name: &mut Vec<u8>, module: &[u8], inlined: bool) {
+        let has = |name: &[u8], mark: &[u8]| name.windows(mark.len()).any(|it| it == mark);
+        if inlined {
+            if !has(name, b"_[i]") {
+                name.extend_from_slice(b"_[i]");
+            }
+        } else if self.options.kernel && line::is_kernel(module) {
+            name.extend_from_slice(b"_[k]");
+        } else if self.options.jit && line::is_jit_map(module) && !has(name, b"_[j]") {
+            name.extend_from_slice(b"_[j]");
+        }
+    }
+}
+
+/// A text without what stands in brackets, from each `[` to the next `]`.
+fn without_brackets(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut rest = text;
+    while let Some(open) = rest.iter().position(|&byte| byte == b'[') {
+        let Some(length) = rest[open..].iter().position(|&byte| byte == b']') else {
+            break;
+        };
+        out.extend_from_slice(&rest[..open]);
+        rest = &rest[open + length + 1..];
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+fn too_long() -> String {
+    format!("one of its lines has more than {LONGEST_LINE} bytes, and none of `perf script` has")
+}
+
+fn too_large() -> String {
+    format!(
+        "its stacks would take too much memory (more than {} MiB for one, or {} MiB for all that differ)",
+        LARGEST_STACK >> 20,
+        MOST_BYTES >> 20
+    )
+}

@@ -1,0 +1,272 @@
+//! One line of `perf script`. What is a thread's name, a number or a function's name is told apart as
+//! `stackcollapse-perf.pl` does, which is the only agreement that there is: names may hold blanks,
+//! numbers and brackets.
+
+/// The first line of a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header<'l> {
+    /// The thread's name.
+    pub(super) comm: &'l [u8],
+    /// The process, where the line has both numbers.
+    pub(super) pid: Option<&'l [u8]>,
+    /// The thread.
+    pub(super) tid: &'l [u8],
+    /// What stands between thread and period: processor and time.
+    pub(super) rest: &'l [u8],
+    /// The event, where the line ends in one.
+    pub(super) event: Option<EventField<'l>>,
+}
+
+/// The end of a sample's first line: `1001001 cpu-clock:`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct EventField<'l> {
+    /// What the sample stands for, in digits.
+    pub(super) period: Option<&'l [u8]>,
+    /// The event's name.
+    pub(super) name: &'l [u8],
+}
+
+/// A line of a stack: `7f3c5a12 process_main+0x1c (/usr/lib/beam.smp)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FrameLine<'l> {
+    pub(super) address: &'l [u8],
+    /// With its offset; names of inlined functions stand behind `->`.
+    pub(super) function: &'l [u8],
+    pub(super) module: &'l [u8],
+}
+
+/// Blanks as Perl has them, which takes the vertical tab for one, too.
+pub(super) fn is_blank(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || byte == 0x0b
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// How many bytes at the start are of a kind.
+fn span(bytes: &[u8], is: impl Fn(u8) -> bool) -> usize {
+    bytes
+        .iter()
+        .position(|&byte| !is(byte))
+        .unwrap_or(bytes.len())
+}
+
+/// A line without the blanks at its end.
+pub(super) fn trim_end(line: &[u8]) -> &[u8] {
+    let end = line.iter().rposition(|&byte| !is_blank(byte));
+    line.get(..end.map_or(0, |last| last + 1))
+        .unwrap_or_default()
+}
+
+impl<'l> Header<'l> {
+    /// Reads `comm pid/tid …` or `comm tid …`: the name ends before the first number that stands alone.
+    pub(super) fn parse(line: &'l [u8]) -> Option<Self> {
+        if is_blank(*line.first()?) {
+            return None;
+        }
+        // A name has two characters at least, as the script takes it.
+        let mut at = 2;
+        loop {
+            at += span(line.get(at..)?, |byte| !is_blank(byte));
+            let blanks = span(line.get(at..)?, is_blank);
+            let after = line.get(at + blanks..)?;
+            if blanks > 0
+                && let Some(ids) = Ids::parse(after)
+            {
+                return Some(Self {
+                    comm: line.get(..at)?,
+                    pid: ids.tid.map(|_| ids.first),
+                    tid: ids.tid.unwrap_or(ids.first),
+                    rest: ids.rest,
+                    event: EventField::parse(line),
+                });
+            }
+            if blanks == 0 {
+                return None;
+            }
+            at += blanks;
+        }
+    }
+}
+
+/// The numbers of process and thread.
+struct Ids<'l> {
+    first: &'l [u8],
+    tid: Option<&'l [u8]>,
+    rest: &'l [u8],
+}
+
+impl<'l> Ids<'l> {
+    fn parse(text: &'l [u8]) -> Option<Self> {
+        let (first, rest) = text.split_at_checked(span(text, |b| b.is_ascii_digit()))?;
+        let (_, rest) = rest.split_at_checked(span(rest, |byte| byte == b'/'))?;
+        let (second, rest) = rest.split_at_checked(span(rest, |b| b.is_ascii_digit()))?;
+        let is_one = !first.is_empty() && rest.first().is_some_and(|&byte| is_blank(byte));
+        // 0 is the idle process of each processor, and counts as none.
+        let is_thread = !second.is_empty() && second != b"0";
+        is_one.then_some(Self {
+            first,
+            tid: is_thread.then_some(second),
+            rest,
+        })
+    }
+}
+
+impl<'l> EventField<'l> {
+    /// Reads the end of the line: a colon, a period, and the event with another colon.
+    fn parse(line: &'l [u8]) -> Option<Self> {
+        let line = trim_end(line).strip_suffix(b":")?;
+        let start = line.iter().rposition(|&byte| is_blank(byte))? + 1;
+        let (before, name) = line.split_at_checked(start)?;
+        let before = trim_end(before);
+        let digits = before
+            .iter()
+            .rev()
+            .take_while(|byte| byte.is_ascii_digit())
+            .count();
+        let (before, period) = before.split_at_checked(before.len() - digits)?;
+        let ends = trim_end(before).ends_with(b":");
+        (ends && !name.is_empty()).then_some(Self {
+            period: (!period.is_empty()).then_some(period),
+            name,
+        })
+    }
+}
+
+impl<'l> FrameLine<'l> {
+    /// Reads an address, a function, and in the last brackets a module.
+    pub(super) fn parse(line: &'l [u8]) -> Option<Self> {
+        let close = line.iter().rposition(|&byte| byte == b')')?;
+        let open = line
+            .get(..close)?
+            .windows(2)
+            .rposition(|pair| pair == b" (")?;
+        let start = span(line, is_blank);
+        // The function has one character at least; where all is short, it takes that of what is before it.
+        let last = open.checked_sub(1)?;
+        let word = start + span(line.get(start..)?, is_word);
+        let function = word + span(line.get(word..)?, is_blank);
+        let (word, function) = (word.min(last), function.min(last));
+        (word > start).then_some(Self {
+            address: line.get(start..word)?,
+            function: line.get(function..open)?,
+            module: line.get(open + 2..close)?,
+        })
+    }
+}
+
+/// A function without the offset at its end, `+0x1c`.
+pub(super) fn without_offset(function: &[u8]) -> &[u8] {
+    let Some(at) = function.windows(3).rposition(|three| three == b"+0x") else {
+        return function;
+    };
+    let (name, offset) = function.split_at(at);
+    let is_hex = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
+    let digits = offset.get(3..).unwrap_or_default();
+    match !digits.is_empty() && digits.iter().all(is_hex) {
+        true => name,
+        false => function,
+    }
+}
+
+/// The function and those that are inlined into it, in the order of calls; nothing for an empty text.
+pub(super) fn with_inlined(function: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = function;
+    while let Some(shorter) = rest.strip_suffix(b"->") {
+        rest = shorter;
+    }
+    let mut rest = (!rest.is_empty()).then_some(rest);
+    std::iter::from_fn(move || {
+        let all = rest?;
+        let arrow = all.windows(2).position(|pair| pair == b"->");
+        let (name, after) = arrow.map_or((all, None), |at| (&all[..at], Some(&all[at + 2..])));
+        rest = after;
+        Some(name)
+    })
+}
+
+/// A function's name without what makes it long or breaks folded text: `;`, the arguments, quotes, and
+/// in Java the mark of an object's type.
+pub(super) fn tidied(function: &[u8], java: bool) -> Vec<u8> {
+    const ANONYMOUS: &[u8] = b"(anonymous namespace)";
+    let mut name: Vec<u8> = function
+        .iter()
+        .map(|&byte| if byte == b';' { b':' } else { byte })
+        .collect();
+    if !is_go_method(&name) {
+        let brackets = (0..name.len()).filter(|&at| name[at] == b'(');
+        let arguments = brackets
+            .into_iter()
+            .find(|&at| !name[at..].starts_with(ANONYMOUS));
+        name.truncate(arguments.unwrap_or(name.len()));
+    }
+    name.retain(|byte| !matches!(byte, b'"' | b'\''));
+    if java && name.first() == Some(&b'L') && name.contains(&b'/') {
+        name.remove(0);
+    }
+    name
+}
+
+/// Whether it is like `net/http.(*Client).Do`, whose brackets are no arguments.
+fn is_go_method(name: &[u8]) -> bool {
+    let open = name.windows(2).position(|pair| pair == b".(");
+    let close = name.windows(2).rposition(|pair| pair == b").");
+    open.zip(close)
+        .is_some_and(|(open, close)| open + 2 <= close)
+}
+
+/// Whether a module is of the kernel: its image, or a module in brackets.
+pub(super) fn is_kernel(module: &[u8]) -> bool {
+    let named = module.starts_with(b"[") || module.ends_with(b"vmlinux");
+    named && !contains(module, b"unknown")
+}
+
+/// Whether a module is the map that a compiler wrote, `/tmp/perf-4711.map`.
+pub(super) fn is_jit_map(module: &[u8]) -> bool {
+    map_after(module, b"/tmp/perf-", b".map")
+}
+
+/// Whether the tool that tells inlined functions may know a module: no map, nothing of the kernel.
+pub(super) fn is_plain_file(module: &[u8]) -> bool {
+    let in_brackets = || {
+        let mut open = None;
+        module.iter().enumerate().any(|(at, byte)| match byte {
+            b'[' if open.is_none() => {
+                open = Some(at);
+                false
+            }
+            b']' => open.take().is_some_and(|open| at > open + 1),
+            _ => false,
+        })
+    };
+    // Any character may stand before `map`, as in the script.
+    let is_map = (0..module.len()).any(|at| {
+        let digits = module[at..].strip_prefix(b"perf-").unwrap_or_default();
+        let count = span(digits, |byte| byte.is_ascii_digit());
+        // A digit may be that character, too.
+        let after = |from: usize| {
+            let rest = digits.get(from..);
+            rest.is_some_and(|rest| rest.len() > 3 && rest[1..].starts_with(b"map"))
+        };
+        count > 0 && (after(count) || (count > 1 && after(count - 1)))
+    });
+    !is_map && !contains(module, b"kernel.") && !in_brackets()
+}
+
+fn map_after(module: &[u8], before: &[u8], behind: &[u8]) -> bool {
+    (0..module.len()).any(|at| {
+        let digits = module[at..].strip_prefix(before).unwrap_or_default();
+        let count = span(digits, |byte| byte.is_ascii_digit());
+        count > 0 && digits[count..].starts_with(behind)
+    })
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
+}
+
+/// What stands behind the last `/`.
+pub(super) fn file_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|&byte| byte == b'/').next().unwrap_or(path)
+}

@@ -1,0 +1,143 @@
+//! `fold`: the text of `perf script` as folded stacks, byte for byte as `stackcollapse-perf.pl` writes them.
+
+mod inline;
+
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Read};
+use std::path::{Path, PathBuf};
+
+use archive::profile::{Collapse, CollapseOptions, Inlined, unpacked};
+use clap::Args;
+use measure::Problem;
+
+use self::inline::InlinedFunctions;
+use crate::failure::{Done, Failure};
+use crate::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  perf script | bellows fold > cpu.folded
+  bellows fold script.txt > cpu.folded
+  bellows fold --all --tid script.txt | grep beam.smp
+  bellows fold --event-filter cpu-clock script.txt
+
+A line per stack, `comm;root;…;leaf count`, sorted; the same bytes as FlameGraph's
+stackcollapse-perf.pl, whose flags these are. `bellows flame` and `bellows top` read the text
+of `perf script` by themselves.";
+
+/// What `bellows fold` was given.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct FoldArgs {
+    /// Files with the text of `perf script`, also packed with gzip; - or none is standard input
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Add the process's number to its name
+    #[arg(long)]
+    pid: bool,
+    /// Add the numbers of process and thread to the name
+    #[arg(long)]
+    tid: bool,
+    /// Mark functions of the kernel with _[k]
+    #[arg(long)]
+    kernel: bool,
+    /// Mark compiled functions with _[j]
+    #[arg(long)]
+    jit: bool,
+    /// Mark both
+    #[arg(long)]
+    all: bool,
+    /// Show the address of a function without a name
+    #[arg(long)]
+    addrs: bool,
+    /// Add inlined functions, by addr2line (of the package binutils)
+    #[arg(long)]
+    inline: bool,
+    /// Add file and line to the functions of --inline
+    #[arg(long, requires = "inline")]
+    context: bool,
+    /// Read the text of `perf script -F +srcline`, and add file and line
+    #[arg(long)]
+    srcline: bool,
+    /// Fold the samples of this event [default: the first]
+    #[arg(long, value_name = "EVENT")]
+    event_filter: Option<String>,
+}
+
+impl FoldArgs {
+    /// Folds all files as one text.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        let mut collapse = Collapse::new(CollapseOptions {
+            pid: self.pid,
+            tid: self.tid,
+            kernel: self.kernel || self.all,
+            jit: self.jit || self.all,
+            addresses: self.addrs,
+            source_lines: self.srcline,
+            event: self.event_filter,
+        });
+        let mut tool = match self.inline {
+            true => Some(InlinedFunctions::new(self.context)?),
+            false => None,
+        };
+        let stdin = [PathBuf::from("-")];
+        let files = match self.files.as_slice() {
+            [] => &stdin,
+            files => files,
+        };
+        for file in files {
+            read(&mut collapse, file, tool.as_mut())?;
+        }
+        for note in collapse.notes() {
+            output::line_aside(&note);
+        }
+        if collapse.stacks() == 0 {
+            return Err(Failure::failed(
+                "no sample is in it",
+                "give what `perf script` prints, with stacks: `perf record -g` records them",
+            ));
+        }
+        let mut text = Vec::new();
+        collapse.write(&mut text)?;
+        output::data(&text)?;
+        Ok(Done::Fine)
+    }
+}
+
+/// Adds the samples of a file, or of standard input.
+fn read(
+    collapse: &mut Collapse,
+    file: &Path,
+    mut tool: Option<&mut InlinedFunctions>,
+) -> Result<(), Failure> {
+    let is_stdin = file == Path::new("-");
+    if is_stdin && io::stdin().is_terminal() {
+        return Err(Failure::usage(
+            "nothing comes from a terminal",
+            "name a file, or pipe into it: `perf script | bellows fold`",
+        ));
+    }
+    let failed = |source: io::Error| Problem::io("read", file, &source);
+    let input: Box<dyn Read> = match is_stdin {
+        true => Box::new(io::stdin().lock()),
+        false => Box::new(File::open(file).map_err(failed)?),
+    };
+    let (mut input, _) = unpacked(input).map_err(failed)?;
+    let mut tell;
+    let inlined: Option<&mut Inlined<'_>> = match &mut tool {
+        Some(tool) => {
+            tell =
+                |address: &[u8], function: &[u8], module: &[u8]| tool.at(address, function, module);
+            Some(&mut tell)
+        }
+        None => None,
+    };
+    let read = collapse.read(input.as_mut(), inlined).map_err(failed)?;
+    read.map_err(|why| {
+        Failure::Failed(Problem::new(
+            format!("{} is not folded", file.display()),
+            why,
+            "give what `perf script` prints",
+        ))
+    })
+}

@@ -1,0 +1,75 @@
+//! The formats that profiles are read from and written in: the rows of all crates in one table.
+
+use std::path::Path;
+
+use archive::profile::{FORMATS, Format, Heading, Profile, format_of_name};
+use clap::builder::PossibleValue;
+use measure::Problem;
+
+use crate::failure::Failure;
+
+/// Every format.
+pub(crate) fn all() -> Vec<Format> {
+    let own = [report::flame::SVG, profile::PERF_DATA];
+    own.into_iter().chain(FORMATS).collect()
+}
+
+/// A format that profiles are written in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Output(Format);
+
+impl Output {
+    /// Every format that is written, by its name, for the command line.
+    pub(crate) fn values() -> Vec<PossibleValue> {
+        let written = all().into_iter().filter(|it| it.write.is_some());
+        let value = |format: Format| {
+            let help = format!("{}: *{}", format.what, format.ends.join(", *"));
+            PossibleValue::new(format.name).help(help)
+        };
+        written.map(value).collect()
+    }
+
+    /// The format of this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let mut formats = all().into_iter();
+        let known = formats.find(|format| format.name == name && format.write.is_some());
+        known.map(Self)
+    }
+
+    /// The format that the name of a file tells; a flame graph where it has no end.
+    pub(crate) fn of_file(path: &Path) -> Result<Self, Failure> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let formats = all();
+        match format_of_name(&formats, &name) {
+            Some(format) if format.write.is_some() => Ok(Self(*format)),
+            None if path.extension().is_none() => Ok(Self(report::flame::SVG)),
+            known => {
+                let ends = formats.iter().filter(|format| format.write.is_some());
+                let ends: Vec<_> = ends.filter_map(|it| it.ends.first().copied()).collect();
+                let why = known.map_or_else(
+                    || "tells no format by its end".to_owned(),
+                    |format| format!("would be {}, which is read and not written", format.what),
+                );
+                Err(Failure::usage(
+                    format!("{name} {why}"),
+                    format!("end the name in {}, or give --format", ends.join(", ")),
+                )
+                .observed(path.display()))
+            }
+        }
+    }
+
+    /// A file of this format that is written where none is named.
+    pub(crate) fn usual_name(self) -> String {
+        let end = self.0.ends.first().copied().unwrap_or_default();
+        format!("cpu{end}")
+    }
+
+    /// The bytes of a file of this format.
+    pub(crate) fn write(self, profile: &Profile, heading: &Heading) -> Result<Vec<u8>, Problem> {
+        match self.0.write {
+            Some(write) => write(profile, heading),
+            None => Ok(Vec::new()),
+        }
+    }
+}

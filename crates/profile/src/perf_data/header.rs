@@ -1,0 +1,228 @@
+//! The header of `perf.data`: which events there are, and where their records stand.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufRead, Read as _};
+use std::os::unix::fs::FileExt as _;
+
+use super::SWAPPED;
+use super::attribute::Attribute;
+use super::event_names::name_of;
+use crate::record::Fields;
+
+/// Bytes of the header itself.
+const HEADER: u64 = 104;
+/// Bytes of the header of a file that was written to a pipe.
+const PIPE_HEADER: u64 = 16;
+/// Bytes before the records: attributes and numbers of events.
+const MOST_BEFORE: u64 = 64 << 20;
+/// Bytes of a section behind the records.
+const MOST_BEHIND: u64 = 64 << 20;
+const MOST_EVENTS: usize = 4096;
+/// Bytes of the pair of offset and size that stands for a section.
+const SECTION: u64 = 16;
+
+/// Sections behind the records, by their bit in the header.
+const BUILD_ID: u32 = 2;
+const EVENT_DESC: u32 = 12;
+
+/// What a file says before its records.
+#[derive(Debug, Default)]
+pub(super) struct Header {
+    pub(super) events: Vec<Attribute>,
+    /// The event of a number.
+    ids: HashMap<u64, usize>,
+    /// Bytes of the records; `None` where the recording was not ended, and nobody wrote it down.
+    pub(super) length: Option<u64>,
+    /// What each event is called, in the order of `events`.
+    pub(super) names: Vec<String>,
+    /// Numbers of the builds of files, by path.
+    pub(super) builds: HashMap<String, Vec<u8>>,
+}
+
+impl Header {
+    /// Reads everything before the records; the input stands before the first one afterwards. What stands behind
+    /// them is read where the file can be read at any place.
+    pub(super) fn read(
+        input: &mut dyn BufRead,
+        file: Option<&File>,
+    ) -> io::Result<Result<Self, String>> {
+        let mut head = [0; HEADER as usize];
+        if let Err(error) = input.read_exact(&mut head) {
+            return short(error, "it is shorter than the header of perf.data");
+        }
+        let word = |at: usize| {
+            let word = head.get(at..at + 8).and_then(|it| it.try_into().ok());
+            word.map_or(0, u64::from_le_bytes)
+        };
+        if head.starts_with(SWAPPED) {
+            return Ok(Err(
+                "it was recorded on a machine of the other byte order".into()
+            ));
+        }
+        if word(8) == PIPE_HEADER {
+            return Ok(Err(
+                "it was written to a pipe: record it to a file, or pipe it through `perf script`"
+                    .into(),
+            ));
+        }
+        let (attribute_size, attributes) = (word(16), (word(24), word(32)));
+        let data = (word(40), word(48));
+        let before = data.0.checked_sub(HEADER).filter(|it| *it <= MOST_BEFORE);
+        let Some(before) = before else {
+            return Ok(Err(format!(
+                "its records begin at byte {}, which is no place for them",
+                data.0
+            )));
+        };
+        let mut front = Vec::new();
+        let read = input.take(before).read_to_end(&mut front)?;
+        if read as u64 != before {
+            return Ok(Err("it breaks off before its first record".into()));
+        }
+        let section = |(start, size): (u64, u64)| {
+            let start = usize::try_from(start.checked_sub(HEADER)?).ok()?;
+            front.get(start..start.checked_add(usize::try_from(size).ok()?)?)
+        };
+        let mut header = Self {
+            length: (data.1 > 0).then_some(data.1),
+            ..Self::default()
+        };
+        let known = section(attributes).filter(|_| attribute_size >= 64 + SECTION);
+        let entries =
+            known.and_then(|all| Some(all.chunks_exact(usize::try_from(attribute_size).ok()?)));
+        for entry in entries.into_iter().flatten().take(MOST_EVENTS) {
+            let (attribute, ids) = entry.split_at(entry.len() - SECTION as usize);
+            let Some(attribute) = Attribute::parse(attribute) else {
+                continue;
+            };
+            let mut place = Fields(ids);
+            let place = place.u64().zip(place.u64());
+            let ids = place.and_then(section).unwrap_or_default();
+            let event = header.events.len();
+            let ids = ids.chunks_exact(8).filter_map(|id| Fields(id).u64());
+            header.ids.extend(ids.map(|id| (id, event)));
+            header.names.push(name_of(attribute.kind, attribute.config));
+            header.events.push(attribute);
+        }
+        if let Some(why) = header.unreadable() {
+            return Ok(Err(why.into()));
+        }
+        if let (Some(file), Some(length)) = (file, header.length) {
+            let bits = [word(72), word(80), word(88), word(96)];
+            header.read_behind(file, data.0.saturating_add(length), bits);
+        }
+        Ok(Ok(header))
+    }
+
+    /// Why its records cannot be read.
+    fn unreadable(&self) -> Option<&'static str> {
+        let Some((first, others)) = self.events.split_first() else {
+            return Some("it names no event");
+        };
+        let alike = others.iter().all(|it| it.is_read_as(first));
+        let identified = self.events.iter().all(Attribute::is_identified);
+        (!alike && !identified).then_some("its events cannot be told apart: record one at a time")
+    }
+
+    /// The event of a sample.
+    pub(super) fn event_of_sample(&self, body: &[u8]) -> usize {
+        let id = self
+            .events
+            .first()
+            .and_then(|event| event.id_in_sample(body));
+        id.and_then(|id| self.ids.get(&id)).copied().unwrap_or(0)
+    }
+
+    /// The event of a record that is no sample.
+    pub(super) fn event_of_other(&self, body: &[u8]) -> usize {
+        let identified = self.events.first().is_some_and(Attribute::is_identified);
+        let last = body.len().checked_sub(8).filter(|_| identified);
+        let id = last.and_then(|at| Fields(body.get(at..)?).u64());
+        id.and_then(|id| self.ids.get(&id)).copied().unwrap_or(0)
+    }
+
+    /// Reads the sections behind the records; what is wrong with them is left out.
+    fn read_behind(&mut self, file: &File, at: u64, bits: [u64; 4]) {
+        let is_set = |bit: u32| bits[(bit / 64) as usize & 3] & (1 << (bit % 64)) != 0;
+        let section = |bit: u32| {
+            let place = (0..bit).filter(|&it| is_set(it)).count() as u64;
+            let entry = read_at(file, at.checked_add(SECTION * place)?, SECTION)?;
+            let mut entry = Fields(&entry);
+            let (start, size) = (entry.u64()?, entry.u64()?);
+            read_at(file, start, size).filter(|_| is_set(bit))
+        };
+        if let Some(section) = section(EVENT_DESC) {
+            self.take_names(&section);
+        }
+        if let Some(section) = section(BUILD_ID) {
+            self.take_builds(&section);
+        }
+    }
+
+    fn take_names(&mut self, section: &[u8]) -> Option<()> {
+        let mut fields = Fields(section);
+        let (count, size) = (fields.u32()?, fields.u32()?);
+        let count = self.events.len().min(count as usize);
+        for event in 0..count {
+            fields.take(size as usize)?;
+            let ids = fields.u32()?;
+            let length = fields.u32()?;
+            let name = text(fields.take(length as usize)?);
+            fields.take((ids as usize).checked_mul(8)?)?;
+            if let Some(known) = self.names.get_mut(event).filter(|_| !name.is_empty()) {
+                *known = name;
+            }
+        }
+        Some(())
+    }
+
+    fn take_builds(&mut self, section: &[u8]) -> Option<()> {
+        /// Whether the length of the number stands behind it.
+        const HAS_SIZE: u16 = 1 << 15;
+        let mut rest = Fields(section);
+        while !rest.0.is_empty() {
+            let start = rest.0;
+            let (_kind, misc_and_size) = (rest.u32()?, rest.u32()?);
+            let (misc, size) = (
+                (misc_and_size & 0xffff) as u16,
+                (misc_and_size >> 16) as usize,
+            );
+            let mut entry = Fields(start.get(8..size)?);
+            rest = Fields(start.get(size..)?);
+            let _pid = entry.u32()?;
+            let number = entry.take(24)?;
+            let length = match misc & HAS_SIZE {
+                0 => 20,
+                _ => usize::from(number[20]).min(20),
+            };
+            self.builds.insert(text(entry.0), number[..length].to_vec());
+        }
+        Some(())
+    }
+}
+
+/// Bytes of a file, where it has them and they are not too many.
+fn read_at(file: &File, at: u64, size: u64) -> Option<Vec<u8>> {
+    let there = file.metadata().ok()?.len().checked_sub(at)?;
+    if size > there || size > MOST_BEHIND {
+        return None;
+    }
+    let mut bytes = vec![0; usize::try_from(size).ok()?];
+    file.read_exact_at(&mut bytes, at).ok()?;
+    Some(bytes)
+}
+
+/// A text up to its first zero.
+pub(super) fn text(bytes: &[u8]) -> String {
+    let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(text).into_owned()
+}
+
+/// The answer where a file ends too early.
+fn short<T>(error: io::Error, why: &str) -> io::Result<Result<T, String>> {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => Ok(Err(why.into())),
+        _ => Err(error),
+    }
+}

@@ -1,0 +1,248 @@
+//! From the records of `perf.data` to a profile.
+
+use std::collections::HashMap;
+use std::io;
+
+use archive::profile::{Builder, Input, Profile, ProfileHeader, Sample, Unwinding};
+use measure::Time;
+use perf_event_open_sys::bindings as b;
+
+use super::attribute::RecordedSample;
+use super::header::Header;
+use super::processes::Processes;
+use super::records::{self, Ending};
+use crate::record::{Address, Fields, RawRecord};
+use crate::roots;
+
+/// Bits of `misc` that say where a sample was taken, and the value for the kernel.
+const MODE: u16 = 7;
+const IN_KERNEL: u16 = 1;
+/// Addresses whose frames are kept.
+const MOST_ADDRESSES: usize = 1 << 20;
+
+/// Reads a recording. The inner error says why it is no profile. Of several events the first one's samples are read,
+/// and a note says how many others there are.
+pub(super) fn read(input: &mut Input<'_>) -> io::Result<Result<Profile, String>> {
+    let mut header = match Header::read(input.bytes, input.file)? {
+        Ok(header) => header,
+        Err(why) => return Ok(Err(why)),
+    };
+    let builds = std::mem::take(&mut header.builds);
+    let mut reader = Reader::new(&header, Processes::new(builds));
+    let read = records::for_each(input.bytes, &header, |record, event, time| {
+        reader.record(record, event, time);
+        reader.builder.room()
+    })?;
+    Ok(read.and_then(|ending| reader.profile(ending)))
+}
+
+struct Reader<'h> {
+    header: &'h Header,
+    processes: Processes,
+    builder: Builder,
+    /// The event of the first sample.
+    event: Option<usize>,
+    other_events: u64,
+    broken: u64,
+    origin: Option<u64>,
+    last: u64,
+    first_pid: u32,
+    /// Frames by process (0 for the kernel), address, and whether it is a return address.
+    frames: HashMap<(u32, u64, bool), u32>,
+    addresses: Vec<Address>,
+}
+
+impl<'h> Reader<'h> {
+    fn new(header: &'h Header, processes: Processes) -> Self {
+        Self {
+            header,
+            processes,
+            builder: Builder::default(),
+            event: None,
+            other_events: 0,
+            broken: 0,
+            origin: None,
+            last: 0,
+            first_pid: 0,
+            frames: HashMap::new(),
+            addresses: Vec::new(),
+        }
+    }
+
+    fn record(&mut self, record: &RawRecord<'_>, event: usize, time: u64) {
+        let mut fields = Fields(record.body);
+        let profile = &mut self.builder.profile;
+        match record.kind {
+            b::PERF_RECORD_SAMPLE => self.sample(record, event, time),
+            b::PERF_RECORD_LOST => {
+                let count = fields.u64().and_then(|_id| fields.u64());
+                profile.lost = profile.lost.saturating_add(count.unwrap_or(0));
+            }
+            b::PERF_RECORD_LOST_SAMPLES => {
+                profile.lost = profile.lost.saturating_add(fields.u64().unwrap_or(0));
+            }
+            b::PERF_RECORD_THROTTLE => profile.throttled = profile.throttled.saturating_add(1),
+            _ => self.processes.record(record),
+        }
+    }
+
+    fn sample(&mut self, record: &RawRecord<'_>, event: usize, time: u64) {
+        if *self.event.get_or_insert(event) != event {
+            self.other_events += 1;
+            return;
+        }
+        let attribute = self.header.events.get(event).copied().unwrap_or_default();
+        let Some(sample) = attribute.sample(record.body) else {
+            self.broken += 1;
+            return;
+        };
+        if self.origin.is_none() {
+            self.first_pid = sample.pid;
+        }
+        let t = time.saturating_sub(*self.origin.get_or_insert(time));
+        self.last = self.last.max(t);
+        let (rooted, unwinding) = self.take_addresses(&sample, record.misc & MODE == IN_KERNEL);
+        let (stack, complete) = self.stack(sample.pid, rooted);
+        let thread = self.processes.name(sample.tid);
+        let thread = self.builder.thread(&thread);
+        let of_event = (!attribute.is_frequency).then_some(attribute.period);
+        self.builder.sample(Sample {
+            t,
+            weight: sample.period.or(of_event).unwrap_or(1),
+            stack,
+            thread,
+            cpu: sample
+                .cpu
+                .and_then(|cpu| u16::try_from(cpu).ok())
+                .unwrap_or(u16::MAX),
+            complete,
+            unwinding,
+            process: None,
+        });
+    }
+
+    /// Finds the addresses of a sample, leaf first; whether they reach the root, and how they were found.
+    fn take_addresses(
+        &mut self,
+        sample: &RecordedSample<'_>,
+        in_kernel: bool,
+    ) -> (bool, Unwinding) {
+        let addresses = &mut self.addresses;
+        addresses.clear();
+        match sample.chain {
+            Some(chain) => addresses.extend(chain.addresses()),
+            None if in_kernel => addresses.push(Address::Kernel(sample.ip)),
+            None => addresses.push(Address::User(sample.ip)),
+        }
+        let Some(registers) = sample.registers.filter(|_| !sample.stack.is_empty()) else {
+            return (false, Unwinding::FramePointers);
+        };
+        addresses.retain(|address| matches!(address, Address::Kernel(_)));
+        let rooted = self
+            .processes
+            .unwind(sample.pid, registers, sample.stack, addresses);
+        (rooted, Unwinding::StackCopy)
+    }
+
+    /// The node of the addresses, and whether it reaches a root.
+    fn stack(&mut self, pid: u32, rooted: bool) -> (u32, bool) {
+        if self.processes.has_changed(pid) {
+            self.frames.retain(|(of, ..), _| *of != pid);
+        }
+        if self.frames.len() > MOST_ADDRESSES {
+            self.frames.clear();
+        }
+        let (mut in_kernel, mut in_user) = (false, false);
+        let mut path = Vec::with_capacity(self.addresses.len());
+        for &address in &self.addresses {
+            let (of, ip, caller) = match address {
+                Address::Kernel(ip) => (0, ip, std::mem::replace(&mut in_kernel, true)),
+                Address::User(ip) => (pid, ip, std::mem::replace(&mut in_user, true)),
+            };
+            let known = self.frames.get(&(of, ip, caller)).copied();
+            let frame = known.unwrap_or_else(|| {
+                let frame = self.processes.frame(pid, address, caller);
+                let frame = self.builder.frame(&frame);
+                self.frames.insert((of, ip, caller), frame);
+                frame
+            });
+            path.push(frame);
+        }
+        if path.is_empty() {
+            path.push(self.builder.frame(&archive::profile::Frame::unknown("")));
+        }
+        let frames = &self.builder.profile.frames;
+        let is_root = |frame: &u32| {
+            frames
+                .get(*frame as usize)
+                .is_some_and(|it| roots::is_root(&it.name))
+        };
+        let complete = rooted || path.iter().any(is_root);
+        let mut node = None;
+        for &frame in path.iter().rev() {
+            node = Some(self.builder.node(node, frame));
+        }
+        (node.unwrap_or(0), complete)
+    }
+
+    fn profile(self, ending: Ending) -> Result<Profile, String> {
+        let mut profile = self.builder.profile;
+        if profile.samples.is_empty() {
+            return Err("as perf.data: it holds no sample".into());
+        }
+        let event = self.event.unwrap_or(0);
+        let attribute = self.header.events.get(event).copied().unwrap_or_default();
+        let name = self.header.names.get(event).cloned().unwrap_or_default();
+        let counts_time = ["cpu-clock", "task-clock"]
+            .iter()
+            .any(|it| name.starts_with(it));
+        let frequency = attribute.is_frequency.then_some(attribute.period);
+        profile.header = ProfileHeader {
+            event: if counts_time {
+                "cpu".into()
+            } else {
+                name.clone()
+            },
+            unit: if counts_time {
+                "nanoseconds".into()
+            } else {
+                name.clone()
+            },
+            kernel_event: name,
+            frequency: frequency.and_then(|it| u32::try_from(it).ok()).unwrap_or(0),
+            pid: self.first_pid,
+            command: self.processes.name(self.first_pid),
+            ..ProfileHeader::new(Time(0), 0)
+        };
+        profile.span = (self.last > 0).then_some((0, self.last + 1));
+        let mut notes = Vec::new();
+        let mut note = |count: u64, what: &str| {
+            if count > 0 {
+                notes.push(format!("{count} {what}"));
+            }
+        };
+        note(
+            self.other_events,
+            "samples of other events than the first were left out",
+        );
+        note(
+            self.broken,
+            "samples are shorter than their event says, and were left out",
+        );
+        let changed = self.processes.changed_files() as u64;
+        note(
+            changed,
+            "files are not those that were recorded: their functions have no names",
+        );
+        if self.processes.knows_kernel() == Some(false) {
+            notes.push(
+                "the kernel's functions have no names: it was another kernel, or it hides its addresses".into(),
+            );
+        }
+        if ending == Ending::CutOff || self.header.length.is_none() {
+            notes.push("the recording breaks off".into());
+        }
+        profile.notes = notes;
+        Ok(profile)
+    }
+}

@@ -1,0 +1,298 @@
+//! Recordings put together by hand, whole and damaged. `crates/bellows/tests/formats.rs` reads those of `perf record`.
+
+use archive::profile::{FrameKind, Input, Profile};
+use perf_event_open_sys::bindings as b;
+use testkit::Random;
+
+use super::PERF_DATA;
+
+const FINISHED_ROUND: u32 = 68;
+const ATTRIBUTE: usize = 128;
+const FRAME_POINTERS: u64 = (b::PERF_SAMPLE_IP
+    | b::PERF_SAMPLE_TID
+    | b::PERF_SAMPLE_TIME
+    | b::PERF_SAMPLE_CPU
+    | b::PERF_SAMPLE_PERIOD
+    | b::PERF_SAMPLE_CALLCHAIN) as u64;
+const DWARF: u64 = FRAME_POINTERS | (b::PERF_SAMPLE_REGS_USER | b::PERF_SAMPLE_STACK_USER) as u64;
+const CONTEXT_USER: u64 = b::PERF_CONTEXT_USER;
+
+fn words(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn pair(low: u32, high: u32) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
+/// A recording of `cpu-clock` at 999 Hz with these records.
+fn recording(sample_type: u64, records: &[Vec<u8>]) -> Vec<u8> {
+    let data = records.concat();
+    let attributes = 104;
+    let start = attributes + ATTRIBUTE as u64 + 16;
+    let mut file = b"PERFILE2".to_vec();
+    file.extend(words(&[
+        104,
+        ATTRIBUTE as u64 + 16,
+        attributes,
+        ATTRIBUTE as u64 + 16,
+    ]));
+    file.extend(words(&[start, data.len() as u64, 0, 0, 0, 0, 0, 0]));
+    // Type and size, config, frequency, sample type, read format, flags (by frequency, numbers in all records).
+    let mut attribute = words(&[
+        pair(1, ATTRIBUTE as u32),
+        0,
+        999,
+        sample_type,
+        0,
+        1 << 10 | 1 << 18,
+    ]);
+    attribute.resize(80, 0);
+    // All registers of x86-64 but the segments'.
+    attribute.extend(words(&[0xff_0fff, 8192]));
+    attribute.resize(ATTRIBUTE, 0);
+    file.extend(attribute);
+    file.extend(words(&[0, 0]));
+    file.extend(data);
+    file
+}
+
+fn record(kind: u32, misc: u16, body: Vec<u8>) -> Vec<u8> {
+    let size = u32::from(misc) | ((body.len() + 8) as u32) << 16;
+    [words(&[pair(kind, size)]), body].concat()
+}
+
+/// A record that is no sample, with its numbers and its time behind it.
+fn other(kind: u32, misc: u16, mut body: Vec<u8>, time: u64) -> Vec<u8> {
+    body.resize(body.len().next_multiple_of(8), 0);
+    body.extend(words(&[pair(7, 7), time, 0]));
+    record(kind, misc, body)
+}
+
+fn named(tid: u32, name: &str, time: u64) -> Vec<u8> {
+    let body = [words(&[pair(7, tid)]), name.as_bytes().to_vec(), vec![0]].concat();
+    other(b::PERF_RECORD_COMM, 0, body, time)
+}
+
+fn mapped(start: u64, end: u64, offset: u64, path: &str) -> Vec<u8> {
+    let mut body = words(&[pair(7, 7), start, end - start, offset, 0, 5, 0]);
+    body.extend(words(&[pair(5, 2)]));
+    body.extend([path.as_bytes(), &[0]].concat());
+    other(b::PERF_RECORD_MMAP2, 2, body, 0)
+}
+
+fn sampled(tid: u32, time: u64, addresses: &[u64]) -> Vec<u8> {
+    let mut body = words(&[addresses[0], pair(7, tid), time, 3, 1_001_001]);
+    body.extend(words(&[addresses.len() as u64 + 1, CONTEXT_USER]));
+    body.extend(words(addresses));
+    record(b::PERF_RECORD_SAMPLE, 2, body)
+}
+
+fn read(file: &[u8]) -> Result<Profile, String> {
+    let reader = PERF_DATA.read.expect("a reader");
+    let input = &mut Input {
+        bytes: &mut &*file,
+        packed: None,
+        file: None,
+    };
+    (reader.read)(input).expect("memory can be read")
+}
+
+#[inline(never)]
+fn recorded_function(x: u64) -> u64 {
+    std::hint::black_box(x) + 1
+}
+
+/// A mapping of this program's code, and an address of a function in it.
+fn own_code() -> (Vec<u8>, u64) {
+    let address = recorded_function as *const () as u64;
+    let maps = linux::maps::maps(std::process::id()).expect("maps");
+    let map = maps
+        .iter()
+        .find(|it| (it.start..it.end).contains(&address))
+        .expect("a mapping");
+    (mapped(map.start, map.end, map.offset, &map.path), address)
+}
+
+#[test]
+fn samples_get_their_names_in_the_order_of_time() {
+    let (code, address) = own_code();
+    let records = [
+        named(7, "main", 0),
+        code,
+        sampled(7, 3_000, &[address]),
+        record(FINISHED_ROUND, 0, Vec::new()),
+        // Of another processor: older, and before its thread got its name.
+        sampled(8, 2_000, &[address, 0x10]),
+        named(8, "worker", 2_500),
+        sampled(8, 4_000, &[address]),
+        record(FINISHED_ROUND, 0, Vec::new()),
+        other(b::PERF_RECORD_LOST, 0, words(&[1, 42]), 4_100),
+        other(b::PERF_RECORD_THROTTLE, 0, words(&[1, 2, 3]), 4_200),
+    ];
+    let profile = read(&recording(FRAME_POINTERS, &records)).expect("a profile");
+    assert!(profile.is_consistent());
+    let of = |at: usize| {
+        let sample = profile.samples[at];
+        (sample.t, profile.threads[sample.thread as usize].as_str())
+    };
+    assert_eq!(
+        [of(0), of(1), of(2)],
+        [(0, ":8"), (1_000, "main"), (2_000, "worker")]
+    );
+    let sample = profile.samples[1];
+    assert_eq!((sample.weight, sample.cpu), (1_001_001, 3));
+    let stack = profile.stack(sample.stack);
+    assert!(
+        stack[0].name.ends_with("tests::recorded_function"),
+        "{stack:?}"
+    );
+    assert_eq!(stack[0].kind, FrameKind::Native);
+    assert_eq!(
+        profile.stack(profile.samples[0].stack)[0].name,
+        "[unknown]",
+        "nothing is mapped there"
+    );
+    let header = &profile.header;
+    assert_eq!(
+        (
+            header.event.as_str(),
+            header.unit.as_str(),
+            header.frequency
+        ),
+        ("cpu", "nanoseconds", 999)
+    );
+    assert_eq!((header.pid, header.command.as_str()), (7, "main"));
+    assert_eq!((profile.lost, profile.throttled), (42, 1));
+}
+
+#[test]
+fn memory_is_as_it_was_when_a_sample_was_taken() {
+    let (code, address) = own_code();
+    let start = address & !0xfff;
+    let forked = other(
+        b::PERF_RECORD_FORK,
+        0,
+        words(&[pair(9, 7), pair(9, 7), 2_000]),
+        2_000,
+    );
+    let mut in_child = sampled(9, 3_000, &[address]);
+    in_child[16..20].copy_from_slice(&9u32.to_le_bytes());
+    let executed = [words(&[pair(9, 9)]), b"other\0".to_vec()].concat();
+    let mut after = sampled(9, 5_000, &[address]);
+    after[16..20].copy_from_slice(&9u32.to_le_bytes());
+    let records = [
+        named(7, "parent", 0),
+        code,
+        sampled(7, 1_000, &[address]),
+        forked,
+        in_child,
+        other(b::PERF_RECORD_COMM, 1 << 13, executed, 4_000),
+        after,
+        // Another file takes the place of a page of the first process.
+        mapped(start, start + 0x1000, 0, "/no/such/file"),
+        sampled(7, 6_000, &[address]),
+    ];
+    // That mapping has to be the last.
+    let mut records = records;
+    let length = records[7].len();
+    records[7][length - 16..length - 8].copy_from_slice(&5_500u64.to_le_bytes());
+    let profile = read(&recording(FRAME_POINTERS, &records)).expect("a profile");
+    let names: Vec<_> = (profile.samples.iter())
+        .map(|it| {
+            let leaf = profile.stack(it.stack)[0];
+            let name = leaf.name.rsplit(':').next().unwrap_or_default();
+            (
+                profile.threads[it.thread as usize].as_str(),
+                name,
+                leaf.module.as_str(),
+            )
+        })
+        .collect();
+    let own = names[0].2;
+    assert_eq!(
+        names,
+        [
+            ("parent", "recorded_function", own),
+            ("parent", "recorded_function", own),
+            ("other", "[unknown]", ""),
+            ("parent", "[unknown]", "file"),
+        ]
+    );
+}
+
+#[test]
+fn what_cannot_be_read_is_refused_with_the_reason() {
+    let whole = recording(FRAME_POINTERS, &[sampled(7, 1, &[1])]);
+    let changed = |at: usize, to: &[u8]| {
+        let mut file = whole.clone();
+        file[at..at + to.len()].copy_from_slice(to);
+        read(&file).expect_err("an error")
+    };
+    assert!(
+        read(b"PERFILE2")
+            .unwrap_err()
+            .contains("shorter than the header")
+    );
+    assert!(changed(0, b"2ELIFREP").contains("other byte order"));
+    assert!(changed(8, &16u64.to_le_bytes()).contains("written to a pipe"));
+    assert!(changed(40, &u64::MAX.to_le_bytes()).contains("no place"));
+    assert!(changed(32, &0u64.to_le_bytes()).contains("no event"));
+    let packed = recording(FRAME_POINTERS, &[record(81, 0, vec![0; 16])]);
+    assert!(read(&packed).unwrap_err().contains("perf record -z"));
+    assert!(
+        read(&recording(FRAME_POINTERS, &[]))
+            .unwrap_err()
+            .contains("no sample")
+    );
+    // One that was killed has not written down how long it is.
+    let mut killed = whole.clone();
+    killed[48..56].copy_from_slice(&0u64.to_le_bytes());
+    let profile = read(&killed).expect("a profile");
+    assert!(
+        profile.notes.iter().any(|note| note.contains("breaks off")),
+        "{:?}",
+        profile.notes
+    );
+    killed.truncate(killed.len() - 3);
+    assert!(read(&killed).unwrap_err().contains("no sample"));
+}
+
+#[test]
+fn damaged_recordings_are_read_or_refused() {
+    let (code, address) = own_code();
+    let mut dwarf = words(&[address, pair(7, 7), 2_000, 3, 1, 1, CONTEXT_USER, 2]);
+    dwarf.extend(words(&[0x1000; 20]));
+    dwarf.extend(words(&[64, 1, 2, 3, 4, 5, 6, 7, 8, 64]));
+    let records = [
+        named(7, "main", 0),
+        code,
+        record(b::PERF_RECORD_SAMPLE, 2, dwarf),
+        record(FINISHED_ROUND, 0, Vec::new()),
+        record(71, 0, words(&[8, 1])),
+        words(&[0]),
+    ];
+    let whole = recording(DWARF, &records);
+    assert_eq!(read(&whole).expect("a profile").samples.len(), 1);
+    for length in 0..whole.len() {
+        let _ = read(&whole[..length]);
+    }
+    for seed in 0..4_000 {
+        let mut random = Random::new(seed);
+        let mut file = whole.clone();
+        for _ in 0..=random.below(6) {
+            let at = random.below(file.len() as u64) as usize;
+            let any = random.below(256) as u8;
+            let odd = random.of(&[0, 1, 0x7f, 0x80, 0xff, any]);
+            match random.below(4) {
+                0 => file[at] = odd,
+                1 => file[at..].iter_mut().take(8).for_each(|byte| *byte = odd),
+                2 => file.truncate(at.max(1)),
+                _ => drop(file.splice(at..at, vec![odd; random.below(20) as usize])),
+            }
+        }
+        if let Ok(profile) = read(&file) {
+            assert!(profile.is_consistent(), "seed {seed}");
+        }
+    }
+}

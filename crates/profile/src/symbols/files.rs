@@ -1,0 +1,32 @@
+//! Where the files of a process can be read.
+
+use std::fs;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::PathBuf;
+
+use linux::maps::{self, Mapping};
+
+/// Where a mapped file can be read: through the process's own root directory; a deleted one through
+/// the mapping itself.
+pub(crate) fn files_of(pid: u32, mapping: &Mapping) -> Vec<PathBuf> {
+    let by_name = maps::in_root_of(pid, &mapping.path);
+    let (start, end) = (mapping.start, mapping.end);
+    let by_mapping = PathBuf::from(format!("/proc/{pid}/map_files/{start:x}-{end:x}"));
+    if mapping.deleted {
+        vec![by_mapping]
+    } else {
+        vec![by_name, by_mapping]
+    }
+}
+
+/// The kernel maps the same image into every process, so ours serves.
+pub(crate) fn vdso_image() -> Option<Vec<u8>> {
+    let maps = maps::maps(std::process::id())?;
+    let vdso = maps.iter().find(|mapping| mapping.path == "[vdso]")?;
+    let len = usize::try_from(vdso.end.checked_sub(vdso.start)?).ok()?;
+    let mut memory = fs::File::open("/proc/self/mem").ok()?;
+    memory.seek(SeekFrom::Start(vdso.start)).ok()?;
+    let mut image = vec![0; len];
+    memory.read_exact(&mut image).ok()?;
+    Some(image)
+}

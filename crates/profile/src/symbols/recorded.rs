@@ -1,0 +1,72 @@
+//! Names for the addresses of processes that somebody has recorded, and that may have ended since: from the files
+//! of this machine, and from the maps that compilers have left in `/tmp`.
+
+use archive::profile::Frame;
+use linux::maps::Mapping;
+use measure::Time;
+
+use super::elf;
+use super::jit::JitMap;
+use super::kernel::KernelSymbols;
+use super::space::{AddressSpace, Modules};
+
+/// Symbols of the kernel and of files, which all recorded processes share.
+#[derive(Debug, Default)]
+pub(crate) struct RecordedSymbols {
+    /// Loaded when the first of its functions is asked for.
+    kernel: Option<KernelSymbols>,
+    modules: Modules,
+}
+
+/// The memory of a recorded process.
+#[derive(Debug)]
+pub(crate) struct RecordedProcess(AddressSpace);
+
+impl RecordedSymbols {
+    /// Whether the kernel's functions have names; `None` where none was asked for.
+    pub(crate) fn knows_kernel(&self) -> Option<bool> {
+        self.kernel.as_ref().map(|kernel| !kernel.is_empty())
+    }
+
+    /// The frame of an address of the kernel. It has a name where `text`, the address of the kernel's first function
+    /// when it was recorded, says that the same kernel runs here now.
+    pub(crate) fn kernel_frame(&mut self, address: u64, text: Option<u64>) -> Frame {
+        let load = || {
+            let kernel = KernelSymbols::load();
+            let is_same = text.is_some_and(|start| kernel.begins_at(start));
+            if is_same {
+                kernel
+            } else {
+                KernelSymbols::default()
+            }
+        };
+        self.kernel.get_or_insert_with(load).frame(address)
+    }
+
+    /// The frame of an address of a process, `caller` where it is a return address.
+    pub(crate) fn user_frame(&self, process: &RecordedProcess, ip: u64, caller: bool) -> Frame {
+        let at = Time(u64::MAX);
+        process.0.frame(&self.modules, ip, caller, at).frame
+    }
+}
+
+impl RecordedProcess {
+    /// A process without memory; its JIT map is read.
+    pub(crate) fn new(pid: u32) -> Self {
+        let mut space = AddressSpace::new(JitMap::left_behind(pid));
+        space.jit.refresh();
+        Self(space)
+    }
+
+    /// Takes its mappings, in the order of addresses.
+    pub(crate) fn set_mappings(&mut self, maps: Vec<Mapping>, symbols: &mut RecordedSymbols) {
+        // Their paths are ours.
+        self.0
+            .set_mappings(maps, std::process::id(), &mut symbols.modules);
+    }
+}
+
+/// The build id of the file at a path of this machine.
+pub(crate) fn build_id(path: &str) -> Option<Vec<u8>> {
+    elf::build_id(path.as_ref()).ok().flatten()
+}

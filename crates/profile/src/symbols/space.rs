@@ -1,0 +1,172 @@
+//! The mapped files of a process, and from its addresses to frames.
+
+use std::collections::HashMap;
+
+use archive::profile::{Frame, FrameKind};
+use linux::maps::{self, Mapping};
+use measure::Time;
+
+use super::elf::ElfSymbols;
+use super::jit::JitMap;
+use super::{files, name};
+
+/// A frame, and where its address lies.
+#[derive(Debug)]
+pub(crate) struct Resolved {
+    pub(crate) frame: Frame,
+    pub(crate) place: Place,
+}
+
+/// Where an address lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In the code of a file.
+    File,
+    /// In memory that a compiler fills: the answer holds until the JIT map grows.
+    Jit,
+    /// In no memory that can be executed.
+    Nowhere,
+}
+
+/// Symbols of files, each loaded once.
+#[derive(Debug, Default)]
+pub(super) struct Modules {
+    all: Vec<Module>,
+    /// By path and inode.
+    loaded: HashMap<(String, u64), usize>,
+}
+
+#[derive(Debug)]
+struct Module {
+    name: String,
+    kind: FrameKind,
+    symbols: ElfSymbols,
+}
+
+impl Modules {
+    /// The module of a mapping, loaded where it is new. A file that cannot be read is a module
+    /// without symbols.
+    fn of(&mut self, mapping: &Mapping, pid: u32) -> Option<usize> {
+        let vdso = mapping.path == "[vdso]";
+        if !vdso && !maps::is_file(mapping) {
+            return None;
+        }
+        let key = (mapping.path.clone(), mapping.inode);
+        if let Some(&module) = self.loaded.get(&key) {
+            return Some(module);
+        }
+        let symbols = if vdso {
+            files::vdso_image().and_then(|image| ElfSymbols::of_image(&image).ok())
+        } else {
+            let root = maps::in_root_of(pid, "/");
+            let files = files::files_of(pid, mapping);
+            let mut loaded = files
+                .iter()
+                .map(|file| ElfSymbols::load(file, &root, &mapping.path));
+            loaded.find_map(Result::ok)
+        };
+        let name = mapping
+            .path
+            .rsplit('/')
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        let kind = Frame::kind_of_module(&name);
+        self.all.push(Module {
+            name,
+            kind,
+            symbols: symbols.unwrap_or_default(),
+        });
+        let module = self.all.len() - 1;
+        self.loaded.insert(key, module);
+        Some(module)
+    }
+}
+
+/// The executable memory of one process.
+#[derive(Debug)]
+pub(super) struct AddressSpace {
+    pub(super) jit: JitMap,
+    /// What a JIT map's functions are written in.
+    pub(super) jit_kind: FrameKind,
+    /// Executable mappings by address, each with its module where it has one.
+    mappings: Vec<(Mapping, Option<usize>)>,
+}
+
+impl AddressSpace {
+    /// Without mappings yet.
+    pub(super) const fn new(jit: JitMap) -> Self {
+        Self {
+            jit,
+            jit_kind: FrameKind::Native,
+            mappings: Vec::new(),
+        }
+    }
+
+    /// Takes the mappings of now, in the order of addresses, whose files process `pid` sees; says whether they
+    /// differ from those before.
+    pub(super) fn set_mappings(
+        &mut self,
+        maps: Vec<Mapping>,
+        pid: u32,
+        modules: &mut Modules,
+    ) -> bool {
+        if self.mappings.iter().map(|(mapping, _)| mapping).eq(&maps) {
+            return false;
+        }
+        let mappings = maps.into_iter().map(|mapping| {
+            let module = modules.of(&mapping, pid);
+            (mapping, module)
+        });
+        self.mappings = mappings.collect();
+        let mapped = self.mappings.iter().filter_map(|(_, module)| *module);
+        let names: Vec<&str> = mapped
+            .filter_map(|module| modules.all.get(module))
+            .map(|module| module.name.as_str())
+            .collect();
+        let has = |start: &str| names.iter().any(|name| name.starts_with(start));
+        self.jit_kind = if has("beam.") {
+            FrameKind::Erlang
+        } else if has("libjvm.so") {
+            FrameKind::Java
+        } else {
+            FrameKind::Native
+        };
+        true
+    }
+
+    /// The frame of an address at the instant `at`, `caller` where it is a return address.
+    pub(super) fn frame(&self, modules: &Modules, ip: u64, caller: bool, at: Time) -> Resolved {
+        let address = ip.saturating_sub(caller.into());
+        let found = self.mapping_at(address);
+        if let Some((mapping, Some(module))) = found
+            && let Some(module) = modules.all.get(*module)
+        {
+            let offset = (address - mapping.start).wrapping_add(mapping.offset);
+            let frame = match module.symbols.find(offset) {
+                Some(symbol) => Frame::new(name::demangle(symbol), &module.name, module.kind),
+                None => Frame::unknown(&module.name),
+            };
+            return Resolved {
+                frame,
+                place: Place::File,
+            };
+        }
+        // The BEAM's compiler puts the first instruction of a function on the stack where no call
+        // returns to (`normal_exit`), so its addresses are taken as they are.
+        let (frame, place) = match (self.jit.find(ip, at), found) {
+            (Some(name), _) => (Frame::new(name, "[jit]", self.jit_kind), Place::Jit),
+            (None, Some(_)) => (Frame::unknown("[jit]"), Place::Jit),
+            (None, None) => (Frame::unknown(""), Place::Nowhere),
+        };
+        Resolved { frame, place }
+    }
+
+    fn mapping_at(&self, address: u64) -> Option<&(Mapping, Option<usize>)> {
+        let after = self
+            .mappings
+            .partition_point(|(mapping, _)| mapping.start <= address);
+        let found = self.mappings.get(after.checked_sub(1)?)?;
+        (address < found.0.end).then_some(found)
+    }
+}

@@ -1,0 +1,15 @@
+//! What is known of patterns in a profile's stacks.
+
+use archive::PatternShare;
+
+use super::text::{Style, sanitise, wrap};
+use crate::text;
+
+/// A sentence on each, with the address where it is written.
+pub(super) fn lines(all: &[PatternShare], style: Style) -> Vec<String> {
+    let line = |of: &PatternShare| {
+        let text = format!("known: {} ({})", text::known_pattern(of), of.source);
+        wrap(&sanitise(&text), style.prose_columns())
+    };
+    all.iter().flat_map(line).collect()
+}

@@ -1,0 +1,126 @@
+//! What warnings say.
+
+use super::*;
+
+#[test]
+fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
+    let w = Warning::new(WarningCode::Stalled, Tier::Note)
+        .with("who", "broker")
+        .with("times", 1)
+        .with("at_s", 4.2)
+        .with("for_s", 0.6)
+        .with("connections", 1)
+        .with("messages_delayed", 1_200);
+    assert_eq!(
+        warning(&w),
+        "the broker stopped answering at 4.2 s for 600 ms (1 connection, 1,200 messages delayed): the latencies hold \
+         all of it, as users would feel it; look for garbage collection, a full disk or a paused machine at that time"
+    );
+    let w = Warning::new(WarningCode::MessagesLost, Tier::Invalid)
+        .with("sent", 1_000)
+        .with("lost", 3)
+        .with("corrupt", 1);
+    assert!(
+        warning(&w).starts_with("of 1,000 messages, 3 confirmed and never delivered, 1 damaged:"),
+        "{}",
+        warning(&w)
+    );
+    let few = |latency: &str, samples: u64, percentile: &str| serde_json::json!({ "latency": latency, "samples": samples, "percentile": percentile });
+    let mut latencies = vec![
+        few("ack response", 40_000, "p99.99"),
+        few("end-to-end", 40_033, "p99.99"),
+    ];
+    let told = |latencies| {
+        let w = Warning::new(WarningCode::TooFewSamples, Tier::Note);
+        warning(&w.with("latencies", latencies))
+    };
+    let both = "p99.99 and above of ack response (40,000) and end-to-end (40,033)";
+    assert!(
+        told(latencies.clone()).starts_with(&format!("too few samples for {both}: ")),
+        "{}",
+        told(latencies.clone())
+    );
+    latencies.push(few("whole cycle", 500, "p99"));
+    let more = format!("too few samples for {both}, p99 and above of whole cycle (500): ");
+    assert!(
+        told(latencies.clone()).starts_with(&more),
+        "{}",
+        told(latencies)
+    );
+    let unanswered = |unanswered: u64, unsent: u64| {
+        let w = Warning::new(WarningCode::MessagesUnanswered, Tier::Caution);
+        warning(&w.with("unanswered", unanswered).with("unsent", unsent))
+    };
+    let told = unanswered(3, 0);
+    assert!(
+        told.starts_with("of the messages, 3 without an answer: "),
+        "{told}"
+    );
+    assert!(
+        told.contains("; the broker had not answered when the drain ended: "),
+        "{told}"
+    );
+    // A longer drain is no remedy: it sends nothing.
+    let told = unanswered(0, 4_000);
+    assert!(
+        told.starts_with("of the messages, 4,000 due and never sent: "),
+        "{told}"
+    );
+    assert!(
+        told.contains(
+            "; more messages were due than could be sent by the end of the measured phase: "
+        ) && told.contains("request a lower rate")
+            && !told.contains("drain"),
+        "{told}"
+    );
+    let told = unanswered(3, 4);
+    assert!(
+        told.contains("; more messages were due than could be sent and answered: ")
+            && told.contains("a lower rate"),
+        "{told}"
+    );
+    let gone = Warning::new(WarningCode::MessagesUnanswered, Tier::Caution);
+    let told = warning(&gone.with("unsent", 4_000).with("gone", true));
+    assert!(told.contains("why the broker went away") && !told.contains("lower rate"));
+    let one = Warning::new(WarningCode::MessagesLost, Tier::Invalid);
+    let told = warning(&one.with("sent", 1).with("lost", 1));
+    assert!(told.starts_with("of 1 message, 1 confirmed"), "{told}");
+    let w = Warning::new(WarningCode::Interrupted, Tier::Note).with("seconds", 3.0);
+    assert!(
+        warning(&w).ends_with("shorter than planned"),
+        "no empty remedy"
+    );
+}
+
+#[test]
+fn what_makes_stacks_whole_depends_on_what_executes_the_program() {
+    let incomplete = |runtime: &str, copied_share: f64| {
+        let w = Warning::new(WarningCode::ProfileIncomplete, Tier::Caution)
+            .with("complete_share", 0.6)
+            .with("copied_share", copied_share)
+            .with("runtime", runtime);
+        warning(&w)
+    };
+    let native = incomplete("native", 0.0);
+    assert!(native.contains("-fno-omit-frame-pointer") && !native.contains("copied"));
+    assert!(incomplete("java", 0.0).contains("-XX:+PreserveFramePointer"));
+    let erlang = incomplete("erlang", 0.0);
+    assert!(erlang.contains("let stacks be copied") && erlang.contains("+JPperf true"));
+    assert!(incomplete("erlang", 0.9).ends_with("(self) hold"));
+}
+
+#[test]
+fn without_a_schedule_no_message_is_late() {
+    let late = |scheduled: bool| {
+        let warning = Warning::new(WarningCode::GeneratorLate, Tier::Caution)
+            .with("late_share", 0.5)
+            .with("lag_seconds_share", 0.7)
+            .with("lag_max_ns", 3_000_000)
+            .with("scheduled", scheduled);
+        super::warning(&warning)
+    };
+    assert!(late(true).contains("was late by up to 3.00 ms"));
+    let unthrottled = late(false);
+    assert!(!unthrottled.contains("late by"), "{unthrottled}");
+    assert!(unthrottled.contains("in 70"), "{unthrottled}");
+}
