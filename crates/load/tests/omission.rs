@@ -249,8 +249,10 @@ fn attempt(case: &Case) -> Attempt {
         if percentile >= 90.0 && off > 0.33 {
             far_off.push(line.clone());
         }
-        // Two per cent, and the last of three digits on either side.
-        if off > 0.022 {
+        // Two per cent, and the last of three digits on either side; and the service was measured
+        // in the warm-up: two sleeping threads may wake up sooner or later than they did there.
+        let wake_up = (MOST_SERVICE.0 - SERVICE.0) as f64 / 1e6;
+        if off > 0.022 && (is - should).abs() > wake_up {
             wrong.push(line);
         }
     }

@@ -14,7 +14,9 @@ use std::{
 const TOOLS: [&str; 11] = [
     "bash", "env", "cat", "printf", "sort", "rm", "tee", "chmod", "mkdir", "cp", "mv",
 ];
-const PRESENT: [&str; 7] = ["cargo", "cc", "perf", "chromium", "java", "python3", "npm"];
+const PRESENT: [&str; 8] = [
+    "cargo", "cc", "perf", "chromium", "java", "zsh", "python3", "npm",
+];
 /// What of a checkout the script reads.
 const FILES: [&str; 5] = [
     "Makefile",
