@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) mod peer;
 
@@ -16,6 +17,8 @@ use rcgen::{
 pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     folder: PathBuf,
+    /// Certificates so far. Threads that ask for the same name at the same time get files of their own.
+    issued: AtomicUsize,
 }
 
 impl Authority {
@@ -27,14 +30,18 @@ impl Authority {
         let issuer = CertifiedIssuer::self_signed(params, key).expect("authority");
         std::fs::write(folder.join(format!("{name}.pem")), issuer.pem()).expect("write");
         let folder = folder.to_owned();
-        Self { issuer, folder }
+        Self {
+            issuer,
+            folder,
+            issued: AtomicUsize::new(0),
+        }
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.pem"))
     }
 
-    /// A certificate for these names; the first is the file's, too.
+    /// A certificate for these names; the files' names begin with the first.
     pub(crate) fn issue(&self, names: &[&str]) -> (PathBuf, PathBuf) {
         self.issue_long(names, 0)
     }
@@ -57,7 +64,11 @@ impl Authority {
         }
         let key = KeyPair::generate().expect("key");
         let certificate = params.signed_by(&key, &self.issuer).expect("certificate");
-        let at = |kind: &str| self.folder.join(format!("{}-{kind}.pem", names[0]));
+        let number = self.issued.fetch_add(1, Ordering::Relaxed);
+        let at = |kind: &str| {
+            let name = format!("{}-{number}-{kind}.pem", names[0]);
+            self.folder.join(name)
+        };
         std::fs::write(at("cert"), certificate.pem()).expect("write");
         std::fs::write(at("key"), key.serialize_pem()).expect("write");
         (at("cert"), at("key"))
