@@ -1,19 +1,7 @@
 //! The reader of `pprof` in `archive::profile::FORMATS`: any bytes are a profile or an error.
 #![no_main]
 
-use archive::profile::{FORMATS, Input};
+#[path = "../reader.rs"]
+mod reader;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let format = FORMATS.iter().find(|format| format.name == "pprof");
-    let reader = format
-        .and_then(|format| format.read.as_ref())
-        .expect("a reader");
-    let input = &mut Input {
-        bytes: &mut &*data,
-        packed: None,
-        file: None,
-    };
-    if let Ok(Ok(profile)) = (reader.read)(input) {
-        assert!(profile.is_consistent());
-    }
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| reader::read_named("pprof", data));

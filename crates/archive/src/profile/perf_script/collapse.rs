@@ -180,9 +180,11 @@ impl Collapse {
         }
         let (count, first) = &self.unknown;
         if *count > 0 {
-            notes.push(format!(
-                "{count} lines are neither a sample nor a frame; the first is `{first}`"
-            ));
+            notes.push(if *count == 1 {
+                format!("one line is neither a sample nor a frame: `{first}`")
+            } else {
+                format!("{count} lines are neither a sample nor a frame; the first is `{first}`")
+            });
         }
         notes
     }

@@ -245,18 +245,19 @@ fn a_files_name_tells_its_format() {
     assert_eq!(names.len(), FORMATS.len(), "no name stands twice");
 }
 
+/// Names and kinds of all frames, in their order.
+fn kinds(profile: &Profile) -> Vec<(&str, FrameKind)> {
+    let frames = profile.frames.iter();
+    frames.map(|f| (f.name.as_str(), f.kind)).collect()
+}
+
 #[test]
 fn async_profilers_marks_tell_the_kind_and_join_one_function() {
     let text = b"[tid=1];java/lang/Thread.run_[j];Main.work_[i];Main.work_[0];itable stub;do_syscall_64_[k] 2\n\
         [tid=1];java/lang/Thread.run_[0] 3\n";
     let read = open("x.collapsed", text).unwrap();
-    let kinds: Vec<_> = read
-        .frames
-        .iter()
-        .map(|f| (f.name.as_str(), f.kind))
-        .collect();
     assert_eq!(
-        kinds,
+        kinds(&read),
         [
             ("java/lang/Thread.run", FrameKind::Java),
             ("Main.work", FrameKind::Java),
@@ -266,13 +267,8 @@ fn async_profilers_marks_tell_the_kind_and_join_one_function() {
     );
     // Marks of FlameGraph on code of others.
     let read = open("x.folded", b"t;$a:b/1_[j];std::f_[i];main 1\n").unwrap();
-    let kinds: Vec<_> = read
-        .frames
-        .iter()
-        .map(|f| (f.name.as_str(), f.kind))
-        .collect();
     assert_eq!(
-        kinds,
+        kinds(&read),
         [
             ("$a:b/1", FrameKind::Erlang),
             ("std::f", FrameKind::Native),

@@ -1,0 +1,32 @@
+//! What the targets of all readers of profiles do.
+
+#![allow(dead_code, reason = "each target uses one of both")]
+
+use archive::profile::{FORMATS, Format, Input};
+
+/// Reads bytes as the format of this name.
+///
+/// # Panics
+///
+/// Where no format of this name can be read, or where what was read contradicts itself.
+pub fn read_named(name: &str, data: &[u8]) {
+    let format = FORMATS.iter().find(|format| format.name == name);
+    read(format.expect("a format"), data);
+}
+
+/// Reads bytes as this format: they are a profile or an error.
+///
+/// # Panics
+///
+/// Where the format cannot be read, or where what was read contradicts itself.
+pub fn read(format: &Format, data: &[u8]) {
+    let reader = format.read.as_ref().expect("a reader");
+    let input = &mut Input {
+        bytes: &mut &*data,
+        packed: None,
+        file: None,
+    };
+    if let Ok(Ok(profile)) = (reader.read)(input) {
+        assert!(profile.is_consistent());
+    }
+}
