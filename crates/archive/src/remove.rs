@@ -135,9 +135,11 @@ fn is_of_a_run(name: &OsStr) -> bool {
         file::PPROF,
         file::REPORT,
     ];
-    let extensions = [file::STACKS, file::FOLDED, file::FLAME];
-    let extension = name.rsplit_once('.').map(|(_, extension)| extension);
-    names.contains(&name) || extension.is_some_and(|of| extensions.contains(&of))
+    let extensions = [file::STACKS, file::FOLDED, file::FLAME, file::FURTHER_PPROF];
+    let mut events = extensions
+        .iter()
+        .filter_map(|extension| name.strip_suffix(extension)?.strip_suffix('.'));
+    names.contains(&name) || events.any(|event| !event.is_empty())
 }
 
 /// Whether a folder is a run's: by its record, or, where that is lost, by the time in its name and what a
@@ -185,6 +187,10 @@ mod tests {
         fs::write(run.join(file::SERIES), "12345").unwrap();
         fs::write(run.join(".run.json.0123456789abcdef.tmp"), "{").unwrap();
         assert_eq!(folder_bytes(&run), 6);
+        // What several events leave.
+        for extension in ["stacks", "folded", "svg", "pb.gz"] {
+            fs::write(run.join(format!("off-cpu.{extension}")), "").unwrap();
+        }
 
         let held = RunLock::take(&run);
         assert!(is_active(&run));
@@ -219,6 +225,8 @@ mod tests {
             ("keep", file::RECORD, None),
             (NAME, file::SERIES, Some("main.c")),
             (NAME, file::SERIES, Some("notes")),
+            (NAME, file::SERIES, Some(".svg")),
+            (NAME, file::SERIES, Some("archive.gz")),
         ] {
             let run = dir.path().join(name);
             fs::create_dir_all(&run).unwrap();
