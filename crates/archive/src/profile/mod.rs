@@ -31,6 +31,7 @@ mod table;
 mod tests;
 mod threads;
 mod tree;
+mod window;
 mod work;
 
 pub use classes::{ClassRules, ClassRulesError};

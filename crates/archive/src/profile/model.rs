@@ -154,33 +154,6 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// The part of the profile that was sampled at `from <= t < to` (nanoseconds since the
-    /// origin). `lost`, `throttled` and `cpu_share` are the whole profile's, for they carry no time.
-    #[must_use]
-    pub fn window(&self, from: u64, to: u64) -> Self {
-        let mut window = self.clone();
-        window.cut(from, to);
-        window
-    }
-
-    /// Leaves only what [`Profile::window`] would.
-    pub fn cut(&mut self, from: u64, to: u64) {
-        self.samples.retain(|s| s.t >= from && s.t < to);
-        self.span = Some((from, to));
-    }
-
-    /// What was sampled inside one of the windows (`from <= t < to`, nanoseconds since the origin), and what outside
-    /// of all. `lost` and `throttled` are in both the whole profile's, for they carry no time.
-    #[must_use]
-    pub fn split(self, windows: &[(u64, u64)]) -> (Self, Self) {
-        let is_inside = |s: &Sample| windows.iter().any(|(from, to)| (*from..*to).contains(&s.t));
-        let mut outside = self.clone();
-        outside.samples.retain(|s| !is_inside(s));
-        let mut inside = self;
-        inside.samples.retain(is_inside);
-        (inside, outside)
-    }
-
     /// Sum of all weights.
     #[must_use]
     pub fn total_weight(&self) -> u64 {

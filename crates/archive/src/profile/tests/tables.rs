@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::frames::UNKNOWN;
 use super::{profile, small};
-use crate::profile::{ErlangProcess, Frame, FrameKind, Profile, WorkBy};
+use crate::profile::{ErlangProcess, EventKind, Frame, FrameKind, Profile, Sample, WorkBy};
 
 /// Name, self weight, total weight.
 fn rows(profile: &Profile) -> Vec<(String, u64, u64)> {
@@ -109,6 +109,35 @@ fn a_window_takes_its_first_moment_and_not_its_end() {
     assert!(window.is_consistent());
     assert_eq!(window.total_weight(), 3);
     assert!(small().window(3, 3).samples.is_empty());
+}
+
+#[test]
+fn a_time_off_cpu_counts_in_a_window_as_far_as_it_lies_in_it() {
+    let mut waits = small();
+    waits.header.kind = EventKind::OffCpu;
+    waits.header.unit = "nanoseconds".into();
+    let samples = waits.samples.clone().into_iter();
+    // From 100, 200, 300, … on, each for 250.
+    waits.samples = samples
+        .zip(1..)
+        .map(|(sample, i)| Sample {
+            t: i * 100,
+            weight: 250,
+            ..sample
+        })
+        .collect();
+    let whole = waits.total_weight();
+    let part = waits.window(300, 360);
+    let parts: Vec<_> = part.samples.iter().map(|s| (s.t, s.weight)).collect();
+    assert_eq!(parts, [(300, 50), (300, 60), (300, 60)]);
+    let halves = [waits.window(0, 333), waits.window(333, u64::MAX)];
+    assert_eq!(
+        halves.map(|half| half.total_weight()).iter().sum::<u64>(),
+        whole
+    );
+    let (inside, outside) = waits.split(&[(120, 140), (300, 360)]);
+    assert_eq!(inside.total_weight(), 20 + part.total_weight());
+    assert_eq!(inside.total_weight() + outside.total_weight(), whole);
 }
 
 #[test]

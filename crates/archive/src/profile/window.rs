@@ -1,0 +1,94 @@
+//! Parts of a profile by time.
+
+use super::{EventKind, Profile, Sample};
+
+impl Profile {
+    /// The part of the profile that was sampled at `from <= t < to` (nanoseconds since the origin); of a time off CPU
+    /// what lies between. `lost`, `throttled` and `cpu_share` are the whole profile's, for they carry no time.
+    #[must_use]
+    pub fn window(&self, from: u64, to: u64) -> Self {
+        let mut window = self.clone();
+        window.cut(from, to);
+        window
+    }
+
+    /// Leaves only what [`Profile::window`] would.
+    pub fn cut(&mut self, from: u64, to: u64) {
+        let lasts = self.lasts();
+        self.samples = self
+            .samples
+            .iter()
+            .filter_map(|it| it.within(from, to, lasts))
+            .collect();
+        self.span = Some((from, to));
+    }
+
+    /// What was sampled inside one of the windows (`from <= t < to`, nanoseconds since the origin, none of which
+    /// overlaps another), and what outside of all. `lost` and `throttled` are in both the whole profile's, for they
+    /// carry no time.
+    #[must_use]
+    pub fn split(self, windows: &[(u64, u64)]) -> (Self, Self) {
+        let lasts = self.lasts();
+        let windows = joined(windows);
+        let (mut inside, mut outside) = (Vec::new(), Vec::new());
+        for sample in &self.samples {
+            let within = |(from, to): &(u64, u64)| sample.within(*from, *to, lasts);
+            let parts: Vec<Sample> = windows.iter().filter_map(within).collect();
+            let weight = parts.iter().map(|part| part.weight).sum();
+            let rest = sample.weight.saturating_sub(weight);
+            if parts.is_empty() || lasts && rest > 0 {
+                outside.push(Sample {
+                    weight: rest,
+                    ..*sample
+                });
+            }
+            inside.extend(parts);
+        }
+        let rest = Self {
+            samples: outside,
+            ..self.clone()
+        };
+        (
+            Self {
+                samples: inside,
+                ..self
+            },
+            rest,
+        )
+    }
+
+    /// Whether a sample's weight is a time that begins with it.
+    fn lasts(&self) -> bool {
+        self.header.kind == EventKind::OffCpu && self.header.unit == "nanoseconds"
+    }
+}
+
+/// The same windows with none that overlaps another.
+fn joined(windows: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut sorted = windows.to_vec();
+    sorted.sort_unstable();
+    let mut joined: Vec<(u64, u64)> = Vec::new();
+    for (from, to) in sorted {
+        match joined.last_mut().filter(|(_, end)| from <= *end) {
+            Some((_, end)) => *end = to.max(*end),
+            None => joined.push((from, to)),
+        }
+    }
+    joined
+}
+
+impl Sample {
+    /// What of it lies in a window; `lasts`: its weight is a time.
+    fn within(&self, from: u64, to: u64, lasts: bool) -> Option<Self> {
+        if !lasts || self.weight == 0 {
+            return (self.t >= from && self.t < to).then_some(*self);
+        }
+        let begin = self.t.max(from);
+        let end = self.t.saturating_add(self.weight).min(to);
+        (begin < end).then(|| Self {
+            t: begin,
+            weight: end - begin,
+            ..*self
+        })
+    }
+}
