@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use archive::profile::{FORMATS, Format, Heading, Profile, format_of_name};
+use archive::profile::{FORMATS, Format, Heading, Profile, USUAL_EVENT, format_of_name};
 use clap::builder::PossibleValue;
 use measure::Problem;
 
@@ -19,6 +19,9 @@ pub(crate) fn all() -> Vec<Format> {
 pub(crate) struct Output(Format);
 
 impl Output {
+    /// A flame graph.
+    pub(crate) const SVG: Self = Self(report::flame::SVG);
+
     /// Every format that is written, by its name, for the command line.
     pub(crate) fn values() -> Vec<PossibleValue> {
         let written = all().into_iter().filter(|it| it.write.is_some());
@@ -59,10 +62,14 @@ impl Output {
         }
     }
 
-    /// A file of this format that is written where none is named.
-    pub(crate) fn usual_name(self) -> String {
+    /// A file of this format with a profile of an event, which is written where none is named: `cpu.svg`.
+    pub(crate) fn usual_name(self, event: &str) -> String {
         let end = self.0.ends.first().copied().unwrap_or_default();
-        format!("cpu{end}")
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+        match event {
+            "" => format!("{USUAL_EVENT}{end}"),
+            event => event.chars().map(plain).collect::<String>() + end,
+        }
     }
 
     /// The bytes of a file of this format.

@@ -320,6 +320,27 @@ fn profiles_are_written_by_the_end_of_the_name_or_by_format() {
     }
 }
 
+/// A link that somebody else put there must not lead to another's file, and what was read or recorded stays.
+#[test]
+fn a_file_that_nobody_named_harms_no_other() {
+    let dir = folder();
+    let at = |name: &str| dir.path().join(name);
+    fs::write(at("x.folded"), "a;b 3\n").unwrap();
+    fs::write(at("victim"), "precious").unwrap();
+    std::os::unix::fs::symlink(at("victim"), at("cpu.svg")).unwrap();
+    run(dir.path(), &["flame", "x.folded"]).assert_ok();
+    assert_eq!(fs::read_to_string(at("victim")).unwrap(), "precious");
+    assert!(fs::symlink_metadata(at("cpu.svg")).unwrap().is_file());
+
+    let precious = "# precious\na;b 3\n";
+    fs::write(at("cpu.folded"), precious).unwrap();
+    let words = ["flame", "cpu.folded", "--format", "folded"];
+    run(dir.path(), &words).assert_error(2, &["would replace the profile", "-o"]);
+    assert_eq!(fs::read_to_string(at("cpu.folded")).unwrap(), precious);
+    fs::write(at("run.json"), "{}").unwrap();
+    run(dir.path(), &["flame", "x.folded"]).assert_error(2, &["a file of the recording", "-o"]);
+}
+
 #[test]
 fn the_text_of_perf_makes_tables_and_flame_graphs() {
     let dir = folder();

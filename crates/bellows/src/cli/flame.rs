@@ -33,7 +33,8 @@ Examples:
 pub(crate) struct FlameArgs {
     #[command(flatten)]
     profile: ProfileArgs,
-    /// File to write, or - for standard output [default: cpu.svg]
+    /// File to write, or - for standard output [default: by event and format, such as cpu.svg; it
+    /// replaces neither what is read nor files of a recording]
     #[arg(long, short = 'o', value_name = "FILE")]
     output: Option<PathBuf>,
     /// Format to write [default: by the end of the file's name]
@@ -48,22 +49,20 @@ impl FlameArgs {
     /// Draws it.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let named = self.format.as_deref().and_then(Output::named);
-        let file = self.output.unwrap_or_else(|| match named {
-            Some(format) => format.usual_name().into(),
-            None => "cpu.svg".into(),
-        });
-        let is_stdout = STDOUT.iter().any(|name| file == Path::new(name));
-        let format = match named {
-            Some(format) => format,
-            None => Output::of_file(&file)?,
+        let format = match (named, &self.output) {
+            (Some(format), _) => format,
+            (None, Some(file)) => Output::of_file(file)?,
+            (None, None) => Output::SVG,
         };
         let ProfilePart {
             profile,
             name,
             which,
+            source,
             ..
         } = self.profile.open()?;
         let samples = report::text::amount(&profile);
+        let event = profile.header.event.clone();
         let heading = Heading {
             title: self.title.unwrap_or_else(|| pictures::heading(&profile)),
             subtitle: Some(match which {
@@ -72,13 +71,49 @@ impl FlameArgs {
             }),
         };
         let content = format.write(&profile, &heading)?;
-        if is_stdout {
-            output::data(&content)?;
-        } else {
-            let written = archive::write_output(&file, &content);
-            written.map_err(|source| Problem::io("write", &file, &source))?;
-            output::print(&format!("{}\n", file.display()))?;
+        match self.output {
+            Some(file) if is_stdout(&file) => output::data(&content)?,
+            Some(file) => {
+                let written = archive::write_output(&file, &content);
+                tell(&file, written)?;
+            }
+            None => {
+                let file = usual_file(format.usual_name(&event), &source)?;
+                // Nobody named it, so a link of this name, too, is replaced and not followed.
+                let written = archive::replace_file(&file, &content);
+                tell(&file, written)?;
+            }
         }
         Ok(Done::Fine)
     }
+}
+
+fn is_stdout(file: &Path) -> bool {
+    STDOUT.iter().any(|name| file == Path::new(name))
+}
+
+/// The file of this name in the current folder, unless it is what was read (`source`), or part of a recording.
+fn usual_file(name: String, source: &Path) -> Result<PathBuf, Failure> {
+    let file = PathBuf::from(name);
+    let is_source = file.exists() && file.canonicalize().ok() == source.canonicalize().ok();
+    if is_source || Path::new(archive::file::RECORD).exists() {
+        let why = if is_source {
+            "would replace the profile that it is drawn of"
+        } else {
+            "would replace a file of the recording in this folder"
+        };
+        return Err(Failure::usage(
+            format!("{} {why}", file.display()),
+            "name another file with -o, or - for standard output",
+        )
+        .observed(file.display()));
+    }
+    Ok(file)
+}
+
+/// Names the file that was written.
+fn tell(file: &Path, written: std::io::Result<()>) -> Result<(), Failure> {
+    written.map_err(|source| Problem::io("write", file, &source))?;
+    output::print(&format!("{}\n", file.display()))?;
+    Ok(())
 }

@@ -1,6 +1,6 @@
 //! A profile, or the part of it that somebody means: a window, or the seconds in which something held.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use archive::RunReader;
@@ -72,6 +72,8 @@ impl FromStr for Condition {
 pub(super) struct ProfilePart {
     /// The run's id, or the file.
     pub(super) name: String,
+    /// The run's folder, or the file.
+    pub(super) source: PathBuf,
     /// What was sampled in it.
     pub(super) profile: Profile,
     /// What was sampled beside it, where the part was chosen by a condition.
@@ -106,6 +108,7 @@ impl ProfileArgs {
         let Some(condition) = &self.that else {
             return Ok(ProfilePart {
                 name,
+                source: path,
                 profile,
                 rest: None,
                 which: window,
@@ -123,6 +126,7 @@ impl ProfileArgs {
         let which = window.map_or_else(|| held.clone(), |window| format!("{window}, {held}"));
         Ok(ProfilePart {
             name,
+            source: path,
             profile,
             rest: Some(rest),
             which: Some(which),
