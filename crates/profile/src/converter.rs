@@ -18,8 +18,14 @@ use crate::unwind::{Stack, Unwinder};
 /// Erlang processes whose index is kept.
 const MOST_PROCESSES: usize = 1 << 16;
 
+/// Events that may lie between the last samples and the end without a word on them.
+const MOST_UNTOLD: u64 = 10_000;
+
 /// Samples that must be due before their number tells how many are missing.
 const LEAST_EXPECTED: u64 = 200;
+
+/// Bytes that the addresses of a process reach at most (x86-64 with five levels of pages).
+const LARGEST_SPACE: u64 = 1 << 56;
 
 /// What a sampler did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -171,6 +177,17 @@ impl Converter {
 
     /// What the sample that was unwound last weighs.
     fn weight(&self, sample: &SampleRecord<'_>) -> u64 {
+        let weight = self.told_weight(sample);
+        // Nobody has that much memory: the call failed.
+        let is_bytes = matches!(self.subject.event.weight, Weight::Field(_));
+        if is_bytes && weight > LARGEST_SPACE {
+            0
+        } else {
+            weight
+        }
+    }
+
+    fn told_weight(&self, sample: &SampleRecord<'_>) -> u64 {
         match (self.subject.event.weight, self.stack.value) {
             (Weight::One, _) => 1,
             (Weight::Blocked, _) | (Weight::Events, None) => sample.period,
@@ -220,6 +237,18 @@ impl Converter {
         if untold > 0 {
             self.outcome.lost += untold;
             self.sink.lost(untold);
+        }
+    }
+
+    /// Notes where samples stand for another number of events than the kernel `counted`. At a frequency it sets the
+    /// number of events between two samples by the last moment's pace, and reports what it set: bursts deceive it.
+    pub(crate) fn compare_count(&mut self, counted: Option<u64>) {
+        // Otherwise it counts those of other processes.
+        if self.subject.event.weight != Weight::Events || !self.subject.threads_only {
+            return;
+        }
+        if let Some(note) = counted.and_then(|counted| wrong_count(self.weight, counted)) {
+            self.note(&note);
         }
     }
 
@@ -274,6 +303,18 @@ impl Converter {
     }
 }
 
+/// What to say where samples of this weight in all stand for events that were `counted`; `None` where they agree to a
+/// tenth, or are too few to tell.
+fn wrong_count(weight: u64, counted: u64) -> Option<String> {
+    let is_wrong = weight.abs_diff(counted) > counted / 10 && weight.max(counted) >= MOST_UNTOLD;
+    is_wrong.then(|| {
+        format!(
+            "the samples stand for {weight} events, and the kernel counted {counted}: they come in bursts, which its \
+             sampling frequency does not follow, so shares are rough; a higher --freq comes closer"
+        )
+    })
+}
+
 /// The share of a process's CPU time that samples of this weight in all stand for; `None` where the event has no
 /// period, or the process did too little to tell.
 fn cpu_share(weight: u64, period_ns: u64, process_cpu: Nanos) -> Option<f64> {
@@ -285,6 +326,19 @@ fn cpu_share(weight: u64, period_ns: u64, process_cpu: Nanos) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn samples_that_stand_for_too_many_or_too_few_events_are_told() {
+        assert_eq!(wrong_count(96_000, 100_000), None);
+        assert_eq!(wrong_count(0, 9_999), None, "too few to tell");
+        for weight in [38_176_442, 0, 80_000] {
+            let note = wrong_count(weight, 250_379).expect("a note");
+            assert!(
+                note.contains(&weight.to_string()) && note.contains("250379"),
+                "{note}"
+            );
+        }
+    }
 
     #[test]
     fn samples_stand_for_a_share_of_the_cpu_time() {

@@ -70,6 +70,7 @@ impl Worker {
             converter.remark(&left_out);
         }
         self.converter.lost_in_all(self.source.lost());
+        self.converter.compare_count(self.source.counted());
         let own_cpu = thread_cpu().saturating_sub(cpu_before);
         let process_cpu = Nanos(signals.process_cpu_ns.load(Ordering::Acquire));
         self.converter

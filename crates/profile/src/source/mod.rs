@@ -25,6 +25,11 @@ pub(crate) trait SampleSource: Send {
     /// Records lost so far, by the source's own count; 0 where it keeps none.
     fn lost(&self) -> u64;
 
+    /// How often the event happened so far, whatever became samples; `None` where that is not known.
+    fn counted(&self) -> Option<u64> {
+        None
+    }
+
     /// Hands over what was held back, where sampling has ended at `at`; what was left out, in words.
     fn end(&mut self, _at: Time, _take: &mut dyn FnMut(&Record<'_>)) -> Option<String> {
         None

@@ -55,6 +55,12 @@ impl PerfEvents {
         let counted = self.fds.iter().map(|event| sys::lost(event.as_fd()));
         counted.filter_map(Result::ok).sum()
     }
+
+    /// How often the event happened in all threads; `None` where one does not say.
+    fn counted(&self) -> Option<u64> {
+        let counts = self.fds.iter().map(|event| sys::counted(event.as_fd()));
+        counts.sum::<Result<u64, _>>().ok()
+    }
 }
 
 /// The rings that the events write their records into.
@@ -136,5 +142,9 @@ impl SampleSource for PerfRings {
         } else {
             0
         }
+    }
+
+    fn counted(&self) -> Option<u64> {
+        self.events.counted()
     }
 }

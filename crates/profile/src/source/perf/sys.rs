@@ -65,13 +65,24 @@ pub(crate) fn id(event: BorrowedFd<'_>) -> io::Result<u64> {
 /// How many records of this event, and of those that inherited from it, did not fit into the ring.
 /// The event must have been opened with `PERF_FORMAT_LOST` alone.
 pub(crate) fn lost(event: BorrowedFd<'_>) -> io::Result<u64> {
+    let [_value, lost] = counts(event)?;
+    Ok(lost.unwrap_or(0))
+}
+
+/// How often this event, and those that inherited from it, happened.
+pub(crate) fn counted(event: BorrowedFd<'_>) -> io::Result<u64> {
+    let [value, _lost] = counts(event)?;
+    value.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+}
+
+/// The event's count, and behind it what else it was opened to tell.
+fn counts(event: BorrowedFd<'_>) -> io::Result<[Option<u64>; 2]> {
     let mut answer = [0u8; 16];
-    let count = rustix::io::read(event, &mut answer)?;
-    let [_value, lost] = [0, 8].map(|at| {
-        let word = answer.get(at..at + 8).and_then(|word| word.try_into().ok());
-        word.map_or(0, u64::from_ne_bytes)
-    });
-    Ok(if count == answer.len() { lost } else { 0 })
+    let length = rustix::io::read(event, &mut answer)?;
+    Ok([0, 8].map(|at| {
+        let word = answer.get(..length)?.get(at..at + 8)?;
+        word.try_into().ok().map(u64::from_ne_bytes)
+    }))
 }
 
 fn done(result: i32) -> io::Result<()> {
