@@ -36,6 +36,8 @@ pub struct ProcessTree {
     root: Option<ProcessId>,
     accounts: Accounts,
     next_search: Time,
+    /// The machine's newest process before the last search: while it is the same, nobody was born.
+    searched_up_to: Option<u32>,
     /// While the root lived.
     rss_bytes: u64,
     page_bytes: u64,
@@ -52,6 +54,7 @@ impl ProcessTree {
             root: root.and_then(ProcessId::of),
             accounts: Accounts::new(Nanos(tick.0 * ROUNDING_TICKS)),
             next_search: Time(0),
+            searched_up_to: None,
             rss_bytes: 0,
             page_bytes: rustix::param::page_size() as u64,
             tick,
@@ -81,6 +84,7 @@ impl ProcessTree {
             self.root = root;
             self.accounts.members.clear();
             self.next_search = Time(0);
+            self.searched_up_to = None;
         }
     }
 
@@ -95,16 +99,7 @@ impl ProcessTree {
         let root = self.root?;
         let stat = root.stat()?;
         let ends = stat.ended() || stat.rss_pages == 0;
-        let began = Clock.now();
-        if began >= self.next_search {
-            self.accounts.join(root);
-            for (id, parent) in descendants(self.accounts.members.keys().copied().collect()) {
-                self.accounts.join(id);
-                self.accounts.adopt(id, parent);
-            }
-            let now = Clock.now();
-            self.next_search = now + Nanos(now.since(began).0.saturating_mul(SEARCH_SHARE));
-        }
+        self.search(root);
         let mut used = ProcessUse::default();
         let (page_bytes, tick) = (self.page_bytes, self.tick);
         self.accounts.look(&mut |id| {
@@ -125,6 +120,26 @@ impl ProcessTree {
         }
         self.rss_bytes = used.rss_bytes;
         Some(used)
+    }
+
+    /// Looks for new descendants, where there can be any.
+    fn search(&mut self, root: ProcessId) {
+        let began = Clock.now();
+        if began < self.next_search {
+            return;
+        }
+        let newest = processes::newest();
+        if newest.is_some() && newest == self.searched_up_to {
+            return;
+        }
+        self.accounts.join(root);
+        for (id, parent) in descendants(self.accounts.members.keys().copied().collect()) {
+            self.accounts.join(id);
+            self.accounts.adopt(id, parent);
+        }
+        let now = Clock.now();
+        self.next_search = now + Nanos(now.since(began).0.saturating_mul(SEARCH_SHARE));
+        self.searched_up_to = newest;
     }
 }
 

@@ -156,6 +156,13 @@ pub fn all() -> Vec<u32> {
         .collect()
 }
 
+/// The number that the newest process or thread of the machine was given; while it stays the same, none
+/// has come. `None` where the kernel does not say.
+pub fn newest() -> Option<u32> {
+    let line = fs::read_to_string("/proc/loadavg").ok()?;
+    line.split_ascii_whitespace().last()?.parse().ok()
+}
+
 /// The processes that descend from `root`, without itself.
 pub fn descendants(root: u32) -> Vec<u32> {
     let parents: Vec<(u32, u32)> = all()

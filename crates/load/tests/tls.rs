@@ -177,11 +177,7 @@ fn a_client_shows_its_certificate_where_the_broker_wants_one() {
         ..authority.trusted()
     };
     let error = refused(endpoint(front, swapped));
-    assert_says(
-        &error,
-        &["-key.pem", "no certificate"],
-        "BEGIN CERTIFICATE",
-    );
+    assert_says(&error, &["-key.pem", "no certificate"], "BEGIN CERTIFICATE");
     assert!(error.is_usage());
 }
 

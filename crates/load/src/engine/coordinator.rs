@@ -33,6 +33,8 @@ use crate::{
 
 /// How often the coordinator looks at its [`Control`], and at progress while draining.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// The same while it waits for the end of the load alone: every look is a wake-up beside the load.
+const CALM_INTERVAL: Duration = Duration::from_millis(100);
 /// Between announcing a boundary and its instant, so that every loop knows it in time.
 const LEAD_TIME: Nanos = Nanos(5_000_000);
 /// The instant that asks whether producers are behind, consumers left out.
@@ -263,7 +265,15 @@ impl<'a, C: Connection> Coordinator<'a, C> {
             } else {
                 boundaries.drain_at
             };
-            self.receive(POLL_INTERVAL.min(next.min(boundaries.drain_at).since(now).into()))?;
+            let is_calm = self.together.is_alone()
+                && stop_watcher.is_none()
+                && self.control.watch() == Watch::Off;
+            let interval = if is_calm {
+                CALM_INTERVAL
+            } else {
+                POLL_INTERVAL
+            };
+            self.receive(interval.min(next.min(boundaries.drain_at).since(now).into()))?;
             let received = self.shared.totals().received;
             // What else ends the load waits for those who have something to send.
             let ended = stop_watcher
