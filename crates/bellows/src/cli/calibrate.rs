@@ -2,7 +2,7 @@
 
 use clap::Args;
 use measure::{Nanos, counted};
-use report::console::{self, LoadRow, Steps, WakeRow};
+use report::console::{self, LoadRow, Steps, WakeRow, sentence};
 use session::RunOptions;
 use session::calibration::{self, Calibration, Keeping};
 
@@ -97,7 +97,10 @@ impl CalibrateArgs {
 }
 
 fn warn(text: &str) {
-    output::line_aside(&format!("warning: {text}"));
+    output::aside(&sentence(
+        &format!("warning: {text}"),
+        output::style_aside(),
+    ));
 }
 
 fn table(found: &Calibration) -> String {

@@ -235,6 +235,13 @@ fn breaks_a_word(line: &str, columns: usize) -> bool {
     edges.any(|edge| is_word(edge - 1) && is_word(edge))
 }
 
+/// Whether it prints what programs read.
+fn is_data(command: &str) -> bool {
+    let folds = command.starts_with("fold ") && !command.contains("--help");
+    let writes = command.starts_with("flame ") && command.ends_with(" -o -");
+    folds || writes || command.contains("--json")
+}
+
 /// Whether the terminal breaks a word of the line, or the line itself cuts one off.
 fn is_cut(command: &str, line: &Line, columns: usize) -> bool {
     let Line { shown, is_drawn } = line;
@@ -248,7 +255,7 @@ fn is_cut(command: &str, line: &Line, columns: usize) -> bool {
     ]
     .iter()
     .any(|start| command.starts_with(start) && !command.contains("--help"))
-        || command.contains("--json");
+        || is_data(command);
     let is_code = line.starts_with("    ") && command.starts_with("help");
     // Of a command in the background.
     let is_end = line.starts_with("error: lost the connection");
