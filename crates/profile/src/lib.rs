@@ -17,6 +17,7 @@ mod converter;
 mod error;
 mod events;
 mod kernel_event;
+mod memory;
 mod options;
 mod perf_data;
 mod record;

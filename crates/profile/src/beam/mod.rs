@@ -7,7 +7,6 @@
 //! runtime gives every process to return to (`beam_normal_exit`, OTP 25 to 27).
 
 mod identifier;
-mod memory;
 mod schedulers;
 
 use std::collections::{HashMap, HashSet};
@@ -16,9 +15,10 @@ use std::fmt;
 use identifier::Places;
 use identifier::is_identifier;
 pub(crate) use identifier::{IDENTIFIER_MASK, IDENTIFIER_TAG, IdentifierLayout, ProcessId};
-pub(crate) use memory::{Memory, ProcessMemory};
 pub(crate) use schedulers::Scheduler;
 use schedulers::{Group, SchedulerKind};
+
+use crate::memory::Memory;
 
 /// The exported variables that are looked at.
 pub(crate) const SYMBOLS: [&str; 9] = [

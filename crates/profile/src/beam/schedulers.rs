@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::memory::Memory;
 use super::{is_pointer, is_process};
+use crate::memory::Memory;
 
 /// Words of a scheduler in which its number is looked for.
 const SCHEDULER_WORDS: usize = 128;

@@ -14,6 +14,7 @@ use object::{
 };
 
 use super::function_starts::function_starts;
+use super::selected::{Loaded, selected};
 use super::table::{Binding, Builder, Table};
 
 /// Where distributions install separate debug files.
@@ -33,8 +34,13 @@ pub(crate) struct ElfSymbols {
 impl ElfSymbols {
     /// Of the file that `path` names inside the root directory `root`, and of its debug file there
     /// or in our own root. `opened` is where the file itself is read, which differs from its name
-    /// once that is deleted.
-    pub(crate) fn load(opened: &Path, root: &Path, path: &str) -> io::Result<Self> {
+    /// once that is deleted; `loaded` is where a process has it in its memory.
+    pub(crate) fn load(
+        opened: &Path,
+        root: &Path,
+        path: &str,
+        loaded: Option<Loaded<'_>>,
+    ) -> io::Result<Self> {
         let cache = ReadCache::new(open(opened)?);
         let file = object::File::parse(&cache).map_err(io::Error::other)?;
         let mut builder = Builder::default();
@@ -42,7 +48,7 @@ impl ElfSymbols {
         if file.symbol_table().is_none() {
             let mut candidates = debug_files(&file, root, path).into_iter();
             if !candidates.any(|candidate| add_debug_file(&file, &candidate, &mut builder)) {
-                add_neighbours(&file, &mut builder);
+                add_nameless(&file, loaded, &mut builder);
             }
         }
         Ok(Self::with(&file, builder))
@@ -109,14 +115,7 @@ pub(crate) fn exported(
 ) -> io::Result<Vec<(&'static str, u64)>> {
     let cache = ReadCache::new(open(path)?);
     let file = object::File::parse(&cache).map_err(io::Error::other)?;
-    let mut segments = file.segments();
-    let stated = segments.find_map(|segment| {
-        let (start, size) = segment.file_range();
-        let into = mapping.offset.checked_sub(start)?;
-        (into < size).then(|| segment.address().wrapping_add(into))
-    });
-    let stated = stated.ok_or(io::ErrorKind::InvalidData)?;
-    let bias = mapping.start.wrapping_sub(stated);
+    let bias = bias(&file, mapping).ok_or(io::ErrorKind::InvalidData)?;
     let symbols = file.dynamic_symbols().filter(ObjectSymbol::is_definition);
     let found = symbols.filter_map(|symbol| {
         let name = symbol.name().ok()?;
@@ -124,6 +123,17 @@ pub(crate) fn exported(
         Some((*name, bias.wrapping_add(symbol.address())))
     });
     Ok(found.collect())
+}
+
+/// What is to be added to the addresses that a file states, to get those in a process that has it mapped.
+pub(super) fn bias<'d>(file: &impl Object<'d>, mapping: &Mapping) -> Option<u64> {
+    let mut segments = file.segments();
+    let stated = segments.find_map(|segment| {
+        let (start, size) = segment.file_range();
+        let into = mapping.offset.checked_sub(start)?;
+        (into < size).then(|| segment.address().wrapping_add(into))
+    });
+    Some(mapping.start.wrapping_sub(stated?))
 }
 
 fn add_symbols<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, builder: &mut Builder) {
@@ -152,13 +162,32 @@ fn add_symbols<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, builder: &mut Bui
     add_plt(file, builder);
 }
 
-/// Names the functions that a stripped file says nothing of but where they begin.
-fn add_neighbours<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, builder: &mut Builder) {
-    if let Some(section) = file.section_by_name(".eh_frame_hdr")
-        && let Ok(bytes) = section.uncompressed_data()
-    {
-        builder.add_neighbours(function_starts(&bytes, section.address()));
+/// Names the functions that a stripped file says nothing of but where they begin: by the function that they
+/// implement where `loaded` tells it, otherwise by their neighbours.
+fn add_nameless<'d, R: ReadRef<'d>>(
+    file: &object::File<'d, R>,
+    loaded: Option<Loaded<'_>>,
+    builder: &mut Builder,
+) {
+    let Some(section) = file.section_by_name(".eh_frame_hdr") else {
+        return;
+    };
+    let Ok(bytes) = section.uncompressed_data() else {
+        return;
+    };
+    let mut starts = function_starts(&bytes, section.address());
+    starts.sort_unstable();
+    let implementation = Binding {
+        weak: false,
+        global: true,
+    };
+    let taken = loaded.map(|loaded| selected(file, loaded, &starts));
+    for (start, name) in taken.into_iter().flatten() {
+        let next = starts.partition_point(|other| *other <= start);
+        let size = starts.get(next).map_or(0, |next| next - start);
+        builder.add(start, size, name, implementation);
     }
+    builder.add_neighbours(starts);
 }
 
 /// Names the entries of the procedure linkage table `NAME@plt`: entry `n` jumps to what relocation
@@ -256,7 +285,7 @@ mod tests {
     #[test]
     fn a_function_of_this_program_is_found_by_its_place_in_the_file() {
         let exe = std::env::current_exe().unwrap();
-        let symbols = ElfSymbols::load(&exe, Path::new("/"), exe.to_str().unwrap()).unwrap();
+        let symbols = ElfSymbols::load(&exe, Path::new("/"), exe.to_str().unwrap(), None).unwrap();
         let address = bellows_elf_test_function as *const () as u64;
         let maps = linux::maps::maps(std::process::id()).unwrap();
         let map = maps
@@ -275,7 +304,8 @@ mod tests {
         let Some(libc) = maps.iter().find(|m| m.path.contains("libc.so")) else {
             testkit::skip!("this program is not linked with a shared libc");
         };
-        let symbols = ElfSymbols::load(Path::new(&libc.path), Path::new("/"), &libc.path).unwrap();
+        let symbols =
+            ElfSymbols::load(Path::new(&libc.path), Path::new("/"), &libc.path, None).unwrap();
         let address = libc::getenv as *const () as u64;
         assert_eq!(
             symbols.find(address - libc.start + libc.offset),

@@ -12,6 +12,7 @@ mod jit;
 mod kernel;
 mod name;
 mod recorded;
+mod selected;
 mod space;
 mod table;
 
@@ -50,7 +51,7 @@ impl Symbols {
             } else {
                 KernelSymbols::default()
             },
-            modules: Modules::default(),
+            modules: Modules::of_running(pid),
             space: AddressSpace::new(JitMap::new(pid, status)),
         };
         symbols.refresh_mappings();

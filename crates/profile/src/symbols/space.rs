@@ -8,7 +8,9 @@ use measure::Time;
 
 use super::elf::ElfSymbols;
 use super::jit::JitMap;
+use super::selected::Loaded;
 use super::{files, name};
+use crate::memory::ProcessMemory;
 
 /// A frame, and where its address lies.
 #[derive(Debug)]
@@ -34,6 +36,8 @@ pub(super) struct Modules {
     all: Vec<Module>,
     /// By path and inode.
     loaded: HashMap<(String, u64), usize>,
+    /// Of the process that has them loaded, where it runs and may be looked into.
+    memory: Option<ProcessMemory>,
 }
 
 #[derive(Debug)]
@@ -44,6 +48,14 @@ struct Module {
 }
 
 impl Modules {
+    /// Those of a process that runs.
+    pub(super) fn of_running(pid: u32) -> Self {
+        Self {
+            memory: ProcessMemory::open(pid).ok(),
+            ..Self::default()
+        }
+    }
+
     /// The module of a mapping, loaded where it is new. A file that cannot be read is a module
     /// without symbols.
     fn of(&mut self, mapping: &Mapping, pid: u32) -> Option<usize> {
@@ -60,10 +72,11 @@ impl Modules {
         } else {
             let root = maps::in_root_of(pid, "/");
             let files = files::files_of(pid, mapping);
-            let mut loaded = files
+            let loaded = (self.memory.as_ref()).map(|memory| Loaded { mapping, memory });
+            let mut symbols = files
                 .iter()
-                .map(|file| ElfSymbols::load(file, &root, &mapping.path));
-            loaded.find_map(Result::ok)
+                .map(|file| ElfSymbols::load(file, &root, &mapping.path, loaded));
+            symbols.find_map(Result::ok)
         };
         let name = mapping
             .path

@@ -9,8 +9,9 @@ use linux::{cpus, threads};
 
 use super::copied::CopiedStacks;
 use super::{FramePointers, Unwinder};
-use crate::beam::{self, ProcessMemory, Scheduler, Vm};
+use crate::beam::{self, Scheduler, Vm};
 use crate::kernel_event::KernelEvent;
+use crate::memory::ProcessMemory;
 use crate::options::Stacks;
 use crate::stack_copy::StackCopier;
 use crate::symbols;
