@@ -42,6 +42,12 @@ fn last_part(name: &str) -> &str {
     }
 }
 
+/// Some releases of perf print Rust's names as the compiler writes them.
+fn demangled(name: &str) -> String {
+    rustc_demangle::try_demangle(name)
+        .map_or_else(|_| name.to_owned(), |readable| format!("{readable:#}"))
+}
+
 fn ours(profile: &Profile) -> Counts {
     let mut counts = Counts::default();
     for sample in &profile.samples {
@@ -65,7 +71,8 @@ fn theirs(script: &str) -> Counts {
     {
         let frames = sample.lines().filter(|line| line.starts_with([' ', '\t']));
         let names = frames.filter_map(|line| line.trim().split_once(' ').map(|(_, name)| name));
-        counts.add(names);
+        let names: Vec<String> = names.map(demangled).collect();
+        counts.add(names.iter().map(String::as_str));
     }
     counts
 }
